@@ -1,0 +1,47 @@
+# make demo and make test do everything from a bare checkout: Python 3.11+, make and a package index.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: setup demo test lint bench docs clean
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help:
+	@echo "make demo    the whole journey on the built-in recovery chain"
+	@echo "make test    lint, types, import layers and every test"
+	@echo "make lint    lint, types and import layers only"
+	@echo "make bench   speed, measured side by side with the literal ways"
+	@echo "make docs    where the documentation is"
+	@echo "make setup   .venv with the package and all that its tests need"
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml src/privalue/__init__.py
+	@test -n "$(PYTHON)" || { echo "privalue needs Python 3.11 or newer; none was found"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "privalue needs Python 3.11 or newer; $(PYTHON) is older. Try: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $(STAMP)
+
+lint: $(STAMP)
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: lint
+	$(BIN)/pytest --numprocesses 2
+
+demo: $(STAMP)
+	$(BIN)/privalue demo
+
+bench: $(STAMP)
+	$(BIN)/python -m benchmarks
+
+docs: $(STAMP)
+	@echo "The documentation is Markdown, readable as it is: docs/README.md"
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis demo

@@ -1,0 +1,31 @@
+"""One machine: streams the source once."""
+
+from collections.abc import Callable
+from typing import Any
+
+from privalue.statistics import Accumulator, VisitStatistics
+from privalue.study import Study
+from privalue.trajectories import fragments, open_source
+from privalue.trajectories.encode import Encoder
+from privalue.trajectories.order import DEFAULT_MEMORY
+
+
+def statistics(
+    data: Any,
+    study: Study,
+    *,
+    memory: int = DEFAULT_MEMORY,
+    progress: Callable[[int, int | None], None] | None = None,
+) -> VisitStatistics:
+    """The first-visit statistics of ``data``; ``progress`` gets rows read and rows in all."""
+    source = open_source(data, study.data)
+    encoder = Encoder(study)
+    accumulator = Accumulator(study)
+
+    def report(rows: int) -> None:
+        if progress is not None:
+            progress(rows, source.total_rows)
+
+    for fragment in fragments(source, encoder, study.data, memory=memory, progress=report):
+        accumulator.add(fragment)
+    return accumulator.finish(rewards_clamped=encoder.rewards_clamped)

@@ -1,0 +1,49 @@
+"""Everything that can go wrong, in one tree.
+
+::
+
+    PrivalueError                    exit
+    ├── UsageError (ValueError)         2   a call or a command line that lacks a choice
+    ├── StudyError (ValueError)         3   the public description is invalid
+    ├── DataError (ValueError)          3   the rows are invalid, absent or unreadable
+    ├── MissingComponentError
+    │       (ImportError)               6   an optional part is not installed
+    └── PrivateValueError (TypeError)  70   something tried to serialise a private value
+
+A message is one line: what, which value, what is allowed, what to do. A ``DataError`` may quote
+the data: it is for the curator, and never part of a release.
+"""
+
+
+class PrivalueError(Exception):
+    """The root: catch this to catch everything that privalue raises on purpose."""
+
+    exit_code = 70
+
+
+class UsageError(PrivalueError, ValueError):
+    """A call or a command line that lacks a choice or names something unknown."""
+
+    exit_code = 2
+
+
+class StudyError(PrivalueError, ValueError):
+    """The public description of the study is invalid, or asks for what cannot be done."""
+
+    exit_code = 3
+
+
+class DataError(PrivalueError, ValueError):
+    """The data is invalid, absent or unreadable. The message may quote it: curator only."""
+
+    exit_code = 3
+
+
+class MissingComponentError(PrivalueError, ImportError):
+    """An optional part is not installed."""
+
+    exit_code = 6
+
+
+class PrivateValueError(PrivalueError, TypeError):
+    """A private value was about to be pickled or copied out without being asked for by name."""

@@ -1,0 +1,215 @@
+"""Phi and the weights, with their norms rounded towards more noise.
+
+| symbol              | here                       | shape  | public |
+|---------------------|----------------------------|--------|--------|
+| Phi                 | ``design.phi``             | N x d  | yes    |
+| w or rho            | ``design.weights``         | N      | yes    |
+| Gamma^{1/2} Phi     | ``design.weighted_phi``    | N x d  | yes    |
+| ||Phi||             | ``design.norm``            |        | yes, an upper bound |
+| ||(Gamma^{1/2} Phi)^+|| | ``design.pseudo_inverse_norm`` |  | yes, an upper bound |
+
+Everything here is public, and so is the number of floating-point errors that it allows for:
+computed singular values are those of a matrix within ``backward_error`` of the given one (LAPACK
+is backward stable), and every bound is moved by that much in the direction of more noise.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.linalg as sl
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from privalue.errors import StudyError
+from privalue.side_files import Matrix
+from privalue.study import Study
+
+UNIT_ROUNDOFF = 2.0**-53
+_DENSE_ENTRIES = 40_000_000  # a sparse matrix up to this size may be treated as a dense one
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spectrum:
+    """The extreme singular values of a matrix: never more than ``low``, never above ``high``."""
+
+    low: float
+    high: float
+
+    @property
+    def condition(self) -> float:
+        """An upper bound of the condition number; infinite without full column rank."""
+        return self.high / self.low if self.low > 0 else np.inf
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Design:
+    """Phi with the weights of the regression."""
+
+    phi: Matrix
+    weights: NDArray[np.float64]
+
+    @property
+    def states(self) -> int:
+        """N."""
+        return int(self.phi.shape[0])
+
+    @property
+    def dimension(self) -> int:
+        """d."""
+        return int(self.phi.shape[1])
+
+    def values(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Phi theta: the value of every state."""
+        return np.asarray(self.phi @ theta)
+
+    @cached_property
+    def one_feature_per_state(self) -> bool:
+        """Whether no row of Phi has two entries: then the features do not overlap."""
+        if isinstance(self.phi, np.ndarray):
+            return bool((np.count_nonzero(self.phi, axis=1) <= 1).all())
+        return bool((np.diff(self.phi.indptr) <= 1).all())
+
+    @cached_property
+    def weighted_phi(self) -> Matrix:
+        """A = Gamma^{1/2} Phi. A new array: the weights themselves stay as they are."""
+        return scaled_rows(self.phi, np.sqrt(self.weights))
+
+    @cached_property
+    def norm(self) -> float:
+        """||Phi||, rounded up."""
+        return spectrum(self.phi, self.one_feature_per_state).high
+
+    @cached_property
+    def weighted(self) -> Spectrum:
+        """The spectrum of Gamma^{1/2} Phi."""
+        return spectrum(self.weighted_phi, self.one_feature_per_state)
+
+    @property
+    def full_rank(self) -> bool:
+        """Whether Gamma^{1/2} Phi certainly has full column rank."""
+        return self.weighted.low > 0
+
+    @property
+    def pseudo_inverse_norm(self) -> float:
+        """||(Gamma^{1/2} Phi)^+|| = 1/sigma_min, rounded up."""
+        self.require_full_rank()
+        return float(np.nextafter(1.0 / self.weighted.low, np.inf))
+
+    def require_full_rank(self) -> None:
+        """Refuses a design whose least-squares solution is not unique ([BGP16] section 3.1)."""
+        if not self.full_rank:
+            raise StudyError(
+                f"[features] Gamma^(1/2) Phi ({self.states} states, {self.dimension} features) "
+                "does not have full column rank: the weighted states do not determine every "
+                "feature; drop redundant features, or give weight to the states they need"
+            )
+
+    @cached_property
+    def backward_error(self) -> float:
+        """p u: Householder QR solves a problem whose matrix is this close, relatively.
+
+        [Higham, *Accuracy and Stability of Numerical Algorithms*, 2nd ed., theorem 20.3] has a
+        small constant times N d u, in the Frobenius norm.
+        """
+        return 8.0 * self.states * self.dimension * UNIT_ROUNDOFF
+
+
+def design(study: Study) -> Design:
+    """Phi and the weights of a study; refuses a DP-LSW study without full column rank."""
+    n = study.state_count
+    if study.feature_matrix is not None:
+        phi = study.feature_matrix
+    else:
+        size = study.features.size if study.features.kind == "aggregate" else 1
+        phi = aggregation(n, size or 1)
+    built = Design(phi=phi, weights=study.state_weights)
+    if study.mechanism.name == "dp-lsw":
+        built.require_full_rank()
+    return built
+
+
+def aggregation(states: int, size: int) -> sp.csr_array:
+    """Phi that ties the values of ``size`` adjacent states; 1 is the tabular one.
+
+    The last group is smaller where ``size`` does not divide the number of states.
+    """
+    group = np.arange(states, dtype=np.int64) // size
+    return sp.csr_array(
+        (np.ones(states), group, np.arange(states + 1, dtype=np.int64)),
+        shape=(states, int(group[-1]) + 1),
+    )
+
+
+def scaled_rows(matrix: Matrix, scale: NDArray[np.float64]) -> Matrix:
+    """diag(scale) matrix, in the same storage."""
+    if isinstance(matrix, np.ndarray):
+        return scale[:, None] * matrix
+    return sp.csr_array(
+        (matrix.data * np.repeat(scale, np.diff(matrix.indptr)), matrix.indices, matrix.indptr),
+        shape=matrix.shape,
+    )
+
+
+def spectrum(matrix: Matrix, one_entry_per_row: bool) -> Spectrum:
+    """Bounds of the smallest and the largest singular value of an N x d matrix."""
+    states, dimension = matrix.shape
+    if one_entry_per_row:
+        return _spectrum_of_disjoint_columns(matrix)
+    if states < dimension:
+        return Spectrum(low=0.0, high=_spectrum_of_dense(_dense(matrix)).high)
+    if isinstance(matrix, np.ndarray):
+        return _spectrum_of_dense(matrix)
+    by_gram = _spectrum_by_gram(matrix)
+    if by_gram.low > 0 or states * dimension > _DENSE_ENTRIES:
+        return by_gram
+    return _spectrum_of_dense(_dense(matrix))  # squaring lost what the matrix itself still has
+
+
+def _spectrum_of_disjoint_columns(matrix: Matrix) -> Spectrum:
+    """Columns that share no row are orthogonal: the singular values are their norms."""
+    squares = column_squares(matrix)
+    longest = longest_column(matrix)
+    error = (longest + 4) * UNIT_ROUNDOFF
+    return Spectrum(
+        low=float(np.sqrt(squares.min())) * (1 - error),
+        high=float(np.sqrt(squares.max())) * (1 + error),
+    )
+
+
+def _spectrum_of_dense(matrix: NDArray[np.float64]) -> Spectrum:
+    values = sl.svdvals(matrix)
+    error = 8 * max(matrix.shape) * UNIT_ROUNDOFF * float(values[0])
+    return Spectrum(low=max(float(values[-1]) - error, 0.0), high=float(values[0]) + error)
+
+
+def _spectrum_by_gram(matrix: sp.csr_array) -> Spectrum:
+    """From the eigenvalues of A^T A, with the error of forming it and of its eigenvalues."""
+    gram = (matrix.T @ matrix).toarray()
+    values = sl.eigvalsh(gram)
+    longest = longest_column(matrix)
+    error = UNIT_ROUNDOFF * (
+        (longest + 4) * float(np.trace(gram)) + 8 * len(values) * float(values[-1])
+    )
+    return Spectrum(
+        low=float(np.sqrt(max(float(values[0]) - error, 0.0))) * (1 - 4 * UNIT_ROUNDOFF),
+        high=float(np.sqrt(values[-1] + error)) * (1 + 4 * UNIT_ROUNDOFF),
+    )
+
+
+def column_squares(matrix: Matrix) -> NDArray[np.float64]:
+    """The squared norm of every column."""
+    if isinstance(matrix, np.ndarray):
+        return np.asarray(np.square(matrix).sum(axis=0))
+    return np.bincount(matrix.indices, np.square(matrix.data), minlength=matrix.shape[1])
+
+
+def longest_column(matrix: Matrix) -> int:
+    """The most entries that any column has."""
+    if isinstance(matrix, np.ndarray):
+        return int(np.count_nonzero(matrix, axis=0).max())
+    return int(np.bincount(matrix.indices, minlength=1).max())
+
+
+def _dense(matrix: Matrix) -> NDArray[np.float64]:
+    return matrix if isinstance(matrix, np.ndarray) else matrix.toarray()

@@ -1,0 +1,121 @@
+"""LS, LSW and LSL from the first-visit statistics.
+
+| symbol       | here                | shape | public      |
+|--------------|---------------------|-------|-------------|
+| theta_X      | ``least_squares``   | d     | **private** |
+| theta_X^w    | ``lsw``             | d     | **private** |
+| theta_X^lambda | ``lsl``           | d     | **private** |
+| F_X, S       | means, sums of returns | N  | **private** |
+| lambda       | ``ridge``           |       | yes         |
+
+Every solution comes from an orthogonal factorisation of the matrix itself (from a Cholesky
+factorisation of its Gram matrix where Phi is sparse and general, and by division where features do
+not overlap); nothing is inverted. Each solver has a companion that bounds its floating-point error
+by public quantities alone (docs/proofs/float-error.md).
+"""
+
+import numpy as np
+import scipy.linalg as sl
+from numpy.typing import NDArray
+
+from privalue.errors import StudyError
+from privalue.features import UNIT_ROUNDOFF, Design, column_squares, longest_column, scaled_rows
+from privalue.side_files import Matrix
+from privalue.statistics import VisitStatistics
+
+Vector = NDArray[np.float64]
+
+# A study is refused where rounding could move its values, in root mean square over the states, by
+# more than this share of the largest return.
+LARGEST_ERROR = 1e-6
+
+
+def least_squares(statistics: VisitStatistics, design: Design) -> Vector:
+    """theta_X of least norm: argmin J_X, not unique in general ([BGP16] equations 3 and 5)."""
+    weight = np.sqrt(design.weights * statistics.counts)
+    matrix = scaled_rows(design.phi, weight)
+    target = weight * statistics.mean_returns(0.0)  # where nobody was, the weight is 0
+    dense = matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
+    return np.asarray(np.linalg.lstsq(dense, target, rcond=None)[0])
+
+
+def lsw(mean_returns: Vector, design: Design) -> Vector:
+    """theta_X^w = (Gamma^{1/2} Phi)^+ Gamma^{1/2} F_X ([BGP16] equation 8)."""
+    design.require_full_rank()
+    target = np.sqrt(design.weights) * mean_returns
+    return _solve(design.weighted_phi, target, design.one_feature_per_state)
+
+
+def lsl(statistics: VisitStatistics, design: Design, ridge: float) -> Vector:
+    """theta_X^lambda, which solves (Phi^T D Phi + (lambda/2) I) theta = Phi^T Gamma_rho S.
+
+    [BGP16] equation 10 multiplied by m: D = diag(rho_s |X_s|), S the sums of returns; there is no
+    m in it. As least squares: sqrt(D) Phi over sqrt(lambda/2) I, against sqrt(rho/|X_s|) S over 0.
+    """
+    visits = np.maximum(statistics.counts, 1)  # where nobody was, the sum is 0 anyway
+    matrix = scaled_rows(design.phi, np.sqrt(design.weights * statistics.counts))
+    target = np.sqrt(design.weights / visits) * statistics.return_sums
+    return _solve(matrix, target, design.one_feature_per_state, ridge / 2)
+
+
+def _solve(matrix: Matrix, target: Vector, one_entry_per_row: bool, shift: float = 0.0) -> Vector:
+    """argmin ||matrix theta - target||^2 + shift ||theta||^2."""
+    dimension = matrix.shape[1]
+    if one_entry_per_row:  # features do not overlap: d separate problems
+        right = np.asarray(matrix.T @ target)
+        return np.asarray(right / (column_squares(matrix) + shift))
+    if not isinstance(matrix, np.ndarray):
+        gram = (matrix.T @ matrix).toarray() + shift * np.eye(dimension)
+        return np.asarray(sl.cho_solve(sl.cho_factor(gram), matrix.T @ target))
+    if shift:
+        matrix = np.vstack([matrix, np.sqrt(shift) * np.eye(dimension)])
+        target = np.concatenate([target, np.zeros(dimension)])
+    q, r = sl.qr(matrix, mode="economic")
+    return np.asarray(sl.solve_triangular(r, q.T @ target))
+
+
+def lsw_float_error(design: Design, largest_return: float) -> float:
+    """tau: a public bound of ||computed theta_X^w - theta_X^w||, or refusal if it is not small."""
+    return _float_error(
+        design,
+        low=design.weighted.low,
+        high=design.weighted.high,
+        target=largest_return * float(np.sqrt(design.weights.sum())),
+        largest_return=largest_return,
+    )
+
+
+def lsl_float_error(
+    design: Design, ridge: float, trajectories: int, largest_return: float
+) -> float:
+    """tau for LSL, from the largest counts that m trajectories could have."""
+    largest = float(np.max(design.weights)) * trajectories
+    return _float_error(
+        design,
+        low=float(np.sqrt(ridge / 2)),
+        high=float(np.sqrt(design.norm**2 * largest + ridge / 2)),
+        target=largest_return * float(np.sqrt(design.weights.sum() * trajectories)),
+        largest_return=largest_return,
+    )
+
+
+def _float_error(
+    design: Design, *, low: float, high: float, target: float, largest_return: float
+) -> float:
+    """5 p u kappa ||target|| / sigma_min, with kappa^2 where the Gram matrix is factorised."""
+    condition = high / low
+    if design.one_feature_per_state:
+        relative = 4.0 * (longest_column(design.phi) + 8) * UNIT_ROUNDOFF
+    elif isinstance(design.phi, np.ndarray):
+        relative = 5.0 * design.backward_error * condition
+    else:
+        relative = 5.0 * design.backward_error * condition**2
+    error = relative * target / low
+    largest = LARGEST_ERROR * largest_return * float(np.sqrt(design.states)) / design.norm
+    if not (relative <= 0.25 and error <= largest):
+        raise StudyError(
+            f"[features] the regression is too ill-conditioned (condition number up to "
+            f"{condition:.3g}): rounding could move its solution by {error:.2g}, and {largest:.2g} "
+            "is allowed; use features that are less alike, weights less extreme, or a larger ridge"
+        )
+    return error

@@ -1,0 +1,258 @@
+"""Smooth upper bounds of the local sensitivity: psi^w and psi^lambda, exactly and fast.
+
+| symbol         | here         | shape | public      |
+|----------------|--------------|-------|-------------|
+| \\|X_s\\|      | ``counts``   | N     | **private** |
+| w_s, rho_s     | ``weights``  | N     | yes         |
+| beta, lambda   | ``beta``, ``ridge`` | | yes        |
+| psi^w          | ``smooth_lsw`` |     | **private** |
+| psi^lambda     | ``smooth_lsl`` |     | **private** |
+
+[BGP16] evaluates each maximum over k literally, in O(K N) and O(m N). Here psi^w looks only at the
+k where it can be (docs/proofs/smooth-maxima.md) and sums what is far away by expansions with a
+stated error; psi^lambda is the maximum of a log-concave function, found by ternary search. Both
+are rounded up by ``INFLATION``, which covers every error made on the way.
+"""
+
+from collections.abc import Callable
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+INFLATION = 1e-12  # of psi, relative
+_EXPANSION_ERROR = 5e-13  # of phi, relative
+_TERMS = 12  # of an expansion
+_LEAF = 16  # counts summed one by one
+_BLOCK = 64  # candidates dismissed together
+
+
+def smooth_lsw(counts: Integers, weights: Vector, beta: float) -> float:
+    """psi^w = max_{0 <= k <= K} e^{-k beta} sum_s w_s / max(|X_s| - k, 1)^2 ([BGP16] equation 12).
+
+    Between two neighbouring values of |X_s| - 1 every term is log-convex in k, and so is their
+    sum: only k in {0} u {|X_s| - 1} can be the maximum.
+    """
+    distinct, mass = _grouped(np.maximum(counts, 1), weights)
+    candidates = distinct - 1
+    if candidates[0] != 0:
+        candidates = np.concatenate([[0], candidates])
+    tree = _expansions(distinct.astype(np.float64), mass)
+    best = int(_best_candidate(candidates, distinct, mass, _running_sums(mass), beta, *tree))
+    # The tree only chose the candidate; its value is summed afresh, term by term.
+    gap = np.maximum(distinct - candidates[best], 1).astype(np.float64)
+    value = float(np.exp(-beta * float(candidates[best])) * np.sum(mass / gap**2))
+    return value * (1 + INFLATION)
+
+
+def smooth_lsl(
+    counts: Integers,
+    weights: Vector,
+    trajectories: int,
+    beta: float,
+    *,
+    slope: float,
+    offset: float,
+) -> float:
+    """psi^lambda = max_{0 <= k <= m} e^{-k beta} (slope sqrt(A(k)) + offset)^2 ([BGP16] Alg. 2).
+
+    A(k) = sum_s rho_s min(|X_s| + k, m) is concave and grows with k, so the logarithm of the
+    whole is concave; sorted counts and running sums give A(k) in O(log N).
+    """
+    order = np.argsort(counts, kind="stable")
+    ascending = counts[order]
+    mass = np.concatenate([[0.0], _running_sums(weights[order])])
+    visits = np.concatenate([[0.0], _running_sums(weights[order] * ascending)])
+
+    def logarithm(k: int) -> float:
+        below = int(np.searchsorted(ascending, trajectories - k, side="left"))
+        full = mass[-1] - mass[below]
+        total = visits[below] + k * mass[below] + trajectories * full
+        return -beta * k + 2 * float(np.log(slope * np.sqrt(total) + offset))
+
+    return float(np.exp(_concave_maximum(logarithm, trajectories))) * (1 + INFLATION)
+
+
+def _concave_maximum(function: Callable[[int], float], last: int) -> float:
+    """max over 0 .. last of a concave function.
+
+    Comparing far-apart points keeps rounding harmless: dropping the wrong third loses no more
+    than the rounding error of the comparison (docs/proofs/smooth-maxima.md).
+    """
+    low, high = 0, last
+    while high - low > 2:
+        third = (high - low) // 3
+        left, right = low + third, high - third
+        if function(left) < function(right):
+            low = left
+        else:
+            high = right
+    return max(function(k) for k in range(low, high + 1))
+
+
+def _grouped(counts: Integers, weights: Vector) -> tuple[Integers, Vector]:
+    """The distinct counts in ascending order, and the weight of the states that have each."""
+    order = np.argsort(counts, kind="stable")
+    ascending = counts[order]
+    first = np.flatnonzero(np.concatenate([[True], ascending[1:] != ascending[:-1]]))
+    return ascending[first], np.add.reduceat(weights[order], first)
+
+
+@numba.njit(cache=True)
+def _running_sums(values):  # type: ignore[no-untyped-def]
+    """Prefix sums by compensated summation, each right to a few units in the last place."""
+    sums = np.empty(len(values))
+    total = 0.0
+    lost = 0.0
+    for i in range(len(values)):
+        term = values[i] - lost
+        new = total + term
+        lost = (new - total) - term
+        total = new
+        sums[i] = total
+    return sums
+
+
+# Sums over far-away counts by expansion.
+#
+# For a node of the tree with centre z and radius r, whose counts are c_i with mass W_i, and a gap
+# D = z - k with q = r/D < 1,
+#
+#     sum_i W_i / (c_i - k)^2 = sum_p (-1)^p (p+1) M_p q^p / D^2,   M_p = sum_i W_i ((c_i - z)/r)^p,
+#
+# and cutting it after P terms leaves at most M_0 q^P (P + 1 - P q) / ((1 - q)^2 D^2).
+
+
+def _expansions(points: Vector, mass: Vector) -> tuple[Vector, Vector, Vector]:
+    """A binary tree over the sorted counts: centres, radii and moments, node by node.
+
+    Level by level in heap order over blocks of ``_LEAF`` counts; node i has children 2i+1, 2i+2.
+    """
+    leaves = 1
+    while leaves * _LEAF < len(points):
+        leaves *= 2
+    nodes = 2 * leaves - 1
+    return _fill_tree(
+        points, mass, leaves, np.zeros(nodes), np.zeros(nodes), np.zeros((nodes, _TERMS))
+    )
+
+
+@numba.njit(cache=True)
+def _fill_tree(points, mass, leaves, centres, radii, moments):  # type: ignore[no-untyped-def]  # noqa: PLR0917
+    width = leaves * _LEAF
+    first_of_level = 0
+    nodes_in_level = 1
+    while nodes_in_level <= leaves:
+        span = width // nodes_in_level
+        for j in range(nodes_in_level):
+            node = first_of_level + j
+            begin = j * span
+            end = min(begin + span, len(points))
+            if begin >= end:
+                continue
+            centre = 0.5 * (points[begin] + points[end - 1])
+            radius = 0.5 * (points[end - 1] - points[begin])
+            centres[node] = centre
+            radii[node] = radius
+            for i in range(begin, end):
+                power = mass[i]
+                x = (points[i] - centre) / radius if radius > 0 else 0.0
+                for p in range(_TERMS):
+                    moments[node, p] += power
+                    power *= x
+        first_of_level += nodes_in_level
+        nodes_in_level *= 2
+    return centres, radii, moments
+
+
+@numba.njit(cache=True)
+def _phi(k, distinct, mass, sums, centres, radii, moments, stack):  # type: ignore[no-untyped-def]  # noqa: PLR0917
+    """phi(k) = sum_g W_g / max(c_g - k, 1)^2, too large by a relative 5e-13 at most."""
+    reached = np.searchsorted(distinct, k + 1, side="right")  # these have max(.) = 1
+    near = sums[reached - 1] if reached > 0 else 0.0
+    if reached == len(distinct):
+        return near
+    leaves = (len(centres) + 1) // 2
+    # What is allowed in error, shared over more nodes than a descent can use.
+    allowed = _EXPANSION_ERROR / 64 * (near + mass[reached] / (distinct[reached] - k) ** 2)
+    far = 0.0
+    errors = 0.0
+    top = 0
+    stack[0, 0], stack[0, 1], stack[0, 2] = 0, 0, leaves * _LEAF
+    while top >= 0:
+        node, begin, end = stack[top, 0], stack[top, 1], stack[top, 2]
+        top -= 1
+        if end <= reached or begin >= len(distinct):
+            continue
+        if begin >= reached and centres[node] > k:
+            gap = centres[node] - k
+            q = radii[node] / gap
+            if q < 0.5:
+                inverse = 1.0 / (gap * gap)
+                unit = moments[node, 0] * inverse / ((1 - q) * (1 - q))
+                total = 0.0
+                power = 1.0
+                left = np.inf  # what the terms not yet summed can still amount to
+                for p in range(_TERMS):
+                    total += (p + 1) * moments[node, p] * power
+                    power *= -q
+                    left = unit * abs(power) * (p + 2 - (p + 1) * q)
+                    if left <= allowed:
+                        break
+                if left <= allowed:
+                    far += total * inverse
+                    errors += left
+                    continue
+        if end - begin <= _LEAF:
+            for i in range(max(begin, reached), min(end, len(distinct))):
+                distance = float(distinct[i] - k)
+                far += mass[i] / (distance * distance)
+            continue
+        middle = (begin + end) // 2
+        top += 1
+        stack[top, 0], stack[top, 1], stack[top, 2] = 2 * node + 2, middle, end
+        top += 1
+        stack[top, 0], stack[top, 1], stack[top, 2] = 2 * node + 1, begin, middle
+    return near + far + errors
+
+
+@numba.njit(cache=True)
+def _best_candidate(candidates, distinct, mass, sums, beta, centres, radii, moments):  # type: ignore[no-untyped-def]  # noqa: PLR0917
+    """The index of the candidate k that maximises e^{-k beta} phi(k).
+
+    Blocks of candidates are dismissed by e^{-a beta} phi(b) on [a, b], since phi grows with k;
+    everything from where e^{-k beta} sum(w) is too small is dismissed at once.
+    """
+    stack = np.empty((128, 3), dtype=np.int64)
+    total = sums[-1]
+    best = 0
+    best_value = _phi(candidates[0], distinct, mass, sums, centres, radii, moments, stack)
+    blocks = (len(candidates) + _BLOCK - 1) // _BLOCK
+    ends = np.empty(blocks)
+    for block in range(blocks):
+        last = min((block + 1) * _BLOCK, len(candidates)) - 1
+        begin = candidates[block * _BLOCK]
+        if np.exp(-beta * begin) * total <= best_value:
+            blocks = block
+            break
+        ends[block] = _phi(candidates[last], distinct, mass, sums, centres, radii, moments, stack)
+        value = np.exp(-beta * candidates[last]) * ends[block]
+        if value > best_value:
+            best, best_value = last, value
+    for block in range(blocks):
+        first = block * _BLOCK
+        if np.exp(-beta * candidates[first]) * ends[block] <= best_value:
+            continue
+        for i in range(first, min(first + _BLOCK, len(candidates))):
+            decay = np.exp(-beta * candidates[i])
+            if decay * ends[block] <= best_value:
+                break  # phi(k) <= phi(end of the block) for the rest of it, too
+            value = decay * _phi(
+                candidates[i], distinct, mass, sums, centres, radii, moments, stack
+            )
+            if value > best_value:
+                best, best_value = i, value
+    return best

@@ -1,0 +1,256 @@
+"""Whatever holds the rows, opened as a stream of Arrow batches in the source's own order.
+
+Files: CSV (also gzip) and Parquet; one file, a folder, or a glob. Objects: anything that offers
+the Arrow stream interface (pandas, Polars, pyarrow, a DuckDB relation), and episodes, an iterable
+of lists of (state, reward). Values are passed on as they are: ``encode`` judges them.
+"""
+
+import csv
+import glob
+import gzip
+import io
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+
+from privalue.errors import DataError
+from privalue.study import Columns
+
+BATCH_ROWS = 1 << 17
+_CSV = (".csv", ".csv.gz")
+_PARQUET = (".parquet", ".pq")
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Some rows of a source: where they are from, the first one's number there, and the values."""
+
+    place: str
+    first_row: int  # counted from 1, the heading of a CSV file not counted
+    rows: pa.RecordBatch
+
+
+@dataclass(frozen=True)
+class Source:
+    """A stream of chunks; ``in_order`` says that trajectories and steps come sorted."""
+
+    chunks: Callable[[], Iterator[Chunk]]
+    in_order: bool = False
+    total_rows: int | None = None
+
+
+def open_source(data: Any, columns: Columns) -> Source:
+    """The rows of a file name, folder or glob, of an Arrow-like object, or of episodes."""
+    if isinstance(data, str | Path):
+        return _files(data, columns)
+    if hasattr(data, "__arrow_c_stream__"):
+        return Source(lambda: _stream(data, columns))
+    if isinstance(data, Iterable) and not isinstance(data, bytes | dict):
+        return Source(lambda: _episodes(data, columns), in_order=True)
+    raise DataError(
+        f"data of type {type(data).__name__} is not understood; give a file name, a pandas, Polars "
+        "or Arrow table (a lazy frame collected first), or a list of episodes"
+    )
+
+
+# Files
+
+
+def _files(data: str | Path, columns: Columns) -> Source:
+    paths = _find(data)
+    kinds = {_kind(path) for path in paths}
+    if len(kinds) > 1:
+        raise DataError(f"{data} holds both CSV and Parquet files; name one kind, e.g. *.parquet")
+    if kinds == {"csv"}:
+        wanted = [(path, _csv_columns(path, columns)) for path in paths]
+        return Source(lambda: (c for path, names in wanted for c in _csv_chunks(path, names)))
+    files = [(path, _open_parquet(path)) for path in paths]
+    selected = [
+        (path, file, select(columns, file.schema_arrow.names, str(path))) for path, file in files
+    ]
+    return Source(
+        lambda: (c for path, file, names in selected for c in _parquet_chunks(path, file, names)),
+        total_rows=sum(file.metadata.num_rows for _, file in files),
+    )
+
+
+def _find(data: str | Path) -> list[Path]:
+    path = Path(data)
+    if path.is_dir():
+        found = sorted(
+            file
+            for file in path.rglob("*")
+            if file.is_file()
+            and file.name.lower().endswith(_CSV + _PARQUET)
+            and not file.name.startswith(("_", "."))
+        )
+        if not found:
+            raise DataError(f"the folder {path} holds no .csv, .csv.gz or .parquet file")
+        return found
+    if path.exists():
+        return [path]
+    matches = sorted(Path(name) for name in glob.glob(str(data), recursive=True))
+    if not matches:
+        raise DataError(f"{path} does not exist; give a CSV or Parquet file, a folder or a glob")
+    return [file for match in matches for file in (_find(match) if match.is_dir() else [match])]
+
+
+def _kind(path: Path) -> str:
+    name = path.name.lower()
+    if name.endswith(_CSV):
+        return "csv"
+    if name.endswith(_PARQUET):
+        return "parquet"
+    raise DataError(f"{path} must end in .csv, .csv.gz, .parquet or .pq")
+
+
+def select(columns: Columns, present: Sequence[str], place: str) -> list[str]:
+    """The names of the columns to read, in the order person, trajectory, step, state, reward.
+
+    The person's column is read where there is one: a trajectory is then the pair of both ids.
+    """
+    needed = [columns.trajectory, columns.step, columns.state, columns.reward]
+    if "person" in columns.given or columns.person in present:
+        needed.insert(0, columns.person)
+    for name in needed:
+        if name not in present:
+            hint = (
+                "; the file must be separated by commas"
+                if len(present) == 1 and any(mark in present[0] for mark in ";\t|")
+                else ", or map it in the study's section [data]"
+            )
+            raise DataError(
+                f"{place} has no column {name!r}; it has {', '.join(present)}. Add it{hint}"
+            )
+        if list(present).count(name) > 1:
+            raise DataError(f"{place} has the column {name!r} more than once; rename one")
+    return needed
+
+
+def _csv_columns(path: Path, columns: Columns) -> list[str]:
+    opener = gzip.open if path.name.lower().endswith(".gz") else open
+    try:
+        with opener(path, "rb") as binary:
+            heading = next(csv.reader(io.TextIOWrapper(binary, "utf-8-sig", newline="")), [])
+    except (OSError, EOFError, UnicodeDecodeError, csv.Error) as problem:
+        raise DataError(f"{path} cannot be read as CSV: {problem}") from None
+    if not heading:
+        raise DataError(f"{path} is empty; it needs a heading and at least one row")
+    return select(columns, heading, str(path))
+
+
+def _csv_chunks(path: Path, names: list[str]) -> Iterator[Chunk]:
+    bad: list[Any] = []
+
+    def remember(row: Any) -> str:
+        bad.append(row)
+        return "error"
+
+    first_row = 1
+    try:
+        reader = pacsv.open_csv(
+            path,
+            # One thread: only then does a malformed row come with its number.
+            read_options=pacsv.ReadOptions(use_threads=False, block_size=1 << 23),
+            parse_options=pacsv.ParseOptions(newlines_in_values=True, invalid_row_handler=remember),
+            # Text as it stands: an id "NA" is an id, and a mistake can be quoted.
+            convert_options=pacsv.ConvertOptions(
+                include_columns=names,
+                column_types=dict.fromkeys(names, pa.string()),
+                strings_can_be_null=False,
+                null_values=[],
+            ),
+        )
+        for batch in reader:
+            yield Chunk(str(path), first_row, batch)
+            first_row += batch.num_rows
+    except (pa.ArrowException, OSError) as problem:
+        if bad:
+            row = bad[0]
+            where = f", row {row.number - 1}" if row.number else ""
+            raise DataError(
+                f"{path}{where}: {row.actual_columns} columns where the heading has "
+                f"{row.expected_columns}; quote cells that hold a comma"
+            ) from None
+        raise DataError(f"{path} cannot be read as CSV: {_one_line(problem)}") from None
+
+
+def _open_parquet(path: Path) -> Any:
+    try:
+        return pq.ParquetFile(path)
+    except (pa.ArrowException, OSError) as problem:
+        raise DataError(f"{path} cannot be read as Parquet: {_one_line(problem)}") from None
+
+
+def _parquet_chunks(path: Path, file: Any, names: list[str]) -> Iterator[Chunk]:
+    first_row = 1
+    try:
+        for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=names):
+            yield Chunk(str(path), first_row, batch.select(names))
+            first_row += batch.num_rows
+    except (pa.ArrowException, OSError) as problem:
+        raise DataError(f"{path} cannot be read as Parquet: {_one_line(problem)}") from None
+
+
+# Objects in memory
+
+
+def _stream(data: Any, columns: Columns) -> Iterator[Chunk]:
+    place = f"the {type(data).__module__.split('.')[0]} {type(data).__name__}"
+    try:
+        reader = pa.RecordBatchReader.from_stream(data)
+        names = select(columns, reader.schema.names, place)
+        first_row = 1
+        for batch in reader:
+            for start in range(0, batch.num_rows, BATCH_ROWS):
+                part = batch.slice(start, BATCH_ROWS).select(names)
+                yield Chunk(place, first_row, part)
+                first_row += part.num_rows
+    except (pa.ArrowException, TypeError) as problem:
+        raise DataError(f"{place} cannot be read: {_one_line(problem)}") from None
+
+
+def _episodes(data: Iterable[Any], columns: Columns) -> Iterator[Chunk]:
+    """Episodes as rows: the trajectory is the episode's number, the step the place in it."""
+    names = [columns.trajectory, columns.step, columns.state, columns.reward]
+    rows: list[tuple[int, int, Any, Any]] = []
+    first_row = 1
+    for number, episode in enumerate(data):
+        try:
+            steps = [(number, at, *pair) for at, pair in enumerate(episode)]
+        except TypeError:
+            steps = []
+        if not steps or any(len(step) != 4 for step in steps):
+            raise DataError(
+                f"episode {number} (counted from 0) is not a list of at least one (state, reward)"
+            )
+        rows.extend(steps)
+        if len(rows) >= BATCH_ROWS:
+            yield _episode_chunk(rows, names, first_row)
+            first_row += len(rows)
+            rows = []
+    if rows:
+        yield _episode_chunk(rows, names, first_row)
+
+
+def _episode_chunk(
+    rows: list[tuple[int, int, Any, Any]], names: list[str], first_row: int
+) -> Chunk:
+    place = "the list of episodes"
+    try:
+        arrays = [pa.array(column, from_pandas=False) for column in zip(*rows, strict=True)]
+    except (pa.ArrowException, TypeError) as problem:
+        raise DataError(
+            f"{place}, rows {first_row} to {first_row + len(rows) - 1}: states or rewards are of "
+            f"mixed types: {_one_line(problem)}"
+        ) from None
+    return Chunk(place, first_row, pa.record_batch(arrays, names=names))
+
+
+def _one_line(problem: BaseException) -> str:
+    return " ".join(str(problem).split())[:200]
