@@ -18,7 +18,7 @@ help:
 
 setup: $(STAMP)
 
-$(STAMP): pyproject.toml src/privalue/__init__.py
+$(STAMP): pyproject.toml
 	@test -n "$(PYTHON)" || { echo "privalue needs Python 3.11 or newer; none was found"; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "privalue needs Python 3.11 or newer; $(PYTHON) is older. Try: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 1; }
 	$(PYTHON) -m venv $(VENV)

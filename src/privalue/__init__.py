@@ -1,3 +1,67 @@
-"""What a policy is worth, told privately."""
+"""What a policy is worth, told privately.
 
-__version__ = "0.1.0"
+>>> import privalue as pv
+>>> study = pv.Study(
+...     privacy=pv.Privacy(epsilon=1.0, delta=0.01, unit="trajectory"),
+...     values=pv.Values(discount=0.9, rewards=(0.0, 1.0)),
+...     states=pv.States(labels=["ill", "well"]),
+... )
+>>> people = [[("ill", 0.0), ("well", 1.0)], [("ill", 0.0), ("ill", 0.0), ("well", 1.0)]] * 20
+>>> release = pv.release(study, people)
+>>> [value.state for value in release.values]
+['ill', 'well']
+>>> pv.inspect(study, people)
+Diagnostics(private, mechanism='dp-lsw', states=2)
+"""
+
+from privalue.curator import Diagnostics, inspect, release
+from privalue.errors import (
+    DataError,
+    MissingComponentError,
+    PrivalueError,
+    PrivateValueError,
+    StudyError,
+    UsageError,
+)
+from privalue.noise import SeededForExperimentsOnly
+from privalue.release import Release
+from privalue.study import (
+    About,
+    Columns,
+    Features,
+    Mechanism,
+    Privacy,
+    Report,
+    States,
+    Study,
+    Values,
+    Weights,
+)
+from privalue.version import VERSION
+
+__version__ = VERSION
+
+__all__ = [
+    "About",
+    "Columns",
+    "DataError",
+    "Diagnostics",
+    "Features",
+    "Mechanism",
+    "MissingComponentError",
+    "Privacy",
+    "PrivalueError",
+    "PrivateValueError",
+    "Release",
+    "Report",
+    "SeededForExperimentsOnly",
+    "States",
+    "Study",
+    "StudyError",
+    "UsageError",
+    "Values",
+    "Weights",
+    "__version__",
+    "inspect",
+    "release",
+]

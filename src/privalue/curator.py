@@ -1,21 +1,28 @@
 """The one sequence from public study and private data to what leaves, or stays.
 
-``inspect`` computes everything up to the noise, for the curator alone: it returns a private type,
-adds no noise and spends nothing.
+``release`` goes the whole way: prepare (public), read, compute, draw, publish. ``inspect`` computes
+everything up to the noise, for the curator alone: it returns a private type, adds no noise and
+spends nothing.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
+
+import numpy as np
 
 from privalue.calibration import Calibration, calibrate
 from privalue.engines import local
-from privalue.errors import DataError
+from privalue.errors import DataError, StudyError
 from privalue.features import Design, design
 from privalue.mechanisms import MECHANISMS, Perturbation
+from privalue.noise import Entropy, OperatingSystemEntropy, gaussian_on_grid, public_grid
 from privalue.private import Private
+from privalue.release import Guarantee, PublicNoise, Release, Software, StateValue
 from privalue.statistics import VisitStatistics
 from privalue.study import Study
+from privalue.version import VERSION
 
 Progress = Callable[[int, int | None], None]
 
@@ -90,6 +97,81 @@ def inspect(study: Study, data: Any, *, progress: Progress | None = None) -> Dia
         statistics=statistics,
         perturbation=_perturb(prepared, statistics),
     )
+
+
+def release(
+    study: Study,
+    data: Any,
+    *,
+    accept_large_delta: bool = False,
+    entropy: Entropy | None = None,
+    progress: Progress | None = None,
+) -> Release:
+    """The private value function of ``data``: each call is a new release, and spends anew.
+
+    Args:
+        study: what is public.
+        data: a file name, folder or glob, a pandas, Polars or Arrow table, or a list of episodes.
+        accept_large_delta: allow delta >= 1/m, where publishing one person's data outright would
+            satisfy the definition.
+        entropy: the operating system's, if left out; anything else makes ``private`` false.
+        progress: called with rows read, and rows in all where known.
+
+    Raises:
+        StudyError: the study asks for what cannot be done.
+        DataError: the data is invalid; nothing was drawn.
+    """
+    prepared = prepare(study)
+    statistics = local.statistics(data, study, progress=progress)
+    _require_small_delta(study, statistics.trajectories, accept_large_delta)
+    perturbation = _perturb(prepared, statistics)
+    source = OperatingSystemEntropy() if entropy is None else entropy
+    grid = public_grid(perturbation.smallest_sigma)
+    drawn = gaussian_on_grid(
+        perturbation.center, sigma=perturbation.sigma, grid=grid, entropy=source
+    )
+    # From here on everything is post-processing of what was drawn.
+    theta = perturbation.to_theta(drawn)
+    values = prepared.design.values(theta)
+    start = study.start_distribution
+    return Release(
+        private=source.private and isinstance(source, OperatingSystemEntropy),
+        study=study.public_description(),
+        privacy=Guarantee(
+            epsilon=study.privacy.epsilon,
+            delta=study.privacy.delta,
+            unit=study.privacy.unit,
+            neighbours=study.privacy.neighbours,
+        ),
+        mechanism=study.mechanism.name,
+        noise=PublicNoise(
+            calibration=study.mechanism.calibration,
+            alpha=prepared.calibration.alpha,
+            beta=prepared.calibration.beta,
+            shape=study.mechanism.noise,
+            grid=grid,
+        ),
+        trajectories=statistics.trajectories,
+        theta=theta.tolist(),
+        values=[
+            StateValue(state=state, value=value)
+            for state, value in zip(study.state_labels, values.tolist(), strict=True)
+        ],
+        policy_value=None if start is None else float(np.dot(start, values)),
+        created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        software=Software(version=VERSION),
+    )
+
+
+def _require_small_delta(study: Study, trajectories: int, accepted: bool) -> None:
+    """delta >= 1/m would allow one whole trajectory to be published with probability 1."""
+    delta = study.privacy.delta
+    if delta * trajectories >= 1 and not accepted:
+        raise StudyError(
+            f"[privacy] delta = {delta:g} is not below 1/m = {1 / trajectories:.3g} for m = "
+            f"{trajectories} trajectories: a mechanism that publishes one of them outright would "
+            "satisfy it; use a smaller delta, or accept it explicitly (--accept-large-delta)"
+        )
 
 
 def _perturb(prepared: Prepared, statistics: VisitStatistics) -> Perturbation:

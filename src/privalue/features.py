@@ -201,7 +201,8 @@ def column_squares(matrix: Matrix) -> NDArray[np.float64]:
     """The squared norm of every column."""
     if isinstance(matrix, np.ndarray):
         return np.asarray(np.square(matrix).sum(axis=0))
-    return np.bincount(matrix.indices, np.square(matrix.data), minlength=matrix.shape[1])
+    squares = np.bincount(matrix.indices, np.square(matrix.data), minlength=matrix.shape[1])
+    return squares.astype(np.float64)
 
 
 def longest_column(matrix: Matrix) -> int:

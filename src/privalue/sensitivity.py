@@ -135,13 +135,14 @@ def _expansions(points: Vector, mass: Vector) -> tuple[Vector, Vector, Vector]:
     while leaves * _LEAF < len(points):
         leaves *= 2
     nodes = 2 * leaves - 1
-    return _fill_tree(
+    tree: tuple[Vector, Vector, Vector] = _fill_tree(
         points, mass, leaves, np.zeros(nodes), np.zeros(nodes), np.zeros((nodes, _TERMS))
     )
+    return tree
 
 
 @numba.njit(cache=True)
-def _fill_tree(points, mass, leaves, centres, radii, moments):  # type: ignore[no-untyped-def]  # noqa: PLR0917
+def _fill_tree(points, mass, leaves, centres, radii, moments):  # type: ignore[no-untyped-def]
     width = leaves * _LEAF
     first_of_level = 0
     nodes_in_level = 1
@@ -169,90 +170,129 @@ def _fill_tree(points, mass, leaves, centres, radii, moments):  # type: ignore[n
 
 
 @numba.njit(cache=True)
-def _phi(k, distinct, mass, sums, centres, radii, moments, stack):  # type: ignore[no-untyped-def]  # noqa: PLR0917
-    """phi(k) = sum_g W_g / max(c_g - k, 1)^2, too large by a relative 5e-13 at most."""
-    reached = np.searchsorted(distinct, k + 1, side="right")  # these have max(.) = 1
-    near = sums[reached - 1] if reached > 0 else 0.0
-    if reached == len(distinct):
-        return near
+def _split(first, last, k, lower, states, centres, radii, moments, nodes, terms, stack):  # type: ignore[no-untyped-def]
+    """Covers the counts from ``first`` on by nodes of the tree, as coarse as the error allows.
+
+    ``nodes`` receives them and ``terms`` how many terms of its expansion each needs, 0 for a leaf
+    that is summed one by one: one that is near, or reaches below ``last``. Returned are their
+    number and the error of all expansions together; each may have a share of ``lower``. The cover
+    holds for every smaller k too, since gaps only grow.
+    """
     leaves = (len(centres) + 1) // 2
-    # What is allowed in error, shared over more nodes than a descent can use.
-    allowed = _EXPANSION_ERROR / 64 * (near + mass[reached] / (distinct[reached] - k) ** 2)
-    far = 0.0
+    allowed = _EXPANSION_ERROR / 512 * lower
+    found = 0
     errors = 0.0
     top = 0
     stack[0, 0], stack[0, 1], stack[0, 2] = 0, 0, leaves * _LEAF
     while top >= 0:
         node, begin, end = stack[top, 0], stack[top, 1], stack[top, 2]
         top -= 1
-        if end <= reached or begin >= len(distinct):
+        if end <= first or begin >= states:
             continue
-        if begin >= reached and centres[node] > k:
-            gap = centres[node] - k
+        needed = 0
+        gap = centres[node] - k
+        if begin >= last and radii[node] < 0.5 * gap:
             q = radii[node] / gap
-            if q < 0.5:
-                inverse = 1.0 / (gap * gap)
-                unit = moments[node, 0] * inverse / ((1 - q) * (1 - q))
-                total = 0.0
-                power = 1.0
-                left = np.inf  # what the terms not yet summed can still amount to
-                for p in range(_TERMS):
-                    total += (p + 1) * moments[node, p] * power
-                    power *= -q
-                    left = unit * abs(power) * (p + 2 - (p + 1) * q)
-                    if left <= allowed:
-                        break
+            unit = moments[node, 0] / ((gap - radii[node]) * (gap - radii[node]))
+            power = 1.0
+            for p in range(_TERMS):
+                power *= q
+                left = unit * power * (p + 2 - (p + 1) * q)
                 if left <= allowed:
-                    far += total * inverse
+                    needed = p + 1
                     errors += left
-                    continue
-        if end - begin <= _LEAF:
-            for i in range(max(begin, reached), min(end, len(distinct))):
-                distance = float(distinct[i] - k)
-                far += mass[i] / (distance * distance)
+                    break
+        if needed or end - begin <= _LEAF:
+            nodes[found], terms[found] = node, needed
+            found += 1
             continue
         middle = (begin + end) // 2
         top += 1
         stack[top, 0], stack[top, 1], stack[top, 2] = 2 * node + 2, middle, end
         top += 1
         stack[top, 0], stack[top, 1], stack[top, 2] = 2 * node + 1, begin, middle
-    return near + far + errors
+    return found, errors
 
 
 @numba.njit(cache=True)
-def _best_candidate(candidates, distinct, mass, sums, beta, centres, radii, moments):  # type: ignore[no-untyped-def]  # noqa: PLR0917
+def _phi(k, reached, found, distinct, mass, sums, centres, radii, moments, nodes, terms):  # type: ignore[no-untyped-def]
+    """phi(k) = sum_g W_g / max(c_g - k, 1)^2, right to the errors that ``_split`` returned.
+
+    The first ``reached`` counts have max(.) = 1.
+    """
+    first_leaf = (len(centres) - 1) // 2
+    total = sums[reached - 1] if reached > 0 else 0.0
+    for j in range(found):
+        node = nodes[j]
+        if terms[j] == 0:
+            begin = (node - first_leaf) * _LEAF
+            for i in range(max(begin, reached), min(begin + _LEAF, len(distinct))):
+                distance = float(distinct[i] - k)
+                total += mass[i] / (distance * distance)
+            continue
+        gap = centres[node] - k
+        q = -radii[node] / gap
+        series = 0.0
+        power = 1.0
+        for p in range(terms[j]):
+            series += (p + 1) * moments[node, p] * power
+            power *= q
+        total += series / (gap * gap)
+    return total
+
+
+@numba.njit(cache=True)
+def _best_candidate(candidates, distinct, mass, sums, beta, centres, radii, moments):  # type: ignore[no-untyped-def]
     """The index of the candidate k that maximises e^{-k beta} phi(k).
 
     Blocks of candidates are dismissed by e^{-a beta} phi(b) on [a, b], since phi grows with k;
     everything from where e^{-k beta} sum(w) is too small is dismissed at once.
     """
     stack = np.empty((128, 3), dtype=np.int64)
-    total = sums[-1]
+    nodes = np.empty(len(centres), dtype=np.int64)
+    terms = np.empty(len(centres), dtype=np.int64)
+    ends = np.empty((len(candidates) + _BLOCK - 1) // _BLOCK)
+    offset = len(candidates) - len(distinct)  # candidate i has max(.) = 1 up to count i - offset
     best = 0
-    best_value = _phi(candidates[0], distinct, mass, sums, centres, radii, moments, stack)
-    blocks = (len(candidates) + _BLOCK - 1) // _BLOCK
-    ends = np.empty(blocks)
-    for block in range(blocks):
-        last = min((block + 1) * _BLOCK, len(candidates)) - 1
-        begin = candidates[block * _BLOCK]
-        if np.exp(-beta * begin) * total <= best_value:
+    best_value = 0.0
+    blocks = len(ends)
+    for block in range(-1, len(ends)):  # k = 0 first, then the last candidate of every block
+        last = 0 if block < 0 else min((block + 1) * _BLOCK, len(candidates)) - 1
+        if block >= 0 and np.exp(-beta * candidates[block * _BLOCK]) * sums[-1] <= best_value:
             blocks = block
             break
-        ends[block] = _phi(candidates[last], distinct, mass, sums, centres, radii, moments, stack)
-        value = np.exp(-beta * candidates[last]) * ends[block]
-        if value > best_value:
-            best, best_value = last, value
+        k, reached = candidates[last], last + 1 - offset
+        lower = sums[reached - 1] if reached > 0 else mass[0] / float(distinct[0] - k) ** 2
+        found, errors = _split(
+            reached, reached, k, lower, len(distinct), centres, radii, moments, nodes, terms, stack
+        )
+        phi = errors + _phi(
+            k, reached, found, distinct, mass, sums, centres, radii, moments, nodes, terms
+        )
+        if block >= 0:
+            ends[block] = phi
+        if np.exp(-beta * k) * phi > best_value:
+            best, best_value = last, np.exp(-beta * k) * phi
     for block in range(blocks):
-        first = block * _BLOCK
+        first, last = block * _BLOCK, min((block + 1) * _BLOCK, len(candidates)) - 1
         if np.exp(-beta * candidates[first]) * ends[block] <= best_value:
             continue
-        for i in range(first, min(first + _BLOCK, len(candidates))):
+        reached = first + 1 - offset
+        lower = sums[reached - 1] if reached > 0 else mass[0] / float(distinct[0]) ** 2
+        cover = last + 1 - offset
+        found, errors = _split(
+            max(reached, 0), cover, candidates[last], lower, len(distinct),
+            centres, radii, moments, nodes, terms, stack,
+        )  # fmt: skip
+        for i in range(first, last + 1):
             decay = np.exp(-beta * candidates[i])
             if decay * ends[block] <= best_value:
                 break  # phi(k) <= phi(end of the block) for the rest of it, too
-            value = decay * _phi(
-                candidates[i], distinct, mass, sums, centres, radii, moments, stack
-            )
+            phi = errors + _phi(
+                candidates[i], i + 1 - offset, found,
+                distinct, mass, sums, centres, radii, moments, nodes, terms,
+            )  # fmt: skip
+            value = decay * phi
             if value > best_value:
                 best, best_value = i, value
     return best

@@ -195,7 +195,7 @@ def _table_matrix(
 def as_matrix(key: str, matrix: Any, states: int) -> Matrix:
     """A finite N x d matrix of doubles, dense and read-only or sparse by rows."""
     if sp.issparse(matrix):
-        sparse = sp.csr_array(matrix, dtype=np.float64, copy=True)
+        sparse: sp.csr_array = matrix.tocsr().astype(np.float64, copy=True)  # type: ignore[attr-defined]
         sparse.sum_duplicates()
         sparse.eliminate_zeros()
         for part in (sparse.data, sparse.indices, sparse.indptr):

@@ -16,7 +16,6 @@ and no order of summation can leak (Casacuberta et al. 2022). m trajectories add
 steps to a state; m < 2^33 is checked, so the sums cannot overflow.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numba
@@ -202,16 +201,8 @@ class Accumulator:
             )
 
 
-def gather_fragments(fragments: Iterable[Fragment], study: Study) -> VisitStatistics:
-    """The statistics of ordered fragments."""
-    accumulator = Accumulator(study)
-    for fragment in fragments:
-        accumulator.add(fragment)
-    return accumulator.finish()
-
-
 @numba.njit(nogil=True, cache=True)
-def gather(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled  # noqa: PLR0917
+def gather(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     states, rewards, starts, discount, low, high, first, counts, steps, stamp, latest
 ):
     """Adds trajectories to ``counts`` and ``steps``; returns how many returns were clamped.
@@ -229,7 +220,7 @@ def gather(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled  # no
         for t in range(starts[trajectory + 1] - 1, starts[trajectory] - 1, -1):
             value = rewards[t] + discount * value
             inside = min(max(value, low), high)
-            grid = min(np.int64(np.floor((inside - low) * scale + 0.5)), GRID_STEPS)
+            grid = np.int64(min(np.floor((inside - low) * scale + 0.5), GRID_STEPS))
             outside = value != inside
             s = states[t]
             if stamp[s] != mark:

@@ -330,6 +330,17 @@ class Mechanism(_Section):
                 )
         return self
 
+    def without_effect(self) -> set[str]:
+        """The keys whose defaults do nothing in the chosen mechanism."""
+        idle = {"noise_scale_share"}
+        if self.name != "dp-lsl":
+            idle |= {"ridge", "ridge_scale"}
+        if not isinstance(self.ridge, str):
+            idle |= {"ridge_scale"}
+        if self.calibration != "exact":
+            idle |= {"beta", "pseudo_count"}
+        return idle - self.given
+
 
 class Report(_Section):
     """``[report]``: how the release is presented."""
@@ -616,9 +627,12 @@ class Study(_Section):
 
     def public_description(self) -> dict[str, Any]:
         """The study as plain values, for a release: what was given, and the side files' hashes."""
-        description = self.model_dump(
-            mode="json", exclude={"features": {"matrix"}}, exclude_none=True
-        )
+        unused = {
+            "features": {"matrix"},
+            "mechanism": self.mechanism.without_effect(),
+            "report": {"level"} - self.report.given,
+        }
+        description = self.model_dump(mode="json", exclude=unused, exclude_none=True)
         description["side_files"] = [
             {"key": file.key, "name": file.name, "sha256": file.sha256} for file in self._side_files
         ]

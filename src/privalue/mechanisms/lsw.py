@@ -15,6 +15,7 @@ u = W theta with W^T W = Phi^T Gamma Phi, where the sensitivity needs no factor
 """
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import scipy.linalg as sl
@@ -40,7 +41,8 @@ def dp_lsw(
     alpha, beta = calibration.alpha, calibration.beta  # line 2
     if study.mechanism.noise == "whitened":
         whitening = Whitening(design)
-        center, to_theta = whitening.whitened(mean_returns), whitening.theta
+        center = whitening.whitened(mean_returns)
+        to_theta: Callable[[Vector], Vector] = whitening.theta
         factor, rounding = whitening.norm, whitening.float_error(largest)
     else:
         center, to_theta = theta, unchanged

@@ -94,14 +94,16 @@ class Encoder:
         if not finite.all():
             _fail(chunk, _first(~finite), column, values, "must be a finite number")
         low, high = self._reward_bounds
-        clamped = np.clip(rewards, low, high)
+        clamped: NDArray[np.float64] = np.clip(rewards, low, high)
         self.rewards_clamped += int(np.count_nonzero(clamped != rewards))
         return clamped
 
     def _state(self, chunk: Chunk, column: str) -> NDArray[np.int32]:
         values = _present(chunk, column)
         if self._raw_labels is None:
-            codes = _whole_numbers(chunk, column, values).to_numpy(zero_copy_only=False)
+            codes: NDArray[np.int64] = _whole_numbers(chunk, column, values).to_numpy(
+                zero_copy_only=False
+            )
             outside = (codes < 0) | (codes >= self._states)
             if outside.any():
                 allowed = f"states are the numbers 0 to {self._states - 1}"
@@ -115,7 +117,8 @@ class Encoder:
             unknown = _first(at.is_null().to_numpy(zero_copy_only=False))
             allowed = f"the study lists {len(self._raw_labels)} labels"
             _fail(chunk, unknown, column, values, f"is not a state: {allowed}")
-        return self._codes[at.to_numpy(zero_copy_only=False)]
+        codes = self._codes[at.to_numpy(zero_copy_only=False)]
+        return codes.astype(np.int32)
 
 
 def _present(chunk: Chunk, column: str) -> pa.Array:

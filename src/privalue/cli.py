@@ -1,0 +1,337 @@
+"""The command line: parse, call, print.
+
+Results go to stdout, talk and progress to stderr; with ``--json`` stdout is one JSON object. An
+error is one line on stderr, and the exit code says which kind (``privalue.errors``).
+"""
+
+import contextlib
+import json
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import click
+import typer
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+import privalue
+from privalue import demo as demonstration
+from privalue.curator import inspect as inspect_data
+from privalue.curator import prepare
+from privalue.curator import release as release_data
+from privalue.errors import PrivalueError, UsageError
+from privalue.mdp import parse_world, simulate_to_file
+from privalue.mechanisms import resolve_ridge
+from privalue.noise import SeededForExperimentsOnly
+from privalue.release import require_vacant
+from privalue.report import terminal
+from privalue.report.template import study_template
+from privalue.study import Study
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,  # they would print local variables, private ones included
+    rich_markup_mode=None,
+    help="What a policy is worth, told privately.",
+)
+talk = Console(stderr=True, markup=False, highlight=False)
+
+
+def _screen() -> Console:
+    """Plain text: the brackets of a study's sections are not markup."""
+    return Console(markup=False, highlight=False)
+
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
+StudyFile = Annotated[Path, typer.Argument(metavar="STUDY", help="The study file (TOML).")]
+Data = Annotated[
+    str, typer.Option("--data", help="A CSV or Parquet file, a folder, or a quoted glob.")
+]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"privalue {privalue.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show a traceback (it may quote private data).")
+    ] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """What a policy is worth, told privately."""
+
+
+@app.command()
+def init(
+    path: Annotated[Path, typer.Argument(help="Where to write it.")] = Path("study.toml"),
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Write a commented study file."""
+    if path.exists() and not force:
+        raise UsageError(f"{path} exists; use --force to overwrite it, or give another name")
+    try:
+        path.write_text(study_template(), encoding="utf-8")
+    except OSError as problem:
+        raise UsageError(f"cannot write {path}: {problem.strerror}") from None
+    if as_json:
+        _print_json({"study": str(path)})
+    else:
+        print(f"Wrote {path}. Edit it, then: privalue check {path}")
+
+
+@app.command()
+def check(study_file: StudyFile, as_json: Json = False) -> None:
+    """Say everything that can be said without data."""
+    prepared = prepare(Study.load(study_file))
+    study, design = prepared.study, prepared.design
+    ridge = None
+    if study.mechanism.name == "dp-lsl" and (
+        study.study.trajectories or not isinstance(study.mechanism.ridge, str)
+    ):
+        ridge = resolve_ridge(study, design, study.study.trajectories or 1)
+    if as_json:
+        _print_json(
+            {
+                "valid": True,
+                "study": study.public_description(),
+                "states": design.states,
+                "features": design.dimension,
+                "return_bounds": list(study.return_bounds),
+                "unvisited": study.values.unvisited_value,
+                "alpha": prepared.calibration.alpha,
+                "beta": prepared.calibration.beta,
+                **({} if ridge is None else {"ridge": ridge}),
+            }
+        )
+    else:
+        terminal.print_check(_screen(), prepared)
+        print(f"Next: privalue release {study_file} --data DATA --out DIR --no-ledger")
+
+
+@app.command()
+def simulate(
+    world: Annotated[
+        str, typer.Argument(metavar="MDP", help="chain, chain:N=40,p=0.5, gym:FrozenLake-v1, ...")
+    ],
+    trajectories: Annotated[int, typer.Option("--trajectories", help="How many.")],
+    out: Annotated[Path, typer.Option("--out", help="A .csv, .csv.gz or .parquet file.")],
+    seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same rows.")] = 0,
+    truncate_at: Annotated[
+        int | None, typer.Option("--truncate-at", help="Cut trajectories after so many rows.")
+    ] = None,
+    truncated: Annotated[
+        str | None, typer.Option("--truncated", help="keep or drop those that were cut.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Write trajectories of a built-in or Gymnasium MDP."""
+    if truncated not in {None, "keep", "drop"}:
+        raise UsageError(f"--truncated {truncated}: it must be keep or drop")
+    chosen = parse_world(world)
+    with _progress("Simulating") as update:
+        written = simulate_to_file(
+            chosen,
+            trajectories=trajectories,
+            seed=seed,
+            out=out,
+            progress=lambda done: update(done, trajectories),
+            truncate_at=truncate_at,
+            truncated=truncated,  # type: ignore[arg-type]  # checked above
+        )
+    if as_json:
+        _print_json(
+            {
+                "mdp": chosen.text,
+                "seed": seed,
+                "file": str(written.path),
+                "rows": written.rows,
+                "trajectories": written.trajectories,
+                "truncated": written.truncated,
+                "dropped": written.dropped,
+            }
+        )
+    else:
+        print(f"Wrote {written.trajectories:,} trajectories, {written.rows:,} rows: {written.path}")
+        if written.truncated:
+            print(f"{written.truncated:,} were cut, {written.dropped:,} of them dropped.")
+
+
+@app.command()
+def inspect(study_file: StudyFile, data: Data, as_json: Json = False) -> None:
+    """Show the curator's private diagnostics; no noise, nothing spent."""
+    study = Study.load(study_file)
+    with _progress("Reading rows") as update:
+        diagnostics = inspect_data(study, data, progress=update)
+    talk.print("PRIVATE: for the curator only. None of this may be published.", style="bold red")
+    if as_json:
+        _print_json(diagnostics.private_fields())
+    else:
+        terminal.print_private_diagnostics(_screen(), diagnostics)
+
+
+@app.command()
+def release(
+    study_file: StudyFile,
+    data: Data,
+    out: Annotated[Path, typer.Option("--out", help="A folder for release.json.")],
+    no_ledger: Annotated[
+        bool, typer.Option("--no-ledger", help="Release without recording what it spends.")
+    ] = False,
+    accept_large_delta: Annotated[
+        bool, typer.Option("--accept-large-delta", help="Allow delta >= 1/m.")
+    ] = False,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            "--seed-not-private", help="Seeded noise, for experiments; the result is NOT private."
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Release the value function once, with noise."""
+    if not no_ledger:
+        raise UsageError(
+            "there is no ledger yet to record what a release spends; add --no-ledger, and keep "
+            "count of epsilon and delta yourself"
+        )
+    study = Study.load(study_file)
+    require_vacant(out)
+    with _progress("Reading rows") as update:
+        released = release_data(
+            study,
+            data,
+            accept_large_delta=accept_large_delta,
+            entropy=None if seed is None else SeededForExperimentsOnly(seed),
+            progress=update,
+        )
+    written = released.save(out)
+    if as_json:
+        sys.stdout.write(released.to_json())
+    else:
+        terminal.print_release(_screen(), released)
+    talk.print(f"Wrote {written}")
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option("--out", help="A folder for everything it makes.")] = Path(
+        "demo"
+    ),
+    as_json: Json = False,
+) -> None:
+    """Go the whole journey on the built-in recovery chain."""
+    folder = _vacant_demo_folder(out)
+    console = talk if as_json else _screen()
+    made = demonstration.run(
+        folder,
+        say=lambda text: console.print(text, style="bold"),
+        checked=lambda prepared: terminal.print_check(console, prepared),
+        progress=_progress,
+    )
+    if as_json:
+        _print_json(
+            {
+                "folder": str(folder),
+                "study": str(made.study),
+                "data": str(made.data),
+                "release": str(made.release_file),
+                "pictures": [str(path) for path in made.pictures],
+                "rmse": made.error,
+                "policy_error": made.policy_error,
+            }
+        )
+        return
+    terminal.print_release(console, made.release)
+    console.print(
+        f"Root mean square error against the exact values: {made.error:.4f}; the policy's one "
+        f"number is off by {made.policy_error:.4f}.",
+        style="bold",
+    )
+    console.print(f"Look at {made.pictures[0]} and {made.pictures[1]}.")
+
+
+def _vacant_demo_folder(out: Path) -> Path:
+    """``out``, or ``out-2``, ``out-3``, ... : a release is never overwritten."""
+    for number in range(1, 1000):
+        folder = out if number == 1 else out.with_name(f"{out.name}-{number}")
+        if not (folder / "release.json").exists():
+            return folder
+    raise UsageError(f"{out} and 998 more like it hold releases; remove some")
+
+
+@contextlib.contextmanager
+def _progress(what: str) -> Iterator[Callable[[int, int | None], None]]:
+    """A progress bar on stderr; gone when it is done, and plain silence where nobody looks."""
+    with Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=talk,
+        transient=True,
+        disable=not talk.is_terminal,
+    ) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def _print_json(value: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(value, allow_nan=False) + "\n")
+
+
+def main() -> None:
+    """Run the command line and leave with the exit code of what happened."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """The exit code of one command; errors become one line on stderr."""
+    debug = "--debug" in arguments
+    arguments = [argument for argument in arguments if argument != "--debug"]
+    try:
+        code = app(arguments, prog_name="privalue", standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except click.exceptions.NoArgsIsHelpError as problem:
+        print(problem.format_message())
+        return 2
+    except click.ClickException as problem:
+        return _failed(problem.format_message(), 2, debug)
+    except (click.Abort, KeyboardInterrupt):
+        return _failed("interrupted", 130, debug)
+    except PrivalueError as problem:
+        return _failed(str(problem), problem.exit_code, debug)
+    except Exception as problem:  # the last line of defence: a bug of ours
+        return _failed(
+            f"internal error ({type(problem).__name__}); this is a bug of privalue: please report "
+            "it, without private data (--debug shows a traceback)",
+            70,
+            debug,
+        )
+
+
+def _failed(message: str, code: int, debug: bool) -> int:
+    if debug:
+        traceback.print_exc()
+    print(f"privalue: {' '.join(message.split())}", file=sys.stderr)
+    return code

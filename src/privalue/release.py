@@ -1,0 +1,149 @@
+"""The public artefact: what leaves, and nothing else.
+
+A release holds the study (public), what is promised, and the analysed mechanism's output. It never
+holds counts, sigma, psi or anything else that depends on the data in another way. Its JSON schema
+is ``docs/release.schema.json``, made from this model.
+"""
+
+import contextlib
+import os
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from privalue.errors import DataError, UsageError
+
+FILE_NAME = "release.json"
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Guarantee(_Part):
+    """What is promised, to whom."""
+
+    epsilon: float = Field(gt=0)
+    delta: float = Field(gt=0, lt=1)
+    unit: Literal["trajectory", "person"]
+    neighbours: Literal["replace-one", "add-remove"]
+
+    def sentence(self) -> str:
+        """The guarantee in one sentence."""
+        change = (
+            f"replacing any one {self.unit} by another"
+            if self.neighbours == "replace-one"
+            else f"adding or removing any one {self.unit}"
+        )
+        return (
+            f"This release is ({self.epsilon:g}, {self.delta:g})-differentially private: {change} "
+            f"changes the probability of any outcome by a factor of at most e^{self.epsilon:g}, "
+            f"up to {self.delta:g}."
+        )
+
+
+class PublicNoise(_Part):
+    """What is public about the noise: its constants and its grid, never its scale."""
+
+    calibration: Literal["exact", "nissim", "appendix"]
+    alpha: float = Field(gt=0)
+    beta: float = Field(gt=0)
+    shape: Literal["isotropic", "whitened"]
+    grid: float = Field(gt=0, description="every drawn number is a multiple of this")
+
+
+class StateValue(_Part):
+    """The released value of one state."""
+
+    state: str
+    value: float
+
+
+class Software(_Part):
+    """What made the release."""
+
+    name: Literal["privalue"] = "privalue"
+    version: str
+
+
+class Release(_Part):
+    """A value function, released once under differential privacy."""
+
+    schema_version: Literal[1] = 1
+    private: bool = Field(description="false only for seeded experiments")
+    study: dict[str, Any] = Field(description="the public description, side files hashed")
+    privacy: Guarantee
+    mechanism: Literal["dp-lsw", "dp-lsl"]
+    noise: PublicNoise
+    trajectories: int = Field(ge=1, description="m, public under replace-one neighbours")
+    theta: list[float]
+    values: list[StateValue]
+    policy_value: float | None = Field(
+        default=None, description="sum_s start(s) V(s), where the study gives a start distribution"
+    )
+    created: str = Field(description="when, in UTC, to the second")
+    software: Software
+
+    def as_dict(self) -> dict[str, float]:
+        """The values by state label."""
+        return {entry.state: entry.value for entry in self.values}
+
+    def to_json(self) -> str:
+        """The text of ``release.json``."""
+        return self.model_dump_json(indent=2, exclude_none=True) + "\n"
+
+    def save(self, folder: str | Path) -> Path:
+        """Writes ``release.json`` into a folder, whole or not at all; never over another one."""
+        target = require_vacant(folder)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        partial = target.with_name(f".{FILE_NAME}.{os.getpid()}.partial")
+        try:
+            with partial.open("x", encoding="utf-8") as file:
+                file.write(self.to_json())
+                file.flush()
+                os.fsync(file.fileno())
+            os.link(partial, target)  # unlike a rename, it never replaces what is there
+        except FileExistsError:
+            raise UsageError(f"{target} exists; a release is never overwritten") from None
+        except OSError as problem:
+            raise UsageError(f"cannot write {target}: {problem.strerror}") from None
+        finally:
+            with contextlib.suppress(OSError):
+                partial.unlink()
+        return target
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Release":
+        """The release that a file, or the ``release.json`` in a folder, holds."""
+        path = Path(path)
+        path = path / FILE_NAME if path.is_dir() else path
+        try:
+            return cls.model_validate_json(path.read_bytes())
+        except OSError as problem:
+            raise DataError(f"{path} cannot be read: {problem.strerror}") from None
+        except ValidationError as problem:
+            first = problem.errors(include_url=False)[0]
+            where = ".".join(str(part) for part in first["loc"]) or "the file"
+            raise DataError(f"{path} is not a release: {where}: {first['msg']}") from None
+
+
+def require_vacant(folder: str | Path) -> Path:
+    """Where the release goes; refuses a folder that already holds one."""
+    target = Path(folder) / FILE_NAME
+    if Path(folder).exists() and not Path(folder).is_dir():
+        raise UsageError(f"{folder} is not a folder; give a folder for the release")
+    if target.exists():
+        raise UsageError(
+            f"{target} exists, and a release is never overwritten: it was paid for; give another "
+            "folder"
+        )
+    return target
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON schema of ``release.json``."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **Release.model_json_schema(),
+    }

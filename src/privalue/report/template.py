@@ -1,0 +1,76 @@
+"""A commented study file, made from the models: it cannot fall behind what is accepted."""
+
+from collections.abc import Mapping
+
+from pydantic.fields import FieldInfo
+
+from privalue.study import NOT_BUILT, Study
+
+# What a new study starts from. A key that is left out here is written as a comment.
+STARTING_POINT: Mapping[str, Mapping[str, str]] = {
+    "study": {"name": '"my-study"'},
+    "privacy": {
+        "epsilon": "1.0",
+        "delta": "1e-6",
+        "unit": '"trajectory"',
+        "neighbours": '"replace-one"',
+    },
+    "values": {"discount": "0.99", "rewards": "[0.0, 1.0]"},
+    "states": {"count": "40"},
+    "features": {"kind": '"tabular"'},
+    "weights": {"kind": '"uniform"'},
+    "mechanism": {"name": '"dp-lsw"', "calibration": '"nissim"', "noise": '"whitened"'},
+    "data": {},
+}
+
+_EXAMPLES: Mapping[str, str] = {
+    "dataset": '"trial-2026"',
+    "trajectories": "10000",
+    "returns": "[0.0, 1.0]",
+    "unvisited": "0.0",
+    "start": '"start.csv"',
+    "labels": '["stage 1", "stage 2"]',
+    "groups": '"groups.csv"',
+    "size": "2",
+    "ridge": '"sqrt"',
+    "ridge_scale": "100.0",
+    "trajectory": '"stay_id"',
+    "step": '"day"',
+    "state": '"ward"',
+    "reward": '"score"',
+    "person": '"patient_id"',
+}
+
+_FILES = {"states": '"states.csv"', "features": '"features.npy"', "weights": '"weights.csv"'}
+
+
+def study_template(changes: Mapping[tuple[str, str], str] | None = None) -> str:
+    """A study file with every key that is built, explained; ``changes`` are TOML values."""
+    lines = [
+        "# What is public about a study, and only that. The data never adds to it.",
+        "# A line that starts with # is a key you may use; the rest is what is in force.",
+    ]
+    left_out = {(entry.section, entry.key) for entry in NOT_BUILT if entry.value is None}
+    for section, starting in STARTING_POINT.items():
+        lines += ["", f"[{section}]"]
+        model = Study.model_fields[section].annotation
+        assert model is not None
+        for key, field in model.model_fields.items():
+            if (section, key) in left_out | {("mechanism", "beta"), ("mechanism", "pseudo_count")}:
+                continue
+            chosen = (changes or {}).get((section, key), starting.get(key))
+            line = f"{key} = {chosen}" if chosen else f"# {key} = {_example(section, key)}"
+            if line.endswith("= "):
+                continue
+            lines.append(f"{line}  # {_explanation(field)}")
+    return "\n".join(lines) + "\n"
+
+
+def _example(section: str, key: str) -> str:
+    return _FILES.get(section, "") if key == "file" else _EXAMPLES.get(key, "")
+
+
+def _explanation(field: FieldInfo) -> str:
+    extra = field.json_schema_extra
+    allowed = extra["allowed"] if isinstance(extra, dict) else ""
+    return f"{field.description}: {allowed}"

@@ -1,0 +1,30 @@
+"""Small studies and random episodes for the tests."""
+
+from hypothesis import strategies as st
+
+import privalue as pv
+
+
+def study(states=3, *, discount=0.9, rewards=(0.0, 1.0), returns=None, **sections):
+    """A valid study; sections are dictionaries that replace the defaults' keys."""
+    values = {"discount": discount, "rewards": rewards, **sections.pop("values", {})}
+    if returns is not None:
+        values["returns"] = returns
+    privacy = {"epsilon": 1.0, "delta": 1e-6, "unit": "trajectory", **sections.pop("privacy", {})}
+    places = sections.pop("states", {"count": states})
+    return pv.Study(privacy=privacy, values=values, states=places, **sections)
+
+
+def rows_of(episodes):
+    """The long table of episodes: (trajectory, step, state, reward)."""
+    return [
+        (t, i, state, reward)
+        for t, episode in enumerate(episodes)
+        for i, (state, reward) in enumerate(episode)
+    ]
+
+
+def episodes(states, *, low=-2.0, high=2.0, most=8, longest=9):
+    """Lists of episodes; rewards may lie outside the bounds."""
+    step = st.tuples(st.integers(0, states - 1), st.floats(low, high, allow_nan=False, width=32))
+    return st.lists(st.lists(step, min_size=1, max_size=longest), min_size=1, max_size=most)

@@ -1,0 +1,218 @@
+"""The sampler has the law it should have, and the checker that says so rejects wrong ones.
+
+Samples of the true sampler come from the operating system. All their checks together raise a
+false alarm with probability below 1e-9. Planted faults come from seeded sources, so that their
+rejection is not a matter of chance.
+"""
+
+import functools
+import math
+from collections.abc import Callable
+from itertools import islice
+
+import numpy as np
+import pytest
+
+from oracles.gaussian import CHECKS, RoundedGaussian, alarm_of_counts, alarm_of_distance
+from privalue import noise
+from privalue.noise import OperatingSystemEntropy, SeededForExperimentsOnly, gaussian_multiples
+
+SAMPLES = 100_000
+SETTINGS = {  # center, sigma, grid
+    "0.3 steps, on the grid": (0.0, 0.3, 1.0),
+    "0.3 steps, off the grid": (0.3, 0.3, 1.0),
+    "0.3 steps, between two multiples": (-2.5, 0.3, 1.0),
+    "5 steps": (0.37, 5.0, 1.0),
+    "5 fine steps, far from 0": (-7.77, 5.1 * 2.0**-20, 2.0**-20),
+    "5 coarse steps": (1e300, 5.3 * 2.0**980, 2.0**980),
+    "1000 steps": (-0.123, 1000.0, 1.0),
+}
+TRIALS = {  # what is tried, and its probability of success
+    "e^-x, x = 1/4": (lambda word: noise._survives([1 << 62, 0], word), math.exp(-0.25)),
+    "e^-x, x = 7/8": (lambda word: noise._survives([7 << 61, 0], word), math.exp(-0.875)),
+    "e^-x^2/2, x = 1/4": (
+        lambda word: noise._survives([1 << 62, 0], word, halved=True),
+        math.exp(-1.0 / 32.0),
+    ),
+    "e^-x^2/2, x = 7/8": (
+        lambda word: noise._survives([7 << 61, 0], word, halved=True),
+        math.exp(-49.0 / 128.0),
+    ),
+    "e^-1/2": (noise._survives_half, math.exp(-0.5)),
+}
+CHECKS_OF_THE_OPERATING_SYSTEM = (len(SETTINGS) + 2) * len(CHECKS) + len(TRIALS) + 4 + 1
+ALARM = 1e-9 / (CHECKS_OF_THE_OPERATING_SYSTEM + 1)
+OVERWHELMING = 1e-20
+
+
+@functools.cache
+def law(center: float, sigma: float, grid: float) -> RoundedGaussian:
+    return RoundedGaussian(center, sigma, grid)
+
+
+def draw(center, sigma, grid, source=None, samples=SAMPLES):
+    return gaussian_multiples(np.full(samples, center), sigma=sigma, grid=grid, entropy=source)
+
+
+@pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)
+def test_the_sampler_has_the_law_of_the_rounded_gaussian(setting):
+    alarms = law(*setting).check(draw(*setting))
+    assert set(alarms) == set(CHECKS)
+    assert min(alarms.values()) > ALARM, alarms
+
+
+def test_each_coordinate_has_its_own_center():
+    centers, sigma, grid = (0.2, -31.4), 3.0, 0.5
+    sample = gaussian_multiples(np.tile(centers, SAMPLES), sigma=sigma, grid=grid)
+    for offset, center in enumerate(centers):
+        alarms = law(center, sigma, grid).check(sample[offset::2])
+        assert min(alarms.values()) > ALARM, alarms
+
+
+def test_every_bit_of_a_very_fine_release_is_right():
+    sample = draw(0.1, 1.7 * 2.0**200, 1.0, samples=40_000)
+    coarse = [(j + (1 << 197)) >> 198 for j in sample]
+    assert law(0.0, 6.8, 1.0).check(coarse)["cells"] > ALARM
+    for bit in (0, 70, 134):  # the last bits, and those where two words of the fraction meet
+        counts = np.bincount([(j >> bit) & 15 for j in sample], minlength=16)
+        assert alarm_of_counts(counts.tolist(), [1 / 16] * 16) > ALARM
+
+
+def test_noise_far_below_the_grid_still_breaks_the_tie():
+    ups = sum(draw(0.5, 2.0**-300, 1.0, samples=20_000))
+    assert alarm_of_counts([20_000 - ups, ups], [0.5, 0.5]) > ALARM
+
+
+@pytest.mark.parametrize(("trial", "probability"), TRIALS.values(), ids=TRIALS)
+def test_the_trials_of_the_proof_have_their_probabilities(trial, probability):
+    word = noise._words(OperatingSystemEntropy()).__next__
+    successes = sum(trial(word) for _ in range(SAMPLES))
+    counts = [successes, SAMPLES - successes]
+    assert alarm_of_counts(counts, [probability, 1.0 - probability]) > ALARM
+    for wrong in (probability - 0.03, probability + 0.03):
+        assert alarm_of_counts(counts, [wrong, 1.0 - wrong]) < 1e-6
+
+
+# The faults. Each takes a setting and a seeded source and returns what a wrong sampler would.
+
+
+def scaled(factor: float) -> Callable[..., list[int]]:
+    def fault(center, sigma, grid, source):
+        return draw(center, factor * sigma, grid, source)
+
+    fault.__name__ = f"{factor} sigma"
+    return fault
+
+
+def moved(center, sigma, grid, source):
+    return draw(center + 0.05 * sigma, sigma, grid, source)
+
+
+def on_a_double_grid(center, sigma, grid, source):
+    return [2 * j for j in draw(center, sigma, 2.0 * grid, source)]
+
+
+def floored(center, sigma, grid, source):
+    return [j >> 30 for j in draw(center, sigma, grid * 2.0**-30, source)]
+
+
+def truncated_towards_zero(center, sigma, grid, source):
+    return [int(j / 2**30) for j in draw(center, sigma, grid * 2.0**-30, source)]
+
+
+def discrete_gaussian(center, sigma, grid, source):
+    """Proportional to the density at the multiples: another law, told apart when sigma < grid."""
+    j = np.arange(-50, 51)
+    weights = np.exp(-0.5 * ((j * grid - center) / sigma) ** 2)
+    uniform = (word / 2**64 for word in noise._words(source))
+    return j[
+        np.searchsorted(np.cumsum(weights / weights.sum()), list(islice(uniform, SAMPLES)))
+    ].tolist()
+
+
+def never_beyond_three_sigma(center, sigma, grid, source):
+    bound = round((abs(center) + 3 * sigma) / grid)
+    return [min(max(j, -bound), bound) for j in draw(center, sigma, grid, source)]
+
+
+def correlated(center, sigma, grid, source):
+    """Every second number has correlation 0.15 with the one before it; each law is right."""
+    x = np.array(draw(0.0, 1.0, 2.0**-40, source)) * 2.0**-40
+    x[1::2] = 0.15 * x[0::2] + math.sqrt(1.0 - 0.15**2) * x[1::2]
+    return np.rint((center + sigma * x) / grid).astype(int).tolist()
+
+
+def correlated_across_pairs(center, sigma, grid, source):
+    return [0, *correlated(center, sigma, grid, source)]
+
+
+def correlated_in_size(center, sigma, grid, source):
+    """Every tenth pair shares its distance from the centre, with independent signs."""
+    x = np.array(draw(0.0, 1.0, 2.0**-40, source)) * 2.0**-40
+    x[1::20] = np.copysign(x[0::20], x[1::20])
+    return np.rint((center + sigma * x) / grid).astype(int).tolist()
+
+
+# Half-way between two multiples nearly all falls on these two, whatever a small sigma is.
+SENSITIVE = [name for name in SETTINGS if "between" not in name]
+FAULTS = [  # the fault, where it is planted, and who must see it
+    *((scaled(f), s, ("cells", "distribution")) for f in (0.9, 1.1) for s in SENSITIVE),
+    (moved, "5 steps", ("cells", "distribution")),
+    (moved, "1000 steps", ("cells", "distribution")),
+    (on_a_double_grid, "0.3 steps, off the grid", ("cells", "residues")),
+    (on_a_double_grid, "5 steps", ("cells", "residues")),
+    (on_a_double_grid, "1000 steps", ("residues",)),
+    (floored, "0.3 steps, off the grid", ("cells", "distribution")),
+    (floored, "5 steps", ("cells", "distribution")),
+    (truncated_towards_zero, "0.3 steps, off the grid", ("cells", "distribution")),
+    (discrete_gaussian, "0.3 steps, off the grid", ("cells", "distribution")),
+    (never_beyond_three_sigma, "1000 steps", ("cells",)),
+    (correlated, "5 steps", ("pairs",)),
+    (correlated, "1000 steps", ("pairs",)),
+    (correlated_across_pairs, "1000 steps", ("pairs",)),
+    (correlated_in_size, "5 steps", ("pairs of sizes",)),
+    (correlated_in_size, "1000 steps", ("pairs of sizes",)),
+]
+
+
+@pytest.mark.parametrize(
+    ("fault", "name", "checks"),
+    FAULTS,
+    ids=[f"{fault.__name__}, {name}" for fault, name, _ in FAULTS],
+)
+def test_the_checker_rejects(fault, name, checks):
+    setting = SETTINGS[name]
+    alarms = law(*setting).check(fault(*setting, SeededForExperimentsOnly(20160619)))
+    assert all(alarms[check] < OVERWHELMING for check in checks), alarms
+
+
+def test_the_faulty_laws_are_otherwise_right():
+    setting = SETTINGS["1000 steps"]
+    for fault in (correlated, correlated_in_size):
+        alarms = law(*setting).check(fault(*setting, SeededForExperimentsOnly(7)))
+        assert min(alarms["cells"], alarms["distribution"]) > 1e-3
+
+
+def test_the_oracle_agrees_with_a_plain_computation():
+    center, sigma, grid = SETTINGS["5 steps"]
+    table = law(center, sigma, grid)
+    assert math.fsum(table.mass) == pytest.approx(1.0, abs=1e-15)
+    for j in (-9, 0, 4):
+        high, low = (((j + h) * grid - center) / (sigma * math.sqrt(2.0)) for h in (0.5, -0.5))
+        expected = (math.erf(high) - math.erf(low)) / 2.0
+        assert table.mass[j - table.first] == pytest.approx(expected, rel=1e-12)
+
+
+def test_the_bounds_of_the_checker_hold():
+    """In 2,000 repetitions with the true law, an alarm at level a is raised in less than 2a."""
+    generator = np.random.Generator(np.random.Philox(3))
+    true = [0.5, 0.3, 0.15, 0.05]
+    counts = generator.multinomial(200, true, size=2000)
+    alarms = np.array([alarm_of_counts(row.tolist(), true) for row in counts])
+    uniforms = np.sort(generator.random((2000, 200)))
+    ranks = np.arange(200) / 200
+    distances = np.maximum(uniforms - ranks, ranks + 1 / 200 - uniforms).max(axis=1)
+    supremum = np.array([alarm_of_distance(float(distance), 200) for distance in distances])
+    for level in (0.3, 0.1, 0.02):
+        assert (alarms < level).mean() < 2.0 * level
+        assert (supremum < level).mean() < 2.0 * level

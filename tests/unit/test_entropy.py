@@ -1,0 +1,151 @@
+"""Only ``noise.py`` asks for entropy: no other module of the core names a source of it.
+
+The scan goes by names. An import spells the name of what it imports and an attribute its own,
+whatever alias stands before it, so that no aliases have to be followed.
+"""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import privalue
+
+SOURCE = Path(privalue.__file__).parent
+MAY_DRAW = ("noise.py", "mdp", "cli.py", "experiments", "audit.py")  # simulation, not releases
+FORBIDDEN = {
+    "random", "secrets", "urandom", "getrandom", "SystemRandom", "uuid1", "uuid4", "RAND_bytes",
+    "default_rng", "RandomState", "SeedSequence", "Philox", "PCG64", "PCG64DXSM", "MT19937",
+    "SFC64", "rvs", "resample", "random_state", "qmc",
+}  # fmt: skip
+DEVICES = ("/dev/random", "/dev/urandom", "/dev/hwrng")
+IMPORTERS = {"__import__", "import_module", "getattr", "attrgetter"}
+
+
+def names_of_entropy(source: str) -> list[str]:
+    """Each place where the source names a source of entropy, as ``line: name``."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        named: list[str] = []
+        if isinstance(node, ast.Import):
+            named = [part for alias in node.names for part in alias.name.split(".")]
+        elif isinstance(node, ast.ImportFrom):
+            named = [*(node.module or "").split("."), *(alias.name for alias in node.names)]
+            if "*" in named and node.module in {"os", "uuid", "numpy", "ssl"}:
+                named.append("random")
+        elif isinstance(node, ast.Attribute):
+            named = [node.attr]
+        elif isinstance(node, ast.keyword):
+            named = [node.arg or ""]
+        elif isinstance(node, ast.Call) and _name(node.func) in IMPORTERS:
+            named = [part for text in _strings(node) for part in text.split(".")]
+        elif isinstance(node, ast.Constant) and node.value in DEVICES:
+            named = ["random"]
+        found += [f"{node.lineno}: {name}" for name in named if name in FORBIDDEN]
+    return found
+
+
+def _name(function: ast.expr) -> str:
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else ""
+
+
+def _strings(call: ast.Call) -> list[str]:
+    values = (argument.value for argument in call.args if isinstance(argument, ast.Constant))
+    return [value for value in values if isinstance(value, str)]
+
+
+def modules() -> list[str]:
+    paths = (path.relative_to(SOURCE) for path in sorted(SOURCE.rglob("*.py")))
+    return [path.as_posix() for path in paths if path.parts[0] not in MAY_DRAW]
+
+
+@pytest.mark.parametrize("module", modules())
+def test_no_module_but_noise_asks_for_entropy(module):
+    assert names_of_entropy((SOURCE / module).read_text(encoding="utf-8")) == []
+
+
+def test_the_scan_sees_the_core():
+    assert "errors.py" in modules()
+    assert "noise.py" not in modules()
+
+
+def test_noise_names_entropy_in_its_two_sources_only():
+    tree = ast.parse((SOURCE / "noise.py").read_text(encoding="utf-8"))
+    sources = {}
+    for node in list(tree.body):
+        if isinstance(node, ast.ClassDef) and names_of_entropy(ast.unparse(node)):
+            found = names_of_entropy(ast.unparse(node))
+            sources[node.name] = {place.split(": ")[1] for place in found}
+            tree.body.remove(node)
+    assert sources == {
+        "OperatingSystemEntropy": {"urandom"},
+        "SeededForExperimentsOnly": {"random", "Philox"},
+    }
+    assert names_of_entropy(ast.unparse(tree)) == []
+
+
+@pytest.mark.parametrize(
+    "snippet",
+    [
+        "import random",
+        "import random as r",
+        "from random import gauss",
+        "import secrets",
+        "from secrets import randbits as bits",
+        "import numpy.random",
+        "import numpy.random as npr",
+        "from numpy import random",
+        "from numpy import random as npr",
+        "from numpy.random import Generator",
+        "from numpy.random import default_rng",
+        "import numpy as np\nx = np.random.normal()",
+        "import numpy\ndef f():\n    return numpy.random.default_rng(3)",
+        "from numpy import *",
+        "import os\nos.urandom(8)",
+        "import os as system\nread = system.urandom",
+        "from os import urandom",
+        "from os import urandom as noise",
+        "from os import getrandom",
+        "import os\nos.getrandom(8)",
+        "from os import *",
+        "import uuid\nuuid.uuid4()",
+        "import uuid\nuuid.uuid1()",
+        "from uuid import uuid4",
+        "from uuid import uuid1 as name",
+        "import ssl\nssl.RAND_bytes(8)",
+        "from scipy import stats\nstats.norm.rvs(size=3)",
+        "from scipy.stats import norm\ndraw = norm.rvs",
+        "from scipy.stats import qmc",
+        "frame.sample(3, random_state=1)",
+        "import pyarrow.compute as pc\npc.random(3)",
+        "if True:\n    def f():\n        import random",
+        "class A:\n    rng = np.random.RandomState()",
+        "__import__('random')",
+        "__import__('numpy.random')",
+        "import importlib\nimportlib.import_module('secrets')",
+        "import os\ngetattr(os, 'urandom')",
+        "open('/dev/urandom', 'rb')",
+    ],
+)
+def test_the_scan_catches(snippet):
+    assert names_of_entropy(snippet)
+
+
+@pytest.mark.parametrize(
+    "snippet",
+    [
+        "import hashlib\nhashlib.sha256(b'').hexdigest()",
+        "import tempfile\ntempfile.mkdtemp()",
+        "import os\nos.replace('a', 'b')",
+        "import uuid\nuuid.UUID(int=3)",
+        "from scipy.stats import chi2\nchi2.sf(1.0, 3)",
+        "from privalue.noise import gaussian_on_grid",
+        "'''The noise is random; see numpy.random and os.urandom.'''",
+        "# import random",
+        "random_seed_is_refused = True",
+    ],
+)
+def test_the_scan_lets_pass(snippet):
+    assert names_of_entropy(snippet) == []

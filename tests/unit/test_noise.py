@@ -1,0 +1,463 @@
+import math
+import os
+import subprocess
+import sys
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from privalue import noise
+from privalue.errors import PrivalueError, StudyError, UsageError
+from privalue.noise import (
+    OperatingSystemEntropy,
+    SeededForExperimentsOnly,
+    gaussian_multiples,
+    gaussian_on_grid,
+    public_grid,
+)
+
+LARGEST = sys.float_info.max
+SMALLEST_NORMAL = sys.float_info.min
+TOP = 2**64 - 1
+
+
+class Scripted:
+    """Hands out the given words, in blocks of any size, and fails when there are no more."""
+
+    private = False
+
+    def __init__(self, words, block=1):
+        self.left = list(words)
+        self.block = block
+
+    def read(self, _):
+        if not self.left:
+            raise EOFError("the script has no more words")
+        head, self.left = self.left[: self.block], self.left[self.block :]
+        return np.array(head, dtype="<u8").tobytes()
+
+
+def nearest(center, sigma, grid, z):
+    """The multiple of the grid that is nearest to center + sigma z, by fractions."""
+    return math.floor((Fraction(center) + Fraction(sigma) * z) / Fraction(grid) + Fraction(1, 2))
+
+
+def digits(x, words):
+    """The first words of the binary expansion of the fraction x."""
+    expansion = []
+    for _ in range(words):
+        x *= 2**64
+        expansion.append(math.floor(x))
+        x -= math.floor(x)
+    return expansion
+
+
+def value(words):
+    return sum(Fraction(word, 2 ** (64 * (i + 1))) for i, word in enumerate(words))
+
+
+def zero_plus(fraction, more=(), *, negative=False):
+    """A script for which the standard normal number is +-(0 + fraction), fraction having one word.
+
+    0 < 1/2 and then 1 > 0: the first trial fails, so k = 0. All ones is above the fraction: it is
+    accepted. The next word is the sign, and the rest continue the fraction.
+    """
+    return [0, 1, fraction, TOP, 0 if negative else TOP, *more]
+
+
+# The grid
+
+
+@pytest.mark.parametrize(
+    ("smallest_sigma", "exponent"),
+    [
+        (1.0, -10),
+        (math.nextafter(1.0, 0.0), -11),
+        (math.nextafter(2.0, 0.0), -10),
+        (2.0, -9),
+        (1000.0, -1),
+        (1024.0, 0),
+        (LARGEST, 1013),
+        (2.0**-1012, -1022),
+        (3, -9),
+    ],
+)
+def test_the_grid_is_the_largest_power_of_two_below_a_1024th(smallest_sigma, exponent):
+    grid = public_grid(smallest_sigma)
+    assert grid == 2.0**exponent
+    assert Fraction(grid) <= Fraction(smallest_sigma) / 1024 < 2 * Fraction(grid)
+
+
+@pytest.mark.parametrize(
+    "smallest_sigma",
+    [
+        *(0.0, -0.0, -1.0, math.nan, math.inf, -math.inf, 10**400, "1", None),
+        *(math.nextafter(2.0**-1012, 0.0), SMALLEST_NORMAL, 5e-324),
+    ],
+)
+def test_no_grid_for(smallest_sigma):
+    with pytest.raises(StudyError, match="smallest_sigma is"):
+        public_grid(smallest_sigma)
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"sigma": 0.0}, "sigma must be"),
+        ({"sigma": 0}, "sigma must be"),
+        ({"sigma": -731.25}, "sigma must be"),
+        ({"sigma": math.nan}, "sigma must be"),
+        ({"sigma": math.inf}, "sigma must be"),
+        ({"sigma": "731.25"}, "sigma must be"),
+        ({"center": np.array([731.25, math.nan])}, "center holds"),
+        ({"center": np.array([731.25, -math.inf])}, "center holds"),
+        ({"center": np.array([731.25], dtype=np.float32)}, "center must be"),
+        ({"center": np.array([731])}, "center must be"),
+        ({"center": np.array([[731.25]])}, "center must be"),
+        ({"center": np.array(731.25)}, "center must be"),
+        ({"center": [731.25]}, "center must be"),
+        ({"center": np.ma.array([731.25], mask=[True])}, "center must be"),
+        ({"grid": 0.0}, "grid is"),
+        ({"grid": -0.5}, "grid is"),
+        ({"grid": 0.75}, "grid is"),
+        ({"grid": math.nan}, "grid is"),
+        ({"grid": math.inf}, "grid is"),
+        ({"grid": SMALLEST_NORMAL / 2.0}, "grid is"),
+        ({"grid": 1}, "grid is"),
+    ],
+)
+@pytest.mark.parametrize("sampler", [gaussian_on_grid, gaussian_multiples])
+def test_refuses_without_quoting_private_values(sampler, change, message):
+    class Untouched:
+        private = True
+
+        def read(self, _):
+            raise AssertionError("refuse before any entropy is used")
+
+    arguments = {"center": np.array([731.25, 0.5]), "sigma": 731.25, "grid": 0.5} | change
+    with pytest.raises(UsageError, match=message) as caught:
+        sampler(arguments.pop("center"), **arguments, entropy=Untouched())
+    assert isinstance(caught.value, PrivalueError)
+    assert isinstance(caught.value, ValueError)
+    assert "731" not in str(caught.value)
+    assert "nan" not in str(caught.value).replace("grid is nan", "")
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None
+
+
+def test_sigma_and_grid_are_named_so_that_they_cannot_be_swapped():
+    with pytest.raises(TypeError):
+        gaussian_on_grid(np.zeros(1), 1.0, 0.5)
+
+
+# What comes back
+
+
+def test_nothing_in_nothing_out():
+    released = gaussian_on_grid(np.zeros(0), sigma=1.0, grid=0.5)
+    assert released.shape == (0,)
+    assert released.dtype == np.float64
+    assert gaussian_multiples(np.zeros(0), sigma=1.0, grid=0.5) == []
+
+
+def test_the_release_is_on_the_grid_and_read_only():
+    center = np.linspace(-3.0, 3.0, 50)
+    before = center.copy()
+    released = gaussian_on_grid(center, sigma=2.0, grid=2.0**-9)
+    assert released.shape == (50,)
+    assert released.dtype == np.float64
+    assert (released * 2.0**9 == np.rint(released * 2.0**9)).all()
+    assert (center == before).all()
+    assert not np.array_equal(released, center)
+    with pytest.raises(ValueError, match="read-only"):
+        released[0] = 0.0
+
+
+def test_strided_centers_are_read_in_order():
+    center = np.arange(10.0)[::-2] * 100.0
+    released = gaussian_on_grid(center, sigma=0.001, grid=1.0)
+    assert released.tolist() == [900.0, 700.0, 500.0, 300.0, 100.0]
+
+
+def test_doubles_are_the_multiples_times_the_grid():
+    arguments = {"sigma": 3.3, "grid": 2.0**-4}
+    center = np.linspace(-1.0, 1.0, 30)
+    multiples = gaussian_multiples(center, **arguments, entropy=SeededForExperimentsOnly(5))
+    released = gaussian_on_grid(center, **arguments, entropy=SeededForExperimentsOnly(5))
+    assert released.tolist() == [j / 16 for j in multiples]
+
+
+def test_numbers_of_numpy_are_numbers():
+    center = np.linspace(-1.0, 1.0, 30)
+    released = [
+        gaussian_on_grid(center, sigma=sigma, grid=grid, entropy=SeededForExperimentsOnly(5))
+        for sigma, grid in ((3.0, 2.0**-4), (np.float64(3.0), np.float64(2.0**-4)), (3, 2.0**-4))
+    ]
+    assert released[0].tolist() == released[1].tolist() == released[2].tolist()
+
+
+def test_zero_has_no_sign():
+    released = gaussian_on_grid(np.full(20, -0.0), sigma=1e-9, grid=1.0)
+    assert not np.signbit(released).any()
+
+
+@pytest.mark.parametrize("sigma", [LARGEST, 1e308])
+@pytest.mark.parametrize("grid", [SMALLEST_NORMAL, 1.0, 2.0**1023])
+def test_beyond_the_doubles_the_release_is_the_largest_double(sigma, grid):
+    released = gaussian_on_grid(
+        np.full(200, LARGEST), sigma=sigma, grid=grid, entropy=SeededForExperimentsOnly(1)
+    )
+    assert np.isfinite(released).all()
+    assert released.max() == LARGEST
+    released = gaussian_on_grid(
+        np.full(200, -LARGEST), sigma=sigma, grid=grid, entropy=SeededForExperimentsOnly(1)
+    )
+    assert released.min() == -LARGEST
+
+
+def test_noise_far_below_the_grid():
+    tiny, grid = 5e-324, 2.0**1023
+    assert set(gaussian_multiples(np.full(50, 0.25), sigma=tiny, grid=1.0)) == {0}
+    assert set(gaussian_multiples(np.full(50, -0.75), sigma=tiny, grid=1.0)) == {-1}
+    assert set(gaussian_multiples(np.full(200, 0.5), sigma=tiny, grid=1.0)) == {0, 1}
+    assert set(gaussian_multiples(np.full(200, -grid / 2.0), sigma=tiny, grid=grid)) == {-1, 0}
+
+
+def test_noise_far_above_the_grid():
+    multiples = gaussian_multiples(np.zeros(100), sigma=2.0**1000, grid=1.0)
+    assert len({j % 2**40 for j in multiples}) == 100
+    assert 2**994 < max(map(abs, multiples)) < 2**1003
+
+
+# The rounding
+
+doubles = st.floats(allow_nan=False, allow_infinity=False, width=64)
+sigmas = st.floats(min_value=0.0, exclude_min=True, allow_infinity=False)
+grids = st.integers(-1022, 1023).map(lambda exponent: 2.0**exponent)
+words = st.lists(st.integers(0, TOP), min_size=1, max_size=3)
+
+
+@given(doubles, sigmas, grids, st.tuples(st.booleans(), st.integers(0, 40), words))
+def test_rounding_is_that_of_the_real_number(center, sigma, grid, normal):
+    """Compared with fractions, the number having all the words that it could ever ask for."""
+    more = [(0x9E3779B97F4A7C15 * (i + 1)) & TOP for i in range(40)]
+    negative, whole, start = normal
+    z = whole + value(start + more)
+    rounded = noise._rounded(
+        noise._in_steps(center, grid),
+        noise._in_steps(sigma, grid),
+        (negative, whole, list(start)),
+        iter(more).__next__,
+    )
+    assert rounded == nearest(center, sigma, grid, -z if negative else z)
+
+
+@given(
+    st.floats(-8.0, 8.0),
+    st.floats(0.01, 8.0),
+    st.integers(-12, 12),
+    st.integers(1, 4),
+    st.sampled_from([-1, 1]),
+)
+def test_rounding_just_beside_a_boundary(center, sigma, exponent, agreeing, side):
+    """Z agrees with a rounding boundary in several words, and then lies just beside it."""
+    grid = 2.0**exponent
+    multiple = nearest(center, sigma, grid, Fraction(3, 2))
+    boundary = ((multiple + Fraction(1, 2)) * Fraction(grid) - Fraction(center)) / Fraction(sigma)
+    negative, whole = boundary < 0, math.floor(abs(boundary))
+    z = abs(boundary) + side * Fraction(1, 2 ** (64 * agreeing + 5))
+    if not whole < z < whole + 1:
+        z = abs(boundary) + Fraction(1, 2 ** (64 * agreeing + 5))
+    expansion = digits(z - whole, agreeing + 3)
+    z = whole + value(expansion)
+    more = iter(expansion[1:])
+    rounded = noise._rounded(
+        noise._in_steps(center, grid),
+        noise._in_steps(sigma, grid),
+        (negative, whole, expansion[:1]),
+        more.__next__,
+    )
+    assert rounded == nearest(center, sigma, grid, -z if negative else z)
+
+
+@pytest.mark.parametrize("negative", [False, True])
+@pytest.mark.parametrize("agreeing", [1, 2, 5])
+@pytest.mark.parametrize("side", [-1, 1])
+def test_more_words_are_drawn_until_the_rounding_is_decided(negative, agreeing, side):
+    """sigma = 3 grid steps: the boundary is at Z = 1/6, whose expansion does not end."""
+    shared = digits(Fraction(1, 6), agreeing + 1)
+    shared[-1] += side
+    script = Scripted([*zero_plus(shared[0], shared[1:], negative=negative), 1234])
+    z = value(shared)
+    (multiple,) = gaussian_multiples(np.zeros(1), sigma=3.0, grid=1.0, entropy=script)
+    assert multiple == nearest(0.0, 3.0, 1.0, -z if negative else z)
+    assert abs(multiple) == (side > 0)
+    assert script.left == [1234]
+
+
+def test_no_more_words_than_needed():
+    script = Scripted([*zero_plus(2**62), 1234])
+    assert gaussian_multiples(np.zeros(1), sigma=1.0, grid=1.0, entropy=script) == [0]
+    assert script.left == [1234]
+
+
+def test_an_interval_that_only_touches_a_boundary_is_decided():
+    for negative in (False, True):
+        for fraction, expected in ((2**63 - 1, 0), (2**63, 1)):  # Z ends or begins at 1/2
+            script = Scripted(zero_plus(fraction, negative=negative))
+            (multiple,) = gaussian_multiples(np.zeros(1), sigma=1.0, grid=1.0, entropy=script)
+            assert multiple == (-expected if negative else expected)
+            assert script.left == []
+
+
+# The normal number
+
+
+def test_equal_words_are_compared_further_and_the_words_are_kept():
+    """The first rival of the fraction agrees with it in two words and loses in the third."""
+    script = [0, 1, 7, 7, 8, 8, 30, 20, TOP]
+    normal = noise._standard_normal(iter(script).__next__)
+    assert normal == (False, 0, [7, 8, 20])
+
+
+def test_a_whole_part_and_a_rejected_fraction():
+    succeed, fail = [TOP], [0, 1]
+    script = [
+        *succeed, *fail,            # k = 1; no trials are due in step N2
+        5, 4, 6,                    # x = 5, and 5 > 4 < 6: one step, odd: reject all
+        *succeed, *succeed, *fail,  # k = 2
+        *succeed, *fail,            # of the two trials in step N2 one fails: reject
+        *succeed, *fail,            # k = 1
+        9, 9, 1, 2,                 # x = 9; its rival is 9 too, and then 1 < 2: a step
+        4, 8,                       # 4 < 9 is another; 4 < 8 ends the run: even
+        3, TOP,                     # the trial of e^{-x^2/2}: 3 < 9, but the coin says no: even
+        1,                          # the sign: below a half, negative
+    ]  # fmt: skip
+    left = iter(script)
+    assert noise._standard_normal(left.__next__) == (True, 1, [9, 2])
+    assert list(left) == []
+
+
+@pytest.mark.parametrize(
+    ("script", "halved", "expected"),
+    [
+        ([60], False, True),  # no step
+        ([40, 60], False, False),  # 50 > 40
+        ([40, 30, 60], False, True),  # 50 > 40 > 30
+        ([40, 30, 20, 60], False, False),
+        ([60], True, True),
+        ([40, TOP], True, True),  # the coin stops the first step
+        ([40, 0, 55], True, True),  # the uniform number is not below x
+        ([40, 0, 45, 60], True, False),  # one step
+        ([40, 0, 45, 30, TOP], True, False),  # one step, the second is stopped
+        ([40, 0, 45, 30, 0, 35, 60], True, True),  # 35 is compared with x, not with 40
+        ([40, 0, 45, 30, 0, 45, 60], True, True),
+    ],
+)
+def test_the_trial_counts_steps(script, halved, expected):
+    left = iter(script)
+    assert noise._survives([50], left.__next__, halved=halved) is expected
+    assert list(left) == []
+
+
+# The sources
+
+
+@pytest.mark.parametrize("block", [1, 2, 3, 7, 1000])
+def test_the_sizes_of_the_blocks_do_not_matter(block):
+    stream = np.frombuffer(SeededForExperimentsOnly(11).read(8 * 20_000), "<u8").tolist()
+    center = np.linspace(-1.0, 1.0, 300)
+    arguments = {"sigma": 1e30, "grid": 2.0**-9}
+    expected = gaussian_multiples(center, **arguments, entropy=Scripted(stream, 20_000))
+    assert gaussian_multiples(center, **arguments, entropy=Scripted(stream, block)) == expected
+
+
+def test_a_source_that_fails_is_not_replaced():
+    with pytest.raises(EOFError):
+        gaussian_multiples(np.zeros(1), sigma=1.0, grid=1.0, entropy=Scripted([0, 1, 5]))
+
+
+def test_the_default_is_the_operating_system(monkeypatch):
+    asked = []
+
+    def urandom(count):
+        asked.append(count)
+        return SeededForExperimentsOnly(0).read(count)
+
+    monkeypatch.setattr(os, "urandom", urandom)
+    arguments = {"sigma": 1.0, "grid": 2.0**-10}
+    first = gaussian_multiples(np.zeros(4), **arguments)
+    again = gaussian_multiples(np.zeros(4), **arguments, entropy=OperatingSystemEntropy())
+    assert len(asked) == 2
+    assert first == again
+    assert first == gaussian_multiples(
+        np.zeros(4), **arguments, entropy=SeededForExperimentsOnly(0)
+    )
+
+
+def test_the_seeded_source_repeats_and_goes_on():
+    arguments = {"sigma": 1.0, "grid": 2.0**-20}
+    one, two, other = (SeededForExperimentsOnly(seed) for seed in (3, 3, 4))
+    first, second = (gaussian_multiples(np.zeros(9), **arguments, entropy=one) for _ in range(2))
+    assert first == gaussian_multiples(np.zeros(9), **arguments, entropy=two)
+    assert second == gaussian_multiples(np.zeros(9), **arguments, entropy=two)
+    assert first != second
+    assert first != gaussian_multiples(np.zeros(9), **arguments, entropy=other)
+
+
+def test_the_seeded_stream_stays_the_same_over_versions():
+    assert SeededForExperimentsOnly(2016).read(10).hex() == "2b57bd0d4307c0bd4d74"
+    assert gaussian_multiples(
+        np.zeros(4), sigma=1.0, grid=2.0**-10, entropy=SeededForExperimentsOnly(2016)
+    ) == [960, 1341, 399, 771]
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, "1", None])
+def test_seeds_are_natural_numbers(seed):
+    with pytest.raises(UsageError, match="seed must be"):
+        SeededForExperimentsOnly(seed)
+
+
+def test_sources_say_whether_they_are_private_and_nothing_else():
+    secret, seeded = OperatingSystemEntropy(), SeededForExperimentsOnly(731)
+    assert secret.private is True
+    assert seeded.private is False
+    assert repr(secret) == "OperatingSystemEntropy()"
+    assert repr(seeded) == str(seeded) == "SeededForExperimentsOnly(not private)"
+    for source in (secret, seeded):
+        with pytest.raises(AttributeError):
+            source.private = True
+
+
+def test_the_operating_systems_source_has_nothing_to_inherit():
+    assert OperatingSystemEntropy.__slots__ == ()
+    assert not hasattr(OperatingSystemEntropy(), "__dict__")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_parent_and_child_draw_different_noise():
+    """In a process of its own, because forking one with threads is warned about."""
+    program = """
+import os, numpy as np
+from privalue.noise import OperatingSystemEntropy, gaussian_multiples
+source = OperatingSystemEntropy()
+draw = lambda: gaussian_multiples(np.zeros(3), sigma=2.0**200, grid=1.0, entropy=source)
+before = draw()
+reader, writer = os.pipe()
+if os.fork() == 0:
+    os.write(writer, repr(draw()).encode())
+    os._exit(0)
+os.wait()
+print(before, os.read(reader, 4096).decode(), draw(), sep="\\n")
+"""
+    result = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program], check=True, capture_output=True, text=True
+    )
+    numbers = [number for line in result.stdout.splitlines() for number in line[1:-1].split(", ")]
+    assert len(numbers) == len(set(numbers)) == 9
