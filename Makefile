@@ -23,6 +23,8 @@ $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "privalue needs Python 3.11 or newer; $(PYTHON) is older. Try: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@# ICU-Sepsis pulls in an old gym that nothing here imports: its data file is all we need.
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps 'icu-sepsis>=2.0.1'
 	@touch $(STAMP)
 
 lint: $(STAMP)

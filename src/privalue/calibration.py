@@ -23,7 +23,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import integrate, optimize, stats
+from scipy import integrate, stats
 
 from privalue.errors import StudyError
 
@@ -144,11 +144,13 @@ def _chernoff(epsilon: float, dimension: int, r: float, s: float) -> float:
         moment += t * s**2 / (2 * r**2) + (t * s / r**2) ** 2 / (2 * room)
         return moment - t * epsilon + t * log_t - (1 + t) * math.log1p(t)
 
-    grid = np.linspace(-8.0, 14.0, 89)
-    start = int(np.argmin([bound(x) for x in grid]))
-    window = (grid[max(start - 1, 0)], grid[min(start + 1, len(grid) - 1)])
-    found = optimize.minimize_scalar(bound, bounds=window, method="bounded")
-    return math.exp(min(0.0, float(found.fun), bound(grid[start]))) * (1 + 1e-9)
+    low, high, best = -8.0, 14.0, 0.0  # D <= 1 in any case
+    for _ in range(3):
+        grid = np.linspace(low, high, 45).tolist()
+        values = [bound(log_t) for log_t in grid]
+        at = values.index(min(values))
+        low, high, best = grid[max(at - 1, 0)], grid[min(at + 1, 44)], min(best, values[at])
+    return math.exp(best) * (1 + 1e-9)
 
 
 def _divergence(epsilon: float, dimension: int, r: float, s: float) -> float:

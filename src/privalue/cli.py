@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
-import click
 import typer
+import typer.exceptions
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -41,7 +41,6 @@ from privalue.study import Study
 
 app = typer.Typer(
     add_completion=False,
-    no_args_is_help=True,
     pretty_exceptions_enable=False,  # they would print local variables, private ones included
     rich_markup_mode=None,
     help="What a policy is worth, told privately.",
@@ -309,15 +308,15 @@ def run(arguments: list[str]) -> int:
     """The exit code of one command; errors become one line on stderr."""
     debug = "--debug" in arguments
     arguments = [argument for argument in arguments if argument != "--debug"]
+    if not arguments:
+        app(["--help"], prog_name="privalue", standalone_mode=False)
+        return 2
     try:
         code = app(arguments, prog_name="privalue", standalone_mode=False)
         return code if isinstance(code, int) else 0
-    except click.exceptions.NoArgsIsHelpError as problem:
-        print(problem.format_message())
-        return 2
-    except click.ClickException as problem:
+    except typer.exceptions.TyperException as problem:
         return _failed(problem.format_message(), 2, debug)
-    except (click.Abort, KeyboardInterrupt):
+    except (typer.Abort, KeyboardInterrupt):
         return _failed("interrupted", 130, debug)
     except PrivalueError as problem:
         return _failed(str(problem), problem.exit_code, debug)

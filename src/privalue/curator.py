@@ -16,7 +16,8 @@ from privalue.calibration import Calibration, calibrate
 from privalue.engines import local
 from privalue.errors import DataError, StudyError
 from privalue.features import Design, design
-from privalue.mechanisms import MECHANISMS, Perturbation
+from privalue.least_squares import lsw_float_error
+from privalue.mechanisms import MECHANISMS, Perturbation, resolve_ridge
 from privalue.noise import Entropy, OperatingSystemEntropy, gaussian_on_grid, public_grid
 from privalue.private import Private
 from privalue.release import Guarantee, PublicNoise, Release, Software, StateValue
@@ -75,6 +76,10 @@ class Prepared:
 def prepare(study: Study) -> Prepared:
     """Checks everything that can be checked without data."""
     built = design(study)
+    if study.mechanism.name == "dp-lsw":
+        lsw_float_error(built, max(abs(bound) for bound in study.return_bounds))
+    elif not isinstance(study.mechanism.ridge, str) or study.study.trajectories is not None:
+        resolve_ridge(study, built, study.study.trajectories or 1)
     return Prepared(
         study=study,
         design=built,

@@ -1,6 +1,7 @@
 """One machine: streams the source once."""
 
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 from privalue.statistics import Accumulator, VisitStatistics
@@ -26,6 +27,8 @@ def statistics(
         if progress is not None:
             progress(rows, source.total_rows)
 
-    for fragment in fragments(source, encoder, study.data, memory=memory, progress=report):
-        accumulator.add(fragment)
+    ordered = fragments(source, encoder, study.data, memory=memory, progress=report)
+    with closing(ordered):
+        for fragment in ordered:
+            accumulator.add(fragment)
     return accumulator.finish(rewards_clamped=encoder.rewards_clamped)

@@ -5,7 +5,8 @@ that it may use. The spill folder is private to the user and removed at the end.
 """
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain
 
@@ -16,6 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from privalue.errors import DataError
+from privalue.private import Private
 from privalue.study import Columns
 from privalue.trajectories.encode import Encoder
 from privalue.trajectories.sources import BATCH_ROWS, Source
@@ -24,15 +26,12 @@ DEFAULT_MEMORY = 2 << 30
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Fragment:
+class Fragment(Private):
     """Consecutive rows, ordered within trajectories; a trajectory may go on in the next one."""
 
     begins: NDArray[np.bool_]  # the row is the first of its trajectory
     states: NDArray[np.int32]
     rewards: NDArray[np.float64]
-
-    def __repr__(self) -> str:
-        return "Fragment(private)"
 
 
 def fragments(
@@ -42,18 +41,19 @@ def fragments(
     *,
     memory: int = DEFAULT_MEMORY,
     progress: Callable[[int], None] | None = None,
-) -> Iterator[Fragment]:
+) -> Generator[Fragment, None, None]:
     """Every row of the source once, trajectory by trajectory, step by step."""
     encoded = _encoded(source, encoder, progress)
-    batches = encoded if source.in_order else _sorted(encoded, memory)
-    yield from _split(batches, encoder, columns)
+    # Closed whatever happens, so that the spill folder goes at once and not with the garbage.
+    with closing(encoded if source.in_order else _sorted(encoded, memory)) as batches:
+        yield from _split(batches, encoder, columns)
     if encoder.rows == 0:
         raise DataError("the data has no rows; at least one trajectory is needed")
 
 
 def _encoded(
     source: Source, encoder: Encoder, progress: Callable[[int], None] | None
-) -> Iterator[pa.RecordBatch]:
+) -> Generator[pa.RecordBatch, None, None]:
     for chunk in source.chunks():
         if chunk.rows.num_rows:
             yield encoder.encode(chunk)
@@ -61,7 +61,9 @@ def _encoded(
                 progress(encoder.rows)
 
 
-def _sorted(batches: Iterator[pa.RecordBatch], memory: int) -> Iterator[pa.RecordBatch]:
+def _sorted(
+    batches: Iterator[pa.RecordBatch], memory: int
+) -> Generator[pa.RecordBatch, None, None]:
     first = next(batches, None)
     if first is None:
         return

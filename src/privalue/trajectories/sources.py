@@ -8,7 +8,6 @@ of lists of (state, reward). Values are passed on as they are: ``encode`` judges
 import csv
 import glob
 import gzip
-import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -135,8 +134,8 @@ def select(columns: Columns, present: Sequence[str], place: str) -> list[str]:
 def _csv_columns(path: Path, columns: Columns) -> list[str]:
     opener = gzip.open if path.name.lower().endswith(".gz") else open
     try:
-        with opener(path, "rb") as binary:
-            heading = next(csv.reader(io.TextIOWrapper(binary, "utf-8-sig", newline="")), [])
+        with opener(path, "rt", encoding="utf-8-sig", newline="") as text:
+            heading = next(csv.reader(text), [])
     except (OSError, EOFError, UnicodeDecodeError, csv.Error) as problem:
         raise DataError(f"{path} cannot be read as CSV: {problem}") from None
     if not heading:

@@ -1,0 +1,204 @@
+"""``inspect`` equals the literal twins: counts exactly, theta to 1e-6, psi and sigma to 1e-9."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import scipy.sparse as sp
+
+import privalue as pv
+from oracles import literal
+from oracles.studies import rows_of, study
+from privalue.cli import run
+from privalue.engines.local import statistics
+from privalue.features import design
+from privalue.least_squares import least_squares, lsl, lsw
+
+
+def random_case(seed, mechanism):
+    """A random chain with random features, weights, epsilon, delta and return bounds."""
+    generator = np.random.default_rng(seed)
+    n = int(generator.integers(2, 12))
+    stay = generator.uniform(0.1, 0.8)
+    data = []
+    for _ in range(int(generator.integers(1, 120))):
+        s, episode = int(generator.integers(n)), []
+        while s < n - 1 and len(episode) < 60:
+            episode.append((s, float(generator.normal(0, 0.3))))
+            s += generator.random() > stay
+        data.append([*episode, (s, 1.0)])
+    d = int(generator.integers(1, n + 1))
+    features = [
+        {"kind": "tabular"},
+        {"kind": "aggregate", "size": int(generator.integers(1, n + 1))},
+        {"kind": "matrix", "matrix": generator.normal(size=(n, d))},
+        {"kind": "matrix", "matrix": sp.csr_array(generator.normal(size=(n, d)))},
+    ][seed % 4]
+    weights = (generator.random(n) + 0.05).tolist()
+    returns = [None, (0.0, 1.0), (-1.0, 2.0), (-3.0, -0.5)][seed // 4 % 4]
+    epsilon = float(10 ** generator.uniform(-2, 0.6))
+    delta = float(10 ** generator.uniform(-9, -0.5))
+    chosen = dict(mechanism)
+    if mechanism["name"] == "dp-lsl":
+        chosen["ridge"] = float(100 * 10 ** generator.uniform(0, 3))
+    described = study(
+        n,
+        discount=float(generator.uniform(0.3, 0.99)),
+        rewards=(-1.0, 1.0),
+        returns=returns,
+        privacy={"epsilon": epsilon, "delta": delta},
+        features=features,
+        weights={"values": weights},
+        mechanism=chosen,
+    )
+    return described, data
+
+
+def twin(described, data):
+    """Everything that ``inspect`` shows, from the definitions."""
+    returns = described.return_bounds
+    m, counts, sums = literal.first_visit(
+        data, described.values.discount, described.values.rewards, returns, described.state_count
+    )
+    means = literal.mean_returns(counts, sums, returns, described.values.unvisited_value)
+    phi = design(described).phi
+    phi = phi if isinstance(phi, np.ndarray) else phi.toarray()
+    weights = described.state_weights.tolist()
+    privacy, mechanism = described.privacy, described.mechanism
+    lemma = getattr(literal, mechanism.calibration)
+    alpha, beta = lemma(privacy.epsilon, privacy.delta, phi.shape[1])
+    if mechanism.name == "dp-lsw":
+        theta, psi, sigma = literal.dp_lsw(phi, weights, counts, means, returns, alpha, beta)
+    else:
+        theta, psi, sigma = literal.dp_lsl(
+            phi, weights, counts, means, returns, m, mechanism.ridge, alpha, beta
+        )
+    return {
+        "trajectories": m,
+        "counts": counts,
+        "mean_returns": means,
+        "theta": theta,
+        "values": phi @ theta,
+        "alpha": alpha,
+        "beta": beta,
+        "psi": psi,
+        "sigma": sigma,
+    }
+
+
+def assert_equal(found, expected):
+    assert found["trajectories"] == expected["trajectories"]
+    assert found["counts"] == expected["counts"]
+    for key in ("mean_returns", "theta", "values"):
+        assert found[key] == pytest.approx(expected[key], abs=1e-6)
+    for key in ("alpha", "beta", "psi", "sigma"):
+        assert found[key] == pytest.approx(expected[key], rel=1e-9)
+        assert found[key] >= expected[key] * (1 - 1e-14) or key == "beta"
+
+
+@pytest.mark.parametrize("calibration", ["nissim", "appendix"])
+@pytest.mark.parametrize("name", ["dp-lsw", "dp-lsl"])
+@pytest.mark.parametrize("seed", range(32))
+def test_inspect_equals_the_literal_twins(seed, name, calibration):
+    described, data = random_case(seed, {"name": name, "calibration": calibration})
+    assert_equal(pv.inspect(described, data).private_fields(), twin(described, data))
+
+
+def test_inspect_on_the_command_line_equals_the_twin(tmp_path, capsys):
+    described, data = random_case(5, {"name": "dp-lsl", "calibration": "nissim"})
+    shuffled = np.random.default_rng(0).permutation(np.array(rows_of(data), dtype=object)).tolist()
+    columns = dict(
+        zip(("trajectory", "step", "state", "reward"), zip(*shuffled, strict=True), strict=True)
+    )
+    pq.write_table(pa.table({k: list(v) for k, v in columns.items()}), tmp_path / "d.parquet")
+    low, high = described.return_bounds
+    (tmp_path / "s.toml").write_text(
+        f"""
+        [privacy]
+        epsilon = {described.privacy.epsilon!r}
+        delta = {described.privacy.delta!r}
+        unit = "trajectory"
+        [values]
+        discount = {described.values.discount!r}
+        rewards = [-1.0, 1.0]
+        returns = [{low!r}, {high!r}]
+        [states]
+        count = {described.state_count}
+        [features]
+        kind = "aggregate"
+        size = {described.features.size}
+        [weights]
+        values = {described.state_weights.tolist()}
+        [mechanism]
+        name = "dp-lsl"
+        ridge = {described.mechanism.ridge!r}
+        """
+    )
+    assert (
+        run(["inspect", str(tmp_path / "s.toml"), "--data", str(tmp_path / "d.parquet"), "--json"])
+        == 0
+    )
+    printed = capsys.readouterr()
+    assert "PRIVATE" in printed.err
+    found = json.loads(printed.out)
+    assert_equal(found, twin(described, data))
+    assert {"mechanism", "calibration", "noise"} <= set(found)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_planted_sqrt_of_the_weights_in_place_is_caught(seed):
+    """The mistake of a public implementation: later lines used sqrt(w) for w."""
+    described, data = random_case(seed, {"name": "dp-lsw", "calibration": "nissim"})
+    found = pv.inspect(described, data).private_fields()
+    wrong = np.sqrt(described.state_weights)
+    expected = twin(described, data)
+    mistaken = literal.psi_lsw(expected["counts"], wrong.tolist(), expected["beta"])
+    assert abs(found["psi"] / mistaken - 1) > 1e-9
+    with pytest.raises(ValueError, match="read-only"):
+        described.state_weights[0] = 2.0
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_solvers_against_explicit_inverses(seed):
+    described, data = random_case(seed, {"name": "dp-lsw"})
+    gathered, built = statistics(data, described), design(described)
+    phi = built.phi if isinstance(built.phi, np.ndarray) else built.phi.toarray()
+    means = gathered.mean_returns(described.values.unvisited_value)
+    weights = described.state_weights
+    assert lsw(means, built) == pytest.approx(literal.lsw(phi, weights, means), abs=1e-9)
+    for ridge in (0.1, 10.0, 1e4):
+        expected = literal.lsl(phi, weights, gathered.counts, means, gathered.trajectories, ridge)
+        assert lsl(gathered, built, ridge) == pytest.approx(expected, abs=1e-8)
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_least_squares_is_the_minimum_norm_minimiser(seed):
+    """[BGP16] equation 5, with directions that the data leaves open at zero."""
+    described, data = random_case(seed, {"name": "dp-lsw"})
+    gathered, built = statistics(data, described), design(described)
+    phi = built.phi if isinstance(built.phi, np.ndarray) else built.phi.toarray()
+    root = np.diag(np.sqrt(described.state_weights * gathered.counts))
+    expected = np.linalg.pinv(root @ phi) @ root @ gathered.mean_returns(0.0)
+    assert least_squares(gathered, built) == pytest.approx(expected, abs=1e-8)
+
+
+def test_lsl_tends_to_least_squares_as_the_ridge_vanishes():
+    described, data = random_case(2, {"name": "dp-lsw"})
+    gathered, built = statistics(data, described), design(described)
+    assert lsl(gathered, built, 1e-9) == pytest.approx(least_squares(gathered, built), abs=1e-3)
+
+
+def test_a_declared_size_that_is_wrong_is_refused():
+    wrong = study(2, study={"trajectories": 3})
+    with pytest.raises(pv.DataError, match="2 trajectories, and the study declares 3"):
+        pv.inspect(wrong, [[(0, 1.0)], [(1, 1.0)]])
+
+
+def test_the_ridge_must_exceed_what_the_bound_needs():
+    with pytest.raises(pv.StudyError, match="raise ridge"):
+        pv.inspect(study(2, mechanism={"name": "dp-lsl", "ridge": 1.0}), [[(0, 1.0)]])
+    with pytest.raises(pv.StudyError, match="raise ridge_scale"):
+        pv.inspect(study(2, mechanism={"name": "dp-lsl", "ridge_scale": 1.0}), [[(0, 1.0)]])
+    pv.inspect(study(2, mechanism={"name": "dp-lsl", "ridge_scale": 1.01}), [[(0, 1.0)]])

@@ -1,0 +1,157 @@
+"""Sensitivity and smoothness on neighbouring data sets, through the public path.
+
+For neighbours X ~ X' (one trajectory replaced), the vector to which noise is added may move by at
+most sigma/alpha of either, and ln sigma^2 by at most beta: the two conditions of [BGP16] Lemma 1.
+"""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import privalue as pv
+from oracles.studies import study
+from privalue.mechanisms import Perturbation
+
+STATES = 4
+BOUNDS = [(0.0, 1.0), (-1.0, 2.0), (-3.0, -1.0), (2.0, 5.0), (-1e3, 1e3)]
+PHI = np.array([[1.0, 0.0, 2.0], [0.5, 1.0, 0.0], [0.0, 3.0, 1.0], [1.0, 1.0, 1.0]])
+FEATURES = [
+    {"kind": "tabular"},
+    {"kind": "aggregate", "size": 2},
+    {"kind": "aggregate", "size": 3},
+    {"kind": "matrix", "matrix": PHI},
+    {"kind": "matrix", "matrix": sp.csr_array(PHI)},
+]
+MECHANISMS = [
+    {"name": "dp-lsw", "noise": "isotropic"},
+    {"name": "dp-lsw", "noise": "whitened"},
+    {"name": "dp-lsl"},
+    {"name": "dp-lsw", "noise": "whitened", "calibration": "appendix"},
+]
+
+
+@st.composite
+def trajectories(draw):
+    """Short, long, extreme: one state, all states, rewards at the bounds and beyond."""
+    shape = draw(st.sampled_from(["random", "one", "all"]))
+    reward = st.one_of(st.sampled_from([-1e9, 0.0, 1e9]), st.floats(-5, 5))
+    if shape == "all":
+        return [(s, draw(reward)) for s in draw(st.permutations(range(STATES)))]
+    length = 1 if shape == "one" else draw(st.integers(1, 6))
+    return [(draw(st.integers(0, STATES - 1)), draw(reward)) for _ in range(length)]
+
+
+@st.composite
+def neighbours(draw):
+    """X and X': common trajectories, often many times over, and one that differs."""
+    common = draw(st.lists(st.tuples(trajectories(), st.sampled_from([1, 1, 2, 7])), max_size=4))
+    rest = [trajectory for trajectory, times in common for _ in range(times)]
+    return [*rest, draw(trajectories())], [*rest, draw(trajectories())]
+
+
+def described(mechanism, features, returns, weights, epsilon=1.0):
+    chosen = dict(mechanism)
+    if chosen["name"] == "dp-lsl":
+        chosen["ridge"] = 60.0 * max(weights)
+    return study(
+        STATES,
+        discount=0.8,
+        rewards=(-1e3, 1e3),
+        returns=returns,
+        privacy={"epsilon": epsilon, "delta": 1e-3},
+        features=features,
+        weights={"values": weights},
+        mechanism=chosen,
+    )
+
+
+def assert_conditions_of_lemma_1(here: Perturbation, there: Perturbation):
+    alpha, beta = here.calibration.alpha, here.calibration.beta
+    moved = float(np.linalg.norm(here.center - there.center))
+    assert moved <= min(here.sigma, there.sigma) / alpha * (1 + 1e-12)
+    assert abs(2 * math.log(here.sigma / there.sigma)) <= beta + 1e-11
+    assert min(here.sigma, there.sigma) >= here.smallest_sigma == there.smallest_sigma
+
+
+@settings(max_examples=500)
+@given(
+    pair=neighbours(),
+    mechanism=st.sampled_from(MECHANISMS),
+    features=st.sampled_from(FEATURES),
+    returns=st.sampled_from(BOUNDS),
+    weights=st.lists(st.sampled_from([0.1, 0.5, 1.0, 4.0]), min_size=STATES, max_size=STATES),
+    epsilon=st.sampled_from([0.05, 1.0, 4.0]),
+)
+def test_the_conditions_of_lemma_1_hold(pair, mechanism, features, returns, weights, epsilon):
+    chosen = described(mechanism, features, returns, weights, epsilon)
+    here, there = (pv.inspect(chosen, data).perturbation for data in pair)
+    assert_conditions_of_lemma_1(here, there)
+
+
+def extreme_pairs():
+    """Replacements that move as much as a bound allows, with counts 0, 1 and many."""
+    every = [(s, 0.0) for s in range(STATES)]
+    high = [(s, 1e9) for s in range(STATES)]
+    low = [(s, -1e9) for s in range(STATES)]
+    for rest in ([], [high], [low], [every] * 3, [high] * 50, [low] * 50, [[(0, 1e9)]] * 9):
+        for x, y in (
+            (high, low),
+            (high, [(0, -1e9)]),
+            (low, [(3, 1e9)]),
+            ([(1, 1e9)], [(2, -1e9)]),
+        ):
+            yield [*rest, x], [*rest, y]
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: "-".join(m.values()))
+@pytest.mark.parametrize("features", FEATURES[:4], ids=["tabular", "pairs", "triples", "matrix"])
+def test_the_conditions_hold_at_the_extremes(mechanism, features):
+    for returns in BOUNDS:
+        chosen = described(mechanism, features, returns, [1.0, 0.5, 2.0, 1.0])
+        for pair in extreme_pairs():
+            here, there = (pv.inspect(chosen, data).perturbation for data in pair)
+            assert_conditions_of_lemma_1(here, there)
+
+
+def test_the_bound_of_lsw_is_tight():
+    """All states visited once by the trajectory that is replaced: the ratio reaches 1."""
+    chosen = described(MECHANISMS[0], FEATURES[0], (0.0, 1.0), [1.0] * STATES)
+    here, there = (
+        pv.inspect(chosen, data).perturbation
+        for data in ([[(s, 1e9) for s in range(STATES)]], [[(s, -1e9) for s in range(STATES)]])
+    )
+    moved = float(np.linalg.norm(here.center - there.center))
+    assert moved * here.calibration.alpha / here.sigma == pytest.approx(1.0, rel=1e-9)
+
+
+# Planted mistakes: each weakens one part of a bound, and some pair above must show it.
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "returns", "mistake"),
+    [
+        (MECHANISMS[0], (0.0, 1.0), "counts one too high"),
+        (MECHANISMS[2], (2.0, 2.05), "range instead of M"),
+        (MECHANISMS[1], (0.0, 1.0), "half the range"),
+    ],
+    ids=["counts one too high", "range instead of M in LSL", "half the range"],
+)
+def test_planted_mistakes_in_the_sensitivity_are_caught(mechanism, returns, mistake):
+    chosen = described(mechanism, FEATURES[0], returns, [1.0] * STATES)
+    weakened = {
+        "counts one too high": lambda p, n: p.sigma * math.sqrt(np.sum(1 / (n + 1.0) ** 2) / p.psi),
+        "range instead of M": lambda p, n: p.sigma * (returns[1] - returns[0]) / returns[1],
+        "half the range": lambda p, n: p.sigma / 2,
+    }[mistake]
+    broken = 0
+    for pair in extreme_pairs():
+        inspected = [pv.inspect(chosen, data) for data in pair]
+        here, there = (i.perturbation for i in inspected)
+        sigma = min(weakened(i.perturbation, i.statistics.counts) for i in inspected)
+        moved = float(np.linalg.norm(here.center - there.center))
+        broken += moved > sigma / here.calibration.alpha * (1 + 1e-9)
+    assert broken > 0

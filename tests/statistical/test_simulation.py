@@ -1,0 +1,314 @@
+"""Solver, simulator, environments and the direct sampler tell one story.
+
+Every comparison has seeds, so a run that passes passes again; the stated level is the chance that
+a fresh seed would raise a false alarm. Each checker is also tried on planted mistakes, which it
+must reject.
+"""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from privalue.mdp import (
+    END,
+    MarkovRewardProcess,
+    Outcomes,
+    chain,
+    chain_sampler,
+    chain_statistics,
+    grid,
+    parse_world,
+    random_chain,
+    rollout,
+    simulate_episodes,
+    simulation,
+)
+from privalue.mdp.chain_sampler import STEPS
+from unit.mdp.literal import first_visits
+
+LEVEL = 1e-6
+
+
+def frequencies_fit(hits, total, expected):
+    """Whether hit counts fit their probabilities, by Chernoff's bound: no approximation.
+
+    P[|k/n - p| is so large] <= 2 exp(-n KL(k/n || p)), at LEVEL over all of them together.
+    """
+    observed = hits / total
+    with np.errstate(divide="ignore", invalid="ignore"):
+        divergence = np.where(observed > 0, observed * np.log(observed / expected), 0) + np.where(
+            observed < 1, (1 - observed) * np.log((1 - observed) / (1 - expected)), 0
+        )
+    # Probabilities are known up to rounding: 1 - 1e-16 is 1.
+    certain = (np.abs(expected - np.round(expected)) < 1e-12) & (observed == np.round(expected))
+    allowed = np.log(2 * expected.size / LEVEL)
+    return bool(np.all(certain | (total * divergence <= allowed)))
+
+
+def means_fit(mean, error, expected):
+    """Whether means fit, by the normal approximation, at LEVEL over all of them together."""
+    limit = stats.norm.isf(LEVEL / 2 / np.size(expected))
+    return bool(np.all(np.abs(mean - expected) <= limit * error + 1e-9))
+
+
+def fits(rows, process):
+    """Whether rows look like trajectories of a process: values, visits, pairs, length.
+
+    At most 4 LEVEL false alarms, since there are four comparisons.
+    """
+    visited, returns = first_visits(rows, process.states, process.discount)
+    m = rows.trajectories
+    lengths = np.bincount(rows.trajectory, minlength=m)
+    counts = visited.sum(axis=0)
+    often = counts >= 200  # fewer are no case for the normal approximation
+    mean = returns.sum(axis=0)[often] / counts[often]
+    spread = np.sqrt(np.maximum((returns**2).sum(axis=0)[often] / counts[often] - mean**2, 0))
+    both = visited.T.astype(float) @ visited
+    exact = process.visits
+    return (
+        means_fit(mean, spread / np.sqrt(counts[often]), process.values[often])
+        and frequencies_fit(both, m, exact.joint)
+        and frequencies_fit(counts[:, None] - both, m, exact.without)
+        and means_fit(lengths.mean(), lengths.std() / np.sqrt(m), exact.expected_length)
+    )
+
+
+WORLDS = {
+    "chain": chain(states=12, stay=0.5, discount=0.95),
+    "chain from the first": chain(states=12, stay=0.8, start="first", discount=1.0),
+    "random chain": random_chain(states=15, seed=1),
+    "grid": grid(rows=3, columns=3, slip=0.2, policy="greedy"),
+}
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_simulation_fits_the_exact_answers(name):
+    rows = simulate_episodes(WORLDS[name], trajectories=50_000, seed=11)
+    assert fits(rows, WORLDS[name].process)
+
+
+def test_gymnasium_tables_fit_their_simulation():
+    pytest.importorskip("gymnasium")
+    for text in ("gym:FrozenLake-v1", "gym:FrozenLake-v1,policy=greedy"):
+        world = parse_world(text)
+        assert fits(simulate_episodes(world, trajectories=30_000, seed=12), world.process)
+
+
+def test_rollouts_of_an_environment_fit_its_table():
+    gymnasium = pytest.importorskip("gymnasium")
+    world = parse_world("gym:FrozenLake-v1")
+    # Under the uniform policy a trajectory of more than 100 rows has a chance below 1e-6.
+    rows = rollout(
+        gymnasium.make("FrozenLake-v1"), "uniform", trajectories=4_000, seed=13, truncated="keep"
+    )
+    assert rows.truncated == 0
+    assert fits(rows, world.process)
+
+
+# The two conventions. On the chain the last state has a row, with the reward; in Gymnasium the
+# final observation has none. Either may be changed in the simulator alone, or in the solver alone.
+
+
+def changed(process, **columns):
+    outcomes = process.outcomes
+    listed = {
+        name: np.array(getattr(outcomes, name))
+        for name in ("rows", "probabilities", "successors", "rewards")
+    }
+    return MarkovRewardProcess(
+        outcomes=Outcomes.collect(states=process.states, actions=1, **(listed | columns)),
+        start=process.start,
+        discount=process.discount,
+    )
+
+
+def reward_on_arrival(process):
+    """The chain with its reward paid on the way into the last state, whose own row pays nothing."""
+    outcomes, last = process.outcomes, process.states - 1
+    rewards = ((outcomes.rows != last) & (outcomes.successors == last)).astype(float)
+    return changed(process, rewards=rewards)
+
+
+def no_last_row(process):
+    """The chain as Gymnasium would have it: the last state is a final observation."""
+    outcomes, last = process.outcomes, process.states - 1
+    arriving = (outcomes.rows != last) & (outcomes.successors == last)
+    return changed(
+        process,
+        rewards=arriving.astype(float),
+        successors=np.where(arriving, END, outcomes.successors),
+    )
+
+
+def row_for_the_final_observation(process):
+    """A process in which an end becomes one more row, without reward, in state 15."""
+    outcomes = process.outcomes
+    ends = (outcomes.successors == END) & (outcomes.rows != 15)
+    return changed(process, successors=np.where(ends, 15, outcomes.successors))
+
+
+@pytest.mark.parametrize("mistake", [reward_on_arrival, no_last_row])
+def test_a_changed_convention_of_the_chain_is_caught(mistake):
+    right = chain(states=6, stay=0.5, discount=0.95).process
+    wrong = mistake(right)
+    right_rows = simulate_episodes(right, trajectories=20_000, seed=14)
+    wrong_rows = simulate_episodes(wrong, trajectories=20_000, seed=14)
+    assert fits(right_rows, right)
+    assert fits(wrong_rows, wrong)  # a consistent world, but not ours
+    assert not fits(wrong_rows, right)  # the simulator alone was changed
+    assert not fits(right_rows, wrong)  # the solver alone was changed
+
+
+def test_a_changed_convention_for_gymnasium_is_caught():
+    pytest.importorskip("gymnasium")
+    right = parse_world("gym:FrozenLake-v1").process
+    wrong = row_for_the_final_observation(right)
+    assert not fits(simulate_episodes(wrong, trajectories=20_000, seed=15), right)
+    assert not fits(simulate_episodes(right, trajectories=20_000, seed=15), wrong)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        pytest.param(
+            lambda table: table._replace(
+                rewards=np.where(table.successors == END, 0, table.rewards)
+            ),
+            id="no reward in the last row",
+        ),
+        pytest.param(
+            lambda table: table._replace(thresholds=np.minimum(table.thresholds * 1.05, 1)),
+            id="thresholds five per cent off",
+        ),
+        pytest.param(
+            lambda table: table._replace(aliases=np.arange(table.aliases.size)), id="no aliases"
+        ),
+    ],
+)
+def test_a_simulator_that_departs_from_the_process_is_caught(spoil, monkeypatch):
+    process = random_chain(states=8, seed=3).process
+    sound = simulation.alias_table
+    monkeypatch.setattr(simulation, "alias_table", lambda process: spoil(sound(process)))
+    assert not fits(simulate_episodes(process, trajectories=100_000, seed=16), process)
+
+
+# The direct sampler of the chain's statistics.
+
+SMALL = chain(states=5, stay=0.6, discount=0.8)
+BATCH, REPEATS = 30, 4_000
+
+
+def slow_statistics():
+    """Counts and return steps of many small batches, from trajectories."""
+    rows = simulate_episodes(SMALL, trajectories=BATCH * REPEATS, seed=17)
+    visited, returns = first_visits(rows, 5, 0.8)
+    steps = np.floor(returns * STEPS + 0.5) * visited
+    batches = (REPEATS, BATCH, 5)
+    return np.hstack([visited.reshape(batches).sum(axis=1), steps.reshape(batches).sum(axis=1)])
+
+
+def direct_statistics(first_seed=0):
+    drawn = (
+        chain_statistics(SMALL, trajectories=BATCH, seed=first_seed + k) for k in range(REPEATS)
+    )
+    return np.array([np.concatenate([one.counts, one.return_steps]) for one in drawn])
+
+
+def same_moments(one, other):
+    """Whether two samples agree in every mean, variance and covariance, at 3 LEVEL in all.
+
+    Means, products and third powers are compared, each after division by a common scale.
+    """
+    pooled = np.vstack([one, other])
+    scale = pooled.std(axis=0) + 1e-300
+    a, b = ((sample - pooled.mean(axis=0)) / scale for sample in (one, other))
+    upper = np.triu_indices(a.shape[1])
+
+    def agree(left, right):
+        error = np.sqrt(left.var(axis=0) / len(left) + right.var(axis=0) / len(right))
+        return means_fit(left.mean(axis=0), error, right.mean(axis=0))
+
+    def products(sample):
+        return (sample[:, :, None] * sample[:, None, :])[:, *upper]
+
+    return agree(a, b) and agree(products(a), products(b)) and agree(a**3, b**3)
+
+
+@pytest.fixture(scope="module")
+def slow():
+    return slow_statistics()
+
+
+@pytest.fixture(scope="module")
+def direct():
+    return direct_statistics()
+
+
+def test_direct_statistics_have_the_law_of_simulated_ones(slow, direct):
+    assert same_moments(slow, direct)
+
+
+def test_direct_statistics_have_the_exact_means(direct):
+    process = SMALL.process
+    visits = BATCH * process.visits.single
+    error = direct.std(axis=0) / np.sqrt(REPEATS)
+    assert means_fit(direct[:, :5].mean(axis=0), error[:5], visits)
+    # Rounding to the grid moves a return by at most half a step.
+    sums = direct[:, 5:].mean(axis=0) / STEPS
+    assert means_fit(sums, error[5:] / STEPS + BATCH / STEPS, visits * process.values)
+
+
+def test_direct_statistics_have_the_exact_covariance_of_counts(direct):
+    # Counts of a batch: Cov(n_s, n_t) = m (p_{s,t} - p_s p_t).
+    visits = SMALL.process.visits
+    exact = BATCH * (visits.joint - np.outer(visits.single, visits.single))
+    centred = direct[:, :5] - BATCH * visits.single
+    products = centred[:, :, None] * centred[:, None, :]
+    assert means_fit(products.mean(axis=0), products.std(axis=0) / np.sqrt(REPEATS), exact)
+
+
+def test_states_drawn_one_by_one_are_caught(slow, direct):
+    """Right in every state, wrong between states."""
+    shuffled = direct.copy()
+    rng = np.random.default_rng(18)
+    for s in range(5):
+        shuffled[:, [s, 5 + s]] = shuffled[rng.permutation(REPEATS)][:, [s, 5 + s]]
+    assert same_moments(slow[:, [2, 7]], shuffled[:, [2, 7]])
+    assert not same_moments(slow, shuffled)
+
+
+def test_returns_drawn_apart_from_counts_are_caught(slow, direct):
+    other = np.hstack([direct[:, :5], direct_statistics(REPEATS)[:, 5:]])
+    assert not same_moments(slow, other)
+
+
+def one_step_early(arriving, leave, generator):
+    return chain_sampler_waited(arriving, leave, generator)[1:]
+
+
+def all_together(arriving, leave, generator):
+    """Each cell waits as one: the mean is right, the variance is not."""
+    waits = generator.geometric(leave, size=arriving.size)
+    histogram = np.zeros(arriving.size + waits.max(), dtype=np.int64)
+    np.add.at(histogram, np.arange(arriving.size) + waits, arriving)
+    return histogram
+
+
+def five_per_cent_slow(arriving, leave, generator):
+    return chain_sampler_waited(arriving, 0.95 * leave, generator)
+
+
+chain_sampler_waited = chain_sampler._waited
+
+
+@pytest.mark.parametrize("mistake", [one_step_early, all_together, five_per_cent_slow])
+def test_wrong_waiting_times_are_caught(slow, mistake, monkeypatch):
+    monkeypatch.setattr(chain_sampler, "_waited", mistake)
+    assert not same_moments(slow, direct_statistics())
+
+
+def test_the_checkers_accept_what_is_right():
+    """Twenty fresh seeds raise no alarm, as they should all but once in some 10^4 runs."""
+    process = chain(states=4, stay=0.3).process
+    for seed in range(20):
+        assert fits(simulate_episodes(process, trajectories=5_000, seed=100 + seed), process)

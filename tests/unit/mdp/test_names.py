@@ -1,0 +1,62 @@
+import pytest
+
+from privalue.errors import StudyError, UsageError
+from privalue.mdp import parse_world
+
+
+@pytest.mark.parametrize(
+    ("text", "full"),
+    [
+        ("chain", "chain:N=40,p=0.5,start=uniform,discount=0.99"),
+        ("chain:", "chain:N=40,p=0.5,start=uniform,discount=0.99"),
+        (" chain : N = 3 , p = 0 ", "chain:N=3,p=0.0,start=uniform,discount=0.99"),
+        (
+            "chain:N=40,p=0.5,start=first,discount=0.99",
+            "chain:N=40,p=0.5,start=first,discount=0.99",
+        ),
+        ("chain:discount=1", "chain:N=40,p=0.5,start=uniform,discount=1.0"),
+        (
+            "random-chain:N=20,seed=3",
+            "random-chain:N=20,branching=3,seed=3,start=uniform,discount=0.99",
+        ),
+        (
+            "grid:rows=4,columns=5,slip=0.1",
+            "grid:rows=4,columns=5,slip=0.1,policy=uniform,start=uniform,discount=0.99",
+        ),
+    ],
+)
+def test_names_and_defaults(text, full):
+    assert parse_world(text).text == full
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("chian", "unknown world 'chian'; did you mean 'chain'\\? known: chain, random-chain, "),
+        ("", "unknown world ''; known: chain"),
+        ("frobnicate:N=3", "unknown world 'frobnicate'; known: chain"),
+        ("chain:n=3", "chain has no parameter 'n'; known: N, p, start, discount"),
+        ("chain:strat=first", "chain has no parameter 'strat'; did you mean 'start'\\?"),
+        ("chain:seed=3", "chain has no parameter 'seed'"),
+        ("chain:N=3,N=4", "chain is given N twice"),
+        ("chain:N=three", "N is 'three'; it must be a whole number"),
+        ("chain:N=3.5", "N is '3.5'; it must be a whole number"),
+        ("chain:p=half", "p is 'half'; it must be a number"),
+        ("chain:start=last", "start is 'last'; it must be uniform or first"),
+        ("grid:policy=best", "policy is 'best'; it must be uniform or greedy"),
+        ("chain:first", "'first' is no setting; write key=value"),
+        ("chain:N=", "'N=' is no setting"),
+        ("chain:=3", "'=3' is no setting"),
+        ("gym", "gym needs an environment first, as in gym:FrozenLake-v1"),
+        ("gym:policy=uniform", "gym needs an environment first"),
+    ],
+)
+def test_what_is_wrong_is_named(text, message):
+    with pytest.raises(UsageError, match=message):
+        parse_world(text)
+
+
+@pytest.mark.parametrize("text", ["chain:p=1", "chain:N=0", "grid:slip=-1", "chain:discount=2"])
+def test_values_out_of_range_are_refused(text):
+    with pytest.raises(StudyError):
+        parse_world(text)

@@ -1,0 +1,93 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from privalue.mdp import MarkovRewardProcess, chain, random_chain
+from unit.mdp.literal import pair_probabilities
+
+
+@st.composite
+def processes(draw):
+    """Small processes with loops, ways back, unreachable states, and an end from everywhere."""
+    states = draw(st.integers(1, 5))
+    weights = np.array(
+        draw(
+            st.lists(
+                st.lists(st.integers(0, 3), min_size=states, max_size=states),
+                min_size=states,
+                max_size=states,
+            )
+        ),
+        dtype=float,
+    )
+    ending = np.array(draw(st.lists(st.integers(1, 3), min_size=states, max_size=states)))
+    start = np.array(draw(st.lists(st.integers(0, 2), min_size=states, max_size=states)), float)
+    start[draw(st.integers(0, states - 1))] += 1
+    total = weights.sum(axis=1) + ending
+    # The last column is a terminal state: the missing mass.
+    table = np.zeros((states + 1, states + 1))
+    table[:states, :states] = weights / total[:, None]
+    table[:states, states] = ending / total
+    table[states, states] = 1
+    return MarkovRewardProcess.tabular(
+        transitions=table,
+        rewards=np.zeros(states + 1),
+        start=np.append(start / start.sum(), 0.0),
+        discount=0.9,
+        terminal=[states],
+    )
+
+
+@settings(max_examples=40, deadline=None)
+@given(process=processes(), data=st.data())
+def test_pairs_agree_with_the_product_chain(process, data):
+    s = data.draw(st.integers(0, process.states - 1))
+    other = data.draw(st.integers(0, process.states - 1))
+    joint, without = pair_probabilities(process, s, other)
+    visits = process.visits
+    assert visits.joint[s, other] == pytest.approx(joint, abs=1e-12)
+    assert visits.without[s, other] == pytest.approx(without, abs=1e-12)
+    assert visits.single[s] == pytest.approx(joint + without, abs=1e-12)
+
+
+@settings(max_examples=40, deadline=None)
+@given(process=processes())
+def test_the_two_parts_make_the_whole(process):
+    visits = process.visits
+    assert visits.joint == pytest.approx(visits.joint.T, abs=1e-12)
+    assert visits.joint + visits.without == pytest.approx(
+        np.repeat(visits.single[:, None], process.states, axis=1), abs=1e-12
+    )
+    assert np.diag(visits.joint) == pytest.approx(visits.single)
+    assert visits.expected_distinct_states <= visits.expected_length + 1e-12
+
+
+@pytest.mark.parametrize("stay", [0.0, 0.5, 0.9])
+def test_closed_forms_on_the_chain(stay):
+    n = 7
+    visits = chain(states=n, stay=stay).process.visits
+    s = np.arange(n)
+    single = (s + 1) / n
+    assert visits.single == pytest.approx(single)
+    assert visits.joint == pytest.approx(np.minimum.outer(single, single))
+    assert visits.without == pytest.approx(np.maximum(np.subtract.outer(s, s), 0) / n)
+    # The last row, and 1 / (1 - p) rows in each of the others.
+    assert visits.expected_length == pytest.approx(1 + (n - 1) / 2 / (1 - stay))
+    assert visits.expected_distinct_states == pytest.approx((n + 1) / 2)
+
+
+def test_from_the_first_state_everything_is_visited():
+    visits = chain(states=5, start="first").process.visits
+    assert visits.single == pytest.approx(np.ones(5))
+    assert visits.joint == pytest.approx(np.ones((5, 5)))
+    assert visits.without == pytest.approx(np.zeros((5, 5)))
+    assert visits.expected_length == pytest.approx(9)
+
+
+def test_a_larger_process_with_branches():
+    process = random_chain(states=12, seed=4).process
+    for s, other in ((0, 5), (5, 0), (6, 7), (7, 6), (3, 11)):
+        joint, without = pair_probabilities(process, s, other)
+        assert process.visits.joint[s, other] == pytest.approx(joint)
+        assert process.visits.without[s, other] == pytest.approx(without, abs=1e-12)

@@ -1,0 +1,212 @@
+"""The command line: exit codes, one-line errors, JSON on stdout, talk on stderr."""
+
+import json
+import subprocess
+import sys
+
+import pyarrow.parquet as pq
+import pytest
+
+import privalue
+from privalue import cli
+from privalue.cli import run
+
+STUDY = """
+[privacy]
+epsilon = 1.0
+delta = 1e-6
+unit = "trajectory"
+[values]
+discount = 0.99
+rewards = [0.0, 1.0]
+returns = [0.0, 1.0]
+[states]
+count = 5
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with a study and simulated data, which is also where commands run."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "study.toml").write_text(STUDY)
+    assert run(["simulate", "chain:N=5", "--trajectories", "300", "--out", "data.parquet"]) == 0
+    return tmp_path
+
+
+def printed_json(capsys):
+    return json.loads(capsys.readouterr().out)
+
+
+def failed(capsys, code, *arguments):
+    """The one line that a failing command prints."""
+    capsys.readouterr()
+    assert run(list(arguments)) == code
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "Traceback" not in printed.err
+    assert printed.err.count("\n") == 1
+    return printed.err
+
+
+def test_the_journey_as_tables(folder, capsys):
+    assert run(["init", "mine.toml"]) == 0
+    assert run(["check", "mine.toml"]) == 0
+    assert run(["inspect", "study.toml", "--data", "data.parquet"]) == 0
+    printed = capsys.readouterr()
+    assert "the study is complete and valid" in printed.out
+    assert "PRIVATE diagnostics" in printed.out
+    assert "PRIVATE" in printed.err
+    assert (
+        run(["release", "study.toml", "--data", "data.parquet", "--out", "r", "--no-ledger"]) == 0
+    )
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "(1, 1e-06)-differentially private: replacing any one trajectory" in shown
+    assert "Public beforehand: the study, its 5 states" in shown
+    assert "Released values" in shown
+
+
+def test_the_journey_as_json(folder, capsys):
+    capsys.readouterr()
+    assert run(["init", "mine.toml", "--json"]) == 0
+    assert printed_json(capsys) == {"study": "mine.toml"}
+    assert run(["check", "study.toml", "--json"]) == 0
+    checked = printed_json(capsys)
+    assert checked["valid"] is True
+    assert (checked["states"], checked["features"]) == (5, 5)
+    assert run(["simulate", "chain:N=5", "--trajectories", "7", "--out", "x.csv", "--json"]) == 0
+    simulated = printed_json(capsys)
+    assert simulated["trajectories"] == 7
+    assert simulated["rows"] == len((folder / "x.csv").read_text().splitlines()) - 1
+    assert run(["inspect", "study.toml", "--data", "data.parquet", "--json"]) == 0
+    inspected = printed_json(capsys)
+    assert inspected["counts"][-1] == inspected["trajectories"] == 300
+    command = ["release", "study.toml", "--data", "data.parquet", "--out", "r", "--no-ledger"]
+    assert run([*command, "--json"]) == 0
+    released = printed_json(capsys)
+    assert released == json.loads((folder / "r" / "release.json").read_text())
+
+
+def test_inspect_has_every_field_of_the_contract(folder, capsys):
+    capsys.readouterr()
+    assert run(["inspect", "study.toml", "--data", "data.parquet", "--json"]) == 0
+    assert {
+        "mechanism", "calibration", "noise", "trajectories", "counts", "mean_returns", "theta",
+        "values", "alpha", "beta", "psi", "sigma",
+    } <= set(printed_json(capsys))  # fmt: skip
+
+
+def test_simulate_writes_seed_and_world_into_the_file(folder):
+    metadata = json.loads(pq.read_schema("data.parquet").metadata[b"privalue"])
+    assert metadata["world"] == "chain:N=5,p=0.5,start=uniform,discount=0.99"
+    assert metadata["seed"] == 0
+
+
+@pytest.mark.parametrize(
+    ("code", "arguments", "message"),
+    [
+        (2, ["nonsense"], "No such command"),
+        (2, ["plan", "study.toml"], "No such command"),
+        (2, ["check"], "Missing argument"),
+        (2, ["inspect", "study.toml"], "Missing option '--data'"),
+        (2, ["inspect", "study.toml", "--data", "x", "--engine", "spark"], "No such option"),
+        (2, ["init", "study.toml"], "--force"),
+        (2, ["simulate", "chian", "--trajectories", "3", "--out", "x.csv"], "chain"),
+        (2, ["simulate", "chain", "--trajectories", "0", "--out", "x.csv"], "at least 1"),
+        (2, ["simulate", "chain", "--trajectories", "3", "--out", "x.txt"], ".csv"),
+        (2, ["release", "study.toml", "--data", "data.parquet", "--out", "r"], "--no-ledger"),
+        (3, ["check", "nowhere.toml"], "does not exist"),
+        (3, ["check", "bad.toml"], "did you mean epsilon?"),
+        (3, ["inspect", "study.toml", "--data", "nowhere.csv"], "does not exist"),
+        (3, ["inspect", "study.toml", "--data", "bad.csv"], "row 2: state = '9'"),
+        (
+            3,
+            ["release", "large.toml", "--data", "data.parquet", "--out", "r", "--no-ledger"],
+            "--accept-large-delta",
+        ),
+        (
+            3,
+            ["release", "study.toml", "--data", "bad.csv", "--out", "r", "--no-ledger"],
+            "row 2: state = '9'",
+        ),
+    ],
+)
+def test_failures_are_one_line_with_the_right_exit_code(folder, capsys, code, arguments, message):
+    (folder / "bad.toml").write_text(STUDY.replace("epsilon", "epsilom"))
+    (folder / "large.toml").write_text(STUDY.replace("1e-6", "0.1"))
+    (folder / "bad.csv").write_text("trajectory,step,state,reward\n0,0,1,1\n0,1,9,1\n")
+    assert message in failed(capsys, code, *arguments)
+    assert not (folder / "r").exists()
+    assert not (folder / "x.csv").exists()
+
+
+def test_a_second_release_into_the_same_folder_is_refused_before_data_is_read(folder, capsys):
+    command = ["release", "study.toml", "--out", "r", "--no-ledger", "--data"]
+    assert run([*command, "data.parquet"]) == 0
+    assert "never overwritten" in failed(capsys, 2, *command, "nowhere.parquet")
+
+
+def test_a_seeded_release_says_so_loudly(folder, capsys):
+    command = ["release", "study.toml", "--data", "data.parquet", "--no-ledger", "--out"]
+    for name in ("a", "b"):
+        assert run([*command, name, "--seed-not-private", "4"]) == 0
+    assert "NOT PRIVATE" in capsys.readouterr().out
+    made = [json.loads((folder / name / "release.json").read_text()) for name in ("a", "b")]
+    assert made[0]["theta"] == made[1]["theta"]
+    assert not made[0]["private"]
+
+
+def test_a_bug_of_ours_is_exit_70_and_shows_nothing_of_it(folder, capsys, monkeypatch):
+    def broken(*_, **__):
+        raise RuntimeError("the private value is 42")
+
+    monkeypatch.setattr(cli, "inspect_data", broken)
+    line = failed(capsys, 70, "inspect", "study.toml", "--data", "data.parquet")
+    assert "RuntimeError" in line
+    assert "42" not in line
+    run(["--debug", "inspect", "study.toml", "--data", "data.parquet"])
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_help_and_version(capsys):
+    assert run(["--help"]) == 0
+    assert "told privately" in capsys.readouterr().out
+    assert run(["--version"]) == 0
+    assert capsys.readouterr().out == f"privalue {privalue.__version__}\n"
+    for command in ("demo", "init", "check", "simulate", "inspect", "release"):
+        assert run([command, "--help"]) == 0
+        assert "--json" in capsys.readouterr().out
+
+
+def test_the_installed_command_runs(folder):
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "from privalue.cli import main; main()",
+            "check",
+            "study.toml",
+            "--json",
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["valid"]
+    assert done.stderr == ""
+
+
+def test_the_demo_goes_the_whole_journey_and_its_picture_convinces(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert run(["demo", "--json"]) == 0
+    made = printed_json(capsys)
+    assert made["rmse"] < 0.05
+    for name in ("study.toml", "trajectories.parquet", "release.json", "values.png", "values.svg"):
+        assert (tmp_path / "demo" / name).stat().st_size > 300
+    assert (tmp_path / "demo" / "values.png").read_bytes().startswith(b"\x89PNG")
+    assert b"<svg" in (tmp_path / "demo" / "values.svg").read_bytes()
+    assert json.loads((tmp_path / "demo" / "release.json").read_text())["private"]
+    assert run(["demo"]) == 0  # a second one goes beside it
+    assert (tmp_path / "demo-2" / "release.json").exists()
+    assert "Root mean square error" in capsys.readouterr().out

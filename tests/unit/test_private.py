@@ -1,0 +1,86 @@
+"""A private type's repr, pickle, copy and JSON do not leak."""
+
+import copy
+import dataclasses
+import json
+import logging
+import pickle
+
+import pytest
+
+import privalue as pv
+from oracles.studies import study
+from privalue.curator import prepare
+from privalue.engines.local import statistics
+from privalue.mechanisms import dp_lsw
+from privalue.trajectories import open_source
+from privalue.trajectories.encode import Encoder
+from privalue.trajectories.order import fragments
+
+# Counts and returns that nothing public contains.
+DATA = [[(0, 0.123457), (1, 0.765432)]] * 977 + [[(1, 0.5)]] * 31
+SECRETS = ("977", "1008", "0.1234", "0.7654", "123457", "765432")
+
+
+def private_objects():
+    described = study(2)
+    gathered = statistics(DATA, described)
+    prepared = prepare(described)
+    source = open_source(DATA, described.data)
+    return {
+        "statistics": gathered,
+        "perturbation": dp_lsw(gathered, prepared.design, described, prepared.calibration),
+        "diagnostics": pv.inspect(described, DATA),
+        "fragment": next(fragments(source, Encoder(described), described.data)),
+    }
+
+
+@pytest.fixture(params=["statistics", "perturbation", "diagnostics", "fragment"])
+def private(request):
+    return private_objects()[request.param]
+
+
+def test_printing_shows_the_public_shape_only(private, caplog):
+    with caplog.at_level(logging.INFO):
+        logging.getLogger().info("%s %r", private, private)
+    texts = [
+        repr(private),
+        str(private),
+        f"{private}",
+        f"{private!r:>9}",
+        caplog.text,
+        str([private]),
+    ]
+    for text in texts:
+        assert "private" in text
+        assert not any(secret in text for secret in SECRETS)
+
+
+def test_it_is_not_pickled_or_copied(private):
+    for leave in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError, match="private"):
+            leave(private)
+
+
+def test_it_is_no_json(private):
+    with pytest.raises(TypeError, match="not JSON serializable"):
+        json.dumps(private)
+
+
+def test_exceptions_of_the_mechanism_hold_no_values():
+    described = study(2, mechanism={"name": "dp-lsl", "ridge": 0.5})
+    with pytest.raises(pv.StudyError) as caught:
+        pv.inspect(described, DATA)
+    assert not any(secret in str(caught.value) for secret in SECRETS)
+
+
+def test_the_curator_gets_everything_by_asking_for_it_by_name():
+    fields = pv.inspect(study(2), DATA).private_fields()
+    assert fields["counts"] == [977, 1008]
+    assert json.loads(json.dumps(fields)) == fields
+
+
+def test_private_types_are_frozen():
+    gathered = statistics(DATA, study(2))
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        gathered.trajectories = 3

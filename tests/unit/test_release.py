@@ -1,0 +1,287 @@
+"""A release: what it holds, what it never holds, and that it is written whole or not at all."""
+
+import json
+import math
+import os
+import re
+from pathlib import Path
+
+import jsonschema
+import numpy as np
+import pytest
+
+import privalue as pv
+from oracles.studies import study
+from privalue import curator
+from privalue.cli import run
+from privalue.noise import OperatingSystemEntropy
+from privalue.release import json_schema
+
+# Easy to recognise: counts 1009, 1013 and 54, and returns that nothing public contains.
+DATA = (
+    [[(0, 0.1234567), (1, 0.7654321)]] * 1009
+    + [[(1, 0.3141592), (2, 1.0)]] * 4
+    + [[(2, 0.2718281)]] * 50
+)
+MECHANISMS = [{"name": "dp-lsw"}, {"name": "dp-lsw", "noise": "whitened"}, {"name": "dp-lsl"}]
+
+
+@pytest.fixture(params=MECHANISMS, ids=lambda m: "-".join(m.values()))
+def described(request):
+    return study(3, mechanism=request.param)
+
+
+def test_a_release_in_the_length_that_the_documentation_promises(described, tmp_path):
+    release = pv.release(described, DATA)
+    assert [entry.state for entry in release.values] == ["0", "1", "2"]
+    assert release.private
+    path = release.save(tmp_path / "out")
+    assert pv.Release.load(path) == pv.Release.load(tmp_path / "out") == release
+    assert release.as_dict()["0"] == release.values[0].value
+
+
+def test_release_json_has_every_field_of_the_contract(described, tmp_path):
+    content = json.loads(pv.release(described, DATA).save(tmp_path).read_text())
+    assert {
+        "schema_version", "private", "study", "privacy", "mechanism", "theta", "values", "created",
+        "software",
+    } <= set(content)  # fmt: skip
+    assert set(content["privacy"]) == {"epsilon", "delta", "unit", "neighbours"}
+    assert all({"state", "value"} <= set(entry) for entry in content["values"])
+    assert content["software"]["version"] == pv.__version__
+    jsonschema.Draft202012Validator(json_schema()).validate(content)
+
+
+def test_the_schema_in_the_repository_is_the_models():
+    stored = json.loads((Path(__file__).parents[2] / "docs/release.schema.json").read_text())
+    assert stored == json_schema()
+    broken = {"schema_version": 1}
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.Draft202012Validator(stored).validate(broken)
+
+
+def test_values_are_phi_theta_and_the_policy_value_their_mean():
+    described = study(
+        3, features={"kind": "aggregate", "size": 2}, values={"start": {"0": 0.25, "2": 0.75}}
+    )
+    release = pv.release(described, DATA)
+    values = [entry.value for entry in release.values]
+    assert values == [release.theta[0], release.theta[0], release.theta[1]]
+    assert release.policy_value == pytest.approx(0.25 * values[0] + 0.75 * values[2])
+    assert pv.release(study(3), DATA).policy_value is None
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: "-".join(m.values()))
+def test_the_noise_has_the_scale_that_the_curator_sees(mechanism):
+    """Releases of one data set: mean and spread against ``inspect``; 0.9 and 1.1 are rejected."""
+    described = study(3, mechanism=mechanism, privacy={"epsilon": 4.0})
+    inspected = pv.inspect(described, DATA)
+    sigma, theta = inspected.perturbation.sigma, inspected.perturbation.theta
+    source = pv.SeededForExperimentsOnly(5)
+    drawn = np.array([pv.release(described, DATA, entropy=source).theta for _ in range(900)])
+    z = (drawn - theta) / sigma  # features are tabular with w = 1: whitened or not, W = I
+    share = float(np.mean(z**2))
+    spread = 4 * math.sqrt(2 / z.size)
+    assert abs(share - 1) < spread
+    assert abs(share / 0.9**2 - 1) > spread
+    assert abs(share / 1.1**2 - 1) > spread
+    assert abs(float(z.mean())) < 6 / math.sqrt(z.size)
+
+
+def test_whitened_noise_is_never_worse_and_has_the_right_covariance():
+    """cov(theta) = sigma^2 (Phi^T Gamma Phi)^-1, against sigma'^2 I of isotropic noise."""
+    phi = np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 3.0]])
+    weights = [1.0, 2.0, 0.5]
+    common = {"features": {"kind": "matrix", "matrix": phi}, "weights": {"values": weights}}
+    whitened = study(3, mechanism={"noise": "whitened"}, **common)
+    isotropic = study(3, mechanism={"noise": "isotropic"}, **common)
+    gram = phi.T @ np.diag(weights) @ phi
+    narrow = pv.inspect(whitened, DATA).perturbation
+    wide = pv.inspect(isotropic, DATA).perturbation
+    covariance = narrow.sigma**2 * np.linalg.inv(gram)
+    assert np.linalg.eigvalsh(wide.sigma**2 * np.eye(2) - covariance).min() > -1e-9 * wide.sigma**2
+    assert narrow.to_theta(narrow.center) == pytest.approx(wide.theta, abs=1e-9)
+    source = pv.SeededForExperimentsOnly(3)
+    drawn = np.array([pv.release(whitened, DATA, entropy=source).theta for _ in range(600)])
+    root = np.linalg.cholesky(np.linalg.inv(covariance))
+    standard = (drawn - wide.theta) @ root
+    assert np.cov(standard.T) == pytest.approx(np.eye(2), abs=6 * math.sqrt(2 / 600))
+
+
+def test_every_number_lies_on_the_public_grid():
+    release = pv.release(study(3), DATA)
+    steps = np.array(release.theta) / release.noise.grid
+    assert np.array_equal(steps, np.round(steps))
+    assert math.log2(release.noise.grid) % 1 == 0
+    other = pv.release(study(3), [*DATA[:-1], [(2, 0.0)]])
+    assert other.noise.grid == release.noise.grid  # neighbours share it
+
+
+def test_a_seeded_release_says_that_it_is_not_private():
+    one = pv.release(study(3), DATA, entropy=pv.SeededForExperimentsOnly(1))
+    two = pv.release(study(3), DATA, entropy=pv.SeededForExperimentsOnly(1))
+    assert one.theta == two.theta
+    assert not one.private
+    assert pv.release(study(3), DATA).theta != pv.release(study(3), DATA).theta
+
+
+def test_a_source_that_only_claims_to_be_private_is_not():
+    class Claims:
+        private = True
+
+        def read(self, count):
+            return os.urandom(count)
+
+    assert not pv.release(study(3), DATA, entropy=Claims()).private
+    assert pv.release(study(3), DATA, entropy=OperatingSystemEntropy()).private
+
+
+def test_a_large_delta_must_be_accepted():
+    large = study(3, privacy={"delta": 0.01})
+    with pytest.raises(pv.StudyError, match=r"delta = 0.01 is not below 1/m = 0.000941"):
+        pv.release(large, DATA)
+    assert pv.release(large, DATA, accept_large_delta=True).private
+    boundary = study(3, privacy={"delta": 0.5})
+    with pytest.raises(pv.StudyError, match="not below"):
+        pv.release(boundary, DATA[:2])
+
+
+# Nothing private in anything that a release makes
+
+
+def private_numbers(described):
+    """The numbers that must not leave, as they would be written: six significant digits."""
+    fields = pv.inspect(described, DATA).private_fields()
+    numbers = [
+        *fields["counts"], *fields["mean_returns"], *fields["theta"], *fields["values"],
+        fields["psi"], fields["sigma"],
+    ]  # fmt: skip
+    shown = {f"{number:.6g}" for number in numbers if abs(number) > 1e-9}
+    public = {str(len(DATA)), "0", "1", "2"}
+    return {text for text in shown - public if len(text) > 2}
+
+
+def test_nothing_private_in_any_file_log_message_or_repr(described, tmp_path, capsys, caplog):
+    study_file = tmp_path / "study.toml"
+    name, noise = described.mechanism.name, described.mechanism.noise
+    study_file.write_text(
+        f"""
+        [privacy]
+        epsilon = 1.0
+        delta = 1e-6
+        unit = "trajectory"
+        [values]
+        discount = 0.9
+        rewards = [0.0, 1.0]
+        [states]
+        count = 3
+        [mechanism]
+        name = "{name}"
+        noise = "{noise}"
+        """
+    )
+    data_file = tmp_path / "data.csv"
+    rows = [f"{t},{i},{s},{r}" for t, e in enumerate(DATA) for i, (s, r) in enumerate(e)]
+    data_file.write_text("trajectory,step,state,reward\n" + "\n".join(rows) + "\n")
+    out = tmp_path / "out"
+    with caplog.at_level(0):
+        command = ["release", str(study_file), "--data", str(data_file), "--out", str(out)]
+        assert run([*command, "--no-ledger"]) == 0
+    printed = capsys.readouterr()
+    made = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert {path.name for path in made} == {"study.toml", "data.csv", "release.json"}
+    texts = {
+        "stdout": printed.out,
+        "stderr": printed.err,
+        "log": caplog.text,
+        "release.json": (out / "release.json").read_text(),
+        "repr": repr(pv.Release.load(out)),
+    }
+    secrets = private_numbers(described)
+    assert len(secrets) >= 7
+    for place, text in texts.items():
+        found = {f"{float(number):.6g}" for number in re.findall(r"-?\d+\.?\d*(?:e-?\d+)?", text)}
+        assert not (secrets & found), place
+    # The same search finds what is planted.
+    planted = texts["release.json"] + json.dumps(
+        {"sigma": pv.inspect(described, DATA).perturbation.sigma}
+    )
+    found = {f"{float(number):.6g}" for number in re.findall(r"-?\d+\.?\d*(?:e-?\d+)?", planted)}
+    assert secrets & found
+
+
+# Whole or not at all
+
+
+STEPS = ["statistics", "perturb", "grid", "draw", "release", "open", "fsync", "link"]
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_crash_at_any_point_leaves_no_half_written_release(step, tmp_path, monkeypatch):
+    class CrashError(RuntimeError):
+        pass
+
+    def crash(*_, **__):
+        raise CrashError
+
+    place = {
+        "statistics": (curator.local, "statistics"),
+        "perturb": (curator, "_perturb"),
+        "grid": (curator, "public_grid"),
+        "draw": (curator, "gaussian_on_grid"),
+        "release": (curator, "Release"),
+        "open": (Path, "open"),
+        "fsync": (os, "fsync"),
+        "link": (os, "link"),
+    }[step]
+    monkeypatch.setattr(*place, crash)
+    with pytest.raises(CrashError):
+        pv.release(study(3), DATA).save(tmp_path / "out")
+    monkeypatch.undo()
+    left = [path.name for path in tmp_path.rglob("*") if path.is_file()]
+    assert left == []
+    assert pv.release(study(3), DATA).save(tmp_path / "out").exists()
+
+
+def test_a_release_is_never_overwritten(tmp_path):
+    release = pv.release(study(3), DATA)
+    path = release.save(tmp_path)
+    before = path.read_bytes()
+    with pytest.raises(pv.UsageError, match="never overwritten"):
+        pv.release(study(3), DATA).save(tmp_path)
+    assert path.read_bytes() == before
+
+
+def test_a_folder_that_cannot_be_written(tmp_path):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(pv.UsageError, match="not a folder"):
+        pv.release(study(3), DATA).save(tmp_path / "file")
+
+
+@pytest.mark.parametrize("content", ["", "{}", '{"schema_version": 2}', "not json"])
+def test_what_is_not_a_release_is_not_loaded(content, tmp_path):
+    (tmp_path / "release.json").write_text(content)
+    with pytest.raises(pv.DataError, match="is not a release"):
+        pv.Release.load(tmp_path)
+    with pytest.raises(pv.DataError, match="cannot be read"):
+        pv.Release.load(tmp_path / "nowhere.json")
+
+
+# Float error
+
+
+def test_ill_conditioned_studies_are_refused_from_public_quantities_alone():
+    generator = np.random.default_rng(0)
+    base = generator.normal(size=(30, 1))
+    alike = np.hstack([base, base + 1e-9 * generator.normal(size=(30, 1))])
+    for noise in ("isotropic", "whitened"):
+        described = study(
+            30, features={"kind": "matrix", "matrix": alike}, mechanism={"noise": noise}
+        )
+        with pytest.raises(pv.StudyError, match="ill-conditioned"):
+            curator.prepare(described)
+
+
+def test_noise_that_no_computer_can_write_down_is_refused():
+    with pytest.raises(pv.StudyError, match="larger than"):
+        pv.release(study(3, privacy={"epsilon": 1e-290}), DATA)
