@@ -25,7 +25,7 @@ from privalue.errors import (
 )
 from privalue.noise import SeededForExperimentsOnly
 from privalue.release import Release
-from privalue.study import (
+from privalue.sections import (
     About,
     Columns,
     Features,
@@ -33,10 +33,10 @@ from privalue.study import (
     Privacy,
     Report,
     States,
-    Study,
     Values,
     Weights,
 )
+from privalue.study import Study
 from privalue.version import VERSION
 
 __version__ = VERSION

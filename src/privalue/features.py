@@ -26,7 +26,7 @@ from privalue.side_files import Matrix
 from privalue.study import Study
 
 UNIT_ROUNDOFF = 2.0**-53
-_DENSE_ENTRIES = 40_000_000  # a sparse matrix up to this size may be treated as a dense one
+DENSE_ENTRIES = 4_000_000  # a sparse matrix up to this size is treated as a dense one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,12 +107,39 @@ class Design:
 
     @cached_property
     def backward_error(self) -> float:
-        """p u: Householder QR solves a problem whose matrix is this close, relatively.
+        """p u: a factorisation of the design is exact for a matrix this close, relatively.
 
-        [Higham, *Accuracy and Stability of Numerical Algorithms*, 2nd ed., theorem 20.3] has a
-        small constant times N d u, in the Frobenius norm.
+        [Higham, *Accuracy and Stability of Numerical Algorithms*, 2nd ed., theorems 19.4 and 20.3]
+        has a small constant times N d u; where features do not overlap, sums are all there is.
         """
+        if self.one_feature_per_state:
+            return 2.0 * (longest_column(self.phi) + 8) * UNIT_ROUNDOFF
         return 8.0 * self.states * self.dimension * UNIT_ROUNDOFF
+
+    @property
+    def solver_slack(self) -> float:
+        """How much larger than ||(Gamma^{1/2} Phi)^+|| the computed solver's norm can be.
+
+        The computed factors define a public linear map from returns to theta; its norm is that of
+        the pseudo-inverse up to this factor (docs/proofs/float-error.md).
+        """
+        return 1.0 + 3.0 * self.backward_error * self.conditioning
+
+    def require_well_conditioned(self) -> None:
+        """Refuses a design that floating point cannot solve, by public quantities alone."""
+        if not self.backward_error * self.conditioning <= 0.05:
+            raise StudyError(
+                f"[features] Gamma^(1/2) Phi is too ill-conditioned (condition number up to "
+                f"{self.weighted.condition:.3g}) for {self.states} states and {self.dimension} "
+                "features; use features that are less alike, or weights less extreme"
+            )
+
+    @property
+    def conditioning(self) -> float:
+        """What the solver multiplies rounding errors by: kappa, or kappa^2 from the Gram matrix."""
+        if self.one_feature_per_state:
+            return 1.0
+        return self.weighted.condition ** (1 if isinstance(self.phi, np.ndarray) else 2)
 
 
 def design(study: Study) -> Design:
@@ -124,8 +151,11 @@ def design(study: Study) -> Design:
         size = study.features.size if study.features.kind == "aggregate" else 1
         phi = aggregation(n, size or 1)
     built = Design(phi=phi, weights=study.state_weights)
+    if not built.one_feature_per_state and built.states * built.dimension <= DENSE_ENTRIES:
+        built = Design(phi=_dense(phi), weights=study.state_weights)
     if study.mechanism.name == "dp-lsw":
         built.require_full_rank()
+        built.require_well_conditioned()
     return built
 
 
@@ -160,10 +190,7 @@ def spectrum(matrix: Matrix, one_entry_per_row: bool) -> Spectrum:
         return Spectrum(low=0.0, high=_spectrum_of_dense(_dense(matrix)).high)
     if isinstance(matrix, np.ndarray):
         return _spectrum_of_dense(matrix)
-    by_gram = _spectrum_by_gram(matrix)
-    if by_gram.low > 0 or states * dimension > _DENSE_ENTRIES:
-        return by_gram
-    return _spectrum_of_dense(_dense(matrix))  # squaring lost what the matrix itself still has
+    return _spectrum_by_gram(matrix)
 
 
 def _spectrum_of_disjoint_columns(matrix: Matrix) -> Spectrum:

@@ -27,7 +27,7 @@ Vector = NDArray[np.float64]
 
 # A study is refused where rounding could move its values, in root mean square over the states, by
 # more than this share of the largest return.
-LARGEST_ERROR = 1e-6
+LARGEST_ERROR = 1e-4
 
 
 def least_squares(statistics: VisitStatistics, design: Design) -> Vector:
@@ -74,48 +74,52 @@ def _solve(matrix: Matrix, target: Vector, one_entry_per_row: bool, shift: float
     return np.asarray(sl.solve_triangular(r, q.T @ target))
 
 
-def lsw_float_error(design: Design, largest_return: float) -> float:
-    """tau: a public bound of ||computed theta_X^w - theta_X^w||, or refusal if it is not small."""
-    return _float_error(
-        design,
-        low=design.weighted.low,
-        high=design.weighted.high,
-        target=largest_return * float(np.sqrt(design.weights.sum())),
-        largest_return=largest_return,
-    )
+def lsw_float_error(design: Design, largest_return: float, *, whitened: bool = False) -> float:
+    """tau: a public bound of how far theta is from the solver's public linear map of F_X.
+
+    ``whitened`` asks for u = W theta instead, which needs no division by W.
+    """
+    n, d, condition = design.states, design.dimension, design.weighted.condition
+    products = (n + 2) * d**0.5  # inner products over the states
+    triangles = d**1.5  # one triangular solve
+    if design.one_feature_per_state:
+        steps = longest_column(design.phi) + 8.0
+    elif isinstance(design.phi, np.ndarray):
+        steps = products if whitened else products + triangles * condition
+    else:
+        steps = (products + 2 * triangles) * condition
+    target = largest_return * float(np.sqrt(design.weights.sum()))
+    error = 4.0 * steps * UNIT_ROUNDOFF * target
+    return error if whitened else _small(design, error / design.weighted.low, largest_return)
 
 
 def lsl_float_error(
     design: Design, ridge: float, trajectories: int, largest_return: float
 ) -> float:
-    """tau for LSL, from the largest counts that m trajectories could have."""
-    largest = float(np.max(design.weights)) * trajectories
-    return _float_error(
-        design,
-        low=float(np.sqrt(ridge / 2)),
-        high=float(np.sqrt(design.norm**2 * largest + ridge / 2)),
-        target=largest_return * float(np.sqrt(design.weights.sum() * trajectories)),
-        largest_return=largest_return,
-    )
+    """tau: a public bound of ||computed theta - theta||, from the largest counts m allows.
 
-
-def _float_error(
-    design: Design, *, low: float, high: float, target: float, largest_return: float
-) -> float:
-    """5 p u kappa ||target|| / sigma_min, with kappa^2 where the Gram matrix is factorised."""
-    condition = high / low
+    5 p u kappa ||target|| / sigma_min, with kappa^2 where the Gram matrix is factorised.
+    """
+    low = float(np.sqrt(ridge / 2))
+    high = float(np.sqrt(design.norm**2 * float(np.max(design.weights)) * trajectories + low**2))
+    target = largest_return * float(np.sqrt(design.weights.sum() * trajectories))
     if design.one_feature_per_state:
         relative = 4.0 * (longest_column(design.phi) + 8) * UNIT_ROUNDOFF
-    elif isinstance(design.phi, np.ndarray):
-        relative = 5.0 * design.backward_error * condition
     else:
-        relative = 5.0 * design.backward_error * condition**2
-    error = relative * target / low
+        size = 8.0 * (design.states + design.dimension) * design.dimension * UNIT_ROUNDOFF
+        relative = 5.0 * size * (high / low) ** (1 if isinstance(design.phi, np.ndarray) else 2)
+    if not relative <= 0.25:
+        relative = np.inf
+    return _small(design, relative * target / low, largest_return)
+
+
+def _small(design: Design, error: float, largest_return: float) -> float:
+    """The error itself, or refusal where it is not small beside the values."""
     largest = LARGEST_ERROR * largest_return * float(np.sqrt(design.states)) / design.norm
-    if not (relative <= 0.25 and error <= largest):
+    if not error <= largest:
         raise StudyError(
-            f"[features] the regression is too ill-conditioned (condition number up to "
-            f"{condition:.3g}): rounding could move its solution by {error:.2g}, and {largest:.2g} "
-            "is allowed; use features that are less alike, weights less extreme, or a larger ridge"
+            f"[features] the regression is too ill-conditioned: rounding could move its solution "
+            f"by {error:.2g}, and {largest:.2g} is allowed; use features that are less alike, "
+            "weights less extreme, or a larger ridge"
         )
     return error

@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 
 from privalue.errors import DataError
 from privalue.private import Private
-from privalue.study import MOST_TRAJECTORIES, Study
+from privalue.sections import MOST_TRAJECTORIES
+from privalue.study import Study
 from privalue.trajectories import Fragment
 
 GRID_STEPS = 2**30

@@ -17,6 +17,16 @@ from oracles.studies import study
 from privalue.mechanisms import Perturbation
 
 STATES = 4
+
+
+@pytest.fixture(scope="module", autouse=True)
+def sparse_ones_stay_sparse():
+    """So that the solver for wide sparse features is tried on small ones."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("privalue.features.DENSE_ENTRIES", 0)
+        yield
+
+
 BOUNDS = [(0.0, 1.0), (-1.0, 2.0), (-3.0, -1.0), (2.0, 5.0), (-1e3, 1e3)]
 PHI = np.array([[1.0, 0.0, 2.0], [0.5, 1.0, 0.0], [0.0, 3.0, 1.0], [1.0, 1.0, 1.0]])
 FEATURES = [

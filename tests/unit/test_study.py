@@ -306,14 +306,16 @@ def test_bad_matrices(matrix, message):
         ([[1.0, 2.0, 0.0, 1.0], [0.0, 1.0, 1.0, 0.0], [3.0, 1.0, 1.0, 1.0]], [1.0, 1.0, 1.0]),
     ],
 )
-def test_designs_without_full_column_rank_are_refused(storage, phi, weights):
+def test_designs_without_full_column_rank_are_refused(storage, phi, weights, monkeypatch):
     described = study(
         3,
         features={"kind": "matrix", "matrix": storage(np.array(phi))},
         weights={"values": weights},
     )
-    with pytest.raises(pv.StudyError, match="does not have full column rank"):
-        design(described)
+    for dense_up_to in (0, 10**6):  # by the Gram matrix, and by singular values
+        monkeypatch.setattr("privalue.features.DENSE_ENTRIES", dense_up_to)
+        with pytest.raises(pv.StudyError, match="does not have full column rank"):
+            design(described)
 
 
 def test_dp_lsl_does_not_need_full_rank():
@@ -329,7 +331,8 @@ def test_dp_lsl_does_not_need_full_rank():
 
 @pytest.mark.parametrize("storage", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
 @pytest.mark.parametrize("kind", ["general", "one entry a row"])
-def test_norms_are_rounded_towards_more_noise(storage, kind):
+def test_norms_are_rounded_towards_more_noise(storage, kind, monkeypatch):
+    monkeypatch.setattr("privalue.features.DENSE_ENTRIES", 0)  # keep sparse ones sparse
     generator = np.random.default_rng(1)
     for _ in range(30):
         n, d = generator.integers(5, 30), generator.integers(1, 5)

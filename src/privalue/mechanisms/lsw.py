@@ -21,7 +21,7 @@ import numpy as np
 import scipy.linalg as sl
 
 from privalue.calibration import Calibration
-from privalue.features import UNIT_ROUNDOFF, Design, Spectrum, column_squares
+from privalue.features import Design, column_squares
 from privalue.least_squares import lsw, lsw_float_error
 from privalue.mechanisms.perturbation import Perturbation, Vector, require_finite_noise, unchanged
 from privalue.sensitivity import smooth_lsw
@@ -43,10 +43,12 @@ def dp_lsw(
         whitening = Whitening(design)
         center = whitening.whitened(mean_returns)
         to_theta: Callable[[Vector], Vector] = whitening.theta
-        factor, rounding = whitening.norm, whitening.float_error(largest)
+        factor = design.solver_slack  # ||A W^{-1}||, rounded up from 1
+        rounding = lsw_float_error(design, largest, whitened=True)
     else:
         center, to_theta = theta, unchanged
-        factor, rounding = design.pseudo_inverse_norm, lsw_float_error(design, largest)
+        factor = design.pseudo_inverse_norm * design.solver_slack
+        rounding = lsw_float_error(design, largest)
 
     def sigma(psi: float) -> float:
         return alpha * (spread * factor * math.sqrt(psi) + 2 * rounding)
@@ -76,7 +78,6 @@ class Whitening:
     def __init__(self, design: Design) -> None:
         design.require_full_rank()
         self._design = design
-        self._spectrum: Spectrum = design.weighted
         a = design.weighted_phi
         if design.one_feature_per_state:
             self._diagonal = np.sqrt(column_squares(a))
@@ -84,23 +85,6 @@ class Whitening:
             self._q, self._r = sl.qr(a, mode="economic")
         else:
             self._r = sl.cholesky((a.T @ a).toarray())
-
-    @property
-    def _error(self) -> float:
-        """How far A W^{-1} is from having orthonormal columns, and u from exact, relatively."""
-        if self._design.one_feature_per_state or isinstance(self._design.phi, np.ndarray):
-            return self._design.backward_error
-        return self._design.backward_error * self._spectrum.condition**2
-
-    @property
-    def norm(self) -> float:
-        """||A W^{-1}||, rounded up from 1."""
-        return 1.0 + self._error
-
-    def float_error(self, largest_return: float) -> float:
-        """tau: a public bound of ||computed u - u||."""
-        target = largest_return * math.sqrt(float(self._design.weights.sum()))
-        return (self._error + 4 * self._design.states * UNIT_ROUNDOFF) * target
 
     def whitened(self, mean_returns: Vector) -> Vector:
         """u = W theta_X^w."""

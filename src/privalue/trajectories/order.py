@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from privalue.errors import DataError
 from privalue.private import Private
-from privalue.study import Columns
+from privalue.sections import Columns
 from privalue.trajectories.encode import Encoder
 from privalue.trajectories.sources import BATCH_ROWS, Source
 

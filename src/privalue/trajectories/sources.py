@@ -18,7 +18,7 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from privalue.errors import DataError
-from privalue.study import Columns
+from privalue.sections import Columns
 
 BATCH_ROWS = 1 << 17
 _CSV = (".csv", ".csv.gz")

@@ -1,0 +1,73 @@
+"""psi of both mechanisms as states and counts grow, next to the paper's O(K N) and O(m N)."""
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from rich.table import Table
+
+from benchmarks.clock import seconds
+from privalue.sensitivity import smooth_lsl, smooth_lsw
+
+
+def literal_lsw(counts, weights, beta, ks):
+    """The paper's loop over k (vectorised over states), over some of the k."""
+    return max(math.exp(-k * beta) * np.sum(weights / np.maximum(counts - k, 1) ** 2) for k in ks)
+
+
+def literal_lsl(counts, rho, m, beta, ks):
+    return max(
+        math.exp(-k * beta) * (0.1 * math.sqrt(np.sum(rho * np.minimum(counts + k, m))) + 1) ** 2
+        for k in ks
+    )
+
+
+def flat(states: int, largest: int) -> tuple[np.ndarray, np.ndarray, float]:
+    """Counts for which every candidate k comes close to the maximum."""
+    beta = math.log(states) / largest
+    ranks = np.arange(1, states + 1)
+    return 1 + np.round(np.log(ranks) / beta).astype(np.int64), np.ones(states), beta
+
+
+def tables() -> Iterator[Table]:
+    generator = np.random.default_rng(1)
+    table = Table(title="psi: seconds (the paper's way is timed on 20 of its k and scaled up)")
+    for name in ("psi", "states", "largest count", "case", "fast", "the paper's way", "ratio"):
+        table.add_column(name, justify="left" if name in {"psi", "case"} else "right")
+    smooth_lsw(np.arange(9), np.ones(9), 0.1)
+    for states, largest in ((40, 10**4), (1000, 10**6), (10**5, 10**7), (10**6, 10**8)):
+        uniform = generator.integers(0, largest, states), np.ones(states), 1 / largest
+        for case, (counts, weights, beta) in (
+            ("uniform", uniform),
+            ("flat", flat(states, largest)),
+        ):
+            ks = generator.integers(0, largest, 20)
+            fast = seconds(lambda c=counts, w=weights, b=beta: smooth_lsw(c, w, b))
+            slow = seconds(
+                lambda c=counts, w=weights, b=beta, k=ks: literal_lsw(c, w, b, k), repeat=1
+            )
+            _add(table, "LSW", states, largest, case, fast, slow * largest / 20)
+        counts, weights, beta = uniform
+        fast = seconds(
+            lambda c=counts, w=weights, b=beta, m=largest: smooth_lsl(
+                c, w, m, b, slope=0.1, offset=1.0
+            )
+        )
+        slow = seconds(
+            lambda c=counts, w=weights, b=beta, m=largest, k=ks: literal_lsl(c, w, m, b, k),
+            repeat=1,
+        )
+        _add(table, "LSL", states, largest, "uniform", fast, slow * largest / 20)
+    yield table
+
+
+def _add(table, name, states, largest, case, fast, slow):
+    table.add_row(
+        name,
+        f"{states:,}",
+        f"{largest:,}",
+        case,
+        f"{fast:.2g}",
+        f"{slow:.2g}",
+        f"{slow / fast:,.0f}",
+    )
