@@ -30,22 +30,26 @@ _LEAF = 16  # counts summed one by one
 _BLOCK = 64  # candidates dismissed together
 
 
-def smooth_lsw(counts: Integers, weights: Vector, beta: float) -> float:
-    """psi^w = max_{0 <= k <= K} e^{-k beta} sum_s w_s / max(|X_s| - k, 1)^2 ([BGP16] equation 12).
+def smooth_lsw(
+    counts: Integers, weights: Vector, beta: float, *, pseudo_count: float = 0.0
+) -> float:
+    """psi^w = max_{0 <= k <= K} e^{-k beta} sum_s w_s / (max(|X_s| - k, 1) + kappa)^2.
 
-    Between two neighbouring values of |X_s| - 1 every term is log-convex in k, and so is their
-    sum: only k in {0} u {|X_s| - 1} can be the maximum.
+    [BGP16] equation 12, with kappa pseudo-visits (0 in the paper). Between two neighbouring
+    values of |X_s| - 1 every term is log-convex in k, and so is their sum: only k in
+    {0} u {|X_s| - 1} can be the maximum.
     """
     distinct, mass = _grouped(np.maximum(counts, 1), weights)
     candidates = distinct - 1
     if candidates[0] != 0:
         candidates = np.concatenate([[0], candidates])
-    tree = _expansions(distinct.astype(np.float64), mass)
-    best = int(_best_candidate(candidates, distinct, mass, _running_sums(mass), beta, *tree))
+    points = (distinct + pseudo_count).astype(np.float64)
+    reached = _running_sums(mass) / (1 + pseudo_count) ** 2  # what counts up to k + 1 add to phi(k)
+    tree = _expansions(points, mass)
+    best = candidates[int(_best_candidate(candidates, points, mass, reached, beta, *tree))]
     # The tree only chose the candidate; its value is summed afresh, term by term.
-    gap = np.maximum(distinct - candidates[best], 1).astype(np.float64)
-    value = float(np.exp(-beta * float(candidates[best])) * np.sum(mass / gap**2))
-    return value * (1 + INFLATION)
+    gap = np.maximum(distinct - best, 1) + pseudo_count
+    return float(np.exp(-beta * float(best)) * np.sum(mass / gap**2)) * (1 + INFLATION)
 
 
 def smooth_lsl(
@@ -62,18 +66,26 @@ def smooth_lsl(
     A(k) = sum_s rho_s min(|X_s| + k, m) is concave and grows with k, so the logarithm of the
     whole is concave; sorted counts and running sums give A(k) in O(log N).
     """
+    capped = sum_of_capped_counts(counts, weights, trajectories)
+
+    def logarithm(k: int) -> float:
+        return -beta * k + 2 * float(np.log(slope * np.sqrt(capped(k)) + offset))
+
+    return float(np.exp(_concave_maximum(logarithm, trajectories))) * (1 + INFLATION)
+
+
+def sum_of_capped_counts(counts: Integers, weights: Vector, most: int) -> Callable[[int], float]:
+    """A(k) = sum_s rho_s min(|X_s| + k, m), in O(log N) a call from sorted counts."""
     order = np.argsort(counts, kind="stable")
     ascending = counts[order]
     mass = np.concatenate([[0.0], _running_sums(weights[order])])
     visits = np.concatenate([[0.0], _running_sums(weights[order] * ascending)])
 
-    def logarithm(k: int) -> float:
-        below = int(np.searchsorted(ascending, trajectories - k, side="left"))
-        full = mass[-1] - mass[below]
-        total = visits[below] + k * mass[below] + trajectories * full
-        return -beta * k + 2 * float(np.log(slope * np.sqrt(total) + offset))
+    def capped(k: int) -> float:
+        below = int(np.searchsorted(ascending, most - k, side="left"))
+        return float(visits[below] + k * mass[below] + most * (mass[-1] - mass[below]))
 
-    return float(np.exp(_concave_maximum(logarithm, trajectories))) * (1 + INFLATION)
+    return capped
 
 
 def _concave_maximum(function: Callable[[int], float], last: int) -> float:
@@ -215,10 +227,10 @@ def _split(first, last, k, lower, states, centres, radii, moments, nodes, terms,
 
 
 @numba.njit(cache=True)
-def _phi(k, reached, found, distinct, mass, sums, centres, radii, moments, nodes, terms):  # type: ignore[no-untyped-def]
-    """phi(k) = sum_g W_g / max(c_g - k, 1)^2, right to the errors that ``_split`` returned.
+def _phi(k, reached, found, points, mass, sums, centres, radii, moments, nodes, terms):  # type: ignore[no-untyped-def]
+    """phi(k) = sum_g W_g / (max(c_g - k, 1) + kappa)^2, right to the errors of ``_split``.
 
-    The first ``reached`` counts have max(.) = 1.
+    ``points`` are the c_g + kappa; the first ``reached`` counts have max(.) = 1, and add ``sums``.
     """
     first_leaf = (len(centres) - 1) // 2
     total = sums[reached - 1] if reached > 0 else 0.0
@@ -226,8 +238,8 @@ def _phi(k, reached, found, distinct, mass, sums, centres, radii, moments, nodes
         node = nodes[j]
         if terms[j] == 0:
             begin = (node - first_leaf) * _LEAF
-            for i in range(max(begin, reached), min(begin + _LEAF, len(distinct))):
-                distance = float(distinct[i] - k)
+            for i in range(max(begin, reached), min(begin + _LEAF, len(points))):
+                distance = points[i] - k
                 total += mass[i] / (distance * distance)
             continue
         gap = centres[node] - k
@@ -242,7 +254,7 @@ def _phi(k, reached, found, distinct, mass, sums, centres, radii, moments, nodes
 
 
 @numba.njit(cache=True)
-def _best_candidate(candidates, distinct, mass, sums, beta, centres, radii, moments):  # type: ignore[no-untyped-def]
+def _best_candidate(candidates, points, mass, sums, beta, centres, radii, moments):  # type: ignore[no-untyped-def]
     """The index of the candidate k that maximises e^{-k beta} phi(k).
 
     Blocks of candidates are dismissed by e^{-a beta} phi(b) on [a, b], since phi grows with k;
@@ -252,7 +264,7 @@ def _best_candidate(candidates, distinct, mass, sums, beta, centres, radii, mome
     nodes = np.empty(len(centres), dtype=np.int64)
     terms = np.empty(len(centres), dtype=np.int64)
     ends = np.empty((len(candidates) + _BLOCK - 1) // _BLOCK)
-    offset = len(candidates) - len(distinct)  # candidate i has max(.) = 1 up to count i - offset
+    offset = len(candidates) - len(points)  # candidate i has max(.) = 1 up to count i - offset
     best = 0
     best_value = 0.0
     blocks = len(ends)
@@ -262,12 +274,12 @@ def _best_candidate(candidates, distinct, mass, sums, beta, centres, radii, mome
             blocks = block
             break
         k, reached = candidates[last], last + 1 - offset
-        lower = sums[reached - 1] if reached > 0 else mass[0] / float(distinct[0] - k) ** 2
+        lower = sums[reached - 1] if reached > 0 else mass[0] / (points[0] - k) ** 2
         found, errors = _split(
-            reached, reached, k, lower, len(distinct), centres, radii, moments, nodes, terms, stack
+            reached, reached, k, lower, len(points), centres, radii, moments, nodes, terms, stack
         )
         phi = errors + _phi(
-            k, reached, found, distinct, mass, sums, centres, radii, moments, nodes, terms
+            k, reached, found, points, mass, sums, centres, radii, moments, nodes, terms
         )
         if block >= 0:
             ends[block] = phi
@@ -278,10 +290,10 @@ def _best_candidate(candidates, distinct, mass, sums, beta, centres, radii, mome
         if np.exp(-beta * candidates[first]) * ends[block] <= best_value:
             continue
         reached = first + 1 - offset
-        lower = sums[reached - 1] if reached > 0 else mass[0] / float(distinct[0]) ** 2
+        lower = sums[reached - 1] if reached > 0 else mass[0] / points[0] ** 2
         cover = last + 1 - offset
         found, errors = _split(
-            max(reached, 0), cover, candidates[last], lower, len(distinct),
+            max(reached, 0), cover, candidates[last], lower, len(points),
             centres, radii, moments, nodes, terms, stack,
         )  # fmt: skip
         for i in range(first, last + 1):
@@ -290,7 +302,7 @@ def _best_candidate(candidates, distinct, mass, sums, beta, centres, radii, mome
                 break  # phi(k) <= phi(end of the block) for the rest of it, too
             phi = errors + _phi(
                 candidates[i], i + 1 - offset, found,
-                distinct, mass, sums, centres, radii, moments, nodes, terms,
+                points, mass, sums, centres, radii, moments, nodes, terms,
             )  # fmt: skip
             value = decay * phi
             if value > best_value:

@@ -34,15 +34,16 @@ def mean_returns(counts, sums, returns, unvisited):
     ]
 
 
-def phi_lsw(counts, weights, k):
-    """[BGP16] equation 12."""
-    return math.fsum(w / max(n - k, 1) ** 2 for n, w in zip(counts, weights, strict=True))
+def phi_lsw(counts, weights, k, kappa=0.0):
+    """[BGP16] equation 12, with kappa pseudo-visits."""
+    return math.fsum(w / (max(n - k, 1) + kappa) ** 2 for n, w in zip(counts, weights, strict=True))
 
 
-def psi_lsw(counts, weights, beta):
+def psi_lsw(counts, weights, beta, kappa=0.0):
     """[BGP16] Algorithm 1, line 3."""
     return max(
-        math.exp(-k * beta) * phi_lsw(counts, weights, k) for k in range(max([*counts, 0]) + 1)
+        math.exp(-k * beta) * phi_lsw(counts, weights, k, kappa)
+        for k in range(max([*counts, 0]) + 1)
     )
 
 
@@ -98,3 +99,44 @@ def dp_lsl(phi, rho, counts, means, returns, m, ridge, alpha, beta):
     psi = psi_lsl(counts, rho, m, beta, slope)
     sigma = 2 * alpha * reach * norm / (ridge - norm**2 * max(rho)) * math.sqrt(psi)
     return lsl(phi, rho, counts, means, m, ridge), psi, sigma
+
+
+def psi_ridge_indicator(phi, rho, counts, m, ridge, beta, returns):
+    """The sharper psi for features with exactly one 1 a row (docs/proofs/sharper-dp-lsl.md)."""
+    reach = max(returns[1], 0) - min(returns[0], 0)
+    best = 0.0
+    for k in range(m + 1):
+        total = 0.0
+        for g in range(phi.shape[1]):
+            members = [s for s in range(len(rho)) if phi[s, g] == 1]
+            mass = sum(rho[s] for s in members)
+            left = sum(rho[s] * max(counts[s] - k, 0) for s in members)
+            total += (mass / (ridge / 2 + left)) ** 2
+        best = max(best, math.exp(-k * beta) * reach**2 * total)
+    return best
+
+
+def psi_ridge_general(phi, rho, counts, m, ridge, beta, returns):
+    """The sharper psi for any features, with the eigenvalue falling by B a step."""
+    reach, largest = max(returns[1], 0) - min(returns[0], 0), max(map(abs, returns))
+    norm = np.linalg.norm(phi, 2)
+    start = max(float(np.linalg.eigvalsh(phi.T @ np.diag(np.array(rho) * counts) @ phi)[0]), 0.0)
+    step = np.linalg.norm(np.diag(np.sqrt(rho)) @ phi, 2) ** 2
+
+    def mu(k):
+        return max(start - k * step, 0.0)
+
+    def numerator(k):
+        capped = sum(r * min(n + k, m) for n, r in zip(counts, rho, strict=True))
+        if mu(k) <= ridge / 2:
+            gain = 1 / math.sqrt(2 * ridge)
+        else:
+            gain = math.sqrt(mu(k)) / (mu(k) + ridge / 2)
+        change = reach * math.sqrt(sum(r * r for r in rho))
+        return norm * (norm * max(rho) * largest * math.sqrt(capped) * gain + change)
+
+    return max(
+        math.exp(-k * beta)
+        * min(numerator(k) / (ridge / 2 + mu(k + 1)), numerator(k + 1) / (ridge / 2 + mu(k))) ** 2
+        for k in range(m + 1)
+    )

@@ -21,8 +21,10 @@ def weighted(draw, counts):
     return weights if any(weights) else [1.0] * len(weights)
 
 
-def fast_lsw(counts, weights, beta):
-    return smooth_lsw(np.array(counts, dtype=np.int64), np.array(weights, dtype=float), beta)
+def fast_lsw(counts, weights, beta, kappa=0.0):
+    return smooth_lsw(
+        np.array(counts, dtype=np.int64), np.array(weights, dtype=float), beta, pseudo_count=kappa
+    )
 
 
 def fast_lsl(counts, rho, m, beta, slope):
@@ -40,10 +42,15 @@ def assert_rounded_up(found, exact):
     assert exact <= found <= exact * (1 + 3 * INFLATION)
 
 
-@given(counts=COUNTS, beta=BETA, draw=st.data())
-def test_psi_lsw_is_the_brute_force_maximum(counts, beta, draw):
+KAPPA = st.sampled_from([0.0, 0.0, 0.3, 5.0, 70.0, 1e6])
+
+
+@given(counts=COUNTS, beta=BETA, draw=st.data(), kappa=KAPPA)
+def test_psi_lsw_is_the_brute_force_maximum(counts, beta, draw, kappa):
     weights = weighted(draw.draw, counts)
-    assert_rounded_up(fast_lsw(counts, weights, beta), literal.psi_lsw(counts, weights, beta))
+    assert_rounded_up(
+        fast_lsw(counts, weights, beta, kappa), literal.psi_lsw(counts, weights, beta, kappa)
+    )
 
 
 @given(
