@@ -1,17 +1,22 @@
-"""``make bench``: every benchmark, each side by side with the literal way in the same run."""
+"""``make bench``: every benchmark, each side by side with the literal way in the same run.
+
+``python -m benchmarks NAME ...`` runs some of them.
+"""
 
 import platform
+import sys
+from importlib import import_module
 from importlib.metadata import version
 
 from rich.console import Console
 
-from benchmarks import kernel, psi
+NAMES = sys.argv[1:] or ["kernel", "psi", "calibration", "beta"]
 
-console = Console(highlight=False)
+console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
 console.print(
     f"Python {platform.python_version()}, numpy {version('numpy')}, numba {version('numba')}, "
     f"duckdb {version('duckdb')}, pyarrow {version('pyarrow')}, {platform.machine()}"
 )
-for benchmark in (kernel, psi):
-    for table in benchmark.tables():
+for name in NAMES:
+    for table in import_module(f"benchmarks.{name}").tables():
         console.print(table)

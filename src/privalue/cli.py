@@ -101,7 +101,7 @@ def init(
 def check(study_file: StudyFile, as_json: Json = False) -> None:
     """Say everything that can be said without data."""
     prepared = prepare(Study.load(study_file))
-    study, design = prepared.study, prepared.design
+    study, design, constants = prepared.study, prepared.design, prepared.calibration
     ridge = None
     if study.mechanism.name == "dp-lsl" and (
         study.study.trajectories or not isinstance(study.mechanism.ridge, str)
@@ -116,8 +116,7 @@ def check(study_file: StudyFile, as_json: Json = False) -> None:
                 "features": design.dimension,
                 "return_bounds": list(study.return_bounds),
                 "unvisited": study.values.unvisited_value,
-                "alpha": prepared.calibration.alpha,
-                "beta": prepared.calibration.beta,
+                **({} if constants is None else {"alpha": constants.alpha, "beta": constants.beta}),
                 **({} if ridge is None else {"ridge": ridge}),
             }
         )

@@ -12,12 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from privalue.calibration import Calibration, calibrate
+from privalue.calibration import Calibration
 from privalue.engines import local
 from privalue.errors import DataError, StudyError
 from privalue.features import Design, design
-from privalue.least_squares import lsw_float_error
-from privalue.mechanisms import MECHANISMS, Perturbation, resolve_ridge
+from privalue.mechanisms import MECHANISMS, Perturbation, calibration_for
 from privalue.noise import Entropy, OperatingSystemEntropy, gaussian_on_grid, public_grid
 from privalue.private import Private
 from privalue.release import Guarantee, PublicNoise, Release, Software, StateValue
@@ -66,30 +65,32 @@ class Diagnostics(Private):
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
-    """All that is settled before any data is opened."""
+    """All that is settled before any data is opened.
+
+    ``calibration`` is None where it depends on an m that the study does not declare.
+    """
 
     study: Study
     design: Design
-    calibration: Calibration
+    calibration: Calibration | None
 
 
 def prepare(study: Study) -> Prepared:
     """Checks everything that can be checked without data."""
     built = design(study)
-    if study.mechanism.name == "dp-lsw":
-        lsw_float_error(built, max(abs(bound) for bound in study.return_bounds))
-    elif not isinstance(study.mechanism.ridge, str) or study.study.trajectories is not None:
-        resolve_ridge(study, built, study.study.trajectories or 1)
+    declared = study.study.trajectories
+    if declared is None and _needs_size(study):
+        return Prepared(study=study, design=built, calibration=None)
     return Prepared(
-        study=study,
-        design=built,
-        calibration=calibrate(
-            study.mechanism.calibration,
-            epsilon=study.privacy.epsilon,
-            delta=study.privacy.delta,
-            dimension=built.dimension,
-        ),
+        study=study, design=built, calibration=calibration_for(study, built, declared or 1)
     )
+
+
+def _needs_size(study: Study) -> bool:
+    """Whether the constants depend on m."""
+    chosen = study.mechanism
+    by_beta = chosen.calibration == "exact" and isinstance(chosen.beta, str)
+    return by_beta or (chosen.name == "dp-lsl" and isinstance(chosen.ridge, str))
 
 
 def inspect(study: Study, data: Any, *, progress: Progress | None = None) -> Diagnostics:
@@ -151,8 +152,8 @@ def release(
         mechanism=study.mechanism.name,
         noise=PublicNoise(
             calibration=study.mechanism.calibration,
-            alpha=prepared.calibration.alpha,
-            beta=prepared.calibration.beta,
+            alpha=perturbation.calibration.alpha,
+            beta=perturbation.calibration.beta,
             shape=study.mechanism.noise,
             grid=grid,
         ),
@@ -180,9 +181,10 @@ def _require_small_delta(study: Study, trajectories: int, accepted: bool) -> Non
 
 
 def _perturb(prepared: Prepared, statistics: VisitStatistics) -> Perturbation:
-    _require_declared_size(prepared.study, statistics.trajectories)
-    mechanism = MECHANISMS[prepared.study.mechanism.name]
-    return mechanism(statistics, prepared.design, prepared.study, prepared.calibration)
+    study, built, m = prepared.study, prepared.design, statistics.trajectories
+    _require_declared_size(study, m)
+    calibration = calibration_for(study, built, m)
+    return MECHANISMS[study.mechanism.name].perturb(statistics, built, study, calibration)
 
 
 def _require_declared_size(study: Study, trajectories: int) -> None:

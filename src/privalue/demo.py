@@ -15,7 +15,7 @@ from privalue.report.template import study_template
 from privalue.study import Study
 
 WORLD = "chain:N=40,p=0.5,discount=0.99"
-TRAJECTORIES = 200_000  # so that the picture convinces with the paper's own constants
+TRAJECTORIES = 30_000
 SEED = 20160620
 
 STUDY: Mapping[tuple[str, str], str] = {

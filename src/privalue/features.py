@@ -224,6 +224,13 @@ def _spectrum_by_gram(matrix: sp.csr_array) -> Spectrum:
     )
 
 
+def absolute(matrix: Matrix) -> Matrix:
+    """|matrix|, entry by entry, in the same storage."""
+    if isinstance(matrix, np.ndarray):
+        return np.abs(matrix)
+    return sp.csr_array((np.abs(matrix.data), matrix.indices, matrix.indptr), shape=matrix.shape)
+
+
 def column_squares(matrix: Matrix) -> NDArray[np.float64]:
     """The squared norm of every column."""
     if isinstance(matrix, np.ndarray):

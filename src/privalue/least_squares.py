@@ -19,7 +19,14 @@ import scipy.linalg as sl
 from numpy.typing import NDArray
 
 from privalue.errors import StudyError
-from privalue.features import UNIT_ROUNDOFF, Design, column_squares, longest_column, scaled_rows
+from privalue.features import (
+    UNIT_ROUNDOFF,
+    Design,
+    absolute,
+    column_squares,
+    longest_column,
+    scaled_rows,
+)
 from privalue.side_files import Matrix
 from privalue.statistics import VisitStatistics
 
@@ -80,11 +87,15 @@ def lsw_float_error(design: Design, largest_return: float, *, whitened: bool = F
     ``whitened`` asks for u = W theta instead, which needs no division by W.
     """
     n, d, condition = design.states, design.dimension, design.weighted.condition
+    if design.one_feature_per_state:  # each entry is a quotient of two sums, with its own error
+        squares = column_squares(design.weighted_phi)
+        largest = np.asarray(absolute(design.weighted_phi).T @ np.sqrt(design.weights))
+        size = np.linalg.norm(largest / (np.sqrt(squares) if whitened else squares))
+        steps = longest_column(design.phi) + 8.0
+        return 4.0 * steps * UNIT_ROUNDOFF * largest_return * float(size)
     products = (n + 2) * d**0.5  # inner products over the states
     triangles = d**1.5  # one triangular solve
-    if design.one_feature_per_state:
-        steps = longest_column(design.phi) + 8.0
-    elif isinstance(design.phi, np.ndarray):
+    if isinstance(design.phi, np.ndarray):
         steps = products if whitened else products + triangles * condition
     else:
         steps = (products + 2 * triangles) * condition

@@ -52,6 +52,16 @@ def least_ridge_psi(design: Design, *, ridge: float, trajectories: int, reach: f
     return (design.norm * reach * float(np.linalg.norm(design.weights)) / curvature) ** 2
 
 
+def most_ridge_psi(
+    design: Design, *, ridge: float, trajectories: int, largest: float, reach: float
+) -> float:
+    """A public upper bound of psi over all data sets of m trajectories."""
+    rho, norm = design.weights, design.norm
+    visits = math.sqrt(float(rho.sum()) * trajectories / (2 * ridge))
+    numerator = norm * (norm * float(rho.max()) * largest * visits + reach * float(rho.sum()))
+    return (numerator / (ridge / 2)) ** 2
+
+
 def indicator_features(design: Design) -> bool:
     """Whether every state has exactly one feature, with value 1: tabular, or aggregation."""
     phi = design.phi

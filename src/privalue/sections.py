@@ -244,13 +244,13 @@ class Mechanism(Section):
     )
     calibration: Literal["exact", "nissim", "appendix"] = key(
         "the constants alpha and beta of the noise",
-        '"nissim" (Lemma 1) or "appendix" (appendix A)',
-        "nissim",
+        '"exact", or the paper\'s "nissim" (Lemma 1) or "appendix" (appendix A)',
+        "exact",
     )
     noise: Literal["whitened", "isotropic"] = key(
         "the shape of the noise",
-        '"isotropic" (the paper\'s) or, for dp-lsw, "whitened"',
-        "isotropic",
+        '"isotropic" (the paper\'s; the only one for dp-lsl) or, for dp-lsw, "whitened"',
+        "whitened",
     )
     beta: Literal["auto"] | Number = key("smoothness", '"auto" or a number above 0', "auto")
     pseudo_count: Number = key(
@@ -267,6 +267,14 @@ class Mechanism(Section):
         ge=0,
         lt=1,
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _noise_that_fits(cls, keys: Any) -> Any:
+        """Whitened is the default where it exists."""
+        if isinstance(keys, dict) and "noise" not in keys and keys.get("name") == "dp-lsl":
+            return {**keys, "noise": "isotropic"}
+        return keys
 
     @model_validator(mode="after")
     def _applies(self) -> "Mechanism":

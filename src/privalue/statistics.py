@@ -113,11 +113,16 @@ class VisitStatistics(Private):
         low, high = self.return_bounds
         return self.counts * low + self.return_steps * ((high - low) / GRID_STEPS)
 
-    def mean_returns(self, unvisited: float) -> NDArray[np.float64]:
-        """F_X, the mean first-visit return of every state; ``unvisited`` where nobody was."""
+    def mean_returns(self, unvisited: float, *, pseudo_count: float = 0.0) -> NDArray[np.float64]:
+        """F_X, the mean first-visit return of every state; ``unvisited`` where nobody was.
+
+        With kappa pseudo-visits at that value: (kappa unvisited + S_s)/(kappa + |X_s|).
+        """
         low, high = self.return_bounds
         visits = np.maximum(self.counts, 1)
         means = low + (self.return_steps / visits) * ((high - low) / GRID_STEPS)
+        share = visits / (visits + pseudo_count)  # of what was seen
+        means = share * means + (1 - share) * unvisited
         return np.where(self.counts > 0, np.clip(means, low, high), unvisited)
 
 

@@ -62,10 +62,8 @@ NOT_BUILT = (
     _NotBuilt("privacy", "neighbours", "add-remove", 'use neighbours = "replace-one"'),
     _NotBuilt("privacy", "max_trajectories_per_person", None, "remove it"),
     _NotBuilt("privacy", "max_states_per_trajectory", None, "remove it"),
-    _NotBuilt("states", "visits", None, "remove it"),
     _NotBuilt("mechanism", "name", "dp-ssp", 'use name = "dp-lsw" or "dp-lsl"'),
     _NotBuilt("mechanism", "name", "auto", 'use name = "dp-lsw" or "dp-lsl"'),
-    _NotBuilt("mechanism", "calibration", "exact", 'use calibration = "nissim" or "appendix"'),
     _NotBuilt("mechanism", "noise_scale_share", None, "remove it"),
     _NotBuilt("report", "level", None, "remove it"),
 )
@@ -93,6 +91,7 @@ class Study(Section):
     _labels: tuple[str, ...] | None = PrivateAttr(default=None)
     _raw_labels: dict[str, int] | None = PrivateAttr(default=None)
     _start: NDArray[np.float64] | None = PrivateAttr(default=None)
+    _visits: NDArray[np.float64] | None = PrivateAttr(default=None)
     _weights: NDArray[np.float64] | None = PrivateAttr(default=None)
     _matrix: Matrix | None = PrivateAttr(default=None)
 
@@ -140,6 +139,8 @@ class Study(Section):
         self._read_groups()
         if self.values.start is not None:
             self._start = self._read_start(self.values.start)
+        if self.states.visits is not None:
+            self._visits = self._read_visits(self.states.visits)
         self._weights = self._read_weights()
         if self.features.kind == "matrix":
             self._matrix = self._read_matrix()
@@ -246,6 +247,11 @@ class Study(Section):
         return self._start
 
     @property
+    def visit_prior(self) -> NDArray[np.float64] | None:
+        """The public prior of the probability that a trajectory visits each state, or None."""
+        return self._visits
+
+    @property
     def feature_matrix(self) -> Matrix | None:
         """Phi where the study gives it as a matrix."""
         return self._matrix
@@ -293,6 +299,22 @@ class Study(Section):
             )
         distribution.setflags(write=False)
         return distribution
+
+    def _read_visits(self, visits: str | dict[str, float]) -> NDArray[np.float64]:
+        if self.mechanism.calibration != "exact" or not isinstance(self.mechanism.beta, str):
+            raise StudyError(
+                '[states] visits is used by calibration = "exact" with beta = "auto" only; '
+                "remove it"
+            )
+        if isinstance(visits, str):
+            visits = side_files.read_numbers(self._open("[states] visits", visits))
+        prior = side_files.by_state(
+            "[states] visits", visits, self.state_position, self.state_count
+        )
+        if not ((prior >= 0) & (prior <= 1)).all():
+            raise StudyError("[states] visits holds a number that is not between 0 and 1")
+        prior.setflags(write=False)
+        return prior
 
     def _read_matrix(self) -> Matrix:
         if self.features.file is not None:

@@ -133,6 +133,7 @@ def test_inspect_on_the_command_line_equals_the_twin(tmp_path, capsys):
         values = {described.state_weights.tolist()}
         [mechanism]
         name = "dp-lsl"
+        calibration = "nissim"
         ridge = {described.mechanism.ridge!r}
         """
     )

@@ -6,13 +6,14 @@ import privalue as pv
 
 
 def study(count=3, *, discount=0.9, rewards=(0.0, 1.0), returns=None, **sections):
-    """A valid study; sections are dictionaries that replace the defaults' keys."""
+    """A valid study, the paper's constants and noise; sections replace the defaults' keys."""
     values = {"discount": discount, "rewards": rewards, **sections.pop("values", {})}
     if returns is not None:
         values["returns"] = returns
     privacy = {"epsilon": 1.0, "delta": 1e-6, "unit": "trajectory", **sections.pop("privacy", {})}
     places = sections.pop("states", {"count": count})
-    return pv.Study(privacy=privacy, values=values, states=places, **sections)
+    mechanism = {"calibration": "nissim", "noise": "isotropic", **sections.pop("mechanism", {})}
+    return pv.Study(privacy=privacy, values=values, states=places, mechanism=mechanism, **sections)
 
 
 def rows_of(episodes):

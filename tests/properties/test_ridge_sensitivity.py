@@ -47,9 +47,8 @@ def case(counts, rho, ridge, beta, returns, size):
     if size == 0:
         twin = literal.psi_ridge_general(PHI, rho, counts, m, ridge, beta, returns)
     else:
-        twin = literal.psi_ridge_indicator(
-            built.phi.toarray(), rho, counts, m, ridge, beta, returns
-        )
+        phi = built.phi.toarray()
+        twin = literal.psi_ridge_indicator(phi, rho, counts, m, ridge, beta, returns)
     return found, twin, built, m, reach
 
 
@@ -96,7 +95,7 @@ def test_which_features_are_indicators():
 @pytest.mark.parametrize("returns", [(3.0, 3.1), (-2.0, -1.9)])
 def test_the_range_in_the_place_of_m_would_be_broken(returns):
     """A trajectory that no longer visits a state takes its whole return with it."""
-    ridge, rho = 0.5, 1.0
+    ridge, rho = 50.0, 1.0
     low, high = returns
     before = (5 * high) / (5 * rho + ridge / 2)
     after = (4 * high) / (4 * rho + ridge / 2)
@@ -104,7 +103,7 @@ def test_the_range_in_the_place_of_m_would_be_broken(returns):
     bounds = {}
     for name, reach in (("M", max(high, 0) - min(low, 0)), ("R", high - low)):
         psi = smooth_ridge(
-            np.array([5]), built, ridge=ridge, trajectories=5, beta=1e-3, largest=5.0, reach=reach
+            np.array([5]), built, ridge=ridge, trajectories=5, beta=2.0, largest=5.0, reach=reach
         )
         bounds[name] = math.sqrt(psi)
     assert abs(before - after) <= bounds["M"]

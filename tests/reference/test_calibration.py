@@ -4,11 +4,12 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from oracles import literal
-from privalue.calibration import appendix, nissim, worst_case_delta
+from privalue.calibration import appendix, automatic_beta, exact, nissim
 from privalue.errors import StudyError
+from privalue.profile import exact_alpha, privacy_profile
+from privalue.sensitivity import smooth_lsw
 
 GRID = [
     (epsilon, delta, d)
@@ -58,7 +59,7 @@ def test_nissim_holds_up_to_epsilon_40(d, delta):
 
 @pytest.mark.parametrize("epsilon", [501.0, 1e6, 1e300])
 def test_absurd_epsilons_are_refused_not_overflowed(epsilon):
-    with pytest.raises(StudyError, match="does not hold"):
+    with pytest.raises(StudyError, match=r"does not hold|must be a number"):
         nissim(epsilon, 0.1, 1)
 
 
@@ -79,35 +80,51 @@ def hockey_stick_by_draws(epsilon, d, r, s, draws, generator):
 
 @pytest.mark.parametrize("d", [1, 2, 5])
 @pytest.mark.parametrize("beta", [0.3, 1.0])
-def test_the_recheck_against_draws(d, beta):
+def test_the_profile_against_draws(d, beta):
     """At pairs with a delta that draws can see; and a tenth less noise is seen to be worse."""
     generator = np.random.default_rng(11)
     epsilon, alpha = 1.0, 1.2
-    found = worst_case_delta(alpha, beta, epsilon=epsilon, dimension=d)
+    found = privacy_profile(alpha, beta, d, epsilon).estimate
     estimates = []
     for r in (math.exp(-beta / 2), 1.0, math.exp(beta / 2)):
         draws = hockey_stick_by_draws(epsilon, d, r, min(1, r) / alpha, 400_000, generator)
         estimates.append((draws.mean(), draws.std() / math.sqrt(len(draws))))
     mean, error = max(estimates)
     assert abs(found - mean) < 5 * error + 1e-9
-    assert worst_case_delta(0.9 * alpha, beta, epsilon=epsilon, dimension=d) > found + 5 * error
+    assert privacy_profile(0.9 * alpha, beta, d, epsilon).lower > found + 5 * error
 
 
-def test_the_recheck_at_equal_scales_is_the_analytic_gaussian():
-    """Balle and Wang 2018, theorem 5."""
-    epsilon, alpha = 0.7, 1.9
-    s = 1 / alpha
-    expected = stats.norm.cdf(s / 2 - epsilon / s) - math.exp(epsilon) * stats.norm.cdf(
-        -s / 2 - epsilon / s
-    )
-    assert worst_case_delta(alpha, 1e-12, epsilon=epsilon, dimension=1) == pytest.approx(
-        expected, rel=1e-6
-    )
+def test_exact_constants_are_private_with_room_for_rounding():
+    for epsilon, delta, d, beta in [
+        (0.1, 0.1, 40, 0.04),
+        (1.0, 1e-6, 40, 0.01),
+        (5.0, 1e-9, 3, 0.2),
+    ]:
+        found = exact(epsilon, delta, d, beta)
+        assert privacy_profile(found.alpha, beta + 4e-9, d, epsilon).upper <= delta
+        assert privacy_profile(0.99 * found.alpha, beta, d, epsilon).lower > delta
 
 
-def test_the_quick_bound_is_above_the_divergence_itself():
-    for d in (1, 3, 12):
-        for epsilon, alpha, beta in [(1.0, 1.5, 0.2), (5.0, 0.6, 0.9), (0.2, 4.0, 0.05)]:
-            quick = worst_case_delta(alpha, beta, epsilon=epsilon, dimension=d, enough=1.0)
-            exact = worst_case_delta(alpha, beta, epsilon=epsilon, dimension=d)
-            assert exact <= quick <= 1 + 1e-6
+def test_automatic_beta_is_near_the_best():
+    """Against a fine scan, for DP-LSW with 40 states visited 250 times or more."""
+    counts = 250 * np.arange(1, 41)
+    chosen = automatic_beta(0.1, 0.1, 40, lambda b: smooth_lsw(counts, np.ones(40), b))
+    scan = np.geomspace(1e-3, 0.07, 60)
+
+    def noise(beta):
+        return exact_alpha(0.1, 0.1, 40, beta) * math.sqrt(smooth_lsw(counts, np.ones(40), beta))
+
+    assert noise(chosen) <= 1.01 * min(noise(beta) for beta in scan)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((30.0, 0.1, 1, 0.1), "epsilon"),
+        ((1.0, 0.1, 10**6, 0.1), "d ="),
+        ((1.0, 1e-6, 40, 0.2), "beta"),
+    ],
+)
+def test_exact_says_what_it_does_not_cover(arguments, message):
+    with pytest.raises(StudyError, match=message):
+        exact(*arguments)

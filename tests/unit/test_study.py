@@ -149,14 +149,11 @@ def test_what_is_not_built_is_refused_never_ignored(entry):
     values = {
         "max_trajectories_per_person": 1,
         "max_states_per_trajectory": 2,
-        "visits": {"0": 0.5},
         "noise_scale_share": 0.1,
         "level": 0.9,
     }
     value = entry.value if entry.value is not None else values[entry.key]
     sections = {entry.section: {entry.key: value}}
-    if entry.section == "states":
-        sections["states"]["count"] = 3
     with pytest.raises(pv.StudyError, match="not built yet"):
         study(**sections)
 
@@ -243,6 +240,20 @@ def test_bad_weights_files(tmp_path, monkeypatch, content, message):
 def test_bad_start_distributions(start, message):
     with pytest.raises(pv.StudyError, match=message):
         study(3, values={"start": start})
+
+
+@pytest.mark.parametrize(
+    ("visits", "mechanism", "message"),
+    [
+        ({"0": 0.5, "1": 0.1, "2": 1.5}, {"calibration": "exact"}, "between 0 and 1"),
+        ({"0": 0.5}, {"calibration": "exact"}, "leaves out 2 of 3"),
+        ({"0": 0.5, "1": 0.1, "2": 1.0}, {"calibration": "nissim"}, 'beta = "auto" only'),
+        ({"0": 0.5, "1": 0.1, "2": 1.0}, {"calibration": "exact", "beta": 0.1}, "auto"),
+    ],
+)
+def test_bad_priors_of_visits(visits, mechanism, message):
+    with pytest.raises(pv.StudyError, match=message):
+        study(states={"count": 3, "visits": visits}, mechanism=mechanism)
 
 
 def test_bad_groups():
@@ -371,8 +382,6 @@ def test_the_commented_study_file_is_valid_and_complete(tmp_path):
         for key in pv.Study.model_fields[section].annotation.model_fields:
             built = (section, key) not in {
                 *((e.section, e.key) for e in NOT_BUILT if e.value is None),
-                ("mechanism", "beta"),
-                ("mechanism", "pseudo_count"),
                 ("features", "matrix"),
                 ("weights", "values"),
             }

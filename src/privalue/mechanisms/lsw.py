@@ -2,20 +2,18 @@
 
 | symbol                      | here                         | public      |
 |-----------------------------|------------------------------|-------------|
-| R = F_hi - F_lo             | ``spread``                   | yes         |
+| R = F_hi - F_lo             | ``high - low``               | yes         |
 | ||(Gamma^{1/2} Phi)^+||     | ``design.pseudo_inverse_norm`` | yes       |
+| kappa                       | ``pseudo_count``             | yes         |
 | psi_X^w                     | ``psi``                      | **private** |
 | tau                         | ``rounding``                 | yes         |
 
 Differs from the paper: returns lie in [F_lo, F_hi] and only their range R counts, since an
-unvisited state has a public value inside it (docs/proofs/dp-lsw.md); the float error tau of theta
-is added to the sensitivity (docs/proofs/float-error.md); ``whitened`` noise is drawn for
-u = W theta with W^T W = Phi^T Gamma Phi, where the sensitivity needs no factor
-(docs/proofs/whitened-noise.md).
+unvisited state has a public value inside it (docs/proofs/dp-lsw.md); every state may get kappa
+pseudo-visits at that value (docs/proofs/pseudo-counts.md); the float error tau of theta is added
+to the sensitivity (docs/proofs/float-error.md); ``whitened`` noise is drawn for u = W theta with
+W^T W = Phi^T Gamma Phi, where the sensitivity needs no factor (docs/proofs/whitened-noise.md).
 """
-
-import math
-from collections.abc import Callable
 
 import numpy as np
 import scipy.linalg as sl
@@ -23,48 +21,55 @@ import scipy.linalg as sl
 from privalue.calibration import Calibration
 from privalue.features import Design, column_squares
 from privalue.least_squares import lsw, lsw_float_error
-from privalue.mechanisms.perturbation import Perturbation, Vector, require_finite_noise, unchanged
+from privalue.mechanisms.perturbation import (
+    Perturbation,
+    SmoothBound,
+    Vector,
+    sigma_of,
+    unchanged,
+)
 from privalue.sensitivity import smooth_lsw
 from privalue.statistics import VisitStatistics
 from privalue.study import Study
+
+
+def lsw_bound(study: Study, design: Design, trajectories: int) -> SmoothBound:
+    """||mu_X - mu_X'|| <= R ||(Gamma^{1/2} Phi)^+|| sqrt(psi), without the norm if whitened."""
+    low, high = study.return_bounds
+    largest = max(abs(low), abs(high))
+    whitened = study.mechanism.noise == "whitened"
+    norm = 1.0 if whitened else design.pseudo_inverse_norm
+    weights, kappa = design.weights, study.mechanism.pseudo_count
+    total = float(weights.sum())
+    return SmoothBound(
+        psi=lambda counts, beta: smooth_lsw(counts, weights, beta, pseudo_count=kappa),
+        factor=(high - low) * norm * design.solver_slack,
+        rounding=lsw_float_error(design, largest, whitened=whitened),
+        least=total / (trajectories + kappa) ** 2,  # every state visited by all
+        most=total / (1 + kappa) ** 2,  # nobody visits anything
+    )
 
 
 def dp_lsw(
     statistics: VisitStatistics, design: Design, study: Study, calibration: Calibration
 ) -> Perturbation:
     """Algorithm 1 up to the draw of eta."""
-    low, high = study.return_bounds
-    spread, largest = high - low, max(abs(low), abs(high))
-    mean_returns = statistics.mean_returns(study.values.unvisited_value)
-
+    bound = lsw_bound(study, design, statistics.trajectories)
+    mean_returns = statistics.mean_returns(
+        study.values.unvisited_value, pseudo_count=study.mechanism.pseudo_count
+    )
     theta = lsw(mean_returns, design)  # line 1
-    alpha, beta = calibration.alpha, calibration.beta  # line 2
-    if study.mechanism.noise == "whitened":
-        whitening = Whitening(design)
-        center = whitening.whitened(mean_returns)
-        to_theta: Callable[[Vector], Vector] = whitening.theta
-        factor = design.solver_slack  # ||A W^{-1}||, rounded up from 1
-        rounding = lsw_float_error(design, largest, whitened=True)
-    else:
-        center, to_theta = theta, unchanged
-        factor = design.pseudo_inverse_norm * design.solver_slack
-        rounding = lsw_float_error(design, largest)
-
-    def sigma(psi: float) -> float:
-        return alpha * (spread * factor * math.sqrt(psi) + 2 * rounding)
-
-    total = float(design.weights.sum())  # psi is largest where nobody visits anything
-    require_finite_noise(sigma(total))
-    psi = smooth_lsw(statistics.counts, design.weights, beta)  # line 3
+    psi = bound.psi(statistics.counts, calibration.beta)  # line 3; alpha and beta are line 2
+    sigma = sigma_of(psi, bound, calibration)  # line 4
+    whitening = Whitening(design) if study.mechanism.noise == "whitened" else None
     return Perturbation(
         theta=theta,
-        center=center,
+        center=theta if whitening is None else whitening.whitened(mean_returns),
         psi=psi,
-        sigma=sigma(psi),  # line 4
+        sigma=sigma,
         calibration=calibration,
-        # psi is at least its term k = 0 with every state visited by all m trajectories.
-        smallest_sigma=sigma(total / statistics.trajectories**2),
-        to_theta=to_theta,
+        smallest_sigma=sigma_of(bound.least, bound, calibration),
+        to_theta=unchanged if whitening is None else whitening.theta,
     )
 
 

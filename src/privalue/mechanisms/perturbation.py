@@ -1,4 +1,4 @@
-"""What every mechanism hands to the curator: where the noise goes, and how much of it.
+"""What every mechanism has in common: a smooth bound, its calibration, and where the noise goes.
 
 | symbol   | here                | shape | public      |
 |----------|---------------------|-------|-------------|
@@ -6,20 +6,35 @@
 | mu_X     | ``center``          | d     | **private** |
 | psi_X    | ``psi``             |       | **private** |
 | sigma_X  | ``sigma``           |       | **private** |
+| tau      | ``rounding``        |       | yes         |
 | alpha, beta | ``calibration``  |       | yes         |
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privalue.calibration import Calibration
+from privalue.calibration import Calibration, automatic_beta, calibrate, exact
 from privalue.errors import StudyError
 from privalue.private import Private
+from privalue.sensitivity import Integers
+from privalue.study import Study
 
 Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SmoothBound:
+    """sensitivity(X) <= factor sqrt(psi(counts, beta)) + 2 rounding; all of it is public."""
+
+    psi: Callable[[Integers, float], float]
+    factor: float
+    rounding: float
+    least: float  # no data set of m trajectories has a smaller psi
+    most: float  # nor a larger one
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -44,16 +59,56 @@ class Perturbation(Private):
         return f"dimension={len(self.center)}"
 
 
+def sigma_of(psi: float, bound: SmoothBound, calibration: Calibration) -> float:
+    """sigma = alpha (factor sqrt(psi) + 2 tau)."""
+    return calibration.alpha * (bound.factor * math.sqrt(psi) + 2 * bound.rounding)
+
+
+def resolve_calibration(
+    study: Study, dimension: int, trajectories: int, bound: SmoothBound
+) -> Calibration:
+    """alpha and beta from public numbers: the study, d, and m.
+
+    beta = "auto" minimises the noise at guessed counts. Refuses, from public numbers alone, a
+    study whose noise could not be written down.
+    """
+    epsilon, delta = study.privacy.epsilon, study.privacy.delta
+    name, beta = study.mechanism.calibration, study.mechanism.beta
+    if name != "exact":
+        chosen = calibrate(name, epsilon=epsilon, delta=delta, dimension=dimension)
+    else:
+        if isinstance(beta, str):
+            guess = guessed_counts(study, trajectories)
+            beta = automatic_beta(
+                epsilon, delta, dimension, lambda candidate: bound.psi(guess, candidate)
+            )
+        chosen = exact(epsilon, delta, dimension, beta)
+    largest = sigma_of(bound.most, bound, chosen)
+    if not largest <= 1e250:
+        raise StudyError(
+            "[privacy] epsilon, or the weights and features, make the noise larger than a "
+            f"computer's numbers allow (up to {largest:.3g}); use a larger epsilon or less "
+            "extreme weights"
+        )
+    return chosen
+
+
+def guessed_counts(study: Study, trajectories: int) -> Integers:
+    """Visits to expect of every state, less three standard deviations, from public numbers.
+
+    p_s is the study's prior of visits; without one, 1/N, 2/N, ..., 1: anything from a state that
+    one trajectory in N visits to one that all visit. Three digits are kept: it is a guess.
+    """
+    p = study.visit_prior
+    if p is None:
+        p = np.arange(1, study.state_count + 1) / study.state_count
+    expected = trajectories * p
+    low = expected - 3 * np.sqrt(expected * (1 - p))
+    counts = np.maximum(np.floor(low), 0).astype(np.int64)
+    digit = 10 ** np.maximum(np.floor(np.log10(np.maximum(counts, 1))).astype(np.int64) - 2, 0)
+    return np.asarray(counts // digit * digit)
+
+
 def unchanged(center: Vector) -> Vector:
     """``to_theta`` of isotropic noise, which is drawn for theta itself."""
     return center
-
-
-def require_finite_noise(largest_sigma: float) -> None:
-    """Refuses, from public numbers alone, a study whose noise could not be written down."""
-    if not largest_sigma <= 1e250:
-        raise StudyError(
-            "[privacy] epsilon, or the weights and features, make the noise larger than a "
-            f"computer's numbers allow (up to {largest_sigma:.3g}); use a larger epsilon or less "
-            "extreme weights"
-        )

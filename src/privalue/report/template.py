@@ -19,7 +19,7 @@ STARTING_POINT: Mapping[str, Mapping[str, str]] = {
     "states": {"count": "40"},
     "features": {"kind": '"tabular"'},
     "weights": {"kind": '"uniform"'},
-    "mechanism": {"name": '"dp-lsw"', "calibration": '"nissim"', "noise": '"whitened"'},
+    "mechanism": {"name": '"dp-lsw"', "calibration": '"exact"', "noise": '"whitened"'},
     "data": {},
 }
 
@@ -31,7 +31,10 @@ _EXAMPLES: Mapping[str, str] = {
     "start": '"start.csv"',
     "labels": '["stage 1", "stage 2"]',
     "groups": '"groups.csv"',
+    "visits": '"visits.csv"',
     "size": "2",
+    "beta": '"auto"',
+    "pseudo_count": "0.0",
     "ridge": '"sqrt"',
     "ridge_scale": "100.0",
     "trajectory": '"stay_id"',
@@ -56,7 +59,7 @@ def study_template(changes: Mapping[tuple[str, str], str] | None = None) -> str:
         model = Study.model_fields[section].annotation
         assert model is not None
         for key, field in model.model_fields.items():
-            if (section, key) in left_out | {("mechanism", "beta"), ("mechanism", "pseudo_count")}:
+            if (section, key) in left_out:
                 continue
             chosen = (changes or {}).get((section, key), starting.get(key))
             line = f"{key} = {chosen}" if chosen else f"# {key} = {_example(section, key)}"

@@ -43,11 +43,7 @@ def print_check(console: Console, prepared: Prepared) -> None:
                 ("returns within", f"[{low:g}, {high:g}], range {high - low:g}"),
                 ("unvisited states get", study.values.unvisited_value),
                 ("mechanism", f"{mechanism.name}, {mechanism.noise} noise"),
-                (
-                    f"calibration {mechanism.calibration}",
-                    f"alpha = {prepared.calibration.alpha:.6g}, "
-                    f"beta = {prepared.calibration.beta:.6g}",
-                ),
+                (f"calibration {mechanism.calibration}", _constants(prepared)),
                 *_check_details(prepared),
                 *[
                     ("side file", f"{key}  sha256 {digest}")
@@ -56,6 +52,12 @@ def print_check(console: Console, prepared: Prepared) -> None:
             ],
         )
     )
+
+
+def _constants(prepared: Prepared) -> str:
+    if prepared.calibration is None:
+        return "alpha and beta follow from m, which the study does not declare"
+    return f"alpha = {prepared.calibration.alpha:.6g}, beta = {prepared.calibration.beta:.6g}"
 
 
 def _check_details(prepared: Prepared) -> list[tuple[str, object]]:

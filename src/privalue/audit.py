@@ -1,0 +1,170 @@
+"""Empirical privacy: delta at the claimed epsilon, estimated from draws with a confidence bound.
+
+For two neighbouring data sets let P and Q be the laws of what is released, and L = ln(dP/dQ). For
+every event E, delta >= P(E) - e^epsilon Q(E), with equality for E = {L > epsilon}. Counting how
+often an event happens in independent draws of either bounds delta from below:
+
+    delta >= (lower bound of P(E)) - e^epsilon (upper bound of Q(E)),
+
+each bound by Clopper and Pearson (1934). A claim is rejected if the lower bound exceeds it. An
+audit can only reject: that it accepts proves nothing, and proofs are elsewhere. It finds bugs; so
+the event must not trust the code: one half of the releases chooses it, the other half is counted.
+
+Seeded draws here come from numpy; releases go through the public path.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from privalue.curator import inspect, release
+from privalue.mechanisms import Perturbation
+from privalue.noise import Entropy
+from privalue.profile import divergence
+from privalue.study import Study
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Audit:
+    """What draws say of a claim."""
+
+    epsilon: float
+    claimed: float
+    lower: float
+    estimate: float
+    upper: float
+    draws: int
+    true: float | None = None  # delta of this very pair, where its laws are known
+
+    @property
+    def rejected(self) -> bool:
+        """Whether the claim is certainly wrong, at the audit's confidence."""
+        return self.lower > self.claimed
+
+    @property
+    def slack(self) -> float | None:
+        """How many times larger the claim is than the pair's true delta."""
+        return None if not self.true else self.claimed / self.true
+
+
+def audit_events(
+    in_p: int, in_q: int, *, draws: int, epsilon: float, claimed: float, confidence: float = 0.9999
+) -> Audit:
+    """The audit of counts: how often E happened in ``draws`` draws of P and of Q."""
+    tail = (1 - confidence) / 2
+    scale = math.exp(epsilon)
+
+    def low(hits: int) -> float:
+        return 0.0 if hits == 0 else float(stats.beta.ppf(tail, hits, draws - hits + 1))
+
+    def high(hits: int) -> float:
+        return 1.0 if hits == draws else float(stats.beta.ppf(1 - tail, hits + 1, draws - hits))
+
+    return Audit(
+        epsilon=epsilon,
+        claimed=claimed,
+        lower=low(in_p) - scale * high(in_q),
+        estimate=(in_p - scale * in_q) / draws,
+        upper=high(in_p) - scale * low(in_q),
+        draws=draws,
+    )
+
+
+def audit_worst_pairs(
+    alpha: float,
+    beta: float,
+    *,
+    dimension: int,
+    epsilon: float,
+    claimed: float,
+    draws: int = 200_000,
+    seed: int = 0,
+) -> list[Audit]:
+    """The abstract worst pairs: shift and ratio of scales at their limits.
+
+    N(0, I) against N(s e_1, r^2 I), r = e^{-beta/2}, 1, e^{beta/2} and s = min(1, r)/alpha: no
+    mechanism with these constants is worse (docs/proofs/exact-calibration.md).
+    """
+    generator = np.random.default_rng(seed)
+    audits = []
+    for r in (math.exp(-beta / 2), 1.0, math.exp(beta / 2)):
+        shift = np.zeros(dimension)
+        shift[0] = min(1.0, r) / alpha
+        loss = _loss(np.zeros(dimension), 1.0, shift, r)
+        hits = [
+            int(np.count_nonzero(loss(mean + scale * noise) > epsilon))
+            for mean, scale in ((0.0, 1.0), (shift, r))
+            for noise in (generator.standard_normal((draws, dimension)),)
+        ]
+        audits.append(audit_events(*hits, draws=draws, epsilon=epsilon, claimed=claimed))
+    return audits
+
+
+def audit_release(
+    study: Study,
+    data: Any,
+    neighbour: Any,
+    *,
+    releases: int = 500,
+    entropy: Callable[[], Entropy | None] = lambda: None,
+) -> Audit:
+    """Releases of two neighbouring data sets through the public path, told apart as well as can be.
+
+    Releases are ranked by the loss that they should have; the threshold is chosen on one half of
+    them and counted on the other, so that noise which is not what it should be shows. ``true`` is
+    the delta of the two Gaussians as they should be, and ``slack`` what the worst case costs.
+    """
+    epsilon, claimed = study.privacy.epsilon, study.privacy.delta
+    here, there = (inspect(study, rows).perturbation for rows in (data, neighbour))
+    loss = _loss(here.center, here.sigma, there.center, there.sigma)
+    losses = []
+    for rows, inspected in ((data, here), (neighbour, there)):
+        drawn = np.array(
+            [
+                release(study, rows, accept_large_delta=True, entropy=entropy()).theta
+                for _ in range(2 * releases)
+            ]
+        )
+        losses.append(loss(_noisy(drawn, inspected)))
+    threshold = _best_threshold(losses[0][:releases], losses[1][:releases], epsilon)
+    in_p, in_q = (int(np.count_nonzero(each[releases:] > threshold)) for each in losses)
+    found = audit_events(in_p, in_q, draws=releases, epsilon=epsilon, claimed=claimed)
+    distance = float(np.linalg.norm(here.center - there.center)) / here.sigma
+    true = divergence(epsilon, len(here.center), there.sigma / here.sigma, distance).estimate
+    return Audit(**{**vars(found), "true": true})
+
+
+def _best_threshold(in_p: Vector, in_q: Vector, epsilon: float) -> float:
+    """The threshold above which P has the most that e^epsilon Q does not account for."""
+    thresholds = np.concatenate([[epsilon], np.sort(np.concatenate([in_p, in_q]))])
+    above_p = 1 - np.searchsorted(np.sort(in_p), thresholds, side="right") / len(in_p)
+    above_q = 1 - np.searchsorted(np.sort(in_q), thresholds, side="right") / len(in_q)
+    return float(thresholds[np.argmax(above_p - math.exp(epsilon) * above_q)])
+
+
+def _noisy(thetas: Vector, inspected: Perturbation) -> Vector:
+    """What was drawn, from the theta that was released: undoes ``to_theta``, which is linear."""
+    identity = np.eye(thetas.shape[1])
+    matrix = np.array([inspected.to_theta(column) for column in identity])  # theta = drawn @ matrix
+    return np.asarray(np.linalg.solve(matrix.T, thetas.T).T)
+
+
+def _loss(
+    center: Vector, sigma: float, other_center: Vector, other_sigma: float
+) -> Callable[[Vector], Vector]:
+    """L(x) = ln of the density of N(center, sigma^2 I) over that of the other, row by row."""
+    dimension = len(center)
+
+    def loss(x: Vector) -> Vector:
+        here = np.sum((x - center) ** 2, axis=1) / (2 * sigma**2)
+        there = np.sum((x - other_center) ** 2, axis=1) / (2 * other_sigma**2)
+        return np.asarray(dimension * math.log(other_sigma / sigma) + there - here)
+
+    return loss
