@@ -233,25 +233,24 @@ class _Loss:
         extra = 1 / np.expm1(2 * math.pi * c / h)
         extra += c2 * np.exp(top2 + error[1]) / np.expm1(2 * math.pi * (c2 - c) / h)
         chernoff = c * np.exp(top + error[0])
+        if chernoff < _TINY:
+            return Profile(lower=0.0, estimate=0.0, upper=_TINY)
 
         last, weight, cut, slack = self._end(c, h, top, width * np.exp(rough), most, theta, doubt)
         value, error = self.log_f(c + 1j * (h * np.arange(last + 1)))
         terms = np.exp(value - top)
         terms[0] /= 2
         terms[-1] *= weight
-        error = np.expm1(error + 4 * _U * abs(top)) + (last + 40) * _U
+        error = np.expm1(2 * error + 8 * _U * abs(top)) + (last + 40) * _U
         error[-1] += slack
         total = h / math.pi * terms.real.sum()
         cut += 1.05 * h / math.pi * (abs(terms) * error).sum()
         scale = np.exp(top)
         upper = float(np.fmin(np.fmin(1.0, chernoff), scale * (total + cut)))
         lower = float(np.fmax(0.0, scale * (total - cut) - 1.05 * extra))
-        if upper < _TINY:
-            return Profile(lower=0.0, estimate=0.0, upper=_TINY)
         estimate = float(scale * total)
-        if not lower <= estimate <= upper:
-            lower, estimate = (lower, upper) if lower <= upper else (0.0, upper)
-        return Profile(lower=lower, estimate=estimate, upper=upper)
+        inside = lower <= estimate <= upper  # not so only where D is about 1, or nothing is known
+        return Profile(lower=lower, estimate=estimate if inside else upper, upper=upper)
 
     def _end(
         self, c: float, h: float, top: float, aim: float, most: int, theta: float, doubt: float
@@ -294,9 +293,10 @@ def _exact_alpha(epsilon: float, delta: float, d: int, beta: float) -> float:
         return _worst(alpha, beta, d, epsilon, _FINE).upper <= delta * (1 - _MARGIN)
 
     key = f"{_VERSION} {epsilon!r} {delta!r} {d} {beta!r}"
-    alpha = _recall(key)
-    if alpha and certified(alpha) and not certified(alpha / (1 + _ACCURACY)):
-        return alpha
+    kept: Any = _known().get(key)
+    plausible = isinstance(kept, float) and 1e-9 < kept < 1e30
+    if plausible and certified(kept) and not certified(kept / (1 + _ACCURACY)):
+        return float(kept)
     alpha, step = _search(epsilon, delta, d, beta), 1e-5
     while not certified(alpha):
         alpha, step = alpha * (1 + step), 2 * step
@@ -338,14 +338,9 @@ def _known() -> dict[str, Any]:
     try:
         with _cache().open("rb") as file:
             known = json.loads(file.read(2**20))
-    except (OSError, ValueError, RuntimeError):  # RuntimeError: no home, or nested absurdly
+    except (OSError, ValueError, RuntimeError):  # RuntimeError: no home, or absurd nesting
         return {}
     return known if isinstance(known, dict) else {}
-
-
-def _recall(key: str) -> float | None:
-    alpha = _known().get(key)
-    return alpha if isinstance(alpha, float) and 1e-9 < alpha < 1e30 else None
 
 
 def _keep(key: str, alpha: float) -> None:

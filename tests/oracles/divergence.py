@@ -13,8 +13,11 @@ P(E) and Q(E) are non-central chi-square probabilities; for r = 1 it is a half-s
 """
 
 import math
+from itertools import pairwise
 
+import numpy as np
 from flint import arb, ctx, fmpq
+from scipy import special
 
 BITS = 300
 DEVIATIONS = 16  # of the Poisson law that are summed on either side
@@ -76,3 +79,57 @@ def ball_probability(d: int, noncentrality: arb, x: arb, *, outside: bool) -> ar
         lower += term
     missing = 1 - seen  # of the Poisson weights; what they weigh is between 0 and 1
     return total + arb(0, missing.abs_upper())
+
+
+def worst(epsilon: float, d: int, alpha: float, beta: float) -> arb:
+    """The largest D at r = e^{-beta/2}, 1, e^{beta/2} and s = min(1, r)/alpha, as a ball."""
+    with ctx.workprec(BITS):
+        found = [
+            by_chi_square(epsilon, d, tau, shift_at(tau, alpha))
+            for tau in ([-beta, 0.0, beta] if beta else [0.0])
+        ]
+        largest = found[0]
+        for other in found[1:]:
+            largest = largest.max(other)
+        return largest
+
+
+def shift_at(tau: float, alpha: float) -> arb:
+    """min(1, r)/alpha."""
+    with ctx.workprec(BITS):
+        return (exactly(min(tau, 0.0)) / 2).exp() / exactly(alpha)
+
+
+def by_integral(epsilon: float, d: int, tau: float, s: float, points: int = 24) -> float:
+    """D by the integral over u, for d >= 2 and r != 1.
+
+    With u the coordinate along the shift and q the squared norm of the rest, L > epsilon is
+    q > x(u) for r < 1 and q < x(u) for r > 1, where x(u) = -u^2 + 2 b u + x(0), b = s/(1 - r^2).
+    """
+    w, r = math.expm1(-tau), math.exp(tau / 2)
+    b = s * (1 + w) / w
+    start = 2 * (epsilon - d * tau / 2) / w - s * b
+    freedom = d - 1
+
+    def integrand(u):
+        x = np.maximum(2 * b * u - u * u + start, 0.0)
+        tail = special.gammaincc if w > 0 else special.gammainc
+        here = np.exp(-(u**2) / 2) * tail(freedom / 2, x / 2)
+        there = math.exp(epsilon) / r * np.exp(-(((u - s) / r) ** 2) / 2)
+        return (here - there * tail(freedom / 2, x * (1 + w) / 2)) / math.sqrt(2 * math.pi)
+
+    edge = 14.0 * max(1.0, r) + s
+    marks = {*np.linspace(-edge, edge, 57)}
+    for scale in (1.0, 1 / (1 + w)):
+        levels = [scale * (freedom + j * math.sqrt(2 * freedom)) for j in range(-16, 17)]
+        for level in [0.0, *levels]:  # where x(u) = level
+            under = b * b + start - level
+            if level >= 0 and under > 0:
+                far = b + math.copysign(math.sqrt(under), b)
+                marks |= {far, (level - start) / far}
+    ends = sorted(mark for mark in marks if -edge <= mark <= edge)
+    nodes, weights = np.polynomial.legendre.leggauss(points)
+    return math.fsum(
+        (high - low) / 2 * float(weights @ integrand((low + high) / 2 + (high - low) / 2 * nodes))
+        for low, high in pairwise(ends)
+    )

@@ -155,6 +155,12 @@ def test_an_id_that_looks_missing_is_an_id(tmp_path):
     assert statistics(frame(rows), STUDY).trajectories == len(ids)
 
 
+def test_ids_that_differ_in_a_blank_are_two(tmp_path):
+    """Merging them would let m depend on what one of them is called."""
+    (tmp_path / "d.csv").write_text("trajectory,step,state,reward\na,0, 1 , 0.5\n a,0,1,0.5\n")
+    assert statistics(tmp_path / "d.csv", STUDY).trajectories == 2
+
+
 def test_rows_and_clamped_rewards_are_counted():
     found = statistics([[(0, 5.0), (1, 0.5)], [(2, -1.0)]], STUDY)
     assert (found.rows, found.trajectories, found.rewards_clamped) == (3, 2, 2)

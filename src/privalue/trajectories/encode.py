@@ -58,8 +58,11 @@ class Encoder:
         return f"{place}, row {first_row + row - start}"
 
     def _key(self, chunk: Chunk, column: str, role: str) -> pa.Array:
-        """An id: whole numbers or text, of one type throughout; "NA" is an id like any other."""
-        values = _present(chunk, column)
+        """An id: whole numbers or text, of one type throughout; "NA" is an id like any other.
+
+        Text is taken as it stands: two ids that differ in a blank are two trajectories.
+        """
+        values = _present(chunk, column, trimmed=False)
         if pa.types.is_floating(values.type):
             values = _whole_floats(chunk, column, values)
         elif pa.types.is_integer(values.type):
@@ -121,15 +124,17 @@ class Encoder:
         return codes.astype(np.int32)
 
 
-def _present(chunk: Chunk, column: str) -> pa.Array:
-    """The column, plain and without missing values."""
+def _present(chunk: Chunk, column: str, *, trimmed: bool = True) -> pa.Array:
+    """The column, plain and without missing values; text is trimmed unless it is an id."""
     values = chunk.rows.column(column)
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
     missing = values.is_null()
     if _is_text(values.type):
-        values = pc.utf8_trim_whitespace(values.cast(pa.string()))
-        missing = pc.or_(missing, pc.equal(values, "").fill_null(True))
+        plain = values.cast(pa.string())
+        text = pc.utf8_trim_whitespace(plain)
+        missing = pc.or_(missing, pc.equal(text, "").fill_null(True))
+        values = text if trimmed else plain
     where = missing.to_numpy(zero_copy_only=False)
     if where.any():
         raise DataError(f"{_row(chunk, _first(where))}: {column} is missing; every row needs one")
