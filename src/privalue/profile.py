@@ -241,7 +241,7 @@ class _Loss:
         terms = np.exp(value - top)
         terms[0] /= 2
         terms[-1] *= weight
-        error = np.expm1(2 * error + 8 * _U * abs(top)) + (last + 40) * _U
+        error = np.expm1(3 * error + 8 * _U * abs(top)) + (last + 64) * _U
         error[-1] += slack
         total = h / math.pi * terms.real.sum()
         cut += 1.05 * h / math.pi * (abs(terms) * error).sum()
@@ -344,7 +344,7 @@ def _known() -> dict[str, Any]:
 
 
 def _keep(key: str, alpha: float) -> None:
-    known = dict([*_known().items()][-2000:]) | {key: alpha}
+    known = dict([*_known().items()][-500:]) | {key: alpha}
     try:
         path = _cache()
         path.parent.mkdir(parents=True, exist_ok=True)

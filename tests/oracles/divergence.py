@@ -58,7 +58,7 @@ def ball_probability(d: int, noncentrality: arb, x: arb, *, outside: bool) -> ar
     """
     mean, half = noncentrality / 2, x / 2
     middle = math.floor(float(mean))
-    reach = math.ceil(DEVIATIONS * (math.sqrt(middle) + DEVIATIONS))
+    reach = math.ceil(DEVIATIONS * (math.sqrt(middle) + DEVIATIONS)) if mean > 0 else 0
     first, last = max(0, middle - reach), middle + reach
     shape = arb(fmpq(d, 2)) + last
     term = (shape * half.log() - half - (shape + 1).lgamma()).exp()
@@ -68,12 +68,12 @@ def ball_probability(d: int, noncentrality: arb, x: arb, *, outside: bool) -> ar
         at += 1
         ahead *= half / at
     lower += arb(0, (ahead * at / (at - half)).abs_upper())  # the rest: a geometric series
-    poisson = (last * mean.log() - mean - arb(last + 1).lgamma()).exp()
+    poisson = (last * mean.log() - mean - arb(last + 1).lgamma()).exp() if mean > 0 else arb(1)
     total, seen = arb(0), arb(0)
     for j in range(last, first - 1, -1):
         total += poisson * (1 - lower if outside else lower)
         seen += poisson
-        poisson *= j / mean
+        poisson = poisson * j / mean if j else poisson
         term *= shape / half
         shape -= 1
         lower += term
