@@ -24,6 +24,7 @@ from privalue.errors import (
     UsageError,
 )
 from privalue.noise import SeededForExperimentsOnly
+from privalue.profile import Profile, privacy_profile
 from privalue.release import Release
 from privalue.sections import (
     About,
@@ -52,6 +53,7 @@ __all__ = [
     "Privacy",
     "PrivalueError",
     "PrivateValueError",
+    "Profile",
     "Release",
     "Report",
     "SeededForExperimentsOnly",
@@ -63,5 +65,6 @@ __all__ = [
     "Weights",
     "__version__",
     "inspect",
+    "privacy_profile",
     "release",
 ]

@@ -18,7 +18,7 @@ Proofs are in docs/proofs/exact-calibration.md, by section. Everything here is p
     c, h, J   c, h, last   the nodes are c + i j h, j = 0, ..., J
     c'        c2           a second abscissa, for the lower bound only
     theta     theta        the speed of the phase of f far up the line Re z = c
-    G         bend         s^2/(2 (1 - r^2)^2)
+    b, B      bend, turn   s^2/(2 (1 - r^2)^2); d/2 + 2 + b/(|w| J h)
     u         _U           the unit roundoff, 2^-53
 
 Sections 1 and 2: delta is the largest of D at r = e^{-beta/2}, 1 and e^{beta/2}, each with

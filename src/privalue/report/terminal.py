@@ -9,6 +9,7 @@ from rich.table import Table
 
 from privalue.curator import Diagnostics, Prepared
 from privalue.mechanisms import resolve_ridge
+from privalue.profile import privacy_profile
 from privalue.release import Release
 
 MOST_ROWS = 50
@@ -57,7 +58,10 @@ def print_check(console: Console, prepared: Prepared) -> None:
 def _constants(prepared: Prepared) -> str:
     if prepared.calibration is None:
         return "alpha and beta follow from m, which the study does not declare"
-    return f"alpha = {prepared.calibration.alpha:.6g}, beta = {prepared.calibration.beta:.6g}"
+    alpha, beta = prepared.calibration.alpha, prepared.calibration.beta
+    epsilon = prepared.study.privacy.epsilon
+    true = privacy_profile(alpha, beta, prepared.design.dimension, epsilon).upper
+    return f"alpha = {alpha:.6g}, beta = {beta:.6g}; true delta at most {true:.3g}"
 
 
 def _check_details(prepared: Prepared) -> list[tuple[str, object]]:
