@@ -46,4 +46,4 @@ docs: $(STAMP)
 	@echo "The documentation is Markdown, readable as it is: docs/README.md"
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis demo
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis demo demo-*

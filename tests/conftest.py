@@ -1,9 +1,13 @@
 """What every suite shares."""
 
 import os
+import tempfile
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+# Certified constants are remembered on disk: not on that of whoever runs the tests.
+os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="privalue-tests-")
 
 settings.register_profile(
     "suite", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True

@@ -44,6 +44,18 @@ class Calibration:
     beta: float
 
 
+def require_exact(epsilon: float, delta: float, dimension: int) -> None:
+    """Refuses what exact calibration does not cover."""
+    _largest_beta(epsilon, delta, dimension)
+
+
+def _largest_beta(epsilon: float, delta: float, dimension: int) -> float:
+    try:
+        return largest_beta(epsilon, delta, dimension)
+    except StudyError as problem:
+        raise StudyError(f'[mechanism] calibration = "exact": {problem}') from None
+
+
 def exact(epsilon: float, delta: float, dimension: int, beta: float) -> Calibration:
     """The smallest alpha for a beta, certified (docs/proofs/exact-calibration.md)."""
     try:
@@ -67,10 +79,7 @@ def automatic_beta(
         alpha = exact_alpha(epsilon, delta, dimension, beta)
         return math.log(alpha) + 0.5 * math.log(predicted_psi(beta))
 
-    try:
-        high = math.log(largest_beta(epsilon, delta, dimension)) - 1e-3
-    except StudyError as problem:
-        raise StudyError(f'[mechanism] calibration = "exact": {problem}') from None
+    high = math.log(_largest_beta(epsilon, delta, dimension)) - 1e-3
     low = high - math.log(1e4)
     for points in (25, 9, 9):
         grid = np.linspace(low, high, points).tolist()

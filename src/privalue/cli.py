@@ -6,6 +6,7 @@ error is one line on stderr, and the exit code says which kind (``privalue.error
 
 import contextlib
 import json
+import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator
@@ -30,7 +31,7 @@ from privalue import demo as demonstration
 from privalue.curator import inspect as inspect_data
 from privalue.curator import prepare
 from privalue.curator import release as release_data
-from privalue.errors import PrivalueError, UsageError
+from privalue.errors import PrivalueError, StudyError, UsageError
 from privalue.mdp import parse_world, simulate_to_file
 from privalue.mechanisms import resolve_ridge
 from privalue.noise import SeededForExperimentsOnly
@@ -45,6 +46,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     help="What a policy is worth, told privately.",
 )
+READING = "Reading rows"
 talk = Console(stderr=True, markup=False, highlight=False)
 
 
@@ -54,7 +56,9 @@ def _screen() -> Console:
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
-StudyFile = Annotated[Path, typer.Argument(metavar="STUDY", help="The study file (TOML).")]
+StudyFile = Annotated[
+    Path, typer.Argument(metavar="STUDY", readable=False, help="The study file (TOML).")
+]
 Data = Annotated[
     str, typer.Option("--data", help="A CSV or Parquet file, a folder, or a quoted glob.")
 ]
@@ -118,17 +122,24 @@ def check(study_file: StudyFile, as_json: Json = False) -> None:
                 "unvisited": study.values.unvisited_value,
                 **({} if constants is None else {"alpha": constants.alpha, "beta": constants.beta}),
                 **({} if ridge is None else {"ridge": ridge}),
+                "condition_number": design.weighted.condition if design.full_rank else None,
+                "notes": terminal.advice(prepared),
             }
         )
     else:
         terminal.print_check(_screen(), prepared)
-        print(f"Next: privalue release {study_file} --data DATA --out DIR --no-ledger")
+        print(f"Next: privalue inspect {study_file} --data DATA, for the curator's eyes")
 
 
 @app.command()
 def simulate(
     world: Annotated[
-        str, typer.Argument(metavar="MDP", help="chain, chain:N=40,p=0.5, gym:FrozenLake-v1, ...")
+        str,
+        typer.Argument(
+            metavar="MDP",
+            help="chain, chain:N=40,p=0.5, random-chain:N=20, grid:rows=4,columns=5, "
+            "gym:FrozenLake-v1,policy=greedy, icu-sepsis",
+        ),
     ],
     trajectories: Annotated[int, typer.Option("--trajectories", help="How many.")],
     out: Annotated[Path, typer.Option("--out", help="A .csv, .csv.gz or .parquet file.")],
@@ -139,12 +150,18 @@ def simulate(
     truncated: Annotated[
         str | None, typer.Option("--truncated", help="keep or drop those that were cut.")
     ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     as_json: Json = False,
 ) -> None:
     """Write trajectories of a built-in or Gymnasium MDP."""
     if truncated not in {None, "keep", "drop"}:
         raise UsageError(f"--truncated {truncated}: it must be keep or drop")
-    chosen = parse_world(world)
+    if out.exists() and not force:
+        raise UsageError(f"{out} exists; use --force to overwrite it, or give another name")
+    try:
+        chosen = parse_world(world)
+    except StudyError as problem:
+        raise UsageError(str(problem)) from None
     with _progress("Simulating") as update:
         written = simulate_to_file(
             chosen,
@@ -159,6 +176,9 @@ def simulate(
         _print_json(
             {
                 "mdp": chosen.text,
+                "states": chosen.process.states,
+                "reward_bounds": list(chosen.process.reward_bounds),
+                "discount": chosen.process.discount,
                 "seed": seed,
                 "file": str(written.path),
                 "rows": written.rows,
@@ -168,7 +188,12 @@ def simulate(
             }
         )
     else:
+        low, high = chosen.process.reward_bounds
         print(f"Wrote {written.trajectories:,} trajectories, {written.rows:,} rows: {written.path}")
+        print(
+            f"{chosen.text}: {chosen.process.states} states, rewards within [{low:g}, {high:g}], "
+            f"discount {chosen.process.discount:g}"
+        )
         if written.truncated:
             print(f"{written.truncated:,} were cut, {written.dropped:,} of them dropped.")
 
@@ -177,7 +202,7 @@ def simulate(
 def inspect(study_file: StudyFile, data: Data, as_json: Json = False) -> None:
     """Show the curator's private diagnostics; no noise, nothing spent."""
     study = Study.load(study_file)
-    with _progress("Reading rows") as update:
+    with _progress(READING) as update:
         diagnostics = inspect_data(study, data, progress=update)
     talk.print("PRIVATE: for the curator only. None of this may be published.", style="bold red")
     if as_json:
@@ -213,7 +238,7 @@ def release(
         )
     study = Study.load(study_file)
     require_vacant(out)
-    with _progress("Reading rows") as update:
+    with _progress(READING) as update:
         released = release_data(
             study,
             data,
@@ -279,6 +304,7 @@ def _vacant_demo_folder(out: Path) -> Path:
 @contextlib.contextmanager
 def _progress(what: str) -> Iterator[Callable[[int, int | None], None]]:
     """A progress bar on stderr; gone when it is done, and plain silence where nobody looks."""
+    sorting = what == READING
     with Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -291,34 +317,65 @@ def _progress(what: str) -> Iterator[Callable[[int, int | None], None]]:
         disable=not talk.is_terminal,
     ) as bar:
         task = bar.add_task(what, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+        def update(done: int, total: int | None) -> None:
+            """Rows are read before they are sorted: at the end the work is not yet over."""
+            over = sorting and total is not None and done >= total
+            bar.update(
+                task,
+                completed=done,
+                total=None if over else total,
+                description="Sorting and gathering" if over else what,
+            )
+
+        yield update
 
 
 def _print_json(value: dict[str, Any]) -> None:
     sys.stdout.write(json.dumps(value, allow_nan=False) + "\n")
 
 
+NOT_BUILT = ("plan", "refit", "reproduce")
+INTERRUPTED = 130
+
+
 def main() -> None:
     """Run the command line and leave with the exit code of what happened."""
+    signal.signal(signal.SIGTERM, _terminated)
     sys.exit(run(sys.argv[1:]))
+
+
+def _terminated(*_: object) -> None:
+    """Ended from outside: leave as after Ctrl-C, so that private files on disk are removed."""
+    raise KeyboardInterrupt
 
 
 def run(arguments: list[str]) -> int:
     """The exit code of one command; errors become one line on stderr."""
     debug = "--debug" in arguments
     arguments = [argument for argument in arguments if argument != "--debug"]
+    if arguments and arguments[0] in NOT_BUILT:
+        return _failed(f"the command {arguments[0]} is not built yet", 2, debug)
     if not arguments:
         app(["--help"], prog_name="privalue", standalone_mode=False)
         return 2
     try:
         code = app(arguments, prog_name="privalue", standalone_mode=False)
+        if code == INTERRUPTED:  # typer makes this of Ctrl-C, and says nothing
+            return _failed("interrupted", INTERRUPTED, debug)
         return code if isinstance(code, int) else 0
     except typer.exceptions.TyperException as problem:
-        return _failed(problem.format_message(), 2, debug)
+        return _failed(_with_hint(problem.format_message()), 2, debug)
     except (typer.Abort, KeyboardInterrupt):
-        return _failed("interrupted", 130, debug)
+        return _failed("interrupted", INTERRUPTED, debug)
     except PrivalueError as problem:
         return _failed(str(problem), problem.exit_code, debug)
+    except MemoryError:
+        return _failed("there is not enough memory for this; use fewer states", 3, debug)
+    except OSError as problem:
+        return _failed(
+            f"the system refused: {problem.strerror or type(problem).__name__}", 3, debug
+        )
     except Exception as problem:  # the last line of defence: a bug of ours
         return _failed(
             f"internal error ({type(problem).__name__}); this is a bug of privalue: please report "
@@ -326,6 +383,12 @@ def run(arguments: list[str]) -> int:
             70,
             debug,
         )
+
+
+def _with_hint(message: str) -> str:
+    if "unexpected extra argument" in message:
+        return f"{message} If that was a glob, quote it: --data 'folder/*.parquet'"
+    return message
 
 
 def _failed(message: str, code: int, debug: bool) -> int:

@@ -11,14 +11,15 @@ from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from privalue.calibration import Calibration
+from privalue.calibration import Calibration, require_exact
 from privalue.engines import local
-from privalue.errors import DataError, StudyError
+from privalue.errors import DataError, StudyError, UsageError
 from privalue.features import Design, design
-from privalue.mechanisms import MECHANISMS, Perturbation, calibration_for
+from privalue.mechanisms import MECHANISMS, Perturbation, calibration_for, resolve_ridge
 from privalue.noise import Entropy, OperatingSystemEntropy, gaussian_on_grid, public_grid
-from privalue.private import Private
+from privalue.private import Private, sealed
 from privalue.release import Guarantee, PublicNoise, Release, Software, StateValue
 from privalue.statistics import VisitStatistics
 from privalue.study import Study
@@ -27,7 +28,8 @@ from privalue.version import VERSION
 Progress = Callable[[int, int | None], None]
 
 
-@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+@sealed
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False, slots=True)
 class Diagnostics(Private):
     """What only the curator may see: the statistics, the estimate before noise, and the noise."""
 
@@ -60,7 +62,30 @@ class Diagnostics(Private):
             "beta": perturbation.calibration.beta,
             "psi": perturbation.psi,
             "sigma": perturbation.sigma,
+            "noise_by_state": self.noise_by_state.tolist(),
         }
+
+    @property
+    def noise_by_state(self) -> NDArray[np.float64]:
+        """The standard deviation of the noise in every state's value."""
+        return self.perturbation.sigma * self.perturbation.noise_factors()
+
+    def warnings(self) -> list[str]:
+        """What the curator should know before a release. PRIVATE, like everything here."""
+        found = []
+        low, high = self.study.return_bounds
+        noise = np.where(self.design.weights > 0, self.noise_by_state, 0.0)
+        drowned = int(np.count_nonzero(noise > (high - low) / 4))
+        if drowned:
+            found.append(
+                f"the noise would drown the values of {drowned} of {len(noise)} states (standard "
+                f"deviation up to {noise.max():.3g}, returns range over {high - low:g}); more "
+                "trajectories, tighter [values] returns, coarser states or a larger epsilon help"
+            )
+        unvisited = int(np.count_nonzero(self.statistics.counts == 0))
+        if unvisited:
+            found.append(f"{unvisited} state(s) are visited by nobody: the noise stays large")
+        return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,8 +102,14 @@ class Prepared:
 
 def prepare(study: Study) -> Prepared:
     """Checks everything that can be checked without data."""
+    if not isinstance(study, Study):
+        raise UsageError(
+            f"a Study is needed, not {type(study).__name__}; read one with Study.load(path)"
+        )
     built = design(study)
     declared = study.study.trajectories
+    if study.mechanism.calibration == "exact":  # refuses what exact calibration does not cover
+        require_exact(study.privacy.epsilon, study.privacy.delta, built.dimension)
     if declared is None and _needs_size(study):
         return Prepared(study=study, design=built, calibration=None)
     return Prepared(
@@ -132,6 +163,8 @@ def release(
     _require_small_delta(study, statistics.trajectories, accept_large_delta)
     perturbation = _perturb(prepared, statistics)
     source = OperatingSystemEntropy() if entropy is None else entropy
+    if not callable(getattr(source, "read", None)):
+        raise UsageError("entropy must have a method read(count) that gives random bytes")
     grid = public_grid(perturbation.smallest_sigma)
     drawn = gaussian_on_grid(
         perturbation.center, sigma=perturbation.sigma, grid=grid, entropy=source
@@ -141,7 +174,7 @@ def release(
     values = prepared.design.values(theta)
     start = study.start_distribution
     return Release(
-        private=source.private and isinstance(source, OperatingSystemEntropy),
+        private=type(source) is OperatingSystemEntropy,
         study=study.public_description(),
         privacy=Guarantee(
             epsilon=study.privacy.epsilon,
@@ -157,6 +190,7 @@ def release(
             shape=study.mechanism.noise,
             grid=grid,
         ),
+        ridge=_ridge(prepared, statistics.trajectories),
         trajectories=statistics.trajectories,
         theta=theta.tolist(),
         values=[
@@ -167,6 +201,12 @@ def release(
         created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         software=Software(version=VERSION),
     )
+
+
+def _ridge(prepared: Prepared, trajectories: int) -> float | None:
+    if prepared.study.mechanism.name != "dp-lsl":
+        return None
+    return resolve_ridge(prepared.study, prepared.design, trajectories)
 
 
 def _require_small_delta(study: Study, trajectories: int, accepted: bool) -> None:

@@ -98,6 +98,13 @@ class Design:
 
     def require_full_rank(self) -> None:
         """Refuses a design whose least-squares solution is not unique ([BGP16] section 3.1)."""
+        if self.one_feature_per_state and not self.full_rank:
+            lost = int(np.argmin(column_squares(self.weighted_phi)))
+            raise StudyError(
+                f"[weights] nothing determines feature {lost} (counted from 0): Gamma^(1/2) Phi "
+                "does not have full column rank, since every state that has this feature has "
+                "weight 0; give one of them weight, or drop the feature"
+            )
         if not self.full_rank:
             raise StudyError(
                 f"[features] Gamma^(1/2) Phi ({self.states} states, {self.dimension} features) "
@@ -151,6 +158,8 @@ def design(study: Study) -> Design:
         size = study.features.size if study.features.kind == "aggregate" else 1
         phi = aggregation(n, size or 1)
     built = Design(phi=phi, weights=study.state_weights)
+    if not built.norm > 0:
+        raise StudyError("[features] every feature of every state is 0; at least one must not be")
     if not built.one_feature_per_state and built.states * built.dimension <= DENSE_ENTRIES:
         built = Design(phi=_dense(phi), weights=study.state_weights)
     if study.mechanism.name == "dp-lsw":

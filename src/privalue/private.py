@@ -1,13 +1,16 @@
 """The base of every type that holds private values.
 
 Private and public values are different types. A private one shows only its public shape when it
-is printed, formatted or logged, and refuses to be pickled or deep-copied; its fields are read by
-name, and leave as a whole only through a method whose name says ``private``.
+is printed, formatted or logged, and refuses to be pickled, copied or turned into plain values by
+whatever turns values into plain ones; its fields are read by name, and leave as a whole only
+through a method whose name says ``private``.
 """
 
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from privalue.errors import PrivateValueError
+
+_Class = TypeVar("_Class", bound=type)
 
 
 class Private:
@@ -28,8 +31,25 @@ class Private:
     def __format__(self, _: str) -> str:
         return repr(self)
 
-    def __reduce_ex__(self, _: Any) -> NoReturn:
+    def _refuse(self, *_: Any) -> NoReturn:
         raise PrivateValueError(
-            f"{type(self).__name__} holds private values and is not pickled or copied; "
+            f"{type(self).__name__} holds private values and is not pickled, copied or serialised; "
             "use its method whose name says private, and keep the result with the curator"
         )
+
+    __reduce_ex__ = _refuse
+    __getstate__ = _refuse
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, *_: Any) -> NoReturn:
+        raise PrivateValueError(f"{cls.__name__} holds private values and is no part of a model")
+
+
+def sealed(cls: _Class) -> _Class:
+    """A private dataclass that no longer says so: ``asdict``, ``astuple`` and ``replace`` fail.
+
+    To be written above ``@dataclass(..., slots=True)``; without a ``__dict__``, ``vars`` fails too.
+    """
+    del cls.__dataclass_fields__  # type: ignore[attr-defined]
+    setattr(cls, "__getstate__", Private._refuse)  # noqa: B010 - slots bring their own
+    return cls

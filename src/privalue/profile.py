@@ -93,7 +93,7 @@ def divergence(epsilon: float, d: int, r: float, s: float) -> Profile:
     """D(r, s): the smallest delta for N(0, I_d) against N(s e_1, r^2 I_d), one way round."""
     _check("epsilon", epsilon, 0, 10**6)
     _check("d", d, 1, 10**9)
-    _check("r", r, 1e-100, 1e100)
+    _check("r", r, 1e-20, 1e20)
     _check("s", s, 0, 1e100)
     r, s = float(r), float(s)
     loss = _Loss(d / 2, 2 * math.log(r), (1 - r) / r * ((1 + r) / r), (s / r) ** 2, float(epsilon))
@@ -255,8 +255,9 @@ class _Loss:
     def _end(
         self, c: float, h: float, top: float, aim: float, most: int, theta: float, doubt: float
     ) -> tuple[int, complex, float, float]:
-        """Section 5: (J, the weight of node J, a bound on what is left out, and on the weight's
-        relative error). Bounds are in units of f(c), the second one in the first's.
+        """Section 5: J, the weight of node J, how much is left out, the weight's relative error.
+
+        What is left out is in units of f(c), and so is ``aim``, what it may be.
         """
         steps = np.unique(np.geomspace(8, most, 60).astype(np.int64))
         y = h * steps
@@ -265,7 +266,7 @@ class _Loss:
         modulus = np.exp(value.real + error - top) * abs(z * (1 + z))
         plain = modulus / (math.pi * y)
         gap = 2 * abs(np.sin(h * theta / 2))
-        bend = self.pull * (1 + self.w) / (2 * np.float64(self.w) ** 2)
+        bend = self.pull * math.exp(-self.tau) / (2 * np.float64(self.w) ** 2)
         turn = self.half + 2 + bend / (abs(self.w) * y)
         summed = modulus * (turn**2 + 2 * turn) * 2 * h**2 / (3 * math.pi * y**3 * gap**2)
         slack = 2 * (h * doubt + 16 * _U) / gap
@@ -286,7 +287,8 @@ def _exact_alpha(epsilon: float, delta: float, d: int, beta: float) -> float:
     if not _worst(math.inf, beta, d, epsilon, _QUICK).estimate <= delta * (1 - _ROOM):
         raise StudyError(
             f"beta = {beta:g} is too large for epsilon = {epsilon:g}, delta = {delta:g} and d = "
-            f"{d}: no alpha is enough; use beta <= {largest_beta(epsilon, delta, d):.4g}"
+            f"{d}: alpha would be infinite, or useless; use beta <= "
+            f"{largest_beta(epsilon, delta, d):.4g}"
         )
 
     def certified(alpha: float) -> bool:

@@ -7,6 +7,7 @@ is ``docs/release.schema.json``, made from this model.
 
 import contextlib
 import os
+import tempfile
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,17 +30,12 @@ class Guarantee(_Part):
     unit: Literal["trajectory", "person"]
     neighbours: Literal["replace-one", "add-remove"]
 
-    def sentence(self) -> str:
-        """The guarantee in one sentence."""
-        change = (
+    def change(self) -> str:
+        """What neighbouring data sets differ in."""
+        return (
             f"replacing any one {self.unit} by another"
             if self.neighbours == "replace-one"
             else f"adding or removing any one {self.unit}"
-        )
-        return (
-            f"This release is ({self.epsilon:g}, {self.delta:g})-differentially private: {change} "
-            f"changes the probability of any outcome by a factor of at most e^{self.epsilon:g}, "
-            f"up to {self.delta:g}."
         )
 
 
@@ -76,6 +72,7 @@ class Release(_Part):
     privacy: Guarantee
     mechanism: Literal["dp-lsw", "dp-lsl"]
     noise: PublicNoise
+    ridge: float | None = Field(default=None, gt=0, description="lambda of dp-lsl, public")
     trajectories: int = Field(ge=1, description="m, public under replace-one neighbours")
     theta: list[float]
     values: list[StateValue]
@@ -84,6 +81,26 @@ class Release(_Part):
     )
     created: str = Field(description="when, in UTC, to the second")
     software: Software
+
+    def __repr__(self) -> str:
+        kind = "private" if self.private else "NOT PRIVATE"
+        return f"Release({self.mechanism}, {kind}, states={len(self.values)}, {self.created})"
+
+    __str__ = __repr__
+
+    def sentence(self) -> str:
+        """The guarantee in one sentence; of a seeded experiment, that there is none."""
+        if not self.private:
+            return (
+                "NOT PRIVATE: the noise came from a source that can be predicted, for experiments "
+                "only. Nothing is promised; do not publish this."
+            )
+        epsilon, delta = self.privacy.epsilon, self.privacy.delta
+        return (
+            f"This release is ({epsilon:g}, {delta:g})-differentially private: "
+            f"{self.privacy.change()} changes the probability of any outcome by a factor of at "
+            f"most e^{epsilon:g}, up to {delta:g}."
+        )
 
     def as_dict(self) -> dict[str, float]:
         """The values by state label."""
@@ -96,21 +113,25 @@ class Release(_Part):
     def save(self, folder: str | Path) -> Path:
         """Writes ``release.json`` into a folder, whole or not at all; never over another one."""
         target = require_vacant(folder)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        partial = target.with_name(f".{FILE_NAME}.{os.getpid()}.partial")
+        partial: Path | None = None
         try:
-            with partial.open("x", encoding="utf-8") as file:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            handle, name = tempfile.mkstemp(prefix=f".{FILE_NAME}.", dir=target.parent)
+            partial = Path(name)
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
                 file.write(self.to_json())
                 file.flush()
                 os.fsync(file.fileno())
+            partial.chmod(0o644)
             os.link(partial, target)  # unlike a rename, it never replaces what is there
         except FileExistsError:
             raise UsageError(f"{target} exists; a release is never overwritten") from None
         except OSError as problem:
             raise UsageError(f"cannot write {target}: {problem.strerror}") from None
         finally:
-            with contextlib.suppress(OSError):
-                partial.unlink()
+            if partial is not None:
+                with contextlib.suppress(OSError):
+                    partial.unlink()
         return target
 
     @classmethod
@@ -129,11 +150,18 @@ class Release(_Part):
 
 
 def require_vacant(folder: str | Path) -> Path:
-    """Where the release goes; refuses a folder that already holds one."""
+    """Where the release goes; refuses, before any work, what could not be written or holds one."""
+    if not str(folder):
+        raise UsageError("the folder for the release has no name; give one")
     target = Path(folder) / FILE_NAME
-    if Path(folder).exists() and not Path(folder).is_dir():
-        raise UsageError(f"{folder} is not a folder; give a folder for the release")
-    if target.exists():
+    there = Path(folder)
+    while not os.path.lexists(there):
+        there = there.parent
+    if not there.is_dir():
+        raise UsageError(f"{there} is not a folder; give a folder for the release")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise UsageError(f"{there} may not be written to; give another folder for the release")
+    if os.path.lexists(target):
         raise UsageError(
             f"{target} exists, and a release is never overwritten: it was paid for; give another "
             "folder"

@@ -5,8 +5,9 @@ A mistake is a ``StudyError`` of one line: what, which value, what is allowed, w
 
 import difflib
 import math
+from collections.abc import Mapping
 from numbers import Integral, Real
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
@@ -16,10 +17,18 @@ MOST_STATES = 2**31 - 1
 MOST_TRAJECTORIES = 2**33 - 1  # 2^33 returns of at most 2^30 grid steps each fill an int64
 
 
+# Numbers are multiplied and squared: beyond these, doubles would over- or underflow.
+SMALLEST, LARGEST = 1e-30, 1e30
+
+
 def _number(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
+    try:
+        number = float(value) if isinstance(value, Real) else math.nan
+    except OverflowError:
+        number = math.inf
+    if isinstance(value, bool) or not math.isfinite(number):
         raise ValueError
-    return float(value)
+    return number
 
 
 def _whole(value: object) -> int:
@@ -48,6 +57,18 @@ class Section(BaseModel):
             super().__init__(**keys)
         except ValidationError as problem:
             raise StudyError(explain(problem, type(self))) from None
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """The same with some keys changed, checked anew: nothing slips past the checks."""
+        kept = {name: getattr(self, name) for name in self.model_fields_set}
+        return type(self)(**{**kept, **(update or {})})
+
+    @classmethod
+    def model_construct(  # type: ignore[override]  # pydantic's plugin hides the keys
+        cls, _fields_set: set[str] | None = None, **values: Any
+    ) -> Self:
+        """As the constructor: there is no way around the checks."""
+        return cls(**values)
 
     @property
     def given(self) -> frozenset[str]:
@@ -82,10 +103,12 @@ class Privacy(Section):
         lt=1,
     )
     unit: Literal["trajectory", "person"] = key(
-        "whose data one neighbour's differs in", '"trajectory" or "person"'
+        "whose data one neighbour's differs in", '"trajectory" ("person" is not built yet)'
     )
     neighbours: Literal["replace-one", "add-remove"] = key(
-        "how neighbouring data sets differ", '"replace-one" or "add-remove"', "replace-one"
+        "how neighbouring data sets differ",
+        '"replace-one" ("add-remove" is not built yet)',
+        "replace-one",
     )
     max_trajectories_per_person: Whole | None = key(
         "the most trajectories that count per person", "a whole number of at least 1", None, ge=1
@@ -127,17 +150,20 @@ class Values(Section):
         if self.rewards[0] > self.rewards[1]:
             raise ValueError(f"rewards = {list(self.rewards)}: the lower bound must come first")
         if self.returns is not None and not self.returns[0] < self.returns[1]:
-            raise ValueError(f"returns = {list(self.returns)}: the lower bound must come first")
+            raise ValueError(
+                f"returns = {list(self.returns)}: the lower bound must come first, and be below "
+                "the upper one"
+            )
         if self.discount == 1 and self.returns is None:
             raise ValueError(
                 "discount = 1 needs the key returns: without discount, rewards alone do not "
                 "bound a return; give returns = [low, high]"
             )
         low, high = self.return_bounds
-        if not (math.isfinite(high - low) and high - low >= 1e-200 and max(-low, high) <= 1e200):
+        if not (high - low >= SMALLEST and max(-low, high) <= LARGEST):
             raise ValueError(
-                f"returns range over [{low}, {high}]: the range must be between 1e-200 and 1e200 "
-                "wide; widen rewards or give returns = [low, high]"
+                f"returns range over [{low}, {high}]: the range must be at least {SMALLEST:g} "
+                f"wide and within {LARGEST:g}; change rewards or give returns = [low, high]"
             )
         if self.unvisited is not None and not low <= self.unvisited <= high:
             raise ValueError(f"unvisited = {self.unvisited} must lie inside [{low}, {high}]")
@@ -212,7 +238,9 @@ class Features(Section):
         needed = {"tabular": set(), "aggregate": {"size"}, "matrix": {"file", "matrix"}}[self.kind]
         surplus = self.given - {"kind"} - needed
         if surplus:
-            raise ValueError(f'kind = "{self.kind}" does not use the key {sorted(surplus)[0]}')
+            raise ValueError(
+                f'kind = "{self.kind}" does not use the key {sorted(surplus)[0]}; remove it'
+            )
         if self.kind == "aggregate" and self.size is None:
             raise ValueError('kind = "aggregate" needs the key size, e.g. size = 2')
         if self.kind == "matrix" and (self.file is None) == (self.matrix is None):
@@ -254,12 +282,18 @@ class Mechanism(Section):
     )
     beta: Literal["auto"] | Number = key("smoothness", '"auto" or a number above 0', "auto")
     pseudo_count: Number = key(
-        "visits added to every state at a public centre", "a number of at least 0", 0.0, ge=0
+        "visits added to every state at the value of an unvisited one",
+        "a number from 0 to 1e15",
+        0.0,
+        ge=0,
+        le=1e15,
     )
     ridge: Literal["sqrt"] | Number = key(
         "lambda of dp-lsl", '"sqrt" (ridge_scale * sqrt(m)) or a number above 0', "sqrt"
     )
-    ridge_scale: Number = key('scale of ridge = "sqrt"', "a number above 0", 100.0, gt=0)
+    ridge_scale: Number = key(
+        'scale of ridge = "sqrt"', "a number above 0", 100.0, ge=SMALLEST, le=1e20
+    )
     noise_scale_share: Number = key(
         "share of epsilon that releases the noise scale",
         "a number of at least 0 and below 1",
@@ -278,8 +312,10 @@ class Mechanism(Section):
 
     @model_validator(mode="after")
     def _applies(self) -> "Mechanism":
-        if not isinstance(self.ridge, str) and self.ridge <= 0:
-            raise ValueError(f"ridge = {self.ridge} must be a number above 0")
+        if not isinstance(self.ridge, str) and not SMALLEST <= self.ridge <= LARGEST:
+            raise ValueError(
+                f"ridge = {self.ridge} must be a number above 0 ({SMALLEST:g} to {LARGEST:g})"
+            )
         if not isinstance(self.beta, str) and self.beta <= 0:
             raise ValueError(f"beta = {self.beta} must be a number above 0")
         for key, applies, where in (

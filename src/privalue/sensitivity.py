@@ -14,6 +14,7 @@ stated error; psi^lambda is the maximum of a log-concave function, found by tern
 are rounded up by ``INFLATION``, which covers every error made on the way.
 """
 
+import math
 from collections.abc import Callable
 
 import numba
@@ -46,10 +47,12 @@ def smooth_lsw(
     points = (distinct + pseudo_count).astype(np.float64)
     reached = _running_sums(mass) / (1 + pseudo_count) ** 2  # what counts up to k + 1 add to phi(k)
     tree = _expansions(points, mass)
-    best = candidates[int(_best_candidate(candidates, points, mass, reached, beta, *tree))]
+    at, error = _best_candidate(candidates, points, mass, reached, beta, *tree)
+    best = candidates[int(at)]
     # The tree only chose the candidate; its value is summed afresh, term by term.
     gap = np.maximum(distinct - best, 1) + pseudo_count
-    return float(np.exp(-beta * float(best)) * np.sum(mass / gap**2)) * (1 + INFLATION)
+    value = math.exp(-beta * float(best)) * float(np.sum(mass / gap**2))
+    return value * (1 + INFLATION + float(error))
 
 
 def smooth_lsl(
@@ -68,10 +71,10 @@ def smooth_lsl(
     """
     capped = sum_of_capped_counts(counts, weights, trajectories)
 
-    def logarithm(k: int) -> float:
-        return -beta * k + 2 * float(np.log(slope * np.sqrt(capped(k)) + offset))
+    def value(k: int) -> float:
+        return math.exp(-beta * k) * (slope * math.sqrt(capped(k)) + offset) ** 2
 
-    return float(np.exp(_concave_maximum(logarithm, trajectories))) * (1 + INFLATION)
+    return _log_concave_maximum(value, trajectories) * (1 + INFLATION)
 
 
 def sum_of_capped_counts(counts: Integers, weights: Vector, most: int) -> Callable[[int], float]:
@@ -80,16 +83,17 @@ def sum_of_capped_counts(counts: Integers, weights: Vector, most: int) -> Callab
     ascending = counts[order]
     mass = np.concatenate([[0.0], _running_sums(weights[order])])
     visits = np.concatenate([[0.0], _running_sums(weights[order] * ascending)])
+    full = np.concatenate([_running_sums(weights[order][::-1])[::-1], [0.0]])  # no cancellation
 
     def capped(k: int) -> float:
         below = int(np.searchsorted(ascending, most - k, side="left"))
-        return float(visits[below] + k * mass[below] + most * (mass[-1] - mass[below]))
+        return float(visits[below] + k * mass[below] + most * full[below])
 
     return capped
 
 
-def _concave_maximum(function: Callable[[int], float], last: int) -> float:
-    """max over 0 .. last of a concave function.
+def _log_concave_maximum(function: Callable[[int], float], last: int) -> float:
+    """max over 0 .. last of a log-concave function.
 
     Comparing far-apart points keeps rounding harmless: dropping the wrong third loses no more
     than the rounding error of the comparison (docs/proofs/smooth-maxima.md).
@@ -255,7 +259,7 @@ def _phi(k, reached, found, points, mass, sums, centres, radii, moments, nodes, 
 
 @numba.njit(cache=True)
 def _best_candidate(candidates, points, mass, sums, beta, centres, radii, moments):  # type: ignore[no-untyped-def]
-    """The index of the candidate k that maximises e^{-k beta} phi(k).
+    """The index of the candidate k that maximises e^{-k beta} phi(k), and phi's relative error.
 
     Blocks of candidates are dismissed by e^{-a beta} phi(b) on [a, b], since phi grows with k;
     everything from where e^{-k beta} sum(w) is too small is dismissed at once.
@@ -267,6 +271,7 @@ def _best_candidate(candidates, points, mass, sums, beta, centres, radii, moment
     offset = len(candidates) - len(points)  # candidate i has max(.) = 1 up to count i - offset
     best = 0
     best_value = 0.0
+    largest_error = 0.0
     blocks = len(ends)
     for block in range(-1, len(ends)):  # k = 0 first, then the last candidate of every block
         last = 0 if block < 0 else min((block + 1) * _BLOCK, len(candidates)) - 1
@@ -281,6 +286,7 @@ def _best_candidate(candidates, points, mass, sums, beta, centres, radii, moment
         phi = errors + _phi(
             k, reached, found, points, mass, sums, centres, radii, moments, nodes, terms
         )
+        largest_error = max(largest_error, errors / phi)
         if block >= 0:
             ends[block] = phi
         if np.exp(-beta * k) * phi > best_value:
@@ -304,7 +310,8 @@ def _best_candidate(candidates, points, mass, sums, beta, centres, radii, moment
                 candidates[i], i + 1 - offset, found,
                 points, mass, sums, centres, radii, moments, nodes, terms,
             )  # fmt: skip
+            largest_error = max(largest_error, errors / phi)
             value = decay * phi
             if value > best_value:
                 best, best_value = i, value
-    return best
+    return best, largest_error

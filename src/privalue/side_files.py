@@ -20,6 +20,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from privalue.errors import StudyError
+from privalue.sections import LARGEST, SMALLEST
 
 Matrix: TypeAlias = NDArray[np.float64] | sp.csr_array
 
@@ -111,20 +112,21 @@ def by_state(
     states: int,
     *,
     absent: float | None = None,
+    label: Callable[[int], str] = str,
 ) -> NDArray[np.float64]:
     """The vector over states of a label -> number table; ``absent`` fills what it leaves out."""
     vector = np.full(states, np.nan if absent is None else absent)
     seen = np.zeros(states, dtype=bool)
-    for label, number in numbers.items():
-        at = position(str(label))
+    for name, number in numbers.items():
+        at = position(str(name))
         if at is None:
-            raise StudyError(f'{key} names "{label}", which is not a state of the study')
+            raise StudyError(f'{key} names "{name}", which is not a state of the study')
         vector[at] = number
         seen[at] = True
     if absent is None and not seen.all():
         raise StudyError(
-            f"{key} leaves out {int((~seen).sum())} of {states} states, the first at position "
-            f"{int(np.flatnonzero(~seen)[0])} (counted from 0); every state needs a number"
+            f"{key} leaves out {int((~seen).sum())} of {states} states, the first of them "
+            f'"{label(int(np.flatnonzero(~seen)[0]))}"; every state needs a number'
         )
     return vector
 
@@ -145,12 +147,12 @@ def read_matrix(file: SideFile, position: Callable[[str], int | None], states: i
             table = pq.read_table(content)
             columns = [table.column(i).to_pylist() for i in range(table.num_columns)]
             return _table_matrix(file, list(zip(*columns, strict=True)), position, states)
-    except (ValueError, TypeError, KeyError, OSError, pa.ArrowException, zipfile.BadZipFile) as bad:
-        if isinstance(bad, StudyError):
-            raise
-        raise StudyError(
-            f'{file.key} = "{file.name}" cannot be read as a {suffix} matrix: {_one_line(bad)}'
-        ) from None
+    except StudyError:
+        raise
+    except (ValueError, TypeError, KeyError, OSError, EOFError, pa.ArrowException) as problem:
+        raise _unreadable(file, suffix) from problem
+    except zipfile.BadZipFile as problem:
+        raise _unreadable(file, suffix) from problem
     if suffix == ".csv":
         rows = _cells(file, 2)
         return _table_matrix(file, rows[1:] if _is_heading(rows[0]) else rows, position, states)
@@ -194,6 +196,8 @@ def _table_matrix(
 
 def as_matrix(key: str, matrix: Any, states: int) -> Matrix:
     """A finite N x d matrix of doubles, dense and read-only or sparse by rows."""
+    if np.iscomplexobj(matrix):
+        raise StudyError(f"{key} holds complex numbers; features are real")
     if sp.issparse(matrix):
         sparse: sp.csr_array = matrix.tocsr().astype(np.float64, copy=True)  # type: ignore[attr-defined]
         sparse.sum_duplicates()
@@ -212,8 +216,12 @@ def as_matrix(key: str, matrix: Any, states: int) -> Matrix:
             f"{key} has shape {tuple(shape)}; it needs a row for each of the {states} states "
             "and at least one column"
         )
-    if not np.isfinite(entries).all():
-        raise StudyError(f"{key} holds NaN or an infinity; features must be finite numbers")
+    size = np.abs(entries)
+    if not ((size == 0) | ((size >= SMALLEST) & (size <= LARGEST))).all():
+        raise StudyError(
+            f"{key} holds NaN, an infinity, or a number that is neither 0 nor between "
+            f"{SMALLEST:g} and {LARGEST:g} in size"
+        )
     return result
 
 
@@ -232,5 +240,10 @@ def describe_matrix(matrix: Matrix) -> SideFile:
     )
 
 
-def _one_line(problem: BaseException) -> str:
-    return " ".join(str(problem).split())[:200]
+def _unreadable(file: SideFile, suffix: str) -> StudyError:
+    expected = {
+        ".npy": "an array written by numpy.save, without objects",
+        ".npz": "a sparse matrix written by scipy.sparse.save_npz",
+        ".parquet": "a Parquet table",
+    }[suffix]
+    return StudyError(f'{file.key} = "{file.name}" cannot be read as {expected}')

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privalue.errors import DataError
-from privalue.private import Private
+from privalue.private import Private, sealed
 from privalue.sections import MOST_TRAJECTORIES
 from privalue.study import Study
 from privalue.trajectories import Fragment
@@ -33,7 +33,8 @@ GRID_STEPS = 2**30
 Integers = NDArray[np.int64]
 
 
-@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+@sealed
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False, slots=True)
 class VisitStatistics(Private):
     """How many trajectories visit each state, and the sum of their returns; ``a + b`` merges."""
 

@@ -26,7 +26,7 @@ from collections.abc import Mapping
 from contextvars import ContextVar
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,8 @@ from pydantic import PrivateAttr, model_validator
 from privalue import side_files
 from privalue.errors import StudyError
 from privalue.sections import (
+    LARGEST,
+    SMALLEST,
     About,
     Columns,
     Features,
@@ -87,6 +89,7 @@ class Study(Section):
     report: Report = key("presentation", "a section", Report())
     data: Columns = key("column names", "a section", Columns())
 
+    _folder: Path = PrivateAttr(default=Path())
     _side_files: tuple[SideFile, ...] = PrivateAttr(default=())
     _labels: tuple[str, ...] | None = PrivateAttr(default=None)
     _raw_labels: dict[str, int] | None = PrivateAttr(default=None)
@@ -100,13 +103,13 @@ class Study(Section):
         """The study described by a TOML file; side files are found beside it."""
         path = Path(path)
         try:
-            text = path.read_text(encoding="utf-8")
+            text = path.read_text(encoding="utf-8-sig")
         except FileNotFoundError:
             raise StudyError(
                 f"the study file {path} does not exist; privalue init writes one"
             ) from None
         except UnicodeDecodeError:
-            raise StudyError(f"the study file {path} is not UTF-8 text") from None
+            raise StudyError(f"the study file {path} is not UTF-8 text; save it as such") from None
         except OSError as problem:
             raise StudyError(f"the study file {path} cannot be read: {problem.strerror}") from None
         try:
@@ -121,9 +124,19 @@ class Study(Section):
             sections = tomllib.loads(text)
         except tomllib.TOMLDecodeError as problem:
             raise StudyError(f"not valid TOML: {problem}") from None
+        if "matrix" in sections.get("features", {}):
+            raise StudyError("[features] matrix is for Python only; name a file instead")
         folder = _side_file_folder.set(base or Path())
         try:
             return cls(**sections)
+        finally:
+            _side_file_folder.reset(folder)
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """The same study with some sections changed, checked anew, side files included."""
+        folder = _side_file_folder.set(self._folder)
+        try:
+            return super().model_copy(update=update, deep=deep)
         finally:
             _side_file_folder.reset(folder)
 
@@ -135,6 +148,7 @@ class Study(Section):
             if name in chosen.given and value in (None, getattr(chosen, name)):
                 shown = name if value is None else f'{name} = "{value}"'
                 raise StudyError(f"[{section}] {shown} is not built yet; {instead}")
+        self._folder = _side_file_folder.get()
         self._read_labels()
         self._read_groups()
         if self.values.start is not None:
@@ -171,6 +185,9 @@ class Study(Section):
     def raw_labels(self) -> Mapping[str, int] | None:
         """Raw label -> state's position, or None where the rows hold the numbers 0 .. N-1."""
         return self._raw_labels
+
+    def _label(self, at: int) -> str:
+        return str(at) if self._labels is None else self._labels[at]
 
     def state_position(self, label: str) -> int | None:
         """Where a label stands, or None."""
@@ -264,6 +281,7 @@ class Study(Section):
                 side_files.read_numbers(file),
                 self.state_position,
                 self.state_count,
+                label=self._label,
             )
         elif self.weights.values is not None:
             weights = np.array(self.weights.values, dtype=np.float64)
@@ -273,12 +291,12 @@ class Study(Section):
             raise StudyError(
                 f"[weights] values has {len(weights)} numbers for {self.state_count} states"
             )
-        bad = ~(np.isfinite(weights) & (weights >= 0))
+        bad = ~((weights == 0) | ((weights >= SMALLEST) & (weights <= LARGEST)))
         if bad.any():
             at = int(np.flatnonzero(bad)[0])
             raise StudyError(
-                f"[weights] the weight of state {at} (counted from 0) is {weights[at]}; weights "
-                "are finite numbers of at least 0"
+                f'[weights] the weight of state "{self._label(at)}" is {weights[at]}; weights '
+                f"are finite numbers of at least 0 (0, or {SMALLEST:g} to {LARGEST:g})"
             )
         if not weights.any():
             raise StudyError("[weights] every weight is 0; at least one must be above 0")
@@ -309,7 +327,7 @@ class Study(Section):
         if isinstance(visits, str):
             visits = side_files.read_numbers(self._open("[states] visits", visits))
         prior = side_files.by_state(
-            "[states] visits", visits, self.state_position, self.state_count
+            "[states] visits", visits, self.state_position, self.state_count, label=self._label
         )
         if not ((prior >= 0) & (prior <= 1)).all():
             raise StudyError("[states] visits holds a number that is not between 0 and 1")

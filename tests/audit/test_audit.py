@@ -24,7 +24,7 @@ def test_the_power_against_nine_tenths_is_above_99_percent():
     """300 of 300 independent audits reject 0.9 alpha: power above 99% at confidence 95%."""
     epsilon, delta, d, beta = SETTINGS[0]
     alpha = exact(epsilon, delta, d, beta).alpha
-    common = {"dimension": d, "epsilon": epsilon, "claimed": delta, "draws": 120_000}
+    common = {"dimension": d, "epsilon": epsilon, "claimed": delta, "draws": 180_000}
 
     def rejections(share, audits):
         return sum(

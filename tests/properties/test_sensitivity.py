@@ -206,6 +206,22 @@ def test_psi_lsl_for_a_million_states_in_under_a_second(beta):
         assert math.exp(-beta * float(k)) * (0.01 * math.sqrt(total) + 3.0) ** 2 <= found
 
 
+def test_psi_lsl_with_weights_that_would_cancel():
+    """A running sum taken from the total would lose the light state beside the heavy one."""
+    from fractions import Fraction
+
+    counts, rho, m, beta = [0, 10**4], [1e16, 1.0], 10**4, 0.3
+    found = fast_lsl(counts, rho, m, beta, 1.0)
+    totals = [
+        sum(Fraction(r) * min(n + k, m) for n, r in zip(counts, rho, strict=True)) for k in range(9)
+    ]
+    offset = math.sqrt(1e32 + 1)
+    best = max(
+        math.exp(-beta * k) * (math.sqrt(total) + offset) ** 2 for k, total in enumerate(totals)
+    )
+    assert_rounded_up(found, best * (1 - 1e-15))
+
+
 def test_psi_lsl_near_a_very_flat_top():
     """Ternary search must not lose more than rounding where the top is flat."""
     counts, rho, m, beta = np.zeros(3, dtype=np.int64), np.ones(3), 10**6, 1e-6

@@ -1,8 +1,11 @@
 """The command line: exit codes, one-line errors, JSON on stdout, talk on stderr."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
 
 import pyarrow.parquet as pq
 import pytest
@@ -106,7 +109,7 @@ def test_simulate_writes_seed_and_world_into_the_file(folder):
     ("code", "arguments", "message"),
     [
         (2, ["nonsense"], "No such command"),
-        (2, ["plan", "study.toml"], "No such command"),
+        (2, ["plan", "study.toml"], "plan is not built yet"),
         (2, ["check"], "Missing argument"),
         (2, ["inspect", "study.toml"], "Missing option '--data'"),
         (2, ["inspect", "study.toml", "--data", "x", "--engine", "spark"], "No such option"),
@@ -210,3 +213,55 @@ def test_the_demo_goes_the_whole_journey_and_its_picture_convinces(tmp_path, mon
     assert run(["demo"]) == 0  # a second one goes beside it
     assert (tmp_path / "demo-2" / "release.json").exists()
     assert "Root mean square error" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "term"])
+def test_an_interrupted_release_ends_at_once_and_leaves_nothing(folder, number):
+    """Rows that were spilled to disk are private: the folder must go, whatever ends the work."""
+    assert run(["simulate", "chain:N=5", "--trajectories", "900000", "--out", "big.parquet"]) == 0
+    spill = folder / "spill"
+    spill.mkdir()
+    command = ["release", "study.toml", "--data", "big.parquet", "--out", "r", "--no-ledger"]
+    started = subprocess.Popen(
+        [sys.executable, "-c", "from privalue.cli import main; main()", *command],
+        env={**os.environ, "TMPDIR": str(spill)},
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    while not list(spill.glob("privalue-*")):
+        assert started.poll() is None
+        time.sleep(0.01)
+    started.send_signal(number)
+    sent = time.monotonic()
+    output, errors = started.communicate(timeout=30)
+    assert time.monotonic() - sent < 5
+    assert (started.returncode, output, errors) == (130, "", "privalue: interrupted\n")
+    assert list(spill.iterdir()) == []
+    assert not (folder / "r").exists()
+
+
+def test_simulate_does_not_overwrite(folder, capsys):
+    command = ["simulate", "chain:N=5", "--trajectories", "3", "--out", "data.parquet"]
+    assert "--force" in failed(capsys, 2, *command)
+    assert run([*command, "--force"]) == 0
+
+
+def test_check_says_what_is_probably_not_meant(folder, capsys):
+    (folder / "odd.toml").write_text(
+        STUDY.replace("[privacy]", "[study]\ntrajectories = 100\n[privacy]")
+        .replace("1e-6", "0.1")
+        .replace("returns = [0.0, 1.0]", "returns = [0.0, 4000.0]")
+    )
+    capsys.readouterr()
+    assert run(["check", "odd.toml", "--json"]) == 0
+    notes = printed_json(capsys)["notes"]
+    assert len(notes) == 2
+    assert "--accept-large-delta" in notes[0]
+    assert "wider than rewards and discount imply" in notes[1]
+
+
+def test_inspect_warns_where_noise_would_drown_the_values(folder, capsys):
+    capsys.readouterr()
+    assert run(["inspect", "study.toml", "--data", "data.parquet"]) == 0
+    assert "the noise would drown the values of" in " ".join(capsys.readouterr().out.split())

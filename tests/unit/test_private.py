@@ -6,6 +6,8 @@ import json
 import logging
 import pickle
 
+import pydantic
+import pydantic_core
 import pytest
 
 import privalue as pv
@@ -32,10 +34,11 @@ def private_objects():
         "perturbation": dp_lsw(gathered, prepared.design, described, prepared.calibration),
         "diagnostics": pv.inspect(described, DATA),
         "fragment": next(fragments(source, Encoder(described), described.data)),
+        "chunk": next(source.chunks()),
     }
 
 
-@pytest.fixture(params=["statistics", "perturbation", "diagnostics", "fragment"])
+@pytest.fixture(params=["statistics", "perturbation", "diagnostics", "fragment", "chunk"])
 def private(request):
     return private_objects()[request.param]
 
@@ -60,6 +63,24 @@ def test_it_is_not_pickled_or_copied(private):
     for leave in (pickle.dumps, copy.copy, copy.deepcopy):
         with pytest.raises(TypeError, match="private"):
             leave(private)
+
+
+@pytest.mark.parametrize(
+    "leave",
+    [
+        dataclasses.asdict,
+        dataclasses.astuple,
+        dataclasses.replace,
+        vars,
+        lambda x: x.__getstate__(),
+        lambda x: pydantic_core.to_json(x, serialize_unknown=False),
+        lambda x: pydantic.TypeAdapter(type(x)),
+    ],
+    ids=["asdict", "astuple", "replace", "vars", "getstate", "to_json", "adapter"],
+)
+def test_nothing_turns_it_into_plain_values(private, leave):
+    with pytest.raises((TypeError, pydantic_core.PydanticSerializationError)):
+        leave(private)
 
 
 def test_it_is_no_json(private):

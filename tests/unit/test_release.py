@@ -230,7 +230,7 @@ def test_a_crash_at_any_point_leaves_no_half_written_release(step, tmp_path, mon
         "grid": (curator, "public_grid"),
         "draw": (curator, "gaussian_on_grid"),
         "release": (curator, "Release"),
-        "open": (Path, "open"),
+        "open": (os, "fdopen"),
         "fsync": (os, "fsync"),
         "link": (os, "link"),
     }[step]
@@ -288,6 +288,119 @@ def test_ill_conditioned_studies_are_refused_from_public_quantities_alone():
 def test_noise_that_no_computer_can_write_down_is_refused():
     with pytest.raises(pv.StudyError, match="must be a number from"):
         pv.release(study(3, privacy={"epsilon": 1e-290}), DATA)
-    tiny = study(3, weights={"values": [1e-300, 1.0, 1.0]}, returns=(0.0, 1e120))
+    tiny = {"kind": "matrix", "matrix": 1e-25 * np.eye(3)}
+    described = study(3, privacy={"epsilon": 1e-97}, returns=(0.0, 1e30), features=tiny)
     with pytest.raises(pv.StudyError, match="larger than"):
-        pv.release(tiny, DATA)
+        pv.release(described, DATA)
+
+
+# Extremes: a study is refused, or its noise is right
+
+
+EXTREMES = [
+    {"weights": {"values": [1e-318] * 2}},
+    {"weights": {"values": [1e-30] * 2}},
+    {"weights": {"values": [1e30, 1e-30]}},
+    {"weights": {"values": [8e307] * 2}},
+    {"returns": (0.0, 1e-175)},
+    {"returns": (0.0, 1e-30)},
+    {"returns": (-1e30, 1e30)},
+    {"features": {"kind": "matrix", "matrix": 2.6e-162 * np.eye(2)}},
+    {"features": {"kind": "matrix", "matrix": 1e-30 * np.eye(2)}},
+    {"features": {"kind": "matrix", "matrix": 1e30 * np.array([[1.0, 1.0], [1.0, -1.0]])}},
+    {"features": {"kind": "matrix", "matrix": 1e155 * np.eye(2)}},
+    {"features": {"kind": "matrix", "matrix": np.zeros((2, 1))}},
+    {"weights": {"values": [1e-30] * 2}, "returns": (0.0, 1e-30)},
+    {
+        "weights": {"values": [1e30] * 2},
+        "returns": (0.0, 1e30),
+        "features": {"kind": "matrix", "matrix": 1e30 * np.eye(2)},
+    },
+]
+CHOICES = [
+    {"name": "dp-lsw", "noise": "isotropic"},
+    {"name": "dp-lsw", "noise": "whitened", "calibration": "exact", "beta": 0.01},
+    {"name": "dp-lsw", "noise": "whitened", "calibration": "exact"},
+    {"name": "dp-lsl", "ridge": 1e-29},
+    {"name": "dp-lsl", "ridge": 1e29},
+    {"name": "dp-lsl", "calibration": "exact", "beta": 0.01, "ridge": 1e-30},
+    {"name": "dp-lsl", "calibration": "exact", "ridge": 1e30},
+    {"name": "dp-lsw", "calibration": "exact", "beta": 0.01, "pseudo_count": 1e15},
+]
+
+
+@pytest.mark.parametrize("mechanism", CHOICES, ids=lambda m: "-".join(map(str, m.values())))
+@pytest.mark.parametrize("extreme", range(len(EXTREMES)))
+def test_extreme_studies_are_refused_or_their_noise_is_right(extreme, mechanism):
+    """Nothing may underflow on the way to sigma: the noise would vanish with it."""
+    common = [[(0, 1e290), (1, 1e290)]] * 2000
+    try:
+        described = study(
+            2, rewards=(-1e30, 1e30), mechanism=mechanism, privacy={"delta": 1e-3},
+            **{"returns": (0.0, 1.0), **EXTREMES[extreme]},
+        )  # fmt: skip
+        here = pv.inspect(described, [*common, [(0, 1e290), (1, 1e290)]]).perturbation
+        there = pv.inspect(described, [*common, [(0, -1e290), (1, -1e290)]]).perturbation
+    except pv.StudyError:
+        return
+    moved = float(np.linalg.norm(here.center - there.center))
+    assert moved > 0 or mechanism["name"] == "dp-lsl" or mechanism.get("pseudo_count")
+    assert moved * here.calibration.alpha <= min(here.sigma, there.sigma) * (1 + 1e-9)
+    assert abs(2 * math.log(here.sigma / there.sigma)) <= here.calibration.beta + 5e-9
+    pv.release(described, common, accept_large_delta=True)
+
+
+def test_no_way_around_the_checks_of_a_study():
+    described = study(3)
+    with pytest.raises(pv.StudyError, match="not built yet"):
+        described.model_copy(update={"privacy": pv.Privacy(epsilon=1.0, delta=1e-4, unit="person")})
+    changed = described.model_copy(update={"weights": pv.Weights(values=[5.0, 5.0, 5.0])})
+    assert changed.state_weights.tolist() == [5.0] * 3
+    with pytest.raises(pv.StudyError, match="epsilon"):
+        pv.Privacy.model_construct(epsilon=-1.0, delta=0.1, unit="trajectory")
+    with pytest.raises(pv.UsageError, match=r"Study\.load"):
+        pv.inspect("study.toml", DATA)
+    with pytest.raises(pv.UsageError, match="entropy"):
+        pv.release(described, DATA, entropy=7)
+
+
+def test_a_subclass_of_the_private_source_is_not_private():
+    class Predictable(OperatingSystemEntropy):
+        def read(self, count):
+            return bytes(range(256)) * (count // 256 + 1)
+
+    release = pv.release(study(3), DATA, entropy=Predictable())
+    assert not release.private
+    assert release.sentence().startswith("NOT PRIVATE")
+    assert "NOT PRIVATE" in repr(release)
+
+
+def test_two_writers_leave_one_release(tmp_path):
+    from concurrent.futures import ThreadPoolExecutor
+
+    releases = [pv.release(study(3), DATA) for _ in range(2)]
+
+    def save(release, folder):
+        try:
+            return release.save(folder)
+        except pv.UsageError:
+            return None
+
+    for round_ in range(20):
+        folder = tmp_path / str(round_)
+        with ThreadPoolExecutor(2) as pool:
+            made = list(pool.map(lambda r, f=folder: save(r, f), releases))
+        assert sum(path is not None for path in made) == 1
+        assert pv.Release.load(folder) in releases
+        assert [path.name for path in folder.iterdir()] == ["release.json"]
+
+
+def test_a_place_that_cannot_be_written_is_refused_before_any_work(tmp_path):
+    from privalue.release import require_vacant
+
+    (tmp_path / "file").write_text("x")
+    for place in (tmp_path / "file" / "x", ""):
+        with pytest.raises(pv.UsageError, match="folder"):
+            require_vacant(place)
+    with pytest.raises(pv.UsageError, match="cannot write"):
+        pv.release(study(3), DATA).save("/proc/privalue/x")

@@ -241,7 +241,10 @@ def test_a_step_that_stands_twice_in_two_files_is_named_in_both(tmp_path):
         (lambda f: write(f / "x.csv", ""), "is empty"),
         (lambda f: write(f / "x.csv", "trajectory,step,state,reward\n"), "no rows"),
         (lambda f: write(f / "x.csv", "trajectory,step,state\n1,2,3\n"), "no column 'reward'"),
-        (lambda f: write(f / "x.csv", "trajectory;step;state;reward\n"), "separated by commas"),
+        (
+            lambda f: write(f / "x.csv", "trajectory;step;state;reward\n"),
+            "separate the columns",
+        ),
         (lambda f: write(f / "x.csv", "step,step,trajectory,state,reward\n"), "more than once"),
         (lambda f: write(f / "x.parquet", "not parquet"), "cannot be read as Parquet"),
         (lambda f: write(f / "x.csv.gz", "not gzip"), "cannot be read as CSV"),

@@ -6,6 +6,7 @@ last, absorbing stage that gets one row, with the only reward.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from privalue.mdp.outcomes import Floats
 
 Parameter = str | int | float | bool
+
+MOST_STATES = 10_000_000  # what a machine of ordinary size can hold
 Start = Literal["uniform", "first"]
 
 
@@ -63,13 +66,16 @@ def _start_of(start: str, states: int) -> Floats:
     raise StudyError(f"start is {start!r}; it must be 'uniform' or 'first'")
 
 
-def _whole(value: int, least: int, name: str) -> int:
+def _whole(value: int, least: int, name: str, most: float = MOST_STATES) -> int:
     try:
         number = operator.index(value)
     except TypeError:
         number = least - 1
-    if number < least:
-        raise StudyError(f"{name} is {value!r}; it must be a whole number of at least {least}")
+    if not least <= number <= most:
+        above = f" and at most {most}" if most < math.inf else ""
+        raise StudyError(
+            f"{name} is {value!r}; it must be a whole number of at least {least}{above}"
+        )
     return number
 
 
@@ -125,7 +131,7 @@ def random_chain(
     """
     states = _whole(states, 1, "N")
     branching = _whole(branching, 1, "branching")
-    seed = _whole(seed, 0, "seed")
+    seed = _whole(seed, 0, "seed", math.inf)
     # Only .random(), whose stream is the one least likely to change between NumPy versions.
     generator = np.random.default_rng(seed)
     rows, successors, probabilities = [], [], []

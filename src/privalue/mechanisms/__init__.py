@@ -9,10 +9,16 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from privalue.calibration import Calibration
+from privalue.errors import StudyError
 from privalue.features import Design
 from privalue.mechanisms.lsl import dp_lsl, lsl_bound, resolve_ridge
 from privalue.mechanisms.lsw import dp_lsw, lsw_bound
-from privalue.mechanisms.perturbation import Perturbation, SmoothBound, resolve_calibration
+from privalue.mechanisms.perturbation import (
+    Perturbation,
+    SmoothBound,
+    require_representable,
+    resolve_calibration,
+)
 from privalue.statistics import VisitStatistics
 from privalue.study import Study
 
@@ -32,7 +38,14 @@ MECHANISMS = {
 
 def calibration_for(study: Study, design: Design, trajectories: int) -> Calibration:
     """alpha and beta of a study with m trajectories, from public numbers alone."""
-    bound = MECHANISMS[study.mechanism.name].bound(study, design, trajectories)
+    try:
+        bound = MECHANISMS[study.mechanism.name].bound(study, design, trajectories)
+        require_representable(bound)
+    except (OverflowError, ZeroDivisionError):
+        raise StudyError(
+            "[weights] weights, features, returns or ridge are too extreme to compute with; state "
+            "them in other units"
+        ) from None
     return resolve_calibration(study, design.dimension, trajectories, bound)
 
 

@@ -24,7 +24,13 @@ from privalue.calibration import Calibration
 from privalue.errors import StudyError
 from privalue.features import UNIT_ROUNDOFF, Design
 from privalue.least_squares import lsl, lsl_float_error
-from privalue.mechanisms.perturbation import Perturbation, SmoothBound, sigma_of, unchanged
+from privalue.mechanisms.perturbation import (
+    Perturbation,
+    SmoothBound,
+    row_norms,
+    sigma_of,
+    unchanged,
+)
 from privalue.ridge_sensitivity import least_ridge_psi, most_ridge_psi, smooth_ridge
 from privalue.sensitivity import smooth_lsl
 from privalue.statistics import VisitStatistics
@@ -103,4 +109,5 @@ def dp_lsl(
         calibration=calibration,
         smallest_sigma=sigma_of(bound.least, bound, calibration),
         to_theta=unchanged,
+        noise_factors=lambda: row_norms(design.phi),
     )

@@ -19,12 +19,13 @@ import numpy as np
 import scipy.linalg as sl
 
 from privalue.calibration import Calibration
-from privalue.features import Design, column_squares
+from privalue.features import Design, absolute, column_squares
 from privalue.least_squares import lsw, lsw_float_error
 from privalue.mechanisms.perturbation import (
     Perturbation,
     SmoothBound,
     Vector,
+    row_norms,
     sigma_of,
     unchanged,
 )
@@ -70,6 +71,7 @@ def dp_lsw(
         calibration=calibration,
         smallest_sigma=sigma_of(bound.least, bound, calibration),
         to_theta=unchanged if whitening is None else whitening.theta,
+        noise_factors=(lambda: row_norms(design.phi)) if whitening is None else whitening.factors,
     )
 
 
@@ -100,6 +102,14 @@ class Whitening:
         if isinstance(design.weighted_phi, np.ndarray):
             return np.asarray(self._q.T @ target)
         return np.asarray(sl.solve_triangular(self._r, design.weighted_phi.T @ target, trans="T"))
+
+    def factors(self) -> Vector:
+        """||W^{-T} phi_s|| of every state."""
+        phi = self._design.phi
+        if self._design.one_feature_per_state:
+            return np.asarray(absolute(phi) @ (1 / self._diagonal))
+        dense = phi if isinstance(phi, np.ndarray) else phi.toarray()
+        return row_norms(np.asarray(sl.solve_triangular(self._r, dense.T, trans="T")).T)
 
     def theta(self, u: Vector) -> Vector:
         """theta = W^{-1} u: post-processing of the noisy u."""

@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 
 from privalue.calibration import Calibration, automatic_beta, calibrate, exact
 from privalue.errors import StudyError
-from privalue.private import Private
+from privalue.private import Private, sealed
 from privalue.sensitivity import Integers
+from privalue.side_files import Matrix
 from privalue.study import Study
 
 Vector = NDArray[np.float64]
@@ -37,7 +38,8 @@ class SmoothBound:
     most: float  # nor a larger one
 
 
-@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+@sealed
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False, slots=True)
 class Perturbation(Private):
     """N(center, sigma^2 I) is the analysed mechanism; ``to_theta`` is post-processing of it."""
 
@@ -48,6 +50,7 @@ class Perturbation(Private):
     calibration: Calibration
     smallest_sigma: float  # public: no data set of m trajectories has a smaller sigma
     to_theta: Callable[[Vector], Vector]
+    noise_factors: Callable[[], Vector]  # public: the noise of a state's value, over sigma
 
     def __post_init__(self) -> None:
         for name in ("theta", "center"):
@@ -84,13 +87,26 @@ def resolve_calibration(
             )
         chosen = exact(epsilon, delta, dimension, beta)
     largest = sigma_of(bound.most, bound, chosen)
-    if not largest <= 1e250:
+    if not largest <= 1e150:
         raise StudyError(
-            "[privacy] epsilon, or the weights and features, make the noise larger than a "
-            f"computer's numbers allow (up to {largest:.3g}); use a larger epsilon or less "
-            "extreme weights"
+            f"[privacy] the noise could be larger than a computer's numbers allow (up to "
+            f"{largest:.3g}); use a larger epsilon"
         )
     return chosen
+
+
+def require_representable(bound: SmoothBound) -> SmoothBound:
+    """Refuses a bound whose public parts come near the ends of what doubles can hold.
+
+    There products would underflow, and the noise with them, or overflow.
+    """
+    parts = (bound.least, bound.most, bound.factor, bound.factor * math.sqrt(bound.most))
+    if not all(1e-150 <= part <= 1e150 for part in parts) or not bound.rounding <= 1e150:
+        raise StudyError(
+            "[weights] weights, features, returns or ridge are so large or small that the noise "
+            "could not be computed; state them in other units"
+        )
+    return bound
 
 
 def guessed_counts(study: Study, trajectories: int) -> Integers:
@@ -107,6 +123,13 @@ def guessed_counts(study: Study, trajectories: int) -> Integers:
     counts = np.maximum(np.floor(low), 0).astype(np.int64)
     digit = 10 ** np.maximum(np.floor(np.log10(np.maximum(counts, 1))).astype(np.int64) - 2, 0)
     return np.asarray(counts // digit * digit)
+
+
+def row_norms(matrix: Matrix) -> Vector:
+    """||phi_s|| of every state."""
+    if isinstance(matrix, np.ndarray):
+        return np.asarray(np.linalg.norm(matrix, axis=1))
+    return np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=1)).ravel())
 
 
 def unchanged(center: Vector) -> Vector:

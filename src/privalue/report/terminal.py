@@ -1,9 +1,7 @@
 """Tables for people. What is private goes through functions whose names say so."""
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable
 
-import numpy as np
 from rich.console import Console
 from rich.table import Table
 
@@ -53,6 +51,41 @@ def print_check(console: Console, prepared: Prepared) -> None:
             ],
         )
     )
+    for note in advice(prepared):
+        console.print(f"Note: {note}.", style="yellow")
+
+
+def advice(prepared: Prepared) -> list[str]:
+    """What is allowed, and probably not meant."""
+    study = prepared.study
+    found = []
+    declared = study.study.trajectories
+    if declared is not None and study.privacy.delta * declared >= 1:
+        found.append(
+            f"delta = {study.privacy.delta:g} is not below 1/m = {1 / declared:.3g}: a release "
+            "will ask for --accept-large-delta"
+        )
+    low, high = study.return_bounds
+    implied_low, implied_high = (
+        study.values.model_copy(update={"returns": None}).return_bounds
+        if (study.values.discount < 1 and study.values.returns is not None)
+        else (low, high)
+    )
+    if low < implied_low or high > implied_high:
+        found.append(
+            f"returns = [{low:g}, {high:g}] is wider than rewards and discount imply, "
+            f"[{implied_low:g}, {implied_high:g}]: noise grows with it"
+        )
+    if study.values.returns is None:
+        found.append(
+            f"returns are bounded by rewards and discount alone, [{low:g}, {high:g}]; noise grows "
+            "with that range, so give the tightest public bounds you know as [values] returns"
+        )
+    if study.raw_labels is not None:
+        lost = study.state_count - len(set(study.raw_labels.values()))
+        if lost:
+            found.append(f"{lost} state(s) are reached by no raw label of [states] groups")
+    return found
 
 
 def _constants(prepared: Prepared) -> str:
@@ -81,12 +114,7 @@ def _check_details(prepared: Prepared) -> list[tuple[str, object]]:
 
 def print_release(console: Console, release: Release) -> None:
     """The guarantee, what was public, the values."""
-    console.print(release.privacy.sentence(), style="bold")
-    if not release.private:
-        console.print(
-            "NOT PRIVATE: the noise came from a seeded source, for experiments only.",
-            style="bold red",
-        )
+    console.print(release.sentence(), style="bold" if release.private else "bold red")
     values = release.study["values"]
     console.print(
         "Public beforehand: the study"
@@ -98,7 +126,9 @@ def print_release(console: Console, release: Release) -> None:
         + f", its {len(release.values)} states, discount {values['discount']}, the bounds of "
         f"rewards and returns, and the number of trajectories, {release.trajectories}. "
         f"Mechanism: {release.mechanism}, {release.noise.shape} noise, calibration "
-        f"{release.noise.calibration}."
+        f"{release.noise.calibration}"
+        + (f", lambda = {release.ridge:.6g}" if release.ridge is not None else "")
+        + "."
     )
     table = Table(title="Released values", title_justify="left")
     table.add_column("state")
@@ -137,17 +167,15 @@ def print_private_diagnostics(console: Console, diagnostics: Diagnostics) -> Non
             ],
         )
     )
-    columns: list[Sequence[Any]] = [fields["counts"], fields["mean_returns"], fields["values"]]
     table = Table(title="By state (PRIVATE)", title_justify="left")
-    for name in ("state", "trajectories that visit", "mean return", "value before noise"):
+    for name in ("state", "visits", "mean return", "value before noise", "noise (sd)"):
         table.add_column(name, justify="left" if name == "state" else "right")
     labels = diagnostics.study.state_labels
     for at in range(min(len(labels), MOST_ROWS)):
-        count, mean, value = (column[at] for column in columns)
-        table.add_row(labels[at], str(count), f"{mean:.6g}", f"{value:.6g}")
+        numbers = [fields[key][at] for key in ("mean_returns", "values", "noise_by_state")]
+        table.add_row(labels[at], str(fields["counts"][at]), *(f"{x:.6g}" for x in numbers))
     console.print(table)
     if len(labels) > MOST_ROWS:
         console.print(f"... and {len(labels) - MOST_ROWS} more states; --json has them all.")
-    unvisited = int(np.count_nonzero(diagnostics.statistics.counts == 0))
-    if unvisited:
-        console.print(f"{unvisited} state(s) are visited by nobody: the noise stays large.")
+    for warning in diagnostics.warnings():
+        console.print(f"Note: {warning}.", style="bold yellow")

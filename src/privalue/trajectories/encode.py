@@ -33,11 +33,20 @@ class Encoder:
         if study.raw_labels is not None:
             self._raw_labels = pa.array(list(study.raw_labels), pa.string())
             self._codes = np.fromiter(study.raw_labels.values(), dtype=np.int32)
+            grouped = study.states.groups is not None
+            self._known_as = "the raw labels of [states] groups" if grouped else "the states"
         self._key_types: dict[str, pa.DataType] = {}
         self._places: list[tuple[int, int, str]] = []
 
     def encode(self, chunk: Chunk) -> pa.RecordBatch:
         """The chunk as plain numbers, or a ``DataError`` that names the row and the value."""
+        try:
+            return self._encoded(chunk)
+        except (pa.ArrowException, OverflowError) as problem:
+            reason = " ".join(str(problem).split())[:160]
+            raise DataError(f"{_row(chunk, 0)} and on: a column cannot be read: {reason}") from None
+
+    def _encoded(self, chunk: Chunk) -> pa.RecordBatch:
         self._places.append((self.rows, chunk.first_row, chunk.place))
         names = self._columns
         keys = {
@@ -104,12 +113,13 @@ class Encoder:
     def _state(self, chunk: Chunk, column: str) -> NDArray[np.int32]:
         values = _present(chunk, column)
         if self._raw_labels is None:
-            codes: NDArray[np.int64] = _whole_numbers(chunk, column, values).to_numpy(
+            allowed = f"states are the numbers 0 to {self._states - 1}"
+            hint = f"{allowed}, or what [states] labels lists"
+            codes: NDArray[np.int64] = _whole_numbers(chunk, column, values, hint).to_numpy(
                 zero_copy_only=False
             )
             outside = (codes < 0) | (codes >= self._states)
             if outside.any():
-                allowed = f"states are the numbers 0 to {self._states - 1}"
                 _fail(chunk, _first(outside), column, values, f"is not a state: {allowed}")
             return codes.astype(np.int32)
         if pa.types.is_floating(values.type):
@@ -118,8 +128,9 @@ class Encoder:
         at = pc.index_in(labels, value_set=self._raw_labels)
         if at.null_count:
             unknown = _first(at.is_null().to_numpy(zero_copy_only=False))
-            allowed = f"the study lists {len(self._raw_labels)} labels"
-            _fail(chunk, unknown, column, values, f"is not a state: {allowed}")
+            some = ", ".join(repr(label) for label in self._raw_labels[:3].to_pylist())
+            allowed = f"{self._known_as}, {len(self._raw_labels)} in all: {some}, ..."
+            _fail(chunk, unknown, column, values, f"is not one of {allowed}")
         codes = self._codes[at.to_numpy(zero_copy_only=False)]
         return codes.astype(np.int32)
 
@@ -141,25 +152,39 @@ def _present(chunk: Chunk, column: str, *, trimmed: bool = True) -> pa.Array:
     return values
 
 
-def _whole_numbers(chunk: Chunk, column: str, values: pa.Array) -> pa.Array:
+def _whole_numbers(
+    chunk: Chunk, column: str, values: pa.Array, what: str = "within 64 bits"
+) -> pa.Array:
     """int64, from whole numbers however they are written."""
+    what = f"a whole number ({what})"
     if _is_text(values.type):
         try:
             return values.cast(pa.int64())
         except pa.ArrowInvalid:
-            values = _parsed(chunk, column, values, "a whole number")
+            values = _parsed(chunk, column, values, what)
     if pa.types.is_floating(values.type):
-        return _whole_floats(chunk, column, values)
-    if not pa.types.is_integer(values.type) or not _fits(values):
-        _fail(chunk, 0, column, values, "must be a whole number")
+        return _whole_floats(chunk, column, values, what)
+    if not pa.types.is_integer(values.type):
+        _fail(chunk, 0, column, values, f"must be {what}")
+    if not _fits(values):
+        too_large = pc.greater(values, pa.scalar(2**63 - 1, values.type))
+        _fail(
+            chunk,
+            _first(too_large.to_numpy(zero_copy_only=False)),
+            column,
+            values,
+            f"must be {what}",
+        )
     return values.cast(pa.int64())
 
 
-def _whole_floats(chunk: Chunk, column: str, values: pa.Array) -> pa.Array:
+def _whole_floats(
+    chunk: Chunk, column: str, values: pa.Array, what: str = "a whole number"
+) -> pa.Array:
     numbers = values.cast(pa.float64()).to_numpy(zero_copy_only=False)
     bad = ~((np.abs(numbers) < _MOST_EXACT) & (np.floor(numbers) == numbers))
     if bad.any():
-        _fail(chunk, _first(bad), column, values, "must be a whole number")
+        _fail(chunk, _first(bad), column, values, f"must be {what}")
     return pa.array(numbers.astype(np.int64))
 
 

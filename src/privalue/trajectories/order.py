@@ -6,9 +6,11 @@ that it may use. The spill folder is private to the user and removed at the end.
 
 import tempfile
 from collections.abc import Callable, Generator, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from itertools import chain
+from queue import Empty, Queue
+from threading import Event, Thread
 
 import duckdb
 import numpy as np
@@ -17,7 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from privalue.errors import DataError
-from privalue.private import Private
+from privalue.private import Private, sealed
 from privalue.sections import Columns
 from privalue.trajectories.encode import Encoder
 from privalue.trajectories.sources import BATCH_ROWS, Source
@@ -25,7 +27,8 @@ from privalue.trajectories.sources import BATCH_ROWS, Source
 DEFAULT_MEMORY = 2 << 30
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@sealed
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Fragment(Private):
     """Consecutive rows, ordered within trajectories; a trajectory may go on in the next one."""
 
@@ -64,41 +67,84 @@ def _encoded(
 def _sorted(
     batches: Iterator[pa.RecordBatch], memory: int
 ) -> Generator[pa.RecordBatch, None, None]:
+    """The batches, sorted on disk where they outgrow the memory.
+
+    DuckDB works in a thread of its own: whoever waits here can be interrupted at any time.
+    """
     first = next(batches, None)
     if first is None:
         return
-    failure: list[Exception] = []
+    order = ", ".join(name for name in first.schema.names if name in {"person", "trajectory"})
+    done: Queue[pa.RecordBatch | None] = Queue(maxsize=4)
+    failure: list[BaseException] = []
+    stopped = Event()
 
-    def guarded() -> Iterator[pa.RecordBatch]:
+    def rows() -> Iterator[pa.RecordBatch]:
         """DuckDB would wrap an exception into its own; keep the original."""
         try:
-            yield from chain([first], batches)
-        except Exception as problem:
+            for batch in chain([first], batches):
+                if stopped.is_set():
+                    return
+                yield batch
+        except BaseException as problem:
             failure.append(problem)
             raise
 
-    rows = pa.RecordBatchReader.from_batches(first.schema, guarded())
-    order = ", ".join(name for name in first.schema.names if name in {"person", "trajectory"})
-    with tempfile.TemporaryDirectory(prefix="privalue-") as spill:
-        connection = duckdb.connect(
-            config={
-                "threads": 2,
-                "memory_limit": f"{memory}B",
-                "temp_directory": spill,
-                "autoinstall_known_extensions": False,
-                "autoload_known_extensions": False,
-            }
-        )
+    def work(connection: duckdb.DuckDBPyConnection) -> None:
         try:
-            connection.register("encoded_rows", rows)
-            result = connection.sql(f"SELECT * FROM encoded_rows ORDER BY {order}, step, row")
-            yield from result.to_arrow_reader(BATCH_ROWS)
-        except duckdb.Error as problem:
-            if failure:
-                raise failure[0] from None
-            raise DataError(f"sorting the rows failed: {str(problem).splitlines()[0]}") from None
+            reader = pa.RecordBatchReader.from_batches(first.schema, rows())
+            connection.register("encoded_rows", reader)
+            query = f"SELECT * FROM encoded_rows ORDER BY {order}, step, row"
+            for batch in connection.sql(query).to_arrow_reader(BATCH_ROWS):
+                done.put(batch)
+                if stopped.is_set():
+                    return
+        except BaseException as problem:
+            failure.append(problem)
         finally:
+            done.put(None)
+
+    with tempfile.TemporaryDirectory(prefix="privalue-") as spill:
+        try:
+            connection = _connect(memory, spill)
+        except duckdb.Error as problem:
+            raise DataError(f"sorting is not possible: {_one_line(problem)}") from None
+        worker = Thread(target=work, args=(connection,), daemon=True)
+        worker.start()
+        try:
+            while (batch := done.get()) is not None:
+                yield batch
+            if failure:
+                raise _as_data_error(failure[0]) from None
+        finally:
+            stopped.set()
+            connection.interrupt()
+            while worker.is_alive():  # it may be waiting for room in the queue
+                with suppress(Empty):
+                    done.get(timeout=0.05)
             connection.close()
+
+
+def _connect(memory: int, spill: str) -> duckdb.DuckDBPyConnection:
+    return duckdb.connect(
+        config={
+            "threads": 2,
+            "memory_limit": f"{memory}B",
+            "temp_directory": spill,
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+        }
+    )
+
+
+def _as_data_error(problem: BaseException) -> BaseException:
+    if isinstance(problem, duckdb.Error):
+        return DataError(f"sorting the rows failed: {_one_line(problem)}")
+    return problem
+
+
+def _one_line(problem: BaseException) -> str:
+    return " ".join(str(problem).split())[:200]
 
 
 def _split(

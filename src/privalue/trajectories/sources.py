@@ -6,8 +6,10 @@ of lists of (state, reward). Values are passed on as they are: ``encode`` judges
 """
 
 import csv
+import difflib
 import glob
 import gzip
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +20,7 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from privalue.errors import DataError
+from privalue.private import Private, sealed
 from privalue.sections import Columns
 
 BATCH_ROWS = 1 << 17
@@ -25,8 +28,9 @@ _CSV = (".csv", ".csv.gz")
 _PARQUET = (".parquet", ".pq")
 
 
-@dataclass(frozen=True)
-class Chunk:
+@sealed
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class Chunk(Private):
     """Some rows of a source: where they are from, the first one's number there, and the values."""
 
     place: str
@@ -46,6 +50,8 @@ class Source:
 def open_source(data: Any, columns: Columns) -> Source:
     """The rows of a file name, folder or glob, of an Arrow-like object, or of episodes."""
     if isinstance(data, str | Path):
+        if not str(data):
+            raise DataError("the name of the data is empty; give a CSV or Parquet file")
         return _files(data, columns)
     if hasattr(data, "__arrow_c_stream__"):
         return Source(lambda: _stream(data, columns))
@@ -79,8 +85,16 @@ def _files(data: str | Path, columns: Columns) -> Source:
 
 
 def _find(data: str | Path) -> list[Path]:
+    try:
+        return _found(data)
+    except OSError as problem:
+        raise DataError(f"{data} cannot be read: {problem.strerror}") from None
+
+
+def _found(data: str | Path) -> list[Path]:
     path = Path(data)
     if path.is_dir():
+        os.listdir(path)  # complains where it may not be read; a search would pass it over
         found = sorted(
             file
             for file in path.rglob("*")
@@ -96,7 +110,7 @@ def _find(data: str | Path) -> list[Path]:
     matches = sorted(Path(name) for name in glob.glob(str(data), recursive=True))
     if not matches:
         raise DataError(f"{path} does not exist; give a CSV or Parquet file, a folder or a glob")
-    return [file for match in matches for file in (_find(match) if match.is_dir() else [match])]
+    return [file for match in matches for file in (_found(match) if match.is_dir() else [match])]
 
 
 def _kind(path: Path) -> str:
@@ -118,13 +132,15 @@ def select(columns: Columns, present: Sequence[str], place: str) -> list[str]:
         needed.insert(0, columns.person)
     for name in needed:
         if name not in present:
-            hint = (
-                "; the file must be separated by commas"
-                if len(present) == 1 and any(mark in present[0] for mark in ";\t|")
-                else ", or map it in the study's section [data]"
-            )
+            near = difflib.get_close_matches(name, [p.strip().lower() for p in present], n=1)
+            if len(present) == 1 and any(mark in present[0] for mark in ";\t|"):
+                hint = "separate the columns by commas"
+            elif near:
+                hint = f"rename the one that looks like {near[0]!r}, or map it in [data]"
+            else:
+                hint = "add it, or map it in the study's section [data]"
             raise DataError(
-                f"{place} has no column {name!r}; it has {', '.join(present)}. Add it{hint}"
+                f"{place} has no column {name!r}; it has {', '.join(map(repr, present))}: {hint}"
             )
         if list(present).count(name) > 1:
             raise DataError(f"{place} has the column {name!r} more than once; rename one")
@@ -137,7 +153,9 @@ def _csv_columns(path: Path, columns: Columns) -> list[str]:
         with opener(path, "rt", encoding="utf-8-sig", newline="") as text:
             heading = next(csv.reader(text), [])
     except (OSError, EOFError, UnicodeDecodeError, csv.Error) as problem:
-        raise DataError(f"{path} cannot be read as CSV: {problem}") from None
+        raise DataError(
+            f"{path} cannot be read as CSV (UTF-8, comma-separated): {problem}"
+        ) from None
     if not heading:
         raise DataError(f"{path} is empty; it needs a heading and at least one row")
     return select(columns, heading, str(path))
@@ -210,7 +228,9 @@ def _stream(data: Any, columns: Columns) -> Iterator[Chunk]:
                 part = batch.slice(start, BATCH_ROWS).select(names)
                 yield Chunk(place, first_row, part)
                 first_row += part.num_rows
-    except (pa.ArrowException, TypeError) as problem:
+    except (pa.ArrowException, TypeError, ValueError) as problem:
+        if isinstance(problem, DataError):
+            raise
         raise DataError(f"{place} cannot be read: {_one_line(problem)}") from None
 
 
@@ -243,7 +263,7 @@ def _episode_chunk(
     place = "the list of episodes"
     try:
         arrays = [pa.array(column, from_pandas=False) for column in zip(*rows, strict=True)]
-    except (pa.ArrowException, TypeError) as problem:
+    except (pa.ArrowException, TypeError, OverflowError) as problem:
         raise DataError(
             f"{place}, rows {first_row} to {first_row + len(rows) - 1}: states or rewards are of "
             f"mixed types: {_one_line(problem)}"

@@ -1,0 +1,593 @@
+"""Exact calibration: known numbers, an independent computation with proven digits, the bounds,
+the arithmetic they assume, the cache, and what is refused.
+
+The proofs are in docs/proofs/exact-calibration.md. "Ball" below is Arb's: a number with a proven
+error, from ``oracles.divergence``, which shares no formula with the package.
+"""
+
+import json
+import math
+import os
+import statistics
+import threading
+import time
+
+import numpy as np
+import pytest
+from flint import acb, arb, ctx
+
+from oracles.divergence import by_chi_square, by_integral, exactly, shift_at, worst
+from privalue import profile
+from privalue.errors import StudyError
+from privalue.profile import divergence, exact_alpha, largest_beta, privacy_profile
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    """A cache of its own for each test, and nothing remembered from another one."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    profile._exact_alpha.cache_clear()
+    yield tmp_path / "privalue" / "alpha.json"
+    profile._exact_alpha.cache_clear()
+
+
+# Known numbers
+
+PAPER = {  # (epsilon, delta, d): beta of [BGP16] Lemma 1, rounded to five digits
+    (0.1, 0.1, 40): 5.8145e-4,
+    (1.0, 1e-6, 40): 4.5864e-3,
+    (1.0, 1e-6, 1000): 2.4642e-4,
+    (0.1, 1e-5, 1): 1.8931e-3,
+}
+
+
+@pytest.mark.parametrize(
+    ("target", "times", "alpha"),
+    [
+        ((0.1, 0.1, 40), 0, 2.84692),
+        ((0.1, 0.1, 40), 0.1, 2.84695),
+        ((0.1, 0.1, 40), 1, 2.84726),
+        ((0.1, 0.1, 40), 4, 2.84919),
+        ((0.1, 0.1, 40), 8, 2.85394),
+        ((1.0, 1e-6, 40), 0, 4.22468),
+        ((1.0, 1e-6, 40), 0.1, 4.24171),
+        ((1.0, 1e-6, 40), 1, 4.41727),
+        ((1.0, 1e-6, 40), 4, 5.45672),
+        ((1.0, 1e-6, 40), 8, 14.184),
+        ((1.0, 1e-6, 1000), 0, 4.22468),
+        ((1.0, 1e-6, 1000), 1, 4.23488),
+        ((1.0, 1e-6, 1000), 4, 4.27993),
+        ((1.0, 1e-6, 1000), 8, 4.37659),
+        ((0.1, 1e-5, 1), 0, 30.7496),
+        ((0.1, 1e-5, 1), 0.1, 31.0259),
+        ((0.1, 1e-5, 1), 1, 33.7714),
+        ((0.1, 1e-5, 1), 4, 48.2619),
+        ((0.1, 1e-5, 1), 8, 117.50),
+    ],
+)
+def test_alpha_at_multiples_of_the_papers_beta(target, times, alpha):
+    """By mpmath's non-central chi-square with 40 digits and bisection, when this was planned."""
+    found = exact_alpha(*target, times * PAPER[target])
+    assert found == pytest.approx(alpha, rel=1e-5 if times < 8 else 2e-4)
+
+
+@pytest.mark.parametrize("target", [(1.0, 1e-6, 40), (0.1, 1e-5, 1)])
+def test_alpha_is_infinite_at_16_times_the_papers_beta(target):
+    with pytest.raises(StudyError, match="alpha would be infinite"):
+        exact_alpha(*target, 16 * PAPER[target])
+
+
+def test_the_papers_constants_waste_twenty_one_orders_of_magnitude():
+    found = privacy_profile(122.387, 5.8145e-4, 40, 0.1)
+    assert found.lower <= found.estimate <= found.upper
+    assert found.estimate == pytest.approx(1.5319e-22, rel=1e-4)
+    assert worst(0.1, 40, 122.387, 5.8145e-4).overlaps(interval(found))
+
+
+@pytest.mark.parametrize("d", [1, 40])
+@pytest.mark.parametrize("alpha", [0.05, 0.7, 3.0, 40.0, 1e6])
+@pytest.mark.parametrize("epsilon", [0.0, 0.001, 1.0, 20.0])
+def test_beta_zero_is_the_analytic_gaussian(epsilon, alpha, d):
+    """[BW18] theorem 5; 1e-300 stands for whatever is smaller."""
+    found, exact = privacy_profile(alpha, 0.0, d, epsilon), worst(epsilon, d, alpha, 0.0)
+    assert interval(found).overlaps(exact)
+    if exact > 1e-290:
+        assert found.upper - found.lower <= 1e-8 * found.estimate
+    else:
+        assert found.upper <= 1e-280
+
+
+# The three ratios
+
+
+def test_equal_scales_can_be_the_worst():
+    """Leaving out r = 1 would understate delta here, and give too small an alpha."""
+    alpha, beta, epsilon, d = 3.80944, 0.01, 0.01, 1
+    narrow = divergence(epsilon, d, math.exp(-beta / 2), math.exp(-beta / 2) / alpha)
+    equal = divergence(epsilon, d, 1.0, 1 / alpha)
+    wide = divergence(epsilon, d, math.exp(beta / 2), 1 / alpha)
+    found = [round(each.estimate, 6) for each in (narrow, equal, wide)]
+    assert found == [0.099834, 0.1, 0.099683]
+    assert equal.lower > max(narrow.upper, wide.upper)
+    assert privacy_profile(alpha, beta, d, epsilon) == equal
+    without = privacy_profile(0.999 * alpha, beta, d, epsilon)
+    assert (
+        without.lower
+        > 0.1
+        > max(
+            divergence(epsilon, d, r, min(1, r) / (0.999 * alpha)).upper
+            for r in (math.exp(-beta / 2), math.exp(beta / 2))
+        )
+    )
+
+
+# Against balls
+
+
+def interval(found: profile.Profile) -> arb:
+    low, high = exactly(found.lower), exactly(found.upper)
+    return low.union(high)
+
+
+def fraction(target, times):
+    return times * largest_beta(*target)
+
+
+CORNERS = [
+    (epsilon, delta, d, times)
+    for epsilon in (0.001, 20.0)
+    for delta in (1e-15, 0.5)
+    for d in (1, 2, 10**5)
+    for times in (0.2, 1.0)
+]
+INSIDE = [
+    (0.1, 0.1, 40, 0.05),
+    (0.1, 1e-5, 1, 0.5),
+    (1.0, 1e-6, 2, 0.9),
+    (1.0, 1e-6, 3, 0.99),
+    (1.0, 1e-9, 1000, 0.1),
+    (5.0, 1e-3, 1, 0.7),
+    (5.0, 1e-12, 7, 0.6),
+    (0.01, 0.1, 1, 0.1),
+    (0.01, 0.3, 5, 0.95),
+    (0.3, 1e-10, 300, 0.8),
+    (2.0, 0.01, 20_000, 0.5),
+    (10.0, 1e-8, 12, 0.4),
+    (0.005, 1e-7, 33, 0.3),
+    (0.05, 0.5, 4, 0.9),
+]
+
+
+@pytest.mark.parametrize("setting", CORNERS + INSIDE)
+def test_alpha_against_balls(setting):
+    """delta holds at alpha, not at alpha/1.001; the bounds contain the ball, and are narrow."""
+    epsilon, delta, d, times = setting
+    beta = fraction((epsilon, delta, d), times)
+    alpha = exact_alpha(epsilon, delta, d, beta)
+    true, found = worst(epsilon, d, alpha, beta), privacy_profile(alpha, beta, d, epsilon)
+    assert true.rad() < 1e-12 * true.mid()
+    assert true <= exactly(delta) * (1 - exactly(1e-6))
+    assert worst(epsilon, d, alpha / 1.001, beta) > exactly(delta) * (1 - exactly(1e-6))
+    assert exactly(found.lower) <= true <= exactly(found.upper)
+    assert found.upper - found.lower < 1e-8 * delta
+    assert found.estimate == pytest.approx(float(true.mid()), rel=1e-8)
+
+
+def sampled(count: int, seed: int):
+    """Single divergences all over the range, alpha from half to twice the right one."""
+    generator = np.random.default_rng(seed)
+    while count:
+        epsilon, delta = np.exp(generator.uniform(np.log([0.001, 1e-15]), np.log([20, 0.5])))
+        d = int(np.exp(generator.uniform(0, math.log(1e5)))) if count % 2 else count % 8 // 2 + 1
+        beta = fraction((epsilon, delta, d), 10 ** generator.uniform(-2, 0))
+        alpha = exact_alpha(epsilon, delta, d, beta) * 2 ** generator.uniform(-1, 1)
+        if (alpha * beta) ** -2 < 1e8:  # terms of the oracle's series: about the root of it
+            count -= 1
+            yield epsilon, d, alpha, beta
+
+
+@pytest.mark.parametrize("width", [1e-1, 1e-2, 1e-4, 1e-6, 1e-9])
+def test_bounds_hold_however_rough(width):
+    """Wide bounds are made of few nodes far apart: the stated errors are then most of them."""
+    for epsilon, d, alpha, beta in sampled(25, seed=round(-math.log10(width))):
+        for tau in (-beta, beta):
+            pull = math.exp(-max(tau, 0.0)) / alpha**2
+            loss = profile._Loss(d / 2, tau, math.expm1(-tau), pull, epsilon)
+            found = loss.divergence(width, 2**18)
+            true = by_chi_square(epsilon, d, tau, shift_at(tau, alpha))
+            assert interval(found).overlaps(true), (epsilon, d, alpha, tau)
+            if found.estimate > 1e-40:
+                assert found.upper - found.lower <= 4 * width * found.estimate
+
+
+@pytest.mark.parametrize("most", [8, 20, 60])
+def test_bounds_hold_with_too_few_nodes(most, monkeypatch):
+    """Both ways to bound what is left out: with a weight on the last node, and without."""
+    weights, end = [], profile._Loss._end
+
+    def recorded(*arguments):
+        weights.append(end(*arguments)[1] != 1)
+        return end(*arguments)
+
+    monkeypatch.setattr(profile._Loss, "_end", recorded)
+    for epsilon, d, alpha, beta in sampled(30, seed=most):
+        loss = profile._Loss(d / 2, -beta, math.expm1(beta), alpha**-2, epsilon)
+        found = loss.divergence(1e-9, most)
+        true = by_chi_square(epsilon, d, -beta, shift_at(-beta, alpha))
+        assert interval(found).overlaps(true), (epsilon, d, alpha, beta)
+    assert {*weights} == {True, False}
+
+
+def test_a_planted_error_is_caught(monkeypatch):
+    """The comparison with balls notices a kappa that is off by 1e-8 of itself."""
+    exact = profile._Loss.log_f
+
+    def off(self, z):
+        nudged = profile._Loss(self.half, self.tau, self.w, self.pull * (1 + 1e-8), self.epsilon)
+        return exact(nudged, z)
+
+    monkeypatch.setattr(profile._Loss, "log_f", off)
+    found = privacy_profile(4.41727, 4.5864e-3, 40, 1.0)
+    assert not interval(found).overlaps(worst(1.0, 40, 4.41727, 4.5864e-3))
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "d", "alpha", "beta"),
+    [
+        (1.0, 2, 4.4, 1e-7),
+        (1.0, 3, 4.4, 1e-9),
+        (1.0, 40, 4.4, 4.6e-3),
+        (0.1, 40, 2.85, 5.8e-4),
+        (1.0, 1000, 4.23488, 2.4642e-4),
+        (0.001, 10, 7000.0, 3e-6),
+        (1.0, 10**5, 5.0, 3e-6),
+        (1.0, 10**5, 5.0, 1e-5),
+        (20.0, 2, 0.5, 0.4),
+    ],
+)
+def test_divergence_is_the_integral_along_the_shift(epsilon, d, alpha, beta):
+    """Nearly equal scales too, where the series of the balls is too long."""
+    for r in (math.exp(-beta / 2), math.exp(beta / 2)):
+        s = min(1.0, r) / alpha
+        literal = by_integral(epsilon, d, 2 * math.log(r), s)
+        assert divergence(epsilon, d, r, s).estimate == pytest.approx(literal, rel=1e-8, abs=1e-25)
+
+
+def test_as_beta_vanishes_the_profile_becomes_the_analytic_gaussian():
+    still = privacy_profile(3.0, 0.0, 7, 0.5).estimate
+    for beta in (1e-8, 1e-12, 1e-30, 1e-100, 5e-324):
+        assert privacy_profile(3.0, beta, 7, 0.5).estimate == pytest.approx(still, rel=100 * beta)
+
+
+# The arithmetic that the bounds assume
+
+
+def points():
+    """1 - w z, z and 1 + z as they occur: both halves, near 1, tiny and huge; and exponents."""
+    generator = np.random.default_rng(5)
+    radius = 10.0 ** generator.uniform(-40, 25, 600)
+    angle = generator.uniform(-math.pi / 2, math.pi / 2, 600)
+    wide = radius * np.exp(1j * angle)
+    near = 1 + 10.0 ** generator.uniform(-18, 0, 600) * np.exp(1j * generator.uniform(-3, 3, 600))
+    circle = np.exp(1j * angle) * (1 + 1e-9 * generator.uniform(-1, 1, 600))
+    return np.concatenate([wide, near, circle])
+
+
+def exact_complex(z):
+    return acb(exactly(z.real), exactly(z.imag))
+
+
+def errors(computed, points_, true, floor):
+    with ctx.workprec(200):
+        for found, point in zip(computed, points_, strict=True):
+            value = true(exact_complex(point))
+            size = max(float(abs(value).mid()), floor)
+            yield float(abs(exact_complex(found) - value).mid()) / size
+
+
+def test_complex_functions_are_as_accurate_as_assumed():
+    z = points()
+    assert max(errors(np.log(z), z, acb.log, 1.0)) < 8 * profile._U
+    generator = np.random.default_rng(6)
+    exponents = generator.uniform(-600, 1, 1500) + 1j * np.concatenate(
+        [generator.uniform(-10, 10, 500), 10.0 ** generator.uniform(-9, 9, 1000)]
+    )
+    assert max(errors(np.exp(exponents), exponents, acb.exp, 0.0)) < 8 * profile._U
+    other = generator.permutation(z)
+    product, quotient = z * other, z / other
+    with ctx.workprec(200):
+        for a, b, times, over in zip(z, other, product, quotient, strict=True):
+            for found, value in (
+                (times, exact_complex(a) * exact_complex(b)),
+                (over, exact_complex(a) / exact_complex(b)),
+            ):
+                assert abs(exact_complex(found) - value) <= 8 * profile._U * abs(value)
+
+
+def test_real_functions_are_as_accurate_as_assumed():
+    generator = np.random.default_rng(7)
+    signs = generator.choice([-1.0, 1.0], 900)
+    taus = signs * 10.0 ** generator.uniform(-300, 2, 900)
+    with ctx.workprec(200):
+        for tau in taus:
+            x = exactly(tau)
+            assert abs(exactly(math.expm1(tau)) - x.expm1()) <= 8 * profile._U * abs(x.expm1())
+            assert abs(exactly(math.exp(tau)) - x.exp()) <= 8 * profile._U * x.exp()
+            assert abs(exactly(np.exp(tau)) - x.exp()) <= 8 * profile._U * x.exp()
+            y = exactly(math.exp(tau))
+            assert abs(exactly(math.log(math.exp(tau))) - y.log()) <= 8 * profile._U * abs(y.log())
+
+
+def test_the_rounding_bound_covers_what_rounding_does():
+    """ln f in doubles against balls; the bound is at most some thousand times too large."""
+    most = 0.0
+    for epsilon, d, alpha, beta in sampled(30, seed=3):
+        for tau in (-beta, beta):
+            loss = profile._Loss(
+                d / 2, tau, math.expm1(-tau), math.exp(-max(tau, 0.0)) / alpha**2, epsilon
+            )
+            c, _ = loss.abscissae()
+            nodes = c + 1j * c * np.array([0.0, 0.01, 0.3, 1.0, 7.0, 90.0])
+            values, bounds = loss.log_f(nodes)
+            with ctx.workprec(300):
+                t, e = exactly(tau), exactly(epsilon)
+                kappa = (-t.max(arb(0))).exp() / exactly(alpha) ** 2
+                for node, value, bound in zip(nodes, values, bounds, strict=True):
+                    z = exact_complex(node)
+                    q = 1 - (-t).expm1() * z
+                    true = d * (z * t - q.log()) / 2 + kappa * z * (1 + z) / q / 2
+                    true -= e * z + z.log() + (1 + z).log()
+                    error = float(abs(exact_complex(value) - true).mid())
+                    assert error <= bound
+                    most = max(most, error / bound)
+    assert most > 1e-3
+
+
+# Speed
+
+
+def test_search_and_certification_are_quick():
+    settings = [
+        (0.1, 0.1, 40, 0.05),
+        (1.0, 1e-6, 1000, 0.3),
+        (1.0, 1e-6, 1, 0.9),
+        (20.0, 0.5, 1, 1),
+    ]
+    searches, certifications = [], []
+    for epsilon, delta, d, times in settings:
+        beta = fraction((epsilon, delta, d), times)
+        started = time.perf_counter()
+        profile._search(epsilon, delta, d, beta)
+        searches.append(time.perf_counter() - started)
+        started = time.perf_counter()
+        exact_alpha(epsilon, delta, d, beta)
+        certifications.append(time.perf_counter() - started)
+    assert statistics.median(searches) < 0.25  # 50 ms with room for a busy machine
+    assert max(certifications) < 5
+
+
+# The cache
+
+SETTING = (1.0, 1e-6, 40, 4.5864e-3)
+
+
+def fresh():
+    profile._exact_alpha.cache_clear()
+    return exact_alpha(*SETTING)
+
+
+def test_what_was_found_is_found_again_without_a_search(own_cache, monkeypatch):
+    first = fresh()
+    (kept,) = json.loads(own_cache.read_text()).values()
+    assert kept == first
+    monkeypatch.setattr(profile, "_search", None)
+    assert fresh() == first
+    assert [path.name for path in own_cache.parent.iterdir()] == ["alpha.json"]
+
+
+@pytest.mark.parametrize(
+    "times", [0.0, 1e-9, 0.5, 0.999, 1.002, 2.0, 1e6, -1.0, math.nan, math.inf]
+)
+def test_a_tampered_value_is_rejected(own_cache, times):
+    first = fresh()
+    (key,) = json.loads(own_cache.read_text())
+    own_cache.write_text(json.dumps({key: times * first}))
+    assert fresh() == first
+
+
+@pytest.mark.parametrize("value", ["4.4", True, None, 5, [4.4], {}])
+def test_a_value_of_another_type_is_rejected(own_cache, value):
+    first = fresh()
+    (key,) = json.loads(own_cache.read_text())
+    own_cache.write_text(json.dumps({key: value}))
+    assert fresh() == first
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"[]", b"3", b"\xff\xfe", b"[" * 10**5, b'{"a": ' * 10**4, b" " * 2**21, b"null"],
+)
+def test_a_corrupt_file_is_replaced(own_cache, content):
+    own_cache.parent.mkdir()
+    own_cache.write_bytes(content)
+    first = fresh()
+    assert list(json.loads(own_cache.read_text()).values()) == [first]
+
+
+def test_a_folder_that_cannot_be_written_is_no_obstacle(own_cache, monkeypatch):
+    first = fresh()
+    own_cache.unlink()
+    own_cache.parent.rmdir()
+    own_cache.parent.write_text("a file where the folder should be")
+    assert fresh() == first
+
+    def refuse(*_, **__):
+        raise PermissionError("read-only")
+
+    own_cache.parent.unlink()
+    monkeypatch.setattr(profile.Path, "mkdir", refuse)
+    assert fresh() == first
+    monkeypatch.setattr(profile.Path, "open", refuse)
+    assert fresh() == first
+    assert not own_cache.exists()
+
+
+def test_without_a_home_nothing_is_kept(monkeypatch):
+    def homeless():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(profile.Path, "home", homeless)
+    assert fresh() == pytest.approx(4.41727, rel=1e-5)
+
+
+@pytest.mark.parametrize("relative", ["", "caches"])
+def test_a_relative_cache_folder_is_ignored(tmp_path, monkeypatch, relative):
+    """As the XDG base directory specification asks."""
+    monkeypatch.setenv("XDG_CACHE_HOME", relative)
+    monkeypatch.setattr(profile.Path, "home", lambda: tmp_path)
+    fresh()
+    assert (tmp_path / ".cache" / "privalue" / "alpha.json").exists()
+
+
+def test_another_version_of_the_algorithm_does_not_read_it(own_cache, monkeypatch):
+    fresh()
+    monkeypatch.setattr(profile, "_VERSION", 10**6)
+    fresh()
+    assert len(json.loads(own_cache.read_text())) == 2
+
+
+def test_many_writers_leave_a_whole_file(own_cache):
+    """Whoever reads at any time reads one writer's whole file."""
+    stop, broken = threading.Event(), []
+
+    def read():
+        while not stop.is_set():
+            if own_cache.exists():
+                try:
+                    json.loads(own_cache.read_text())
+                except ValueError as problem:
+                    broken.append(problem)
+
+    def write(writer):
+        for entry in range(60):
+            profile._keep(f"{writer} {entry}", float(entry))
+
+    reader = threading.Thread(target=read)
+    writers = [threading.Thread(target=write, args=(writer,)) for writer in range(4)]
+    for thread in (reader, *writers):
+        thread.start()
+    for thread in writers:
+        thread.join()
+    stop.set()
+    reader.join()
+    assert not broken
+    assert set(json.loads(own_cache.read_text())) <= {
+        f"{w} {e}" for w in range(4) for e in range(60)
+    }
+    assert os.listdir(own_cache.parent) == ["alpha.json"]
+
+
+# What is refused
+
+GOOD = {"epsilon": 1.0, "delta": 1e-6, "d": 40, "beta": 4.5864e-3, "alpha": 4.5, "r": 1.1, "s": 0.2}
+BAD = [math.nan, math.inf, -math.inf, -1.0, "1", None, True, 1j, [1.0], 1e300]
+PUBLIC = {
+    exact_alpha: ("epsilon", "delta", "d", "beta"),
+    largest_beta: ("epsilon", "delta", "d"),
+    privacy_profile: ("alpha", "beta", "d", "epsilon"),
+    divergence: ("epsilon", "d", "r", "s"),
+}
+
+
+@pytest.mark.parametrize(
+    ("function", "name", "value"),
+    [
+        *(
+            (function, name, bad)
+            for function, names in PUBLIC.items()
+            for name in names
+            for bad in BAD
+        ),
+        *((exact_alpha, "epsilon", bad) for bad in (0, 0.0009, 20.001)),
+        *((exact_alpha, "delta", bad) for bad in (0, 9e-16, 0.51, 1)),
+        *((function, "d", bad) for function in PUBLIC for bad in (0, 40.0, 2.5, 10**10)),
+        *((exact_alpha, "d", bad) for bad in (10**5 + 1,)),
+        (privacy_profile, "alpha", 0.0),
+        (divergence, "r", 0.0),
+    ],
+)
+def test_refused(function, name, value):
+    arguments = {key: GOOD[key] for key in PUBLIC[function]} | {name: value}
+    with pytest.raises(StudyError, match=rf"^{name} = .* must be a (whole )?number from .* to "):
+        function(**arguments)
+
+
+def test_numbers_of_numpy_are_numbers():
+    plain = exact_alpha(1.0, 1e-6, 40, 4.5864e-3)
+    other = exact_alpha(np.float64(1), np.float64(1e-6), np.int64(40), np.float64(4.5864e-3))
+    assert other == plain
+    assert type(other) is float
+    assert type(exact_alpha(1, 1e-6, 40, 0)) is float
+
+
+def test_too_large_a_beta_is_refused_with_the_largest():
+    largest = largest_beta(1.0, 1e-6, 40)
+    exact_alpha(1.0, 1e-6, 40, largest)
+    with pytest.raises(StudyError) as caught:
+        exact_alpha(1.0, 1e-6, 40, 1.01 * largest)
+    message = str(caught.value)
+    for part in ("beta = 0.04", "epsilon = 1", "delta = 1e-06", "d = 40", f"beta <= {largest:.4g}"):
+        assert part in message
+    assert "\n" not in message
+
+
+def test_the_largest_beta_takes_nearly_all_of_delta():
+    for target in [(0.001, 1e-15, 1), (0.1, 0.1, 40), (20.0, 0.5, 2), (20.0, 1e-15, 10**5)]:
+        beta = largest_beta(*target)
+        epsilon, delta, d = target
+        with ctx.workprec(300):
+            alone = by_chi_square(epsilon, d, -beta, 0.0).max(by_chi_square(epsilon, d, beta, 0.0))
+        assert 0.98 * delta < alone < delta
+
+
+ABSURD = [
+    (1e-100, 100.0, 10**9, 0.0),
+    (1e100, 100.0, 10**9, 1e6),
+    (1e-100, 0.0, 1, 1e6),
+    (1e100, 0.0, 1, 0.0),
+    (1e-3, 5e-324, 2, 1.0),
+    (1.0, 1e-200, 10**9, 1e-300),
+    (3.0, 60.0, 3, 2.0),
+    (1e-7, 1.0, 5, 3.0),
+    (1e50, 1e-50, 17, 1e-12),
+]
+
+
+@pytest.mark.parametrize("constants", ABSURD)
+def test_absurd_constants_have_bounds_too(constants):
+    found = privacy_profile(*constants)
+    assert 0 <= found.lower <= found.estimate <= found.upper <= 1
+
+
+@pytest.mark.parametrize("r", [1e-20, 1e-8, 0.999, 1.0, 1.001, 1e8, 1e20])
+@pytest.mark.parametrize("s", [0.0, 5e-324, 1e-9, 1.0, 1e100])
+def test_absurd_pairs_have_bounds_too(r, s):
+    for d, epsilon in ((1, 0.0), (7, 1.0), (10**9, 1e6)):
+        found = divergence(epsilon, d, r, s)
+        assert 0 <= found.lower <= found.estimate <= found.upper <= 1
+
+
+@pytest.mark.parametrize("tau", [-6.0, -2.0, 2.0, 6.0, 20.0])
+@pytest.mark.parametrize("d", [1, 2, 5])
+def test_ratios_far_from_1_against_balls(tau, d):
+    r = math.exp(tau / 2)
+    for epsilon, s in ((0.1, 0.3), (1.0, 2.0), (5.0, 0.01)):
+        found, true = divergence(epsilon, d, r, s), by_chi_square(epsilon, d, 2 * math.log(r), s)
+        assert interval(found).overlaps(true)
+        assert found.upper - found.lower < 1e-3
+
+
+def test_bounds_of_nothing_are_zero():
+    assert divergence(0.0, 3, 1.0, 0.0).upper == 0.0
+    assert divergence(1.0, 3, 1.01, 0.001).upper == 0.0  # L never reaches epsilon
