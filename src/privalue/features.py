@@ -117,11 +117,12 @@ class Design:
         """p u: a factorisation of the design is exact for a matrix this close, relatively.
 
         [Higham, *Accuracy and Stability of Numerical Algorithms*, 2nd ed., theorems 19.4 and 20.3]
-        has a small constant times N d u; where features do not overlap, sums are all there is.
+        has a small constant times N d u, and sqrt(d) of that for Q; where features do not overlap,
+        sums are all there is.
         """
         if self.one_feature_per_state:
             return 2.0 * (longest_column(self.phi) + 8) * UNIT_ROUNDOFF
-        return 8.0 * self.states * self.dimension * UNIT_ROUNDOFF
+        return 8.0 * self.states * self.dimension**1.5 * UNIT_ROUNDOFF
 
     @property
     def solver_slack(self) -> float:

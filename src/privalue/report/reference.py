@@ -12,7 +12,24 @@ comments, `privalue check` says everything that can be said without data. Side f
 state label (`.npy` and `.npz` by position) and found beside the study file. A key that is unknown,
 does not apply, or is not built yet is refused.
 
-The pages here are made from the models that check the file.
+This page is made from the models that check the file.
+
+**What matters most for the noise** is the range of `returns`: noise is proportional to it. Left out,
+it follows from rewards and discount, and with a discount of 0.99 that is a hundred times the range
+of a reward. Give the tightest bounds that are publicly known.
+
+## Side files
+
+| key | columns | every state? |
+|---|---|---|
+| `[states] file` | label | it lists them |
+| `[states] groups` | raw label, state | raw labels as in the data |
+| `[states] visits` | state, probability | yes |
+| `[values] start` | state, probability | states left out have 0; they sum to 1 |
+| `[weights] file` | state, weight | yes |
+| `[features] file` | `.npy`, `.npz`: rows in the order of the states; `.csv`, `.parquet`: state, then one column a feature | yes |
+
+A first row whose number is no number is taken for a heading, whatever it says.
 """
 
 
