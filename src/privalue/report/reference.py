@@ -14,9 +14,9 @@ does not apply, or is not built yet is refused.
 
 This page is made from the models that check the file.
 
-**What matters most for the noise** is the range of `returns`: noise is proportional to it. Left out,
-it follows from rewards and discount, and with a discount of 0.99 that is a hundred times the range
-of a reward. Give the tightest bounds that are publicly known.
+**What matters most for the noise** is the range of `returns`: noise is proportional to it. Left
+out, it follows from rewards and discount, and with a discount of 0.99 that is a hundred times the
+range of a reward. Give the tightest bounds that are publicly known.
 
 ## Side files
 
@@ -27,7 +27,8 @@ of a reward. Give the tightest bounds that are publicly known.
 | `[states] visits` | state, probability | yes |
 | `[values] start` | state, probability | states left out have 0; they sum to 1 |
 | `[weights] file` | state, weight | yes |
-| `[features] file` | `.npy`, `.npz`: rows in the order of the states; `.csv`, `.parquet`: state, then one column a feature | yes |
+| `[features] file`, `.npy` or `.npz` | none: rows in the order of the states | yes |
+| `[features] file`, `.csv` or `.parquet` | state, then one column a feature | yes |
 
 A first row whose number is no number is taken for a heading, whatever it says.
 """
