@@ -32,11 +32,13 @@ from privalue.curator import inspect as inspect_data
 from privalue.curator import prepare
 from privalue.curator import release as release_data
 from privalue.errors import PrivalueError, StudyError, UsageError
+from privalue.ledger import Account, open_ledger
 from privalue.mdp import parse_world, simulate_to_file
 from privalue.mechanisms import resolve_ridge
 from privalue.noise import SeededForExperimentsOnly
-from privalue.release import require_vacant
+from privalue.release import Release, require_vacant
 from privalue.report import terminal
+from privalue.report.spending import account_rows, draw_spending
 from privalue.report.template import study_template
 from privalue.study import Study
 
@@ -216,6 +218,9 @@ def release(
     study_file: StudyFile,
     data: Data,
     out: Annotated[Path, typer.Option("--out", help="A folder for release.json.")],
+    ledger: Annotated[
+        str | None, typer.Option("--ledger", help="The ledger: a file, or postgresql://...")
+    ] = None,
     no_ledger: Annotated[
         bool, typer.Option("--no-ledger", help="Release without recording what it spends.")
     ] = False,
@@ -231,10 +236,10 @@ def release(
     as_json: Json = False,
 ) -> None:
     """Release the value function once, with noise."""
-    if not no_ledger:
+    if (ledger is None) != no_ledger:
         raise UsageError(
-            "there is no ledger yet to record what a release spends; add --no-ledger, and keep "
-            "count of epsilon and delta yourself"
+            "choose one: --ledger FILE records what the release spends; with --no-ledger nobody "
+            "does, and you keep count of epsilon and delta yourself"
         )
     study = Study.load(study_file)
     require_vacant(out)
@@ -242,9 +247,11 @@ def release(
         released = release_data(
             study,
             data,
+            ledger=None if ledger is None else open_ledger(ledger),
             accept_large_delta=accept_large_delta,
             entropy=None if seed is None else SeededForExperimentsOnly(seed),
             progress=update,
+            say=lambda line: talk.print(f"Ledger: {line}"),
         )
     written = released.save(out)
     if as_json:
@@ -252,6 +259,115 @@ def release(
     else:
         terminal.print_release(_screen(), released)
     talk.print(f"Wrote {written}")
+
+
+ledgers = typer.Typer(
+    no_args_is_help=False, help="The budget of a dataset, and what has been spent of it."
+)
+app.add_typer(ledgers, name="ledger")
+LedgerFile = Annotated[
+    str,
+    typer.Option(
+        "--ledger", envvar="PRIVALUE_LEDGER", help="The ledger: a file, or postgresql://..."
+    ),
+]
+DEFAULT_LEDGER = "ledger.db"
+
+
+@ledgers.command()
+def declare(
+    dataset: Annotated[str, typer.Argument(help="Which people: [study] dataset.")],
+    epsilon: Annotated[float, typer.Option("--epsilon", help="The total of all releases.")],
+    delta: Annotated[float, typer.Option("--delta", help="The total of all releases.")],
+    ledger: LedgerFile = DEFAULT_LEDGER,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Change a total, on the record.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Give a dataset its total; makes the ledger if there is none."""
+    account = open_ledger(ledger).declare(dataset, epsilon=epsilon, delta=delta, replace=replace)
+    _print_account(account, as_json)
+
+
+@ledgers.command()
+def show(
+    dataset: Annotated[str | None, typer.Argument(help="One dataset; all, if left out.")] = None,
+    ledger: LedgerFile = DEFAULT_LEDGER,
+    picture: Annotated[
+        Path | None, typer.Option("--picture", help="A folder for a picture of spending.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Show what is spent, reserved and left."""
+    opened = open_ledger(ledger)
+    names = opened.datasets() if dataset is None else (dataset,)
+    accounts = [opened.show(name) for name in names]
+    if picture is not None:
+        picture.mkdir(parents=True, exist_ok=True)
+        for number, account in enumerate(accounts, start=1):
+            name = "spending" if len(accounts) == 1 else f"spending-{number}"
+            for file in draw_spending(account, folder=picture, name=name):
+                talk.print(f"Wrote {file}")
+    if as_json and dataset is None:
+        _print_json({"datasets": [account.as_dict() for account in accounts]})
+        return
+    for account in accounts:
+        _print_account(account, as_json)
+
+
+@ledgers.command()
+def verify(
+    ledger: LedgerFile = DEFAULT_LEDGER,
+    head: Annotated[
+        str | None, typer.Option("--head", help="A hash that must be on the record.")
+    ] = None,
+    released: Annotated[
+        Path | None, typer.Option("--release", help="A release.json that must be on the record.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Find any change, removal or reordering; exit 5 if there is one."""
+    artefact = None
+    if released is not None:
+        found = Release.load(released)
+        path = released / "release.json" if released.is_dir() else released
+        artefact, head = path.read_text(encoding="utf-8"), head or found.ledger_head
+    verified = open_ledger(ledger).verify(head=head, artefact=artefact)
+    if as_json:
+        _print_json(
+            {
+                "valid": True,
+                "entries": verified.entries,
+                "head": verified.head,
+                "notices": list(verified.notices),
+            }
+        )
+        return
+    for line in verified.notices:
+        talk.print(f"Ledger: {line}")
+    print(f"The ledger is whole: {verified.entries} entries, head {verified.head}")
+
+
+@ledgers.command()
+def settle(
+    entry: Annotated[int, typer.Argument(help="The reservation that was left behind.")],
+    charge: Annotated[bool, typer.Option("--charge/--cancel", help="What becomes of it.")],
+    reason: Annotated[str, typer.Option("--reason", help="Why, for the record.")],
+    ledger: LedgerFile = DEFAULT_LEDGER,
+    as_json: Json = False,
+) -> None:
+    """End a reservation that a crash left behind, on your word."""
+    _print_account(open_ledger(ledger).settle(entry, charge=charge, reason=reason), as_json)
+
+
+def _print_account(account: Account, as_json: bool) -> None:
+    if as_json:
+        _print_json(account.as_dict())
+        return
+    _screen().print(terminal.facts(f"Dataset {account.dataset}", account_rows(account)))
+    for line in account.notices:
+        talk.print(f"Ledger: {line}")
 
 
 @app.command()

@@ -1,6 +1,7 @@
 """The one sequence from public study and private data to what leaves, or stays.
 
-``release`` goes the whole way: prepare (public), read, compute, draw, publish. ``inspect`` computes
+``release`` goes the whole way: prepare (public), reserve, read, charge, compute, draw, commit,
+publish. ``inspect`` computes
 everything up to the noise, for the curator alone: it returns a private type, adds no noise and
 spends nothing.
 """
@@ -17,6 +18,7 @@ from privalue.calibration import Calibration, require_exact
 from privalue.engines import local
 from privalue.errors import DataError, StudyError, UsageError
 from privalue.features import Design, design
+from privalue.ledger import Ledger, Reservation, StoredRelease, study_hash
 from privalue.mechanisms import MECHANISMS, Perturbation, calibration_for, resolve_ridge
 from privalue.noise import Entropy, OperatingSystemEntropy, gaussian_on_grid, public_grid
 from privalue.private import Private, sealed
@@ -128,6 +130,7 @@ def inspect(study: Study, data: Any, *, progress: Progress | None = None) -> Dia
     """The curator's private diagnostics of ``data``; nothing is drawn, nothing is spent."""
     prepared = prepare(study)
     statistics = local.statistics(data, study, progress=progress)
+    _require_declared_size(study, statistics.trajectories)
     return Diagnostics(
         study=study,
         design=prepared.design,
@@ -140,31 +143,88 @@ def release(
     study: Study,
     data: Any,
     *,
+    ledger: Ledger | None = None,
     accept_large_delta: bool = False,
     entropy: Entropy | None = None,
     progress: Progress | None = None,
+    say: Callable[[str], None] | None = None,
 ) -> Release:
     """The private value function of ``data``: each call is a new release, and spends anew.
+
+    With a ledger the cost is reserved before the data is opened and charged as soon as statistics
+    exist; an identical request gets the stored release, and spends nothing. Without one, nobody
+    keeps count.
 
     Args:
         study: what is public.
         data: a file name, folder or glob, a pandas, Polars or Arrow table, or a list of episodes.
+        ledger: where the dataset's budget is kept, from ``open_ledger``.
         accept_large_delta: allow delta >= 1/m, where publishing one person's data outright would
             satisfy the definition.
         entropy: the operating system's, if left out; anything else makes ``private`` false.
         progress: called with rows read, and rows in all where known.
+        say: called with what the ledger found, a line each.
 
     Raises:
         StudyError: the study asks for what cannot be done.
-        DataError: the data is invalid; nothing was drawn.
+        DataError: the data is invalid; nothing was drawn, and nothing is charged.
+        BudgetError: the dataset's budget does not allow it.
     """
     prepared = prepare(study)
-    statistics = local.statistics(data, study, progress=progress)
-    _require_small_delta(study, statistics.trajectories, accept_large_delta)
-    perturbation = _perturb(prepared, statistics)
     source = OperatingSystemEntropy() if entropy is None else entropy
     if not callable(getattr(source, "read", None)):
         raise UsageError("entropy must have a method read(count) that gives random bytes")
+
+    def read() -> VisitStatistics:
+        """The statistics, and what m alone decides: part of reading."""
+        statistics = local.statistics(data, study, progress=progress)
+        _require_declared_size(study, statistics.trajectories)
+        _require_small_delta(study, statistics.trajectories, accept_large_delta)
+        return statistics
+
+    if ledger is None:
+        return _drawn(prepared, read(), source, None)
+    if entropy is not None:
+        raise UsageError("seeded experiments do not go on a ledger; leave one of the two out")
+    reserved = _reserve(ledger, study, say or (lambda _: None))
+    if isinstance(reserved, StoredRelease):
+        return Release.model_validate_json(reserved.artefact)
+    with reserved:
+        statistics = read()
+        head = reserved.charge()
+        drawn = _drawn(prepared, statistics, source, head)
+        reserved.commit(drawn.to_json())
+    return drawn
+
+
+def _reserve(
+    ledger: Ledger, study: Study, say: Callable[[str], None]
+) -> Reservation | StoredRelease:
+    """Sets the cost aside before the data is opened, or finds the identical request's release."""
+    dataset = study.study.dataset
+    if dataset is None:
+        raise UsageError(
+            "a ledger needs to know which people the data is about: set [study] dataset"
+        )
+    reserved = ledger.reserve(
+        dataset,
+        study_hash(study.public_description()),
+        epsilon=study.privacy.epsilon,
+        delta=study.privacy.delta,
+    )
+    for line in reserved.notices:
+        say(line)
+    if isinstance(reserved, StoredRelease):
+        say("the identical request was answered before: this is that release, nothing was spent")
+    return reserved
+
+
+def _drawn(
+    prepared: Prepared, statistics: VisitStatistics, source: Entropy, head: str | None
+) -> Release:
+    """Computes, draws, publishes."""
+    study = prepared.study
+    perturbation = _perturb(prepared, statistics)
     grid = public_grid(perturbation.smallest_sigma)
     drawn = gaussian_on_grid(
         perturbation.center, sigma=perturbation.sigma, grid=grid, entropy=source
@@ -198,6 +258,7 @@ def release(
             for state, value in zip(study.state_labels, values.tolist(), strict=True)
         ],
         policy_value=None if start is None else float(np.dot(start, values)),
+        ledger_head=head,
         created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         software=Software(version=VERSION),
     )
@@ -222,7 +283,6 @@ def _require_small_delta(study: Study, trajectories: int, accepted: bool) -> Non
 
 def _perturb(prepared: Prepared, statistics: VisitStatistics) -> Perturbation:
     study, built, m = prepared.study, prepared.design, statistics.trajectories
-    _require_declared_size(study, m)
     calibration = calibration_for(study, built, m)
     return MECHANISMS[study.mechanism.name].perturb(statistics, built, study, calibration)
 

@@ -13,6 +13,7 @@ computed singular values are those of a matrix within ``backward_error`` of the 
 is backward stable), and every bound is moved by that much in the direction of more noise.
 """
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -122,7 +123,7 @@ class Design:
         """
         if self.one_feature_per_state:
             return 2.0 * (longest_column(self.phi) + 8) * UNIT_ROUNDOFF
-        return 8.0 * self.states * self.dimension**1.5 * UNIT_ROUNDOFF
+        return 8.0 * self.states * self.dimension * math.sqrt(self.dimension) * UNIT_ROUNDOFF
 
     @property
     def solver_slack(self) -> float:

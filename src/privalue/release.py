@@ -79,6 +79,11 @@ class Release(_Part):
     policy_value: float | None = Field(
         default=None, description="sum_s start(s) V(s), where the study gives a start distribution"
     )
+    ledger_head: str | None = Field(
+        default=None,
+        pattern="^[0-9a-f]{64}$",
+        description="the hash of this release's charge in the dataset's ledger",
+    )
     created: str = Field(description="when, in UTC, to the second")
     software: Software
 

@@ -1,0 +1,74 @@
+"""The privacy budget: reserved before data is opened, spent once statistics exist, never undone.
+
+A dataset is a set of people, whatever files hold them. It is declared a total; every release adds
+its epsilon and delta to a plain sum, which is safe even where later questions depend on earlier
+answers, and is refused where the sum would exceed the total. The record is append-only and
+hash-chained, and whatever is not on it was not released:
+
+    reserve -> read -> charge -> draw -> commit -> publish
+          \\-> cancel (invalid input)
+
+A crash leaves at worst a reservation or a charge that no release used: it keeps counting until a
+person settles it. Never is less on the record than was released.
+
+>>> import tempfile
+>>> ledger = open_ledger(tempfile.mkdtemp() + "/ledger.db")
+>>> print(ledger.declare("trial-2026", epsilon=1.0, delta=1e-6).left)
+epsilon 1, delta 1e-6
+>>> request = study_hash({"name": "recovery"})
+>>> with ledger.reserve("trial-2026", request, epsilon=0.4, delta=1e-7) as reservation:
+...     head = reservation.charge()  # the data was read, and statistics exist
+...     reservation.commit(f'{{"ledger": "{head}"}}')
+>>> account = ledger.show("trial-2026")
+>>> print(account.left, "| like the last:", account.like_the_last)
+epsilon 0.6, delta 9e-7 | like the last: 1
+>>> ledger.reserve("trial-2026", request, epsilon=0.4, delta=1e-7).artefact[:12]
+'{"ledger": "'
+>>> ledger.verify(head=head).entries
+5
+"""
+
+from pathlib import Path
+
+from privalue.ledger.account import Account, Unfinished
+from privalue.ledger.chain import Step, study_hash
+from privalue.ledger.errors import BudgetError, LedgerError
+from privalue.ledger.ledger import Clock, Ledger, Reservation, StoredRelease, Verified
+from privalue.ledger.postgres import PostgresStore
+from privalue.ledger.sqlite import SqliteStore
+from privalue.ledger.units import Cost
+
+__all__ = [
+    "Account",
+    "BudgetError",
+    "Cost",
+    "Ledger",
+    "LedgerError",
+    "Reservation",
+    "Step",
+    "StoredRelease",
+    "Unfinished",
+    "Verified",
+    "open_ledger",
+    "study_hash",
+]
+
+
+def open_ledger(location: str | Path, *, wait: float = 30.0, clock: Clock | None = None) -> Ledger:
+    """The ledger in a file (SQLite), or at ``postgresql://...``; nothing is made before a declare.
+
+    Args:
+        location: a file name, or the address of a database.
+        wait: how many seconds to wait for other writers.
+        clock: the time that entries record; the system's, if left out.
+
+    Raises:
+        MissingComponentError: the address is PostgreSQL's, and the extra is not installed.
+    """
+    text = str(location)
+    store = (
+        PostgresStore(text, wait)
+        if text.startswith(("postgresql://", "postgres://"))
+        else SqliteStore(Path(location), wait)
+    )
+    return Ledger(store) if clock is None else Ledger(store, clock)

@@ -1,0 +1,127 @@
+"""How a dataset stands, as values."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from privalue.ledger.chain import Book, Held, Step
+from privalue.ledger.units import Cost
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unfinished:
+    """A reservation that neither ended nor was settled: in progress, or left by a crash."""
+
+    entry: int
+    cost: Cost
+    charged: bool
+    at: str
+    age: timedelta  # by clocks that nobody trusts; negative where they ran backwards
+    process: str
+    notice: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Account:
+    """How a dataset stands."""
+
+    dataset: str
+    total: Cost
+    spent: Cost
+    reserved: Cost
+    left: Cost
+    releases: tuple[Cost, ...]  # what is spent, release by release
+    like_the_last: int | None  # how many more like the last; None before the first
+    unfinished: tuple[Unfinished, ...]
+    steps: tuple[Step, ...]
+    head: str
+    notices: tuple[str, ...]
+
+    @classmethod
+    def of(cls, book: Book, dataset: str, now: datetime) -> "Account":
+        """The account of a dataset that has a total."""
+        balance = book.balances[dataset]
+        mine = [held for held in book.reservations.values() if held.dataset == dataset]
+        asked = [held.cost for held in mine if held.status != "cancelled"]
+        return cls(
+            dataset=dataset,
+            total=balance.total,
+            spent=balance.spent,
+            reserved=balance.reserved,
+            left=balance.left,
+            releases=tuple(h.cost for h in mine if h.status in {"charged", "committed"}),
+            like_the_last=asked[-1].times_in(balance.left) if asked else None,
+            unfinished=unfinished(book, dataset, now),
+            steps=tuple(balance.steps),
+            head=book.head,
+            notices=notices(book, dataset, now),
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            "dataset": self.dataset,
+            "total": self.total.as_dict(),
+            "spent": self.spent.as_dict(),
+            "reserved": self.reserved.as_dict(),
+            "left": self.left.as_dict(),
+            "releases": len(self.releases),
+            "like_the_last": self.like_the_last,
+            "unfinished": [
+                {
+                    "entry": found.entry,
+                    **found.cost.as_dict(),
+                    "charged": found.charged,
+                    "at": found.at,
+                    "age_seconds": int(found.age.total_seconds()),
+                    "process": found.process,
+                }
+                for found in self.unfinished
+            ],
+            "history": [
+                {
+                    name: value.as_dict() if isinstance(value, Cost) else value
+                    for name, value in step._asdict().items()
+                }
+                for step in self.steps
+            ],
+            "head": self.head,
+            "notices": list(self.notices),
+        }
+
+
+def notices(book: Book, dataset: str, now: datetime) -> tuple[str, ...]:
+    """What a person should know before going on: a line each."""
+    return tuple(found.notice for found in unfinished(book, dataset, now)) + clock_notices(book)
+
+
+def unfinished(book: Book, dataset: str, now: datetime) -> tuple[Unfinished, ...]:
+    """Every open reservation of a dataset."""
+    return tuple(_found(held, now) for held in book.open.values() if held.dataset == dataset)
+
+
+def clock_notices(book: Book) -> tuple[str, ...]:
+    """A line about the clock, if there is anything to say."""
+    if not book.backwards:
+        return ()
+    sequence, before, after = book.backwards[-1]
+    times = "" if len(book.backwards) == 1 else f", as {len(book.backwards) - 1} times before"
+    return (
+        f"the clock ran backwards at entry {sequence}, from {before} to {after}{times}: order is "
+        "by entry, and nothing depends on the clock",
+    )
+
+
+def _found(held: Held, now: datetime) -> Unfinished:
+    age = now - datetime.fromisoformat(held.at)
+    return Unfinished(
+        entry=held.sequence,
+        cost=held.cost,
+        charged=held.status == "charged",
+        at=held.at,
+        age=age,
+        process=held.process,
+        notice=f'dataset "{held.dataset}": found entry {held.sequence}, {held.cost}, {held.status} '
+        f"at {held.at} by process {held.process} and not finished: it counts until it is; if that "
+        f"process is gone: {held.how_to_settle}",
+    )

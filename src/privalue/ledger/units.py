@@ -1,0 +1,102 @@
+"""What a release costs, in whole units: 1e-12 of epsilon, 1e-18 of delta.
+
+A double is read as the shortest decimal that names it: 0.1 is one tenth, as the study file and the
+release say. Costs are then rounded up to a unit and totals down, and everything after is integers.
+The double that the mechanism computes with differs from its decimal by a relative 2^-53 at most;
+calibration leaves room for more than that (docs/decisions/0006-ledger.md).
+"""
+
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from numbers import Real
+
+from privalue.errors import UsageError
+
+EPSILON_DIGITS = 12
+DELTA_DIGITS = 18
+MOST_EPSILON = 10**6  # far beyond any promise; its units, and delta's, fit a 64-bit integer
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cost:
+    """An amount of epsilon and delta, in units."""
+
+    epsilon: int
+    delta: int
+
+    def __add__(self, other: "Cost") -> "Cost":
+        return Cost(epsilon=self.epsilon + other.epsilon, delta=self.delta + other.delta)
+
+    def __sub__(self, other: "Cost") -> "Cost":
+        return Cost(epsilon=self.epsilon - other.epsilon, delta=self.delta - other.delta)
+
+    def within(self, other: "Cost") -> bool:
+        """Whether neither part exceeds the other's."""
+        return self.epsilon <= other.epsilon and self.delta <= other.delta
+
+    def times_in(self, other: "Cost") -> int:
+        """How many times this fits into another."""
+        return min(
+            there // here
+            for here, there in ((self.epsilon, other.epsilon), (self.delta, other.delta))
+            if here > 0
+        )
+
+    def as_dict(self) -> dict[str, float]:
+        """The nearest doubles, for JSON."""
+        return {
+            "epsilon": float(_decimal(self.epsilon, EPSILON_DIGITS)),
+            "delta": float(_decimal(self.delta, DELTA_DIGITS)),
+        }
+
+    def __str__(self) -> str:
+        epsilon = _decimal(self.epsilon, EPSILON_DIGITS)
+        delta = _decimal(self.delta, DELTA_DIGITS)
+        return f"epsilon {epsilon:f}, delta {delta:{'f' if delta.adjusted() > -4 else 'e'}}"
+
+
+NOTHING = Cost(epsilon=0, delta=0)
+
+
+def cost(dataset: str, epsilon: float, delta: float) -> Cost:
+    """What one release costs, rounded up to a unit."""
+    return _amount(dataset, epsilon, delta, ROUND_CEILING)
+
+
+def total(dataset: str, epsilon: float, delta: float) -> Cost:
+    """What a dataset may spend in all, rounded down to a unit."""
+    return _amount(dataset, epsilon, delta, ROUND_FLOOR)
+
+
+def _amount(dataset: str, epsilon: float, delta: float, rounding: str) -> Cost:
+    units = _units(epsilon, EPSILON_DIGITS, rounding)
+    if units is None or not 1 <= units <= MOST_EPSILON * 10**EPSILON_DIGITS:
+        raise UsageError(
+            f'dataset "{dataset}": epsilon = {epsilon} is not a number from 1e-{EPSILON_DIGITS} '
+            f"to {MOST_EPSILON:g}"
+        )
+    delta_units = _units(delta, DELTA_DIGITS, rounding)
+    vanishes = delta_units == 0 and delta > 0
+    if delta_units is None or vanishes or not 0 <= delta_units < 10**DELTA_DIGITS:
+        raise UsageError(
+            f'dataset "{dataset}": delta = {delta} is neither 0 nor a number from '
+            f"1e-{DELTA_DIGITS} to below 1"
+        )
+    return Cost(epsilon=units, delta=delta_units)
+
+
+def _units(value: object, digits: int, rounding: str) -> int | None:
+    """Whole units of 10^-digits, or None for what is no finite number."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return None
+    try:
+        named = Decimal(repr(float(value)))
+    except OverflowError:
+        return None
+    if not named.is_finite():
+        return None
+    return int(named.scaleb(digits).to_integral_value(rounding=rounding))
+
+
+def _decimal(units: int, digits: int) -> Decimal:
+    return Decimal(units).scaleb(-digits).normalize()

@@ -1,0 +1,936 @@
+"""One suite for every place that keeps a ledger: SQLite, and a real PostgreSQL server.
+
+What is shown: races for the last unit, a kill at every step, tampering of every kind, places that
+fail. The processes that race and die are in ``oracles/ledger_driver.py``.
+"""
+
+import json
+import os
+import pwd
+import re
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from contextlib import closing, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from oracles import ledger_driver
+from oracles.ledger_driver import DATASET, DELTA, EPSILON
+from privalue.ledger import (
+    BudgetError,
+    LedgerError,
+    Reservation,
+    StoredRelease,
+    open_ledger,
+    study_hash,
+)
+from privalue.ledger.chain import Book, canonical, sha256
+
+STUDY = study_hash({"study": 1})
+OTHER = study_hash({"study": 2})
+
+
+class SqlitePlace:
+    """A ledger's file, and the rights of somebody who can write it."""
+
+    def __init__(self, path):
+        self.location = str(path)
+        self.pattern = str(path.parent / "crashed-{}.db")
+
+    def prepare(self, runs):
+        pass
+
+    def tamper(self, *statements):
+        with closing(sqlite3.connect(self.location, isolation_level=None)) as connection:
+            for (trigger,) in connection.execute(
+                "SELECT name FROM sqlite_master WHERE type = 'trigger'"
+            ).fetchall():
+                connection.execute(f"DROP TRIGGER {trigger}")
+            return [connection.execute(*each).fetchall() for each in statements]
+
+    def execute(self, statement):
+        with closing(sqlite3.connect(self.location, isolation_level=None)) as connection:
+            connection.execute(statement)
+
+    def load(self, rows):
+        with closing(sqlite3.connect(self.location)) as connection, connection:
+            connection.executemany("INSERT INTO ledger_entries VALUES (?, ?, ?)", rows)
+
+    def hold(self):
+        process = subprocess.Popen(
+            [sys.executable, ledger_driver.__file__, "hold", self.location],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        assert process.stdout.readline()
+        return lambda: process.communicate(b"\n")
+
+
+class PostgresPlace:
+    """A schema of its own, and the rights of the tables' owner."""
+
+    def __init__(self, server, schema):
+        self.server, self.schema = server, schema
+        server.execute(f"CREATE SCHEMA {schema}")
+        self.location = server.address(schema)
+        self.pattern = server.address(f"{schema}_RUN").replace("RUN", "{}")
+
+    def prepare(self, runs):
+        made = (f"CREATE SCHEMA {self.schema}_{run}" for run in range(1, runs))
+        self.server.execute(";".join(made))
+
+    def tamper(self, *statements):
+        import psycopg
+
+        with psycopg.connect(self.location, autocommit=True) as connection:
+            for table in ("ledger_entries", "ledger_artefacts"):
+                connection.execute(f"ALTER TABLE {table} DISABLE TRIGGER ALL")
+            answers = []
+            for sql, *parameters in statements:
+                answer = connection.execute(sql.replace("?", "%s"), *parameters)
+                answers.append(answer.fetchall() if answer.description else [])
+            return answers
+
+    def execute(self, statement):
+        import psycopg
+
+        with psycopg.connect(self.location, autocommit=True) as connection:
+            connection.execute(statement)
+
+    def load(self, rows):
+        import psycopg
+
+        with psycopg.connect(self.location) as connection:
+            copy = "COPY ledger_entries (sequence, body, hash) FROM STDIN"
+            with connection.cursor().copy(copy) as target:
+                for row in rows:
+                    target.write_row(row)
+
+    def hold(self):
+        import psycopg
+
+        from privalue.ledger.postgres import _TURN
+
+        connection = psycopg.connect(self.location)
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (_TURN,))
+        return connection.close
+
+
+class Server:
+    """A private PostgreSQL server on a socket in a folder of its own."""
+
+    def __init__(self):
+        found = [shutil.which("initdb"), *Path("/usr/lib/postgresql").glob("*/bin/initdb")]
+        binaries = [Path(each).resolve().parent for each in found if each]
+        if not binaries:
+            pytest.skip("no PostgreSQL server: install Debian's package postgresql")
+        self.binaries = binaries[-1]
+        self.folder = Path(tempfile.mkdtemp(prefix="ledger-pg-"))
+        self.identity = {}
+        if os.geteuid() == 0:  # the server refuses to run as root
+            names = {entry.pw_name for entry in pwd.getpwall()}
+            user = pwd.getpwnam("postgres" if "postgres" in names else "nobody")
+            os.chown(self.folder, user.pw_uid, user.pw_gid)
+            self.identity = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+        self._run("initdb", "--no-sync", "--auth=trust", "--username=keeper", "-D", self.data)
+        self.process = None
+        self.start()
+
+    @property
+    def data(self):
+        return str(self.folder / "data")
+
+    def _run(self, program, *arguments):
+        subprocess.run(
+            [self.binaries / program, *arguments],
+            check=True,
+            capture_output=True,
+            cwd=self.folder,
+            **self.identity,
+        )
+
+    def start(self):
+        with (self.folder / "log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [
+                    *(self.binaries / "postgres", "-D", self.data, "-k", self.folder),
+                    *("-c", "listen_addresses=", "-c", "max_connections=40"),
+                ],
+                stdout=log,
+                stderr=log,
+                cwd=self.folder,
+                **self.identity,
+            )
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                self.execute("SELECT 1")
+                return
+            except Exception:
+                if time.monotonic() > deadline or self.process.poll() is not None:
+                    raise
+                time.sleep(0.05)
+
+    def stop(self, how=signal.SIGINT):
+        self.process.send_signal(how)
+        self.process.wait(timeout=30)
+
+    def address(self, schema):
+        options = quote(f"-csearch_path={schema}")
+        return f"postgresql://keeper@/postgres?host={quote(str(self.folder))}&options={options}"
+
+    def execute(self, statement):
+        import psycopg
+
+        with psycopg.connect(self.address("public"), autocommit=True) as connection:
+            connection.execute(statement)
+
+
+@pytest.fixture(scope="module")
+def server():
+    pytest.importorskip("psycopg", reason="the extra postgres is not installed")
+    server = Server()
+    try:
+        yield server
+    finally:
+        server.stop()
+        shutil.rmtree(server.folder, ignore_errors=True)
+
+
+_schemas = iter(f"ledger{number}" for number in range(1000))
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def place(request, tmp_path):
+    if request.param == "sqlite":
+        return SqlitePlace(tmp_path / "ledger.db")
+    return PostgresPlace(request.getfixturevalue("server"), next(_schemas))
+
+
+def drive(*arguments, **environment):
+    """The driver's answers, from a process of its own."""
+    done = subprocess.run(
+        [sys.executable, ledger_driver.__file__, *map(str, arguments)],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def spend(ledger, study=STUDY, epsilon=EPSILON, dataset=DATASET):
+    """One whole release; its artefact and its head."""
+    with ledger.reserve(dataset, study, epsilon=epsilon, delta=DELTA) as reservation:
+        head = reservation.charge()
+        artefact = json.dumps({"study": study, "ledger": head})
+        reservation.commit(artefact)
+    return artefact, head
+
+
+def complaint(action):
+    """What a ledger that fails its check says; nothing if it does not fail."""
+    try:
+        action()
+    except LedgerError as problem:
+        return str(problem)
+    return ""
+
+
+# What it does
+
+
+def test_a_ledger_is_made_by_its_first_total_only(place):
+    ledger = open_ledger(place.location)
+    for refused in (
+        lambda: ledger.reserve(DATASET, STUDY, epsilon=0.1, delta=1e-7),
+        lambda: ledger.show(DATASET),
+        ledger.head,
+    ):
+        with pytest.raises(BudgetError, match=r"left nothing; .*privalue ledger declare"):
+            refused()
+    with pytest.raises(LedgerError, match="does not exist"):
+        ledger.verify()
+    account = ledger.declare(DATASET, epsilon=1.0, delta=1e-6)
+    assert str(account.left) == "epsilon 1, delta 1e-6"
+    assert ledger.datasets() == (DATASET,)
+    assert ledger.verify().entries == 2
+
+
+def test_what_is_reserved_counts_at_once_and_cancelling_gives_it_back(place):
+    ledger = open_ledger(place.location)
+    ledger.declare(DATASET, epsilon=1.0, delta=1e-6)
+    reservation = ledger.reserve(DATASET, STUDY, epsilon=0.7, delta=1e-7)
+    account = ledger.show(DATASET)
+    assert str(account.reserved) == "epsilon 0.7, delta 1e-7"
+    assert str(account.left) == "epsilon 0.3, delta 9e-7"
+    with pytest.raises(BudgetError) as refused:
+        ledger.reserve(DATASET, OTHER, epsilon=0.5, delta=1e-7)
+    assert str(refused.value).startswith(
+        'dataset "people": requested epsilon 0.5, delta 1e-7; left epsilon 0.3, delta 9e-7'
+    )
+    reservation.cancel("DataError")
+    assert str(ledger.show(DATASET).left) == "epsilon 1, delta 1e-6"
+    assert [step.kind for step in ledger.show(DATASET).steps] == ["declare", "reserve", "cancel"]
+    with pytest.raises(BudgetError, match="is cancelled, and cannot be charged"):
+        reservation.charge()
+
+
+def test_delta_runs_out_too(place):
+    ledger = open_ledger(place.location)
+    ledger.declare(DATASET, epsilon=10.0, delta=1e-7)
+    spend(ledger)
+    with pytest.raises(BudgetError, match=r"left epsilon 9\.9, delta 0"):
+        ledger.reserve(DATASET, OTHER, epsilon=0.1, delta=1e-18)
+    assert isinstance(ledger.reserve(DATASET, OTHER, epsilon=0.1, delta=0.0), Reservation)
+
+
+def test_once_charged_it_stays(place):
+    ledger = open_ledger(place.location)
+    ledger.declare(DATASET, epsilon=1.0, delta=1e-6)
+    reservation = ledger.reserve(DATASET, STUDY, epsilon=0.7, delta=1e-7)
+    with suppress(RuntimeError), reservation:
+        reservation.charge()
+        raise RuntimeError
+    with pytest.raises(BudgetError, match="is charged, and cannot be cancelled"):
+        reservation.cancel("changed my mind")
+    assert str(ledger.show(DATASET).spent) == "epsilon 0.7, delta 1e-7"
+    with pytest.raises(BudgetError, match="cannot be cancelled"):
+        ledger.settle(reservation.sequence, charge=False, reason="changed my mind")
+
+
+def test_an_error_before_the_charge_cancels_without_quoting_it(place):
+    ledger = open_ledger(place.location)
+    ledger.declare(DATASET, epsilon=1.0, delta=1e-6)
+    with pytest.raises(ZeroDivisionError), ledger.reserve(DATASET, STUDY, epsilon=0.7, delta=0.0):
+        raise ZeroDivisionError("Mrs Miller")
+    assert ledger.show(DATASET).spent == ledger.show(DATASET).reserved
+    ((bodies,),) = [place.tamper(("SELECT body FROM ledger_entries ORDER BY sequence",))]
+    assert '"reason":"ZeroDivisionError"' in bodies[-1][0]
+    assert "Miller" not in str(bodies)
+
+
+def test_an_identical_request_gets_the_stored_artefact_and_spends_nothing(place):
+    ledger = open_ledger(place.location)
+    ledger.declare(DATASET, epsilon=0.15, delta=1e-6)
+    artefact, head = spend(ledger)
+    again = open_ledger(place.location).reserve(DATASET, STUDY, epsilon=EPSILON, delta=DELTA)
+    assert isinstance(again, StoredRelease)
+    assert (again.artefact, again.head) == (artefact, head)
+    assert ledger.stored(DATASET, STUDY).artefact == artefact
+    assert ledger.stored(DATASET, OTHER) is None
+    assert str(ledger.show(DATASET).left) == "epsilon 0.05, delta 9e-7"
+    assert ledger.show(DATASET).like_the_last == 0
+    ledger.declare("others", epsilon=1.0, delta=1e-6)  # the same study of other people is another
+    assert isinstance(ledger.reserve("others", STUDY, epsilon=0.1, delta=DELTA), Reservation)
+
+
+def test_an_identical_request_in_progress_is_refused(place):
+    ledger = open_ledger(place.location)
+    ledger.declare(DATASET, epsilon=1.0, delta=1e-6)
+    first = ledger.reserve(DATASET, STUDY, epsilon=0.1, delta=DELTA)
+    for status in ("reserved", "charged"):
+        with pytest.raises(BudgetError, match=f"in progress since .* \\(entry 3, {status}"):
+            ledger.reserve(DATASET, STUDY, epsilon=0.1, delta=DELTA)
+        if status == "reserved":
+            first.charge()
+    first.commit("done")
+    assert isinstance(ledger.reserve(DATASET, STUDY, epsilon=0.1, delta=DELTA), StoredRelease)
+
+
+def test_a_commit_can_be_repeated_but_not_changed(place):
+    ledger = open_ledger(place.location)
+    ledger.declare(DATASET, epsilon=1.0, delta=1e-6)
+    reservation = ledger.reserve(DATASET, STUDY, epsilon=0.1, delta=DELTA)
+    with pytest.raises(BudgetError, match="is reserved, and cannot be committed"):
+        reservation.commit("too early")
+    reservation.charge()
+    reservation.commit("the artefact")
+    head = ledger.head()
+    reservation.commit("the artefact")
+    assert ledger.head() == head
+    with pytest.raises(BudgetError, match="cannot be committed"):
+        reservation.commit("another artefact")
+
+
+def test_a_total_changes_on_the_record_and_never_below_what_is_used(place):
+    ledger = open_ledger(place.location)
+    ledger.declare(DATASET, epsilon=1.0, delta=1e-6)
+    spend(ledger, epsilon=0.4)
+    ledger.reserve(DATASET, OTHER, epsilon=0.2, delta=DELTA)
+    with pytest.raises(BudgetError, match=r"requested a total of epsilon 2, .*--replace"):
+        ledger.declare(DATASET, epsilon=2.0, delta=1e-6)
+    with pytest.raises(BudgetError, match=r"below what is used, epsilon 0\.6, delta 2e-7"):
+        ledger.declare(DATASET, epsilon=0.59, delta=1e-6, replace=True)
+    assert str(ledger.declare(DATASET, epsilon=0.6, delta=1e-6, replace=True).left) == (
+        "epsilon 0, delta 8e-7"
+    )
+    assert [step.kind for step in ledger.show(DATASET).steps].count("declare") == 2
+
+
+def test_a_reservation_that_was_left_counts_until_a_person_settles_it(place):
+    ledger = open_ledger(place.location)
+    ledger.declare(DATASET, epsilon=1.0, delta=1e-6)
+    left = ledger.reserve(DATASET, STUDY, epsilon=0.6, delta=DELTA)
+    next_run = ledger.reserve(DATASET, OTHER, epsilon=0.1, delta=DELTA)
+    assert len(next_run.notices) == 1
+    assert f"found entry {left.sequence}, epsilon 0.6, delta 1e-7, reserved" in next_run.notices[0]
+    assert f"privalue ledger settle {left.sequence}" in next_run.notices[0]
+    account = ledger.settle(left.sequence, charge=False, reason="the machine was switched off")
+    assert str(account.reserved) == "epsilon 0.1, delta 1e-7"
+    with pytest.raises(BudgetError, match="cancelled and settled, and cannot be charged"):
+        left.charge()  # it was alive after all: it may not go on
+    account = ledger.settle(next_run.sequence, charge=True, reason="to be safe")
+    assert (str(account.spent), account.unfinished) == ("epsilon 0.1, delta 1e-7", ())
+    head = next_run.charge()  # it was alive after all: it is paid for
+    next_run.commit("late")
+    assert ledger.stored(DATASET, OTHER).head == head
+    with pytest.raises(BudgetError, match="cannot be charged"):
+        ledger.settle(next_run.sequence, charge=True, reason="again")
+    with pytest.raises(ValueError, match="entry 999 is no reservation"):
+        ledger.settle(999, charge=True, reason="a slip")
+    assert ledger.verify().entries == ledger_length(place)
+
+
+def ledger_length(place):
+    ((rows,),) = [place.tamper(("SELECT count(*) FROM ledger_entries",))]
+    return rows[0][0]
+
+
+def test_ten_tenths_are_one(place):
+    """A sum of doubles would stop at nine, or never fit 0.1 + 0.1 + 0.1 into 0.3."""
+    ledger = open_ledger(place.location)
+    ledger.declare(DATASET, epsilon=1.0, delta=1e-6)
+    for number in range(10):
+        spend(ledger, study=study_hash({"number": number}))
+    account = ledger.show(DATASET)
+    assert (account.left.epsilon, account.left.delta) == (0, 0)
+    assert (len(account.releases), account.like_the_last) == (10, 0)
+
+
+# Many at once
+
+
+def judge_race(answers, rounds, units, processes, location):
+    """Never overdrawn, nobody loses a grant, and every answer is one that a person can use."""
+    kinds = Counter((answer["turn"], answer["kind"]) for answer in answers)
+    assert {kind for turn, kind in kinds if turn >= 0} <= {"granted", "BudgetError"}, answers
+    assert kinds[-1, "declared"] == rounds + processes, answers
+    ledger = open_ledger(location)
+    ledger.verify()
+    assert {f"first-{process}" for process in range(processes)} <= set(ledger.datasets())
+    for turn in range(rounds):
+        assert kinds[turn, "granted"] == min(units, processes)
+        account = ledger.show(f"{DATASET}-{turn}")
+        assert (account.left.epsilon, account.left.delta) == (0, 0)
+    for answer in answers:
+        if answer["kind"] == "granted":
+            ledger.verify(head=json.loads(answer["text"])["ledger"], artefact=answer["text"])
+
+
+@pytest.mark.parametrize(("rounds", "units"), [(40, 1), (10, 3)])
+def test_eight_processes_race_for_the_last_units(place, rounds, units):
+    answers = drive("race", place.location, rounds, units, 8)
+    judge_race(answers, rounds, units, 8, place.location)
+
+
+def test_eight_identical_requests_spend_once(place):
+    answers = drive("race", place.location, 15, 8, 8, LEDGER_IDENTICAL="1")
+    kinds = Counter((answer["turn"], answer["kind"]) for answer in answers)
+    assert {kind for turn, kind in kinds if turn >= 0} <= {"granted", "stored", "BudgetError"}
+    ledger = open_ledger(place.location)
+    for turn in range(15):
+        assert kinds[turn, "granted"] == 1
+        assert str(ledger.show(f"{DATASET}-{turn}").spent) == "epsilon 0.1, delta 1e-7"
+        texts = {a["text"] for a in answers if a["turn"] == turn and a["kind"] != "BudgetError"}
+        assert len(texts) == 1
+
+
+@pytest.mark.parametrize("mistake", ["deferred", "torn"])
+def test_the_race_finds_a_writer_that_does_not_lock_first(mistake, tmp_path):
+    location = tmp_path / "ledger.db"
+    answers = drive("race", location, 3, 1, 8, LEDGER_PLANTED_MISTAKE=mistake)
+    with pytest.raises((AssertionError, LedgerError)):
+        judge_race(answers, 3, 1, 8, location)
+
+
+# Killed
+
+
+def has_total(ledger):
+    try:
+        return DATASET in ledger.datasets()
+    except BudgetError:  # no ledger at all
+        return False
+
+
+def test_a_kill_at_every_step_never_leaves_less_spent_than_released(place, tmp_path):
+    place.prepare(runs=200)
+    runs = drive("crash", tmp_path, place.pattern)
+    assert sum(not run["killed"] for run in runs) >= 1  # one got through all steps
+    assert {"declared", "reserved", "charged", "drawn", "committed", "published"} <= {
+        run["last"] for run in runs
+    }
+    found = Counter()
+    for run in runs:
+        ledger = open_ledger(place.pattern.format(run["run"]))
+        published = tmp_path / f"published-{run['run']}"
+        if not has_total(ledger):  # killed before
+            assert not published.exists()
+            found["no total"] += 1
+            continue
+        ledger.verify()
+        account = ledger.show(DATASET)
+        used = account.spent + account.reserved
+        assert used.epsilon in {0, 10**11}
+        if published.exists() and published.read_text():
+            assert str(account.spent) == "epsilon 0.1, delta 1e-7"
+            text = published.read_text()
+            ledger.verify(head=json.loads(text)["ledger"], artefact=text)
+        # The next run says what it found, and the amount that it found does not come back.
+        next_run = ledger.reserve(DATASET, OTHER, epsilon=EPSILON, delta=DELTA)
+        assert len(next_run.notices) == len(account.unfinished)
+        for left in account.unfinished:
+            status = "charged" if left.charged else "reserved"
+            assert f"found entry {left.entry}, epsilon 0.1, delta 1e-7, {status}" in str(
+                next_run.notices
+            )
+            with pytest.raises(BudgetError, match="the identical request is in progress"):
+                ledger.reserve(
+                    DATASET, study_hash({"study": "killed"}), epsilon=EPSILON, delta=DELTA
+                )
+            settled = ledger.settle(left.entry, charge=left.charged, reason="seen to be gone")
+            assert settled.spent.epsilon == (10**11 if left.charged else 0)
+            found[status] += 1
+        if ledger.stored(DATASET, study_hash({"study": "killed"})) is not None:
+            found["stored"] += 1
+        ledger.verify()
+    assert set(found) == {"no total", "reserved", "charged", "stored"}, found
+
+
+def test_the_server_is_killed_and_comes_back(server):
+    place = PostgresPlace(server, next(_schemas))
+    ledger = open_ledger(place.location)
+    ledger.declare(DATASET, epsilon=1.0, delta=1e-6)
+    reservation = ledger.reserve(DATASET, STUDY, epsilon=EPSILON, delta=DELTA)
+    head = reservation.charge()
+    server.stop(signal.SIGQUIT)  # no clean end: the server recovers from its log
+    with pytest.raises(LedgerError, match=r'dataset "people": requested .*; left unknown; '):
+        reservation.commit("an artefact")
+    server.start()
+    reservation.commit("an artefact")
+    ledger.verify(head=head, artefact="an artefact")
+    assert str(ledger.show(DATASET).spent) == "epsilon 0.1, delta 1e-7"
+
+
+# Tampered with
+
+
+@pytest.fixture
+def history(place):
+    """A ledger with entries of every kind, and its last release."""
+    ledger = open_ledger(place.location)
+    ledger.declare(DATASET, epsilon=1.0, delta=1e-6)
+    spend(ledger)
+    with pytest.raises(ValueError), ledger.reserve(DATASET, OTHER, epsilon=0.1, delta=DELTA):  # noqa: PT011
+        raise ValueError
+    left = ledger.reserve(DATASET, OTHER, epsilon=0.2, delta=DELTA)
+    ledger.settle(left.sequence, charge=True, reason="gone")
+    ledger.declare(DATASET, epsilon=0.9, delta=1e-6, replace=True)
+    artefact, head = spend(ledger, study=study_hash({"study": 3}))
+    assert ledger.verify().entries == 13
+    return ledger, artefact, head
+
+
+def entries(place):
+    return place.tamper(("SELECT sequence, body, hash FROM ledger_entries ORDER BY sequence",))[0]
+
+
+def rewrite(place, rows):
+    place.tamper(
+        ("DELETE FROM ledger_entries",),
+        *(("INSERT INTO ledger_entries VALUES (?, ?, ?)", row) for row in rows),
+    )
+
+
+def changed(row, **fields):
+    """The entry with other content, and its own hash made to fit."""
+    body = canonical({**json.loads(row[1]), **fields})
+    return (fields.get("sequence", row[0]), body, sha256(body))
+
+
+def renumbered(rows):
+    """Numbers and own hashes fit; what each says of the one before does not."""
+    return [changed(row, sequence=number) for number, row in enumerate(rows, start=1)]
+
+
+def test_every_change_removal_reordering_and_insertion_is_found(history, place):
+    ledger, *_ = history
+    good = [tuple(row) for row in entries(place)]
+    tampered = {}
+    for at, row in enumerate(good):
+        number, last = at + 1, at + 1 == len(good)
+        later = {"at": "2030-01-01T00:00:00Z"}
+        tampered[f"change {number}"] = [
+            *good[:at],
+            (row[0], changed(row, **later)[1], row[2]),
+            *good[at + 1 :],
+        ]
+        tampered[f"change the hash of {number}"] = [
+            *good[:at],
+            (*row[:2], "f" * 64),
+            *good[at + 1 :],
+        ]
+        if not last:
+            tampered[f"change {number} with its hash"] = [
+                *good[:at],
+                changed(row, **later),
+                *good[at + 1 :],
+            ]
+            tampered[f"remove {number}"] = good[:at] + good[at + 1 :]
+            tampered[f"remove {number}, renumber"] = renumbered(good[:at] + good[at + 1 :])
+            swapped = [*good[:at], good[at + 1], row, *good[at + 2 :]]
+            tampered[f"swap {number}, renumber"] = renumbered(swapped)
+            tampered[f"swap the numbers of {number}"] = [
+                (here[0], *there[1:]) for here, there in zip(good, swapped, strict=True)
+            ]
+        tampered[f"insert after {number}"] = renumbered([*good[: at + 1], row, *good[at + 1 :]])
+    for name, rows in tampered.items():
+        rewrite(place, rows)
+        with pytest.raises(LedgerError, match=r"fails its check: entry \d+") as found:
+            ledger.verify()
+        assert found.value.exit_code == 5
+        with pytest.raises(LedgerError, match="left unknown"):
+            ledger.reserve(DATASET, OTHER, epsilon=0.01, delta=0.0)
+        assert [tuple(row) for row in entries(place)] == sorted(rows), name
+    rewrite(place, good)
+    ledger.verify()
+
+
+def test_the_first_bad_entry_is_named(history, place):
+    ledger, *_ = history
+    rows = entries(place)
+    place.tamper(("UPDATE ledger_entries SET body = ? WHERE sequence = 7", (rows[5][1],)))
+    with pytest.raises(LedgerError, match="fails its check: entry 7 was changed"):
+        ledger.verify()
+
+
+def rechained(rows):
+    """All hashes fit: what somebody with the software could write."""
+    head, made = "0" * 64, []
+    for number, row in enumerate(rows, start=1):
+        made.append(changed(row, sequence=number, previous=head))
+        head = made[-1][2]
+    return made
+
+
+def test_what_the_chain_alone_cannot_show_a_release_does(history, place):
+    """Nobody's key is in the chain: who rewrites all of it is found by heads that left."""
+    ledger, artefact, head = history
+    good = [tuple(row) for row in entries(place)]
+    ledger.verify(head=head, artefact=artefact)
+    cut = len(good) - 1  # without the last commit
+    rewrite(place, good[:cut])
+    place.tamper(("DELETE FROM ledger_artefacts WHERE hash = ?", (sha256(artefact),)))
+    ledger.verify()
+    ledger.verify(head=head)
+    with pytest.raises(LedgerError, match="no entry commits this release"):
+        ledger.verify(head=head, artefact=artefact)
+    rewrite(place, good[: cut - 2])
+    ledger.verify()
+    with pytest.raises(LedgerError, match="the last entries were removed"):
+        ledger.verify(head=head)
+    rewrite(place, rechained([changed(good[0], at="2020-01-01T00:00:00Z"), *good[1 : cut - 2]]))
+    ledger.verify()
+    with pytest.raises(LedgerError, match="all was rewritten"):
+        ledger.verify(head=head)
+
+
+def test_a_chain_that_fits_must_also_follow_the_rules(history, place):
+    ledger, *_ = history
+    good = [tuple(row) for row in entries(place)]
+    kinds = [json.loads(body)["kind"] for _, body, _ in good]
+    at = {kind: kinds.index(kind) for kind in kinds}
+    reserve = good[at["reserve"]]
+    broken = {
+        "no begin": good[1:],
+        "a second begin": [*good, good[0]],
+        "another format": [changed(good[0], format=2), *good[1:]],
+        "overdrawn": [changed(row, epsilon=10**12 + 1) if row is reserve else row for row in good],
+        "a cost of nothing": [changed(row, epsilon=0) if row is reserve else row for row in good],
+        "a negative delta": [changed(row, delta=-1) if row is reserve else row for row in good],
+        "not declared": [changed(row, dataset="x") if row is reserve else row for row in good],
+        "no charge": [row for row in good if row is not good[at["charge"]]],
+        "charged twice": [*good[: at["charge"] + 1], *good[at["charge"] :]],
+        "a total below what is used": [
+            changed(row, epsilon=1) if row is good[len(kinds) - 4] else row for row in good
+        ],
+        "a number that is not whole": [changed(good[0], format=1.0), *good[1:]],
+        "an unknown kind": [*good, changed(good[-1], kind="refund")],
+        "an unknown key": [*good, changed(good[-1], note="x")],
+        "no time": [*good, changed(good[at["cancel"]], at="yesterday")],
+        "a hash that is none": [changed(row, study="x") if row is reserve else row for row in good],
+    }
+    for name, rows in broken.items():
+        rewrite(place, rechained(rows))
+        assert re.search(r"fails its check: entry \d+", complaint(ledger.verify)), name
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE ledger_artefacts SET text = 'another'",
+        "DELETE FROM ledger_artefacts",
+        "INSERT INTO ledger_artefacts VALUES ('00', 'one more')",
+    ],
+)
+def test_stored_artefacts_are_checked_too(history, place, statement):
+    ledger, *_ = history
+    place.tamper((statement,))
+    with pytest.raises(LedgerError, match="the artefact"):
+        ledger.verify()
+    if "INSERT" not in statement:
+        with pytest.raises(LedgerError, match="the artefact of entry 3"):
+            ledger.reserve(DATASET, STUDY, epsilon=EPSILON, delta=DELTA)
+
+
+def test_an_emptied_ledger_is_no_new_one(history, place):
+    ledger, *_ = history
+    rewrite(place, [])
+    for action in (
+        ledger.verify,
+        lambda: ledger.declare(DATASET, epsilon=5.0, delta=1e-5),
+        lambda: ledger.show(DATASET),
+    ):
+        with pytest.raises(LedgerError, match="entry 1 is missing"):
+            action()
+
+
+@pytest.mark.parametrize("verb", ["UPDATE {} SET hash = 'x'", "DELETE FROM {}"])
+@pytest.mark.parametrize("table", ["ledger_entries", "ledger_artefacts"])
+def test_the_tables_refuse_accidents(history, place, verb, table):
+    with pytest.raises(Exception, match="append-only"):
+        place.execute(verb.format(table))
+
+
+# Places that fail
+
+
+def test_a_locked_ledger_says_so(place):
+    ledger = open_ledger(place.location, wait=0.2)
+    ledger.declare(DATASET, epsilon=1.0, delta=1e-6)
+    release = place.hold()
+    try:
+        with pytest.raises(LedgerError) as found:
+            ledger.reserve(DATASET, STUDY, epsilon=EPSILON, delta=DELTA)
+    finally:
+        release()
+    assert str(found.value).startswith(
+        'dataset "people": requested epsilon 0.1, delta 1e-7; left unknown; the ledger '
+    )
+    assert "is locked by another process, and stayed so for 0.2 s" in str(found.value)
+    assert found.value.exit_code == 5
+    assert isinstance(ledger.reserve(DATASET, STUDY, epsilon=0.1, delta=DELTA), Reservation)
+
+
+@pytest.fixture(scope="module")
+def hundred_thousand():
+    """The rows of a long and busy ledger."""
+    at, book = datetime(2026, 1, 1, tzinfo=UTC), Book()
+    rows = [book.write("begin", at, format=1)]
+    rows.append(book.write("declare", at, dataset=DATASET, epsilon=10**16, delta=10**17))
+    cost = {"epsilon": 10**10, "delta": 10**5}
+    while len(rows) < 100_000:
+        study = study_hash({"number": len(rows)})
+        rows.append(
+            book.write("reserve", at, dataset=DATASET, study=study, process="1@here", **cost)
+        )
+        number = book.sequence
+        rows.append(book.write("charge", at, reservation=number))
+        rows.append(book.write("settle", at, reservation=number, outcome="charged", reason="-"))
+    return rows
+
+
+def test_a_hundred_thousand_entries_are_verified_in_seconds(place, hundred_thousand):
+    ledger = open_ledger(place.location)
+    ledger.declare(DATASET, epsilon=1.0, delta=1e-6)
+    place.tamper(("DELETE FROM ledger_entries",))
+    place.load(hundred_thousand)
+    started = time.monotonic()
+    assert ledger.verify(head=hundred_thousand[-1][2]).entries == len(hundred_thousand)
+    assert time.monotonic() - started < 10
+
+
+# Only here, only there
+
+
+def starved(location, mode):
+    return drive("starve", location, mode)
+
+
+@pytest.mark.parametrize("mode", ["full", "full-at-commit"])
+def test_a_full_disk_leaves_a_safe_state(tmp_path, mode):
+    ledger = open_ledger(tmp_path / "ledger.db")
+    ledger.declare(DATASET, epsilon=1.0, delta=1e-6)
+    answers = starved(tmp_path / "ledger.db", mode)
+    assert [answer["code"] for answer in answers] == ([5] if mode == "full" else [0, 0, 5])
+    assert answers[-1]["text"].startswith('dataset "people": requested epsilon 0.1, delta 1e-7;')
+    ledger.verify()
+    account = ledger.show(DATASET)
+    assert str(account.spent) == (
+        "epsilon 0, delta 0" if mode == "full" else "epsilon 0.1, delta 1e-7"
+    )
+    assert str(account.reserved) == "epsilon 0, delta 0"
+
+
+@pytest.fixture
+def open_folder():
+    """A folder that another user can reach."""
+    folder = Path(tempfile.mkdtemp(prefix="ledger-"))
+    folder.chmod(0o755)
+    yield folder
+    folder.chmod(0o755)
+    shutil.rmtree(folder)
+
+
+def test_a_folder_that_cannot_be_written(open_folder):
+    location = open_folder / "ledger.db"
+    open_folder.chmod(0o555)
+    (answer,) = starved(location, "declare")
+    assert answer["code"] == 5
+    assert "cannot be made: Permission denied" in answer["text"]
+    open_folder.chmod(0o755)
+    open_ledger(location).declare(DATASET, epsilon=1.0, delta=1e-6)
+    location.chmod(0o444)
+    open_folder.chmod(0o555)
+    for answer in starved(location, "reserve"):
+        assert answer["code"] == 5
+        assert "cannot be opened for writing" in answer["text"]
+    open_folder.chmod(0o755)
+    assert open_ledger(location).verify().entries == 2
+
+
+@pytest.mark.parametrize("place_of_no_ledger", ["/proc/ledger.db", "file/ledger.db", "no/l.db"])
+def test_a_place_where_nothing_can_be_made(tmp_path, monkeypatch, place_of_no_ledger):
+    monkeypatch.chdir(tmp_path)
+    Path("file").write_text("")
+    with pytest.raises(LedgerError, match=r'dataset "people": requested a total .*ledger\.?'):
+        open_ledger(place_of_no_ledger).declare(DATASET, epsilon=1.0, delta=1e-6)
+
+
+def test_every_corrupted_page_is_found_or_harmless(tmp_path):
+    """A page's bytes are inverted: never a wrong answer, never a traceback."""
+    location = tmp_path / "ledger.db"
+    ledger = open_ledger(location)
+    ledger.declare(DATASET, epsilon=1.0, delta=1e-6)
+    for number in range(5):
+        spend(ledger, study=study_hash({"number": number}))
+    whole, left = location.read_bytes(), ledger.show(DATASET).left
+    assert len(whole) > 3 * 4096
+    for page in range(0, len(whole), 4096):
+        for start, size in ((0, 4096), (0, 16), (3000, 200), (4000, 96)):
+            spoiled = bytearray(whole)
+            part = slice(page + start, page + start + size)
+            spoiled[part] = bytes(255 - byte for byte in spoiled[part])
+            location.write_bytes(spoiled)
+            found = complaint(ledger.verify)
+            if found:
+                assert f"the ledger {location} " in found
+            else:
+                assert ledger.show(DATASET).left == left
+            found = complaint(lambda: ledger.reserve(DATASET, STUDY, epsilon=0.1, delta=DELTA))
+            assert not found or found.startswith('dataset "people": requested')
+            for path in tmp_path.glob("ledger.db-*"):
+                path.unlink()
+    location.write_bytes(whole)
+    ledger.verify()
+
+
+def test_a_file_that_is_no_ledger(tmp_path):
+    (tmp_path / "text").write_text("not a database at all, but long enough to be read as one" * 99)
+    (tmp_path / "empty").write_text("")
+    for name, what in (("text", "is damaged, or is no ledger"), ("empty", "holds no ledger")):
+        for action in ("declare", "reserve", "verify"):
+            ledger = open_ledger(tmp_path / name)
+            with pytest.raises(LedgerError, match=what):
+                {
+                    "declare": lambda ledger=ledger: ledger.declare("d", epsilon=1, delta=0),
+                    "reserve": lambda ledger=ledger: ledger.reserve("d", STUDY, epsilon=1, delta=0),
+                    "verify": ledger.verify,
+                }[action]()
+
+
+def test_the_file_is_its_owners_and_every_commit_reaches_the_disk(tmp_path):
+    location = tmp_path / "a ledger with % and ? and #.db"
+    open_ledger(location).declare(DATASET, epsilon=1.0, delta=1e-6)
+    assert location.stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in tmp_path.iterdir()] == [location.name]
+    spoken = []
+
+    class Listening(sqlite3.Connection):
+        def execute(self, statement, *parameters):
+            spoken.append(statement)
+            return super().execute(statement, *parameters)
+
+    from privalue.ledger.sqlite import SqliteStore
+
+    connect, sqlite3.connect = sqlite3.connect, lambda *a, **o: connect(*a, factory=Listening, **o)
+    try:
+        with SqliteStore(location, 1).write():
+            pass
+    finally:
+        sqlite3.connect = connect
+    assert spoken[0] == "PRAGMA journal_mode = WAL"
+    assert "PRAGMA synchronous = FULL" in spoken
+    assert spoken[-2:] == ["BEGIN IMMEDIATE", "COMMIT"]
+
+
+def test_a_clerk_needs_no_right_to_change_anything(server):
+    schema = next(_schemas)
+    place = PostgresPlace(server, schema)
+    open_ledger(place.location).declare(DATASET, epsilon=1.0, delta=1e-6)
+    server.execute(f"CREATE ROLE clerk_{schema} LOGIN")
+    server.execute(f"GRANT USAGE ON SCHEMA {schema} TO clerk_{schema}")
+    server.execute(f"GRANT SELECT, INSERT ON ALL TABLES IN SCHEMA {schema} TO clerk_{schema}")
+    clerk = open_ledger(place.location.replace("keeper@", f"clerk_{schema}@"))
+    _, head = spend(clerk)
+    clerk.verify(head=head)
+    server.execute(f"REVOKE INSERT ON ALL TABLES IN SCHEMA {schema} FROM clerk_{schema}")
+    with pytest.raises(LedgerError, match="permission denied"):
+        spend(clerk, study=OTHER)
+
+
+def test_a_server_that_does_not_sync_is_refused(server):
+    place = PostgresPlace(server, next(_schemas))
+    server.execute("ALTER SYSTEM SET fsync = off")
+    server.execute("SELECT pg_reload_conf()")
+    try:
+        time.sleep(0.3)
+        with pytest.raises(LedgerError, match="fsync = off"):
+            open_ledger(place.location).declare(DATASET, epsilon=1.0, delta=1e-6)
+    finally:
+        server.execute("ALTER SYSTEM RESET fsync")
+        server.execute("SELECT pg_reload_conf()")
+        time.sleep(0.3)
+
+
+def test_no_password_is_ever_shown(server):
+    address = f"postgresql://nobody:tr%40p@/none?host={quote(str(server.folder))}&password=s3cret"
+    with pytest.raises(LedgerError) as found:
+        open_ledger(address).declare(DATASET, epsilon=1.0, delta=1e-6)
+    shown = str(found.value)
+    assert not {"tr@p", "tr%40p", "s3cret"} & set(re.findall(r"[\w@%]+", shown))
+    with pytest.raises(LedgerError, match="malformed") as found:
+        open_ledger("postgresql://me:s3cret@host:port/x?no=good")
+    assert "s3cret" not in str(found.value)

@@ -1,0 +1,232 @@
+"""The sequence of a release with a ledger: reserve, read, charge, draw, commit, publish."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import privalue as pv
+from oracles.studies import study
+from privalue import curator
+from privalue.cli import run
+from privalue.ledger import BudgetError, open_ledger
+
+DATA = [[(0, 0.5), (1, 1.0)]] * 60
+STUDY = """
+[study]
+dataset = "trial"
+[privacy]
+epsilon = 0.5
+delta = 1e-6
+unit = "trajectory"
+[values]
+discount = 0.9
+rewards = [0.0, 1.0]
+returns = [0.0, 1.0]
+[states]
+count = 2
+[mechanism]
+calibration = "nissim"
+"""
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    opened = open_ledger(tmp_path / "ledger.db")
+    opened.declare("trial", epsilon=1.0, delta=1e-5)
+    return opened
+
+
+def described(name="one", **sections):
+    return study(2, study={"name": name, "dataset": "trial"}, privacy={"epsilon": 0.5}, **sections)
+
+
+def spent(ledger):
+    account = ledger.show("trial")
+    return account.spent.as_dict()["epsilon"], account.reserved.as_dict()["epsilon"]
+
+
+def test_a_release_spends_once_and_the_identical_request_nothing(ledger):
+    first = pv.release(described(), DATA, ledger=ledger)
+    assert spent(ledger) == (0.5, 0.0)
+    said = []
+    again = pv.release(described(), [[(0, 0.0)]] * 60, ledger=ledger, say=said.append)
+    assert again == first  # whatever the data: nothing is keyed on it
+    assert spent(ledger) == (0.5, 0.0)
+    assert "nothing was spent" in said[-1]
+    assert pv.release(described("two"), DATA, ledger=ledger) != first
+    with pytest.raises(BudgetError, match=r'"trial": requested epsilon 0.5.*left epsilon 0'):
+        pv.release(described("three"), DATA, ledger=ledger)
+    assert spent(ledger) == (1.0, 0.0)
+
+
+def test_the_release_carries_the_head_of_its_own_charge(ledger, tmp_path):
+    release = pv.release(described(), DATA, ledger=ledger)
+    path = release.save(tmp_path / "out")
+    ledger.verify(head=release.ledger_head, artefact=path.read_text())
+    with pytest.raises(pv.PrivalueError, match="no entry commits this release"):
+        ledger.verify(artefact=path.read_text().replace("0", "1"))
+
+
+@pytest.mark.parametrize(
+    ("data", "sections"),
+    [
+        ([[(7, 1.0)]], {}),
+        ([[(0, float("nan"))]], {}),
+        ([], {}),
+        (DATA, {"study": {"name": "n", "dataset": "trial", "trajectories": 3}}),
+    ],
+    ids=["state", "reward", "empty", "size"],
+)
+def test_invalid_input_cancels_the_reservation_on_the_record(ledger, data, sections):
+    chosen = study(2, privacy={"epsilon": 0.5}, **{"study": {"dataset": "trial"}, **sections})
+    with pytest.raises(pv.DataError):
+        pv.release(chosen, data, ledger=ledger)
+    assert spent(ledger) == (0.0, 0.0)
+    history = json.dumps(ledger.show("trial").as_dict())
+    assert "cancel" in history
+    assert "nan" not in history  # the reason is the error's kind, never its message
+
+
+def test_what_m_alone_decides_is_decided_before_the_charge(ledger):
+    chosen = study(2, study={"dataset": "trial"}, privacy={"epsilon": 0.5, "delta": 9e-6})
+    many = DATA * 2000
+    with pytest.raises(pv.StudyError, match="accept-large-delta"):
+        pv.release(chosen, many, ledger=ledger)
+    assert spent(ledger) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("step", ["_perturb", "public_grid", "gaussian_on_grid", "Release"])
+def test_once_statistics_exist_the_charge_stays_whatever_happens(ledger, step, monkeypatch):
+    def crash(*_, **__):
+        raise RuntimeError
+
+    monkeypatch.setattr(curator, step, crash)
+    with pytest.raises(RuntimeError):
+        pv.release(described(), DATA, ledger=ledger)
+    assert spent(ledger) == (0.5, 0.0)
+
+
+def test_choices_that_do_not_go_together(ledger):
+    with pytest.raises(pv.UsageError, match="dataset"):
+        pv.release(study(2), DATA, ledger=ledger)
+    with pytest.raises(pv.UsageError, match="seeded"):
+        pv.release(described(), DATA, ledger=ledger, entropy=pv.SeededForExperimentsOnly(1))
+    assert spent(ledger) == (0.0, 0.0)
+
+
+# kill -9 at every step of the command
+
+KILLED = """
+import os, signal, sys
+from privalue import cli, curator
+from privalue.ledger import Ledger, Reservation
+from privalue.release import Release
+
+owner, name, when = {step!r}
+owner = {{"curator": curator, "local": curator.local, "Ledger": Ledger, "Reservation": Reservation,
+         "Release": Release}}[owner]
+original = getattr(owner, name)
+
+def killed(*args, **keys):
+    if when == "before":
+        os.kill(os.getpid(), signal.SIGKILL)
+    result = original(*args, **keys)
+    os.kill(os.getpid(), signal.SIGKILL)
+    return result
+
+setattr(owner, name, killed)
+cli.main()
+"""
+
+STEPS = [
+    ("Ledger", "reserve", "before"),
+    ("Ledger", "reserve", "after"),
+    ("local", "statistics", "before"),
+    ("local", "statistics", "after"),
+    ("Reservation", "charge", "before"),
+    ("Reservation", "charge", "after"),
+    ("curator", "gaussian_on_grid", "after"),
+    ("Reservation", "commit", "before"),
+    ("Reservation", "commit", "after"),
+    ("Release", "save", "before"),
+    ("Release", "save", "after"),
+]
+
+
+@pytest.mark.parametrize("step", STEPS, ids="-".join)
+def test_kill_9_never_spends_less_than_is_released(step, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("study.toml").write_text(STUDY)
+    rows = "".join(f"{t},0,0,0.5\n{t},1,1,1\n" for t in range(60))
+    Path("data.csv").write_text("trajectory,step,state,reward\n" + rows)
+    assert run(["ledger", "declare", "trial", "--epsilon", "1", "--delta", "1e-5"]) == 0
+    command = ["release", "study.toml", "--data", "data.csv", "--ledger", "ledger.db", "--out"]
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED.format(step=step), *command, "first"],
+        check=False,
+        capture_output=True,
+        env=dict(os.environ),
+    )
+    assert done.returncode == -signal.SIGKILL
+    ledger = open_ledger("ledger.db")
+    ledger.verify()
+    account = ledger.show("trial")
+    counted = (account.spent + account.reserved).as_dict()["epsilon"]
+    released = (tmp_path / "first" / "release.json").exists()
+    position = STEPS.index(step)
+    assert released == (position == len(STEPS) - 1)
+    assert counted == (0.5 if position >= 1 else 0.0)
+    assert account.spent.as_dict()["epsilon"] == (0.5 if position >= 5 else 0.0)
+    assert not released or counted >= 0.5
+
+    # The next run says what it found, and never spends a second time for what was committed.
+    capsys.readouterr()
+    code = run([*command, "second"])
+    said = " ".join(capsys.readouterr().err.split())
+    if position == 0:
+        assert code == 0
+    elif position >= 8:
+        assert code == 0
+        assert "nothing was spent" in said
+        assert open_ledger("ledger.db").show("trial").spent.as_dict()["epsilon"] == 0.5
+    else:
+        assert code == 4
+        assert "in progress" in said or "not finished" in said
+        assert "settle" in said
+
+
+def test_the_ledgers_commands(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("study.toml").write_text(STUDY)
+    Path("data.csv").write_text(
+        "trajectory,step,state,reward\n" + "".join(f"{t},0,0,0.5\n{t},1,1,1\n" for t in range(60))
+    )
+    release = ["release", "study.toml", "--data", "data.csv", "--ledger", "ledger.db", "--out"]
+    assert run([*release, "r0"]) == 4
+    declare = ["ledger", "declare", "trial", "--epsilon", "0.8", "--delta", "1e-5"]
+    assert run(declare) == 0
+    assert run(declare) == 4
+    assert run([*declare, "--replace"]) == 0
+    assert run([*release, "r1"]) == 0
+    assert run(["ledger", "verify", "--release", "r1"]) == 0
+    capsys.readouterr()
+    assert run(["ledger", "show", "trial", "--json"]) == 0
+    account = json.loads(capsys.readouterr().out)
+    assert account["left"] == {"epsilon": 0.3, "delta": 9e-6}
+    assert account["like_the_last"] == 0
+    assert run(["ledger", "show", "--picture", "pictures"]) == 0
+    assert "epsilon 0.3" in capsys.readouterr().out
+    assert (tmp_path / "pictures" / "spending.png").exists()
+    assert run(["ledger", "show", "nobody"]) == 4
+    assert run(["ledger", "settle", "1", "--charge", "--reason", "x"]) in {2, 4}
+    assert run([*release, "r2", "--no-ledger"]) == 2
+    content = bytearray(Path("ledger.db").read_bytes())
+    at = content.find(b'"trial"')
+    content[at + 1 : at + 6] = b"tribe"
+    Path("ledger.db").write_bytes(bytes(content))
+    assert run(["ledger", "verify"]) == 5
