@@ -124,4 +124,4 @@ class PostgresStore:
         if isinstance(problem, self._driver.errors.LockNotAvailable):
             return locked(self._wait)
         first = str(problem).split("\n", maxsplit=1)[0]
-        return f"failed ({first}); privalue ledger show tells what was recorded before"
+        return f"failed ({first}); privalue ledger show tells what was recorded"

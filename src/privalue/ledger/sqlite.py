@@ -41,10 +41,12 @@ class SqliteStore:
         except OSError as problem:
             raise self._no_room(problem) from problem
         try:
-            with self._connected(Path(name)) as connection, _transaction(connection, "IMMEDIATE"):
-                for statement in _TABLES:
-                    connection.execute(statement)
-                Transaction(connection.execute, "?").append(first)
+            with self._connected(Path(name)) as connection:
+                self._keep_log(connection)
+                with _transaction(connection, "IMMEDIATE"):
+                    for statement in _TABLES:
+                        connection.execute(statement)
+                    Transaction(connection.execute, "?").append(first)
             with suppress(FileExistsError):
                 os.link(name, self._path)  # unlike a rename, it never replaces what is there
             _sync_folder(self._path.parent)
@@ -53,6 +55,15 @@ class SqliteStore:
         finally:
             with suppress(OSError):
                 os.unlink(name)
+
+    def _keep_log(self, connection: sqlite3.Connection) -> None:
+        (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()  # stays in the file
+        if mode != "wal":
+            raise LedgerError(
+                f"the ledger {self.place} would be on a file system without shared memory (a "
+                "network folder?), where SQLite keeps no write-ahead log; put it on a local disk, "
+                "or use PostgreSQL"
+            )
 
     def _no_room(self, problem: OSError) -> LedgerError:
         return LedgerError(
@@ -89,13 +100,6 @@ class SqliteStore:
                     f"{path.as_uri()}?mode=rw", uri=True, timeout=self._wait, isolation_level=None
                 )
             ) as connection:
-                (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
-                if mode != "wal":
-                    raise LedgerError(
-                        f"the ledger {self.place} is on a file system without shared memory "
-                        "(a network folder?): SQLite cannot keep a write-ahead log there; move it "
-                        "to a local disk, or use PostgreSQL"
-                    )
                 connection.execute("PRAGMA synchronous = FULL")
                 connection.execute("PRAGMA fullfsync = ON")  # macOS: past the drive's cache
                 yield connection
@@ -108,6 +112,11 @@ class SqliteStore:
             return locked(self._wait)
         if code == sqlite3.SQLITE_FULL:
             return "has no space left on its disk; nothing was recorded; make room, try again"
+        if code == sqlite3.SQLITE_IOERR:
+            return (
+                f"could not use its disk ({problem}: is it full?); privalue ledger show tells what "
+                "was recorded"
+            )
         if code in {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}:
             return (
                 f"cannot be opened for writing ({problem}); nothing was recorded; the file and its "
@@ -118,7 +127,7 @@ class SqliteStore:
             return f"is damaged, or is no ledger ({problem}); nothing was recorded; restore a copy"
         if "no such table" in str(problem):
             return "holds no ledger; nothing was recorded; give another file"
-        return f"failed ({problem}); privalue ledger show tells what was recorded before"
+        return f"failed ({problem}); privalue ledger show tells what was recorded"
 
 
 @contextmanager

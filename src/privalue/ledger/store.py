@@ -63,7 +63,7 @@ class Transaction:
 
 
 class Store(Protocol):
-    """One ledger's place. Its failures are LedgerErrors; where there is none, an AbsentLedgerError."""
+    """One ledger's place: fails with a LedgerError, an AbsentLedgerError where there is none."""
 
     place: str  # as a person would name it, without any password
 

@@ -100,10 +100,13 @@ def spending_line(account: Account, width: int = 40) -> str:
 
 def draw_spending(account: Account, *, folder: Path, name: str = "spending") -> list[Path]:
     """Spent, reserved and total epsilon over time, as PNG and SVG; returns the files."""
+    steps = (*account.steps, account.steps[-1])  # the last one gets some width
     times = np.array([at.replace(tzinfo=None) for at in _times(account)], dtype="datetime64[s]")
-    spent = [step.spent.as_dict()["epsilon"] for step in account.steps]
-    held = [(step.spent + step.reserved).as_dict()["epsilon"] for step in account.steps]
-    totals = [step.total.as_dict()["epsilon"] for step in account.steps]
+    width = max((times[-1] - times[0]) // 30, np.timedelta64(60, "s"))
+    times = np.append(times, times[-1] + width)
+    spent = [step.spent.as_dict()["epsilon"] for step in steps]
+    held = [(step.spent + step.reserved).as_dict()["epsilon"] for step in steps]
+    totals = [step.total.as_dict()["epsilon"] for step in steps]
     with mpl.rc_context({"svg.hashsalt": "privalue", "svg.fonttype": "none"}):
         figure = Figure(figsize=(7.5, 3.2), layout="constrained")
         FigureCanvasAgg(figure)

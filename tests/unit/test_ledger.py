@@ -1,0 +1,389 @@
+"""Units, rules, refusals and what people see; the places that keep a ledger are in conformance."""
+
+import json
+import sys
+from datetime import UTC, datetime, timedelta
+from decimal import ROUND_FLOOR, Decimal
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from privalue.errors import MissingComponentError, PrivalueError, UsageError
+from privalue.ledger import (
+    BudgetError,
+    Cost,
+    LedgerError,
+    Reservation,
+    open_ledger,
+    study_hash,
+    units,
+)
+from privalue.ledger.chain import Book
+from privalue.report import spending
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+STUDY = study_hash({"study": 1})
+EPSILONS = st.floats(1e-3, 20)
+DELTAS = st.floats(1e-15, 0.5)
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    ledger = open_ledger(tmp_path / "ledger.db", clock=lambda: NOW)
+    ledger.declare("people", epsilon=1.0, delta=1e-6)
+    return ledger
+
+
+def spend(ledger, number, epsilon=0.1, delta=1e-7):
+    request = study_hash({"number": number})
+    with ledger.reserve("people", request, epsilon=epsilon, delta=delta) as reservation:
+        reservation.commit(f'{{"ledger": "{reservation.charge()}"}}')
+
+
+# Units
+
+
+@given(epsilon=EPSILONS, delta=DELTAS)
+def test_costs_are_rounded_up_and_totals_down_by_less_than_a_unit(epsilon, delta):
+    up, down = units.cost("d", epsilon, delta), units.total("d", epsilon, delta)
+    for part, value, unit in (("epsilon", epsilon, 10**12), ("delta", delta, 10**18)):
+        exact = Fraction(repr(value)) * unit
+        assert exact <= getattr(up, part) < exact + 1
+        assert exact - 1 < getattr(down, part) <= exact
+        assert getattr(up, part) <= float(exact) * 1.0011  # precise enough for the smallest
+
+
+@given(epsilon=EPSILONS, delta=DELTAS)
+def test_what_a_double_hides_is_less_than_calibration_leaves(epsilon, delta):
+    """The mechanism runs at the double, the ledger counts its decimal: 2^-53 apart."""
+    counted = units.cost("d", epsilon, delta)
+    assert Fraction(epsilon) <= Fraction(counted.epsilon, 10**12) * (1 + Fraction(1, 2**53))
+    assert Fraction(delta) <= Fraction(counted.delta, 10**18) * (1 + Fraction(1, 2**53))
+
+
+@given(epsilon=EPSILONS, delta=DELTAS)
+def test_a_total_of_one_release_holds_that_release_where_the_unit_does(epsilon, delta):
+    epsilon, delta = round(epsilon, 12), round(delta, 18)
+    assert units.cost("d", epsilon, delta) == units.total("d", epsilon, delta)
+
+
+def test_sums_fit_a_64_bit_integer():
+    assert units.MOST_EPSILON * 10**units.EPSILON_DIGITS < 2**63
+    assert 10**units.DELTA_DIGITS < 2**63
+
+
+@pytest.mark.parametrize(
+    "epsilon",
+    [0, -0.0, -1, float("nan"), float("inf"), -float("inf"), 1e7, 10**400, True, "1", None, 1j],
+)
+@pytest.mark.parametrize("amount", [units.cost, units.total])
+def test_an_epsilon_that_is_none(epsilon, amount):
+    with pytest.raises(UsageError, match=r'dataset "d": epsilon = .* is not a number from 1e-12'):
+        amount("d", epsilon, 1e-6)
+
+
+@pytest.mark.parametrize("delta", [-1e-9, 1, 1.5, float("nan"), float("inf"), False, "0", None])
+@pytest.mark.parametrize("amount", [units.cost, units.total])
+def test_a_delta_that_is_none(delta, amount):
+    with pytest.raises(UsageError, match=r'dataset "d": delta = .* is neither 0 nor a number'):
+        amount("d", 1.0, delta)
+
+
+def test_what_is_smaller_than_a_unit_costs_one_and_is_no_total():
+    assert units.cost("d", 1e-15, 1e-300) == Cost(epsilon=1, delta=1)
+    with pytest.raises(UsageError, match="epsilon = 1e-15"):
+        units.total("d", 1e-15, 0)
+    with pytest.raises(UsageError, match="delta = 1e-300"):
+        units.total("d", 1.0, 1e-300)
+
+
+def test_numbers_are_shown_as_people_write_them():
+    shown = {
+        (1.0, 1e-6): "epsilon 1, delta 1e-6",
+        (0.1, 0.05): "epsilon 0.1, delta 0.05",
+        (20, 0): "epsilon 20, delta 0",
+        (1e-12, 2.5e-10): "epsilon 0.000000000001, delta 2.5e-10",
+        (123456.5, 0.0001): "epsilon 123456.5, delta 1e-4",
+    }
+    for (epsilon, delta), text in shown.items():
+        assert str(units.cost("d", epsilon, delta)) == text
+    assert units.cost("d", 0.3, 1e-7).as_dict() == {"epsilon": 0.3, "delta": 1e-7}
+
+
+def thirds_fit():
+    """0.1 + 0.1 + 0.1 is 0.3, which doubles deny."""
+    book = Book()
+    book.write("begin", NOW, format=1)
+    total, tenth = units.total("d", 0.3, 3e-7), units.cost("d", 0.1, 1e-7)
+    book.write("declare", NOW, dataset="d", epsilon=total.epsilon, delta=total.delta)
+    for number in range(3):
+        study = study_hash({"number": number})
+        cost = {"epsilon": tenth.epsilon, "delta": tenth.delta}
+        book.write("reserve", NOW, dataset="d", study=study, process="-", **cost)
+    return book.balances["d"].left == units.NOTHING
+
+
+def test_three_tenths_fit_and_sums_of_doubles_are_found_out(monkeypatch):
+    assert thirds_fit()
+    monkeypatch.setattr(units, "_units", lambda value, digits, rounding: value)
+    monkeypatch.setattr(units, "_decimal", lambda units, digits: Decimal(units))
+    monkeypatch.setattr(Cost, "within", lambda self, other: self.epsilon <= other.epsilon)
+    with pytest.raises(PrivalueError):
+        thirds_fit()
+
+
+def test_rounding_a_cost_down_is_found_out(monkeypatch):
+    monkeypatch.setattr(units, "ROUND_CEILING", ROUND_FLOOR)
+    with pytest.raises(AssertionError):
+        test_costs_are_rounded_up_and_totals_down_by_less_than_a_unit()
+
+
+# Rules
+
+
+@pytest.mark.parametrize("name", ["", " x", "x ", "a\nb", "a\0b", "x" * 201, "\ud800", "\u202e"])
+def test_a_name_that_is_none(tmp_path, name):
+    ledger = open_ledger(tmp_path / "ledger.db")
+    with pytest.raises(UsageError, match="1 to 200 printable characters"):
+        ledger.declare(name, epsilon=1.0, delta=1e-6)
+    assert not (tmp_path / "ledger.db").exists()
+
+
+def test_names_of_every_script(ledger):
+    for name in ("Patienten, Köln", "患者", "o'neill; DROP TABLE ledger_entries", '"quoted"'):
+        ledger.declare(name, epsilon=1.0, delta=1e-6)
+        assert ledger.show(name).dataset == name
+    ledger.verify()
+
+
+def test_a_request_is_its_description_not_its_spelling():
+    assert study_hash({"a": 1, "b": 0.1}) == study_hash({"b": 0.1, "a": 1})
+    assert study_hash({"a": 1}) != study_hash({"a": 1.5})
+
+
+@pytest.mark.parametrize("text", ["", "x" * 64, "A" * 64, "a" * 63])
+def test_a_hash_that_is_none(ledger, text):
+    with pytest.raises(UsageError, match="not a SHA-256"):
+        ledger.reserve("people", text, epsilon=0.1, delta=1e-7)
+    with pytest.raises(UsageError, match="not a SHA-256"):
+        ledger.verify(head=text)
+
+
+def test_a_dataset_without_a_total(ledger):
+    with pytest.raises(BudgetError) as refused:
+        ledger.reserve("others", STUDY, epsilon=0.1, delta=1e-7)
+    assert str(refused.value).startswith(
+        'dataset "others": requested epsilon 0.1, delta 1e-7; left nothing; no total is declared'
+    )
+    with pytest.raises(BudgetError, match=r'left nothing; .* it knows "people"'):
+        ledger.show("others")
+
+
+def test_exit_codes():
+    assert (BudgetError.exit_code, LedgerError.exit_code) == (4, 5)
+    assert issubclass(BudgetError, PrivalueError)
+    assert issubclass(LedgerError, PrivalueError)
+
+
+class Model:
+    """The rules once more, as naively as can be: a list of amounts with their states."""
+
+    def __init__(self, total):
+        self.total, self.amounts = total, []
+
+    def used(self):
+        return sum(cost for cost, state, _ in self.amounts if state != "cancelled")
+
+    def allows(self, kind, at, value):
+        if kind == "declare":
+            return value >= max(1, self.used())
+        if kind == "reserve":
+            return value <= self.total - self.used()
+        _, state, settled = self.amounts[at]
+        return {
+            "charge": state == "reserved",
+            "cancel": state == "reserved",
+            "commit": state == "charged",
+            "settle-charged": state in {"reserved", "charged"} and not settled,
+            "settle-cancelled": state == "reserved",
+        }[kind]
+
+    def apply(self, kind, at, value):
+        if kind == "declare":
+            self.total = value
+        elif kind == "reserve":
+            self.amounts.append((value, "reserved", False))
+        else:
+            cost, _, settled = self.amounts[at]
+            state = {"charge": "charged", "cancel": "cancelled", "commit": "committed"}.get(
+                kind, kind.removeprefix("settle-")
+            )
+            self.amounts[at] = (cost, state, settled or kind.startswith("settle"))
+
+
+KINDS = st.sampled_from(
+    ["declare", "reserve", "charge", "cancel", "commit", "settle-charged", "settle-cancelled"]
+)
+
+
+@given(st.lists(st.tuples(KINDS, st.integers(0, 5), st.integers(1, 12)), max_size=40))
+def test_the_rules_are_those_of_the_naive_model(steps):
+    book, model = Book(), Model(20)
+    rows = [book.write("begin", NOW, format=1)]
+    rows.append(book.write("declare", NOW, dataset="d", epsilon=20, delta=20))
+    numbers = []
+    for kind, which, value in steps:
+        if kind not in {"declare", "reserve"} and not numbers:
+            continue
+        at = which % len(numbers) if numbers else 0
+        own = {
+            "declare": {"dataset": "d", "epsilon": value, "delta": value},
+            "reserve": {
+                "dataset": "d",
+                "study": study_hash({"number": len(numbers)}),
+                "epsilon": value,
+                "delta": value,
+                "process": "-",
+            },
+            "cancel": {"reason": "-"},
+            "commit": {"artefact": STUDY},
+            "settle-charged": {"outcome": "charged", "reason": "-"},
+            "settle-cancelled": {"outcome": "cancelled", "reason": "-"},
+        }.get(kind, {})
+        if kind not in {"declare", "reserve"}:
+            own["reservation"] = numbers[at]
+        allowed = model.allows(kind, at, value)
+        try:
+            rows.append(book.write(kind.split("-")[0], NOW, **own))
+        except BudgetError:
+            assert not allowed
+            continue
+        assert allowed
+        model.apply(kind, at, value)
+        if kind == "reserve":
+            numbers.append(book.sequence)
+    balance = book.balances["d"]
+    assert (balance.spent + balance.reserved).epsilon == model.used() <= model.total
+    assert balance.total.epsilon == model.total
+    again = Book.replay(rows)
+    assert (again.head, again.balances, again.open) == (book.head, book.balances, book.open)
+
+
+# The clock
+
+
+def test_a_clock_that_runs_backwards_is_recorded_and_never_trusted(tmp_path):
+    hours = iter([5, 5, 5, 3, 3, 4, 2, 2])
+    ledger = open_ledger(
+        tmp_path / "ledger.db", clock=lambda: NOW + timedelta(hours=next(hours, 1))
+    )
+    ledger.declare("people", epsilon=1.0, delta=1e-6)
+    left = ledger.reserve("people", STUDY, epsilon=0.1, delta=1e-7)
+    account = ledger.show("people")
+    assert [step.sequence for step in account.steps] == [2, 3]
+    (unfinished,) = account.unfinished
+    assert (unfinished.entry, unfinished.age < timedelta(hours=24)) == (left.sequence, True)
+    spend(ledger, 1)
+    checked = ledger.verify()
+    (line,) = checked.notices
+    assert line.startswith("the clock ran backwards at entry ")
+    assert "order is by entry" in line
+    assert line in ledger.reserve("people", study_hash({}), epsilon=0.1, delta=1e-7).notices
+    assert spending.spending_line(ledger.show("people")).endswith("| 10% of epsilon")
+
+
+# What people see
+
+
+def test_an_account_as_json(ledger):
+    spend(ledger, 1)
+    ledger.reserve("people", STUDY, epsilon=0.25, delta=2e-7)
+    told = json.loads(json.dumps(ledger.show("people").as_dict()))
+    assert told["total"] == {"epsilon": 1.0, "delta": 1e-6}
+    assert told["spent"] == {"epsilon": 0.1, "delta": 1e-7}
+    assert told["reserved"] == {"epsilon": 0.25, "delta": 2e-7}
+    assert told["left"] == {"epsilon": 0.65, "delta": 7e-7}
+    assert (told["releases"], told["like_the_last"]) == (1, 2)
+    assert [entry["kind"] for entry in told["history"]] == [
+        "declare",
+        "reserve",
+        "charge",
+        "commit",
+        "reserve",
+    ]
+    assert told["unfinished"][0]["charged"] is False
+    assert told["unfinished"][0]["age_seconds"] == 0
+    assert told["head"] == ledger.head()
+
+
+def test_how_many_like_the_last(ledger):
+    assert ledger.show("people").like_the_last is None
+    spend(ledger, 1, epsilon=0.01, delta=4e-7)
+    assert ledger.show("people").like_the_last == 1  # delta is what runs out
+    spend(ledger, 2, epsilon=0.3, delta=0.0)
+    assert ledger.show("people").like_the_last == 2
+    ledger.reserve("people", STUDY, epsilon=0.6, delta=0.0).cancel("changed my mind")
+    assert ledger.show("people").like_the_last == 2
+
+
+def test_the_line_and_the_picture(ledger, tmp_path):
+    empty = spending.spending_line(ledger.show("people"), width=10)
+    assert empty == "|          | 0% of epsilon"
+    for number in range(10):
+        spend(ledger, number)
+    full = spending.spending_line(ledger.show("people"), width=10)
+    assert full.endswith("█| 100% of epsilon")
+    files = spending.draw_spending(ledger.show("people"), folder=tmp_path)
+    assert files[0].read_bytes().startswith(b"\x89PNG")
+    assert "epsilon" in files[1].read_text()
+    rows = dict(spending.account_rows(ledger.show("people")))
+    assert str(rows["left"]) == "epsilon 0, delta 0"
+    assert rows["like the last, left"] == 0
+
+
+def test_composition_in_advance_is_information():
+    pytest.importorskip("dp_accounting", reason="the extra accounting is not installed")
+    tenth = Cost(epsilon=10**11, delta=10**11)
+    assert spending.advance_composition([], 1e-5).epsilon == 0
+    one = spending.advance_composition([tenth], 1e-5)
+    assert one.epsilon == pytest.approx(0.1, rel=1e-3)
+    many = spending.advance_composition([tenth] * 100, 1e-4)
+    assert 3 < many.epsilon < 4.5  # the plain sum is 10
+    mixed = spending.advance_composition([tenth] * 99 + [Cost(epsilon=10**12, delta=0)], 1e-4)
+    assert many.epsilon < mixed.epsilon < 10.9
+    assert "plan fixed in advance" in many.note
+    at_the_sum = spending.advance_composition([tenth] * 10, 1e-6)
+    assert at_the_sum.epsilon <= 1.0
+    too_small = spending.advance_composition([tenth] * 10, 1e-9)
+    assert too_small.epsilon is None
+    assert "the deltas alone exceed 1e-09" in too_small.note
+
+
+def test_composition_without_the_extra_says_why(monkeypatch):
+    monkeypatch.setitem(sys.modules, "dp_accounting.pld.privacy_loss_distribution", None)
+    told = spending.advance_composition([Cost(epsilon=1, delta=1)], 1e-5)
+    assert told.epsilon is None
+    assert "privalue[accounting]" in told.note
+
+
+def test_postgresql_without_the_extra_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(MissingComponentError, match=r"privalue\[postgres\]") as missing:
+        open_ledger("postgresql://host/database")
+    assert missing.value.exit_code == 6
+
+
+def test_a_process_and_a_machine_are_named(ledger):
+    import os
+
+    ledger.reserve("people", STUDY, epsilon=0.1, delta=1e-7)
+    (found,) = ledger.show("people").unfinished
+    assert found.process.startswith(f"{os.getpid()}@")
+
+
+def test_leaving_without_computing_cancels(ledger):
+    with ledger.reserve("people", STUDY, epsilon=0.1, delta=1e-7) as reservation:
+        assert isinstance(reservation, Reservation)
+    assert ledger.show("people").reserved == units.NOTHING
