@@ -16,13 +16,16 @@ Diagnostics(private, mechanism='dp-lsw', states=2)
 
 from privalue.curator import Diagnostics, inspect, release
 from privalue.errors import (
+    BudgetError,
     DataError,
+    LedgerError,
     MissingComponentError,
     PrivalueError,
     PrivateValueError,
     StudyError,
     UsageError,
 )
+from privalue.ledger import open_ledger
 from privalue.noise import SeededForExperimentsOnly
 from privalue.profile import Profile, privacy_profile
 from privalue.release import Release
@@ -44,10 +47,12 @@ __version__ = VERSION
 
 __all__ = [
     "About",
+    "BudgetError",
     "Columns",
     "DataError",
     "Diagnostics",
     "Features",
+    "LedgerError",
     "Mechanism",
     "MissingComponentError",
     "Privacy",
@@ -65,6 +70,7 @@ __all__ = [
     "Weights",
     "__version__",
     "inspect",
+    "open_ledger",
     "privacy_profile",
     "release",
 ]

@@ -6,7 +6,7 @@ everything up to the noise, for the curator alone: it returns a private type, ad
 spends nothing.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -135,7 +135,11 @@ def inspect(study: Study, data: Any, *, progress: Progress | None = None) -> Dia
         study=study,
         design=prepared.design,
         statistics=statistics,
-        perturbation=_perturb(prepared, statistics),
+        perturbation=_perturb(
+            prepared,
+            statistics,
+            calibration_for(study, prepared.design, statistics.trajectories),
+        ),
     )
 
 
@@ -175,56 +179,62 @@ def release(
     if not callable(getattr(source, "read", None)):
         raise UsageError("entropy must have a method read(count) that gives random bytes")
 
-    def read() -> VisitStatistics:
-        """The statistics, and what m alone decides: part of reading."""
+    def read() -> tuple[VisitStatistics, Calibration]:
+        """The statistics, and whatever m alone decides or refuses: part of reading."""
         statistics = local.statistics(data, study, progress=progress)
         _require_declared_size(study, statistics.trajectories)
         _require_small_delta(study, statistics.trajectories, accept_large_delta)
-        return statistics
+        return statistics, calibration_for(study, prepared.design, statistics.trajectories)
 
     if ledger is None:
-        return _drawn(prepared, read(), source, None)
+        return _drawn(prepared, *read(), source, None)
     if entropy is not None:
         raise UsageError("seeded experiments do not go on a ledger; leave one of the two out")
-    reserved = _reserve(ledger, study, say or (lambda _: None))
+    reserved = _reserve(ledger, study)
     if isinstance(reserved, StoredRelease):
-        return Release.model_validate_json(reserved.artefact)
-    with reserved:
-        statistics = read()
+        _tell(reserved.notices, say)
+        _tell(["the identical request was answered before: nothing was spent on this"], say)
+        return Release.parse(reserved.artefact)
+    with reserved:  # cancelled, on the record, unless it comes to the charge
+        _tell(reserved.notices, say)
+        statistics, calibration = read()
         head = reserved.charge()
-        drawn = _drawn(prepared, statistics, source, head)
+        drawn = _drawn(prepared, statistics, calibration, source, head)
         reserved.commit(drawn.to_json())
     return drawn
 
 
-def _reserve(
-    ledger: Ledger, study: Study, say: Callable[[str], None]
-) -> Reservation | StoredRelease:
+def _tell(lines: Iterable[str], say: Callable[[str], None] | None) -> None:
+    for line in lines:
+        if say is not None:
+            say(line)
+
+
+def _reserve(ledger: Ledger, study: Study) -> Reservation | StoredRelease:
     """Sets the cost aside before the data is opened, or finds the identical request's release."""
     dataset = study.study.dataset
     if dataset is None:
         raise UsageError(
             "a ledger needs to know which people the data is about: set [study] dataset"
         )
-    reserved = ledger.reserve(
+    return ledger.reserve(
         dataset,
         study_hash(study.public_description()),
         epsilon=study.privacy.epsilon,
         delta=study.privacy.delta,
     )
-    for line in reserved.notices:
-        say(line)
-    if isinstance(reserved, StoredRelease):
-        say("the identical request was answered before: this is that release, nothing was spent")
-    return reserved
 
 
 def _drawn(
-    prepared: Prepared, statistics: VisitStatistics, source: Entropy, head: str | None
+    prepared: Prepared,
+    statistics: VisitStatistics,
+    calibration: Calibration,
+    source: Entropy,
+    head: str | None,
 ) -> Release:
     """Computes, draws, publishes."""
     study = prepared.study
-    perturbation = _perturb(prepared, statistics)
+    perturbation = _perturb(prepared, statistics, calibration)
     grid = public_grid(perturbation.smallest_sigma)
     drawn = gaussian_on_grid(
         perturbation.center, sigma=perturbation.sigma, grid=grid, entropy=source
@@ -281,10 +291,11 @@ def _require_small_delta(study: Study, trajectories: int, accepted: bool) -> Non
         )
 
 
-def _perturb(prepared: Prepared, statistics: VisitStatistics) -> Perturbation:
-    study, built, m = prepared.study, prepared.design, statistics.trajectories
-    calibration = calibration_for(study, built, m)
-    return MECHANISMS[study.mechanism.name].perturb(statistics, built, study, calibration)
+def _perturb(
+    prepared: Prepared, statistics: VisitStatistics, calibration: Calibration
+) -> Perturbation:
+    perturb = MECHANISMS[prepared.study.mechanism.name].perturb
+    return perturb(statistics, prepared.design, prepared.study, calibration)
 
 
 def _require_declared_size(study: Study, trajectories: int) -> None:

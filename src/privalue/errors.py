@@ -6,6 +6,8 @@
     ├── UsageError (ValueError)         2   a call or a command line that lacks a choice
     ├── StudyError (ValueError)         3   the public description is invalid
     ├── DataError (ValueError)          3   the rows are invalid, absent or unreadable
+    ├── BudgetError (ValueError)        4   a dataset's budget does not allow it
+    ├── LedgerError (RuntimeError)      5   the ledger fails its check, or cannot be used
     ├── MissingComponentError
     │       (ImportError)               6   an optional part is not installed
     └── PrivateValueError (TypeError)  70   something tried to serialise a private value
@@ -37,6 +39,18 @@ class DataError(PrivalueError, ValueError):
     """The data is invalid, absent or unreadable. The message may quote it: curator only."""
 
     exit_code = 3
+
+
+class BudgetError(PrivalueError, ValueError):
+    """A dataset's budget does not allow what was requested."""
+
+    exit_code = 4
+
+
+class LedgerError(PrivalueError, RuntimeError):
+    """The ledger fails its check, or cannot be read or written."""
+
+    exit_code = 5
 
 
 class MissingComponentError(PrivalueError, ImportError):

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
 from privalue.errors import DataError, UsageError
 
@@ -111,9 +111,28 @@ class Release(_Part):
         """The values by state label."""
         return {entry.state: entry.value for entry in self.values}
 
+    _text: str | None = PrivateAttr(default=None)  # as it was first written, if it was read
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Release) and self.model_dump() == other.model_dump()
+
+    __hash__ = None  # type: ignore[assignment]
+
     def to_json(self) -> str:
-        """The text of ``release.json``."""
-        return self.model_dump_json(indent=2, exclude_none=True) + "\n"
+        """The text of ``release.json``; of one that was read, to the letter."""
+        return self._text or self.model_dump_json(indent=2, exclude_none=True) + "\n"
+
+    @classmethod
+    def parse(cls, text: str) -> "Release":
+        """The release that a text holds."""
+        try:
+            release = cls.model_validate_json(text)
+        except ValidationError as problem:
+            first = problem.errors(include_url=False)[0]
+            where = ".".join(str(part) for part in first["loc"]) or "the text"
+            raise DataError(f"this is not a release: {where}: {first['msg']}") from None
+        release._text = text
+        return release
 
     def save(self, folder: str | Path) -> Path:
         """Writes ``release.json`` into a folder, whole or not at all; never over another one."""
@@ -145,13 +164,11 @@ class Release(_Part):
         path = Path(path)
         path = path / FILE_NAME if path.is_dir() else path
         try:
-            return cls.model_validate_json(path.read_bytes())
+            return cls.parse(path.read_text(encoding="utf-8"))
         except OSError as problem:
             raise DataError(f"{path} cannot be read: {problem.strerror}") from None
-        except ValidationError as problem:
-            first = problem.errors(include_url=False)[0]
-            where = ".".join(str(part) for part in first["loc"]) or "the file"
-            raise DataError(f"{path} is not a release: {where}: {first['msg']}") from None
+        except (DataError, UnicodeDecodeError) as problem:
+            raise DataError(f"{path}: {problem}") from None
 
 
 def require_vacant(folder: str | Path) -> Path:

@@ -32,7 +32,7 @@ from privalue.ledger.sqlite import SqliteStore
 EPSILON, DELTA = 0.1, 1e-7
 DATASET = "people"
 CRASH_AT = "LEDGER_CRASH_AT"
-SETTINGS = ("PRAGMA synchronous", "PRAGMA fullfsync", "SHOW", "SELECT set_config")  # of a session
+SETTINGS = ("PRAGMA synchronous", "PRAGMA fullfsync", "SHOW", "SELECT set_config")
 PLANTED = "LEDGER_PLANTED_MISTAKE"
 
 

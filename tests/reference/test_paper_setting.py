@@ -6,6 +6,7 @@ import pytest
 import privalue as pv
 from privalue.curator import _perturb, prepare
 from privalue.mdp import chain_statistics, parse_world
+from privalue.mechanisms import calibration_for
 from privalue.profile import exact_alpha, privacy_profile
 from privalue.statistics import VisitStatistics
 
@@ -27,7 +28,9 @@ def perturbation(trajectories, seed, **mechanism):
         states=pv.States(count=40),
         mechanism=pv.Mechanism(**mechanism),
     )
-    return _perturb(prepare(described), gathered), gathered.counts
+    prepared = prepare(described)
+    constants = calibration_for(described, prepared.design, trajectories)
+    return _perturb(prepared, gathered, constants), gathered.counts
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -100,6 +100,20 @@ def test_what_m_alone_decides_is_decided_before_the_charge(ledger):
     assert spent(ledger) == (0.0, 0.0)
 
 
+def test_a_refusal_that_depends_on_m_costs_nothing(ledger):
+    """lambda = scale sqrt(m) is known only once m is, and too small here."""
+    chosen = described(mechanism={"name": "dp-lsl", "ridge_scale": 1e-3})
+    with pytest.raises(pv.StudyError, match="too small"):
+        pv.release(chosen, DATA, ledger=ledger)
+    assert spent(ledger) == (0.0, 0.0)
+
+
+def test_a_stored_release_comes_back_to_the_letter(ledger, tmp_path):
+    first = pv.release(described(), DATA, ledger=ledger).save(tmp_path / "a")
+    again = pv.release(described(), DATA, ledger=ledger).save(tmp_path / "b")
+    assert first.read_bytes() == again.read_bytes()
+
+
 @pytest.mark.parametrize("step", ["_perturb", "public_grid", "gaussian_on_grid", "Release"])
 def test_once_statistics_exist_the_charge_stays_whatever_happens(ledger, step, monkeypatch):
     def crash(*_, **__):

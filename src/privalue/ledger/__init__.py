@@ -30,9 +30,9 @@ epsilon 0.6, delta 9e-7 | like the last: 1
 
 from pathlib import Path
 
+from privalue.errors import BudgetError, LedgerError
 from privalue.ledger.account import Account, Unfinished
 from privalue.ledger.chain import Step, study_hash
-from privalue.ledger.errors import BudgetError, LedgerError
 from privalue.ledger.ledger import Clock, Ledger, Reservation, StoredRelease, Verified
 from privalue.ledger.postgres import PostgresStore
 from privalue.ledger.sqlite import SqliteStore

@@ -26,8 +26,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from privalue.errors import PrivalueError, UsageError
-from privalue.ledger.errors import BudgetError, LedgerError
+from privalue.errors import BudgetError, LedgerError, PrivalueError, UsageError
 from privalue.ledger.units import NOTHING, Cost
 
 FORMAT = 1
@@ -106,8 +105,8 @@ class Held:
     @property
     def how_to_settle(self) -> str:
         """The command for a person who knows that its process is gone."""
-        cancel = " or, if nothing came of it, --cancel" if self.status == "reserved" else ""
-        return f"privalue ledger settle {self.sequence} --charge{cancel}"
+        cancel = " (or, if nothing came of it, --cancel)" if self.status == "reserved" else ""
+        return f"privalue ledger settle {self.sequence} --charge{cancel} --reason WHY"
 
 
 class Step(NamedTuple):

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Self
 
-from privalue.errors import UsageError
+from privalue.errors import BudgetError, LedgerError, UsageError
 from privalue.ledger.account import Account, clock_notices, notices
 from privalue.ledger.chain import FORMAT, Book, Held, check_dataset, check_hash, sha256
-from privalue.ledger.errors import BudgetError, LedgerError
 from privalue.ledger.store import AbsentLedgerError, Store, Transaction
 from privalue.ledger.units import Cost, cost, total
 

@@ -11,9 +11,8 @@ from contextlib import closing, contextmanager, suppress
 from importlib import import_module
 from typing import Any
 
-from privalue.errors import MissingComponentError
+from privalue.errors import LedgerError, MissingComponentError
 from privalue.ledger.chain import Row
-from privalue.ledger.errors import LedgerError
 from privalue.ledger.store import AbsentLedgerError, Transaction, locked
 
 _TURN = 7_386_415_041  # the advisory lock of every privalue ledger

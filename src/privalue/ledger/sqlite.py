@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
+from privalue.errors import LedgerError
 from privalue.ledger.chain import Row
-from privalue.ledger.errors import LedgerError
 from privalue.ledger.store import AbsentLedgerError, Transaction, locked
 
 _APPEND_ONLY = "BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END"

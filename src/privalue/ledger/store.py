@@ -4,8 +4,8 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
+from privalue.errors import LedgerError
 from privalue.ledger.chain import Row
-from privalue.ledger.errors import LedgerError
 
 
 class AbsentLedgerError(LedgerError):
