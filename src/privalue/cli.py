@@ -38,7 +38,7 @@ from privalue.mechanisms import resolve_ridge
 from privalue.noise import SeededForExperimentsOnly
 from privalue.release import Release, require_vacant
 from privalue.report import terminal
-from privalue.report.spending import account_rows, draw_spending
+from privalue.report.spending import account_json, account_rows, draw_spending
 from privalue.report.template import study_template
 from privalue.study import Study
 
@@ -310,7 +310,7 @@ def show(
             for file in draw_spending(account, folder=picture, name=name):
                 talk.print(f"Wrote {file}")
     if as_json and dataset is None:
-        _print_json({"datasets": [account.as_dict() for account in accounts]})
+        _print_json({"datasets": [account_json(account) for account in accounts]})
         return
     for account in accounts:
         _print_account(account, as_json)
@@ -363,7 +363,7 @@ def settle(
 
 def _print_account(account: Account, as_json: bool) -> None:
     if as_json:
-        _print_json(account.as_dict())
+        _print_json(account_json(account))
         return
     _screen().print(terminal.facts(f"Dataset {account.dataset}", account_rows(account)))
     for line in account.notices:

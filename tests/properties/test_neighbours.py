@@ -92,7 +92,7 @@ def assert_conditions_of_lemma_1(here: Perturbation, there: Perturbation):
     assert min(here.sigma, there.sigma) >= here.smallest_sigma == there.smallest_sigma
 
 
-@settings(max_examples=500)
+@settings(max_examples=2000)
 @given(
     pair=neighbours(),
     mechanism=st.sampled_from(MECHANISMS),

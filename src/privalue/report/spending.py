@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -56,6 +57,13 @@ def advance_composition(releases: Sequence[Cost], delta: float) -> AdvanceCompos
         smaller = f"no epsilon: the deltas alone exceed {delta:g}"
         return AdvanceComposition(epsilon=None, delta=delta, note=smaller)
     return AdvanceComposition(epsilon=epsilon, delta=delta, note=note)
+
+
+def account_json(account: Account) -> dict[str, Any]:
+    """What ``ledger show --json`` prints."""
+    advance = advance_composition(account.releases, account.total.as_dict()["delta"])
+    planned = {"epsilon": advance.epsilon, "delta": advance.delta, "note": advance.note}
+    return {**account.as_dict(), "if_planned_in_advance": planned}
 
 
 def account_rows(account: Account) -> list[tuple[str, object]]:
