@@ -5,17 +5,15 @@ error is one line on stderr, and the exit code says which kind (``privalue.error
 """
 
 import contextlib
-import json
 import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 import typer.exceptions
-from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -28,17 +26,18 @@ from rich.progress import (
 
 import privalue
 from privalue import demo as demonstration
+from privalue.console import Json, print_json, screen, talk
 from privalue.curator import inspect as inspect_data
 from privalue.curator import prepare
 from privalue.curator import release as release_data
 from privalue.errors import PrivalueError, StudyError, UsageError
-from privalue.ledger import Account, open_ledger
+from privalue.ledger import open_ledger
+from privalue.ledger_commands import ledgers
 from privalue.mdp import parse_world, simulate_to_file
 from privalue.mechanisms import resolve_ridge
 from privalue.noise import SeededForExperimentsOnly
-from privalue.release import Release, require_vacant
+from privalue.release import require_vacant
 from privalue.report import terminal
-from privalue.report.spending import account_json, account_rows, draw_spending
 from privalue.report.template import study_template
 from privalue.study import Study
 
@@ -49,21 +48,16 @@ app = typer.Typer(
     help="What a policy is worth, told privately.",
 )
 READING = "Reading rows"
-talk = Console(stderr=True, markup=False, highlight=False)
 
 
-def _screen() -> Console:
-    """Plain text: the brackets of a study's sections are not markup."""
-    return Console(markup=False, highlight=False)
-
-
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 StudyFile = Annotated[
     Path, typer.Argument(metavar="STUDY", readable=False, help="The study file (TOML).")
 ]
 Data = Annotated[
     str, typer.Option("--data", help="A CSV or Parquet file, a folder, or a quoted glob.")
 ]
+
+app.add_typer(ledgers, name="ledger")
 
 
 def _version(wanted: bool) -> None:
@@ -91,14 +85,13 @@ def init(
     as_json: Json = False,
 ) -> None:
     """Write a commented study file."""
-    if path.exists() and not force:
-        raise UsageError(f"{path} exists; use --force to overwrite it, or give another name")
+    _require_absent(path, force)
     try:
         path.write_text(study_template(), encoding="utf-8")
     except OSError as problem:
         raise UsageError(f"cannot write {path}: {problem.strerror}") from None
     if as_json:
-        _print_json({"study": str(path)})
+        print_json({"study": str(path)})
     else:
         print(f"Wrote {path}. Edit it, then: privalue check {path}")
 
@@ -114,7 +107,7 @@ def check(study_file: StudyFile, as_json: Json = False) -> None:
     ):
         ridge = resolve_ridge(study, design, study.study.trajectories or 1)
     if as_json:
-        _print_json(
+        print_json(
             {
                 "valid": True,
                 "study": study.public_description(),
@@ -129,7 +122,7 @@ def check(study_file: StudyFile, as_json: Json = False) -> None:
             }
         )
     else:
-        terminal.print_check(_screen(), prepared)
+        terminal.print_check(screen(), prepared)
         print(f"Next: privalue inspect {study_file} --data DATA, for the curator's eyes")
 
 
@@ -158,8 +151,7 @@ def simulate(
     """Write trajectories of a built-in or Gymnasium MDP."""
     if truncated not in {None, "keep", "drop"}:
         raise UsageError(f"--truncated {truncated}: it must be keep or drop")
-    if out.exists() and not force:
-        raise UsageError(f"{out} exists; use --force to overwrite it, or give another name")
+    _require_absent(out, force)
     try:
         chosen = parse_world(world)
     except StudyError as problem:
@@ -175,7 +167,7 @@ def simulate(
             truncated=truncated,  # type: ignore[arg-type]  # checked above
         )
     if as_json:
-        _print_json(
+        print_json(
             {
                 "mdp": chosen.text,
                 "states": chosen.process.states,
@@ -208,9 +200,9 @@ def inspect(study_file: StudyFile, data: Data, as_json: Json = False) -> None:
         diagnostics = inspect_data(study, data, progress=update)
     talk.print("PRIVATE: for the curator only. None of this may be published.", style="bold red")
     if as_json:
-        _print_json(diagnostics.private_fields())
+        print_json(diagnostics.private_fields())
     else:
-        terminal.print_private_diagnostics(_screen(), diagnostics)
+        terminal.print_private_diagnostics(screen(), diagnostics)
 
 
 @app.command()
@@ -257,117 +249,8 @@ def release(
     if as_json:
         sys.stdout.write(released.to_json())
     else:
-        terminal.print_release(_screen(), released)
+        terminal.print_release(screen(), released)
     talk.print(f"Wrote {written}")
-
-
-ledgers = typer.Typer(
-    no_args_is_help=False, help="The budget of a dataset, and what has been spent of it."
-)
-app.add_typer(ledgers, name="ledger")
-LedgerFile = Annotated[
-    str,
-    typer.Option(
-        "--ledger", envvar="PRIVALUE_LEDGER", help="The ledger: a file, or postgresql://..."
-    ),
-]
-DEFAULT_LEDGER = "ledger.db"
-
-
-@ledgers.command()
-def declare(
-    dataset: Annotated[str, typer.Argument(help="Which people: [study] dataset.")],
-    epsilon: Annotated[float, typer.Option("--epsilon", help="The total of all releases.")],
-    delta: Annotated[float, typer.Option("--delta", help="The total of all releases.")],
-    ledger: LedgerFile = DEFAULT_LEDGER,
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Change a total, on the record.")
-    ] = False,
-    as_json: Json = False,
-) -> None:
-    """Give a dataset its total; makes the ledger if there is none."""
-    account = open_ledger(ledger).declare(dataset, epsilon=epsilon, delta=delta, replace=replace)
-    _print_account(account, as_json)
-
-
-@ledgers.command()
-def show(
-    dataset: Annotated[str | None, typer.Argument(help="One dataset; all, if left out.")] = None,
-    ledger: LedgerFile = DEFAULT_LEDGER,
-    picture: Annotated[
-        Path | None, typer.Option("--picture", help="A folder for a picture of spending.")
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """Show what is spent, reserved and left."""
-    opened = open_ledger(ledger)
-    names = opened.datasets() if dataset is None else (dataset,)
-    accounts = [opened.show(name) for name in names]
-    if picture is not None:
-        picture.mkdir(parents=True, exist_ok=True)
-        for number, account in enumerate(accounts, start=1):
-            name = "spending" if len(accounts) == 1 else f"spending-{number}"
-            for file in draw_spending(account, folder=picture, name=name):
-                talk.print(f"Wrote {file}")
-    if as_json and dataset is None:
-        _print_json({"datasets": [account_json(account) for account in accounts]})
-        return
-    for account in accounts:
-        _print_account(account, as_json)
-
-
-@ledgers.command()
-def verify(
-    ledger: LedgerFile = DEFAULT_LEDGER,
-    head: Annotated[
-        str | None, typer.Option("--head", help="A hash that must be on the record.")
-    ] = None,
-    released: Annotated[
-        Path | None, typer.Option("--release", help="A release.json that must be on the record.")
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """Find any change, removal or reordering; exit 5 if there is one."""
-    artefact = None
-    if released is not None:
-        found = Release.load(released)
-        path = released / "release.json" if released.is_dir() else released
-        artefact, head = path.read_text(encoding="utf-8"), head or found.ledger_head
-    verified = open_ledger(ledger).verify(head=head, artefact=artefact)
-    if as_json:
-        _print_json(
-            {
-                "valid": True,
-                "entries": verified.entries,
-                "head": verified.head,
-                "notices": list(verified.notices),
-            }
-        )
-        return
-    for line in verified.notices:
-        talk.print(f"Ledger: {line}")
-    print(f"The ledger is whole: {verified.entries} entries, head {verified.head}")
-
-
-@ledgers.command()
-def settle(
-    entry: Annotated[int, typer.Argument(help="The reservation that was left behind.")],
-    charge: Annotated[bool, typer.Option("--charge/--cancel", help="What becomes of it.")],
-    reason: Annotated[str, typer.Option("--reason", help="Why, for the record.")],
-    ledger: LedgerFile = DEFAULT_LEDGER,
-    as_json: Json = False,
-) -> None:
-    """End a reservation that a crash left behind, on your word."""
-    _print_account(open_ledger(ledger).settle(entry, charge=charge, reason=reason), as_json)
-
-
-def _print_account(account: Account, as_json: bool) -> None:
-    if as_json:
-        _print_json(account_json(account))
-        return
-    _screen().print(terminal.facts(f"Dataset {account.dataset}", account_rows(account)))
-    for line in account.notices:
-        talk.print(f"Ledger: {line}")
 
 
 @app.command()
@@ -379,7 +262,7 @@ def demo(
 ) -> None:
     """Go the whole journey on the built-in recovery chain."""
     folder = _vacant_demo_folder(out)
-    console = talk if as_json else _screen()
+    console = talk if as_json else screen()
     made = demonstration.run(
         folder,
         say=lambda text: console.print(text, style="bold"),
@@ -387,7 +270,7 @@ def demo(
         progress=_progress,
     )
     if as_json:
-        _print_json(
+        print_json(
             {
                 "folder": str(folder),
                 "study": str(made.study),
@@ -406,6 +289,11 @@ def demo(
         style="bold",
     )
     console.print(f"Look at {made.pictures[0]} and {made.pictures[1]}.")
+
+
+def _require_absent(path: Path, force: bool) -> None:
+    if path.exists() and not force:
+        raise UsageError(f"{path} exists; use --force to overwrite it, or give another name")
 
 
 def _vacant_demo_folder(out: Path) -> Path:
@@ -445,10 +333,6 @@ def _progress(what: str) -> Iterator[Callable[[int, int | None], None]]:
             )
 
         yield update
-
-
-def _print_json(value: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(value, allow_nan=False) + "\n")
 
 
 NOT_BUILT = ("plan", "refit", "reproduce")
@@ -502,6 +386,8 @@ def run(arguments: list[str]) -> int:
 
 
 def _with_hint(message: str) -> str:
+    if message.startswith("Missing command"):
+        return "the command ledger needs one of declare, show, verify and settle"
     if "unexpected extra argument" in message:
         return f"{message} If that was a glob, quote it: --data 'folder/*.parquet'"
     return message

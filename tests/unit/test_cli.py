@@ -111,6 +111,7 @@ def test_simulate_writes_seed_and_world_into_the_file(folder):
         (2, ["nonsense"], "No such command"),
         (2, ["plan", "study.toml"], "plan is not built yet"),
         (2, ["check"], "Missing argument"),
+        (2, ["ledger"], "needs one of declare, show, verify and settle"),
         (2, ["inspect", "study.toml"], "Missing option '--data'"),
         (2, ["inspect", "study.toml", "--data", "x", "--engine", "spark"], "No such option"),
         (2, ["init", "study.toml"], "--force"),
