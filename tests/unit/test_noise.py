@@ -2,6 +2,7 @@ import math
 import os
 import subprocess
 import sys
+import time
 from fractions import Fraction
 
 import numpy as np
@@ -461,3 +462,10 @@ print(before, os.read(reader, 4096).decode(), draw(), sep="\\n")
     )
     numbers = [number for line in result.stdout.splitlines() for number in line[1:-1].split(", ")]
     assert len(numbers) == len(set(numbers)) == 9
+
+
+def test_a_hundred_thousand_coordinates_take_less_than_ten_seconds():
+    started = time.process_time()
+    drawn = gaussian_on_grid(np.zeros(100_000), sigma=1.0, grid=2.0**-10)
+    assert time.process_time() - started < 10
+    assert np.std(drawn) == pytest.approx(1.0, abs=0.03)
