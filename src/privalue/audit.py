@@ -26,6 +26,7 @@ from privalue.curator import inspect, release
 from privalue.mechanisms import Perturbation
 from privalue.noise import Entropy
 from privalue.profile import divergence
+from privalue.release import Release
 from privalue.study import Study
 
 Vector = NDArray[np.float64]
@@ -123,21 +124,21 @@ def audit_release(
     """
     epsilon, claimed = study.privacy.epsilon, study.privacy.delta
     here, there = (inspect(study, rows).perturbation for rows in (data, neighbour))
-    loss = _loss(here.center, here.sigma, there.center, there.sigma)
+    center, other_center = (each.center / here.deviations for each in (here, there))
+    ratio = there.sigma / here.sigma
+    loss = _loss(center, 1.0, other_center, ratio)
     losses = []
-    for rows, inspected in ((data, here), (neighbour, there)):
-        drawn = np.array(
-            [
-                release(study, rows, accept_large_delta=True, entropy=entropy()).theta
-                for _ in range(2 * releases)
-            ]
-        )
-        losses.append(loss(_noisy(drawn, inspected)))
+    for rows in (data, neighbour):
+        released = [
+            release(study, rows, accept_large_delta=True, entropy=entropy())
+            for _ in range(2 * releases)
+        ]
+        losses.append(loss(_drawn(released, here)))
     threshold = _best_threshold(losses[0][:releases], losses[1][:releases], epsilon)
     in_p, in_q = (int(np.count_nonzero(each[releases:] > threshold)) for each in losses)
     found = audit_events(in_p, in_q, draws=releases, epsilon=epsilon, claimed=claimed)
-    distance = float(np.linalg.norm(here.center - there.center)) / here.sigma
-    true = divergence(epsilon, len(here.center), there.sigma / here.sigma, distance).estimate
+    distance = float(np.linalg.norm(center - other_center))
+    true = divergence(epsilon, len(center), ratio, distance).estimate
     return Audit(**{**vars(found), "true": true})
 
 
@@ -149,11 +150,17 @@ def _best_threshold(in_p: Vector, in_q: Vector, epsilon: float) -> float:
     return float(thresholds[np.argmax(above_p - math.exp(epsilon) * above_q)])
 
 
-def _noisy(thetas: Vector, inspected: Perturbation) -> Vector:
-    """What was drawn, from the theta that was released: undoes ``to_theta``, which is linear."""
-    identity = np.eye(thetas.shape[1])
-    matrix = np.array([inspected.to_theta(column) for column in identity])  # theta = drawn @ matrix
-    return np.asarray(np.linalg.solve(matrix.T, thetas.T).T)
+def _drawn(released: list[Release], here: Perturbation) -> Vector:
+    """What was drawn, in units of the noise, from what was released."""
+    if released[0].statistics is not None:
+        kept = [each.statistics for each in released if each.statistics is not None]
+        sums = np.array([each.sums for each in kept]) / kept[0].sum_noise
+        counts = np.array([each.counts for each in kept]) / kept[0].count_noise
+        return np.hstack([sums, counts])
+    thetas = np.array([each.theta for each in released])
+    identity = np.eye(thetas.shape[1])  # theta is linear in what was drawn
+    matrix = np.array([here.estimates(column, None).theta for column in identity])
+    return np.asarray(np.linalg.solve(matrix.T, thetas.T).T / here.deviations)
 
 
 def _loss(

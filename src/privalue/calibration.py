@@ -65,6 +65,19 @@ def exact(epsilon: float, delta: float, dimension: int, beta: float) -> Calibrat
     return Calibration(name="exact", alpha=alpha * (1 + _SLACK), beta=beta)
 
 
+@lru_cache
+def gaussian(epsilon: float, delta: float) -> Calibration:
+    """The smallest alpha where sigma is the same for all data sets: beta = 0, in any dimension.
+
+    The analytic Gaussian mechanism (Balle and Wang 2018), certified as every other alpha.
+    """
+    try:
+        alpha = exact_alpha(epsilon, delta, 1, 0.0)
+    except StudyError as problem:
+        raise StudyError(f"[privacy] {problem}") from None
+    return Calibration(name="exact", alpha=alpha * (1 + _ROUNDING), beta=0.0)
+
+
 def automatic_beta(
     epsilon: float, delta: float, dimension: int, predicted_psi: Callable[[float], float]
 ) -> float:

@@ -34,11 +34,13 @@ from privalue.errors import PrivalueError, StudyError, UsageError
 from privalue.ledger import open_ledger
 from privalue.ledger_commands import ledgers
 from privalue.mdp import parse_world, simulate_to_file
-from privalue.mechanisms import resolve_ridge
+from privalue.mechanisms import ridge_of
 from privalue.noise import SeededForExperimentsOnly
-from privalue.release import require_vacant
+from privalue.refit import refit as refit_release
+from privalue.release import Release, require_vacant
 from privalue.report import terminal
 from privalue.report.template import study_template
+from privalue.size import declared_size
 from privalue.study import Study
 
 app = typer.Typer(
@@ -54,7 +56,12 @@ StudyFile = Annotated[
     Path, typer.Argument(metavar="STUDY", readable=False, help="The study file (TOML).")
 ]
 Data = Annotated[
-    str, typer.Option("--data", help="A CSV or Parquet file, a folder, or a quoted glob.")
+    str,
+    typer.Option(
+        "--data",
+        help="A file, folder or quoted glob (CSV, Parquet), FILE.duckdb::TABLE, "
+        "FILE.sqlite::TABLE, postgresql://...::TABLE, a query in place of TABLE, or minari:NAME.",
+    ),
 ]
 
 app.add_typer(ledgers, name="ledger")
@@ -101,11 +108,7 @@ def check(study_file: StudyFile, as_json: Json = False) -> None:
     """Say everything that can be said without data."""
     prepared = prepare(Study.load(study_file))
     study, design, constants = prepared.study, prepared.design, prepared.calibration
-    ridge = None
-    if study.mechanism.name == "dp-lsl" and (
-        study.study.trajectories or not isinstance(study.mechanism.ridge, str)
-    ):
-        ridge = resolve_ridge(study, design, study.study.trajectories or 1)
+    ridge = None if constants is None else ridge_of(study, design, declared_size(study))
     if as_json:
         print_json(
             {
@@ -254,6 +257,88 @@ def release(
 
 
 @app.command()
+def refit(
+    release_file: Annotated[
+        Path,
+        typer.Argument(metavar="RELEASE", readable=False, help="A dp-ssp release, or its folder."),
+    ],
+    out: Annotated[Path, typer.Option("--out", help="A folder for the new release.json.")],
+    features: Annotated[
+        str | None, typer.Option("--features", help="A matrix: .npy, .npz, .csv or .parquet.")
+    ] = None,
+    aggregate: Annotated[
+        int | None, typer.Option("--aggregate", help="Tie the values of so many adjacent states.")
+    ] = None,
+    tabular: Annotated[
+        bool, typer.Option("--tabular", help="A value of its own for every state.")
+    ] = False,
+    weights: Annotated[
+        str | None, typer.Option("--weights", help="A CSV file of state and weight, or uniform.")
+    ] = None,
+    ridge: Annotated[
+        str | None, typer.Option("--ridge", help='Fit by LSL: lambda, or "sqrt".')
+    ] = None,
+    ridge_scale: Annotated[
+        float | None, typer.Option("--ridge-scale", help="lambda over sqrt(m).")
+    ] = None,
+    shrinkage: Annotated[
+        bool | None, typer.Option("--shrinkage/--no-shrinkage", help="Draw thin states together.")
+    ] = None,
+    start: Annotated[
+        str | None, typer.Option("--start", help="A CSV file: release the policy's one number.")
+    ] = None,
+    level: Annotated[float | None, typer.Option("--level", help="Level of the intervals.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Fit other features, weights or ridge to a dp-ssp release; spends nothing."""
+    if sum((features is not None, aggregate is not None, tabular)) > 1:
+        raise UsageError("choose one of --features, --aggregate and --tabular")
+    chosen: dict[str, object] | None = None
+    if features is not None:
+        chosen = {"kind": "matrix", "file": features}
+    elif aggregate is not None:
+        chosen = {"kind": "aggregate", "size": aggregate}
+    elif tabular:
+        chosen = {"kind": "tabular"}
+    mechanism = {
+        "ridge": _ridge(ridge),
+        "ridge_scale": ridge_scale,
+        "shrinkage": shrinkage,
+    }
+    given = {key: value for key, value in mechanism.items() if value is not None}
+    require_vacant(out)
+    fitted = refit_release(
+        Release.load(release_file),
+        features=chosen,
+        weights=_weights(weights),
+        mechanism=given or None,
+        start=start,
+        level=level,
+    )
+    written = fitted.save(out)
+    if as_json:
+        sys.stdout.write(fitted.to_json())
+    else:
+        terminal.print_release(screen(), fitted)
+    talk.print(f"Wrote {written}. Nothing was spent: it is computed from {release_file} alone.")
+
+
+def _ridge(text: str | None) -> str | float | None:
+    if text is None or text == "sqrt":
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise UsageError(f'--ridge {text}: it must be a number above 0, or "sqrt"') from None
+
+
+def _weights(text: str | None) -> dict[str, str] | None:
+    if text is None:
+        return None
+    return {"kind": "uniform"} if text == "uniform" else {"file": text}
+
+
+@app.command()
 def demo(
     out: Annotated[Path, typer.Option("--out", help="A folder for everything it makes.")] = Path(
         "demo"
@@ -335,7 +420,7 @@ def _progress(what: str) -> Iterator[Callable[[int, int | None], None]]:
         yield update
 
 
-NOT_BUILT = ("plan", "refit", "reproduce")
+NOT_BUILT = ("plan", "reproduce")
 INTERRUPTED = 130
 
 

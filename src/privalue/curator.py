@@ -14,16 +14,32 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privalue.calibration import Calibration, require_exact
+from privalue.calibration import Calibration
 from privalue.engines import local
-from privalue.errors import DataError, StudyError, UsageError
+from privalue.errors import StudyError, UsageError
 from privalue.features import Design, design
+from privalue.intervals import ReleasedScale, release_scale, scale_share
 from privalue.ledger import Ledger, Reservation, StoredRelease, study_hash
-from privalue.mechanisms import MECHANISMS, Perturbation, calibration_for, resolve_ridge
-from privalue.noise import Entropy, OperatingSystemEntropy, gaussian_on_grid, public_grid
+from privalue.mechanisms import (
+    MECHANISMS,
+    Perturbation,
+    calibration_for,
+    refuse_early,
+    ridge_of,
+    rules_that_need_trajectories,
+)
+from privalue.noise import Entropy, OperatingSystemEntropy, gaussian_on_grid
 from privalue.private import Private, sealed
-from privalue.release import Guarantee, PublicNoise, Release, Software, StateValue
-from privalue.statistics import VisitStatistics
+from privalue.release import (
+    Guarantee,
+    NoiseScale,
+    PublicNoise,
+    Release,
+    Software,
+    published,
+)
+from privalue.size import PublicSize, counts_trajectories, declared_size, public_size
+from privalue.statistics import GRID_STEPS, VisitStatistics
 from privalue.study import Study
 from privalue.version import VERSION
 
@@ -51,6 +67,9 @@ class Diagnostics(Private):
             "calibration": mechanism.calibration,
             "noise": mechanism.noise,
             "trajectories": self.statistics.trajectories,
+            **({"persons": self.statistics.persons} if self.statistics.persons else {}),
+            "surplus_trajectories": self.statistics.surplus_trajectories,
+            "surplus_visits": self.statistics.surplus_visits,
             "rows": self.statistics.rows,
             "rewards_clamped": self.statistics.rewards_clamped,
             "returns_clamped": self.statistics.returns_clamped,
@@ -70,7 +89,7 @@ class Diagnostics(Private):
     @property
     def noise_by_state(self) -> NDArray[np.float64]:
         """The standard deviation of the noise in every state's value."""
-        return self.perturbation.sigma * self.perturbation.noise_factors()
+        return self.perturbation.noise_by_state()
 
     def warnings(self) -> list[str]:
         """What the curator should know before a release. PRIVATE, like everything here."""
@@ -83,6 +102,18 @@ class Diagnostics(Private):
                 f"the noise would drown the values of {drowned} of {len(noise)} states (standard "
                 f"deviation up to {noise.max():.3g}, returns range over {high - low:g}); more "
                 "trajectories, tighter [values] returns, coarser states or a larger epsilon help"
+            )
+        surplus = self.statistics.surplus_trajectories
+        if surplus:
+            found.append(
+                f"{surplus} trajectories beyond max_trajectories_per_person do not count, of "
+                f"{surplus + self.statistics.trajectories}"
+            )
+        beyond = self.statistics.surplus_visits
+        if beyond:
+            found.append(
+                f"{beyond} first visits beyond max_states_per_trajectory do not count, of "
+                f"{beyond + int(self.statistics.counts.sum())}"
             )
         unvisited = int(np.count_nonzero(self.statistics.counts == 0))
         if unvisited:
@@ -108,38 +139,31 @@ def prepare(study: Study) -> Prepared:
         raise UsageError(
             f"a Study is needed, not {type(study).__name__}; read one with Study.load(path)"
         )
+    if study.mechanism.name == "auto":
+        raise UsageError(
+            'name = "auto" is for privalue.planning.resolve(study) to settle, before anything else'
+        )
     built = design(study)
-    declared = study.study.trajectories
-    if study.mechanism.calibration == "exact":  # refuses what exact calibration does not cover
-        require_exact(study.privacy.epsilon, study.privacy.delta, built.dimension)
-    if declared is None and _needs_size(study):
+    size, rules = declared_size(study), rules_that_need_trajectories(study)
+    if rules and size.trajectories is None:
+        if not counts_trajectories(study):
+            size.required(rules[0])
+        refuse_early(study, built)
         return Prepared(study=study, design=built, calibration=None)
-    return Prepared(
-        study=study, design=built, calibration=calibration_for(study, built, declared or 1)
-    )
-
-
-def _needs_size(study: Study) -> bool:
-    """Whether the constants depend on m."""
-    chosen = study.mechanism
-    by_beta = chosen.calibration == "exact" and isinstance(chosen.beta, str)
-    return by_beta or (chosen.name == "dp-lsl" and isinstance(chosen.ridge, str))
+    return Prepared(study=study, design=built, calibration=calibration_for(study, built, size))
 
 
 def inspect(study: Study, data: Any, *, progress: Progress | None = None) -> Diagnostics:
     """The curator's private diagnostics of ``data``; nothing is drawn, nothing is spent."""
     prepared = prepare(study)
     statistics = local.statistics(data, study, progress=progress)
-    _require_declared_size(study, statistics.trajectories)
+    size = public_size(study, statistics)
+    calibration = calibration_for(study, prepared.design, size)
     return Diagnostics(
         study=study,
         design=prepared.design,
         statistics=statistics,
-        perturbation=_perturb(
-            prepared,
-            statistics,
-            calibration_for(study, prepared.design, statistics.trajectories),
-        ),
+        perturbation=_perturb(prepared, statistics, size, calibration),
     )
 
 
@@ -179,12 +203,12 @@ def release(
     if not callable(getattr(source, "read", None)):
         raise UsageError("entropy must have a method read(count) that gives random bytes")
 
-    def read() -> tuple[VisitStatistics, Calibration]:
-        """The statistics, and whatever m alone decides or refuses: part of reading."""
+    def read() -> tuple[VisitStatistics, PublicSize, Calibration]:
+        """The statistics, and whatever public sizes decide or refuse: part of reading."""
         statistics = local.statistics(data, study, progress=progress)
-        _require_declared_size(study, statistics.trajectories)
-        _require_small_delta(study, statistics.trajectories, accept_large_delta)
-        return statistics, calibration_for(study, prepared.design, statistics.trajectories)
+        size = public_size(study, statistics)
+        _require_small_delta(study, size, accept_large_delta)
+        return statistics, size, calibration_for(study, prepared.design, size)
 
     if ledger is None:
         return _drawn(prepared, *read(), source, None)
@@ -197,9 +221,9 @@ def release(
         return Release.parse(reserved.artefact)
     with reserved:  # cancelled, on the record, unless it comes to the charge
         _tell(reserved.notices, say)
-        statistics, calibration = read()
+        ready = read()
         head = reserved.charge()
-        drawn = _drawn(prepared, statistics, calibration, source, head)
+        drawn = _drawn(prepared, *ready, source, head)
         reserved.commit(drawn.to_json())
     return drawn
 
@@ -228,21 +252,24 @@ def _reserve(ledger: Ledger, study: Study) -> Reservation | StoredRelease:
 def _drawn(
     prepared: Prepared,
     statistics: VisitStatistics,
+    size: PublicSize,
     calibration: Calibration,
     source: Entropy,
     head: str | None,
 ) -> Release:
     """Computes, draws, publishes."""
     study = prepared.study
-    perturbation = _perturb(prepared, statistics, calibration)
-    grid = public_grid(perturbation.smallest_sigma)
+    perturbation = _perturb(prepared, statistics, size, calibration)
     drawn = gaussian_on_grid(
-        perturbation.center, sigma=perturbation.sigma, grid=grid, entropy=source
+        perturbation.center,
+        sigma=perturbation.deviations,
+        grid=perturbation.grids,
+        entropy=source,
     )
+    share, _ = scale_share(study.privacy.epsilon, study.mechanism.noise_scale_share)
+    scale = release_scale(perturbation.sigma, calibration.beta, share, source) if share else None
     # From here on everything is post-processing of what was drawn.
-    theta = perturbation.to_theta(drawn)
-    values = prepared.design.values(theta)
-    start = study.start_distribution
+    estimates = perturbation.estimates(drawn, scale)
     return Release(
         private=type(source) is OperatingSystemEntropy,
         study=study.public_description(),
@@ -253,56 +280,50 @@ def _drawn(
             neighbours=study.privacy.neighbours,
         ),
         mechanism=study.mechanism.name,
-        noise=PublicNoise(
-            calibration=study.mechanism.calibration,
-            alpha=perturbation.calibration.alpha,
-            beta=perturbation.calibration.beta,
-            shape=study.mechanism.noise,
-            grid=grid,
-        ),
-        ridge=_ridge(prepared, statistics.trajectories),
-        trajectories=statistics.trajectories,
-        theta=theta.tolist(),
-        values=[
-            StateValue(state=state, value=value)
-            for state, value in zip(study.state_labels, values.tolist(), strict=True)
-        ],
-        policy_value=None if start is None else float(np.dot(start, values)),
+        noise=_public_noise(study, perturbation, scale, share),
+        ridge=ridge_of(study, prepared.design, size),
+        trajectories=size.units if study.privacy.unit == "trajectory" else None,
+        persons=size.units if study.privacy.unit == "person" else None,
+        **published(estimates, study.state_labels),
         ledger_head=head,
         created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         software=Software(version=VERSION),
     )
 
 
-def _ridge(prepared: Prepared, trajectories: int) -> float | None:
-    if prepared.study.mechanism.name != "dp-lsl":
-        return None
-    return resolve_ridge(prepared.study, prepared.design, trajectories)
+def _public_noise(
+    study: Study, perturbation: Perturbation, scale: ReleasedScale | None, share: float
+) -> PublicNoise:
+    """What may be told of the noise."""
+    statistics = study.mechanism.name == "dp-ssp"
+    low, high = study.return_bounds
+    step = (high - low) / GRID_STEPS if statistics else 1.0
+    return PublicNoise(
+        calibration=study.mechanism.calibration,
+        alpha=perturbation.calibration.alpha,
+        beta=perturbation.calibration.beta,
+        shape="statistics" if statistics else study.mechanism.noise,
+        grid=float(np.max(perturbation.grids)) * step,
+        sigma=perturbation.sigma if statistics else None,
+        scale=scale and NoiseScale(sigma=scale.sigma, spread=scale.laplace, epsilon=share),
+    )
 
 
-def _require_small_delta(study: Study, trajectories: int, accepted: bool) -> None:
+def _require_small_delta(study: Study, size: PublicSize, accepted: bool) -> None:
     """delta >= 1/m would allow one whole trajectory to be published with probability 1."""
     delta = study.privacy.delta
-    if delta * trajectories >= 1 and not accepted:
+    units = size.units or size.trajectories  # counted, or else declared
+    if units is not None and delta * units >= 1 and not accepted:
+        what = "persons" if study.privacy.unit == "person" and size.units else "trajectories"
         raise StudyError(
-            f"[privacy] delta = {delta:g} is not below 1/m = {1 / trajectories:.3g} for m = "
-            f"{trajectories} trajectories: a mechanism that publishes one of them outright would "
-            "satisfy it; use a smaller delta, or accept it explicitly (--accept-large-delta)"
+            f"[privacy] delta = {delta:g} is not below 1/m = {1 / units:.3g} for m = {units} "
+            f"{what}: a mechanism that publishes one of them outright would satisfy it; use a "
+            "smaller delta, or accept it explicitly (--accept-large-delta)"
         )
 
 
 def _perturb(
-    prepared: Prepared, statistics: VisitStatistics, calibration: Calibration
+    prepared: Prepared, statistics: VisitStatistics, size: PublicSize, calibration: Calibration
 ) -> Perturbation:
     perturb = MECHANISMS[prepared.study.mechanism.name].perturb
-    return perturb(statistics, prepared.design, prepared.study, calibration)
-
-
-def _require_declared_size(study: Study, trajectories: int) -> None:
-    """m is public here (replace-one, unit trajectory): a wrong declaration would mislead."""
-    declared = study.study.trajectories
-    if declared is not None and declared != trajectories:
-        raise DataError(
-            f"the data has {trajectories} trajectories, and the study declares {declared}; correct "
-            "[study] trajectories, or leave it out"
-        )
+    return perturb(statistics, prepared.design, prepared.study, size, calibration)

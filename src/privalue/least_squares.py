@@ -56,7 +56,7 @@ def lsw(mean_returns: Vector, design: Design) -> Vector:
 def lsl(statistics: VisitStatistics, design: Design, ridge: float) -> Vector:
     """theta_X^lambda, which solves (Phi^T D Phi + (lambda/2) I) theta = Phi^T Gamma_rho S.
 
-    [BGP16] equation 10 multiplied by m: D = diag(rho_s |X_s|), S the sums of returns; there is no
+    [BGP16] equation 11 multiplied by m: D = diag(rho_s |X_s|), S the sums of returns; there is no
     m in it. As least squares: sqrt(D) Phi over sqrt(lambda/2) I, against sqrt(rho/|X_s|) S over 0.
     """
     visits = np.maximum(statistics.counts, 1)  # where nobody was, the sum is 0 anyway

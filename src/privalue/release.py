@@ -8,12 +8,14 @@ is ``docs/release.schema.json``, made from this model.
 import contextlib
 import os
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
 from privalue.errors import DataError, UsageError
+from privalue.noisy_statistics import Estimates
 
 FILE_NAME = "release.json"
 
@@ -39,21 +41,67 @@ class Guarantee(_Part):
         )
 
 
+class NoiseScale(_Part):
+    """The noise scale of a smooth mechanism, released with noise of its own."""
+
+    sigma: float = Field(gt=0, description="e^{Y/2} times the true one, Y ~ Laplace(spread)")
+    spread: float = Field(gt=0, description="the scale of Y, public")
+    epsilon: float = Field(gt=0, description="what this part cost, of the whole epsilon")
+
+
 class PublicNoise(_Part):
-    """What is public about the noise: its constants and its grid, never its scale."""
+    """What is public about the noise: its constants and its grid.
+
+    Its scale is a secret of the data, unless it was released (``scale``), or is the same for all
+    data sets (dp-ssp: ``sigma``).
+    """
 
     calibration: Literal["exact", "nissim", "appendix"]
     alpha: float = Field(gt=0)
-    beta: float = Field(gt=0)
-    shape: Literal["isotropic", "whitened"]
-    grid: float = Field(gt=0, description="every drawn number is a multiple of this")
+    beta: float = Field(ge=0, description="0 where the scale is the same for all data sets")
+    shape: Literal["isotropic", "whitened", "statistics"]
+    grid: float = Field(gt=0, description="every drawn number (of dp-ssp, sum) is a multiple of it")
+    scale: NoiseScale | None = None
+    sigma: float | None = Field(
+        default=None, gt=0, description="of dp-ssp: the noise of a return sum whose shape is 1"
+    )
 
 
 class StateValue(_Part):
-    """The released value of one state."""
+    """The released value of one state.
+
+    ``low`` and ``high`` are privacy intervals: they cover what would have been released without
+    noise. ``band_low`` and ``band_high`` cover it in all states at once. The sampling interval is
+    another thing: how far the people in the data may be from people at large.
+    """
 
     state: str
     value: float
+    low: float | None = None
+    high: float | None = None
+    band_low: float | None = None
+    band_high: float | None = None
+    sampling_low: float | None = None
+    sampling_high: float | None = None
+    supported: bool | None = Field(
+        default=None, description="of dp-ssp: false where the noisy count is too small to say much"
+    )
+
+
+class ReleasedStatistics(_Part):
+    """The output of dp-ssp itself: everything else is computed from it, at no further cost."""
+
+    sums: list[float] = Field(description="noisy sums of returns less the middle of their bounds")
+    counts: list[float] = Field(description="noisy numbers of trajectories that visit each state")
+    sum_noise: list[float] = Field(description="the standard deviation of each sum's noise")
+    count_noise: list[float] = Field(description="the standard deviation of each count's noise")
+
+
+class PolicyInterval(_Part):
+    """The policy's one number, as an interval."""
+
+    low: float
+    high: float
 
 
 class Software(_Part):
@@ -70,14 +118,27 @@ class Release(_Part):
     private: bool = Field(description="false only for seeded experiments")
     study: dict[str, Any] = Field(description="the public description, side files hashed")
     privacy: Guarantee
-    mechanism: Literal["dp-lsw", "dp-lsl"]
+    mechanism: Literal["dp-lsw", "dp-lsl", "dp-ssp"]
     noise: PublicNoise
-    ridge: float | None = Field(default=None, gt=0, description="lambda of dp-lsl, public")
-    trajectories: int = Field(ge=1, description="m, public under replace-one neighbours")
+    ridge: float | None = Field(default=None, gt=0, description="lambda of LSL, public")
+    trajectories: int | None = Field(
+        default=None, ge=1, description="m, where replacing one trajectory leaves it as it is"
+    )
+    persons: int | None = Field(
+        default=None, ge=1, description="U, where replacing one person leaves it as it is"
+    )
+    level: float | None = Field(default=None, gt=0, lt=1, description="of every interval")
     theta: list[float]
     values: list[StateValue]
     policy_value: float | None = Field(
         default=None, description="sum_s start(s) V(s), where the study gives a start distribution"
+    )
+    policy_interval: PolicyInterval | None = None
+    statistics: ReleasedStatistics | None = None
+    refit_of: str | None = Field(
+        default=None,
+        pattern="^[0-9a-f]{64}$",
+        description="the SHA-256 of the release that this was computed from, at no further cost",
     )
     ledger_head: str | None = Field(
         default=None,
@@ -169,6 +230,35 @@ class Release(_Part):
             raise DataError(f"{path} cannot be read: {problem.strerror}") from None
         except (DataError, UnicodeDecodeError) as problem:
             raise DataError(f"{path}: {problem}") from None
+
+
+def published(estimates: Estimates, states: Sequence[str]) -> dict[str, Any]:
+    """The parts of a release that come from the mechanism's output alone."""
+    columns = {
+        name: getattr(estimates, name).tolist()
+        for name in StateValue.model_fields
+        if getattr(estimates, name, None) is not None
+    }
+    return {
+        "theta": estimates.theta.tolist(),
+        "values": [
+            StateValue(
+                state=state, value=value, **{name: column[at] for name, column in columns.items()}
+            )
+            for at, (state, value) in enumerate(zip(states, estimates.values.tolist(), strict=True))
+        ],
+        "level": estimates.level,
+        "policy_value": estimates.policy_value,
+        "policy_interval": estimates.policy_interval
+        and PolicyInterval(low=estimates.policy_interval[0], high=estimates.policy_interval[1]),
+        "statistics": estimates.statistics
+        and ReleasedStatistics(
+            **{
+                name: getattr(estimates.statistics, name).tolist()
+                for name in ReleasedStatistics.model_fields
+            }
+        ),
+    }
 
 
 def require_vacant(folder: str | Path) -> Path:

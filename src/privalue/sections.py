@@ -9,7 +9,15 @@ from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictBool,
+    ValidationError,
+    model_validator,
+)
 
 from privalue.errors import StudyError
 
@@ -103,22 +111,41 @@ class Privacy(Section):
         lt=1,
     )
     unit: Literal["trajectory", "person"] = key(
-        "whose data one neighbour's differs in", '"trajectory" ("person" is not built yet)'
+        "whose data one neighbour's differs in", '"trajectory" or "person"'
     )
     neighbours: Literal["replace-one", "add-remove"] = key(
         "how neighbouring data sets differ",
-        '"replace-one" ("add-remove" is not built yet)',
+        '"replace-one" or "add-remove"',
         "replace-one",
     )
     max_trajectories_per_person: Whole | None = key(
-        "the most trajectories that count per person", "a whole number of at least 1", None, ge=1
+        'the most trajectories that count per person, with unit = "person"',
+        "a whole number from 1 to 1000000",
+        None,
+        ge=1,
+        le=1_000_000,
     )
     max_states_per_trajectory: Whole | None = key(
-        "the most distinct states that a trajectory counts for",
+        "the most distinct states that a trajectory counts for: its first ones",
         "a whole number of at least 1",
         None,
         ge=1,
     )
+
+    @model_validator(mode="after")
+    def _persons(self) -> "Privacy":
+        limit = self.max_trajectories_per_person
+        if self.unit == "person" and limit is None:
+            raise ValueError(
+                'unit = "person" needs the key max_trajectories_per_person: how many trajectories '
+                "of one person count at most, e.g. max_trajectories_per_person = 3"
+            )
+        if self.unit != "person" and limit is not None:
+            raise ValueError(
+                'max_trajectories_per_person applies to unit = "person" only; remove it, or '
+                "protect whole persons"
+            )
+        return self
 
 
 class Values(Section):
@@ -268,7 +295,9 @@ class Mechanism(Section):
     """``[mechanism]``: which algorithm, and how its noise is calibrated."""
 
     name: Literal["dp-lsw", "dp-lsl", "dp-ssp", "auto"] = key(
-        "the algorithm", '"dp-lsw" or "dp-lsl"', "dp-lsw"
+        "the algorithm",
+        '"dp-lsw", "dp-lsl", "dp-ssp", or "auto" (the least predicted error, from what is public)',
+        "dp-lsw",
     )
     calibration: Literal["exact", "nissim", "appendix"] = key(
         "the constants alpha and beta of the noise",
@@ -289,13 +318,20 @@ class Mechanism(Section):
         le=1e15,
     )
     ridge: Literal["sqrt"] | Number = key(
-        "lambda of dp-lsl", '"sqrt" (ridge_scale * sqrt(m)) or a number above 0', "sqrt"
+        "lambda of dp-lsl; with dp-ssp, fits the features by LSL instead of LSW",
+        '"sqrt" (ridge_scale * sqrt(m)) or a number above 0',
+        "sqrt",
     )
     ridge_scale: Number = key(
         'scale of ridge = "sqrt"', "a number above 0", 100.0, ge=SMALLEST, le=1e20
     )
+    shrinkage: StrictBool = key(
+        "of dp-ssp: draw states with few visits together, as far as the noise calls for",
+        "true or false",
+        True,
+    )
     noise_scale_share: Number = key(
-        "share of epsilon that releases the noise scale",
+        "share of epsilon that releases the noise scale, and with it intervals",
         "a number of at least 0 and below 1",
         0.0,
         ge=0,
@@ -306,7 +342,11 @@ class Mechanism(Section):
     @classmethod
     def _noise_that_fits(cls, keys: Any) -> Any:
         """Whitened is the default where it exists."""
-        if isinstance(keys, dict) and "noise" not in keys and keys.get("name") == "dp-lsl":
+        if (
+            isinstance(keys, dict)
+            and "noise" not in keys
+            and keys.get("name", "dp-lsw") != "dp-lsw"
+        ):
             return {**keys, "noise": "isotropic"}
         return keys
 
@@ -318,16 +358,29 @@ class Mechanism(Section):
             )
         if not isinstance(self.beta, str) and self.beta <= 0:
             raise ValueError(f"beta = {self.beta} must be a number above 0")
-        for key, applies, where in (
-            ("ridge", self.name == "dp-lsl", "dp-lsl"),
-            ("ridge_scale", self.name == "dp-lsl", "dp-lsl"),
-            ("pseudo_count", self.name == "dp-lsw", "dp-lsw"),
-            ("noise_scale_share", self.name in {"dp-lsw", "dp-lsl"}, "dp-lsw and dp-lsl"),
+        smooth = {"dp-lsw", "dp-lsl"}
+        for key, mechanisms in (
+            ("calibration", smooth | {"dp-ssp"}),
+            ("noise", smooth),
+            ("beta", smooth),
+            ("pseudo_count", {"dp-lsw"}),
+            ("ridge", {"dp-lsl", "dp-ssp"}),
+            ("ridge_scale", {"dp-lsl", "dp-ssp"}),
+            ("shrinkage", {"dp-ssp"}),
+            ("noise_scale_share", smooth),
         ):
-            if key in self.given and not applies:
+            # noise is set for whoever left it out, and "isotropic" says nothing then
+            idle = key == "noise" and self.noise == "isotropic"
+            if key in self.given and self.name not in mechanisms and not idle:
+                where = " and ".join(sorted(mechanisms))
                 raise ValueError(
                     f'{key} applies to {where} only, and name = "{self.name}"; remove it'
                 )
+        if self.name == "dp-ssp" and self.calibration != "exact":
+            raise ValueError(
+                f'calibration = "{self.calibration}": the paper\'s constants are for dp-lsw and '
+                "dp-lsl; remove it, dp-ssp is calibrated exactly"
+            )
         if "ridge_scale" in self.given and self.ridge != "sqrt":
             raise ValueError('ridge_scale applies to ridge = "sqrt" only; remove one of the two')
         if self.noise == "whitened" and self.name != "dp-lsw":
@@ -347,6 +400,10 @@ class Mechanism(Section):
         idle = {"noise_scale_share"}
         if self.name != "dp-lsl":
             idle |= {"ridge", "ridge_scale"}
+        if self.name != "dp-ssp":
+            idle |= {"shrinkage"}
+        else:
+            return (idle | {"beta", "pseudo_count", "ridge_scale"}) - self.given | {"noise"}
         if not isinstance(self.ridge, str):
             idle |= {"ridge_scale"}
         if self.calibration != "exact":
@@ -370,6 +427,11 @@ class Columns(Section):
     state: str = key("column of the state", "a text", "state", min_length=1)
     reward: str = key("column of the reward", "a text", "reward", min_length=1)
     person: str = key("column of the person's id", "a text", "person", min_length=1)
+    sorted: StrictBool = key(
+        "whether rows come in order of person, trajectory and step; checked while reading",
+        "true or false",
+        False,
+    )
 
     @model_validator(mode="after")
     def _distinct(self) -> "Columns":

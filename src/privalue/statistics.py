@@ -32,22 +32,41 @@ GRID_STEPS = 2**30
 
 Integers = NDArray[np.int64]
 
+_ARRAYS = ("counts", "return_steps")
+_ADDED = (
+    *_ARRAYS,
+    "trajectories",
+    "rows",
+    "rewards_clamped",
+    "returns_clamped",
+    "persons",
+    "surplus_trajectories",
+    "surplus_visits",
+)
+
 
 @sealed
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False, slots=True)
 class VisitStatistics(Private):
-    """How many trajectories visit each state, and the sum of their returns; ``a + b`` merges."""
+    """How many trajectories visit each state, and the sum of their returns; ``a + b`` merges.
+
+    Surplus trajectories of a person, and visits beyond a trajectory's first H distinct states, do
+    not count; how many there were is for the curator.
+    """
 
     return_bounds: tuple[float, float]
-    trajectories: int
+    trajectories: int  # that count
     rows: int
     rewards_clamped: int
     returns_clamped: int
     counts: Integers
     return_steps: Integers
+    persons: int = 0  # U, where the unit is a person
+    surplus_trajectories: int = 0
+    surplus_visits: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("counts", "return_steps"):
+        for name in _ARRAYS:
             array = np.array(getattr(self, name), dtype=np.int64)
             array.setflags(write=False)
             object.__setattr__(self, name, array)
@@ -64,15 +83,8 @@ class VisitStatistics(Private):
             return NotImplemented
         if self.return_bounds != other.return_bounds or len(self.counts) != len(other.counts):
             raise DataError("statistics of different state spaces or return bounds do not add up")
-        return VisitStatistics(
-            return_bounds=self.return_bounds,
-            trajectories=self.trajectories + other.trajectories,
-            rows=self.rows + other.rows,
-            rewards_clamped=self.rewards_clamped + other.rewards_clamped,
-            returns_clamped=self.returns_clamped + other.returns_clamped,
-            counts=self.counts + other.counts,
-            return_steps=self.return_steps + other.return_steps,
-        )
+        added = {name: getattr(self, name) + getattr(other, name) for name in _ADDED}
+        return VisitStatistics(return_bounds=self.return_bounds, **added)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, VisitStatistics):
@@ -86,13 +98,8 @@ class VisitStatistics(Private):
     __hash__ = None  # type: ignore[assignment]
 
     def _scalars(self) -> tuple[object, ...]:
-        return (
-            self.return_bounds,
-            self.trajectories,
-            self.rows,
-            self.rewards_clamped,
-            self.returns_clamped,
-        )
+        numbers = (getattr(self, name) for name in _ADDED if name not in _ARRAYS)
+        return (self.return_bounds, *numbers)
 
     @classmethod
     def empty(cls, study: Study) -> "VisitStatistics":
@@ -127,19 +134,36 @@ class VisitStatistics(Private):
         return np.where(self.counts > 0, np.clip(means, low, high), unvisited)
 
 
+def complete(statistics: VisitStatistics, study: Study) -> VisitStatistics:
+    """The statistics of a whole source, which must not be empty where its size is public.
+
+    With add-remove neighbours it is not, and an error would tell nobody from somebody.
+    """
+    if statistics.rows == 0 and study.privacy.neighbours == "replace-one":
+        raise DataError("the data has no rows; at least one trajectory is needed")
+    return statistics
+
+
 class Accumulator:
-    """Takes fragments one after the other; memory O(N + batch + longest trajectory)."""
+    """Takes fragments one after the other; memory O(N + batch + longest trajectory).
+
+    Of each person the first L trajectories count, in the order of their ids: a rule that reads
+    that person's rows only.
+    """
 
     def __init__(self, study: Study) -> None:
         self._discount = study.values.discount
         self._bounds = study.return_bounds
+        self._most_states = study.states_per_trajectory
+        self._most_trajectories = study.trajectories_per_person
+        self._by_person = study.privacy.unit == "person"
         self._counts = np.zeros(study.state_count, dtype=np.int64)
         self._steps = np.zeros(study.state_count, dtype=np.int64)
         self._stamp = np.full(study.state_count, -1, dtype=np.int64)
-        self._latest = np.zeros(study.state_count, dtype=np.int64)
-        self._trajectories = 0
+        # trajectories met, of these counted, persons met, trajectories of the last person,
+        # returns clamped, visits beyond the first H states
+        self._tally = np.zeros(6, dtype=np.int64)
         self._rows = 0
-        self._returns_clamped = 0
         self._open: list[Fragment] = []  # the trajectory that may go on in the next fragment
 
     def add(self, fragment: Fragment) -> None:
@@ -151,58 +175,65 @@ class Accumulator:
             return
         self._close(fragment, int(starts[0]))
         self._gather(fragment, starts)
-        last = int(starts[-1])
-        self._open = [
-            Fragment(fragment.begins[last:], fragment.states[last:], fragment.rewards[last:])
-        ]
+        self._open = [fragment.part(int(starts[-1]), len(fragment.begins))]
 
     def finish(self, *, rewards_clamped: int = 0) -> VisitStatistics:
         """The statistics of everything that was added."""
         if self._open:
             self._close(None, 0)
+        met, counted, persons, _, clamped, beyond = self._tally.tolist()
         return VisitStatistics(
             return_bounds=self._bounds,
-            trajectories=self._trajectories,
+            trajectories=counted,
             rows=self._rows,
             rewards_clamped=rewards_clamped,
-            returns_clamped=self._returns_clamped,
+            returns_clamped=clamped,
             counts=self._counts,
             return_steps=self._steps,
+            persons=persons,
+            surplus_trajectories=met - counted,
+            surplus_visits=beyond,
         )
 
     def _close(self, fragment: Fragment | None, until: int) -> None:
         """Ends the open trajectory with the first ``until`` rows of ``fragment``."""
         parts = [*self._open]
         if fragment is not None and until > 0:
-            parts.append(
-                Fragment(fragment.begins[:until], fragment.states[:until], fragment.rewards[:until])
-            )
+            parts.append(fragment.part(0, until))
         self._open = []
         if parts:
             whole = Fragment(
                 np.concatenate([part.begins for part in parts]),
                 np.concatenate([part.states for part in parts]),
                 np.concatenate([part.rewards for part in parts]),
+                parts[0].persons,  # only whether the first row begins a person is looked at
             )
             self._gather(whole, np.array([0, len(whole.states)]))
 
     def _gather(self, fragment: Fragment, starts: Integers) -> None:
         """The trajectories between consecutive ``starts``."""
-        self._returns_clamped += gather(
+        if not self._by_person:
+            fresh = np.zeros(0, dtype=np.bool_)
+        elif fragment.persons is None:
+            raise DataError('the rows name no person; unit = "person" needs their column')
+        else:
+            fresh = fragment.persons[starts[:-1]]
+        gather(
             fragment.states,
             fragment.rewards,
             starts,
+            fresh,
             self._discount,
             self._bounds[0],
             self._bounds[1],
-            self._trajectories,
+            self._most_states,
+            self._most_trajectories,
             self._counts,
             self._steps,
             self._stamp,
-            self._latest,
+            self._tally,
         )
-        self._trajectories += len(starts) - 1
-        if self._trajectories > MOST_TRAJECTORIES:
+        if self._tally[0] > MOST_TRAJECTORIES:
             raise DataError(
                 f"more than {MOST_TRAJECTORIES} trajectories; their sums would not be exact"
             )
@@ -210,34 +241,58 @@ class Accumulator:
 
 @numba.njit(nogil=True, cache=True)
 def gather(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
-    states, rewards, starts, discount, low, high, first, counts, steps, stamp, latest
+    states,
+    rewards,
+    starts,
+    fresh,
+    discount,
+    low,
+    high,
+    most_states,
+    most_trajectories,
+    counts,
+    steps,
+    stamp,
+    tally,
 ):
-    """Adds trajectories to ``counts`` and ``steps``; returns how many returns were clamped.
+    """Adds the trajectories between consecutive ``starts`` to ``counts``, ``steps``, ``tally``.
 
-    Backwards through each trajectory, G = r + gamma G. A state's return counts from its first
-    visit, which comes last on the way back: an earlier visit takes the place of a later one.
-    ``stamp`` holds the trajectory that met a state last, ``latest`` twice the steps that it then
-    added, plus 1 if they had been clamped.
+    Forwards through each trajectory, to find its first visits to the first H distinct states, then
+    backwards, G = r + gamma G, to add the return from each of them. ``stamp`` holds the trajectory
+    that met a state last; ``fresh`` says which trajectories begin a person, and is empty where
+    persons do not matter.
     """
     scale = GRID_STEPS / (high - low)
-    clamped = 0
+    longest = 0
     for trajectory in range(len(starts) - 1):
-        mark = first + trajectory
+        longest = max(longest, starts[trajectory + 1] - starts[trajectory])
+    first_visit = np.empty(longest, dtype=np.bool_)
+    for trajectory in range(len(starts) - 1):
+        mark = tally[0]
+        tally[0] += 1
+        if len(fresh) > 0:
+            if fresh[trajectory]:
+                tally[2] += 1
+                tally[3] = 0
+            tally[3] += 1
+            if tally[3] > most_trajectories:
+                continue
+        tally[1] += 1
+        begin, end = starts[trajectory], starts[trajectory + 1]
+        distinct = 0
+        for t in range(begin, end):
+            new = stamp[states[t]] != mark
+            stamp[states[t]] = mark
+            distinct += new
+            first_visit[t - begin] = new and distinct <= most_states
+        tally[5] += max(distinct - most_states, 0)
         value = 0.0
-        for t in range(starts[trajectory + 1] - 1, starts[trajectory] - 1, -1):
+        for t in range(end - 1, begin - 1, -1):
             value = rewards[t] + discount * value
-            inside = min(max(value, low), high)
-            grid = np.int64(min(np.floor((inside - low) * scale + 0.5), GRID_STEPS))
-            outside = value != inside
-            s = states[t]
-            if stamp[s] != mark:
-                stamp[s] = mark
-                counts[s] += 1
-                steps[s] += grid
-                latest[s] = 2 * grid + outside
-                clamped += outside
-            else:
-                steps[s] += grid - latest[s] // 2
-                clamped += np.int64(outside) - latest[s] % 2
-                latest[s] = 2 * grid + outside
-    return clamped
+            if first_visit[t - begin]:
+                inside = min(max(value, low), high)
+                tally[4] += value != inside
+                counts[states[t]] += 1
+                steps[states[t]] += np.int64(
+                    min(np.floor((inside - low) * scale + 0.5), GRID_STEPS)
+                )

@@ -16,8 +16,11 @@ Python with the same names::
 | gamma         | ``study.values.discount``     | discount                                |
 | F_lo, F_hi    | ``study.return_bounds``       | public bounds of a first-visit return   |
 | w or rho      | ``study.state_weights``       | regression weights, one per state       |
+| H             | ``study.states_per_trajectory`` | most distinct states that count       |
+| L             | ``study.trajectories_per_person`` | most trajectories that count        |
+| q             | ``study.states_touched``      | most states in which neighbours differ  |
 
-A key that the software does not use yet is refused, never accepted and ignored.
+A key that does not apply is refused, never accepted and ignored.
 """
 
 import tomllib
@@ -26,7 +29,7 @@ from collections.abc import Mapping
 from contextvars import ContextVar
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,26 +53,6 @@ from privalue.sections import (
     key,
 )
 from privalue.side_files import Matrix, SideFile
-
-
-class _NotBuilt(NamedTuple):
-    section: str
-    key: str
-    value: object  # None: the key at all
-    instead: str
-
-
-NOT_BUILT = (
-    _NotBuilt("privacy", "unit", "person", 'use unit = "trajectory"'),
-    _NotBuilt("privacy", "neighbours", "add-remove", 'use neighbours = "replace-one"'),
-    _NotBuilt("privacy", "max_trajectories_per_person", None, "remove it"),
-    _NotBuilt("privacy", "max_states_per_trajectory", None, "remove it"),
-    _NotBuilt("mechanism", "name", "dp-ssp", 'use name = "dp-lsw" or "dp-lsl"'),
-    _NotBuilt("mechanism", "name", "auto", 'use name = "dp-lsw" or "dp-lsl"'),
-    _NotBuilt("mechanism", "noise_scale_share", None, "remove it"),
-    _NotBuilt("report", "level", None, "remove it"),
-)
-
 
 _side_file_folder: ContextVar[Path] = ContextVar("_side_file_folder", default=Path())
 
@@ -142,12 +125,12 @@ class Study(Section):
 
     @model_validator(mode="after")
     def _complete(self) -> "Study":
-        """Refuses what is not built, then reads the side files: afterwards nothing is missing."""
-        for section, name, value, instead in NOT_BUILT:
-            chosen = getattr(self, section)
-            if name in chosen.given and value in (None, getattr(chosen, name)):
-                shown = name if value is None else f'{name} = "{value}"'
-                raise StudyError(f"[{section}] {shown} is not built yet; {instead}")
+        """Reads the side files: afterwards nothing is missing."""
+        if "level" in self.report.given and not self.has_intervals:
+            raise StudyError(
+                "[report] level is of intervals, which dp-lsw and dp-lsl release with [mechanism] "
+                "noise_scale_share only; set it, e.g. to 0.1, use dp-ssp, or remove level"
+            )
         self._folder = _side_file_folder.get()
         self._read_labels()
         self._read_groups()
@@ -245,6 +228,30 @@ class Study(Section):
             raise StudyError("[states] groups maps no raw label to any state")
         self._raw_labels = positions
 
+    @property
+    def has_intervals(self) -> bool:
+        """Whether the release tells how large its noise is."""
+        chosen = self.mechanism
+        return chosen.name in {"dp-ssp", "auto"} or chosen.noise_scale_share > 0
+
+    # What one person can change
+
+    @property
+    def states_per_trajectory(self) -> int:
+        """H: the most distinct states that a trajectory counts for."""
+        return min(self.state_count, self.privacy.max_states_per_trajectory or self.state_count)
+
+    @property
+    def trajectories_per_person(self) -> int:
+        """L: the most trajectories that count per unit of privacy."""
+        return self.privacy.max_trajectories_per_person or 1
+
+    @property
+    def states_touched(self) -> int:
+        """q: the most states whose statistics differ between neighbours."""
+        one = self.states_per_trajectory * self.trajectories_per_person
+        return min(self.state_count, 2 * one if self.privacy.neighbours == "replace-one" else one)
+
     # What is known of each state
 
     @property
@@ -319,11 +326,6 @@ class Study(Section):
         return distribution
 
     def _read_visits(self, visits: str | dict[str, float]) -> NDArray[np.float64]:
-        if self.mechanism.calibration != "exact" or not isinstance(self.mechanism.beta, str):
-            raise StudyError(
-                '[states] visits is used by calibration = "exact" with beta = "auto" only; '
-                "remove it"
-            )
         if isinstance(visits, str):
             visits = side_files.read_numbers(self._open("[states] visits", visits))
         prior = side_files.by_state(
@@ -355,7 +357,7 @@ class Study(Section):
         unused = {
             "features": {"matrix"},
             "mechanism": self.mechanism.without_effect(),
-            "report": {"level"} - self.report.given,
+            "report": set() if self.has_intervals else {"level"},
         }
         description = self.model_dump(mode="json", exclude=unused, exclude_none=True)
         description["side_files"] = [

@@ -8,13 +8,17 @@ import math
 import numpy as np
 
 
-def first_visit(episodes, discount, rewards, returns, states):
-    """[BGP16] section 2.2: m, |X_s| and the sums of clamped, gridded first-visit returns."""
+def first_visit(episodes, discount, rewards, returns, states, most_states=None):
+    """[BGP16] section 2.2: m, |X_s| and the sums of clamped, gridded first-visit returns.
+
+    With ``most_states``, of a trajectory's first distinct states only.
+    """
     low, high = returns
     counts, sums = [0] * states, [0] * states
     for episode in episodes:
+        distinct = list(dict.fromkeys(state for state, _ in episode))[:most_states]
         clamped = [min(max(reward, rewards[0]), rewards[1]) for _, reward in episode]
-        for s in range(states):
+        for s in distinct:
             visits = [t for t, (state, _) in enumerate(episode) if state == s]
             if visits:
                 value = 0.0
@@ -35,7 +39,7 @@ def mean_returns(counts, sums, returns, unvisited):
 
 
 def phi_lsw(counts, weights, k, kappa=0.0):
-    """[BGP16] equation 12, with kappa pseudo-visits."""
+    """[BGP16] equation 9, with kappa pseudo-visits."""
     return math.fsum(w / (max(n - k, 1) + kappa) ** 2 for n, w in zip(counts, weights, strict=True))
 
 
@@ -48,7 +52,7 @@ def psi_lsw(counts, weights, beta, kappa=0.0):
 
 
 def phi_lsl(counts, rho, m, k, slope):
-    """[BGP16] equation 14, with min as in Algorithm 2."""
+    """[BGP16] equation 12, with min as in Algorithm 2."""
     total = math.fsum(r * min(n + k, m) for n, r in zip(counts, rho, strict=True))
     return (slope * math.sqrt(total) + math.sqrt(math.fsum(r * r for r in rho))) ** 2
 
@@ -78,7 +82,7 @@ def lsw(phi, weights, means):
 
 
 def lsl(phi, rho, counts, means, m, ridge):
-    """[BGP16] equation 10, by the explicit inverse."""
+    """[BGP16] equation 11, by the explicit inverse."""
     gamma = np.diag(np.asarray(rho) * counts / m)
     matrix = phi.T @ gamma @ phi + ridge / (2 * m) * np.eye(phi.shape[1])
     return np.linalg.inv(matrix) @ phi.T @ gamma @ means

@@ -1,20 +1,26 @@
-"""The sharper psi of DP-LSL: brute force over k, smoothness, planted mistakes."""
+"""The sharper psi of DP-LSL: brute force over k, smoothness, planted mistakes.
+
+Neighbouring data sets are in test_contribution.py and test_neighbours.py.
+"""
 
 import math
+import time
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oracles import literal
+from oracles import contribution, literal
 from privalue.features import Design, aggregation
 from privalue.ridge_sensitivity import (
     TOLERANCE,
     indicator_features,
     least_ridge_psi,
+    most_ridge_psi,
     smooth_ridge,
 )
+from privalue.sections import MOST_TRAJECTORIES
 
 PHI = np.array([[1.0, 0.5], [0.0, 1.0], [2.0, 0.0], [1.0, 1.0], [0.3, -1.0]])
 COUNTS = st.lists(st.integers(0, 40), min_size=5, max_size=5)
@@ -108,3 +114,146 @@ def test_the_range_in_the_place_of_m_would_be_broken(returns):
         bounds[name] = math.sqrt(psi)
     assert abs(before - after) <= bounds["M"]
     assert abs(before - after) > bounds["R"]
+
+
+# Steps of L trajectories, the q states that can change most, no cap
+
+
+def arguments(returns):
+    return {
+        "largest": max(map(abs, returns)),
+        "reach": max(returns[1], 0) - min(returns[0], 0),
+    }
+
+
+@settings(max_examples=300)
+@given(
+    **{**SETTINGS, "beta": st.floats(0.02, 2.0), "size": st.sampled_from([0, 1, 2, 3, 5])},
+    step=st.sampled_from([1, 2, 7, 50]),
+    terms=st.sampled_from([None, 1, 2, 3, 4, 5, 9]),
+    spare=st.sampled_from([None, 0, 13]),
+)
+def test_steps_and_terms_against_brute_force(
+    counts, rho, ridge, beta, returns, size, step, terms, spare
+):
+    built = Design(phi=PHI if size == 0 else aggregation(5, size), weights=np.array(rho))
+    cap = None if spare is None else max(*counts, 1) + spare
+    public = {"ridge": ridge, "trajectories": cap, "step": step, "terms": terms}
+    found = smooth_ridge(np.array(counts), built, beta=beta, **public, **arguments(returns))
+    if size == 0:
+        twin = contribution.psi_ridge_general(
+            PHI, rho, counts, cap, ridge, beta, returns, step, terms
+        )
+        room = 3 * TOLERANCE if cap is not None else 1e-3  # what rounding may do to 2^33 counts
+    else:
+        phi = built.phi.toarray().tolist()
+        twin = contribution.psi_ridge_indicator(phi, rho, counts, ridge, beta, returns, step, terms)
+        room = 3 * TOLERANCE
+    assert twin * (1 - 1e-12) <= found <= twin * (1 + room)
+    least = least_ridge_psi(built, **public, reach=arguments(returns)["reach"])
+    assert least <= found * (1 + 1e-12)
+    assert found <= most_ridge_psi(built, **public, **arguments(returns)) * (1 + 2 * TOLERANCE)
+
+
+@pytest.mark.parametrize("size", [0, 1, 2])
+@pytest.mark.parametrize("step", [1, 4])
+def test_the_public_bounds_hold_where_everybody_and_where_nobody_is(size, step):
+    built = Design(phi=PHI if size == 0 else aggregation(5, size), weights=np.arange(1.0, 6.0))
+    for cap in (1, 60, 10**8, None):
+        for terms in (None, 1, 3):
+            for ridge in (1e-3, 1.0, 1e6):
+                public = {"ridge": ridge, "trajectories": cap, "step": step, "terms": terms}
+                least = least_ridge_psi(built, **public, reach=3.0)
+                most = most_ridge_psi(built, **public, largest=2.0, reach=3.0)
+                for count in (0, cap or MOST_TRAJECTORIES):
+                    for beta in (1e-300 if cap is None else 1e-6, 0.1, 30.0):
+                        found = smooth_ridge(
+                            np.full(5, count), built, beta=beta, **public, largest=2.0, reach=3.0
+                        )
+                        assert least <= found * (1 + 1e-12)
+                        assert found <= most * (1 + 2 * TOLERANCE)
+
+
+def test_the_least_of_indicators_is_reached_by_counts_at_the_cap():
+    built = Design(phi=aggregation(5, 2), weights=np.arange(1.0, 6.0))
+    public = {"ridge": 2.0, "trajectories": 60, "step": 4, "terms": 2}
+    found = smooth_ridge(np.full(5, 60), built, beta=40.0, **public, largest=2.0, reach=3.0)
+    assert least_ridge_psi(built, **public, reach=3.0) == pytest.approx(found, rel=2 * TOLERANCE)
+
+
+@given(**SETTINGS, step=st.sampled_from([1, 3]), terms=st.integers(1, 6))
+def test_more_states_never_mean_less(counts, rho, ridge, beta, returns, size, step, terms):
+    built = Design(phi=PHI if size == 0 else aggregation(5, size), weights=np.array(rho))
+    fewer, more, every = (
+        smooth_ridge(
+            np.array(counts),
+            built,
+            ridge=ridge,
+            trajectories=100,
+            beta=beta,
+            step=step,
+            terms=q,
+            **arguments(returns),
+        )
+        for q in (terms, terms + 1, None)
+    )
+    assert fewer <= more * (1 + TOLERANCE)
+    assert more <= every * (1 + TOLERANCE)
+    if terms >= 5:
+        assert fewer == every
+
+
+@pytest.mark.parametrize("beta", [1e-7, 1e-3, 1e-2])
+def test_no_cap_is_a_cap_that_is_never_reached(beta):
+    built = Design(phi=PHI, weights=np.ones(5))
+    none, far = (
+        smooth_ridge(
+            np.zeros(5, dtype=np.int64),
+            built,
+            ridge=3.0,
+            trajectories=cap,
+            beta=beta,
+            largest=1.0,
+            reach=1.0,
+            step=2,
+        )
+        for cap in (None, 10**15)
+    )
+    assert none == pytest.approx(far, rel=2 * TOLERANCE)
+
+
+def test_the_largest_count_of_the_data_as_the_cap_is_caught():
+    """A cap must be public: one that moves with the data makes psi jump."""
+    built = Design(phi=PHI, weights=np.ones(5))
+
+    def psi(count, cap):
+        return smooth_ridge(
+            np.full(5, count),
+            built,
+            ridge=1.0,
+            trajectories=cap,
+            beta=1e-3,
+            largest=1.0,
+            reach=1.0,
+        )
+
+    assert math.log(psi(4, 4) / psi(3, 3)) > 0.1
+    assert abs(math.log(psi(4, 500) / psi(3, 500))) <= 1e-3 + 2 * TOLERANCE
+
+
+def test_a_million_tabular_states_take_seconds():
+    generator = np.random.default_rng(5)
+    states = 10**6
+    built = Design(phi=aggregation(states, 1), weights=generator.random(states) + 0.1)
+    counts = generator.integers(0, 10**8, states)
+    public = {"ridge": 50.0, "trajectories": 10**8, "largest": 1.0, "reach": 1.0}
+    smooth_ridge(
+        np.arange(5), Design(phi=aggregation(5, 1), weights=np.ones(5)), beta=0.1, terms=3, **public
+    )
+    started = time.process_time()
+    found = smooth_ridge(counts, built, beta=2.5e-8, step=3, terms=240, **public)
+    assert time.process_time() - started < 4.0
+    for k in (0, 10**6, 2 * 10**7):
+        left = 50.0 / 2 / built.weights + np.maximum(counts - 3 * k, 0)
+        value = math.exp(-2.5e-8 * k) * 9.0 * float(np.sum(np.sort(1 / left**2)[-240:]))
+        assert value <= found

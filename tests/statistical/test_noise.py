@@ -8,14 +8,21 @@ rejection is not a matter of chance.
 import functools
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from itertools import islice
 
 import numpy as np
 import pytest
 
 from oracles.gaussian import CHECKS, RoundedGaussian, alarm_of_counts, alarm_of_distance
+from oracles.intervals import discrete_laplace_mass
 from privalue import noise
-from privalue.noise import OperatingSystemEntropy, SeededForExperimentsOnly, gaussian_multiples
+from privalue.noise import (
+    OperatingSystemEntropy,
+    SeededForExperimentsOnly,
+    discrete_laplace,
+    gaussian_multiples,
+)
 
 SAMPLES = 100_000
 SETTINGS = {  # center, sigma, grid
@@ -40,7 +47,10 @@ TRIALS = {  # what is tried, and its probability of success
     ),
     "e^-1/2": (noise._survives_half, math.exp(-0.5)),
 }
-CHECKS_OF_THE_OPERATING_SYSTEM = (len(SETTINGS) + 2) * len(CHECKS) + len(TRIALS) + 4 + 1
+LAPLACE_SCALES = [Fraction(1, 3), Fraction(1), Fraction(7, 2), Fraction(513) / Fraction(0.1)]
+CHECKS_OF_THE_OPERATING_SYSTEM = (
+    (len(SETTINGS) + 6) * len(CHECKS) + len(TRIALS) + 4 + 1 + len(LAPLACE_SCALES)
+)
 ALARM = 1e-9 / (CHECKS_OF_THE_OPERATING_SYSTEM + 1)
 OVERWHELMING = 1e-20
 
@@ -69,6 +79,28 @@ def test_each_coordinate_has_its_own_center():
         assert min(alarms.values()) > ALARM, alarms
 
 
+def test_each_coordinate_has_its_own_sigma_and_grid():
+    settings = [(0.2, 3.0, 0.5), (-31.4, 0.3, 1.0)]
+    center, sigma, grid = (np.tile(column, SAMPLES) for column in zip(*settings, strict=True))
+    sample = gaussian_multiples(center, sigma=sigma, grid=grid)
+    for offset, setting in enumerate(settings):
+        alarms = law(*setting).check(sample[offset::2])
+        assert min(alarms.values()) > ALARM, alarms
+    swapped = law(*settings[0]).check(sample[1::2])
+    assert min(swapped.values()) < OVERWHELMING
+
+
+def test_integers_as_centers():
+    for center, sigma, grid in ((3, 5.0, 2.0), (2**60 + 1, 3.0, 4.0)):
+        sample = gaussian_multiples(np.full(SAMPLES, center), sigma=sigma, grid=grid)
+        step = int(grid)
+        base = center // step  # the law in doubles, near 0
+        alarms = law(float(center % step), sigma, grid).check([j - base for j in sample])
+        assert min(alarms.values()) > ALARM, alarms
+        rounded = law(float(center % step) - 1.0, sigma, grid).check([j - base for j in sample])
+        assert min(rounded.values()) < OVERWHELMING
+
+
 def test_every_bit_of_a_very_fine_release_is_right():
     sample = draw(0.1, 1.7 * 2.0**200, 1.0, samples=40_000)
     coarse = [(j + (1 << 197)) >> 198 for j in sample]
@@ -85,12 +117,71 @@ def test_noise_far_below_the_grid_still_breaks_the_tie():
 
 @pytest.mark.parametrize(("trial", "probability"), TRIALS.values(), ids=TRIALS)
 def test_the_trials_of_the_proof_have_their_probabilities(trial, probability):
-    word = noise._words(OperatingSystemEntropy()).__next__
+    word = noise._Words(OperatingSystemEntropy(), noise._BLOCK).__next__
     successes = sum(trial(word) for _ in range(SAMPLES))
     counts = [successes, SAMPLES - successes]
     assert alarm_of_counts(counts, [probability, 1.0 - probability]) > ALARM
     for wrong in (probability - 0.03, probability + 0.03):
         assert alarm_of_counts(counts, [wrong, 1.0 - wrong]) < 1e-6
+
+
+# The discrete Laplace number
+
+
+def alarm_of_laplace(sample, scale):
+    """Counts of the multiples, or of groups of them if they are many, against the exact law."""
+    group = math.ceil(scale / 4)
+    last = 12 * (4 if scale > 4 else 1) * group
+    mass = discrete_laplace_mass(scale, last)
+    cells = np.arange(2 * last + 1) // group
+    at = np.clip(np.array(sample), -last, last) + last
+    return alarm_of_counts(
+        np.bincount(cells[at], minlength=cells[-1] + 1).tolist(),
+        np.bincount(cells, weights=mass).tolist(),
+    )
+
+
+def laplace(scale, source=None, samples=40_000):
+    return [discrete_laplace(scale, source) for _ in range(samples)]
+
+
+@pytest.mark.parametrize("scale", LAPLACE_SCALES, ids=str)
+def test_the_discrete_laplace_number_has_its_law(scale):
+    assert alarm_of_laplace(laplace(scale), scale) > ALARM
+
+
+def zero_counted_twice(scale, source):
+    """A geometric size and a sign: Algorithm 2 without its last rejection."""
+    word = noise._Words(source, noise._BLOCK).__next__
+    sizes = [math.floor(-math.log((word() + 1) / 2**64) * float(scale)) for _ in range(40_000)]
+    return [size if word() < noise._HALF else -size for size in sizes]
+
+
+def floored_continuous(scale, source):
+    """A continuous Laplace number, rounded down."""
+    word = noise._Words(source, noise._BLOCK).__next__
+    sizes = [-math.log((word() + 1) / 2**64) * float(scale) for _ in range(40_000)]
+    return [math.floor(size if word() < noise._HALF else -size) for size in sizes]
+
+
+def without_a_sign(scale, source):
+    return [abs(y) for y in laplace(scale, source)]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        lambda scale, source: laplace(scale * Fraction(9, 10), source),
+        lambda scale, source: laplace(scale * Fraction(11, 10), source),
+        lambda scale, source: [y + 1 for y in laplace(scale, source)],
+        zero_counted_twice,
+        floored_continuous,
+        without_a_sign,
+    ],
+)
+def test_the_checker_rejects_other_discrete_laws(fault):
+    scale = Fraction(7, 2)
+    assert alarm_of_laplace(fault(scale, SeededForExperimentsOnly(20160619)), scale) < 1e-12
 
 
 # The faults. Each takes a setting and a seeded source and returns what a wrong sampler would.
@@ -124,7 +215,7 @@ def discrete_gaussian(center, sigma, grid, source):
     """Proportional to the density at the multiples: another law, told apart when sigma < grid."""
     j = np.arange(-50, 51)
     weights = np.exp(-0.5 * ((j * grid - center) / sigma) ** 2)
-    uniform = (word / 2**64 for word in noise._words(source))
+    uniform = (word / 2**64 for word in noise._Words(source, noise._BLOCK))
     return j[
         np.searchsorted(np.cumsum(weights / weights.sum()), list(islice(uniform, SAMPLES)))
     ].tolist()

@@ -114,7 +114,7 @@ def test_a_stored_release_comes_back_to_the_letter(ledger, tmp_path):
     assert first.read_bytes() == again.read_bytes()
 
 
-@pytest.mark.parametrize("step", ["_perturb", "public_grid", "gaussian_on_grid", "Release"])
+@pytest.mark.parametrize("step", ["_perturb", "gaussian_on_grid", "published", "Release"])
 def test_once_statistics_exist_the_charge_stays_whatever_happens(ledger, step, monkeypatch):
     def crash(*_, **__):
         raise RuntimeError

@@ -15,6 +15,7 @@ from privalue.errors import PrivalueError, StudyError, UsageError
 from privalue.noise import (
     OperatingSystemEntropy,
     SeededForExperimentsOnly,
+    discrete_laplace,
     gaussian_multiples,
     gaussian_on_grid,
     public_grid,
@@ -119,7 +120,9 @@ def test_no_grid_for(smallest_sigma):
         ({"center": np.array([731.25, math.nan])}, "center holds"),
         ({"center": np.array([731.25, -math.inf])}, "center holds"),
         ({"center": np.array([731.25], dtype=np.float32)}, "center must be"),
-        ({"center": np.array([731])}, "center must be"),
+        ({"center": np.array([731], dtype=np.int32)}, "center must be"),
+        ({"center": np.array([731], dtype=np.uint64)}, "center must be"),
+        ({"center": np.array([True])}, "center must be"),
         ({"center": np.array([[731.25]])}, "center must be"),
         ({"center": np.array(731.25)}, "center must be"),
         ({"center": [731.25]}, "center must be"),
@@ -131,6 +134,27 @@ def test_no_grid_for(smallest_sigma):
         ({"grid": math.inf}, "grid is"),
         ({"grid": SMALLEST_NORMAL / 2.0}, "grid is"),
         ({"grid": 1}, "grid is"),
+        ({"grid": "0.5"}, "grid is"),
+        ({"sigma": np.array([731.25, 0.0])}, "sigma must be a finite"),
+        ({"sigma": np.array([-731.25, 1.0])}, "sigma must be a finite"),
+        ({"sigma": np.array([731.25, math.nan])}, "sigma must be a finite"),
+        ({"sigma": np.array([math.inf, 731.25])}, "sigma must be a finite"),
+        ({"sigma": np.array([731.25])}, "sigma must be a number, or"),
+        ({"sigma": np.array(731.25)}, "sigma must be a number, or"),
+        ({"sigma": np.full((2, 1), 731.25)}, "sigma must be a number, or"),
+        ({"sigma": np.array([731.25, 1.0], dtype=np.float32)}, "sigma must be a number, or"),
+        ({"sigma": np.array([731, 731])}, "sigma must be a number, or"),
+        ({"sigma": np.ma.array([731.25, 1.0], mask=[True, False])}, "sigma must be a number, or"),
+        ({"sigma": [731.25, 1.0]}, "sigma must be"),
+        ({"grid": np.array([0.5, 0.75])}, "grid is 0.75"),
+        ({"grid": np.array([0.0, 0.5])}, "grid is 0.0"),
+        ({"grid": np.array([0.5, -0.5])}, "grid is -0.5"),
+        ({"grid": np.array([math.nan, 0.5])}, "grid is nan"),
+        ({"grid": np.array([0.5, math.inf])}, "grid is inf"),
+        ({"grid": np.array([0.5, SMALLEST_NORMAL / 2.0])}, "grid is"),
+        ({"grid": np.array([0.5])}, "grid must be a number, or"),
+        ({"grid": np.array([0.5, 0.5, 0.5])}, "grid must be a number, or"),
+        ({"grid": np.array([1, 1])}, "grid must be a number, or"),
     ],
 )
 @pytest.mark.parametrize("sampler", [gaussian_on_grid, gaussian_multiples])
@@ -317,6 +341,167 @@ def test_an_interval_that_only_touches_a_boundary_is_decided():
             assert script.left == []
 
 
+# Integers, and a scale and a grid for each
+
+
+def exact_program(center, sigma, grid, words):
+    """The multiples by the exact program alone, and how many words it took."""
+    left = iter(words)
+    taken = 0
+
+    def word():
+        nonlocal taken
+        taken += 1
+        return next(left)
+
+    sigmas = sigma.tolist() if isinstance(sigma, np.ndarray) else [sigma] * len(center)
+    grids = grid.tolist() if isinstance(grid, np.ndarray) else [grid] * len(center)
+    multiples = [
+        noise._rounded(
+            noise._in_steps(mu, step),
+            noise._in_steps(spread, step),
+            noise._standard_normal(word),
+            word,
+        )
+        for mu, spread, step in zip(center.tolist(), sigmas, grids, strict=True)
+    ]
+    return multiples, taken
+
+
+@pytest.mark.parametrize("huge", [2**53 + 1, 2**62 + 1, 2**63 - 1, -(2**63), -(2**63) + 1])
+def test_integers_beyond_the_doubles_are_not_rounded(huge):
+    center = np.array([huge, 0, huge])
+    assert gaussian_multiples(center, sigma=1e-9, grid=1.0) == [huge, 0, huge]
+    assert gaussian_multiples(center, sigma=1e-9, grid=0.25) == [4 * huge, 0, 4 * huge]
+    halved = gaussian_multiples(np.full(60, huge), sigma=1e-9, grid=2.0)
+    assert set(halved) == ({huge // 2, huge // 2 + 1} if huge % 2 else {huge // 2})
+    assert int(float(huge)) != huge or huge % 2 == 0  # doubles would not do
+
+
+def test_integers_and_floats_of_the_same_value_are_the_same():
+    integers = np.arange(-50, 50)
+    arguments = {"sigma": 7.3, "grid": 2.0**-3}
+    assert gaussian_multiples(
+        integers, **arguments, entropy=SeededForExperimentsOnly(5)
+    ) == gaussian_multiples(
+        integers.astype(np.float64), **arguments, entropy=SeededForExperimentsOnly(5)
+    )
+
+
+def test_an_array_of_one_sigma_and_one_grid_is_the_same_as_the_numbers():
+    center = np.linspace(-1.0, 1.0, 300)
+    sigma, grid = np.full(300, 3.3), np.full(300, 2.0**-4)
+    for array in (center, sigma, grid):
+        array.setflags(write=False)
+    for chosen in ((sigma, grid), (3.3, grid), (sigma, 2.0**-4)):
+        one, two = SeededForExperimentsOnly(5), SeededForExperimentsOnly(5)
+        several = gaussian_on_grid(center, sigma=chosen[0], grid=chosen[1], entropy=one)
+        single = gaussian_on_grid(center, sigma=3.3, grid=2.0**-4, entropy=two)
+        assert several.tolist() == single.tolist()
+        assert not several.flags.writeable
+        assert one.read(8) == two.read(8)
+
+
+def test_each_coordinate_has_its_own_sigma_and_grid():
+    count = 4000
+    sigma, grid = np.tile([1.0, 1e6, 1e-3], count), np.tile([2.0**-10, 2.0**4, 2.0**-20], count)
+    released = gaussian_on_grid(np.zeros(3 * count), sigma=sigma, grid=grid)
+    for offset, (spread, step) in enumerate(((1.0, 2.0**-10), (1e6, 16.0), (1e-3, 2.0**-20))):
+        part = released[offset::3]
+        assert (part / step == np.rint(part / step)).all()
+        assert np.std(part) == pytest.approx(spread, rel=0.1)  # 9 standard deviations
+
+
+# The compiled copy is the exact program
+
+few_words = st.integers(0, 3).map(lambda n: n << 62)  # ties all the time
+near_ties = st.integers(0, 7).map(lambda n: (n << 61) + 1)
+streams = st.lists(st.one_of(few_words, near_ties, st.integers(0, TOP)), min_size=20, max_size=200)
+
+
+@given(
+    st.one_of(
+        st.lists(doubles, min_size=1, max_size=6).map(lambda x: np.array(x, dtype=np.float64)),
+        st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=6).map(
+            lambda x: np.array(x, dtype=np.int64)
+        ),
+    ),
+    st.one_of(sigmas, st.floats(0.25, 1e6)),
+    st.one_of(grids, st.just(1.0)),
+    streams,
+    st.sampled_from([1, 3, 40, 10_000]),
+)
+def test_the_compiled_copy_agrees_with_the_exact_program(center, sigma, grid, stream, block):
+    """The same multiples from the same words, whatever the blocks, the ties and the sizes."""
+    tail = np.frombuffer(SeededForExperimentsOnly(1).read(8 * 4000), "<u8").tolist()
+    expected, taken = exact_program(center, sigma, grid, stream + tail)
+    script = Scripted(stream + tail, block)
+    assert gaussian_multiples(center, sigma=sigma, grid=grid, entropy=script) == expected
+    asked = len(stream + tail) - len(script.left)
+    assert taken <= asked < taken + block  # none skipped, no block too many
+
+
+@pytest.mark.parametrize("steps", [0.3, 1.0, 1e3, 1e6, 1e11, 1e14, 1e15, 1e16, 1e40])
+@pytest.mark.parametrize("dtype", [np.float64, np.int64])
+def test_the_compiled_copy_agrees_on_long_streams(steps, dtype):
+    count = 3000
+    center = np.linspace(-1e6, 1e6, count).astype(dtype)
+    sigma = steps * np.geomspace(0.5, 2.0, count)
+    grid = 2.0 ** (np.arange(count) % 5 - 2)
+    stream = np.frombuffer(SeededForExperimentsOnly(12).read(8 * 40 * count), "<u8").tolist()
+    expected, _ = exact_program(center, sigma, grid, stream)
+    drawn = gaussian_multiples(center, sigma=sigma, grid=grid, entropy=SeededForExperimentsOnly(12))
+    assert drawn == expected
+
+
+def given_up(center, sigma, grid, words):
+    """How many coordinates the compiled copy left to the exact program."""
+    return len(noise._multiples(center, sigma, grid, Scripted(words, len(words)))[1])
+
+
+def boundary_word(rest, scale):
+    """The word whose numbers hold the one for which rest + scale Z is a half."""
+    return math.floor((Fraction(1, 2) - Fraction(rest)) / Fraction(scale) * 2**64)
+
+
+@given(st.floats(-0.4, 0.4), st.floats(1.0, 40.0), st.integers(-(2**22), 2**22), st.booleans())
+def test_the_compiled_copy_never_guesses_beside_a_boundary(rest, scale, offset, negative):
+    """Within millions of words of a boundary: what it decides, it decides like the fractions."""
+    word = boundary_word(-rest if negative else rest, scale) + offset
+    script = [*zero_plus(word, [12345, 678], negative=negative), TOP, TOP]
+    z = value([word, 12345, 678])
+    (drawn,) = gaussian_multiples(
+        np.array([rest]), sigma=scale, grid=1.0, entropy=Scripted(script, 9)
+    )
+    assert drawn == nearest(rest, scale, 1.0, -z if negative else z)
+
+
+def test_doubles_alone_would_round_wrongly():
+    """Why the compiled copy may not decide beside a boundary: the planted mistake is found."""
+    scale, rest, wrong = 3.7, 0.1, 0
+    for offset in range(-2000, 2000, 7):
+        word = boundary_word(rest, scale) + offset
+        z = value([word, 12345])
+        exact = nearest(rest, scale, 1.0, z)
+        wrong += round(rest + scale * (word >> 11) * 2.0**-53) != exact
+        script = [*zero_plus(word, [12345]), TOP, TOP]
+        (drawn,) = gaussian_multiples(
+            np.array([rest]), sigma=scale, grid=1.0, entropy=Scripted(script, 9)
+        )
+        assert drawn == exact
+        assert given_up(np.array([rest]), scale, 1.0, script) == 1
+    assert wrong > 100
+
+
+def test_the_compiled_copy_does_the_work():
+    """Given up are the last coordinates of blocks (here there is one) and next to nothing else."""
+    words = np.frombuffer(SeededForExperimentsOnly(3).read(8 * 200_000), "<u8").tolist()
+    center = np.linspace(-5.0, 5.0, 5000)
+    assert given_up(center, 1.0, 2.0**-10, words) == 0
+    assert given_up(np.arange(5000) << 40, 2.0**30, 2.0**10, words) <= 3
+    assert given_up(center, 1.0, 2.0**-60, words) == 5000  # too fine for doubles
+
+
 # The normal number
 
 
@@ -365,6 +550,107 @@ def test_the_trial_counts_steps(script, halved, expected):
     left = iter(script)
     assert noise._survives([50], left.__next__, halved=halved) is expected
     assert list(left) == []
+
+
+@pytest.mark.parametrize(
+    ("script", "halved"),
+    [
+        ([50, 60], False),  # 50 is x
+        ([40, 40, 60], False),  # 40 is the step before
+        ([50, 60], True),
+        ([40, 0, 50, 60], True),  # the uniform number of the test is x
+        ([40, 0, 45, 40, 60], True),
+        ([40, 30, 20, 10], False),  # the words run out
+        ([], False),
+    ],
+)
+def test_the_compiled_trial_gives_up(script, halved):
+    words = np.array([*script, 7, 7, 7][: max(len(script), 3)], dtype=np.uint64)
+    assert noise._survives_ahead(words, 0, np.uint64(50), halved)[1] == noise._GIVE_UP
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=12), st.integers(0, 9), st.booleans())
+def test_the_compiled_trial_agrees_or_gives_up(script, x, halved):
+    words = np.array([*script, 7, 7, 7], dtype=np.uint64) << np.uint64(60)
+    survived, at = noise._survives_ahead(words, 0, np.uint64(x << 60), halved)
+    if at != noise._GIVE_UP:
+        left = iter(words.tolist())
+        assert noise._survives([x << 60], left.__next__, halved=halved) is bool(survived)
+        assert len(list(left)) == len(words) - at
+
+
+# The discrete Laplace number
+
+
+@pytest.mark.parametrize(
+    ("script", "scale", "expected"),
+    [
+        # scale 1: u = 0 without words; e^0: 0 < 0 is false, odd, without words; then e^-1 is a run
+        # of tests 1/1 (no words), 1/2, 1/3, ...: k = 2 at the first failure is even.
+        ([TOP, TOP], (1, 1), 0),
+        # 1/2 is passed (top bit 0) and 1/3 fails (1 of 0, 1, 2): k = 3, odd, v = 1; then v ends
+        ([0, 1 << 62, TOP, TOP], (1, 1), 1),
+        ([0, 1 << 62, TOP, 0], (1, 1), -1),
+        # 3 of 2 bits does not fit below 3 and is drawn again
+        ([0, 3 << 62, 1 << 62, TOP, TOP], (1, 1), 1),
+        # 0 with a minus sign is drawn again
+        ([TOP, 0, TOP, TOP], (1, 1), 0),
+        # scale 1/2: the size is halved
+        ([0, 1 << 62, TOP, TOP], (1, 2), 0),
+        # scale 4: u = 3, and the test of 3/4 fails: k = 1; v = 0
+        ([3 << 62, 3 << 62, TOP, TOP], (4, 1), 3),
+        # u = 3, 3/4 is passed and then 3/8 fails: k = 2: begin again with u = 1, 1/4 fails
+        ([3 << 62, 0, TOP, 1 << 62, 1 << 62, TOP, TOP], (4, 1), 1),
+    ],
+)
+def test_the_discrete_laplace_number_by_hand(script, scale, expected):
+    source = Scripted([*script, 1234])
+    assert discrete_laplace(scale, source) == expected
+    assert source.left == [1234]
+
+
+def test_a_fraction_is_a_pair():
+    for pair in ((1, 1), (513, 7), (10**40 + 1, 10**40)):
+        one, two = (SeededForExperimentsOnly(8) for _ in range(2))
+        first = [discrete_laplace(pair, one) for _ in range(20)]
+        assert first == [discrete_laplace(Fraction(*pair), two) for _ in range(20)]
+    assert discrete_laplace((6, 4), SeededForExperimentsOnly(1)) == discrete_laplace(
+        (3, 2), SeededForExperimentsOnly(1)
+    )
+
+
+@pytest.mark.parametrize(
+    "scale",
+    [
+        *(Fraction(0), Fraction(-1, 2), (0, 1), (1, 0), (-1, 1), (1, -1), (1, 1, 1), (1,), ()),
+        *(1.5, (1.5, 1), (math.inf, 1), math.nan, None, "1", 3),
+    ],
+)
+def test_no_discrete_laplace_number_for(scale):
+    with pytest.raises(UsageError, match="scale is"):
+        discrete_laplace(scale)
+
+
+def test_extreme_scales_of_the_discrete_laplace_number():
+    assert discrete_laplace(Fraction(1, 10**400)) == 0
+    huge = [abs(discrete_laplace(Fraction(10**400))) for _ in range(100)]
+    assert 10**395 < max(huge) < 10**403
+
+
+@given(st.integers(1, 2**130), st.lists(st.integers(0, TOP), min_size=3, max_size=9))
+def test_uniform_numbers_are_the_first_that_fit(bound, words):
+    """As many top bits as bound - 1 has."""
+    bits = (bound - 1).bit_length()
+    count = -(-bits // 64)
+    chunks = [words[i : i + count] for i in range(0, len(words), count)] if count else [[]]
+    fitting = [math.floor(value(chunk) * 2**bits) for chunk in chunks if len(chunk) == count]
+    expected = next((drawn for drawn in fitting if drawn < bound), None)
+    left = iter(words)
+    if expected is None:
+        with pytest.raises(StopIteration):
+            noise._uniform_below(bound, left.__next__)
+    else:
+        assert noise._uniform_below(bound, left.__next__) == expected
 
 
 # The sources
@@ -464,8 +750,9 @@ print(before, os.read(reader, 4096).decode(), draw(), sep="\\n")
     assert len(numbers) == len(set(numbers)) == 9
 
 
-def test_a_hundred_thousand_coordinates_take_less_than_ten_seconds():
+def test_half_a_million_coordinates_take_less_than_two_seconds():
+    gaussian_on_grid(np.zeros(1), sigma=1.0, grid=2.0**-10)  # compiled, or found compiled
     started = time.process_time()
-    drawn = gaussian_on_grid(np.zeros(100_000), sigma=1.0, grid=2.0**-10)
-    assert time.process_time() - started < 10
+    drawn = gaussian_on_grid(np.zeros(500_000), sigma=1.0, grid=2.0**-10)
+    assert time.process_time() - started < 2
     assert np.std(drawn) == pytest.approx(1.0, abs=0.03)

@@ -100,7 +100,7 @@ def test_whitened_noise_is_never_worse_and_has_the_right_covariance():
     wide = pv.inspect(isotropic, DATA).perturbation
     covariance = narrow.sigma**2 * np.linalg.inv(gram)
     assert np.linalg.eigvalsh(wide.sigma**2 * np.eye(2) - covariance).min() > -1e-9 * wide.sigma**2
-    assert narrow.to_theta(narrow.center) == pytest.approx(wide.theta, abs=1e-9)
+    assert narrow.estimates(narrow.center, None).theta == pytest.approx(wide.theta, abs=1e-9)
     source = pv.SeededForExperimentsOnly(3)
     drawn = np.array([pv.release(whitened, DATA, entropy=source).theta for _ in range(600)])
     root = np.linalg.cholesky(np.linalg.inv(covariance))
@@ -213,7 +213,7 @@ def test_nothing_private_in_any_file_log_message_or_repr(described, tmp_path, ca
 # Whole or not at all
 
 
-STEPS = ["statistics", "perturb", "grid", "draw", "release", "open", "fsync", "link"]
+STEPS = ["statistics", "perturb", "calibrate", "draw", "release", "open", "fsync", "link"]
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -227,7 +227,7 @@ def test_a_crash_at_any_point_leaves_no_half_written_release(step, tmp_path, mon
     place = {
         "statistics": (curator.local, "statistics"),
         "perturb": (curator, "_perturb"),
-        "grid": (curator, "public_grid"),
+        "calibrate": (curator, "calibration_for"),
         "draw": (curator, "gaussian_on_grid"),
         "release": (curator, "Release"),
         "open": (os, "fdopen"),
@@ -352,8 +352,8 @@ def test_extreme_studies_are_refused_or_their_noise_is_right(extreme, mechanism)
 
 def test_no_way_around_the_checks_of_a_study():
     described = study(3)
-    with pytest.raises(pv.StudyError, match="not built yet"):
-        described.model_copy(update={"privacy": pv.Privacy(epsilon=1.0, delta=1e-4, unit="person")})
+    with pytest.raises(pv.StudyError, match="level is of intervals"):
+        described.model_copy(update={"report": pv.Report(level=0.9)})
     changed = described.model_copy(update={"weights": pv.Weights(values=[5.0, 5.0, 5.0])})
     assert changed.state_weights.tolist() == [5.0] * 3
     with pytest.raises(pv.StudyError, match="epsilon"):

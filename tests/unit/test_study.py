@@ -8,7 +8,6 @@ import privalue as pv
 from oracles.studies import study
 from privalue.features import design
 from privalue.report.template import STARTING_POINT, study_template
-from privalue.study import NOT_BUILT
 
 GOOD = """
 [study]
@@ -144,18 +143,56 @@ def test_each_mistake_gets_one_clear_line(old, new, message):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("entry", NOT_BUILT, ids=lambda e: f"{e.section}.{e.key}={e.value}")
-def test_what_is_not_built_is_refused_never_ignored(entry):
-    values = {
-        "max_trajectories_per_person": 1,
-        "max_states_per_trajectory": 2,
-        "noise_scale_share": 0.1,
-        "level": 0.9,
-    }
-    value = entry.value if entry.value is not None else values[entry.key]
-    sections = {entry.section: {entry.key: value}}
-    with pytest.raises(pv.StudyError, match="not built yet"):
+@pytest.mark.parametrize(
+    ("sections", "message"),
+    [
+        ({"privacy": {"unit": "person"}}, "needs the key max_trajectories_per_person"),
+        ({"privacy": {"max_trajectories_per_person": 3}}, 'applies to unit = "person" only'),
+        (
+            {"privacy": {"unit": "person", "max_trajectories_per_person": 0}},
+            "max_trajectories_per_person = 0 is not allowed",
+        ),
+        ({"privacy": {"max_states_per_trajectory": 0}}, "max_states_per_trajectory = 0"),
+        ({"report": {"level": 0.9}}, r"\[report\] level is of intervals"),
+        ({"report": {"level": 1.0}}, "level = 1.0 is not allowed"),
+        ({"mechanism": {"noise_scale_share": 1.0}}, "noise_scale_share = 1.0 is not allowed"),
+        ({"mechanism": {"shrinkage": True}}, "shrinkage applies to dp-ssp only"),
+        ({"mechanism": {"name": "dp-ssp"}}, "calibrated exactly"),
+        (
+            {"mechanism": {"name": "dp-ssp", "calibration": "exact", "beta": 0.1}},
+            "beta applies to dp-lsl and dp-lsw only",
+        ),
+        (
+            {"mechanism": {"name": "dp-ssp", "calibration": "exact", "noise_scale_share": 0.1}},
+            "noise_scale_share applies to",
+        ),
+        (
+            {"mechanism": {"name": "dp-ssp", "calibration": "exact", "noise": "whitened"}},
+            "noise applies to",
+        ),
+        (
+            {"mechanism": {"name": "dp-ssp", "calibration": "exact", "shrinkage": "yes"}},
+            'shrinkage = "yes" is not allowed',
+        ),
+        ({"mechanism": {"name": "auto"}}, "calibration applies to"),
+        ({"data": {"sorted": 1}}, "sorted = 1 is not allowed"),
+    ],
+)
+def test_keys_that_do_not_apply_are_refused_never_ignored(sections, message):
+    with pytest.raises(pv.StudyError, match=message):
         study(**sections)
+
+
+def test_what_one_person_can_change():
+    by_person = {"unit": "person", "max_trajectories_per_person": 3, "max_states_per_trajectory": 4}
+    described = study(100, privacy=by_person)
+    assert (described.trajectories_per_person, described.states_per_trajectory) == (3, 4)
+    assert described.states_touched == 24
+    assert study(100, privacy={**by_person, "neighbours": "add-remove"}).states_touched == 12
+    assert study(5, privacy=by_person).states_touched == 5
+    plain = study(7)
+    assert (plain.trajectories_per_person, plain.states_per_trajectory) == (1, 7)
+    assert study(7, privacy={"max_states_per_trajectory": 99}).states_per_trajectory == 7
 
 
 def test_sections_built_in_python_complain_in_one_line_too():
@@ -247,8 +284,6 @@ def test_bad_start_distributions(start, message):
     [
         ({"0": 0.5, "1": 0.1, "2": 1.5}, {"calibration": "exact"}, "between 0 and 1"),
         ({"0": 0.5}, {"calibration": "exact"}, "leaves out 2 of 3"),
-        ({"0": 0.5, "1": 0.1, "2": 1.0}, {"calibration": "nissim"}, 'beta = "auto" only'),
-        ({"0": 0.5, "1": 0.1, "2": 1.0}, {"calibration": "exact", "beta": 0.1}, "auto"),
     ],
 )
 def test_bad_priors_of_visits(visits, mechanism, message):
@@ -381,7 +416,6 @@ def test_the_commented_study_file_is_valid_and_complete(tmp_path):
     for section in STARTING_POINT:
         for key in pv.Study.model_fields[section].annotation.model_fields:
             built = (section, key) not in {
-                *((e.section, e.key) for e in NOT_BUILT if e.value is None),
                 ("features", "matrix"),
                 ("weights", "values"),
             }

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
-from privalue.statistics import Accumulator, VisitStatistics
+from privalue.statistics import Accumulator, VisitStatistics, complete
 from privalue.study import Study
 from privalue.trajectories import fragments, open_source
 from privalue.trajectories.encode import Encoder
@@ -19,7 +19,7 @@ def statistics(
     progress: Callable[[int, int | None], None] | None = None,
 ) -> VisitStatistics:
     """The first-visit statistics of ``data``; ``progress`` gets rows read and rows in all."""
-    source = open_source(data, study.data)
+    source = open_source(data, study.data, by_person=study.privacy.unit == "person")
     encoder = Encoder(study)
     accumulator = Accumulator(study)
 
@@ -31,4 +31,4 @@ def statistics(
     with closing(ordered):
         for fragment in ordered:
             accumulator.add(fragment)
-    return accumulator.finish(rewards_clamped=encoder.rewards_clamped)
+    return complete(accumulator.finish(rewards_clamped=encoder.rewards_clamped), study)

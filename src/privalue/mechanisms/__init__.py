@@ -1,17 +1,18 @@
 """The algorithms, one file each, one line of code per line of the algorithm.
 
-A mechanism states its smooth bound, which is public, and turns statistics into a ``Perturbation``:
-where noise is to be added, and how much. Drawing it is the curator's business; turning the noisy
-vector into theta is post-processing.
+A mechanism finds its constants from what is public, and turns statistics into a ``Perturbation``:
+where noise is to be added, and how much. Drawing it is the curator's business; what is made of the
+noisy vector is post-processing.
 """
 
 from collections.abc import Callable
 from typing import NamedTuple
 
-from privalue.calibration import Calibration
+from privalue.calibration import Calibration, require_exact
 from privalue.errors import StudyError
 from privalue.features import Design
-from privalue.mechanisms.lsl import dp_lsl, lsl_bound, resolve_ridge
+from privalue.intervals import scale_share
+from privalue.mechanisms.lsl import dp_lsl, fits_by_lsl, lsl_bound, resolve_ridge, ridge_of
 from privalue.mechanisms.lsw import dp_lsw, lsw_bound
 from privalue.mechanisms.perturbation import (
     Perturbation,
@@ -19,34 +20,60 @@ from privalue.mechanisms.perturbation import (
     require_representable,
     resolve_calibration,
 )
+from privalue.mechanisms.ssp import dp_ssp, ssp_calibration
+from privalue.size import PublicSize
 from privalue.statistics import VisitStatistics
 from privalue.study import Study
 
 
 class Mechanism(NamedTuple):
-    """A smooth bound, and the algorithm that uses it."""
+    """The algorithm, and its smooth bound where it has one."""
 
-    bound: Callable[[Study, Design, int], SmoothBound]
-    perturb: Callable[[VisitStatistics, Design, Study, Calibration], Perturbation]
+    perturb: Callable[[VisitStatistics, Design, Study, PublicSize, Calibration], Perturbation]
+    bound: Callable[[Study, Design, PublicSize], SmoothBound] | None
 
 
 MECHANISMS = {
-    "dp-lsw": Mechanism(lsw_bound, dp_lsw),
-    "dp-lsl": Mechanism(lsl_bound, dp_lsl),
+    "dp-lsw": Mechanism(dp_lsw, lsw_bound),
+    "dp-lsl": Mechanism(dp_lsl, lsl_bound),
+    "dp-ssp": Mechanism(dp_ssp, None),
 }
 
 
-def calibration_for(study: Study, design: Design, trajectories: int) -> Calibration:
-    """alpha and beta of a study with m trajectories, from public numbers alone."""
+def calibration_for(study: Study, design: Design, size: PublicSize) -> Calibration:
+    """alpha and beta of a study, from public numbers alone."""
+    bound_of = MECHANISMS[study.mechanism.name].bound
+    if bound_of is None:
+        return ssp_calibration(study)
+    refuse_early(study, design)
     try:
-        bound = MECHANISMS[study.mechanism.name].bound(study, design, trajectories)
-        require_representable(bound)
+        bound = require_representable(bound_of(study, design, size))
     except (OverflowError, ZeroDivisionError):
         raise StudyError(
             "[weights] weights, features, returns or ridge are too extreme to compute with; state "
             "them in other units"
         ) from None
-    return resolve_calibration(study, design.dimension, trajectories, bound)
+    return resolve_calibration(study, design.dimension, size, bound)
+
+
+def refuse_early(study: Study, design: Design) -> None:
+    """Refuses what exact calibration does not cover, whatever the size of the data."""
+    chosen = study.mechanism
+    if chosen.calibration == "exact" and MECHANISMS[chosen.name].bound is not None:
+        _, epsilon = scale_share(study.privacy.epsilon, chosen.noise_scale_share)
+        require_exact(epsilon, study.privacy.delta, design.dimension)
+
+
+def rules_that_need_trajectories(study: Study) -> list[str]:
+    """The study's choices that depend on the number of trajectories."""
+    chosen = study.mechanism
+    smooth = MECHANISMS[chosen.name].bound is not None
+    rules = []
+    if smooth and chosen.calibration == "exact" and isinstance(chosen.beta, str):
+        rules.append('beta = "auto"')
+    if fits_by_lsl(study) and isinstance(chosen.ridge, str):
+        rules.append('ridge = "sqrt"')
+    return rules
 
 
 __all__ = [
@@ -57,5 +84,10 @@ __all__ = [
     "calibration_for",
     "dp_lsl",
     "dp_lsw",
+    "dp_ssp",
+    "fits_by_lsl",
+    "refuse_early",
     "resolve_ridge",
+    "ridge_of",
+    "rules_that_need_trajectories",
 ]

@@ -27,24 +27,42 @@ from privalue.least_squares import lsl, lsl_float_error
 from privalue.mechanisms.perturbation import (
     Perturbation,
     SmoothBound,
-    row_norms,
+    perturbation_of_theta,
     sigma_of,
-    unchanged,
 )
+from privalue.noise import public_grid
 from privalue.ridge_sensitivity import least_ridge_psi, most_ridge_psi, smooth_ridge
 from privalue.sensitivity import smooth_lsl
+from privalue.size import PublicSize
 from privalue.statistics import VisitStatistics
 from privalue.study import Study
 
 
-def resolve_ridge(study: Study, design: Design, trajectories: int) -> float:
+def fits_by_lsl(study: Study) -> bool:
+    """Whether a ridge is in use: always with dp-lsl, with dp-ssp where the study gives one."""
+    chosen = study.mechanism
+    return chosen.name == "dp-lsl" or (
+        chosen.name == "dp-ssp" and bool(chosen.given & {"ridge", "ridge_scale"})
+    )
+
+
+def ridge_of(study: Study, design: Design, size: PublicSize) -> float | None:
+    """lambda, where one is in use."""
+    return resolve_ridge(study, design, size) if fits_by_lsl(study) else None
+
+
+def resolve_ridge(study: Study, design: Design, size: PublicSize) -> float:
     """lambda, from the study and the public m; refuses what the sensitivity bound does not allow.
 
-    [BGP16] Corollary 10 needs lambda > ||Phi||^2 ||rho||_inf; the sharper bound does not.
+    [BGP16] Corollary 8 needs lambda > ||Phi||^2 ||rho||_inf; the sharper bound does not.
     """
     chosen = study.mechanism.ridge
     sqrt = isinstance(chosen, str)
-    ridge = study.mechanism.ridge_scale * math.sqrt(trajectories) if sqrt else float(chosen)
+    if sqrt:
+        trajectories = size.required('ridge = "sqrt"')
+        ridge = study.mechanism.ridge_scale * math.sqrt(trajectories)
+    else:
+        ridge = float(chosen)
     smallest = design.norm**2 * float(design.weights.max())
     if study.mechanism.calibration != "exact" and not ridge > smallest * (1 + 1e-9):
         raised = "ridge_scale" if sqrt else "ridge"
@@ -56,58 +74,70 @@ def resolve_ridge(study: Study, design: Design, trajectories: int) -> float:
     return ridge
 
 
-def lsl_bound(study: Study, design: Design, trajectories: int) -> SmoothBound:
+def lsl_bound(study: Study, design: Design, size: PublicSize) -> SmoothBound:
     """The paper's bound with the paper's constants, the sharper one with exact calibration."""
     low, high = study.return_bounds
     largest, reach = max(abs(low), abs(high)), max(high, 0.0) - min(low, 0.0)
-    rho, m = design.weights, trajectories
-    ridge = resolve_ridge(study, design, m)
-    rounding = lsl_float_error(design, ridge, m, largest)
+    rho, most = design.weights, size.most_count
+    step, touched = study.trajectories_per_person, study.states_touched
+    terms = None if touched == study.state_count else touched
+    ridge = resolve_ridge(study, design, size)
+    rounding = lsl_float_error(design, ridge, most, largest)
     if study.mechanism.calibration == "exact":
         return SmoothBound(
             psi=lambda counts, beta: smooth_ridge(
                 counts,
                 design,
                 ridge=ridge,
-                trajectories=m,
+                trajectories=most,
                 beta=beta,
                 largest=largest,
                 reach=reach,
+                step=step,
+                terms=terms,
             ),
             factor=1.0,
             rounding=rounding,
-            least=least_ridge_psi(design, ridge=ridge, trajectories=m, reach=reach),
-            most=most_ridge_psi(design, ridge=ridge, trajectories=m, largest=largest, reach=reach),
+            least=least_ridge_psi(
+                design, ridge=ridge, trajectories=most, reach=reach, step=step, terms=terms
+            ),
+            most=most_ridge_psi(
+                design,
+                ridge=ridge,
+                trajectories=most,
+                largest=largest,
+                reach=reach,
+                step=step,
+                terms=terms,
+            ),
         )
     slope = largest / reach * design.norm * float(rho.max()) / math.sqrt(2 * ridge)
-    offset = float(np.linalg.norm(rho))
+    offset = float(np.linalg.norm(np.sort(rho)[-touched:]))
     # lambda - ||Phi||^2 ||rho||_inf, rounded down
     room = ridge - design.norm**2 * float(rho.max()) - 4 * UNIT_ROUNDOFF * ridge
     return SmoothBound(
-        psi=lambda counts, beta: smooth_lsl(counts, rho, m, beta, slope=slope, offset=offset),
-        factor=2 * reach * design.norm / room,
+        psi=lambda counts, beta: smooth_lsl(
+            counts, rho, most, beta, slope=slope, offset=offset, step=step
+        ),
+        factor=2 * step * reach * design.norm / room,
         rounding=rounding,
         least=offset**2,  # nobody visits anything
-        most=(slope * math.sqrt(float(rho.sum()) * m) + offset) ** 2,  # everybody everything
+        most=(slope * math.sqrt(float(rho.sum()) * most) + offset) ** 2,  # all visit everything
     )
 
 
 def dp_lsl(
-    statistics: VisitStatistics, design: Design, study: Study, calibration: Calibration
+    statistics: VisitStatistics,
+    design: Design,
+    study: Study,
+    size: PublicSize,
+    calibration: Calibration,
 ) -> Perturbation:
     """Algorithm 2 up to the draw of eta."""
-    bound = lsl_bound(study, design, statistics.trajectories)
-    ridge = resolve_ridge(study, design, statistics.trajectories)
+    bound = lsl_bound(study, design, size)
+    ridge = resolve_ridge(study, design, size)
     theta = lsl(statistics, design, ridge)  # line 1
     psi = bound.psi(statistics.counts, calibration.beta)  # line 3; alpha and beta are line 2
     sigma = sigma_of(psi, bound, calibration)  # line 4
-    return Perturbation(
-        theta=theta,
-        center=theta,
-        psi=psi,
-        sigma=sigma,
-        calibration=calibration,
-        smallest_sigma=sigma_of(bound.least, bound, calibration),
-        to_theta=unchanged,
-        noise_factors=lambda: row_norms(design.phi),
-    )
+    grid = public_grid(sigma_of(bound.least, bound, calibration))
+    return perturbation_of_theta(study, design, theta, psi, sigma, grid, calibration)

@@ -5,73 +5,92 @@
 | R = F_hi - F_lo             | ``high - low``               | yes         |
 | ||(Gamma^{1/2} Phi)^+||     | ``design.pseudo_inverse_norm`` | yes       |
 | kappa                       | ``pseudo_count``             | yes         |
+| L, q                        | ``step``, ``touched``        | yes         |
 | psi_X^w                     | ``psi``                      | **private** |
 | tau                         | ``rounding``                 | yes         |
 
 Differs from the paper: returns lie in [F_lo, F_hi] and only their range R counts, since an
 unvisited state has a public value inside it (docs/proofs/dp-lsw.md); every state may get kappa
-pseudo-visits at that value (docs/proofs/pseudo-counts.md); the float error tau of theta is added
-to the sensitivity (docs/proofs/float-error.md); ``whitened`` noise is drawn for u = W theta with
-W^T W = Phi^T Gamma Phi, where the sensitivity needs no factor (docs/proofs/whitened-noise.md).
+pseudo-visits at that value (docs/proofs/pseudo-counts.md); a person may have L trajectories, and
+neighbours may differ in q states only (docs/proofs/persons.md and bounded-contribution.md); the
+float error tau of theta is added to the sensitivity (docs/proofs/float-error.md); ``whitened``
+noise is drawn for u = W theta with W^T W = Phi^T Gamma Phi, where the sensitivity needs no factor
+(docs/proofs/whitened-noise.md).
 """
 
 import numpy as np
 import scipy.linalg as sl
 
 from privalue.calibration import Calibration
-from privalue.features import Design, absolute, column_squares
+from privalue.features import Design, column_squares
 from privalue.least_squares import lsw, lsw_float_error
 from privalue.mechanisms.perturbation import (
     Perturbation,
     SmoothBound,
     Vector,
+    linear_estimates,
+    perturbation_of_theta,
     row_norms,
     sigma_of,
-    unchanged,
 )
+from privalue.noise import public_grid
 from privalue.sensitivity import smooth_lsw
+from privalue.side_files import Matrix
+from privalue.size import PublicSize
 from privalue.statistics import VisitStatistics
 from privalue.study import Study
 
 
-def lsw_bound(study: Study, design: Design, trajectories: int) -> SmoothBound:
+def lsw_bound(study: Study, design: Design, size: PublicSize) -> SmoothBound:
     """||mu_X - mu_X'|| <= R ||(Gamma^{1/2} Phi)^+|| sqrt(psi), without the norm if whitened."""
     low, high = study.return_bounds
     largest = max(abs(low), abs(high))
     whitened = study.mechanism.noise == "whitened"
     norm = 1.0 if whitened else design.pseudo_inverse_norm
     weights, kappa = design.weights, study.mechanism.pseudo_count
-    total = float(weights.sum())
+    step, touched = study.trajectories_per_person, study.states_touched
+    terms = None if touched == study.state_count else touched
+    total = float(np.sort(weights)[-touched:].sum())
     return SmoothBound(
-        psi=lambda counts, beta: smooth_lsw(counts, weights, beta, pseudo_count=kappa),
+        psi=lambda counts, beta: smooth_lsw(
+            counts, weights, beta, pseudo_count=kappa, step=step, terms=terms
+        ),
         factor=(high - low) * norm * design.solver_slack,
         rounding=lsw_float_error(design, largest, whitened=whitened),
-        least=total / (trajectories + kappa) ** 2,  # every state visited by all
-        most=total / (1 + kappa) ** 2,  # nobody visits anything
+        least=total * (step / (max(size.most_count, step) + kappa)) ** 2,  # all visit every state
+        most=total * (step / (step + kappa)) ** 2,  # nobody visits anything
     )
 
 
 def dp_lsw(
-    statistics: VisitStatistics, design: Design, study: Study, calibration: Calibration
+    statistics: VisitStatistics,
+    design: Design,
+    study: Study,
+    size: PublicSize,
+    calibration: Calibration,
 ) -> Perturbation:
     """Algorithm 1 up to the draw of eta."""
-    bound = lsw_bound(study, design, statistics.trajectories)
+    bound = lsw_bound(study, design, size)
     mean_returns = statistics.mean_returns(
         study.values.unvisited_value, pseudo_count=study.mechanism.pseudo_count
     )
     theta = lsw(mean_returns, design)  # line 1
     psi = bound.psi(statistics.counts, calibration.beta)  # line 3; alpha and beta are line 2
     sigma = sigma_of(psi, bound, calibration)  # line 4
-    whitening = Whitening(design) if study.mechanism.noise == "whitened" else None
+    grid = public_grid(sigma_of(bound.least, bound, calibration))
+    if study.mechanism.noise == "isotropic":
+        return perturbation_of_theta(study, design, theta, psi, sigma, grid, calibration)
+    whitening = Whitening(design)
     return Perturbation(
         theta=theta,
-        center=theta if whitening is None else whitening.whitened(mean_returns),
+        center=whitening.whitened(mean_returns),
+        deviations=sigma,
+        grids=grid,
         psi=psi,
         sigma=sigma,
         calibration=calibration,
-        smallest_sigma=sigma_of(bound.least, bound, calibration),
-        to_theta=unchanged if whitening is None else whitening.theta,
-        noise_factors=(lambda: row_norms(design.phi)) if whitening is None else whitening.factors,
+        estimates=linear_estimates(study, design, whitening.theta, whitening.factors, grid),
+        noise_by_state=lambda: sigma * whitening.factors(design.phi),
     )
 
 
@@ -103,12 +122,14 @@ class Whitening:
             return np.asarray(self._q.T @ target)
         return np.asarray(sl.solve_triangular(self._r, design.weighted_phi.T @ target, trans="T"))
 
-    def factors(self) -> Vector:
-        """||W^{-T} phi_s|| of every state."""
-        phi = self._design.phi
+    def factors(self, rows: Matrix) -> Vector:
+        """||W^{-T} row|| of every row: a state's features, or a mixture of them."""
         if self._design.one_feature_per_state:
-            return np.asarray(absolute(phi) @ (1 / self._diagonal))
-        dense = phi if isinstance(phi, np.ndarray) else phi.toarray()
+            shares = 1 / self._diagonal
+            return row_norms(
+                rows * shares if isinstance(rows, np.ndarray) else rows.multiply(shares).tocsr()
+            )
+        dense = rows if isinstance(rows, np.ndarray) else rows.toarray()
         return row_norms(np.asarray(sl.solve_triangular(self._r, dense.T, trans="T")).T)
 
     def theta(self, u: Vector) -> Vector:

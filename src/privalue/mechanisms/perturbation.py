@@ -5,7 +5,7 @@
 | theta_X  | ``theta``           | d     | **private** |
 | mu_X     | ``center``          | d     | **private** |
 | psi_X    | ``psi``             |       | **private** |
-| sigma_X  | ``sigma``           |       | **private** |
+| sigma_X  | ``sigma``           |       | **private**, but for dp-ssp |
 | tau      | ``rounding``        |       | yes         |
 | alpha, beta | ``calibration``  |       | yes         |
 """
@@ -19,9 +19,18 @@ from numpy.typing import NDArray
 
 from privalue.calibration import Calibration, automatic_beta, calibrate, exact
 from privalue.errors import StudyError
+from privalue.features import Design
+from privalue.intervals import (
+    ReleasedScale,
+    distinct_directions,
+    privacy_intervals,
+    scale_share,
+)
+from privalue.noisy_statistics import Estimates
 from privalue.private import Private, sealed
 from privalue.sensitivity import Integers
 from privalue.side_files import Matrix
+from privalue.size import PublicSize
 from privalue.study import Study
 
 Vector = NDArray[np.float64]
@@ -41,20 +50,25 @@ class SmoothBound:
 @sealed
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False, slots=True)
 class Perturbation(Private):
-    """N(center, sigma^2 I) is the analysed mechanism; ``to_theta`` is post-processing of it."""
+    """N(center, deviations^2), rounded to the grids, is the analysed mechanism.
+
+    ``estimates`` is post-processing of what was drawn, and of the noise scale where that was
+    released, too.
+    """
 
     theta: Vector
-    center: Vector
+    center: Vector | Integers
+    deviations: float | Vector  # sigma, or one for each coordinate
+    grids: float | Vector  # public
     psi: float
     sigma: float
     calibration: Calibration
-    smallest_sigma: float  # public: no data set of m trajectories has a smaller sigma
-    to_theta: Callable[[Vector], Vector]
-    noise_factors: Callable[[], Vector]  # public: the noise of a state's value, over sigma
+    estimates: Callable[[Vector, ReleasedScale | None], Estimates]
+    noise_by_state: Callable[[], Vector]  # the standard deviation of each value's noise
 
     def __post_init__(self) -> None:
         for name in ("theta", "center"):
-            array = np.array(getattr(self, name), dtype=np.float64)
+            array = np.array(getattr(self, name))
             array.setflags(write=False)
             object.__setattr__(self, name, array)
 
@@ -68,20 +82,21 @@ def sigma_of(psi: float, bound: SmoothBound, calibration: Calibration) -> float:
 
 
 def resolve_calibration(
-    study: Study, dimension: int, trajectories: int, bound: SmoothBound
+    study: Study, dimension: int, size: PublicSize, bound: SmoothBound
 ) -> Calibration:
-    """alpha and beta from public numbers: the study, d, and m.
+    """alpha and beta from public numbers: the study, d, and the size.
 
     beta = "auto" minimises the noise at guessed counts. Refuses, from public numbers alone, a
     study whose noise could not be written down.
     """
-    epsilon, delta = study.privacy.epsilon, study.privacy.delta
+    _, epsilon = scale_share(study.privacy.epsilon, study.mechanism.noise_scale_share)
+    delta = study.privacy.delta
     name, beta = study.mechanism.calibration, study.mechanism.beta
     if name != "exact":
         chosen = calibrate(name, epsilon=epsilon, delta=delta, dimension=dimension)
     else:
         if isinstance(beta, str):
-            guess = guessed_counts(study, trajectories)
+            guess = guessed_counts(study, size.required('beta = "auto"'))
             beta = automatic_beta(
                 epsilon, delta, dimension, lambda candidate: bound.psi(guess, candidate)
             )
@@ -132,6 +147,80 @@ def row_norms(matrix: Matrix) -> Vector:
     return np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=1)).ravel())
 
 
-def unchanged(center: Vector) -> Vector:
-    """``to_theta`` of isotropic noise, which is drawn for theta itself."""
-    return center
+def perturbation_of_theta(
+    study: Study,
+    design: Design,
+    theta: Vector,
+    psi: float,
+    sigma: float,
+    grid: float,
+    calibration: Calibration,
+) -> Perturbation:
+    """Isotropic noise, drawn for theta itself."""
+    return Perturbation(
+        theta=theta,
+        center=theta,
+        deviations=sigma,
+        grids=grid,
+        psi=psi,
+        sigma=sigma,
+        calibration=calibration,
+        estimates=linear_estimates(study, design, lambda drawn: drawn, row_norms, grid),
+        noise_by_state=lambda: sigma * row_norms(design.phi),
+    )
+
+
+def linear_estimates(
+    study: Study,
+    design: Design,
+    to_theta: Callable[[Vector], Vector],
+    factors: Callable[[Matrix], Vector],
+    grid: float,
+) -> Callable[[Vector, ReleasedScale | None], Estimates]:
+    """What a vector with the same noise in every coordinate becomes: theta, values, intervals.
+
+    ``factors`` are the standard deviations of linear combinations of features, over sigma. Each
+    coordinate was rounded by at most half the grid, which moves a combination by at most
+    sqrt(d) grid/2 times its factor.
+    """
+    level, start = study.report.level, study.start_distribution
+    share = 0.5 * grid * math.sqrt(design.dimension)
+
+    def estimates(drawn: Vector, scale: ReleasedScale | None) -> Estimates:
+        theta = to_theta(drawn)
+        values = design.values(theta)
+        policy = None if start is None else float(np.dot(start, values))
+        if scale is None:
+            return Estimates(theta=theta, values=values, policy_value=policy)
+        spread = factors(design.phi)
+        directions = distinct_directions(design.phi)
+        low, high = privacy_intervals(values, spread, scale, level, slack=share * spread)
+        band_low, band_high = privacy_intervals(
+            values,
+            spread,
+            scale,
+            level,
+            slack=share * spread,
+            directions=directions,
+            dimension=design.dimension,
+        )
+        interval = None
+        if start is not None:
+            mixture = factors(np.asarray(design.phi.T @ start).reshape(1, -1))
+            ends = privacy_intervals(
+                np.array([policy]), mixture, scale, level, slack=share * mixture
+            )
+            interval = (float(ends[0][0]), float(ends[1][0]))
+        return Estimates(
+            theta=theta,
+            values=values,
+            level=level,
+            low=low,
+            high=high,
+            band_low=band_low,
+            band_high=band_high,
+            policy_value=policy,
+            policy_interval=interval,
+        )
+
+    return estimates

@@ -3,14 +3,14 @@
 from pydantic_core import PydanticUndefined
 
 from privalue.report.template import study_template
-from privalue.study import NOT_BUILT, Study
+from privalue.study import Study
 
 _INTRODUCTION = """# The study file
 
 What is public, and only that; TOML. The data never adds to it. `privalue init` writes one with
 comments, `privalue check` says everything that can be said without data. Side files are keyed by
-state label (`.npy` and `.npz` by position) and found beside the study file. A key that is unknown,
-does not apply, or is not built yet is refused.
+state label (`.npy` and `.npz` by position) and found beside the study file. A key that is unknown
+or does not apply is refused.
 
 This page is made from the models that check the file.
 
@@ -37,8 +37,6 @@ A first row whose number is no number is taken for a heading, whatever it says.
 def study_reference() -> str:
     """Markdown: every section and key, what it means, what is allowed, and the default."""
     parts = [_INTRODUCTION]
-    whole = {(entry.section, entry.key) for entry in NOT_BUILT if entry.value is None}
-    values = {(entry.section, entry.key): str(entry.value) for entry in NOT_BUILT if entry.value}
     for section, described in Study.model_fields.items():
         model = described.annotation
         assert model is not None
@@ -48,10 +46,6 @@ def study_reference() -> str:
         for key, field in model.model_fields.items():
             extra = field.json_schema_extra
             allowed = str(extra["allowed"]) if isinstance(extra, dict) else ""
-            if (section, key) in whole:
-                allowed += "; **not built yet**"
-            elif (section, key) in values:
-                allowed += f'; "{values[section, key]}" is **not built yet**'
             default = "required" if field.default is PydanticUndefined else _default(field.default)
             parts.append(f"| `{key}` | {field.description} | {allowed} | {default} |\n")
     parts.append(f"\n## A commented file\n\n```toml\n{study_template()}```\n")

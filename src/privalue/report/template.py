@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from pydantic.fields import FieldInfo
 
-from privalue.study import NOT_BUILT, Study
+from privalue.study import Study
 
 # What a new study starts from. A key that is left out here is written as a comment.
 STARTING_POINT: Mapping[str, Mapping[str, str]] = {
@@ -20,6 +20,7 @@ STARTING_POINT: Mapping[str, Mapping[str, str]] = {
     "features": {"kind": '"tabular"'},
     "weights": {"kind": '"uniform"'},
     "mechanism": {"name": '"dp-lsw"', "calibration": '"exact"', "noise": '"whitened"'},
+    "report": {},
     "data": {},
 }
 
@@ -32,11 +33,17 @@ _EXAMPLES: Mapping[str, str] = {
     "labels": '["stage 1", "stage 2"]',
     "groups": '"groups.csv"',
     "visits": '"visits.csv"',
+    "max_trajectories_per_person": "3",
+    "max_states_per_trajectory": "20",
     "size": "2",
     "beta": '"auto"',
     "pseudo_count": "0.0",
     "ridge": '"sqrt"',
     "ridge_scale": "100.0",
+    "shrinkage": "true",
+    "noise_scale_share": "0.1",
+    "level": "0.95",
+    "sorted": "true",
     "trajectory": '"stay_id"',
     "step": '"day"',
     "state": '"ward"',
@@ -53,14 +60,11 @@ def study_template(changes: Mapping[tuple[str, str], str] | None = None) -> str:
         "# What is public about a study, and only that. The data never adds to it.",
         "# A line that starts with # is a key you may use; the rest is what is in force.",
     ]
-    left_out = {(entry.section, entry.key) for entry in NOT_BUILT if entry.value is None}
     for section, starting in STARTING_POINT.items():
         lines += ["", f"[{section}]"]
         model = Study.model_fields[section].annotation
         assert model is not None
         for key, field in model.model_fields.items():
-            if (section, key) in left_out:
-                continue
             chosen = (changes or {}).get((section, key), starting.get(key))
             line = f"{key} = {chosen}" if chosen else f"# {key} = {_example(section, key)}"
             if line.endswith("= "):

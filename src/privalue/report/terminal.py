@@ -6,9 +6,12 @@ from rich.console import Console
 from rich.table import Table
 
 from privalue.curator import Diagnostics, Prepared
-from privalue.mechanisms import resolve_ridge
+from privalue.intervals import scale_share
+from privalue.mechanisms import fits_by_lsl, resolve_ridge
 from privalue.profile import privacy_profile
 from privalue.release import Release
+from privalue.size import declared_size
+from privalue.study import Study
 
 MOST_ROWS = 50
 
@@ -41,7 +44,8 @@ def print_check(console: Console, prepared: Prepared) -> None:
                 ("discount", study.values.discount),
                 ("returns within", f"[{low:g}, {high:g}], range {high - low:g}"),
                 ("unvisited states get", study.values.unvisited_value),
-                ("mechanism", f"{mechanism.name}, {mechanism.noise} noise"),
+                ("mechanism", _mechanism(study)),
+                ("one unit counts for", _contribution(study)),
                 (f"calibration {mechanism.calibration}", _constants(prepared)),
                 *_check_details(prepared),
                 *[
@@ -88,59 +92,115 @@ def advice(prepared: Prepared) -> list[str]:
     return found
 
 
+def _mechanism(study: Study) -> str:
+    chosen = study.mechanism
+    if chosen.name == "dp-ssp":
+        shrunk = "shrinkage" if chosen.shrinkage else "no shrinkage"
+        return f"dp-ssp, {shrunk}, intervals at level {study.report.level:g}"
+    share = (
+        f"; {chosen.noise_scale_share:g} of epsilon releases the noise scale, intervals at level "
+        f"{study.report.level:g}"
+        if chosen.noise_scale_share
+        else ""
+    )
+    return f"{chosen.name}, {chosen.noise} noise{share}"
+
+
+def _contribution(study: Study) -> str:
+    each = f"{study.states_per_trajectory} states of a trajectory"
+    if study.privacy.unit == "trajectory":
+        return f"at most {each}"
+    return f"at most {study.trajectories_per_person} trajectories, and {each}"
+
+
 def _constants(prepared: Prepared) -> str:
     if prepared.calibration is None:
-        return "alpha and beta follow from m, which the study does not declare"
+        return "constants follow from m, which the study does not declare"
     alpha, beta = prepared.calibration.alpha, prepared.calibration.beta
-    epsilon = prepared.study.privacy.epsilon
+    study = prepared.study
+    _, epsilon = scale_share(study.privacy.epsilon, study.mechanism.noise_scale_share)
     true = privacy_profile(alpha, beta, prepared.design.dimension, epsilon).upper
     return f"alpha = {alpha:.6g}, beta = {beta:.6g}; true delta at most {true:.3g}"
 
 
 def _check_details(prepared: Prepared) -> list[tuple[str, object]]:
     study, design = prepared.study, prepared.design
-    if study.mechanism.name == "dp-lsl":
-        declared = study.study.trajectories
-        ridge = study.mechanism.ridge
-        shown = (
-            f"{study.mechanism.ridge_scale:g} sqrt(m)"
-            if isinstance(ridge, str) and declared is None
-            else f"{resolve_ridge(study, design, declared or 1):g}"
-        )
-        needed = design.norm**2 * float(design.weights.max())
-        return [("lambda", f"{shown}; more than {needed:.6g} is needed")]
-    return [("condition number", f"{design.weighted.condition:.4g}")]
+    if not fits_by_lsl(study):
+        return [("condition number", f"{design.weighted.condition:.4g}")]
+    size = declared_size(study)
+    if isinstance(study.mechanism.ridge, str) and size.trajectories is None:
+        shown = f"{study.mechanism.ridge_scale:g} sqrt(m)"
+    else:
+        shown = f"{resolve_ridge(study, design, size):g}"
+    if study.mechanism.calibration == "exact":
+        return [("lambda", shown)]
+    needed = design.norm**2 * float(design.weights.max())
+    return [("lambda", f"{shown}; more than {needed:.6g} is needed")]
 
 
 def print_release(console: Console, release: Release) -> None:
     """The guarantee, what was public, the values."""
     console.print(release.sentence(), style="bold" if release.private else "bold red")
-    values = release.study["values"]
-    console.print(
-        "Public beforehand: the study"
-        + (
-            f" with {len(release.study['side_files'])} side file(s)"
-            if release.study["side_files"]
-            else ""
-        )
-        + f", its {len(release.values)} states, discount {values['discount']}, the bounds of "
-        f"rewards and returns, and the number of trajectories, {release.trajectories}. "
-        f"Mechanism: {release.mechanism}, {release.noise.shape} noise, calibration "
-        f"{release.noise.calibration}"
-        + (f", lambda = {release.ridge:.6g}" if release.ridge is not None else "")
-        + "."
-    )
+    console.print(_what_was_public(release))
     table = Table(title="Released values", title_justify="left")
     table.add_column("state")
     table.add_column("value", justify="right")
+    with_intervals = release.level is not None
+    flagged = any(entry.supported is False for entry in release.values)
+    if with_intervals:
+        table.add_column(f"{100 * (release.level or 0):g}% interval", justify="right")
+    if flagged:
+        table.add_column("support")
     shown = release.values[:MOST_ROWS]
     for entry in shown:
-        table.add_row(entry.state, f"{entry.value:.6g}")
+        cells = [entry.state, f"{entry.value:.6g}"]
+        if with_intervals:
+            cells.append(_interval(entry.low, entry.high))
+        if flagged:
+            cells.append("too few visits" if entry.supported is False else "")
+        table.add_row(*cells)
     console.print(table)
     if len(shown) < len(release.values):
         console.print(f"... and {len(release.values) - len(shown)} more states in the file.")
+    if with_intervals:
+        console.print(
+            "The intervals are for the noise of privacy alone: they cover what would have been "
+            "released without it. How far these people are from people at large is another matter."
+        )
     if release.policy_value is not None:
-        console.print(f"The policy's value from the public start: {release.policy_value:.6g}")
+        within = release.policy_interval
+        console.print(
+            f"The policy's value from the public start: {release.policy_value:.6g}"
+            + ("" if within is None else f", privacy interval {_interval(within.low, within.high)}")
+        )
+
+
+def _interval(low: float | None, high: float | None) -> str:
+    return "unbounded" if low is None or high is None else f"[{low:.4g}, {high:.4g}]"
+
+
+def _what_was_public(release: Release) -> str:
+    values, files = release.study["values"], len(release.study["side_files"])
+    number = (
+        f", and the number of trajectories, {release.trajectories}"
+        if release.trajectories is not None
+        else f", and the number of persons, {release.persons}"
+        if release.persons is not None
+        else "; how many there are is not"
+    )
+    return (
+        f"Public beforehand: the study{f' with {files} side file(s)' if files else ''}, its "
+        f"{len(release.values)} states, discount {values['discount']}, the bounds of rewards and "
+        f"returns{number}. Mechanism: {release.mechanism}, "
+        + (
+            "noise on the statistics"
+            if release.noise.shape == "statistics"
+            else f"{release.noise.shape} noise"
+        )
+        + f", calibration {release.noise.calibration}"
+        + (f", lambda = {release.ridge:.6g}" if release.ridge is not None else "")
+        + "."
+    )
 
 
 def print_private_diagnostics(console: Console, diagnostics: Diagnostics) -> None:
@@ -156,6 +216,9 @@ def print_private_diagnostics(console: Console, diagnostics: Diagnostics) -> Non
                     "calibration",
                     "noise",
                     "trajectories",
+                    *(["persons"] if "persons" in fields else []),
+                    "surplus_trajectories",
+                    "surplus_visits",
                     "rows",
                     "rewards_clamped",
                     "returns_clamped",

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import chain
 from queue import Empty, Queue
 from threading import Event, Thread
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -35,6 +36,14 @@ class Fragment(Private):
     begins: NDArray[np.bool_]  # the row is the first of its trajectory
     states: NDArray[np.int32]
     rewards: NDArray[np.float64]
+    persons: NDArray[np.bool_] | None = None  # the row is the first of its person
+
+    def part(self, begin: int, end: int) -> "Fragment":
+        """The rows from ``begin`` up to ``end``."""
+        persons = None if self.persons is None else self.persons[begin:end]
+        return Fragment(
+            self.begins[begin:end], self.states[begin:end], self.rewards[begin:end], persons
+        )
 
 
 def fragments(
@@ -50,8 +59,6 @@ def fragments(
     # Closed whatever happens, so that the spill folder goes at once and not with the garbage.
     with closing(encoded if source.in_order else _sorted(encoded, memory)) as batches:
         yield from _split(batches, encoder, columns)
-    if encoder.rows == 0:
-        raise DataError("the data has no rows; at least one trajectory is needed")
 
 
 def _encoded(
@@ -156,7 +163,10 @@ def _split(
         if batch.num_rows == 0:
             continue
         joined = batch if last is None else pa.concat_batches([last, batch])
-        begins = _begins(joined)
+        persons = _changes(joined, "person")
+        begins = _changes(joined, "trajectory")
+        if persons is not None:
+            begins |= persons
         steps = joined.column("step").to_numpy()
         twice = ~begins[1:] & (steps[1:] == steps[:-1])
         if twice.any():
@@ -173,15 +183,16 @@ def _split(
             begins[seam:],
             batch.column("state").to_numpy(),
             batch.column("reward").to_numpy(),
+            None if persons is None else persons[seam:],
         )
 
 
-def _begins(batch: pa.RecordBatch) -> NDArray[np.bool_]:
-    begins = np.zeros(batch.num_rows, dtype=bool)
-    begins[0] = True
-    for name in ("person", "trajectory"):
-        if name in batch.schema.names:
-            key = batch.column(name)
-            changed = pc.not_equal(key.slice(1), key.slice(0, len(key) - 1))
-            begins[1:] |= changed.to_numpy(zero_copy_only=False)
-    return begins
+def _changes(batch: pa.RecordBatch, name: str) -> Any:
+    """Where a key differs from the row before; None where there is no such key."""
+    if name not in batch.schema.names:
+        return None
+    changes = np.ones(batch.num_rows, dtype=bool)
+    key = batch.column(name)
+    changed = pc.not_equal(key.slice(1), key.slice(0, len(key) - 1))
+    changes[1:] = changed.to_numpy(zero_copy_only=False)
+    return changes

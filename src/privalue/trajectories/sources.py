@@ -47,15 +47,32 @@ class Source:
     total_rows: int | None = None
 
 
-def open_source(data: Any, columns: Columns) -> Source:
-    """The rows of a file name, folder or glob, of an Arrow-like object, or of episodes."""
+def open_source(data: Any, columns: Columns, *, by_person: bool = False) -> Source:
+    """The rows of a file name, folder or glob, of an Arrow-like object, or of episodes.
+
+    ``by_person`` says that the person's column must be there.
+    """
+    if by_person:
+        columns = columns.model_copy(update={"person": columns.person})  # asked for by name
+    from privalue.trajectories.databases import open_database  # noqa: PLC0415 - builds on this module
+    from privalue.trajectories.minari import open_minari  # noqa: PLC0415 - builds on this module
+
+    recorded = open_minari(data, columns, by_person=by_person)  # before the branch of iterables
+    if recorded is not None:
+        return recorded
     if isinstance(data, str | Path):
         if not str(data):
-            raise DataError("the name of the data is empty; give a CSV or Parquet file")
-        return _files(data, columns)
+            raise DataError("the name of the data is empty; give a file, a database or a dataset")
+        database = open_database(data, columns)
+        return _files(data, columns) if database is None else database
     if hasattr(data, "__arrow_c_stream__"):
         return Source(lambda: _stream(data, columns))
     if isinstance(data, Iterable) and not isinstance(data, bytes | dict):
+        if by_person:
+            raise DataError(
+                'episodes name no person, and unit = "person" needs one; give a table with the '
+                f"column {columns.person!r}"
+            )
         return Source(lambda: _episodes(data, columns), in_order=True)
     raise DataError(
         f"data of type {type(data).__name__} is not understood; give a file name, a pandas, Polars "

@@ -1,0 +1,105 @@
+"""``python -m benchmarks.peers --peers pipelinedp opendp ours --releases 100``.
+
+Prints the table as Markdown, and writes it with its JSON into ``--folder``. Results of earlier
+runs are kept, and shown, until ``--fresh``.
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from benchmarks.peers import table
+from benchmarks.peers.environments import PEERS, ROOT, PeerError, interpreter, run
+from benchmarks.peers.exchange import RELATIONS, Task, say
+from benchmarks.peers.table import Row
+from benchmarks.peers.task import make_tasks, mean_returns, task_file, truth
+
+PAGE = ROOT / "docs" / "peers.md"
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=__doc__)
+    parser.add_argument("--peers", nargs="+", choices=PEERS, default=list(PEERS))
+    parser.add_argument("--relations", nargs="+", choices=RELATIONS, default=list(RELATIONS))
+    parser.add_argument("--releases", type=int, default=100, help="for each configuration")
+    parser.add_argument(
+        "--slow-releases", type=int, default=20, help="for those that use up --seconds"
+    )
+    parser.add_argument("--seconds", type=float, default=60.0, help="for each configuration")
+    parser.add_argument("--timeout", type=float, default=3600.0, help="seconds for each script")
+    parser.add_argument("--seed", type=int, default=1, help="of the simulated trajectories")
+    parser.add_argument("--folder", type=Path, default=Path(__file__).parent / ".cache")
+    parser.add_argument("--environments", type=Path, help="default: FOLDER/environments")
+    parser.add_argument("--python", default=sys.executable, help="makes the environments")
+    parser.add_argument("--fresh", action="store_true", help="measure the --peers again")
+    parser.add_argument(
+        "--write-docs", action="store_true", help="put the table into docs/peers.md"
+    )
+    chosen = parser.parse_args()
+    if chosen.releases < 1 or chosen.slow_releases < 1:
+        parser.error("--releases and --slow-releases must be at least 1")
+    return chosen
+
+
+def stored(path: Path, task: Task) -> dict[str, Any] | None:
+    """An earlier result for the same question, if there is one."""
+    if not path.is_file():
+        return None
+    result: dict[str, Any] = json.loads(path.read_text())
+    return result if result["fingerprint"] == task.fingerprint else None
+
+
+def main() -> int:
+    chosen = arguments()
+    folder = chosen.folder.resolve()
+    (folder / "results").mkdir(parents=True, exist_ok=True)
+    (folder / ".gitignore").write_text("*\n")  # the folder keeps itself out of the repository
+    environments = (chosen.environments or folder / "environments").resolve()
+    say("simulating the task")
+    tasks = make_tasks(
+        folder / "task",
+        seed=chosen.seed,
+        releases=chosen.releases,
+        slow_releases=min(chosen.slow_releases, chosen.releases),
+        seconds=chosen.seconds,
+    )
+    exact = truth(folder / "task")
+    found: list[Row] = []
+    versions: dict[str, dict[str, str]] = {}
+    failed = False
+    for relation, task in tasks.items():
+        found += table.baselines(task, exact, mean_returns(task))
+        for name, peer in PEERS.items():
+            path = folder / "results" / f"{name}.{relation}.json"
+            asked = name in chosen.peers and relation in chosen.relations
+            if asked and (chosen.fresh or stored(path, task) is None):
+                say(f"{peer.label}, {relation}")
+                path.unlink(missing_ok=True)
+                try:
+                    python = interpreter(name, environments, chosen.python)
+                    source = task_file(folder / "task", relation)
+                    run(name, python, source, path, timeout=chosen.timeout)
+                except PeerError as problem:
+                    failed = True
+                    say(f"{peer.label}: {problem}")
+                    found.append(table.unmeasured(peer.label, relation, str(problem)))
+                    continue
+            result = stored(path, task)
+            if result is not None:
+                found += table.rows(peer.label, result, task, exact)
+                versions[peer.label] = result["versions"]
+    task = next(iter(tasks.values()))
+    text = table.markdown(task, found, versions)
+    print(text)
+    (folder / "peers.md").write_text(text + "\n")
+    (folder / "peers.json").write_text(table.as_json(task, found, versions))
+    if chosen.write_docs:
+        table.write_between_markers(PAGE, text)
+        say(f"{PAGE.relative_to(ROOT)} has the table")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,215 @@
+"""Errors from values, and the table; nothing in it is typed by hand."""
+
+import json
+import math
+import os
+import platform
+import re
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.peers.exchange import RELATIONS, Task
+
+BEGIN, END = (
+    "<!-- python -m benchmarks.peers: begin -->",
+    "<!-- python -m benchmarks.peers: end -->",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A row of the table: a measured error, or the reason why there is none."""
+
+    who: str
+    name: str
+    relation: str
+    configuration: str
+    guarantee: str
+    error: float | None = None
+    standard_error: float | None = None
+    seconds: float | None = None
+    cpu_seconds: float | None = None
+    releases: int | None = None
+    load: float | None = None  # the machine's load average, over a minute, when it was done
+    reason: str = ""
+
+
+def errors(
+    values: Iterable[Sequence[float | None]],
+    exact: NDArray[np.float64],
+    returns: tuple[float, float],
+) -> list[float]:
+    """The RMSE over states of every release, clipped to the bounds of returns.
+
+    What is not a finite number (None) is taken for the middle of the bounds.
+    """
+    middle = (returns[0] + returns[1]) / 2
+    found = []
+    for release in values:
+        filled = np.array([middle if value is None else value for value in release], dtype=float)
+        gap = np.clip(filled, *returns) - exact
+        found.append(math.sqrt(float(np.mean(gap**2))))
+    return found
+
+
+def baselines(task: Task, exact: NDArray[np.float64], mean: NDArray[np.float64]) -> list[Row]:
+    """What every relation is to be held against: no privacy, and no data."""
+    kinds = {
+        "no privacy": (mean, "the mean first-visit returns themselves"),
+        f"the constant {task.middle:g}": (np.full(task.states, task.middle), "no data at all"),
+    }
+    return [
+        Row(
+            who="-",
+            name=name,
+            relation=task.relation,
+            configuration=configuration,
+            guarantee="-",
+            error=errors([values.tolist()], exact, task.returns)[0],
+        )
+        for name, (values, configuration) in kinds.items()
+    ]
+
+
+def rows(who: str, result: dict[str, Any], task: Task, exact: NDArray[np.float64]) -> list[Row]:
+    """The rows of one result."""
+    found = []
+    for variant in result["variants"]:
+        described = {
+            "who": who,
+            "name": variant["name"],
+            "relation": task.relation,
+            "configuration": variant["configuration"],
+            "guarantee": variant["guarantee"],
+        }
+        if "not_available" in variant:
+            found.append(Row(**described, reason=variant["not_available"]))
+            continue
+        each = errors(variant["values"], exact, task.returns)
+        spread = statistics.stdev(each) / math.sqrt(len(each)) if len(each) > 1 else None
+        found.append(
+            Row(
+                **described,
+                error=statistics.fmean(each),
+                standard_error=spread,
+                seconds=statistics.median(variant["seconds"]),
+                cpu_seconds=statistics.median(variant["cpu_seconds"]),
+                releases=len(each),
+                load=variant["load"],
+            )
+        )
+    return found
+
+
+def unmeasured(who: str, relation: str, reason: str) -> Row:
+    """The row of a library that could not be run at all."""
+    return Row(
+        who=who, name="-", relation=relation, configuration="-", guarantee="-", reason=reason
+    )
+
+
+def ranked(found: Iterable[Row]) -> list[Row]:
+    """The least error first; what did not run comes last."""
+    return sorted(found, key=lambda row: math.inf if row.error is None else row.error)
+
+
+def markdown(task: Task, found: Sequence[Row], versions: dict[str, dict[str, str]]) -> str:
+    """Everything between the markers of docs/peers.md."""
+    busy = max((row.load for row in found if row.load is not None), default=0.0)
+    parts = [
+        f"`{task.world}`, m = {task.trajectories:,}, epsilon = {task.epsilon:g}, delta = "
+        f"{task.delta:g}, returns in [{task.returns[0]:g}, {task.returns[1]:g}], seed {task.seed}. "
+        f"{machine()}, load average up to {busy:.1f}. "
+        f"{'; '.join(_versions(*item) for item in versions.items())}."
+    ]
+    for relation in RELATIONS:
+        inside = ranked(row for row in found if row.relation == relation)
+        if inside:
+            parts += [f"### {relation}", _table(inside)]
+    described = {
+        f"| {row.who} | {row.name} | {_cell(row.configuration)} |": None
+        for row in sorted(found, key=lambda row: row.who)
+        if row.who != "-" and row.configuration != "-"
+    }
+    if described:
+        lines = ["| library | what | configuration |", "|---|---|---|", *described]
+        parts += ["### Configurations", "\n".join(lines)]
+    return "\n\n".join(parts)
+
+
+def machine() -> str:
+    """What it ran on."""
+    model = platform.machine()
+    information = Path("/proc/cpuinfo")
+    if information.is_file():
+        named = re.search(r"model name\s*:\s*(.+)", information.read_text(errors="ignore"))
+        model = f"{named[1].strip()} ({model})" if named else model
+    return (
+        f"{platform.system()}, {os.cpu_count()} cores, {model}, Python {platform.python_version()}"
+    )
+
+
+def write_between_markers(page: Path, text: str) -> None:
+    """Puts ``text`` into the page, in the place of what was between its markers."""
+    before, begin, rest = page.read_text().partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        raise ValueError(f"{page.name} lacks the line {BEGIN} or {END}; add both")
+    page.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}")
+
+
+def as_json(task: Task, found: Sequence[Row], versions: dict[str, dict[str, str]]) -> str:
+    """The same as JSON."""
+    asked = {"epsilon": task.epsilon, "delta": task.delta, "world": task.world, "seed": task.seed}
+    document = {
+        **asked,
+        "trajectories": task.trajectories,
+        "machine": machine(),
+        "versions": versions,
+        "rows": [vars(row) for row in found],
+    }
+    return json.dumps(document, indent=1, allow_nan=False) + "\n"
+
+
+def _table(found: Sequence[Row]) -> str:
+    lines = [
+        "| library | what | RMSE | seconds | CPU seconds | releases | relation by |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in found:
+        if row.error is None:
+            cells = [f"not run: {row.reason}", "", "", ""]
+        else:
+            cells = [
+                _number(row.error, 3)
+                + (f" ± {row.standard_error:.1g}" if row.standard_error else ""),
+                "" if row.seconds is None else _number(row.seconds, 2),
+                "" if row.cpu_seconds is None else _number(row.cpu_seconds, 2),
+                "" if row.releases is None else str(row.releases),
+            ]
+        cells = [row.who, row.name, *cells, row.guarantee]
+        lines.append("| " + " | ".join(map(_cell, cells)) + " |")
+    return "\n".join(lines)
+
+
+def _cell(text: str) -> str:
+    """Text that stays inside its cell."""
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def _number(value: float, digits: int) -> str:
+    """So many significant digits, never with an exponent."""
+    if value == 0:
+        return "0"
+    places = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    return f"{value:.{places}f}"
+
+
+def _versions(who: str, packages: dict[str, str]) -> str:
+    return f"{who}: " + ", ".join(f"{name} {number}" for name, number in packages.items())

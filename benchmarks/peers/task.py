@@ -1,0 +1,115 @@
+"""The task: the paper's chain, simulated, with first-visit returns for those who have none."""
+
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet
+from numpy.typing import NDArray
+
+from benchmarks.peers.exchange import RELATIONS, Task
+from privalue.mdp import parse_world, simulate_to_file
+
+WORLD = "chain:N=40,p=0.5,discount=0.99"
+EPSILON, DELTA = 0.1, 0.1  # the paper's
+TRAJECTORIES = 10_000
+RETURNS = (0.0, 1.0)
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+def first_visits(
+    trajectory: Integers, state: Integers, reward: Floats, discount: float
+) -> tuple[Integers, Integers, Floats]:
+    """Trajectory, state and return of every first visit; rows are sorted by trajectory and step.
+
+    The return is G = r + gamma G, backwards from the end of the trajectory.
+    """
+    returns = np.empty(len(reward))
+    following = 0.0
+    for t in range(len(reward) - 1, -1, -1):
+        if t + 1 == len(reward) or trajectory[t + 1] != trajectory[t]:
+            following = 0.0
+        returns[t] = following = reward[t] + discount * following
+    pairs = np.stack([trajectory, state])
+    _, first = np.unique(pairs, axis=1, return_index=True)  # the index of the first occurrence
+    first.sort()
+    return trajectory[first], state[first], returns[first]
+
+
+def make_tasks(
+    folder: Path,
+    *,
+    seed: int,
+    releases: int,
+    slow_releases: int,
+    seconds: float,
+    world: str = WORLD,
+    trajectories: int = TRAJECTORIES,
+) -> dict[str, Task]:
+    """Simulates, and writes a task file for each relation; all files are made anew.
+
+    ``truth.json`` beside them has the exact values. It goes to no library.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    described = parse_world(world)
+    process = described.process
+    rows = folder / "rows.parquet"
+    simulate_to_file(described, trajectories=trajectories, seed=seed, out=rows)
+    table = pyarrow.parquet.read_table(rows)
+    trajectory, state, reward = (
+        table[name].to_numpy() for name in ("trajectory", "state", "reward")
+    )
+    visited = first_visits(trajectory, state, reward, process.discount)
+    written = folder / "first-visits.csv"
+    with written.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["trajectory", "state", "value"])
+        values = np.clip(visited[2], *RETURNS)
+        writer.writerows(
+            zip(visited[0].tolist(), visited[1].tolist(), values.tolist(), strict=True)
+        )
+    task = Task(
+        relation=RELATIONS[0],
+        epsilon=EPSILON,
+        delta=DELTA,
+        world=world,
+        seed=seed,
+        trajectories=trajectories,
+        states=process.states,
+        discount=process.discount,
+        returns=RETURNS,
+        visits=tuple(process.visits.single.tolist()),
+        rows=str(rows),
+        first_visits=str(written),
+        releases=releases,
+        slow_releases=slow_releases,
+        seconds=seconds,
+    )
+    tasks = {relation: replace(task, relation=relation) for relation in RELATIONS}
+    for relation, each in tasks.items():
+        each.save(task_file(folder, relation))
+    (folder / "truth.json").write_text(json.dumps(process.values.tolist()) + "\n")
+    return tasks
+
+
+def task_file(folder: Path, relation: str) -> Path:
+    """Where the task of a relation is."""
+    return folder / f"task.{relation}.json"
+
+
+def truth(folder: Path) -> Floats:
+    """The exact values."""
+    return np.array(json.loads((folder / "truth.json").read_text()))
+
+
+def mean_returns(task: Task) -> Floats:
+    """The mean first-visit return of every state, without noise; the middle where nobody was."""
+    table = np.loadtxt(task.first_visits, delimiter=",", skiprows=1, ndmin=2)
+    states = table[:, 1].astype(np.int64)
+    counts = np.bincount(states, minlength=task.states)
+    sums = np.bincount(states, table[:, 2], minlength=task.states)
+    return np.where(counts > 0, sums / np.maximum(counts, 1), task.middle)

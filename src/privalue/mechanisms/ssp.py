@@ -1,0 +1,136 @@
+"""DP-SSP: release the first-visit statistics themselves (docs/proofs/dp-ssp.md).
+
+| symbol                        | here            | shape | public      |
+|-------------------------------|-----------------|-------|-------------|
+| n_s                           | ``counts``      | N     | **private** |
+| T_s = S_s - c n_s             | ``centred``     | N     | **private** |
+| omega_s                       | ``shape``       | N     | yes         |
+| c_w, in units of R            | ``weight``      |       | yes         |
+| Delta, in units of R          | ``sensitivity`` |       | yes         |
+| sigma = alpha R Delta         | ``sigma``       |       | yes         |
+
+c is the middle of the return bounds, R their range. Noise of standard deviation sigma / omega_s is
+added to T_s, and sigma / (c_w R omega_s) to n_s: what is analysed is the vector of omega_s T_s and
+omega_s c_w R n_s, whose sensitivity is R Delta, with noise sigma. Both statistics are whole numbers
+(of grid steps, of visits), so nothing is rounded before the noise. sigma is the same for all data
+sets, and public; values, intervals, other features are post-processing.
+"""
+
+import numpy as np
+
+from privalue.calibration import Calibration, gaussian
+from privalue.features import Design
+from privalue.intervals import ReleasedScale
+from privalue.least_squares import lsl, lsw
+from privalue.mechanisms.lsl import ridge_of
+from privalue.mechanisms.perturbation import Perturbation, Vector
+from privalue.noise import public_grid
+from privalue.noisy_statistics import Estimates, NoisyStatistics, estimate
+from privalue.size import PublicSize
+from privalue.ssp_sensitivity import count_weight, sensitivity, shape_weights
+from privalue.statistics import GRID_STEPS, VisitStatistics
+from privalue.study import Study
+
+_ROUNDING = 1 + 1e-14  # a few roundings of doubles, towards more noise
+
+
+class StatisticsNoise:
+    """How much noise each statistic gets; all of it is public."""
+
+    def __init__(self, study: Study, size: PublicSize, calibration: Calibration) -> None:
+        low, high = study.return_bounds
+        most, add_remove = study.states_per_trajectory, study.privacy.neighbours == "add-remove"
+        weight = count_weight(study.state_count, most, add_remove=add_remove)
+        shape = shape_weights(
+            study.visit_prior,
+            study.state_count,
+            most_states=most,
+            add_remove=add_remove,
+            expected_trajectories=size.trajectories,
+            alpha=calibration.alpha,
+        )
+        delta = sensitivity(
+            shape,
+            most_states=most,
+            trajectories_per_person=study.trajectories_per_person,
+            add_remove=add_remove,
+            count_weight=weight,
+        )
+        self.squared_sensitivity = delta**2  # in units of R^2
+        self.sigma = calibration.alpha * delta * (high - low) * _ROUNDING
+        self.of_counts = calibration.alpha * delta / weight / shape * _ROUNDING
+        self.of_steps = calibration.alpha * delta * GRID_STEPS / shape * _ROUNDING
+        self.counts_grid = public_grid(float(self.of_counts.min()))
+        self.steps_grid = public_grid(float(self.of_steps.min()))
+        self.step = (high - low) / GRID_STEPS  # of a return, on its grid
+
+
+def ssp_calibration(study: Study) -> Calibration:
+    """The analytic Gaussian mechanism (Balle and Wang 2018), certified."""
+    return gaussian(study.privacy.epsilon, study.privacy.delta)
+
+
+def dp_ssp(
+    statistics: VisitStatistics,
+    design: Design,
+    study: Study,
+    size: PublicSize,
+    calibration: Calibration,
+) -> Perturbation:
+    """The statistics up to the draw, and what is made of them afterwards."""
+    noise = StatisticsNoise(study, size, calibration)
+    counts = statistics.counts
+    centred = statistics.return_steps - counts * (GRID_STEPS // 2)  # whole grid steps: exact
+    states = len(counts)
+
+    def estimates(drawn: Vector, _: ReleasedScale | None = None) -> Estimates:
+        noisy = NoisyStatistics(
+            return_bounds=study.return_bounds,
+            sums=drawn[:states] * noise.step,
+            counts=drawn[states:],
+            sum_noise=noise.of_steps * noise.step,
+            count_noise=noise.of_counts,
+        )
+        return fitted(noisy, design, study, size)
+
+    return Perturbation(
+        theta=_without_noise(statistics, design, study, size),
+        center=np.concatenate([centred, counts]),
+        deviations=np.concatenate([noise.of_steps, noise.of_counts]),
+        grids=np.repeat([noise.steps_grid, noise.counts_grid], states),
+        psi=noise.squared_sensitivity,
+        sigma=noise.sigma,
+        calibration=calibration,
+        estimates=estimates,
+        noise_by_state=lambda: _noise_of_means(statistics, noise),
+    )
+
+
+def fitted(noisy: NoisyStatistics, design: Design, study: Study, size: PublicSize) -> Estimates:
+    """Values, intervals and flags from the noisy statistics, as the study asks: all public."""
+    return estimate(
+        noisy,
+        design,
+        unvisited=study.values.unvisited_value,
+        ridge=ridge_of(study, design, size),
+        shrinkage=study.mechanism.shrinkage,
+        level=study.report.level,
+        start=study.start_distribution,
+    )
+
+
+def _without_noise(
+    statistics: VisitStatistics, design: Design, study: Study, size: PublicSize
+) -> Vector:
+    """theta as the same fit gives it without noise or shrinkage."""
+    ridge = ridge_of(study, design, size)
+    if ridge is None:
+        return lsw(statistics.mean_returns(study.values.unvisited_value), design)
+    return lsl(statistics, design, ridge)
+
+
+def _noise_of_means(statistics: VisitStatistics, noise: StatisticsNoise) -> Vector:
+    """The standard deviation of each state's mean, to first order, before any shrinkage."""
+    visits = np.maximum(statistics.counts, 1)
+    centred = statistics.return_steps / visits - GRID_STEPS / 2
+    return np.hypot(noise.of_steps, centred * noise.of_counts) * noise.step / visits

@@ -1,0 +1,229 @@
+"""theta from noisy statistics, by LSW or LSL, and intervals of what is made of theta.
+
+| symbol      | here             | shape | public |
+|-------------|------------------|-------|--------|
+| T~, n~, c   | ``ratios``       | N     | yes    |
+| Phi, w, rho | ``design``       |       | yes    |
+| lambda      | ``ridge``        |       | yes    |
+| theta~      | ``fit.theta``    | d     | yes    |
+| theta_X     |                  | d     | **private**, what intervals cover |
+
+| estimator                           | interval of a value                                     |
+|-------------------------------------|---------------------------------------------------------|
+| tabular LSW; LSL with one 1 per row | exact: the value is one ratio                           |
+| LSW                                 | of a sum of means without bias: approximate, rather wide |
+| LSL                                 | first order in the noise of the matrix, rather wide     |
+
+docs/proofs/dp-ssp.md has the arguments. Where features do not overlap, matrices are diagonal, and
+vectors stand for them; otherwise they are d x d, and nothing is N x N.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+import scipy.linalg as sl
+import scipy.sparse as sp
+
+from privalue.features import Design, absolute, column_squares
+from privalue.least_squares import lsw
+from privalue.ratios import Ratios, Vector, ratio_intervals, summands
+from privalue.side_files import Matrix
+
+_ENTRIES = 4_000_000  # of Phi that are made dense at a time
+
+
+class Fit(NamedTuple):
+    """theta, and the ends of intervals of rows times theta at some z."""
+
+    theta: Vector
+    ends: Callable[[Matrix, float], tuple[Vector, Vector]]
+    directions: int  # values that differ
+    dimension: int  # of the noise, where chi applies; 0 where it does not
+
+
+def is_indicator(matrix: Matrix) -> bool:
+    """Whether every row has exactly one entry, a 1."""
+    entries = sp.csr_array(matrix)
+    return bool((np.diff(entries.indptr) == 1).all() and (entries.data == 1).all())
+
+
+def is_tabular(design: Design) -> bool:
+    """Whether Phi is the identity."""
+    if design.states != design.dimension or not is_indicator(design.phi):
+        return False
+    return bool((sp.csr_array(design.phi).indices == np.arange(design.states)).all())
+
+
+def ratio_fit(ratios: Ratios, values: Vector, at: float) -> Fit:
+    """theta is one ratio after the other, each inside its interval at some z.
+
+    A row with one 1 has the interval of its ratio. Others, such as a start distribution, have the
+    usual one of a sum, with everything possible for ratios whose count is not clear.
+    """
+    inner = ratio_intervals(ratios, at)
+
+    def ends(rows: Matrix, z: float) -> tuple[Vector, Vector]:
+        if is_indicator(rows):
+            chosen = sp.csr_array(rows).indices
+            low, high = inner if z == at else ratio_intervals(ratios, z)
+            return low[chosen], high[chosen]
+        centre, variance, unknown = summands(ratios)
+        middle = np.asarray(rows @ centre)
+        half = z * np.sqrt(_quadratic(rows, variance)) + absolute(rows) @ unknown
+        # A distribution's mean of numbers between bounds is between them.
+        return np.clip(middle - half, *ratios.bounds), np.clip(middle + half, *ratios.bounds)
+
+    theta = np.clip(values, *inner)
+    return Fit(theta, ends, len(theta), 0)
+
+
+def group_ratios(ratios: Ratios, design: Design, ridge: float) -> Ratios:
+    """theta of LSL where every state has one feature, of value 1: a ratio for each group.
+
+    theta_g = (sum rho S)/(lambda/2 + sum rho n) over the group, S = T + c n, so that
+    theta_g - c = (sum rho T - c lambda/2)/(lambda/2 + sum rho n). It lies between the bounds and 0.
+    """
+    rho, members = design.weights, design.phi.T
+    least = 1e-9 * ridge  # of noise, where no state of a group has weight
+    low, high = ratios.bounds
+    return Ratios(
+        sums=members @ (rho * ratios.sums) - ratios.centre * ridge / 2,
+        counts=members @ (rho * ratios.counts) + ridge / 2,
+        sum_noise=np.sqrt(members @ np.square(rho * ratios.sum_noise)) + least * (high - low),
+        count_noise=np.sqrt(members @ np.square(rho * ratios.count_noise)) + least,
+        centre=ratios.centre,
+        bounds=(min(low, 0.0), max(high, 0.0)),
+    )
+
+
+def group_fit(ratios: Ratios, design: Design, ridge: float, z: float) -> Fit:
+    """LSL with indicator features. Counts are at least 0: no divisor is below lambda/2."""
+    groups = group_ratios(ratios, design, ridge)
+    theta = groups.centre + groups.sums / np.maximum(groups.counts, ridge / 2)
+    return ratio_fit(groups, np.clip(theta, *groups.bounds), z)
+
+
+def lsw_fit(ratios: Ratios, means: Vector, design: Design) -> Fit:
+    """LSW of the means; intervals from sums of independent means without bias.
+
+    A state whose count is not clear may have any value: it adds |map| R/2 to the half-width, or,
+    where features overlap, what the inequality of Cauchy and Schwarz makes of that.
+    """
+    centre, variance, unknown = summands(ratios)
+    middle = lsw(centre, design)
+    root = _root(design)
+    covariance = _covariance(design, root, variance)
+    if design.one_feature_per_state:
+        slack = np.asarray(absolute(design.phi).T @ (design.weights * unknown)) / np.square(root)
+    else:
+        slack = np.count_nonzero(unknown) * _covariance(design, root, np.square(unknown))
+    bounds = ratios.bounds if is_indicator(design.phi) else (-np.inf, np.inf)
+
+    def ends(rows: Matrix, z: float) -> tuple[Vector, Vector]:
+        value = np.asarray(rows @ middle)
+        half = z * np.sqrt(_quadratic(rows, covariance))
+        half += absolute(rows) @ slack if slack.ndim == 1 else np.sqrt(_quadratic(rows, slack))
+        return np.clip(value - half, *bounds), np.clip(value + half, *bounds)
+
+    return Fit(lsw(means, design), ends, *_freedom(design))
+
+
+def lsl_fit(ratios: Ratios, design: Design, ridge: float) -> Fit:
+    """LSL: (Phi^T diag(rho n~) Phi + (lambda/2) I) theta = Phi^T Gamma_rho S~.
+
+    Counts below 0 could make the matrix anything; without noise no eigenvalue is below lambda/2,
+    so those that are become that. theta~ - theta_X is the inverse of the matrix times
+    Phi^T Gamma_rho e, e_s normal with variance s_T^2 + (v_s - c)^2 s_n^2. For the intervals each
+    eigenvalue is lowered by z times its own noise.
+    """
+    rho, least = design.weights, ridge / 2
+    right = np.asarray(design.phi.T @ (rho * (ratios.sums + ratios.centre * ratios.counts)))
+    noise = np.square(rho * ratios.count_noise)
+    basis: Vector | None = None
+    values = _gram(design, rho * ratios.counts)
+    if design.one_feature_per_state:
+        wobble = np.asarray(_powers(design.phi, 4).T @ noise)
+        theta = right / np.maximum(values + least, least)
+    else:
+        values, basis = sl.eigh(values)
+        wobble = np.zeros(design.dimension)
+        for block, part in _blocks(design.phi, noise):
+            wobble += part @ (block @ basis) ** 4
+        theta = basis @ (basis.T @ right / np.maximum(values + least, least))
+    away = design.values(theta) - ratios.centre
+    errors = np.square(ratios.sum_noise) + np.square(away * ratios.count_noise)
+    inner = _gram(design, np.square(rho) * errors)
+
+    def ends(rows: Matrix, z: float) -> tuple[Vector, Vector]:
+        value = np.asarray(rows @ theta)
+        inverse = 1 / np.maximum(values + least - z * np.sqrt(wobble), least)
+        if basis is None:
+            covariance = inner * np.square(inverse)
+        else:
+            solver = (basis * inverse) @ basis.T
+            covariance = solver @ inner @ solver
+        half = z * np.sqrt(_quadratic(rows, covariance))
+        return value - half, value + half
+
+    return Fit(theta, ends, *_freedom(design))
+
+
+def _freedom(design: Design) -> tuple[int, int]:
+    """How many values differ, and in how many dimensions."""
+    count = design.dimension if design.one_feature_per_state else design.states
+    return count, design.dimension
+
+
+def _root(design: Design) -> Vector:
+    """R with R^T R = Phi^T Gamma Phi, triangular."""
+    weighted = design.weighted_phi
+    if design.one_feature_per_state:
+        return np.sqrt(column_squares(weighted))
+    if isinstance(weighted, np.ndarray):
+        return np.asarray(np.linalg.qr(weighted, mode="r"))
+    return np.asarray(sl.cholesky(_gram(design, design.weights)))
+
+
+def _covariance(design: Design, root: Vector, variances: Vector) -> Vector:
+    """That of theta = (Phi^T Gamma Phi)^{-1} Phi^T Gamma x, where x has these variances."""
+    inner = _gram(design, np.square(design.weights) * variances)
+    if root.ndim == 1:
+        return np.asarray(inner / root**4)
+    return np.asarray(sl.cho_solve((root, False), sl.cho_solve((root, False), inner).T))
+
+
+def _gram(design: Design, diagonal: Vector) -> Vector:
+    """Phi^T diag(diagonal) Phi."""
+    if design.one_feature_per_state:
+        return np.asarray(_powers(design.phi, 2).T @ diagonal)
+    total = np.zeros((design.dimension, design.dimension))
+    for block, part in _blocks(design.phi, diagonal):
+        total += block.T @ (part[:, None] * block)
+    return total
+
+
+def _quadratic(rows: Matrix, matrix: Vector) -> Vector:
+    """row matrix row^T for each row; not below 0."""
+    if matrix.ndim == 1:
+        return np.asarray(_powers(rows, 2) @ matrix)
+    parts = [np.sum((block @ matrix) * block, axis=1) for block, _ in _blocks(rows)]
+    return np.asarray(np.maximum(np.concatenate(parts), 0.0))
+
+
+def _powers(matrix: Matrix, power: int) -> Matrix:
+    """Every entry to a power, in the same storage."""
+    if isinstance(matrix, np.ndarray):
+        return np.asarray(matrix**power)
+    return sp.csr_array(matrix.power(power))
+
+
+def _blocks(matrix: Matrix, vector: Vector | None = None) -> Iterator[tuple[Vector, Vector]]:
+    """Some rows at a time, dense, with their part of the vector."""
+    states, dimension = matrix.shape
+    beside = np.zeros(states) if vector is None else vector
+    size = max(_ENTRIES // dimension, 1)
+    for begin in range(0, states, size):
+        block = matrix[begin : begin + size]
+        dense = block if isinstance(block, np.ndarray) else block.toarray()
+        yield dense, beside[begin : begin + size]

@@ -1,0 +1,204 @@
+"""``privalue plan``: what to expect of a study, before any data is opened."""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from privalue.console import Json, print_json, screen, talk
+from privalue.errors import StudyError, UsageError
+from privalue.mdp import World, parse_world
+from privalue.planning import (
+    Answer,
+    Prediction,
+    PublicModel,
+    advice,
+    aggregation_for,
+    epsilon_for,
+    predict,
+    public_model,
+    resolve,
+    trajectories_for,
+)
+from privalue.planning.invert import checked_target
+from privalue.planning.options import Option, main_options
+from privalue.planning.predict import Progress as Report
+from privalue.planning.predict import planned_trajectories
+from privalue.report.planning_picture import (
+    checked_picture,
+    curves_of,
+    draw_plan,
+    trajectories_around,
+)
+from privalue.report.planning_report import Solved, plan_json, plan_notes, print_plan
+from privalue.sections import MOST_TRAJECTORIES
+from privalue.study import Study
+
+SOLVED = ("trajectories", "epsilon", "aggregation")
+
+
+def plan(
+    study_file: Annotated[
+        Path, typer.Argument(metavar="STUDY", readable=False, help="The study file (TOML).")
+    ],
+    trajectories: Annotated[
+        int | None,
+        typer.Option("--trajectories", help="How many; as the study declares, if left out."),
+    ] = None,
+    target: Annotated[
+        float | None,
+        typer.Option("--target-rmse", help="The error to reach: says how many it takes."),
+    ] = None,
+    solve: Annotated[
+        str | None,
+        typer.Option("--solve", help="What reaches it: trajectories, epsilon or aggregation."),
+    ] = None,
+    world: Annotated[
+        str | None,
+        typer.Option("--world", help="A public MDP that the data will resemble: chain, gym:..."),
+    ] = None,
+    picture: Annotated[
+        Path | None, typer.Option("--picture", help="A .png or .svg file for error against m.")
+    ] = None,
+    by_state: Annotated[
+        bool, typer.Option("--by-state", help="Also show the predicted error of every state.")
+    ] = False,
+    draws: Annotated[
+        int | None, typer.Option("--draws", help="Made-up data sets per prediction.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Predict the error of a study before any data is opened."""
+    quantity = _checked_question(solve, target)
+    if draws is not None and not 8 <= draws <= 100_000:
+        raise UsageError(f"--draws {draws}: it must be from 8 to 100000")
+    if picture is not None:
+        checked_picture(picture)
+    study = Study.load(study_file)
+    known = None if world is None else _world(world)
+    if quantity != "trajectories" or trajectories is not None:
+        planned_trajectories(study, trajectories)  # complains before anything takes time
+    solved, m, notes = None, trajectories, []
+    with _waiting("Looking at the model"):
+        resolved = resolve(study, trajectories=m)
+        model = public_model(resolved.study, known)
+    if quantity is not None and target is not None:
+        solved = _solved(quantity, target, resolved.study, model, m, known, draws)
+        m = m or study.study.trajectories or _enough(solved)
+    if study.mechanism.name == "auto":
+        resolved = resolve(study, trajectories=m)
+        notes.append(f"name = {resolved.why}")
+    with _waiting("Predicting") as report:
+        prediction = predict(resolved.study, model, trajectories=m, draws=draws, progress=report)
+    with _waiting("Looking for what would help") as report:
+        changes = advice(prediction, known, draws=draws, progress=report)
+    notes += plan_notes(prediction)
+    if picture is not None:
+        _draw(prediction, picture, target)
+    if as_json:
+        print_json(plan_json(prediction, changes, solved, notes))
+    else:
+        print_plan(screen(), prediction, changes, solved, notes, by_state)
+
+
+def _checked_question(solve: str | None, target: float | None) -> str | None:
+    """What is to be solved for, if anything."""
+    if solve is not None and solve not in SOLVED:
+        raise UsageError(f"--solve {solve}: it must be trajectories, epsilon or aggregation")
+    if target is None:
+        if solve is not None:
+            raise UsageError(f"--solve {solve} needs a target: --target-rmse 0.05, for example")
+        return None
+    checked_target(target)
+    return solve or "trajectories"
+
+
+def _world(text: str) -> World:
+    try:
+        return parse_world(text)
+    except StudyError as problem:
+        raise UsageError(str(problem)) from None
+
+
+def _solved(
+    quantity: str,
+    target: float,
+    study: Study,
+    model: PublicModel,
+    trajectories: int | None,
+    world: World | None,
+    draws: int | None,
+) -> Solved:
+    """The answers to what was asked, mechanism by mechanism."""
+    with _waiting(f"Solving for {quantity}") as report:
+        if quantity == "aggregation":
+            m = planned_trajectories(study, trajectories)
+            found = aggregation_for(
+                study,
+                target,
+                trajectories=m,
+                world=world,
+                model=model,
+                draws=draws,
+                progress=report,
+            )
+            return Solved(quantity=quantity, target=target, aggregation=found)
+        answers = []
+        options = main_options(study)
+        for done, option in enumerate(options):
+            report(done, len(options))
+            answers.append(_answer(quantity, option, model, target, study, trajectories, draws))
+        return Solved(quantity=quantity, target=target, answers=answers)
+
+
+def _answer(
+    quantity: str,
+    option: Option,
+    model: PublicModel,
+    target: float,
+    study: Study,
+    trajectories: int | None,
+    draws: int | None,
+) -> Answer:
+    if quantity == "trajectories":
+        return trajectories_for(option, model, target, draws=draws)
+    m = planned_trajectories(study, trajectories)
+    return epsilon_for(option, model, target, trajectories=m, draws=draws)
+
+
+def _enough(solved: Solved) -> int:
+    """The m that the prediction is shown for: what the study's own mechanism needs, or another."""
+    own = [answer.value for answer in solved.answers if answer.option.chosen]
+    others = [answer.value for answer in solved.answers if answer.value is not None]
+    found = own[0] if own and own[0] is not None else min(others, default=MOST_TRAJECTORIES)
+    return int(found)
+
+
+def _draw(prediction: Prediction, file: Path, target: float | None) -> None:
+    numbers = trajectories_around(prediction.trajectories)
+    with _waiting("Drawing") as report:
+        curves = curves_of(prediction, numbers, progress=report)
+        try:
+            draw_plan(prediction, curves, numbers, file=file, target=target)
+        except OSError as problem:
+            raise UsageError(f"cannot write {file}: {problem.strerror}") from None
+    talk.print(f"Wrote {file}")
+
+
+@contextlib.contextmanager
+def _waiting(what: str) -> Iterator[Report]:
+    """A bar on stderr; gone when it is done, and plain silence where nobody looks."""
+    with Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        console=talk,
+        transient=True,
+        disable=not talk.is_terminal,
+    ) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

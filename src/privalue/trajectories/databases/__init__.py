@@ -1,0 +1,71 @@
+"""Tables and queries of databases: DuckDB and SQLite files, PostgreSQL servers.
+
+``trial.duckdb::rows`` is a table or a view, ``trial.duckdb::SELECT ...`` a query; where there is
+one table only it need not be named. Files are opened for reading only, and a server is asked in a
+read-only transaction, batch by batch. A place names neither user nor password.
+"""
+
+import re
+from os.path import isdir, isfile
+from pathlib import Path
+
+from privalue.errors import DataError
+from privalue.sections import Columns
+from privalue.trajectories.databases.duckdb_file import open_duckdb
+from privalue.trajectories.databases.postgres import open_postgres
+from privalue.trajectories.databases.sqlite_file import open_sqlite
+from privalue.trajectories.sources import Source
+
+__all__ = ["open_database"]
+
+_ENDINGS = (".duckdb", ".ddb", ".sqlite", ".sqlite3", ".db")
+# An address ends at the first "::" that is part of neither credentials nor an IPv6 host.
+_SERVER = re.compile(
+    r"(postgres(?:ql)?://(?:[^@/]*@)?(?:\[[^\]]*\]|[^:]|:(?!:))*)(?:::(.*))?", re.DOTALL
+)
+
+
+def open_database(data: str | Path, columns: Columns) -> Source | None:
+    """The rows of a table or a query, or None where ``data`` does not name a database."""
+    text = str(data)
+    server = _SERVER.fullmatch(text)
+    if server is not None:
+        return open_postgres(server[1], server[2], columns)
+    path, request = _divided(text)
+    head = _first_bytes(path)
+    if head[8:12] == b"DUCK":
+        return open_duckdb(path, request, columns)
+    if head == b"SQLite format 3\0":
+        return open_sqlite(path, request, columns)
+    if path.name.lower().endswith(_ENDINGS) and not isdir(path):
+        if not isfile(path):
+            raise DataError(f"{path} does not exist; give a DuckDB or SQLite file")
+        raise DataError(f"{path} is neither a DuckDB nor an SQLite file")
+    if request is not None and isfile(path):
+        raise DataError(
+            f"{path} is no database; only a DuckDB or SQLite file, or postgresql://..., is "
+            "followed by :: and a table or a query"
+        )
+    return None
+
+
+def _divided(text: str) -> tuple[Path, str | None]:
+    """A file and what is wanted of it; a file's name may hold "::" too."""
+    if "::" not in text or isfile(text):
+        return Path(text), None
+    for mark in re.finditer("::", text):
+        if isfile(text[: mark.start()]):
+            return Path(text[: mark.start()]), text[mark.end() :]
+    name, _, request = text.partition("::")
+    return Path(name), request
+
+
+def _first_bytes(path: Path) -> bytes:
+    """What a file really is, whatever it is called."""
+    if not isfile(path):
+        return b""
+    try:
+        with path.open("rb") as file:
+            return file.read(16)
+    except OSError as problem:
+        raise DataError(f"{path} cannot be read: {problem.strerror}") from None

@@ -1,0 +1,112 @@
+"""PostgreSQL servers, read through a server-side cursor. Extra: ``postgres``."""
+
+import re
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from importlib import import_module
+from typing import Any
+
+from privalue.errors import DataError, MissingComponentError
+from privalue.sections import Columns
+from privalue.trajectories.databases.python_rows import Fetch, column_names
+from privalue.trajectories.databases.request import Table, in_chunks, one_line, quoted, requested
+from privalue.trajectories.sources import Chunk, Source, select
+
+_TABLES = """
+    SELECT n.nspname, c.relname, pg_catalog.pg_table_is_visible(c.oid)
+    FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+    WHERE c.relkind IN ('r', 'v', 'm', 'f', 'p') AND NOT c.relispartition
+      AND n.nspname <> 'information_schema' AND n.nspname !~ '^pg_'
+    ORDER BY 3 DESC, 1, 2
+"""
+_SETTINGS = (
+    "SET LOCAL TIME ZONE 'UTC'",
+    "SET LOCAL cursor_tuple_fraction = 1",  # every row is wanted
+    "SET LOCAL synchronize_seqscans = off",  # rows are numbered from the table's beginning
+)
+
+
+def open_postgres(address: str, request: str | None, columns: Columns) -> Source:
+    """The rows of a table, a view or a query."""
+    server = _Server(address)
+    with server.connected() as connection:
+        try:
+            wanted = requested(request, _tables(connection), server.place)
+            empty = connection.execute(f"SELECT * FROM ({wanted.query}) AS wanted LIMIT 0")
+            names = select(columns, column_names(empty), wanted.place)
+        except server.problem as problem:
+            raise DataError(f"{server.place} cannot be read: {server.explain(problem)}") from None
+    query = wanted.query
+    if wanted.table is not None:
+        query = f"SELECT {', '.join(map(quoted, names))} FROM {wanted.table.sql}"
+
+    def chunks() -> Iterator[Chunk]:
+        with server.connected() as connection, connection.cursor(name="privalue") as cursor:
+            try:
+                cursor.execute(query)
+            except server.problem as problem:
+                reason = server.explain(problem)
+                raise DataError(f"{wanted.place} cannot be read: {reason}") from None
+            fetch = Fetch(cursor, columns, wanted.place)
+            yield from in_chunks(fetch, wanted.place, (server.problem, UnicodeError))
+
+    return Source(chunks)
+
+
+def _tables(connection: Any) -> list[Table]:
+    """Those of the search path first, by their name alone."""
+    return [
+        Table.of_schema(schema, name, near=visible)
+        for schema, name, visible in connection.execute(_TABLES).fetchall()
+    ]
+
+
+class _Server:
+    """How to reach a server; what may be said about it holds neither user nor password."""
+
+    def __init__(self, address: str) -> None:
+        try:
+            self._driver: Any = import_module("psycopg")
+        except ImportError:
+            raise MissingComponentError(
+                "data in PostgreSQL needs psycopg: pip install 'privalue[postgres]'"
+            ) from None
+        self._address = address
+        self.problem: type[Exception] = self._driver.Error
+        try:
+            parts = self._driver.conninfo.conninfo_to_dict(address)
+        except self.problem:  # its message may quote the password
+            raise self._malformed() from None
+        host, database = str(parts.get("host", "localhost")), str(parts.get("dbname", ""))
+        # Unless it is percent-encoded, a password may end up in a port, a host or a database.
+        if "@" in host + database or not re.fullmatch(r"[\d,]*", str(parts.get("port", ""))):
+            raise self._malformed()
+        self._password = str(parts.get("password", ""))
+        self.place = f"postgresql://{host}/{database}"
+
+    @staticmethod
+    def _malformed() -> DataError:
+        return DataError(
+            "the address postgresql://... of the data is malformed; write it as "
+            "postgresql://user@host/database, with special characters percent-encoded"
+        )
+
+    @contextmanager
+    def connected(self) -> Iterator[Any]:
+        """A connection in a read-only transaction; nothing is ever committed."""
+        try:
+            connection = self._driver.connect(
+                self._address, connect_timeout=10, client_encoding="utf8"
+            )
+        except self.problem as problem:
+            raise DataError(f"{self.place} cannot be opened: {self.explain(problem)}") from None
+        with closing(connection):
+            connection.read_only = True
+            for setting in _SETTINGS:
+                connection.execute(setting)
+            yield connection
+
+    def explain(self, problem: Exception) -> str:
+        """What the server said, in one line."""
+        said = one_line(problem)
+        return said.replace(self._password, "***") if self._password else said

@@ -1,0 +1,108 @@
+"""The audit on dp-ssp, on whole persons and on bounded contribution, and what it catches."""
+
+import pandas as pd
+import pytest
+
+import privalue as pv
+from oracles.studies import study
+from privalue import curator, statistics
+from privalue.audit import audit_release
+
+STATES = 4
+MIDDLE = 0.5
+
+
+def frame_of(people):
+    rows = [
+        (person, trajectory, step, state, reward)
+        for person, owned in people.items()
+        for trajectory, episode in enumerate(owned)
+        for step, (state, reward) in enumerate(episode)
+    ]
+    columns = ["person", "trajectory", "step", "state", "reward"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def described(mechanism, **privacy):
+    return study(
+        STATES,
+        discount=0.5,
+        returns=(0.0, 1.0),
+        privacy={"epsilon": 1.0, "delta": 0.05, **privacy},
+        mechanism={"calibration": "exact", **mechanism},
+    )
+
+
+PERSONS = {"unit": "person", "max_trajectories_per_person": 3}
+FEW_STATES = {"max_states_per_trajectory": 1}
+SSP = {"name": "dp-ssp"}
+LSW = {"name": "dp-lsw", "beta": 0.1}
+LSL = {"name": "dp-lsl", "beta": 0.1, "ridge": 3.0}
+
+HIGH = [(s, 1.0) for s in range(STATES)]
+LOW = [(s, 0.0) for s in range(STATES)]
+REST = {1: [HIGH], 2: [LOW, LOW]}
+# A careful person has no more than the limits allow; a careless one has much more of everything.
+CAREFUL = ({**REST, 0: [HIGH] * 3}, {**REST, 0: [LOW] * 3})
+CARELESS = ({**REST, 0: [HIGH] * 40}, {**REST, 0: [LOW] * 40})
+
+
+def audited(chosen, pair, releases=150, seed=5):
+    source = pv.SeededForExperimentsOnly(seed)
+    return audit_release(chosen, *map(frame_of, pair), releases=releases, entropy=lambda: source)
+
+
+@pytest.mark.parametrize("mechanism", [SSP, LSW, LSL], ids=lambda m: m["name"])
+@pytest.mark.parametrize("limits", [PERSONS, FEW_STATES, {**PERSONS, **FEW_STATES}], ids=str)
+def test_persons_and_limits_are_never_rejected(mechanism, limits):
+    pair = CARELESS if "unit" in limits else ({0: [HIGH], **REST}, {0: [LOW], **REST})
+    audit = audited(described(mechanism, **limits), pair, releases=20)
+    assert not audit.rejected
+    assert audit.true <= audit.claimed
+
+
+def test_ssp_is_close_to_the_worst_case():
+    """A trajectory that goes everywhere, its returns flipped: the shift is the bound itself."""
+    audit = audited(described(SSP), ({0: [[(s, 2.0) for s in range(STATES)]]}, {0: [LOW]}), 30)
+    assert not audit.rejected
+    assert 1.0 <= audit.slack < 1.01
+
+
+def test_adding_a_person_is_not_rejected():
+    chosen = described(SSP, **PERSONS, neighbours="add-remove")
+    audit = audited(chosen, (CAREFUL[0], REST), 30)
+    assert not audit.rejected
+    assert audit.true <= audit.claimed
+
+
+@pytest.mark.parametrize("mistake", ["H is not enforced", "L is not enforced"])
+def test_limits_that_are_not_enforced_are_rejected(mistake, monkeypatch):
+    """The planted mistake is in the kernel: it counts what it should leave out."""
+    original = statistics.gather
+    position = {"H is not enforced": 7, "L is not enforced": 8}[mistake]
+
+    def careless(*arguments):
+        changed = list(arguments)
+        changed[position] = 10**9
+        return original(*changed)
+
+    chosen = described(SSP, **PERSONS, **FEW_STATES)
+    monkeypatch.setattr(statistics, "gather", careless)
+    pair = CARELESS if "L" in mistake else CAREFUL
+    assert audited(chosen, pair, 80).rejected
+
+
+def test_counts_without_noise_are_rejected(monkeypatch):
+    """Returns in the middle of their bounds: neighbours differ in their counts alone."""
+    original = curator.gaussian_on_grid
+
+    def careless(center, *, sigma, grid, entropy):
+        changed = sigma.copy()
+        changed[len(sigma) // 2 :] *= 1e-6
+        return original(center, sigma=changed, grid=grid, entropy=entropy)
+
+    pair = ({**REST, 0: [[(0, MIDDLE)]]}, {**REST, 0: [[(1, MIDDLE)]]})
+    chosen = described(SSP)
+    assert not audited(chosen, pair, 80).rejected
+    monkeypatch.setattr(curator, "gaussian_on_grid", careless)
+    assert audited(chosen, pair, 80).rejected

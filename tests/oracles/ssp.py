@@ -1,0 +1,121 @@
+"""DP-SSP, written out slowly: neighbours one by one, intervals point by point.
+
+Nothing here imports the package. Returns are centred and in units of their range R, so that they
+lie in [-1/2, 1/2]; a state's pair is (return sum, count weight times count), times omega.
+"""
+
+import functools
+import itertools
+import math
+
+import numpy as np
+from scipy.optimize import brentq
+
+
+def trajectories(states, most_states):
+    """Every trajectory that can matter: what it visits, and a return at either bound."""
+    for pairs in itertools.product(((0, 0.0), (1, 0.5), (1, -0.5)), repeat=states):
+        if sum(visited for visited, _ in pairs) <= most_states:
+            yield pairs
+
+
+@functools.cache
+def persons(states, most_states, times):
+    """(visits, sums) of every person with up to ``times`` trajectories; each kind once."""
+    kinds = set()
+    for person in itertools.product(trajectories(states, most_states), repeat=times):
+        kinds.add(
+            tuple(
+                (sum(t[s][0] for t in person), sum(t[s][1] for t in person)) for s in range(states)
+            )
+        )
+    return kinds
+
+
+def distance(one, other, shape, count_weight):
+    """How far two contributions are apart."""
+    total = 0.0
+    for (n, t), (n_, t_), omega in zip(one, other, shape, strict=True):
+        total += omega**2 * ((t - t_) ** 2 + count_weight**2 * (n - n_) ** 2)
+    return math.sqrt(total)
+
+
+def sensitivity(shape, most_states, count_weight, times=1, add_remove=False):
+    """The largest distance of neighbours, by trying all of them."""
+    states = len(shape)
+    limit = states if most_states is None else most_states
+    kinds = list(persons(states, limit, times))
+    nobody = [tuple((0, 0.0) for _ in range(states))]
+    return max(
+        distance(one, other, shape, count_weight)
+        for one in kinds
+        for other in (nobody if add_remove else kinds)
+    )
+
+
+def quotient(v, total, count, sum_noise, count_noise, centre):
+    """(T~ - y n~)^2/(s_T^2 + y^2 s_n^2) at y = v - c."""
+    y = v - centre
+    return (total - y * count) ** 2 / (sum_noise**2 + (y * count_noise) ** 2)
+
+
+def interval(total, count, sum_noise, count_noise, centre, bounds, z, points=20_001):
+    """The ends of the set of values whose quotient is at most z^2 above the least, on a grid."""
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        ratio = centre + np.float64(total) / np.float64(count)
+    inside = bounds[0] <= ratio <= bounds[1]
+    values = np.linspace(*bounds, points)
+    if inside:
+        values = np.sort(np.append(values, ratio))
+    found = quotient(values, total, count, sum_noise, count_noise, centre)
+    least = 0.0 if inside else min(found[0], found[-1])
+    kept = values[found <= z**2 + least]
+    return kept[0], kept[-1]
+
+
+def shrunk(sums, counts, sum_noise, count_noise, bounds, unvisited):
+    """docs/proofs/shrinkage.md, state by state and by a root finder."""
+    low, high = bounds
+    centre, reach = (low + high) / 2, (high - low) / 2
+    states = range(len(sums))
+    with np.errstate(over="ignore"):
+        plain = [
+            min(max(centre + sums[s] / counts[s], low), high) if counts[s] > 0 else unvisited
+            for s in states
+        ]
+    if len(plain) < 8:
+        return plain
+    visits = [max(counts[s], count_noise[s]) for s in states]
+    y = [sums[s] / reach / visits[s] for s in states]
+    d = [
+        ((sum_noise[s] / reach) ** 2 + (min(max(y[s], -1), 1) * count_noise[s]) ** 2)
+        / visits[s] ** 2
+        for s in states
+    ]
+
+    def line(tau2):
+        rows = np.array([[1.0, visits[s] / max(visits)] for s in states])
+        root = np.array([1 / math.sqrt(d[s] + tau2) for s in states])
+        fitted = np.linalg.lstsq(rows * root[:, None], np.array(y) * root, rcond=None)[0]
+        return rows @ fitted
+
+    def excess(tau2):
+        mu = line(tau2)
+        return sum((y[s] - mu[s]) ** 2 / (d[s] + tau2) for s in states) - (len(y) - 2)
+
+    if excess(0.04) <= 0:
+        tau2 = 0.04
+    elif excess(1.0) >= 0:
+        tau2 = 1.0
+    else:
+        tau2 = brentq(excess, 0.04, 1.0, xtol=1e-12)
+    mu = np.clip(line(tau2), -1, 1)
+    weight = [d[s] / (1 + d[s] / 0.09) ** 2 for s in states]
+    moment = sum(weight[s] * ((y[s] - mu[s]) ** 2 - d[s]) for s in states) / sum(weight)
+    error = math.sqrt(2 * sum((weight[s] * d[s]) ** 2 for s in states)) / sum(weight)
+    wide = max(tau2, 4 * (max(moment, 0) + error))
+    return [
+        plain[s]
+        + d[s] / (d[s] + wide) * max(1 - 1.5 * tau2, 0) * (centre + reach * mu[s] - plain[s])
+        for s in states
+    ]

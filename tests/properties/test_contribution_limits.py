@@ -1,0 +1,127 @@
+"""Bounded contribution in the statistics: the first H distinct states, the first L trajectories."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import privalue as pv
+from oracles import literal
+from oracles.studies import episodes, study
+from privalue.engines.local import statistics
+from privalue.statistics import VisitStatistics
+
+BOUNDS = {"rewards": (-1.0, 1.0), "returns": (-1.5, 2.5)}
+
+
+def by_person(most, states=4, most_states=None):
+    privacy = {"unit": "person", "max_trajectories_per_person": most}
+    if most_states is not None:
+        privacy["max_states_per_trajectory"] = most_states
+    return study(states, privacy=privacy, **BOUNDS)
+
+
+def frame_of(people):
+    """{person: [episode, ...]} as a long table; the ids of trajectories start anew per person."""
+    rows = [
+        (person, trajectory, step, state, reward)
+        for person, owned in people.items()
+        for trajectory, episode in enumerate(owned)
+        for step, (state, reward) in enumerate(episode)
+    ]
+    return pd.DataFrame(rows, columns=["person", "trajectory", "step", "state", "reward"])
+
+
+@given(data=episodes(5), most=st.integers(1, 7))
+def test_a_trajectory_counts_for_its_first_distinct_states(data, most):
+    described = study(5, privacy={"max_states_per_trajectory": most}, **BOUNDS)
+    found = statistics(data, described)
+    _, counts, sums = literal.first_visit(data, 0.9, (-1.0, 1.0), (-1.5, 2.5), 5, most)
+    assert found.counts.tolist() == counts
+    assert found.return_steps.tolist() == sums
+    distinct = [len({state for state, _ in episode}) for episode in data]
+    assert found.surplus_visits == sum(max(n - most, 0) for n in distinct)
+
+
+def test_the_last_distinct_states_are_not_the_first():
+    """A planted mistake: a pass that goes backwards alone meets the last states first."""
+    data = [[(0, 0.0), (1, 0.0), (2, 1.0)]]
+    found = statistics(data, study(3, privacy={"max_states_per_trajectory": 2}))
+    assert found.counts.tolist() == [1, 1, 0]
+    backwards = statistics([data[0][::-1]], study(3, privacy={"max_states_per_trajectory": 2}))
+    assert backwards.counts.tolist() == [0, 1, 1]
+
+
+@given(
+    people=st.dictionaries(st.integers(0, 30), episodes(4, most=5), min_size=1, max_size=6),
+    most=st.integers(1, 6),
+    most_states=st.integers(1, 4),
+    seed=st.integers(0, 99),
+)
+def test_the_first_trajectories_of_a_person_count(people, most, most_states, seed):
+    shuffled = frame_of(people).sample(frac=1, random_state=seed)
+    found = statistics(shuffled, by_person(most, most_states=most_states))
+    kept = [episode for owned in people.values() for episode in owned[:most]]
+    m, counts, sums = literal.first_visit(
+        kept, 0.9, (-1.0, 1.0), (-1.5, 2.5), 4, most_states=most_states
+    )
+    assert (found.trajectories, found.persons) == (m, len(people))
+    assert found.surplus_trajectories == sum(len(owned) for owned in people.values()) - m
+    assert found.counts.tolist() == counts
+    assert found.return_steps.tolist() == sums
+
+
+@given(
+    people=st.dictionaries(st.integers(0, 9), episodes(3, most=4), min_size=2, max_size=5),
+    other=episodes(3, most=6),
+    most=st.integers(1, 3),
+)
+def test_one_persons_rows_change_only_what_that_person_adds(people, other, most):
+    """The rule that drops the surplus reads that person's rows alone."""
+    described = by_person(most, states=3)
+    who = next(iter(people))
+    without = {person: owned for person, owned in people.items() if person != who}
+    rest = statistics(frame_of(without), described)
+    for owned in (people[who], other):
+        whole = statistics(frame_of({**without, who: owned}), described)
+        assert whole == rest + statistics(frame_of({who: owned}), described)
+        assert (whole.counts - rest.counts).max() <= most
+
+
+def test_a_rule_across_persons_is_caught():
+    """The planted mistake: the limit counted over the stream, not anew for each person."""
+    people = {1: [[(0, 1.0)]] * 2, 2: [[(1, 1.0)]] * 2}
+    found = statistics(frame_of(people), by_person(2))
+    careless = statistics(frame_of(people).assign(person=1, trajectory=[0, 1, 2, 3]), by_person(2))
+    assert found.trajectories == 4
+    assert careless.trajectories == 2
+
+
+def test_persons_must_be_named():
+    with pytest.raises(pv.DataError, match="no column 'person'"):
+        statistics(frame_of({1: [[(0, 1.0)]]}).drop(columns="person"), by_person(1))
+    with pytest.raises(pv.DataError, match="episodes name no person"):
+        statistics([[(0, 1.0)]], by_person(1))
+
+
+def test_persons_straddle_batches(tmp_path):
+    """Many short trajectories of few persons, over several Parquet files and batches."""
+    rng = np.random.default_rng(5)
+    people = {
+        person: [[(int(rng.integers(4)), float(rng.random()))] * 3 for _ in range(40_000)]
+        for person in range(2)
+    }
+    frame = frame_of(people)
+    halves = [frame.iloc[: len(frame) // 2], frame.iloc[len(frame) // 2 :]]
+    for number, half in enumerate(halves):
+        half.to_parquet(tmp_path / f"{number}.parquet")
+    found = statistics(tmp_path, by_person(30_000))
+    assert (found.persons, found.trajectories, found.surplus_trajectories) == (2, 60_000, 20_000)
+
+
+def test_empty_data_is_an_answer_where_its_size_is_secret():
+    described = study(3, privacy={"neighbours": "add-remove"})
+    assert statistics([], described) == VisitStatistics.empty(described)
+    with pytest.raises(pv.DataError, match="no rows"):
+        statistics([], study(3))

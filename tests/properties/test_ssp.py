@@ -1,0 +1,284 @@
+"""DP-SSP: sensitivity of random neighbours, and what must hold of every estimate."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oracles import literal, ssp
+from privalue.features import Design, aggregation
+from privalue.noisy_statistics import NoisyStatistics, estimate
+from privalue.ratios import normal_quantile
+from privalue.ssp_sensitivity import count_weight, sensitivity
+
+# Sensitivity
+
+OMEGA = st.sampled_from([1e-3, 0.3, 1.0, 1.7, 40.0])
+WEIGHT = st.sampled_from([0.05, 0.4, 0.5, 0.65, math.sqrt(3) / 2, 0.9, 3.0])
+
+
+@settings(max_examples=150)
+@given(
+    shape=st.lists(OMEGA, min_size=1, max_size=3),
+    most=st.one_of(st.none(), st.integers(1, 4)),
+    weight=WEIGHT,
+    times=st.integers(1, 2),
+    add_remove=st.booleans(),
+)
+def test_it_is_the_largest_of_all_distances(shape, most, weight, times, add_remove):
+    exact = ssp.sensitivity(shape, most, weight, times, add_remove)
+    found = sensitivity(
+        np.array(shape),
+        most_states=most,
+        trajectories_per_person=times,
+        add_remove=add_remove,
+        count_weight=weight,
+    )
+    assert exact <= found <= exact * (1 + 1e-13)
+
+
+BOUNDS = [(0.0, 1.0), (-3.0, -1.0), (-1e3, 1e3)]
+EPISODE = st.lists(
+    st.tuples(st.integers(0, 3), st.sampled_from([-1e9, -1.0, 0.0, 0.5, 1e9])), max_size=7
+)
+
+
+def first_states(episode, most):
+    """The return from the first visit of each of the first ``most`` states, as (state, return)."""
+    seen = []
+    for state, _ in episode:
+        if state not in seen:
+            seen.append(state)
+    return seen[:most]
+
+
+def statistics(episodes, bounds, most):
+    """T_s and n_s, straight from the definition."""
+    low, high = bounds
+    centred, counts = np.zeros(4), np.zeros(4)
+    for episode in episodes:
+        _, visits, steps = literal.first_visit([episode], 0.9, (-1e9, 1e9), bounds, 4)
+        for s in first_states(episode, most):
+            assert visits[s] == 1
+            counts[s] += 1
+            centred[s] += (steps[s] / 2**30 - 0.5) * (high - low)
+    return centred, counts
+
+
+@settings(max_examples=400)
+@given(
+    common=st.lists(EPISODE, max_size=3),
+    one=st.lists(EPISODE, max_size=3),
+    other=st.lists(EPISODE, max_size=3),
+    bounds=st.sampled_from(BOUNDS),
+    most=st.integers(1, 4),
+    omega=st.lists(OMEGA, min_size=4, max_size=4),
+    add_remove=st.booleans(),
+)
+def test_the_statistics_of_neighbours_are_no_further_apart(
+    common, one, other, bounds, most, omega, add_remove
+):
+    """One person's trajectories, replaced by another's or taken away; up to three each."""
+    times = max(len(one), len(other), 1)
+    reach, shape = bounds[1] - bounds[0], np.array(omega)
+    weight = count_weight(4, most, add_remove=add_remove)
+    delta = reach * sensitivity(
+        shape,
+        most_states=most,
+        trajectories_per_person=times,
+        add_remove=add_remove,
+        count_weight=weight,
+    )
+    here = statistics([*common, *one], bounds, most)
+    there = statistics([*common, *([] if add_remove else other)], bounds, most)
+    moved = [shape * (here[0] - there[0]), shape * weight * reach * (here[1] - there[1])]
+    assert math.hypot(*map(np.linalg.norm, moved)) <= delta * (1 + 1e-9)
+
+
+# Estimates
+
+NUMBER = st.floats(-60.0, 60.0)
+COUNT = st.one_of(st.floats(-40.0, 400.0), st.sampled_from([0.0, 1e-9, 1e6]))
+NOISE = st.sampled_from([0.5, 3.0, 20.0])
+
+
+@st.composite
+def releases(draw, states=9):
+    low, high = draw(st.sampled_from([(0.0, 1.0), (-3.0, -1.0), (-100.0, 50.0), (5.0, 5.5)]))
+    reach = high - low
+    return NoisyStatistics(
+        return_bounds=(low, high),
+        sums=reach * np.array(draw(st.lists(NUMBER, min_size=states, max_size=states))),
+        counts=np.array(draw(st.lists(COUNT, min_size=states, max_size=states))),
+        sum_noise=reach * np.array(draw(st.lists(NOISE, min_size=states, max_size=states))),
+        count_noise=np.array(draw(st.lists(NOISE, min_size=states, max_size=states))),
+    )
+
+
+def tabular(states=9):
+    return Design(phi=aggregation(states, 1), weights=np.ones(states))
+
+
+OVERLAPPING = np.random.default_rng(4).standard_normal((9, 3))
+DESIGNS = {
+    "tabular": tabular(),
+    "dense tabular": Design(phi=np.eye(9), weights=np.linspace(0.5, 2, 9)),
+    "groups": Design(phi=aggregation(9, 2), weights=np.linspace(0.5, 2, 9)),
+    "scaled": Design(phi=2.5 * aggregation(9, 3), weights=np.ones(9)),
+    "overlapping": Design(phi=OVERLAPPING, weights=np.linspace(0.5, 2, 9)),
+    "sparse": Design(phi=sp.csr_array(OVERLAPPING), weights=np.linspace(0.5, 2, 9)),
+}
+START = np.array([0.0, 0.1, 0.2, 0.1, 0.0, 0.3, 0.0, 0.3, 0.0])
+
+
+@settings(max_examples=300)
+@given(
+    noisy=releases(),
+    name=st.sampled_from(list(DESIGNS)),
+    ridge=st.sampled_from([None, 0.01, 50.0]),
+    shrinkage=st.booleans(),
+    level=st.sampled_from([0.5, 0.9, 0.999]),
+    start=st.sampled_from([START, np.eye(9)[3]]),
+)
+def test_values_lie_in_their_intervals_and_those_in_the_bands(
+    noisy, name, ridge, shrinkage, level, start
+):
+    design = DESIGNS[name]
+    low, high = noisy.return_bounds
+    made = estimate(
+        noisy,
+        design,
+        unvisited=low,
+        ridge=ridge,
+        shrinkage=shrinkage,
+        level=level,
+        start=start,
+    )
+    slack = 1e-9 * (high - low + np.abs(made.values))
+    assert (made.low <= made.values).all()
+    assert (made.values <= made.high).all()
+    assert (made.band_low <= made.low + slack).all()
+    assert (made.high <= made.band_high + slack).all()
+    assert (made.sampling_low <= made.values).all()
+    assert (made.values <= made.sampling_high).all()
+    assert made.policy_interval[0] <= made.policy_value <= made.policy_interval[1]
+    assert made.policy_value == pytest.approx(start @ made.values)
+    assert made.values == pytest.approx(design.phi @ made.theta)
+    assert not made.supported[made.high - made.low > (high - low) / 2].any()
+    if "tabular" in name and ridge is None:
+        assert ((low <= made.low) & (made.high <= high)).all()
+
+
+@settings(max_examples=300)
+@given(noisy=releases(states=1), level=st.floats(0.3, 0.999))
+def test_the_interval_of_a_mean_is_the_set_of_fieller(noisy, level):
+    """Its ends are found on a grid of values; it holds what is inside, and little more."""
+    made = estimate(noisy, tabular(1), unvisited=noisy.return_bounds[0], level=level)
+    args = (noisy.sums[0], noisy.counts[0], noisy.sum_noise[0], noisy.count_noise[0])
+    low, high = ssp.interval(
+        *args, noisy.middle, noisy.return_bounds, normal_quantile(level) * (1 - 1e-9)
+    )
+    step = 2 * noisy.reach / 20_000
+    assert made.low[0] <= low + 1e-9 * step
+    assert made.high[0] >= high - 1e-9 * step
+    assert made.low[0] >= low - step * 1.001
+    assert made.high[0] <= high + step * 1.001
+
+
+@settings(max_examples=200)
+@given(noisy=releases(states=12), place=st.floats(0, 1))
+def test_shrinkage_is_what_its_page_says(noisy, place):
+    low, high = noisy.return_bounds
+    unvisited = low + place * (high - low)
+    made = estimate(noisy, tabular(12), unvisited=unvisited, level=1 - 1e-9)
+    twin = ssp.shrunk(
+        noisy.sums,
+        noisy.counts,
+        noisy.sum_noise,
+        noisy.count_noise,
+        noisy.return_bounds,
+        unvisited,
+    )
+    twin = np.clip(twin, made.low, made.high)
+    # tau is found to half a percent only.
+    assert made.values == pytest.approx(twin, abs=0.01 * (high - low))
+
+
+@given(noisy=releases(), order=st.permutations(range(9)), shrinkage=st.booleans())
+def test_the_order_of_the_states_does_not_matter(noisy, order, shrinkage):
+    turned = NoisyStatistics(
+        return_bounds=noisy.return_bounds,
+        **{
+            name: getattr(noisy, name)[list(order)]
+            for name in ("sums", "counts", "sum_noise", "count_noise")
+        },
+    )
+    unvisited = noisy.return_bounds[1]
+    here = estimate(noisy, tabular(), unvisited=unvisited, shrinkage=shrinkage)
+    there = estimate(turned, tabular(), unvisited=unvisited, shrinkage=shrinkage)
+    tolerance = 1e-9 * (noisy.return_bounds[1] - noisy.return_bounds[0])
+    for name in ("values", "low", "high", "band_low", "band_high", "sampling_low"):
+        assert getattr(there, name) == pytest.approx(
+            getattr(here, name)[list(order)], abs=tolerance
+        )
+    assert (there.supported == here.supported[list(order)]).all()
+
+
+@given(
+    noisy=releases(), scale=st.sampled_from([1e-6, 0.1, 1e6]), shift=st.sampled_from([-3.0, 2.0])
+)
+def test_the_units_of_returns_do_not_matter(noisy, scale, shift):
+    """Values in other units are the same values: everything moves with the bounds."""
+    low, high = noisy.return_bounds
+    shift *= high - low
+    moved = NoisyStatistics(
+        return_bounds=(scale * (low + shift), scale * (high + shift)),
+        sums=scale * noisy.sums,
+        counts=noisy.counts,
+        sum_noise=scale * noisy.sum_noise,
+        count_noise=noisy.count_noise,
+    )
+    here = estimate(noisy, tabular(), unvisited=low, start=START)
+    there = estimate(moved, tabular(), unvisited=moved.return_bounds[0], start=START)
+    tolerance = 1e-7 * (high - low)
+    for name in ("values", "low", "high", "band_low", "band_high", "sampling_high"):
+        assert getattr(there, name) / scale - shift == pytest.approx(
+            getattr(here, name), abs=tolerance
+        )
+    assert there.policy_interval[0] / scale - shift == pytest.approx(
+        here.policy_interval[0], abs=tolerance
+    )
+
+
+@settings(max_examples=60)
+@given(
+    counts=st.lists(st.integers(1, 500), min_size=9, max_size=9),
+    places=st.lists(st.floats(0, 1), min_size=9, max_size=9),
+    name=st.sampled_from(list(DESIGNS)),
+    ridge=st.sampled_from([None, 1.0, 80.0]),
+    shrinkage=st.booleans(),
+)
+def test_without_noise_it_is_lsw_and_lsl(counts, places, name, ridge, shrinkage):
+    """Shrinkage, floors and all the rest vanish with the noise."""
+    low, high = -2.0, 1.0
+    n, means = np.array(counts, dtype=float), low + (high - low) * np.array(places)
+    noisy = NoisyStatistics(
+        return_bounds=(low, high),
+        sums=n * (means - (low + high) / 2),
+        counts=n,
+        sum_noise=np.full(9, 1e-7),
+        count_noise=np.full(9, 1e-7),
+    )
+    design = DESIGNS[name]
+    phi = design.phi if isinstance(design.phi, np.ndarray) else design.phi.toarray()
+    made = estimate(noisy, design, unvisited=0.0, ridge=ridge, shrinkage=shrinkage)
+    if ridge is None:
+        theta = literal.lsw(phi, design.weights, means)
+    else:
+        theta = literal.lsl(phi, design.weights, n, means, 1, ridge)
+    assert made.theta == pytest.approx(theta, abs=1e-5)
+    assert made.high - made.low == pytest.approx(np.zeros(9), abs=1e-4)
+    assert made.supported.all()

@@ -1,0 +1,480 @@
+"""DP-SSP after the noise: intervals cover as often as they say, and shrinkage pays.
+
+Noise is drawn from seeds, so that nothing here is a matter of chance when it is run again. The
+checks are as strict as chance allows: a true coverage fails one with probability below 1e-8, and
+the planted mistakes at the end of each part must fail the same check.
+"""
+
+import dataclasses
+import functools
+import math
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from oracles import literal
+from privalue.features import Design, aggregation
+from privalue.mdp import chain_statistics, parse_world, simulate_episodes
+from privalue.noisy_statistics import NoisyStatistics, estimate
+from privalue.profile import exact_alpha
+from privalue.ssp_sensitivity import count_weight, sensitivity, shape_weights
+
+EPSILON, DELTA = 0.1, 0.1  # the paper's
+SIGMAS = 5.8  # of chance, that a check allows: one-sided 3e-9
+
+
+class Data(NamedTuple):
+    """Noiseless statistics, and what is public or known about them."""
+
+    bounds: tuple[float, float]
+    counts: np.ndarray
+    means: np.ndarray  # F_X, and ``unvisited`` where nobody was
+    values: np.ndarray  # V
+    prior: np.ndarray
+    trajectories: int
+    unvisited: float
+
+    @property
+    def centred(self):
+        return self.counts * (self.means - sum(self.bounds) / 2)
+
+
+def first_visits(episodes, discount, states):
+    """Counts and sums of first-visit returns, step by step backwards, all trajectories at once."""
+    value = episodes.reward.copy()
+    for step in range(int(episodes.step.max()) - 1, -1, -1):
+        rows = np.flatnonzero(episodes.step == step)
+        rows = rows[rows + 1 < len(value)]
+        rows = rows[episodes.trajectory[rows] == episodes.trajectory[rows + 1]]
+        value[rows] += discount * value[rows + 1]
+    _, first = np.unique(episodes.trajectory * states + episodes.state, return_index=True)
+    counts = np.bincount(episodes.state[first], minlength=states)
+    return counts, np.bincount(episodes.state[first], value[first], minlength=states)
+
+
+@functools.cache
+def data(text, m, bounds=(0.0, 1.0), seed=1):
+    world = parse_world(text)
+    process, states = world.process, world.process.states
+    if world.name == "chain":
+        drawn = chain_statistics(world, trajectories=m, seed=seed, returns=bounds)
+        counts, steps = drawn.counts, drawn.return_steps
+        sums = counts * bounds[0] + steps * ((bounds[1] - bounds[0]) / 2**30)
+    else:
+        episodes = simulate_episodes(world, trajectories=m, seed=seed)
+        counts, sums = first_visits(episodes, process.discount, states)
+    unvisited = min(max(0.0, bounds[0]), bounds[1])
+    means = np.where(counts > 0, sums / np.maximum(counts, 1), unvisited)
+    prior = np.clip(process.visits.single, 0, 1)
+    return Data(bounds, counts, np.clip(means, *bounds), process.values, prior, m, unvisited)
+
+
+def noise_of(found, shape=None, most=None):
+    """The standard deviations of DP-SSP's noise, of sums and of counts."""
+    states = len(found.counts)
+    omega = np.ones(states) if shape is None else shape
+    weight = count_weight(states, most)
+    delta = sensitivity(omega, most_states=most, count_weight=weight)
+    sigma = exact_alpha(EPSILON, DELTA, 1, 0.0) * delta * (found.bounds[1] - found.bounds[0])
+    return sigma / omega, sigma / omega / (weight * (found.bounds[1] - found.bounds[0]))
+
+
+def release(found, generator, *, times=None, shape=None):
+    """One noisy release; or many as one, state after state, for what is done state by state."""
+    sum_noise, count_noise = noise_of(found, shape)
+    centred, counts = found.centred, found.counts
+    if times is not None:
+        centred, counts = np.tile(centred, times), np.tile(counts, times)
+        sum_noise, count_noise = np.tile(sum_noise, times), np.tile(count_noise, times)
+    return NoisyStatistics(
+        return_bounds=found.bounds,
+        sums=centred + sum_noise * generator.standard_normal(len(centred)),
+        counts=counts + count_noise * generator.standard_normal(len(counts)),
+        sum_noise=sum_noise,
+        count_noise=count_noise,
+    )
+
+
+def tabular(states):
+    return Design(phi=aggregation(states, 1), weights=np.ones(states))
+
+
+def test_the_first_visits_of_this_page_are_those_of_the_definition():
+    world = parse_world("random-chain:N=6,branching=3,seed=2")
+    episodes = simulate_episodes(world, trajectories=50, seed=3)
+    counts, sums = first_visits(episodes, 0.9, 6)
+    rows = [
+        list(zip(episodes.state[at], episodes.reward[at], strict=True))
+        for at in (np.flatnonzero(episodes.trajectory == t) for t in range(50))
+    ]
+    _, expected, steps = literal.first_visit(rows, 0.9, (0.0, 1.0), (0.0, 50.0), 6)
+    assert counts.tolist() == expected
+    assert sums == pytest.approx(np.array(steps) * 50.0 / 2**30, abs=1e-4)
+
+
+# Coverage of single states
+
+WORLDS = {
+    "chain, 1e3": ("chain", 1000, (0.0, 1.0)),
+    "chain, 1e4": ("chain", 10**4, (0.0, 1.0)),
+    "chain, 1e5": ("chain", 10**5, (0.0, 1.0)),
+    "many never visited": ("gym:CliffWalking-v1,policy=greedy", 2000, (-20.0, 0.0)),
+    "near the bounds": ("grid:policy=greedy", 3000, (0.9, 1.0)),
+    "negative bounds": ("chain:start=first", 2000, (-3.0, 1.5)),
+}
+EXACT = {"chain, 1e5", "negative bounds"}  # where no value is near a bound, and no count near 0
+
+
+def covered(found, level, *, wrong=lambda noisy: noisy, asked=None, releases=6000, seed=11):
+    """How often intervals cover F_X, over all states and releases."""
+    noisy = release(found, np.random.default_rng(seed), times=releases)
+    made = estimate(
+        wrong(noisy),
+        tabular(len(noisy.sums)),
+        unvisited=found.unvisited,
+        shrinkage=False,
+        level=asked or level,
+    )
+    truth = np.tile(found.means, releases)
+    return int(np.count_nonzero((made.low <= truth) & (truth <= made.high))), len(truth)
+
+
+def accepts(hits, trials, level, exact):
+    """Whether this many hits go with intervals that cover with probability ``level``."""
+    slack = SIGMAS * math.sqrt(trials * level * (1 - level))
+    return hits >= trials * level - slack and (not exact or hits <= trials * level + slack)
+
+
+@pytest.mark.parametrize("level", [0.9, 0.95, 0.99])
+@pytest.mark.parametrize("name", WORLDS)
+def test_intervals_cover_as_often_as_they_say(name, level):
+    hits, trials = covered(data(*WORLDS[name]), level)
+    assert accepts(hits, trials, level, name in EXACT), hits / trials
+
+
+def without_count_noise(noisy):
+    return dataclasses.replace(noisy, count_noise=noisy.count_noise * 1e-6)
+
+
+def scaled(factor):
+    def wrong(noisy):
+        return dataclasses.replace(
+            noisy, sum_noise=factor * noisy.sum_noise, count_noise=factor * noisy.count_noise
+        )
+
+    return wrong
+
+
+def swapped(noisy):
+    """The noise of the counts taken for that of the sums."""
+    reach = noisy.return_bounds[1] - noisy.return_bounds[0]
+    return dataclasses.replace(
+        noisy, sum_noise=noisy.count_noise * reach, count_noise=noisy.sum_noise / reach
+    )
+
+
+@pytest.mark.parametrize("level", [0.9, 0.95, 0.99])
+@pytest.mark.parametrize("name", ["chain, 1e4", "chain, 1e5"])
+@pytest.mark.parametrize("wrong", [without_count_noise, scaled(0.9)])
+def test_narrow_intervals_are_caught(name, level, wrong):
+    hits, trials = covered(data(*WORLDS[name]), level, wrong=wrong)
+    assert not accepts(hits, trials, level, exact=False)
+
+
+@pytest.mark.parametrize("level", [0.9, 0.95, 0.99])
+@pytest.mark.parametrize("name", sorted(EXACT))
+@pytest.mark.parametrize("wrong", [scaled(1.1), swapped])
+def test_wide_intervals_are_caught_where_they_should_be_exact(name, level, wrong):
+    hits, trials = covered(data(*WORLDS[name]), level, wrong=wrong)
+    assert not accepts(hits, trials, level, exact=True)
+
+
+@pytest.mark.parametrize(("level", "asked"), [(0.9, 0.89), (0.95, 0.94), (0.99, 0.985)])
+def test_another_level_is_caught(level, asked):
+    hits, trials = covered(data(*WORLDS["chain, 1e4"]), level, asked=asked)
+    assert not accepts(hits, trials, level, exact=False)
+
+
+def test_the_normal_quantile_of_one_side_is_caught():
+    """z of 90% in the place of that of 95%: one side for two."""
+    asked = 2 * norm.cdf(norm.ppf(0.95)) - 1
+    hits, trials = covered(data(*WORLDS["chain, 1e4"]), 0.95, asked=asked)
+    assert not accepts(hits, trials, 0.95, exact=False)
+
+
+def test_a_state_that_nobody_visits_is_covered_at_any_value():
+    """T~ - (v - c) n~ is the same noise at every v where n = 0."""
+    for unvisited in (0.0, 0.3, 1.0):
+        nobody = Data(
+            (0.0, 1.0), np.zeros(8), np.full(8, unvisited), np.zeros(8), np.zeros(8), 1, unvisited
+        )
+        hits, trials = covered(nobody, 0.95, releases=20_000)
+        assert accepts(hits, trials, 0.95, exact=False)
+
+
+def test_shrinkage_moves_values_and_not_intervals():
+    found = data("chain", 1000)
+    noisy = release(found, np.random.default_rng(5))
+    plain, drawn = (
+        estimate(noisy, tabular(40), unvisited=0.0, shrinkage=on) for on in (False, True)
+    )
+    assert (plain.low == drawn.low).all()
+    assert (plain.band_high == drawn.band_high).all()
+    assert np.abs(plain.values - drawn.values).max() > 0.05
+
+
+# Coverage of all states at once, of sums over states, and of fits
+
+RELEASES = 1000
+
+
+def overlapping(states):
+    x = np.linspace(-1, 1, states)
+    phi = np.stack([np.ones(states), x, x**2, np.sin(5 * x)], axis=1)
+    return Design(phi=phi, weights=np.linspace(0.5, 2.0, states))
+
+
+def groups(states):
+    return Design(phi=aggregation(states, 3), weights=np.linspace(0.5, 2.0, states))
+
+
+FITS = {
+    "tabular": (tabular, None),
+    "groups by LSW": (groups, None),
+    "groups by LSL": (groups, 300.0),
+    "overlapping by LSW": (overlapping, None),
+    "overlapping by LSL": (overlapping, 300.0),
+    "scaled groups by LSL": (lambda n: Design(phi=2 * groups(n).phi, weights=np.ones(n)), 300.0),
+}
+
+
+def noiseless(found, design, ridge):
+    phi = design.phi if isinstance(design.phi, np.ndarray) else design.phi.toarray()
+    if ridge is None:
+        return phi @ literal.lsw(phi, design.weights, found.means)
+    return phi @ literal.lsl(phi, design.weights, found.counts, found.means, 1, ridge)
+
+
+@functools.cache
+def fitted(world, fit, factor=1.0, level=0.95):
+    """How often single values, all at once, and the policy's number are covered."""
+    found = data(*WORLDS[world])
+    states = len(found.counts)
+    build, ridge = FITS[fit]
+    design = build(states)
+    truth = noiseless(found, design, ridge)
+    start = np.arange(1, states + 1) / np.arange(1, states + 1).sum()
+    generator = np.random.default_rng(17)
+    single = joint = policy = 0
+    room = 1e-9 * (found.bounds[1] - found.bounds[0])
+    for _ in range(RELEASES):
+        noisy = scaled(factor)(release(found, generator))
+        made = estimate(
+            noisy, design, unvisited=found.unvisited, ridge=ridge, level=level, start=start
+        )
+        single += np.mean((made.low <= truth + room) & (truth <= made.high + room))
+        joint += np.all((made.band_low <= truth + room) & (truth <= made.band_high + room))
+        low, high = made.policy_interval
+        policy += low - room <= start @ truth <= high + room
+    return single / RELEASES, joint / RELEASES, policy / RELEASES
+
+
+ROOM = SIGMAS * math.sqrt(0.95 * 0.05 / RELEASES)  # values of one release go together
+
+
+@pytest.mark.parametrize("fit", FITS)
+@pytest.mark.parametrize("world", ["chain, 1e3", "chain, 1e4", "many never visited"])
+def test_fits_cover(world, fit):
+    single, joint, policy = fitted(world, fit)
+    assert single >= 0.95 - ROOM
+    assert joint >= 0.95 - ROOM
+    assert policy >= 0.95 - ROOM
+
+
+@pytest.mark.parametrize("fit", FITS)
+def test_the_bands_of_independent_states_are_exact_and_the_rest_is_not_far(fit):
+    single, joint, policy = fitted("chain, 1e5", fit)
+    assert abs(single - 0.95) <= ROOM
+    assert abs(policy - 0.95) <= ROOM
+    if fit != "overlapping by LSW" and fit != "overlapping by LSL":  # noqa: PLR1714
+        assert abs(joint - 0.95) <= ROOM
+
+
+@pytest.mark.parametrize("fit", FITS)
+def test_too_little_noise_is_caught_in_fits(fit):
+    single, joint, policy = fitted("chain, 1e5", fit, 0.75)
+    assert single < 0.95 - ROOM
+    assert joint < 0.95 - ROOM
+    assert policy < 0.95 - ROOM
+
+
+def test_bands_of_single_intervals_are_caught():
+    """Intervals of 95% each do not cover 40 states at once."""
+    found = data(*WORLDS["chain, 1e5"])
+    generator = np.random.default_rng(23)
+    joint = 0
+    for _ in range(300):
+        made = estimate(release(found, generator), tabular(40), unvisited=0.0)
+        joint += np.all((made.low <= found.means) & (found.means <= made.high))
+    assert joint / 300 < 0.5
+
+
+def policy_covered(clarity, place, *, plain=False, states=2000, releases=200):
+    """How often the mean of many states is covered that all have the same count and value."""
+    found = Data((0.0, 1.0), *np.ones((4, states)), 1, 0.0)
+    sum_noise, count_noise = noise_of(found)
+    found = found._replace(counts=clarity * count_noise, means=np.full(states, place))
+    start = np.full(states, 1 / states)
+    generator = np.random.default_rng(29)
+    hits = 0
+    for _ in range(releases):
+        noisy = release(found, generator)
+        if plain:
+            ratio = 0.5 + noisy.sums / noisy.counts
+            deviation = np.sqrt(sum_noise**2 + 0.25 * count_noise**2) / noisy.counts
+            half = 1.96 * math.sqrt(np.sum(np.square(start * deviation)))
+            low, high = start @ ratio - half, start @ ratio + half
+        else:
+            made = estimate(noisy, tabular(states), unvisited=0.0, start=start)
+            low, high = made.policy_interval
+        hits += low <= place <= high
+    return hits >= releases * 0.95 - SIGMAS * math.sqrt(releases * 0.05 * 0.95)
+
+
+@pytest.mark.parametrize("clarity", [0.0, 3.0, 4.0, 5.0, 6.0, 8.0, 12.0, 30.0])
+@pytest.mark.parametrize("place", [0.6, 1.0])
+def test_bias_does_not_add_up_over_many_thin_states(clarity, place):
+    """Counts around the limit of what is called clear, where a choice could do harm."""
+    assert policy_covered(clarity, place)
+
+
+def test_the_plain_ratio_would_be_caught():
+    """Its bias is 1/k^2 of the way from the middle: many deviations of the mean of all states."""
+    assert not policy_covered(8.0, 1.0, plain=True)
+
+
+# Flags and sampling bands
+
+
+def test_unvisited_states_are_seldom_called_supported():
+    found = data(*WORLDS["many never visited"])
+    generator = np.random.default_rng(31)
+    flagged, called = 0, []
+    for _ in range(1000):
+        made = estimate(release(found, generator), tabular(48), unvisited=0.0)
+        flagged += made.supported[found.counts == 0].any()
+        called.append(made.supported[found.counts > 0].mean())
+    assert flagged / 1000 <= 0.05 + SIGMAS * math.sqrt(0.05 * 0.95 / 1000)
+    assert np.mean(called) > 0.9
+
+
+@pytest.mark.parametrize("text", ["chain", "random-chain:N=20"])
+def test_sampling_bands_cover_the_values_where_there_is_next_to_no_noise(text):
+    bounds = (0.0, 1.0) if text == "chain" else (0.0, 25.0)
+    hits = []
+    for seed in range(60):
+        found = data(text, 400, bounds, seed)
+        states = len(found.counts)
+        noisy = NoisyStatistics(
+            return_bounds=bounds,
+            sums=found.centred,
+            counts=found.counts,
+            sum_noise=np.full(states, 1e-9),
+            count_noise=np.full(states, 1e-9),
+        )
+        made = estimate(noisy, tabular(states), unvisited=0.0)
+        hits.append((made.sampling_low <= found.values) & (found.values <= made.sampling_high))
+    assert np.mean(hits) >= 0.95
+
+
+# Accuracy
+
+
+def errors(found, *, shrinkage, shape=None, releases=100, seed=41, text=None):
+    """The root mean squared error against V over the states that can be visited; each release."""
+    generator = np.random.default_rng(seed)
+    seen = found.prior > 0
+    squares = []
+    for at in range(releases):
+        one = found if text is None else data(*text, seed=at % 10)
+        noisy = release(one, generator, shape=shape)
+        made = estimate(noisy, tabular(len(seen)), unvisited=found.unvisited, shrinkage=shrinkage)
+        squares.append(np.mean(np.square(made.values - found.values)[seen]))
+    return np.sqrt(squares)
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_the_chain_of_the_paper(declared):
+    """m = 10^4, uniform start, N = 40, epsilon = delta = 0.1: RMSE against the exact values."""
+    text = ("chain", 10**4)
+    found = data(*text)
+    alpha = exact_alpha(EPSILON, DELTA, 1, 0.0)
+    assert noise_of(found)[0] == pytest.approx(2.84692 * math.sqrt(40), rel=1e-3)
+    size = {"expected_trajectories": 10**4, "alpha": alpha} if declared else {}
+    shape = shape_weights(found.prior, 40, **size)
+    assert errors(found, shrinkage=False, text=text).mean() <= 0.0150
+    assert errors(found, shrinkage=True, text=text).mean() <= 0.0125
+    assert errors(found, shrinkage=False, shape=shape, text=text).mean() <= 0.0085
+    assert errors(found, shrinkage=True, shape=shape, text=text).mean() <= 0.0085
+
+
+ACCURACY = [
+    *(
+        (f"chain:N={n},start={start}", m, (0.0, 1.0))
+        for n in (10, 40)
+        for start in ("uniform", "first")
+        for m in (10**2, 10**3, 10**4, 10**5, 10**6)
+    ),
+    *(("gym:FrozenLake-v1", m, (0.0, 1.0)) for m in (10**2, 10**3, 10**4)),
+    *(("gym:FrozenLake-v1,policy=greedy", m, (0.0, 1.0)) for m in (10**2, 10**3)),
+    *(("gym:CliffWalking-v1,policy=greedy", m, (-20.0, 0.0)) for m in (10**2, 10**3)),
+    *(("grid:policy=greedy", m, (0.0, 1.0)) for m in (10**2, 10**3, 10**4)),
+    *((f"random-chain:N=20,seed={s}", m, (0.0, 25.0)) for s in range(3) for m in (10**3, 10**4)),
+]
+
+
+@pytest.mark.parametrize("prior", [False, True])
+@pytest.mark.parametrize("text", ACCURACY, ids=lambda text: f"{text[0]}-{text[1]}")
+def test_shrinkage_never_costs_more_than_one_percent(text, prior):
+    found = data(*text)
+    shape = shape_weights(found.prior, len(found.prior)) if prior else None
+    plain = errors(found, shrinkage=False, shape=shape, text=text).mean()
+    drawn = errors(found, shrinkage=True, shape=shape, text=text).mean()
+    assert drawn <= 1.01 * plain
+
+
+def test_shrinkage_to_the_mean_of_all_would_not_do():
+    """Planted: without the line in the count it costs more than it gains on the chain."""
+    found = data("chain", 10**4)
+    generator = np.random.default_rng(43)
+    plain, pooled = [], []
+    for _ in range(200):
+        noisy = release(found, generator)
+        values = np.clip(0.5 + noisy.sums / noisy.counts, 0, 1)
+        d = (noisy.sum_noise**2 + ((values - 0.5) * noisy.count_noise) ** 2) / noisy.counts**2
+        spread = max(float(np.mean(np.square(values - values.mean()) - d)), 0.0)
+        drawn = values + d / (d + spread) * (values.mean() - values)
+        plain.append(math.sqrt(np.mean(np.square(values - found.values))))
+        pooled.append(math.sqrt(np.mean(np.square(drawn - found.values))))
+    assert np.mean(pooled) > np.mean(plain)
+
+
+def test_a_million_states_in_seconds():
+    import time
+
+    states = 10**6
+    generator = np.random.default_rng(47)
+    counts = generator.integers(0, 10**5, states).astype(float)
+    noisy = NoisyStatistics(
+        return_bounds=(0.0, 1.0),
+        sums=counts * generator.uniform(-0.5, 0.5, states),
+        counts=counts,
+        sum_noise=np.full(states, 3000.0),
+        count_noise=np.full(states, 3400.0),
+    )
+    begun = time.perf_counter()
+    made = estimate(noisy, tabular(states), unvisited=0.0, start=np.full(states, 1 / states))
+    assert time.perf_counter() - begun < 20
+    assert made.supported.sum() > states / 2

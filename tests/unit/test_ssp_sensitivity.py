@@ -1,0 +1,301 @@
+"""The sensitivity of DP-SSP against every pair of neighbours there is, and the public shapes."""
+
+import functools
+import math
+import time
+
+import numpy as np
+import pytest
+
+from oracles import ssp
+from privalue.errors import StudyError, UsageError
+from privalue.ssp_sensitivity import count_weight, sensitivity, shape_weights
+
+ROOT = math.sqrt(3) / 2
+SHAPES = [[1.0], [2.0, 1.0], [1.0, 1.0, 1.0], [3.0, 0.5, 1.0], [1.0, 0.9, 0.1, 2.0]]
+CASES = [
+    (shape, most, weight, add_remove)
+    for shape in SHAPES
+    for most in [*range(1, len(shape) + 1), None]
+    for weight in (0.2, 0.5, 0.7, ROOT, 1.3)
+    for add_remove in (False, True)
+]
+PERSONS = [
+    ([3.0, 0.5, 1.0], most, weight, times, add_remove)
+    for most in (1, 2, 3)
+    for weight in (0.3, 0.5, ROOT, 1.1)
+    for times in (2, 3)
+    for add_remove in (False, True)
+]
+
+
+def found(shape, most, weight, times=1, add_remove=False):
+    return sensitivity(
+        np.array(shape),
+        most_states=most,
+        trajectories_per_person=times,
+        add_remove=add_remove,
+        count_weight=weight,
+    )
+
+
+@functools.cache
+def exhaustive(shape, most, weight, times, add_remove):
+    return ssp.sensitivity(shape, most, weight, times, add_remove)
+
+
+def tried(shape, most, weight, times=1, add_remove=False):
+    return exhaustive(tuple(shape), most, weight, times, add_remove)
+
+
+@pytest.mark.parametrize(("shape", "most", "weight", "add_remove"), CASES)
+def test_it_is_the_largest_distance_of_neighbours(shape, most, weight, add_remove):
+    exact = tried(shape, most, weight, add_remove=add_remove)
+    assert exact <= found(shape, most, weight, add_remove=add_remove) <= exact * (1 + 1e-13)
+
+
+@pytest.mark.parametrize(("shape", "most", "weight", "times", "add_remove"), PERSONS)
+def test_it_is_the_largest_distance_of_persons(shape, most, weight, times, add_remove):
+    exact = tried(shape, most, weight, times, add_remove)
+    assert exact <= found(shape, most, weight, times, add_remove) <= exact * (1 + 1e-13)
+
+
+# Planted mistakes: each must fall below the largest distance somewhere in the cases above.
+
+
+def top(shape, count):
+    return sum(sorted((omega**2 for omega in shape), reverse=True)[:count])
+
+
+def only_h_states(shape, most, weight, times, add_remove):
+    """Forgets that two trajectories touch up to 2H states."""
+    limit = min(most or len(shape), len(shape))
+    return times * math.sqrt(max(1, 0.25 + weight**2) * top(shape, limit))
+
+
+def as_if_counts_were_free(shape, most, weight, times, add_remove):
+    """R^2 for every state, whatever the count weight: right for sqrt(3)/2 only."""
+    limit = min(most or len(shape), len(shape))
+    return times * math.sqrt(top(shape, min(len(shape), 2 * limit)))
+
+
+def either_end(shape, most, weight, times, add_remove):
+    """Tries disjoint trajectories only, not those that share states."""
+    limit = min(most or len(shape), len(shape))
+    return times * math.sqrt((0.25 + weight**2) * top(shape, min(len(shape), 2 * limit)))
+
+
+def first_states(shape, most, weight, times, add_remove):
+    """Takes the first omega, not the largest."""
+    kept = shape[: min(most or len(shape), len(shape))] if add_remove else shape
+    return found(kept, None, weight, times, add_remove)
+
+
+def root_of_persons(shape, most, weight, times, add_remove):
+    """sqrt(L) in the place of L."""
+    return found(shape, most, weight, 1, add_remove) * math.sqrt(times)
+
+
+def removal_without_counts(shape, most, weight, times, add_remove):
+    """Adding a trajectory changes return sums by R/2, and the count is forgotten."""
+    return found(shape, most, 1e-9 if add_remove else weight, times, add_remove)
+
+
+MISTAKES = [
+    only_h_states,
+    as_if_counts_were_free,
+    either_end,
+    first_states,
+    root_of_persons,
+    removal_without_counts,
+]
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_planted_mistakes_are_caught(mistake):
+    cases = [(shape, most, weight, 1, rule) for shape, most, weight, rule in CASES] + PERSONS
+    assert any(
+        mistake(shape, most, weight, times, rule)
+        < tried(shape, most, weight, times, rule) * (1 - 1e-9)
+        for shape, most, weight, times, rule in cases
+    )
+
+
+def test_the_simple_cases():
+    ones = np.ones(40)
+    assert sensitivity(ones, most_states=None, count_weight=ROOT) == pytest.approx(math.sqrt(40))
+    assert sensitivity(ones, most_states=5, count_weight=ROOT) == pytest.approx(math.sqrt(10))
+    assert sensitivity(ones, most_states=5, count_weight=0.5) == pytest.approx(math.sqrt(5))
+    assert sensitivity(
+        ones, most_states=99, trajectories_per_person=3, count_weight=ROOT
+    ) == pytest.approx(3 * math.sqrt(40))
+    assert sensitivity(ones, most_states=5, add_remove=True, count_weight=0.5) == pytest.approx(
+        math.sqrt(2.5)
+    )
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1.0, 1e150])
+def test_it_scales_with_the_shape(scale):
+    shape = np.array([3.0, 1.0, 2.0])
+    scaled = sensitivity(scale * shape, most_states=2, count_weight=0.6)
+    assert scaled == pytest.approx(scale * sensitivity(shape, most_states=2, count_weight=0.6))
+
+
+@pytest.mark.parametrize("most", [None, 7, 400_000])
+def test_ten_million_states(most):
+    """Against exact sums, and in little time."""
+    generator = np.random.default_rng(1)
+    shape = 10.0 ** generator.uniform(-3, 0, 10_000_000 if most is None else 1_000_000)
+    begun = time.perf_counter()
+    value = sensitivity(shape, most_states=most, count_weight=ROOT)
+    assert time.perf_counter() - begun < 30
+    kept = np.sort(shape)[::-1][: 2 * (most or len(shape))]
+    exact = math.sqrt(math.fsum(kept**2))
+    assert exact <= value <= exact * (1 + 1e-8)
+
+
+@pytest.mark.parametrize(
+    "shape", [[], [[1.0]], [1.0, 0.0], [1.0, -1.0], [1.0, math.nan], [1.0, math.inf]]
+)
+def test_shapes_that_are_none(shape):
+    with pytest.raises(UsageError, match="shape must be"):
+        sensitivity(np.array(shape), most_states=None, count_weight=ROOT)
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 1.5, True, "2"])
+def test_numbers_that_are_none(wrong):
+    with pytest.raises(UsageError, match="whole number of at least 1"):
+        sensitivity(np.ones(3), most_states=wrong, count_weight=ROOT)
+    with pytest.raises(UsageError, match="whole number of at least 1"):
+        sensitivity(np.ones(3), most_states=2, trajectories_per_person=wrong, count_weight=ROOT)
+    with pytest.raises(UsageError, match="whole number of at least 1"):
+        count_weight(3, wrong)
+
+
+@pytest.mark.parametrize("wrong", [0.0, -1.0, math.nan, math.inf])
+def test_count_weights_that_are_none(wrong):
+    with pytest.raises(UsageError, match="count_weight is"):
+        sensitivity(np.ones(3), most_states=2, count_weight=wrong)
+
+
+# The weight of the counts
+
+
+def variance(states, most, weight, place, add_remove=False):
+    """Of a mean at a value ``place`` half-ranges from the middle, up to the same factor."""
+    delta = sensitivity(
+        np.ones(states), most_states=most, add_remove=add_remove, count_weight=weight
+    )
+    return delta**2 * (1 + (place / (2 * weight)) ** 2)
+
+
+def test_the_count_weight():
+    assert count_weight(40, None) == count_weight(40, 40) == count_weight(40, 21) == ROOT
+    assert count_weight(40, 20) == count_weight(40, 1) == 0.5
+    assert count_weight(40, None, add_remove=True) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("states", "most", "add_remove"), [(40, 20, False), (40, 3, False), (40, None, True)]
+)
+def test_one_half_is_better_for_every_value_where_it_is_chosen(states, most, add_remove):
+    for place in np.linspace(0, 1, 11):
+        chosen = variance(states, most, 0.5, place, add_remove)
+        assert chosen < variance(states, most, ROOT, place, add_remove)
+
+
+def test_otherwise_the_counts_are_free():
+    """A smaller weight saves nothing where trajectories may visit every state."""
+    for weight in (0.3, 0.5, 0.8):
+        assert sensitivity(np.ones(9), most_states=None, count_weight=weight) == pytest.approx(3)
+        assert variance(9, None, ROOT, 0.7) < variance(9, None, weight, 0.7)
+
+
+# Shapes from a public prior
+
+
+def predicted(shape, prior, m, alpha, most=None, add_remove=False):
+    """The mean squared error that the shape promises: docs/proofs/dp-ssp.md."""
+    weight = count_weight(len(prior), most, add_remove=add_remove)
+    delta = sensitivity(shape, most_states=most, add_remove=add_remove, count_weight=weight)
+    noise = (alpha * delta / (shape * m * prior)) ** 2 * (1 + 1 / (12 * weight**2))
+    return float(np.mean(noise / (1 + 12 * noise)))
+
+
+PRIORS = {
+    "chain": np.arange(1, 41) / 40,
+    "wide": 10.0 ** -np.linspace(0, 6, 30),
+    "even": np.full(25, 0.3),
+    "random": np.random.default_rng(3).random(50) ** 4,
+}
+
+
+def test_no_prior_no_shape():
+    for shape in (shape_weights(None, 5), shape_weights(np.zeros(5), 5)):
+        assert shape.tolist() == [1.0] * 5
+        assert not shape.flags.writeable
+
+
+@pytest.mark.parametrize("prior", PRIORS.values(), ids=PRIORS)
+@pytest.mark.parametrize("most", [None, 1, 5])
+@pytest.mark.parametrize("m", [30, 1000, 10**6])
+def test_a_shape_promises_less_error_than_none(prior, most, m):
+    shape = shape_weights(prior, len(prior), most_states=most, expected_trajectories=m, alpha=3.0)
+    even = np.ones(len(prior))
+    assert shape.max() == 1
+    assert predicted(shape, prior, m, 3.0, most) <= predicted(even, prior, m, 3.0, most) * (
+        1 + 1e-9
+    )
+    # However wrong the prior, no state pays more than sqrt(10) for it.
+    worst = sensitivity(shape, most_states=None, count_weight=ROOT) / shape.min()
+    assert worst <= math.sqrt(10 * len(prior)) * (1 + 1e-9)
+
+
+def test_many_data_make_it_one_over_the_root_of_p():
+    """The least of sum 1/(omega p)^2 times sum omega^2 is at omega^2 = 1/p."""
+    prior = PRIORS["chain"]
+    shape = shape_weights(prior, 40, expected_trajectories=10**9, alpha=3.0)
+    assert shape == pytest.approx((prior / prior.min()) ** -0.5, rel=0.02)
+
+
+def test_the_shape_is_the_best_of_many():
+    """No small change of any one weight promises a smaller error."""
+    prior, m, alpha = PRIORS["chain"], 10**5, 3.0
+    shape = np.array(shape_weights(prior, 40, expected_trajectories=m, alpha=alpha))
+    best = predicted(shape, prior, m, alpha)
+    for s in range(40):
+        for factor in (0.9, 1.1):
+            other = shape.copy()
+            other[s] *= factor
+            assert predicted(other, prior, m, alpha) >= best * (1 - 1e-3)
+
+
+def test_states_without_hope_get_little():
+    prior = np.array([1.0] * 10 + [1e-9] * 10)
+    shape = shape_weights(prior, 20, expected_trajectories=1000, alpha=3.0)
+    assert shape[:10].min() == 1
+    assert shape[10:].max() < 0.5
+
+
+@pytest.mark.parametrize("most", [None, 2])
+def test_a_prior_of_zero_is_allowed_and_order_does_not_matter(most):
+    prior = np.array([0.0, 1.0, 0.2, 1e-300, 0.7])
+    shape = shape_weights(prior, 5, most_states=most)
+    assert np.isfinite(shape).all()
+    assert (shape > 0).all()
+    order = np.array([3, 1, 4, 0, 2])
+    assert shape_weights(prior[order], 5, most_states=most) == pytest.approx(shape[order])
+
+
+@pytest.mark.parametrize("prior", [[0.5], [0.5, 1.5], [0.5, -0.1], [0.5, math.nan], [[0.1, 0.2]]])
+def test_priors_that_are_none(prior):
+    with pytest.raises(StudyError, match="probabilities from 0 to 1"):
+        shape_weights(np.array(prior), 2)
+
+
+def test_a_number_of_trajectories_that_is_none():
+    with pytest.raises(UsageError, match="expected_trajectories is 0"):
+        shape_weights(np.ones(2), 2, expected_trajectories=0, alpha=1.0)
+    for alpha in (None, 0.0, math.nan, math.inf):
+        with pytest.raises(UsageError, match="alpha is"):
+            shape_weights(np.ones(2), 2, expected_trajectories=9, alpha=alpha)
