@@ -27,7 +27,9 @@ from privalue.errors import (
 )
 from privalue.ledger import open_ledger
 from privalue.noise import SeededForExperimentsOnly
+from privalue.planning import resolve
 from privalue.profile import Profile, privacy_profile
+from privalue.refit import refit
 from privalue.release import Release
 from privalue.sections import (
     About,
@@ -72,5 +74,7 @@ __all__ = [
     "inspect",
     "open_ledger",
     "privacy_profile",
+    "refit",
     "release",
+    "resolve",
 ]

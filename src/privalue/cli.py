@@ -36,6 +36,8 @@ from privalue.ledger_commands import ledgers
 from privalue.mdp import parse_world, simulate_to_file
 from privalue.mechanisms import ridge_of
 from privalue.noise import SeededForExperimentsOnly
+from privalue.plan_command import plan
+from privalue.planning import resolve
 from privalue.refit import refit as refit_release
 from privalue.release import Release, require_vacant
 from privalue.report import terminal
@@ -65,6 +67,7 @@ Data = Annotated[
 ]
 
 app.add_typer(ledgers, name="ledger")
+app.command()(plan)
 
 
 def _version(wanted: bool) -> None:
@@ -106,7 +109,7 @@ def init(
 @app.command()
 def check(study_file: StudyFile, as_json: Json = False) -> None:
     """Say everything that can be said without data."""
-    prepared = prepare(Study.load(study_file))
+    prepared = prepare(_settled(study_file))
     study, design, constants = prepared.study, prepared.design, prepared.calibration
     ridge = None if constants is None else ridge_of(study, design, declared_size(study))
     if as_json:
@@ -198,7 +201,7 @@ def simulate(
 @app.command()
 def inspect(study_file: StudyFile, data: Data, as_json: Json = False) -> None:
     """Show the curator's private diagnostics; no noise, nothing spent."""
-    study = Study.load(study_file)
+    study = _settled(study_file)
     with _progress(READING) as update:
         diagnostics = inspect_data(study, data, progress=update)
     talk.print("PRIVATE: for the curator only. None of this may be published.", style="bold red")
@@ -236,8 +239,8 @@ def release(
             "choose one: --ledger FILE records what the release spends; with --no-ledger nobody "
             "does, and you keep count of epsilon and delta yourself"
         )
-    study = Study.load(study_file)
     require_vacant(out)
+    study = _settled(study_file)
     with _progress(READING) as update:
         released = release_data(
             study,
@@ -376,6 +379,15 @@ def demo(
     console.print(f"Look at {made.pictures[0]} and {made.pictures[1]}.")
 
 
+def _settled(study_file: Path) -> Study:
+    """The study, with the mechanism that "auto" stands for; says which, and why."""
+    study = Study.load(study_file)
+    settled = resolve(study)
+    if study.mechanism.name == "auto":
+        talk.print(f"Mechanism: {settled.why}.")
+    return settled.study
+
+
 def _require_absent(path: Path, force: bool) -> None:
     if path.exists() and not force:
         raise UsageError(f"{path} exists; use --force to overwrite it, or give another name")
@@ -420,7 +432,7 @@ def _progress(what: str) -> Iterator[Callable[[int, int | None], None]]:
         yield update
 
 
-NOT_BUILT = ("plan", "reproduce")
+NOT_BUILT = ("reproduce",)
 INTERRUPTED = 130
 
 

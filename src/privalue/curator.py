@@ -141,7 +141,8 @@ def prepare(study: Study) -> Prepared:
         )
     if study.mechanism.name == "auto":
         raise UsageError(
-            'name = "auto" is for privalue.planning.resolve(study) to settle, before anything else'
+            'name = "auto" is settled from what is public before anything else: give '
+            "privalue.resolve(study).study instead of the study"
         )
     built = design(study)
     size, rules = declared_size(study), rules_that_need_trajectories(study)

@@ -68,6 +68,14 @@ class ReleasedScale:
     laplace: float  # b, of ln sigma^2
     grid: float  # h
 
+    def __post_init__(self) -> None:
+        numbers = (self.sigma, self.laplace, self.grid)
+        if not all(map(_is_number, numbers)) or self.sigma <= 0 or min(numbers) < 0:
+            raise UsageError(
+                f"a released scale has sigma = {self.sigma!r}, laplace = {self.laplace!r} and grid "
+                f"= {self.grid!r}; sigma must be a finite number above 0, the others 0 or more"
+            )
+
 
 def scale_share(epsilon: float, share: float) -> EpsilonSplit:
     """(epsilon', epsilon - epsilon') with epsilon' = share epsilon, each rounded down.
@@ -108,23 +116,15 @@ def release_scale(
         epsilon_scale: public; what this release may cost.
         entropy: the operating system's, if left out.
     """
-    if not _is_number(beta) or not 0 <= beta <= 100:
-        raise UsageError(f"beta is {beta!r}; it must be a number from 0 to 100")
-    if not _is_number(epsilon_scale) or not 1e-9 <= epsilon_scale <= 1e6:
-        raise StudyError(
-            f"[mechanism] noise_scale_share leaves epsilon' = {epsilon_scale!r} to the noise "
-            "scale; it must be from 1e-9 to 1e6: use a share such as 0.1"
-        )
+    grid, steps = scale_grid(beta)
+    laplace = laplace_scale(beta, epsilon_scale)
     if not _is_number(sigma) or sigma <= 0:
         raise UsageError("sigma must be a finite number above 0; without noise nothing is private")
-    grid, steps = scale_grid(beta)
-    scale = Fraction(steps) / Fraction(epsilon_scale)
-    multiple = _steps_of(sigma, grid) + discrete_laplace(scale, entropy)
+    noise = discrete_laplace(Fraction(steps) / Fraction(epsilon_scale), entropy)
+    multiple = _steps_of(sigma, grid) + noise
     exponent = Fraction(multiple) * Fraction(grid) / 2
     bounded = float(min(max(exponent, Fraction(-_LARGEST_LOG)), Fraction(_LARGEST_LOG)))
-    return ReleasedScale(
-        sigma=math.exp(bounded), laplace=-_rounded_down(-scale * Fraction(grid)), grid=grid
-    )
+    return ReleasedScale(sigma=math.exp(bounded), laplace=laplace, grid=grid)
 
 
 def scale_grid(beta: float) -> tuple[float, int]:
@@ -132,9 +132,22 @@ def scale_grid(beta: float) -> tuple[float, int]:
 
     h is the largest power of two that is at most (beta + room) / 512.
     """
+    if not _is_number(beta) or not 0 <= beta <= 100:
+        raise UsageError(f"beta is {beta!r}; it must be a number from 0 to 100")
     _, exponent = math.frexp((beta + _ROOM) / _STEPS)
     grid = math.ldexp(0.5, exponent)
     return grid, math.floor((Fraction(beta) + Fraction(_ROOM)) / Fraction(grid)) + 1
+
+
+def laplace_scale(beta: float, epsilon_scale: float) -> float:
+    """b = h a / epsilon', rounded up: what ``release_scale`` will publish, before any data."""
+    grid, steps = scale_grid(beta)
+    if not _is_number(epsilon_scale) or not 1e-9 <= epsilon_scale <= 1e6:
+        raise StudyError(
+            f"[mechanism] noise_scale_share leaves epsilon' = {epsilon_scale!r} to the noise "
+            "scale; it must be from 1e-9 to 1e6: use a share such as 0.1"
+        )
+    return -_rounded_down(-Fraction(grid) * steps / Fraction(epsilon_scale))
 
 
 def _steps_of(sigma: float, grid: float) -> int:
@@ -162,7 +175,7 @@ def pivot_quantile(level: float, laplace: float) -> float:
     return simultaneous_quantile(level, laplace, directions=1, dimension=1)
 
 
-@functools.lru_cache(maxsize=256)
+@functools.lru_cache(maxsize=256, typed=True)
 def simultaneous_quantile(
     level: float, laplace: float, *, directions: int, dimension: int
 ) -> float:
@@ -210,11 +223,12 @@ def _chance_to_miss(
     beyond = np.append(1.0, _outside(edges[1:], directions, dimension))
     mass = beyond[:-1] - beyond[1:]
     log_edges = np.log(edges[1:])
+    rate = 2 / max(laplace, 1e-12)  # a smaller b makes no difference that doubles show
 
     def missed(log_t: float) -> float:
         """P(Y < 2 ln(R/t)), where P(Y < y) is e^{y/b}/2 for y < 0, and 1 - e^{-y/b}/2 above."""
         at = int(np.searchsorted(log_edges, log_t))
-        part = mass * np.exp(np.abs(log_edges - log_t) * (-2 / laplace)) / 2
+        part = mass * np.exp(-rate * np.abs(log_edges - log_t)) / 2
         return float(part[:at].sum() + beyond[at] - part[at:].sum())
 
     return missed
@@ -239,12 +253,13 @@ def _radius(outside: float, directions: int, dimension: int) -> float:
 
 
 def distinct_directions(rows: Vector | sp.csr_array) -> int:
-    """How many of the rows differ by more than a factor, at most; rows of zeros do not count.
+    """How many of the rows differ by more than a factor, at most; at least 1.
 
     Rows with one number are told apart by its place, others by being equal up to the sign: a
-    factor between them is not looked for, since rounding could hide a difference.
+    factor between them is not looked for, since rounding could hide a difference. Rows of zeros
+    have no noise and do not count.
     """
-    matrix = sp.csr_array(rows)
+    matrix = sp.csr_array(rows, copy=True)
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
     lengths = np.diff(matrix.indptr)
@@ -254,7 +269,7 @@ def distinct_directions(rows: Vector | sp.csr_array) -> int:
         entries = slice(matrix.indptr[row], matrix.indptr[row + 1])
         data = matrix.data[entries]
         several.add((matrix.indices[entries].tobytes(), (data * np.sign(data[0])).tobytes()))
-    return len(single) + len(several)
+    return max(len(single) + len(several), 1)
 
 
 # Intervals

@@ -135,8 +135,9 @@ def smooth_lsl(
     def value(k: int) -> float:
         return math.exp(-beta * k) * (slope * math.sqrt(capped(k)) + offset) ** 2
 
-    last = math.ceil(1 / beta) if most is None else -(-most // step)
-    return log_concave_maximum(value, 0, last) * (1 + INFLATION)
+    if most is None:
+        return log_concave_maximum(value, 0, math.ceil(1 / beta)) * (1 + 2 * INFLATION)
+    return log_concave_maximum(value, 0, -(-most // step)) * (1 + INFLATION)
 
 
 def sum_of_capped_counts(

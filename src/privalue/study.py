@@ -352,6 +352,14 @@ class Study(Section):
         """SHA-256 of every side file, by the key that names it."""
         return {file.key: file.sha256 for file in self._side_files}
 
+    def __eq__(self, other: object) -> bool:
+        """Whether all that is public is the same, side files included."""
+        return (
+            isinstance(other, Study) and self.public_description() == other.public_description()
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
     def public_description(self) -> dict[str, Any]:
         """The study as plain values, for a release: what was given, and the side files' hashes."""
         unused = {

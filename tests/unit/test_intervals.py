@@ -19,6 +19,7 @@ from privalue.intervals import (
     ReleasedScale,
     distinct_directions,
     known_scale,
+    laplace_scale,
     pivot_quantile,
     privacy_intervals,
     release_scale,
@@ -26,7 +27,7 @@ from privalue.intervals import (
     scale_share,
     simultaneous_quantile,
 )
-from privalue.noise import SeededForExperimentsOnly
+from privalue.noise import SeededForExperimentsOnly, discrete_laplace
 
 BETAS = [0.0, 1e-12, 2.5e-9, 1e-6, 5.8145e-4, 0.019, 0.045, 0.25, 1.0, 7.3, 100.0]
 PSI_ERROR = 2e-9  # relative, of psi: docs/proofs/calibration.md
@@ -143,24 +144,18 @@ def test_one_step_fewer_is_not_private(beta):
     assert worst_log_ratio(beta, 0.1, steps // 2) > Fraction(0.1) * Fraction(3, 2)
 
 
-def test_the_discrete_laplace_number_gets_the_scale_of_the_proof(monkeypatch):
-    """steps / epsilon', exactly, and the multiple is k + J."""
-    asked = []
-
-    def recorded(scale, entropy):
-        asked.append((scale, entropy))
-        return 3
-
-    monkeypatch.setattr(intervals, "discrete_laplace", recorded)
-    source = SeededForExperimentsOnly(1)
-    released = release_scale(2.0, 0.019, 0.1, source)
+@pytest.mark.parametrize("seed", range(5))
+def test_what_is_released_is_the_sum_of_the_proof(seed):
+    """e^{h (k + J)/2} with J of scale steps / epsilon' from the same words."""
+    released = release_scale(2.0, 0.019, 0.1, SeededForExperimentsOnly(seed))
     grid, steps = scale_grid(0.019)
-    assert asked == [(Fraction(steps) / Fraction(0.1), source)]
-    k = mp.nint(2 * mp.log(2) / mp.mpf(grid))
-    assert 2 * math.log(released.sigma) / grid == pytest.approx(float(k) + 3, abs=1e-9)
+    noise = discrete_laplace(Fraction(steps) / Fraction(0.1), SeededForExperimentsOnly(seed))
+    k = int(mp.nint(2 * mp.log(2) / mp.mpf(grid)))
+    assert released.sigma == pytest.approx(float(mp.exp(mp.mpf(grid) * (k + noise) / 2)), rel=1e-14)
+    assert released.grid == grid
+    assert released.laplace == laplace_scale(0.019, 0.1)
     assert Fraction(released.laplace) >= Fraction(steps) * Fraction(grid) / Fraction(0.1)
     assert released.laplace == pytest.approx(steps * grid / 0.1, rel=1e-15)
-    assert released.grid == grid
 
 
 @given(
@@ -324,6 +319,19 @@ def test_quantiles_grow_with_the_level_and_the_number(laplace):
         assert quantiles[-1] < math.inf
 
 
+def test_the_smallest_scales_are_like_none():
+    for laplace in (5e-324, 1e-300, 1e-15, 1e-9):
+        assert pivot_quantile(0.95, laplace) == pytest.approx(1.959964, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    "change", [{"sigma": 0.0}, {"sigma": math.nan}, {"laplace": -1.0}, {"grid": math.inf}]
+)
+def test_a_scale_that_was_tampered_with_is_refused(change):
+    with pytest.raises(UsageError, match="a released scale has"):
+        ReleasedScale(**({"sigma": 1.0, "laplace": 0.0, "grid": 0.0} | change))
+
+
 def test_where_nothing_can_be_said_the_quantile_is_infinite():
     assert pivot_quantile(0.95, 1000.0) == math.inf
     low, high = privacy_intervals(
@@ -372,7 +380,7 @@ def least_coverage(beta, epsilon, level, *, allowance, fewer=1):
     """
     grid, steps = scale_grid(beta)
     scale = Fraction(steps) / Fraction(epsilon)
-    t = pivot_quantile(level, -intervals._rounded_down(-scale * Fraction(grid)))
+    t = pivot_quantile(level, laplace_scale(beta, epsilon))
     positions = (-0.5, -0.25, 0.0, 0.25, 0.5)
     return min(
         discrete_coverage(t * allowance(grid), grid, scale / fewer, position)
@@ -497,14 +505,21 @@ def test_intervals_that_are_refused(change):
         (np.array([[1.0, 2.0], [2.0, 4.0]]), 2),  # a factor is not looked for: safe, not sharp
         (np.array([[1.0, 2.0], [1.0, math.nextafter(2.0, 3.0)]]), 2),
         (np.array([[1.0, 2.0], [1.0, -2.0]]), 2),
-        (np.zeros((3, 2)), 0),
-        (np.zeros((0, 2)), 0),
+        (np.zeros((3, 2)), 1),
+        (np.zeros((0, 2)), 1),
+        (np.array([[0.0, 0.0], [1.0, 2.0], [1.0, 3.0]]), 2),
         (np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 1.0], [1.0, 0.0, 1.0]]), 3),
     ],
 )
 def test_directions_are_counted(rows, expected):
     assert distinct_directions(rows) == expected
     assert distinct_directions(sp.csr_array(rows)) == expected
-    before = sp.csr_array(rows)
-    distinct_directions(before)
-    assert (before.toarray() == rows).all()
+
+
+def test_counting_directions_leaves_the_rows_alone():
+    rows = sp.csr_array(
+        (np.array([1.0, 2.0, 0.0]), np.array([1, 0, 1]), np.array([0, 2, 3])), shape=(2, 2)
+    )  # neither sorted nor without zeros
+    assert distinct_directions(rows) == 1
+    assert rows.indices.tolist() == [1, 0, 1]
+    assert rows.nnz == 3

@@ -1,0 +1,230 @@
+"""DP-SSP, persons, add-remove and intervals as a user meets them: release, refit, files."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import privalue as pv
+from privalue import cli
+from privalue.profile import divergence
+from privalue.release import json_schema
+
+PEOPLE = [
+    [("ill", 0.0), ("better", 0.0), ("well", 1.0)],
+    [("ill", 0.0), ("ill", 0.0), ("better", 0.0), ("well", 1.0)],
+] * 3000
+LABELS = ["ill", "better", "well"]
+
+
+def described(mechanism=None, privacy=None, **sections):
+    sections.setdefault("states", {"labels": LABELS})
+    return pv.Study(
+        privacy={"epsilon": 1.0, "delta": 1e-5, "unit": "trajectory", **(privacy or {})},
+        values={
+            "discount": 0.9,
+            "rewards": (0.0, 1.0),
+            "returns": (0.0, 1.0),
+            "start": {"ill": 1.0},
+        },
+        mechanism=mechanism or {"name": "dp-ssp"},
+        **sections,
+    )
+
+
+def seeded(study, data=PEOPLE, seed=3):
+    return pv.release(study, data, entropy=pv.SeededForExperimentsOnly(seed))
+
+
+def by_person():
+    rows = [
+        (who, trajectory, step, state, reward)
+        for who in range(1500)
+        for trajectory in range(4)
+        for step, (state, reward) in enumerate(PEOPLE[trajectory % 2])
+    ]
+    return pd.DataFrame(rows, columns=["person", "trajectory", "step", "state", "reward"])
+
+
+def test_a_release_holds_the_statistics_intervals_and_flags():
+    release = seeded(described())
+    assert release.noise.shape == "statistics"
+    assert release.noise.beta == 0
+    assert release.level == 0.95
+    assert len(release.statistics.sums) == len(release.statistics.counts) == 3
+    for entry in release.values:
+        assert entry.band_low <= entry.low <= entry.value <= entry.high <= entry.band_high
+        assert entry.sampling_low <= entry.value <= entry.sampling_high
+        assert entry.supported
+    assert release.policy_interval.low <= release.policy_value <= release.policy_interval.high
+    assert release.trajectories == 6000
+    truth = {"ill": (0.9**2 + 0.9**3) / 2, "better": 0.9, "well": 1.0}
+    for state, value in release.as_dict().items():
+        assert value == pytest.approx(truth[state], abs=0.02)
+    import jsonschema
+
+    jsonschema.validate(json.loads(release.to_json()), json_schema())
+    assert pv.Release.parse(release.to_json()) == release
+
+
+def test_the_noise_is_what_the_release_says():
+    """Many releases: the spread of sums and counts is the published one, and not 0.9 of it."""
+    study, source = described(), pv.SeededForExperimentsOnly(1)
+    data = PEOPLE[:40]
+    exact = pv.inspect(study, data)
+    drawn = [
+        pv.release(study, data, entropy=source, accept_large_delta=True).statistics
+        for _ in range(150)
+    ]
+    counts = exact.statistics.counts
+    middle = np.array([each.counts for each in drawn]) - counts
+    z = (middle / drawn[0].count_noise).ravel()
+    sums = exact.statistics.return_sums - 0.5 * counts
+    z = np.concatenate(
+        [z, ((np.array([each.sums for each in drawn]) - sums) / drawn[0].sum_noise).ravel()]
+    )
+    spread = 6 * np.sqrt(2 / len(z))
+    assert abs(np.mean(z**2) - 1) < spread
+    assert abs(np.mean((z / 0.8) ** 2) - 1) > spread
+
+
+def test_sigma_is_the_analytic_gaussian_of_the_sensitivity():
+    """All of N states in reach of one trajectory: Delta = R sqrt(N), and delta is met exactly."""
+    found = pv.inspect(described(), PEOPLE[:10]).perturbation
+    assert found.psi == pytest.approx(3.0)
+    assert found.sigma == pytest.approx(found.calibration.alpha * np.sqrt(3.0))
+    true = divergence(1.0, 6, 1.0, 1 / found.calibration.alpha)
+    assert true.upper <= 1e-5
+    assert true.lower > 0.999e-5
+
+
+def test_refit_spends_nothing_and_keeps_the_guarantee(tmp_path):
+    release = seeded(described())
+    coarse = pv.refit(release, features={"kind": "aggregate", "size": 3}, level=0.5)
+    assert len(set(coarse.as_dict().values())) == 1
+    assert len(coarse.theta) == 1
+    assert (coarse.privacy, coarse.noise) == (release.privacy, release.noise)
+    assert coarse.statistics == release.statistics
+    assert coarse.level == 0.5
+    assert coarse.refit_of is not None
+    same = pv.refit(release)
+    assert same.as_dict() == release.as_dict()
+    assert same.values[0].low == release.values[0].low
+    ridged = pv.refit(release, mechanism={"ridge": 50.0})
+    assert ridged.ridge == 50.0
+    assert ridged.as_dict() != release.as_dict()
+    plain = pv.refit(release, mechanism={"shrinkage": False}, start={"well": 1.0})
+    assert plain.policy_value == plain.as_dict()["well"]
+
+
+def test_refit_says_what_it_cannot_do(tmp_path):
+    smooth = pv.release(described({"name": "dp-lsw"}), PEOPLE)
+    with pytest.raises(pv.UsageError, match="only dp-ssp releases its statistics"):
+        pv.refit(smooth)
+    phi = np.array([[1.0], [1.0], [2.0]])
+    from_matrix = seeded(described(features={"kind": "matrix", "matrix": phi}))
+    with pytest.raises(pv.UsageError, match="give the features again"):
+        pv.refit(from_matrix)
+    again = pv.refit(from_matrix, features={"kind": "matrix", "matrix": phi})
+    assert again.as_dict() == from_matrix.as_dict()
+
+
+def test_refit_on_the_command_line(tmp_path, capsys):
+    seeded(described()).save(tmp_path / "one")
+    arguments = ["refit", str(tmp_path / "one"), "--out", str(tmp_path / "two"), "--aggregate", "2"]
+    assert cli.run(arguments) == 0
+    assert "Nothing was spent" in capsys.readouterr().err
+    assert len(pv.Release.load(tmp_path / "two").theta) == 2
+    assert cli.run([*arguments[:3], str(tmp_path / "three"), "--tabular", "--aggregate", "2"]) == 2
+    assert cli.run([*arguments[:3], str(tmp_path / "three"), "--ridge", "much"]) == 2
+    assert cli.run([*arguments[:3], str(tmp_path / "four"), "--ridge", "sqrt", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["ridge"] == pytest.approx(100 * 6000**0.5)
+
+
+def test_persons_are_counted_and_trajectories_are_not_told():
+    limits = {"unit": "person", "max_trajectories_per_person": 2}
+    release = seeded(described(privacy=limits), by_person())
+    assert (release.persons, release.trajectories) == (1500, None)
+    assert release.privacy.change() == "replacing any one person by another"
+    twice = pv.inspect(described(privacy=limits), by_person())
+    assert twice.statistics.trajectories == 3000
+    assert any("beyond max_trajectories_per_person" in text for text in twice.warnings())
+
+
+def test_rules_that_need_m_ask_for_it_where_it_is_not_public():
+    limits = {"unit": "person", "max_trajectories_per_person": 2}
+    with pytest.raises(pv.StudyError, match=r'beta = "auto" needs the number of trajectories'):
+        pv.release(described({"name": "dp-lsw"}, limits), by_person())
+    told = described({"name": "dp-lsw"}, limits, study={"trajectories": 2800})
+    assert pv.release(told, by_person()).trajectories is None  # declared, and not compared
+    with pytest.raises(pv.StudyError, match=r'ridge = "sqrt" needs'):
+        pv.release(described({"name": "dp-ssp", "ridge": "sqrt"}, limits), by_person())
+
+
+def test_with_add_remove_nothing_tells_how_many_there_are():
+    study = described(privacy={"neighbours": "add-remove"})
+    for data in ([], PEOPLE[:1], PEOPLE):
+        release = seeded(study, data)
+        told = json.loads(release.to_json())
+        assert not {"trajectories", "persons"} & set(told)
+        assert release.noise == seeded(study, []).noise
+    assert not any(entry.supported for entry in seeded(study, []).values)
+    assert release.privacy.change() == "adding or removing any one trajectory"
+
+
+@pytest.mark.parametrize("name", ["dp-lsw", "dp-lsl"])
+def test_a_share_of_epsilon_buys_intervals(name):
+    chosen = {"name": name, "noise_scale_share": 0.1, "beta": 0.01}
+    if name == "dp-lsl":
+        chosen["ridge"] = 1.0
+    study = described(chosen)
+    release = seeded(study)
+    assert release.noise.scale.epsilon == pytest.approx(0.1)
+    assert release.noise.scale.spread == pytest.approx(0.1, rel=0.01)
+    found = pv.inspect(study, PEOPLE)
+    assert release.noise.scale.sigma == pytest.approx(found.perturbation.sigma, rel=1.0)
+    for entry in release.values:
+        assert entry.band_low < entry.low < entry.value < entry.high < entry.band_high
+        assert entry.supported is None
+    assert release.policy_interval is not None
+    without = described({**chosen, "noise_scale_share": 0.0})
+    plain = pv.inspect(without, PEOPLE).perturbation
+    assert plain.calibration.alpha < found.perturbation.calibration.alpha
+    assert seeded(without).level is None
+
+
+def test_intervals_cover_what_was_there_before_the_noise():
+    """Pooled over states and releases; the planted mistake is an interval a fifth narrower."""
+    study = described({"name": "dp-lsw", "noise_scale_share": 0.2, "beta": 0.05})
+    source = pv.SeededForExperimentsOnly(11)
+    data = PEOPLE[:400]
+    truth = np.array(pv.inspect(study, data).private_fields()["values"])
+    inside, narrow, joint = [], [], []
+    for _ in range(150):
+        release = pv.release(study, data, entropy=source)
+        low, high, value = (
+            np.array([getattr(entry, name) for entry in release.values])
+            for name in ("low", "high", "value")
+        )
+        inside.append((low <= truth) & (truth <= high))
+        narrow.append(np.abs(truth - value) <= 0.8 * (high - low) / 2)
+        joint.append(
+            all(e.band_low <= t <= e.band_high for e, t in zip(release.values, truth, strict=True))
+        )
+    spread = 4 * np.sqrt(0.95 * 0.05 / np.size(inside))
+    assert abs(np.mean(inside) - 0.95) < spread
+    assert abs(np.mean(narrow) - 0.95) > spread
+    assert np.mean(joint) > 0.95 - 4 * np.sqrt(0.95 * 0.05 / 150)
+
+
+def test_auto_is_settled_before_the_core_sees_it(tmp_path, capsys):
+    study = described({"name": "auto"}, study={"trajectories": 6000})
+    with pytest.raises(pv.UsageError, match=r"privalue.resolve\(study\)"):
+        pv.release(study, PEOPLE)
+    settled = pv.resolve(study)
+    assert settled.study.mechanism.name in {"dp-ssp", "dp-lsw", "dp-lsl"}
+    assert settled.study.mechanism.name in settled.why
+    assert pv.resolve(study).study == settled.study
+    assert pv.resolve(settled.study).study is settled.study
+    seeded(settled.study)
