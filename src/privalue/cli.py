@@ -5,6 +5,7 @@ error is one line on stderr, and the exit code says which kind (``privalue.error
 """
 
 import contextlib
+import re
 import signal
 import sys
 import traceback
@@ -64,6 +65,14 @@ Data = Annotated[
         help="A file, folder or quoted glob (CSV, Parquet), FILE.duckdb::TABLE, "
         "FILE.sqlite::TABLE, postgresql://...::TABLE, a query in place of TABLE, or minari:NAME.",
     ),
+]
+
+Engine = Annotated[
+    str, typer.Option("--engine", help="local: this machine; spark: Spark, for a cluster.")
+]
+Memory = Annotated[
+    str,
+    typer.Option("--memory", help="For rows that come in any order, e.g. 2GB; more goes to disk."),
 ]
 
 app.add_typer(ledgers, name="ledger")
@@ -199,11 +208,18 @@ def simulate(
 
 
 @app.command()
-def inspect(study_file: StudyFile, data: Data, as_json: Json = False) -> None:
+def inspect(
+    study_file: StudyFile,
+    data: Data,
+    engine: Engine = "local",
+    memory: Memory = "2GB",
+    as_json: Json = False,
+) -> None:
     """Show the curator's private diagnostics; no noise, nothing spent."""
+    limit = parse_memory(memory)
     study = _settled(study_file)
     with _progress(READING) as update:
-        diagnostics = inspect_data(study, data, progress=update)
+        diagnostics = inspect_data(study, data, engine=engine, memory=limit, progress=update)
     talk.print("PRIVATE: for the curator only. None of this may be published.", style="bold red")
     if as_json:
         print_json(diagnostics.private_fields())
@@ -225,6 +241,8 @@ def release(
     accept_large_delta: Annotated[
         bool, typer.Option("--accept-large-delta", help="Allow delta >= 1/m.")
     ] = False,
+    engine: Engine = "local",
+    memory: Memory = "2GB",
     seed: Annotated[
         int | None,
         typer.Option(
@@ -239,6 +257,7 @@ def release(
             "choose one: --ledger FILE records what the release spends; with --no-ledger nobody "
             "does, and you keep count of epsilon and delta yourself"
         )
+    limit = parse_memory(memory)
     require_vacant(out)
     study = _settled(study_file)
     with _progress(READING) as update:
@@ -248,6 +267,8 @@ def release(
             ledger=None if ledger is None else open_ledger(ledger),
             accept_large_delta=accept_large_delta,
             entropy=None if seed is None else SeededForExperimentsOnly(seed),
+            engine=engine,
+            memory=limit,
             progress=update,
             say=lambda line: talk.print(f"Ledger: {line}"),
         )
@@ -386,6 +407,18 @@ def _settled(study_file: Path) -> Study:
     if study.mechanism.name == "auto":
         talk.print(f"Mechanism: {settled.why}.")
     return settled.study
+
+
+def parse_memory(text: str) -> int:
+    """Bytes, from "2GB", "500 MB" or "1.5GiB"; at least 64 MB."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", text, re.IGNORECASE)
+    if found is None:
+        raise UsageError(f"--memory {text}: it must be a size such as 500MB or 2GB")
+    number, prefix, binary = found.groups()
+    size = int(float(number) * (1024 if binary else 1000) ** " kmgt".index(prefix.lower() or " "))
+    if not 64_000_000 <= size <= 2**50:
+        raise UsageError(f"--memory {text}: it must be at least 64MB, such as 500MB or 2GB")
+    return size
 
 
 def _require_absent(path: Path, force: bool) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privalue.calibration import Calibration
-from privalue.engines import local
+from privalue.engines import DEFAULT_MEMORY, gathered
 from privalue.errors import StudyError, UsageError
 from privalue.features import Design, design
 from privalue.intervals import ReleasedScale, release_scale, scale_share
@@ -154,10 +154,17 @@ def prepare(study: Study) -> Prepared:
     return Prepared(study=study, design=built, calibration=calibration_for(study, built, size))
 
 
-def inspect(study: Study, data: Any, *, progress: Progress | None = None) -> Diagnostics:
+def inspect(
+    study: Study,
+    data: Any,
+    *,
+    engine: str = "local",
+    memory: int = DEFAULT_MEMORY,
+    progress: Progress | None = None,
+) -> Diagnostics:
     """The curator's private diagnostics of ``data``; nothing is drawn, nothing is spent."""
     prepared = prepare(study)
-    statistics = local.statistics(data, study, progress=progress)
+    statistics = gathered(data, study, engine=engine, memory=memory, progress=progress)
     size = public_size(study, statistics)
     calibration = calibration_for(study, prepared.design, size)
     return Diagnostics(
@@ -175,6 +182,8 @@ def release(
     ledger: Ledger | None = None,
     accept_large_delta: bool = False,
     entropy: Entropy | None = None,
+    engine: str = "local",
+    memory: int = DEFAULT_MEMORY,
     progress: Progress | None = None,
     say: Callable[[str], None] | None = None,
 ) -> Release:
@@ -186,11 +195,14 @@ def release(
 
     Args:
         study: what is public.
-        data: a file name, folder or glob, a pandas, Polars or Arrow table, or a list of episodes.
+        data: a file name, folder or glob, a database, a pandas, Polars or Arrow table, a Minari
+            dataset, or a list of episodes.
         ledger: where the dataset's budget is kept, from ``open_ledger``.
         accept_large_delta: allow delta >= 1/m, where publishing one person's data outright would
             satisfy the definition.
         entropy: the operating system's, if left out; anything else makes ``private`` false.
+        engine: "local", or "spark" for a Spark dataframe or a cluster.
+        memory: bytes that rows may take while they are put in order; more goes to disk.
         progress: called with rows read, and rows in all where known.
         say: called with what the ledger found, a line each.
 
@@ -206,7 +218,7 @@ def release(
 
     def read() -> tuple[VisitStatistics, PublicSize, Calibration]:
         """The statistics, and whatever public sizes decide or refuse: part of reading."""
-        statistics = local.statistics(data, study, progress=progress)
+        statistics = gathered(data, study, engine=engine, memory=memory, progress=progress)
         size = public_size(study, statistics)
         _require_small_delta(study, size, accept_large_delta)
         return statistics, size, calibration_for(study, prepared.design, size)

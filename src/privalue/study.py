@@ -354,9 +354,7 @@ class Study(Section):
 
     def __eq__(self, other: object) -> bool:
         """Whether all that is public is the same, side files included."""
-        return (
-            isinstance(other, Study) and self.public_description() == other.public_description()
-        )
+        return isinstance(other, Study) and self.public_description() == other.public_description()
 
     __hash__ = None  # type: ignore[assignment]
 

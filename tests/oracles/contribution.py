@@ -79,12 +79,16 @@ def psi_ridge_indicator(phi, rho, counts, ridge, beta, returns, step=1, terms=No
     return best
 
 
-def psi_ridge_general(phi, rho, counts, cap, ridge, beta, returns, step=1, terms=None):
-    """Any features, with the eigenvalue falling by L B a step; cap None: none."""
+def psi_ridge_general(phi, rho, counts, cap, ridge, beta, returns, step=1, terms=None, error=0.0):
+    """Any features, with the eigenvalue falling by L B a step; cap None: none.
+
+    ``error`` is the public bound of the eigenvalue's rounding.
+    """
     reach, largest = max(returns[1], 0) - min(returns[0], 0), max(map(abs, returns))
     norm = np.linalg.norm(phi, 2)
-    start = max(float(np.linalg.eigvalsh(phi.T @ np.diag(np.array(rho) * counts) @ phi)[0]), 0.0)
-    fall = step * np.linalg.norm(np.diag(np.sqrt(rho)) @ phi, 2) ** 2
+    lowest = float(np.linalg.eigvalsh(phi.T @ np.diag(np.array(rho) * counts) @ phi)[0])
+    start = max(lowest - error, 0.0)
+    fall = step * np.linalg.norm(np.diag(np.sqrt(rho)) @ phi, 2) ** 2 + 2 * error
     touched = math.sqrt(top((r * r for r in rho), terms))
 
     def mu(k):

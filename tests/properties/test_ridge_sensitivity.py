@@ -141,15 +141,15 @@ def test_steps_and_terms_against_brute_force(
     public = {"ridge": ridge, "trajectories": cap, "step": step, "terms": terms}
     found = smooth_ridge(np.array(counts), built, beta=beta, **public, **arguments(returns))
     if size == 0:
+        most = MOST_TRAJECTORIES if cap is None else cap
+        error = 8 * (5 + 2) * 2 * 2.0**-53 * np.linalg.norm(PHI, 2) ** 2 * max(rho) * most
         twin = contribution.psi_ridge_general(
-            PHI, rho, counts, cap, ridge, beta, returns, step, terms
+            PHI, rho, counts, cap, ridge, beta, returns, step, terms, error
         )
-        room = 3 * TOLERANCE if cap is not None else 1e-3  # what rounding may do to 2^33 counts
     else:
         phi = built.phi.toarray().tolist()
         twin = contribution.psi_ridge_indicator(phi, rho, counts, ridge, beta, returns, step, terms)
-        room = 3 * TOLERANCE
-    assert twin * (1 - 1e-12) <= found <= twin * (1 + room)
+    assert twin * (1 - 1e-12) <= found <= twin * (1 + 3 * TOLERANCE)
     least = least_ridge_psi(built, **public, reach=arguments(returns)["reach"])
     assert least <= found * (1 + 1e-12)
     assert found <= most_ridge_psi(built, **public, **arguments(returns)) * (1 + 2 * TOLERANCE)

@@ -113,7 +113,11 @@ def test_simulate_writes_seed_and_world_into_the_file(folder):
         (2, ["check"], "Missing argument"),
         (2, ["ledger"], "needs one of declare, show, verify and settle"),
         (2, ["inspect", "study.toml"], "Missing option '--data'"),
-        (2, ["inspect", "study.toml", "--data", "x", "--engine", "spark"], "No such option"),
+        (
+            2,
+            ["inspect", "study.toml", "--data", "x", "--engine", "abacus"],
+            "engine = 'abacus' is not known",
+        ),
         (2, ["init", "study.toml"], "--force"),
         (2, ["simulate", "chian", "--trajectories", "3", "--out", "x.csv"], "chain"),
         (2, ["simulate", "chain", "--trajectories", "0", "--out", "x.csv"], "at least 1"),
@@ -266,3 +270,22 @@ def test_inspect_warns_where_noise_would_drown_the_values(folder, capsys):
     capsys.readouterr()
     assert run(["inspect", "study.toml", "--data", "data.parquet"]) == 0
     assert "the noise would drown the values of" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("2GB", 2_000_000_000),
+        ("500 mb", 500_000_000),
+        ("1.5GiB", 1610612736),
+        ("64000000", 64_000_000),
+    ],
+)
+def test_sizes_of_memory(text, size):
+    assert cli.parse_memory(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "much", "1MB", "-2GB", "nan", "9999999TB"])
+def test_sizes_of_memory_that_make_no_sense(text):
+    with pytest.raises(privalue.UsageError, match="--memory"):
+        cli.parse_memory(text)

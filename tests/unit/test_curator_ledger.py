@@ -142,8 +142,8 @@ from privalue.ledger import Ledger, Reservation
 from privalue.release import Release
 
 owner, name, when = {step!r}
-owner = {{"curator": curator, "local": curator.local, "Ledger": Ledger, "Reservation": Reservation,
-         "Release": Release}}[owner]
+owner = {{"curator": curator, "Ledger": Ledger, "Reservation": Reservation,
+          "Release": Release}}[owner]
 original = getattr(owner, name)
 
 def killed(*args, **keys):
@@ -160,8 +160,8 @@ cli.main()
 STEPS = [
     ("Ledger", "reserve", "before"),
     ("Ledger", "reserve", "after"),
-    ("local", "statistics", "before"),
-    ("local", "statistics", "after"),
+    ("curator", "gathered", "before"),
+    ("curator", "gathered", "after"),
     ("Reservation", "charge", "before"),
     ("Reservation", "charge", "after"),
     ("curator", "gaussian_on_grid", "after"),

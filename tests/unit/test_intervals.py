@@ -144,7 +144,7 @@ def test_one_step_fewer_is_not_private(beta):
     assert worst_log_ratio(beta, 0.1, steps // 2) > Fraction(0.1) * Fraction(3, 2)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(40))
 def test_what_is_released_is_the_sum_of_the_proof(seed):
     """e^{h (k + J)/2} with J of scale steps / epsilon' from the same words."""
     released = release_scale(2.0, 0.019, 0.1, SeededForExperimentsOnly(seed))
@@ -442,6 +442,15 @@ def test_slack_is_added_and_ends_move_outwards():
         assert mp.mpf(high[i]) > mp.mpf(values[i]) + half
         assert high[i] - low[i] == pytest.approx(float(2 * half), rel=1e-8)
     assert privacy_intervals(values, factors, scale, 0.9, slack=0.5)[1][0] == pytest.approx(1.5)
+
+
+@given(st.floats(-1e9, 1e9), st.floats(0.0, 1e3))
+def test_ends_are_outside_as_real_numbers(value, slack):
+    low, high = privacy_intervals(
+        np.array([value]), np.zeros(1), known_scale(1.0), 0.9, slack=slack
+    )
+    assert Fraction(float(low[0])) <= Fraction(value) - Fraction(slack)
+    assert Fraction(float(high[0])) >= Fraction(value) + Fraction(slack)
 
 
 def test_a_band_is_wider_than_intervals():

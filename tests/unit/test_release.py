@@ -225,7 +225,7 @@ def test_a_crash_at_any_point_leaves_no_half_written_release(step, tmp_path, mon
         raise CrashError
 
     place = {
-        "statistics": (curator.local, "statistics"),
+        "statistics": (curator, "gathered"),
         "perturb": (curator, "_perturb"),
         "calibrate": (curator, "calibration_for"),
         "draw": (curator, "gaussian_on_grid"),

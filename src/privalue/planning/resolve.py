@@ -1,7 +1,8 @@
 """``name = "auto"``: the mechanism with the least predicted error, from what is public.
 
 No data is opened: what is assumed of it comes from the study alone, so that the choice is as public
-as the study.
+as the study. A difference below 5% is less than such assumptions can tell; there dp-ssp is taken,
+which has no threshold of visits, and releases intervals and statistics for refits at no cost.
 """
 
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ from privalue.study import Study
 
 CANDIDATES = ("dp-ssp", "dp-lsw", "dp-lsl")
 _DRAWS = 24
+_CLEAR = 0.95  # of dp-ssp's error: what another mechanism must stay below to be chosen
+_VIRTUES = "dp-ssp has no threshold of visits, and releases intervals at no cost"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -38,27 +41,36 @@ def resolve(study: Study, *, trajectories: int | None = None) -> Resolution:
         return _settled(
             study,
             "the study does not declare the number of trajectories, from which errors could be "
-            "predicted; dp-ssp has no threshold of visits, and releases intervals at no cost",
+            f"predicted; {_VIRTUES}",
         )
     if "level" in study.report.given:
         return _settled(study, "[report] level asks for intervals, which it releases at no cost")
     model = study_model(_settled(study, "").study)
     options = [_option(study, name) for name in CANDIDATES]
     prediction = predict(study, model, trajectories=m, options=options, draws=_DRAWS)
-    best = prediction.best
+    return _judged(study, prediction)
+
+
+def _judged(study: Study, prediction: Prediction) -> Resolution:
+    """The best of the candidates, or dp-ssp where it is as good."""
+    best, by_name = prediction.best, {f.option.mechanism: f for f in prediction.forecasts}
     if best.refused is not None:
         return _settled(study, f"no error could be predicted: {best.refused}")
-    others = ", ".join(
-        f"{f.rmse:.3g} with {f.option.mechanism}" if f.refused is None
-        else f"{f.option.mechanism} is not possible"
-        for f in prediction.forecasts[1:]
-    )  # fmt: skip
-    why = (
-        f"with {m:,} trajectories its predicted error is the least, {best.rmse:.3g} "
-        f"({others}), as far as the study alone tells; no data was looked at"
+    errors = ", ".join(
+        f"{f.rmse:.3g} with {f.option.mechanism}" for f in prediction.forecasts if f.refused is None
     )
+    why = f"with {prediction.trajectories:,} trajectories the predicted errors are {errors}"
+    fallback = by_name["dp-ssp"]
+    clear = best.rmse <= _CLEAR * fallback.rmse
+    chosen = best if clear else fallback
+    if chosen is not best:
+        why = f"{why}; the difference is below 5%, and {_VIRTUES}"
     return Resolution(
-        study=best.option.study, why=_because(best.option, why), prediction=prediction
+        study=chosen.option.study,
+        why=_because(
+            chosen.option, f"{why}; this is what the study alone tells, no data was looked at"
+        ),
+        prediction=prediction,
     )
 
 

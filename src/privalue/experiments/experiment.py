@@ -1,0 +1,31 @@
+"""What an experiment is: settings, a run, a picture. A module of a page makes one.
+
+``settings`` says what is run for an effort, as plain numbers and texts; ``run`` computes the rows
+of one run, and needs nothing but the settings and the run's number; ``plot`` draws the table of all
+runs. Storing, resuming, parallel work, files: the runner does that for all of them.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from matplotlib.figure import Figure
+
+from privalue.experiments.settings import Effort
+from privalue.experiments.table import Row, Table
+
+S = TypeVar("S")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment(Generic[S]):
+    """One panel, or one of ours."""
+
+    name: str  # of its files
+    title: str
+    settings: Callable[[Effort], S]  # a frozen dataclass of plain values
+    run: Callable[[S, int], list[Row]]  # a function of a module, so that a process can find it
+    plot: Callable[[S, Table], Figure]
+
+
+AnyExperiment = Experiment[Any]

@@ -1,0 +1,225 @@
+"""``privalue plan``: the verdict, the table, JSON, the picture, and what is refused."""
+
+import json
+import re
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from privalue.errors import StudyError, UsageError
+from privalue.plan_command import plan
+from privalue.planning import predict, public_model
+from privalue.report.planning_picture import curves_of, draw_plan
+from privalue.study import Study
+
+STUDY = """
+[study]
+name = "small"
+[privacy]
+epsilon = 1.0
+delta = 1e-6
+unit = "trajectory"
+[values]
+discount = 0.99
+rewards = [0.0, 1.0]
+returns = [0.0, 1.0]
+[states]
+count = 5
+"""
+
+app = typer.Typer()
+app.command()(plan)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+    (tmp_path / "study.toml").write_text(STUDY)
+    return tmp_path
+
+
+def ran(*arguments):
+    result = CliRunner().invoke(app, ["study.toml", "--draws", "8", *arguments])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def told(*arguments):
+    return json.loads(ran("--json", *arguments).stdout)
+
+
+def test_the_verdict_comes_first_then_table_advice_and_paragraph(folder):
+    text = ran("--trajectories", "20000", "--world", "chain:N=5").stdout
+    assert text.startswith("With 20,000 trajectories, dp-lsw (exact) is predicted to be off by")
+    flat = " ".join(text.split())
+    places = [
+        flat.index(part)
+        for part in ("Predicted root mean square", "What would help", "Note: assumed", "For the pr")
+    ]
+    assert places == sorted(places)
+    assert re.search(r"dp-lsw\* +│ exact", text)
+    assert "guessing" in text
+    assert "By state" not in text
+    assert "By state" in ran("--trajectories", "20000", "--by-state").stdout
+
+
+def test_hopeless_is_the_first_word(folder):
+    assert ran("--trajectories", "10").stdout.startswith("Hopeless as it stands")
+
+
+def test_json_has_everything(folder):
+    found = told("--trajectories", "20000", "--world", "chain:N=5")
+    assert found["trajectories"] == 20000
+    assert found["hopeless"] is False
+    assert found["approximation_known"] is True
+    own = [row for row in found["mechanisms"] if row["this_study"]]
+    assert len(own) == 1
+    assert own[0]["rmse"] == found["rmse"]
+    assert len(own[0]["by_state"]) == 5
+    assert {row["mechanism"] for row in found["mechanisms"]} == {"dp-lsw", "dp-lsl", "dp-ssp"}
+    for row in found["mechanisms"]:
+        assert {"noise", "sampling", "approximation", "usual", "calibration"} <= set(row)
+    assert found["states"] == ["0", "1", "2", "3", "4"]
+    assert "20,000 trajectories" in found["paragraph"]
+    assert found["target"] is None
+    assert found["advice"]
+    assert found["guessing_rmse"] > found["rmse"] > found["without_privacy_rmse"]
+
+
+def test_what_is_unknown_is_null_not_zero(folder):
+    study = STUDY + '[features]\nkind = "aggregate"\nsize = 2\n'
+    (folder / "study.toml").write_text(study)
+    found = told("--trajectories", "20000")
+    assert found["approximation_known"] is False
+    assert all(row["approximation"] is None for row in found["mechanisms"])
+    assert any("comes on top" in note for note in found["notes"])
+
+
+def test_a_refused_mechanism_is_in_the_table_and_null_in_json(folder):
+    (folder / "study.toml").write_text(STUDY.replace("epsilon = 1.0", "epsilon = 6.0"))
+    found = told("--trajectories", "20000")
+    refused = [row for row in found["mechanisms"] if row["refused"]]
+    assert refused
+    assert refused[0]["rmse"] is None
+    assert "not possible" in ran("--trajectories", "20000").stdout
+
+
+def test_a_target_asks_for_trajectories(folder):
+    found = told("--target-rmse", "0.02", "--world", "chain:N=5")
+    answers = {row["mechanism"] + row["calibration"]: row for row in found["target"]["answers"]}
+    own = answers["dp-lswexact"]
+    assert own["this_study"]
+    assert own["trajectories"] == found["trajectories"]
+    assert found["rmse"] == pytest.approx(own["rmse"])
+    assert own["rmse"] <= 0.02
+    assert f"needs {own['trajectories']:,} trajectories" in found["paragraph"]
+
+
+def test_a_target_asks_for_epsilon(folder):
+    found = told("--trajectories", "3000", "--target-rmse", "0.05", "--solve", "epsilon")
+    own = next(row for row in found["target"]["answers"] if row["this_study"])
+    assert 0.001 <= own["epsilon"] <= 20
+    assert own["rmse"] <= 0.05
+    assert found["trajectories"] == 3000
+    assert "needs epsilon" in found["paragraph"]
+
+
+def test_a_target_asks_for_an_aggregation(folder):
+    question = ("--trajectories", "3000", "--target-rmse", "0.05", "--solve", "aggregation")
+    found = told(*question, "--world", "chain:N=5")["target"]
+    errors = {int(size): error for size, error in found["rmse_by_size"].items()}
+    assert found["coarsest"] == max(size for size, error in errors.items() if error <= 0.05)
+    assert "coarsest aggregation" in " ".join(ran(*question, "--world", "chain:N=5").stdout.split())
+    alone = told(*question)["target"]
+    assert alone["approximation_known"] is False
+    assert alone["coarsest"] is None
+
+
+def test_a_target_out_of_reach_is_an_answer(folder):
+    study = STUDY + '[features]\nkind = "aggregate"\nsize = 5\n'
+    (folder / "study.toml").write_text(study)
+    text = ran("--target-rmse", "1e-4", "--world", "chain:N=5").stdout
+    flat = " ".join(text.split())
+    assert "not reachable: even with 8,589,934,591 trajectories" in flat
+    assert "With 8,589,934,591 trajectories" in flat
+
+
+def test_auto_is_settled_and_says_why(folder):
+    (folder / "study.toml").write_text(STUDY + '[mechanism]\nname = "auto"\n')
+    found = told("--trajectories", "1000")
+    assert found["mechanism"] == "dp-ssp"
+    assert any('"auto" is dp-ssp' in note for note in found["notes"])
+    assert told("--target-rmse", "0.1")["mechanism"] in {"dp-ssp", "dp-lsw", "dp-lsl"}
+
+
+def test_the_declared_number_is_used(folder):
+    study = STUDY.replace('name = "small"', 'name = "small"\ntrajectories = 700')
+    (folder / "study.toml").write_text(study)
+    assert told()["trajectories"] == 700
+    assert told("--trajectories", "900")["trajectories"] == 900
+
+
+def test_large_delta_is_noted(folder):
+    found = told("--trajectories", "2000000")
+    assert any("--accept-large-delta" in note for note in found["notes"])
+
+
+def test_the_picture(folder):
+    result = ran("--trajectories", "2000", "--picture", "plan.svg")
+    assert "Wrote plan.svg" in result.stderr
+    text = (folder / "plan.svg").read_text()
+    for label in ("dp-ssp", "this study", "no better than guessing", "without privacy"):
+        assert label in text
+
+
+def test_the_same_picture_as_png_with_a_target(folder):
+    study = Study.load("study.toml")
+    prediction = predict(study, public_model(study), trajectories=2000, draws=8)
+    curves = curves_of(prediction, [200, 2000])
+    for curve in curves:
+        assert len(curve.errors) == 2
+        assert curve.floors[0] > curve.floors[1]
+    file = draw_plan(prediction, curves, [200, 2000], file=folder / "plan.png", target=0.05)
+    assert file.read_bytes().startswith(b"\x89PNG")
+    draw_plan(prediction, curves, [200, 2000], file=folder / "plan.svg", target=0.05)
+    assert "target, 0.05" in (folder / "plan.svg").read_text()
+
+
+def test_the_picture_of_a_study_that_cannot_be_planned(folder):
+    (folder / "study.toml").write_text(STUDY.replace("epsilon = 1.0", "epsilon = 0.0005"))
+    ran("--trajectories", "2000", "--picture", "plan.svg")
+    assert "dp-ssp" in (folder / "plan.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ([], UsageError, "--trajectories M"),
+        (["--trajectories", "0"], UsageError, "whole number from 1"),
+        (["--solve", "epsilon"], UsageError, "needs a target"),
+        (["--solve", "delta", "--target-rmse", "1"], UsageError, "trajectories, epsilon or"),
+        (["--target-rmse", "0"], UsageError, "above 0"),
+        (["--target-rmse", "nan"], UsageError, "above 0"),
+        (["--target-rmse", "0.1", "--solve", "epsilon"], UsageError, "--trajectories M"),
+        (["--trajectories", "10", "--picture", "x.pdf"], UsageError, ".png or .svg"),
+        (["--trajectories", "10", "--picture", "no/x.png"], UsageError, "cannot write"),
+        (["--trajectories", "10", "--world", "chian"], UsageError, "did you mean"),
+        (["--trajectories", "10", "--world", "chain:p=2"], UsageError, "p is 2"),
+        (["--trajectories", "10", "--world", "chain:N=4"], StudyError, "the study 5"),
+        (["--trajectories", "10", "--draws", "3"], UsageError, "from 8"),
+    ],
+)
+def test_what_is_refused(folder, arguments, error, message):
+    with pytest.raises(error, match=re.escape(message)) as caught:
+        ran(*arguments)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_study_that_is_not_there(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(StudyError, match="does not exist"):
+        ran("--trajectories", "10")
