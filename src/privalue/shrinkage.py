@@ -20,16 +20,17 @@ import numpy as np
 from privalue.ratios import Ratios, Vector
 
 FEWEST_STATES = 8  # fewer say too little about each other
-LEAST_SPREAD = 0.2  # tau is not below
+LEAST_SPREAD = 0.15  # tau is not below
 THIN = 0.3  # means with more noise than this say little about tau
 CAUTION = 4.0
+MANY_STATES = 48  # from a quarter of that on, caution gives way to what many states agree on
 WIDE = 1.5
 
 
 def shrunk(ratios: Ratios, plain: Vector) -> Vector:
     """plain + B_s (mu_s - plain): empirical Bayes towards a straight line in the count.
 
-        B_s = d_s/(d_s + max(tau^2, 4 (M + e))) (1 - 3/2 tau^2)_+
+        B_s = d_s/(d_s + max(tau^2, 4 M + min(4, 48/N) e)) (1 - 3/2 tau^2)_+
 
     mu is the line in n~ that fits the means best where they spread around it with variance tau^2,
     and tau^2 the variance that makes the residuals as large as they are (Paule and Mandel 1982).
@@ -54,7 +55,8 @@ def shrunk(ratios: Ratios, plain: Vector) -> Vector:
     total = float(weight.sum())
     moment = max(float(weight @ (np.square(y - target) - d)), 0.0) / total
     error = math.sqrt(2 * float(np.square(weight) @ np.square(d))) / total
-    share = d / (d + max(spread, CAUTION * (moment + error))) * max(1 - WIDE * spread, 0.0)
+    doubt = CAUTION * moment + min(CAUTION, MANY_STATES / len(y)) * error
+    share = d / (d + max(spread, doubt)) * max(1 - WIDE * spread, 0.0)
     return np.asarray(plain + share * (ratios.centre + reach * target - plain))
 
 

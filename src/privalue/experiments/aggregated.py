@@ -67,7 +67,8 @@ def plot(settings: Settings, table: Table) -> Figure:
     for axes, bound in zip(line, settings.bounds, strict=True):
         _panel(axes, settings, table, bound)
     line[0].set_ylabel("RMSE over states")
-    line[-1].legend(frameon=False, fontsize=8.5, loc="lower left")
+    handles, names = line[-1].get_legend_handles_labels()
+    figure.legend(handles, names, frameon=False, ncols=4, loc="outside lower center")
     return figure
 
 
@@ -75,21 +76,21 @@ def _panel(axes: Axes, settings: Settings, table: Table, bound: float) -> None:
     axes.set_title(f"Returns known to be in [0, {bound:g}]", loc="left", fontsize=10)
     shown = DRAWN.get(bound, settings.schedules[-1])
     for text in settings.schedules:
+        curve = table.curve(algorithm="DP-LSL", bound=bound, schedule=text)
         if text != shown:
-            faint = table.curve(algorithm="DP-LSL", bound=bound, schedule=text)
-            axes.plot(faint.at, faint.mean, color=ORANGE, alpha=0.35, linewidth=1.2)
-            axes.annotate(
-                f"λ = {pretty(text)}",
-                xy=(faint.at[0], faint.mean[0]),
-                xytext=(3, 0),
-                textcoords="offset points",
-                fontsize=7.5,
-                color=ORANGE,
-                va="bottom",
-            )
+            axes.plot(curve.at, curve.mean, color=ORANGE, alpha=0.35, linewidth=1.2)
+        axes.annotate(
+            f"λ = {pretty(text)}",
+            xy=(curve.at[0], curve.mean[0]),
+            xytext=(8, 0),
+            textcoords="offset points",
+            fontsize=8,
+            color=ORANGE,
+            va="bottom",
+        )
     for name in ("DP-LSL", "LSL"):
         curve = table.curve(algorithm=name, bound=bound, schedule=shown)
-        draw(axes, curve, label=f"{name}, λ = {pretty(shown)}", **algorithm_style(name))
+        draw(axes, curve, label=name, **algorithm_style(name))
     for name in ("DP-LSW", "LSW"):
         draw(axes, table.curve(algorithm=name, bound=bound), label=name, **algorithm_style(name))
     zero = float(np.sqrt(np.mean(truth() ** 2)))
