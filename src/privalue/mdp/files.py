@@ -22,9 +22,9 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-import privalue
 from privalue.errors import UsageError
 from privalue.mdp.simulation import Chunk, Truncated, simulate_chunks
+from privalue.version import VERSION
 
 if TYPE_CHECKING:
     from privalue.mdp.worlds import World
@@ -95,7 +95,7 @@ def simulate_to_file(
         "trajectories_asked": int(trajectories),
         "truncate_at": truncate_at,
         "truncated_are": truncated,
-        "software": f"privalue {privalue.__version__}",
+        "software": f"privalue {VERSION}",
     }
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     partial_meta = partial.with_name(partial.name + ".json")

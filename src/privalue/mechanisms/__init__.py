@@ -11,7 +11,7 @@ from typing import NamedTuple
 from privalue.calibration import Calibration, require_exact
 from privalue.errors import StudyError
 from privalue.features import Design
-from privalue.intervals import scale_share
+from privalue.intervals import laplace_scale, scale_share
 from privalue.mechanisms.lsl import dp_lsl, fits_by_lsl, lsl_bound, resolve_ridge, ridge_of
 from privalue.mechanisms.lsw import dp_lsw, lsw_bound
 from privalue.mechanisms.perturbation import (
@@ -53,7 +53,11 @@ def calibration_for(study: Study, design: Design, size: PublicSize) -> Calibrati
             "[weights] weights, features, returns or ridge are too extreme to compute with; state "
             "them in other units"
         ) from None
-    return resolve_calibration(study, design.dimension, size, bound)
+    chosen = resolve_calibration(study, design.dimension, size, bound)
+    share, _ = scale_share(study.privacy.epsilon, study.mechanism.noise_scale_share)
+    if share:  # refuses what the release of the scale would refuse, before anything is charged
+        laplace_scale(chosen.beta, share)
+    return chosen
 
 
 def refuse_early(study: Study, design: Design) -> None:

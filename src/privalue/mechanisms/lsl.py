@@ -140,4 +140,6 @@ def dp_lsl(
     psi = bound.psi(statistics.counts, calibration.beta)  # line 3; alpha and beta are line 2
     sigma = sigma_of(psi, bound, calibration)  # line 4
     grid = public_grid(sigma_of(bound.least, bound, calibration))
-    return perturbation_of_theta(study, design, theta, psi, sigma, grid, calibration)
+    return perturbation_of_theta(
+        study, design, theta, psi, sigma, grid, bound.rounding, calibration
+    )

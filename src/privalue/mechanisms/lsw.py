@@ -79,7 +79,9 @@ def dp_lsw(
     sigma = sigma_of(psi, bound, calibration)  # line 4
     grid = public_grid(sigma_of(bound.least, bound, calibration))
     if study.mechanism.noise == "isotropic":
-        return perturbation_of_theta(study, design, theta, psi, sigma, grid, calibration)
+        return perturbation_of_theta(
+            study, design, theta, psi, sigma, grid, bound.rounding, calibration
+        )
     whitening = Whitening(design)
     return Perturbation(
         theta=theta,
@@ -89,7 +91,9 @@ def dp_lsw(
         psi=psi,
         sigma=sigma,
         calibration=calibration,
-        estimates=linear_estimates(study, design, whitening.theta, whitening.factors, grid),
+        estimates=linear_estimates(
+            study, design, whitening.theta, whitening.factors, grid, bound.rounding
+        ),
         noise_by_state=lambda: sigma * whitening.factors(design.phi),
     )
 

@@ -154,6 +154,7 @@ def perturbation_of_theta(
     psi: float,
     sigma: float,
     grid: float,
+    rounding: float,
     calibration: Calibration,
 ) -> Perturbation:
     """Isotropic noise, drawn for theta itself."""
@@ -165,7 +166,7 @@ def perturbation_of_theta(
         psi=psi,
         sigma=sigma,
         calibration=calibration,
-        estimates=linear_estimates(study, design, lambda drawn: drawn, row_norms, grid),
+        estimates=linear_estimates(study, design, lambda drawn: drawn, row_norms, grid, rounding),
         noise_by_state=lambda: sigma * row_norms(design.phi),
     )
 
@@ -176,15 +177,17 @@ def linear_estimates(
     to_theta: Callable[[Vector], Vector],
     factors: Callable[[Matrix], Vector],
     grid: float,
+    rounding: float,
 ) -> Callable[[Vector, ReleasedScale | None], Estimates]:
     """What a vector with the same noise in every coordinate becomes: theta, values, intervals.
 
     ``factors`` are the standard deviations of linear combinations of features, over sigma. Each
-    coordinate was rounded by at most half the grid, which moves a combination by at most
-    sqrt(d) grid/2 times its factor.
+    coordinate was rounded by at most half the grid, and what was drawn for is off by at most
+    ``rounding`` in all: together they move a combination by at most sqrt(d) grid/2 + rounding times
+    its factor.
     """
     level, start = study.report.level, study.start_distribution
-    share = 0.5 * grid * math.sqrt(design.dimension)
+    share = 0.5 * grid * math.sqrt(design.dimension) + rounding
 
     def estimates(drawn: Vector, scale: ReleasedScale | None) -> Estimates:
         theta = to_theta(drawn)
@@ -192,7 +195,7 @@ def linear_estimates(
         policy = None if start is None else float(np.dot(start, values))
         if scale is None:
             return Estimates(theta=theta, values=values, policy_value=policy)
-        spread = factors(design.phi)
+        spread = factors(design.phi) * design.solver_slack
         directions = distinct_directions(design.phi)
         low, high = privacy_intervals(values, spread, scale, level, slack=share * spread)
         band_low, band_high = privacy_intervals(
@@ -207,6 +210,7 @@ def linear_estimates(
         interval = None
         if start is not None:
             mixture = factors(np.asarray(design.phi.T @ start).reshape(1, -1))
+            mixture = mixture * design.solver_slack
             ends = privacy_intervals(
                 np.array([policy]), mixture, scale, level, slack=share * mixture
             )
