@@ -16,7 +16,7 @@ passes which numbers is in docs/proofs/persons.md and docs/proofs/bounded-contri
 [BGP16] evaluates each maximum over k literally, in O(K N) and O(m N). Here psi^w looks only at the
 k where it can be (docs/proofs/smooth-maxima.md) and sums what is far away by expansions with a
 stated error; psi^lambda is the maximum of a log-concave function, found by ternary search. Both
-are rounded up by ``INFLATION``, which covers every error made on the way.
+are rounded up by what covers every error made on the way, ``INFLATION`` at least.
 """
 
 import math

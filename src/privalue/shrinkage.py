@@ -52,7 +52,7 @@ def shrunk(ratios: Ratios, plain: Vector) -> Vector:
     spread = _spread(y, d, place)
     target = np.clip(_line(y, d + spread, place), -1, 1)
     weight = d / np.square(1 + d / THIN**2)
-    total = float(weight.sum())
+    total = max(float(weight.sum()), float(np.finfo(float).tiny))
     moment = max(float(weight @ (np.square(y - target) - d)), 0.0) / total
     error = math.sqrt(2 * float(np.square(weight) @ np.square(d))) / total
     doubt = CAUTION * moment + min(CAUTION, MANY_STATES / len(y)) * error

@@ -159,6 +159,19 @@ def test_rewards_on_a_loop_have_no_bound_without_discount():
     assert return_range(process)[1] < 100
 
 
+def test_large_worlds_are_solved_sparsely(monkeypatch):
+    from privalue.planning import returns
+
+    process = parse_world("random-chain:N=30").process
+    groups = np.arange(30) // 2
+    dense = first_visits(process, groups, 15)
+    monkeypatch.setattr(returns, "_DENSE", 3)
+    found = first_visits(process, groups, 15)
+    assert found.visits == pytest.approx(dense.visits, rel=1e-9)
+    assert found.means == pytest.approx(dense.means, rel=1e-9)
+    assert returns.expected_length(process) == pytest.approx(process.visits.expected_length)
+
+
 def test_a_state_that_nobody_reaches_has_a_value_and_no_visits():
     lake = parse_world("gym:FrozenLake-v1").process
     found = first_visits(lake, np.arange(16), 16)

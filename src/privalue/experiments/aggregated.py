@@ -103,5 +103,5 @@ PANEL_3 = Experiment(
     title="All four algorithms with pairs aggregated, RMSE against m",
     settings=settings,
     run=run,
-    plot=plot,
+    plots={"panel-3": plot},
 )

@@ -72,5 +72,5 @@ PANEL_1 = Experiment(
     title="LSL and LSW without privacy, RMSE against m",
     settings=settings,
     run=run,
-    plot=plot,
+    plots={"panel-1": plot},
 )

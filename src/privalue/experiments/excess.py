@@ -147,5 +147,5 @@ PANEL_4 = Experiment(
     title="Excess empirical risk against m, for several aggregations",
     settings=settings,
     run=run,
-    plot=plot,
+    plots={"panel-4": plot},
 )

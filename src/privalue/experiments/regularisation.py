@@ -101,5 +101,5 @@ PANEL_2 = Experiment(
     title="All four algorithms, tabular, RMSE against lambda",
     settings=settings,
     run=run,
-    plot=plot,
+    plots={"panel-2": plot},
 )

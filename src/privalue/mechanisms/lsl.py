@@ -79,7 +79,9 @@ def lsl_bound(study: Study, design: Design, size: PublicSize) -> SmoothBound:
     low, high = study.return_bounds
     largest, reach = max(abs(low), abs(high)), max(high, 0.0) - min(low, 0.0)
     rho, most = design.weights, size.most_count
-    step, touched = study.trajectories_per_person, study.states_touched
+    step, one = study.trajectories_per_person, study.states_per_trajectory
+    # L visits in each of so many states are the worst (docs/proofs/persons.md).
+    touched = min(study.state_count, 2 * one if study.privacy.neighbours == "replace-one" else one)
     terms = None if touched == study.state_count else touched
     ridge = resolve_ridge(study, design, size)
     rounding = lsl_float_error(design, ridge, most, largest)

@@ -28,6 +28,7 @@ from privalue.planning.returns import (
     FirstVisits,
     Integers,
     Vector,
+    expected_length,
     first_visits,
     return_range,
 )
@@ -37,7 +38,7 @@ from privalue.trajectories import Fragment
 
 SEED = 20160620
 BATCHES = 500
-_MOST_ROWS = 4_000_000  # simulated at once
+_MOST_ROWS, _MOST_TRAJECTORIES = 4_000_000, 200_000  # simulated
 _GOLDEN = (math.sqrt(5) - 1) / 2
 
 
@@ -160,6 +161,8 @@ def world_model(study: Study, world: World) -> PublicModel:
     merged = np.bincount(state_of[state_of >= 0]).max() > 1
     visits = simulated.visits if limited else law.visits
     biased = clamped or (limited and merged)
+    if world.process.discount != study.values.discount:
+        assumptions.append(f"its rewards are discounted by the study's {study.values.discount:g}")
     if clamped:
         assumptions.append("some of its returns or rewards lie outside the bounds, and are clamped")
     if limited:
@@ -224,15 +227,15 @@ def _simulated(
     study: Study, process: MarkovRewardProcess, state_of: Integers
 ) -> list[VisitStatistics]:
     """Statistics of equal batches of simulated trajectories, by the code that takes real rows."""
-    trial = simulate_episodes(process, trajectories=200, seed=SEED)
-    length = max(len(trial.state) / 200, 1.0)
-    each = int(np.clip(_MOST_ROWS / length / BATCHES, 20, 400))
-    rows = simulate_episodes(process, trajectories=each * BATCHES, seed=SEED)
+    total = int(np.clip(_MOST_ROWS / expected_length(process), 100, _MOST_TRAJECTORIES))
+    count = min(BATCHES, total)
+    each = total // count
+    rows = simulate_episodes(process, trajectories=each * count, seed=SEED)
     states = state_of[rows.state].astype(np.int32)
     rewards = np.clip(rows.reward, *study.values.rewards)
     begins = rows.step == 0
     persons = begins if study.privacy.unit == "person" else None  # all of a person's count
-    limits = np.searchsorted(rows.trajectory, np.arange(0, each * BATCHES + 1, each))
+    limits = np.searchsorted(rows.trajectory, np.arange(0, each * count + 1, each))
     batches = []
     for start, end in pairwise(limits.tolist()):
         gathered = Accumulator(study)

@@ -31,7 +31,8 @@ from privalue.mdp import END, MarkovRewardProcess
 Vector = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-MOST_EXACT = 3000  # raw states; the visits of all of them at once need a dense inverse
+MOST_EXACT = 20_000  # raw states; more would take minutes
+_DENSE = 3000  # of which a matrix of all pairs is held
 _SWEEPS = 20_000
 
 
@@ -66,27 +67,57 @@ def second_moments(process: MarkovRewardProcess) -> Vector:
     return moments
 
 
-def entries(expected: Vector, rows: Vector, members: Integers) -> Vector:
+def entries(expected: Vector, rows: Vector) -> Vector:
     """e_g: the probabilities that a group is met, and first in each of its members.
 
     With Z[i, j] the expected rows in j of a trajectory from i, the rows that a trajectory spends in
     the group are those after its entry: (mu Z)_g = e_g Z_gg.
     """
-    first = np.linalg.solve(expected[np.ix_(members, members)].T, rows[members])
-    return np.clip(first, 0.0, 1.0)
+    return np.clip(np.linalg.solve(expected.T, rows), 0.0, 1.0)
+
+
+class _Rows:
+    """Expected rows of a trajectory: mu Z, and blocks of Z = (I - P)^{-1}."""
+
+    def __init__(self, process: MarkovRewardProcess) -> None:
+        kept = np.flatnonzero(process.reachable)
+        self._place = np.full(process.states, -1)
+        self._place[kept] = np.arange(kept.size)
+        passing = process.transitions[kept][:, kept]
+        self._whole: Vector | None = None
+        if kept.size <= _DENSE:
+            self._whole = np.linalg.inv(np.eye(kept.size) - passing.toarray()).astype(np.float64)
+            self._of_start = process.start[kept] @ self._whole
+        else:
+            system = sparse.eye_array(kept.size) - passing
+            self._solver = splu(system.tocsc())
+            self._of_start = splu(system.T.tocsc()).solve(process.start[kept])
+
+    def of_start(self, members: Integers) -> Vector:
+        """(mu Z)_g."""
+        return np.asarray(self._of_start[self._place[members]])
+
+    def within(self, members: Integers) -> Vector:
+        """Z_gg."""
+        at = self._place[members]
+        if self._whole is not None:
+            return np.asarray(self._whole[np.ix_(at, at)])
+        units = np.zeros((len(self._of_start), at.size))
+        units[at, np.arange(at.size)] = 1.0
+        return np.asarray(self._solver.solve(units)[at])
+
+
+def expected_length(process: MarkovRewardProcess) -> float:
+    """The expected rows of a trajectory."""
+    kept = np.flatnonzero(process.reachable)
+    system = sparse.eye_array(kept.size) - process.transitions[kept][:, kept]
+    return float(process.start[kept] @ splu(system.tocsc()).solve(np.ones(kept.size)))
 
 
 def first_visits(process: MarkovRewardProcess, state_of: Integers, states: int) -> FirstVisits:
     """The exact moments for every state of a study; ``state_of`` raw states, -1 for none."""
     process.require_end()
-    reachable = np.flatnonzero(process.reachable)
-    place = np.full(process.states, -1)
-    place[reachable] = np.arange(reachable.size)
-    passing = process.transitions[reachable][:, reachable].toarray()
-    identity = np.eye(reachable.size)
-    expected = np.linalg.inv(identity - passing).astype(np.float64)  # Z
-    rows = process.start[reachable] @ expected
-    second = second_moments(process)
+    expected, second = _Rows(process), second_moments(process)
     visits = np.zeros(states)
     means, squares = np.full(states, np.nan), np.full(states, np.nan)
     order = np.argsort(state_of, kind="stable")
@@ -95,7 +126,7 @@ def first_visits(process: MarkovRewardProcess, state_of: Integers, states: int) 
         members = order[limits[state] : limits[state + 1]]
         met = members[process.reachable[members]]
         if met.size:
-            first = entries(expected, rows, place[met])
+            first = entries(expected.within(met), expected.of_start(met))
             visits[state] = min(float(first.sum()), 1.0)
             share = first / first.sum()
             means[state] = share @ process.values[met]
