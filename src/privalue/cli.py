@@ -43,6 +43,7 @@ from privalue.refit import refit as refit_release
 from privalue.release import Release, require_vacant
 from privalue.report import terminal
 from privalue.report.template import study_template
+from privalue.reproduce_command import reproduce
 from privalue.size import declared_size
 from privalue.study import Study
 
@@ -77,6 +78,7 @@ Memory = Annotated[
 
 app.add_typer(ledgers, name="ledger")
 app.command()(plan)
+app.command()(reproduce)
 
 
 def _version(wanted: bool) -> None:
@@ -465,7 +467,6 @@ def _progress(what: str) -> Iterator[Callable[[int, int | None], None]]:
         yield update
 
 
-NOT_BUILT = ("reproduce",)
 INTERRUPTED = 130
 
 
@@ -484,8 +485,6 @@ def run(arguments: list[str]) -> int:
     """The exit code of one command; errors become one line on stderr."""
     debug = "--debug" in arguments
     arguments = [argument for argument in arguments if argument != "--debug"]
-    if arguments and arguments[0] in NOT_BUILT:
-        return _failed(f"the command {arguments[0]} is not built yet", 2, debug)
     if not arguments:
         app(["--help"], prog_name="privalue", standalone_mode=False)
         return 2

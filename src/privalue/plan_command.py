@@ -87,7 +87,7 @@ def plan(
         model = public_model(resolved.study, known)
     if quantity is not None and target is not None:
         solved = _solved(quantity, target, resolved.study, model, m, known, draws)
-        m = m or study.study.trajectories or _enough(solved)
+        m = m or _enough(solved, study.study.trajectories)
     if study.mechanism.name == "auto":
         resolved = resolve(study, trajectories=m)
         notes.append(f"name = {resolved.why}")
@@ -169,12 +169,15 @@ def _answer(
     return epsilon_for(option, model, target, trajectories=m, draws=draws)
 
 
-def _enough(solved: Solved) -> int:
-    """The m that the prediction is shown for: what the study's own mechanism needs, or another."""
-    own = [answer.value for answer in solved.answers if answer.option.chosen]
+def _enough(solved: Solved, declared: int | None) -> int:
+    """The m that the prediction is shown for: what the study's own mechanism needs.
+
+    Where that is not reachable, or not the question: as declared, or what another one needs.
+    """
+    if solved.quantity == "trajectories" and solved.own is not None and solved.own.reached:
+        return int(solved.own.value or 0)
     others = [answer.value for answer in solved.answers if answer.value is not None]
-    found = own[0] if own and own[0] is not None else min(others, default=MOST_TRAJECTORIES)
-    return int(found)
+    return declared or int(min(others, default=MOST_TRAJECTORIES))
 
 
 def _draw(prediction: Prediction, file: Path, target: float | None) -> None:

@@ -115,7 +115,7 @@ def normal_quantile(level: float, directions: int = 1, dimension: int = 0) -> fl
     few features (``dimension``, if above 0) the quantile of chi may be smaller.
 
     >>> f"{normal_quantile(0.95):.4f} {normal_quantile(0.95, 40):.4f}"
-    '1.9600 3.2217'
+    '1.9600 3.2201'
     """
     tail = -math.expm1(math.log(level) / directions) / 2
     z = -float(special.ndtri(tail))

@@ -6,7 +6,8 @@
 | d_s    | ``d``       | N     | yes, the variance of their noise |
 | mu_s   | ``target``  | N     | yes, where they are drawn to |
 | tau^2  | ``spread``  |       | yes, how far true means are from it |
-| M, e   | ``moment``, ``error`` | | yes  |
+| M, e   | ``moment``, ``error`` | | yes, tau^2 from thin states, and its error |
+| K      | ``saying``  |       | yes, how many states say something; g = min(1, 24/K - 1) |
 | B_s    | ``share``   | N     | yes, how much of the way they go |
 
 Post-processing: it costs no privacy. How the constants were chosen, and what they do in many
@@ -20,24 +21,25 @@ import numpy as np
 from privalue.ratios import Ratios, Vector
 
 FEWEST_STATES = 8  # fewer say too little about each other
-LEAST_SPREAD = 0.15  # tau is not below
+LEAST_SPREAD = 0.12  # tau is not below
 THIN = 0.3  # means with more noise than this say little about tau
 CAUTION = 4.0
-MANY_STATES = 48  # from a quarter of that on, caution gives way to what many states agree on
+ENOUGH_STATES = 24  # that say something: with more of them, M is doubted, and with fewer tau is
 WIDE = 1.5
 
 
 def shrunk(ratios: Ratios, plain: Vector) -> Vector:
     """plain + B_s (mu_s - plain): empirical Bayes towards a straight line in the count.
 
-        B_s = d_s/(d_s + max(tau^2, 4 M + min(4, 48/N) e)) (1 - 3/2 tau^2)_+
+        B_s = d_s/(d_s + max(tau^2, 4 (M + g e)_+)) (1 - 3/2 tau^2)_+
 
     mu is the line in n~ that fits the means best where they spread around it with variance tau^2,
     and tau^2 the variance that makes the residuals as large as they are (Paule and Mandel 1982).
     M is that variance once more, as told by the states whose noise matters most to the mean
-    squared error, and e the standard error of M: shrinkage has to be right for those. The last
-    factor is for means that lie near both bounds: no line is any good for them, and the bounds
-    shrink them well. Nothing depends on the order of the states.
+    squared error, and e the standard error of M: shrinkage has to be right for those. g falls
+    from 1 to -1 as the number of states grows that say something. The last factor is for means
+    that lie near both bounds: no line is any good for them, and the bounds shrink them well.
+    Nothing depends on the order of the states.
     """
     if len(plain) < FEWEST_STATES:
         return plain
@@ -55,7 +57,8 @@ def shrunk(ratios: Ratios, plain: Vector) -> Vector:
     total = max(float(weight.sum()), float(np.finfo(float).tiny))
     moment = max(float(weight @ (np.square(y - target) - d)), 0.0) / total
     error = math.sqrt(2 * float(np.square(weight) @ np.square(d))) / total
-    doubt = CAUTION * moment + min(CAUTION, MANY_STATES / len(y)) * error
+    saying = max(float(np.sum(1 / (1 + d / THIN**2))), 1.0)
+    doubt = CAUTION * (moment + min(1.0, ENOUGH_STATES / saying - 1) * error)
     share = d / (d + max(spread, doubt)) * max(1 - WIDE * spread, 0.0)
     return np.asarray(plain + share * (ratios.centre + reach * target - plain))
 

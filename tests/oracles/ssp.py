@@ -103,17 +103,18 @@ def shrunk(sums, counts, sum_noise, count_noise, bounds, unvisited):
         mu = line(tau2)
         return sum((y[s] - mu[s]) ** 2 / (d[s] + tau2) for s in states) - (len(y) - 2)
 
-    if excess(0.15**2) <= 0:
-        tau2 = 0.15**2
+    if excess(0.12**2) <= 0:
+        tau2 = 0.12**2
     elif excess(1.0) >= 0:
         tau2 = 1.0
     else:
-        tau2 = brentq(excess, 0.15**2, 1.0, xtol=1e-12)
+        tau2 = brentq(excess, 0.12**2, 1.0, xtol=1e-12)
     mu = np.clip(line(tau2), -1, 1)
     weight = [d[s] / (1 + d[s] / 0.09) ** 2 for s in states]
     moment = sum(weight[s] * ((y[s] - mu[s]) ** 2 - d[s]) for s in states) / sum(weight)
     error = math.sqrt(2 * sum((weight[s] * d[s]) ** 2 for s in states)) / sum(weight)
-    wide = max(tau2, 4 * max(moment, 0) + min(4, 48 / len(y)) * error)
+    saying = max(sum(1 / (1 + d[s] / 0.09) for s in states), 1)
+    wide = max(tau2, 4 * (max(moment, 0) + min(1, 24 / saying - 1) * error))
     return [
         plain[s]
         + d[s] / (d[s] + wide) * max(1 - 1.5 * tau2, 0) * (centre + reach * mu[s] - plain[s])

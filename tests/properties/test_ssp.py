@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles import literal, ssp
+from privalue.errors import StudyError, UsageError
 from privalue.features import Design, aggregation
 from privalue.noisy_statistics import NoisyStatistics, estimate
 from privalue.ratios import normal_quantile
@@ -282,3 +283,71 @@ def test_without_noise_it_is_lsw_and_lsl(counts, places, name, ridge, shrinkage)
     assert made.theta == pytest.approx(theta, abs=1e-5)
     assert made.high - made.low == pytest.approx(np.zeros(9), abs=1e-4)
     assert made.supported.all()
+
+
+# Refusals
+
+
+def good(states=3):
+    ones = np.ones(states)
+    return {
+        "return_bounds": (0.0, 1.0),
+        "sums": ones,
+        "counts": 9 * ones,
+        "sum_noise": ones,
+        "count_noise": ones,
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("return_bounds", (1.0, 1.0)),
+        ("return_bounds", (0.0, math.inf)),
+        ("return_bounds", (math.nan, 1.0)),
+        ("sums", np.array([1.0, math.nan, 1.0])),
+        ("sums", np.array([])),
+        ("counts", np.array([1.0, math.inf, 1.0])),
+        ("counts", np.ones(2)),
+        ("counts", np.ones((3, 1))),
+        ("sum_noise", np.array([1.0, 0.0, 1.0])),
+        ("count_noise", np.array([1.0, -1.0, 1.0])),
+    ],
+)
+def test_statistics_that_are_none(name, wrong):
+    with pytest.raises(UsageError, match=name):
+        NoisyStatistics(**{**good(), name: wrong})
+
+
+@pytest.mark.parametrize(
+    ("choice", "message"),
+    [
+        ({"unvisited": 1.5}, "unvisited = 1.5"),
+        ({"unvisited": math.nan}, "unvisited = nan"),
+        ({"ridge": 0.0}, "ridge = 0.0"),
+        ({"ridge": math.inf}, "ridge = inf"),
+        ({"level": 0.0}, "level = 0.0"),
+        ({"level": 1.0}, "level = 1.0"),
+        ({"level": math.nan}, "level = nan"),
+        ({"start": np.ones(3)}, "3 probabilities"),
+        ({"start": np.array([1.0, 0.0])}, "3 probabilities"),
+        ({"start": np.array([1.5, -0.5, 0.0])}, "3 probabilities"),
+        ({"start": np.array([math.nan, 0.5, 0.5])}, "3 probabilities"),
+    ],
+)
+def test_choices_that_are_none(choice, message):
+    with pytest.raises(StudyError, match=message):
+        estimate(NoisyStatistics(**good()), tabular(3), **{"unvisited": 0.0, **choice})
+
+
+def test_features_of_other_states_are_refused():
+    with pytest.raises(StudyError, match="for 4 states, and the statistics for 3"):
+        estimate(NoisyStatistics(**good()), tabular(4), unvisited=0.0)
+
+
+def test_what_is_published_cannot_be_changed():
+    noisy = NoisyStatistics(**good())
+    made = estimate(noisy, tabular(3), unvisited=0.0)
+    for array in (noisy.sums, made.values, made.low, made.supported, made.theta):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 0

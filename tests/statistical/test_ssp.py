@@ -298,7 +298,7 @@ def test_the_bands_of_independent_states_are_exact_and_the_rest_is_not_far(fit):
     single, joint, policy = fitted("chain, 1e5", fit)
     assert abs(single - 0.95) <= ROOM
     assert abs(policy - 0.95) <= ROOM
-    if fit != "overlapping by LSW" and fit != "overlapping by LSL":  # noqa: PLR1714
+    if "overlapping" not in fit:  # there values go together, and the band is a wide one
         assert abs(joint - 0.95) <= ROOM
 
 

@@ -109,7 +109,7 @@ def test_simulate_writes_seed_and_world_into_the_file(folder):
     ("code", "arguments", "message"),
     [
         (2, ["nonsense"], "No such command"),
-        (2, ["reproduce"], "reproduce is not built yet"),
+        (2, ["reproduce"], "Missing option '--out'"),
         (2, ["check"], "Missing argument"),
         (2, ["ledger"], "needs one of declare, show, verify and settle"),
         (2, ["inspect", "study.toml"], "Missing option '--data'"),

@@ -113,7 +113,7 @@ def test_a_target_asks_for_trajectories(folder):
     answers = {row["mechanism"] + row["calibration"]: row for row in found["target"]["answers"]}
     own = answers["dp-lswexact"]
     assert own["this_study"]
-    assert own["trajectories"] == found["trajectories"]
+    assert own["trajectories"] == found["trajectories"] == found["target"]["trajectories"]
     assert found["rmse"] == pytest.approx(own["rmse"])
     assert own["rmse"] <= 0.02
     assert f"needs {own['trajectories']:,} trajectories" in found["paragraph"]
@@ -140,12 +140,17 @@ def test_a_target_asks_for_an_aggregation(folder):
 
 
 def test_a_target_out_of_reach_is_an_answer(folder):
-    study = STUDY + '[features]\nkind = "aggregate"\nsize = 5\n'
+    study = STUDY.replace('name = "small"', 'name = "small"\ntrajectories = 700')
+    study += '[features]\nkind = "aggregate"\nsize = 5\n'
     (folder / "study.toml").write_text(study)
     text = ran("--target-rmse", "1e-4", "--world", "chain:N=5").stdout
     flat = " ".join(text.split())
     assert "not reachable: even with 8,589,934,591 trajectories" in flat
-    assert "With 8,589,934,591 trajectories" in flat
+    assert flat.startswith("With 700 trajectories")
+    (folder / "study.toml").write_text(study.replace("trajectories = 700", ""))
+    found = told("--target-rmse", "1e-4", "--world", "chain:N=5")
+    assert found["trajectories"] == 2**33 - 1
+    assert found["target"]["trajectories"] is None
 
 
 def test_auto_is_settled_and_says_why(folder):

@@ -4,7 +4,7 @@
 |-----------|----------------------------------------------------------------------------------|
 | executors | rows, brought together by trajectory or person; checked, grouped, summed up      |
 | shuffle   | the rows (not where they are declared sorted); counts and sums by state          |
-| driver    | the totals by state; of sorted rows also those at the seams of partitions; noise |
+| driver    | the totals by state; of sorted rows also those at the ends of partitions; noise |
 
 Sums are integers, so that the result is that of the local engine, bit for bit. They come from the
 output of tasks that succeeded, and from nothing else: a task that is tried again counts once. A
@@ -15,9 +15,8 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
@@ -25,39 +24,29 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
+from privalue.engines.spark_rows import (
+    FRAME,
+    Batches,
+    Places,
+    Source,
+    columns_of,
+    one_line,
+    public_part,
+    source_of_files,
+)
+from privalue.engines.spark_tasks import LINE, SCALARS, add, lines, not_in_order
 from privalue.errors import DataError, MissingComponentError, UsageError
-from privalue.sections import Columns, States, Values
 from privalue.statistics import Accumulator, VisitStatistics, complete
 from privalue.study import Study
-from privalue.trajectories.encode import Encoder
-from privalue.trajectories.order import _split
-from privalue.trajectories.sources import BATCH_ROWS, Chunk, _find, _kind, open_source, select
+from privalue.trajectories.sources import BATCH_ROWS, select
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Progress = Callable[[int, int | None], None]
-Batches = Iterator[pa.RecordBatch]
 
-_SCALARS = (
-    "trajectories",
-    "rows",
-    "rewards_clamped",
-    "returns_clamped",
-    "persons",
-    "surplus_trajectories",
-    "surplus_visits",
-)
-# A line of output: a state's count and sum; or, with -1, -2 ..., one of the scalars as a count; or,
-# below _OTHER, what else a partition has to say.
-_OUTPUT = "state long, count long, steps long, mistake string, seams binary"
-_OTHER = -100
-_ROW_BITS = 33  # of a row's number, the partition's or file's above: as Spark numbers rows itself
-_LATE = 2**63 - 1  # for mistakes that are found when every row has been read
-_MOST_RUNS = 1000  # per partition: Spark reads some tens of files into one
+_MOST_READERS = 1000
 
 _LOGGING = """
 rootLogger.level = error
@@ -69,7 +58,7 @@ appender.stderr.name = stderr
 appender.stderr.target = SYSTEM_ERR
 appender.stderr.layout.type = PatternLayout
 appender.stderr.layout.pattern = Spark: %m%n%ex{0}
-"""  # without the exceptions, which may quote rows
+"""  # exceptions may quote rows, and are left out
 
 
 def statistics(
@@ -84,18 +73,18 @@ def statistics(
     Args:
         data: a Spark DataFrame, or the name of CSV or Parquet files that every worker can open.
         study: what is public. With ``[data] sorted = true`` nothing is shuffled.
-        session: where to compute. If left out: the DataFrame's own, or else the active one, or
-            else one on this machine, which is stopped at the end.
+        session: where files are read. If left out: the active session, or else one on this
+            machine, which is stopped at the end. A DataFrame brings its own.
         progress: called once, at the end.
     """
     sql = _pyspark()
-    public = _public_part(study)
     with _explained():
         if isinstance(data, sql.DataFrame):
-            found = _result(_frame(data, public), public)
+            found = _found(*_of_frame(data, study))
         elif isinstance(data, str | Path):
+            source = source_of_files(_local_name(data), study)
             with _session(session) as used:
-                found = _result(_files(data, public, used), public)
+                found = _found(_numbers(len(source.pieces), used), source)
         else:
             raise UsageError(
                 f"the engine spark does not take data of type {type(data).__name__}; give a Spark "
@@ -110,37 +99,42 @@ def statistics(
 
 
 def session() -> "SparkSession":
-    """A session on this machine: every core, this Python, quiet, and its files encrypted."""
-    sql = _pyspark()
+    """A session on this machine: every core, this Python, quiet, its files encrypted.
+
+    Under ``spark-submit``, or with ``PYSPARK_SUBMIT_ARGS``, it is the session that these describe.
+    """
+    builder = _pyspark().SparkSession.builder.appName("privalue")
     _require_java()
+    made: SparkSession
+    if os.environ.keys() & {"PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT"}:
+        made = builder.getOrCreate()
+        return made
     with tempfile.TemporaryDirectory(prefix="privalue-") as folder:
         logging = Path(folder) / "log4j2.properties"
         logging.write_text(_LOGGING)
         settings = {
+            "spark.master": "local[*]",
             "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{logging}",
             "spark.driver.host": "localhost",
-            "spark.driver.bindAddress": "127.0.0.1",  # nobody else needs to reach it
-            "spark.io.encryption.enabled": "true",  # what is shuffled are private rows
+            "spark.driver.bindAddress": "127.0.0.1",  # nobody else has to reach it
+            "spark.io.encryption.enabled": "true",  # private rows are shuffled
             "spark.sql.execution.arrow.maxRecordsPerBatch": str(BATCH_ROWS),
-            "spark.sql.session.timeZone": "UTC",
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
         }
-        builder = sql.SparkSession.builder.appName("privalue").master("local[*]")
-        for key, value in settings.items():
-            builder = builder.config(key, value)
+        for name, value in settings.items():
+            builder = builder.config(name, value)
         before = os.environ.get("PYSPARK_PYTHON")
-        os.environ["PYSPARK_PYTHON"] = sys.executable  # read when the context is made
+        os.environ["PYSPARK_PYTHON"] = sys.executable  # it is read when the context is made
         try:
-            made: SparkSession = builder.getOrCreate()
-        except sql.errors.PySparkRuntimeError as problem:
+            made = builder.getOrCreate()
+        except _errors().PySparkRuntimeError as problem:
             raise MissingComponentError(
-                f"Spark does not start: {_one_line(str(problem))}; it needs Java 17 or newer"
+                f"Spark does not start: {one_line(problem)}; it needs Java 17 or newer"
             ) from None
         finally:
-            if before is None:
-                del os.environ["PYSPARK_PYTHON"]
-            else:
+            del os.environ["PYSPARK_PYTHON"]
+            if before is not None:
                 os.environ["PYSPARK_PYTHON"] = before
     return made
 
@@ -160,67 +154,177 @@ def _session(given: "SparkSession | None") -> Iterator["SparkSession"]:
 
 
 def _pyspark() -> Any:
-    """``pyspark.sql``, with ``functions`` and ``errors``; imported where it is needed only."""
+    """``pyspark.sql``, imported only where it is needed."""
     try:
-        sql: Any = import_module("pyspark.sql")
-        sql.errors = import_module("pyspark.errors")
-        import_module("pandas")  # Spark asks for it
+        import_module("pandas")  # Spark insists
+        return import_module("pyspark.sql")
     except ImportError:
         raise MissingComponentError(
-            "the engine spark needs PySpark and pandas: pip install 'privalue[spark]', and Java 17 "
-            "or newer"
+            "the engine spark needs PySpark and pandas: pip install 'privalue[spark]'; and Java, "
+            "17 or newer"
         ) from None
-    return sql
+
+
+def _errors() -> Any:
+    return import_module("pyspark.errors")
 
 
 def _require_java() -> None:
     home = os.environ.get("JAVA_HOME")
     if shutil.which("java", path=str(Path(home) / "bin") if home else None) is None:
-        where = f"none in JAVA_HOME = {home}" if home else "no java on the PATH"
+        where = f"there is none in JAVA_HOME = {home}" if home else "no java is on the PATH"
         raise MissingComponentError(
-            f"Spark needs Java 17 or newer, and there is {where}; install one, e.g. "
+            f"Spark needs Java 17 or newer, and {where}; install one, e.g. Debian's "
             "openjdk-17-jre-headless, or set JAVA_HOME"
         )
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """What Spark itself complains of becomes one line, without tracebacks."""
+    failures = (_errors().PySparkException, import_module("py4j.protocol").Py4JError)
+    try:
+        yield
+    except failures as problem:
+        reason = _reason(problem)
+        if "No module named" in reason or "PYTHON_VERSION_MISMATCH" in reason:
+            raise MissingComponentError(
+                f"Spark's workers cannot run privalue: {reason}; they need the driver's Python "
+                "version and packages: see PYSPARK_PYTHON"
+            ) from None
+        raise DataError(f"Spark could not go through the data: {reason}") from None
+
+
+def _reason(problem: BaseException) -> str:
+    cause = getattr(problem, "java_exception", None)
+    if cause is not None:
+        while cause.getCause() is not None:
+            cause = cause.getCause()
+        return one_line(cause.toString())
+    lines = str(problem).strip().splitlines() or [type(problem).__name__]
+    return one_line(lines[-1] if isinstance(problem, _errors().PythonException) else lines[0])
 
 
 # Rows, wherever they are
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Rows:
-    """Rows that Spark holds, or the numbers of the pieces of files that its tasks read.
-
-    A row is its cells in the order of ``names``, then its number: that of its partition or file
-    above the lowest 33 bits, its own from 0 in them.
-    """
-
-    frame: "DataFrame"
-    names: list[str]
-    places: tuple[str, ...] | None = None  # of files
-    read: Callable[[Batches], Batches] | None = None
-    schema: Any = None  # of what is read
-
-
-def _frame(data: "DataFrame", study: Study) -> _Rows:
+def _of_frame(data: "DataFrame", study: Study) -> tuple["DataFrame", Source]:
+    """The columns that are needed, and the rows' numbers."""
     functions = import_module("pyspark.sql.functions")
-    names = select(_columns(study), data.columns, "the Spark dataframe")
+    source = Source(
+        study=public_part(study),
+        names=select(columns_of(study), data.columns, FRAME),
+        places=Places(),
+    )
+    extra = {"row": functions.monotonically_increasing_id()}
+    if study.data.sorted:
+        extra["piece"] = _piece(data)
     # By position: names may hold dots, or differ in case only.
-    numbered = data.toDF(*(f"c{at}" for at in range(len(data.columns))))
-    cells = [f"c{data.columns.index(name)}" for name in names]
-    row = functions.monotonically_increasing_id()
-    return _Rows(frame=numbered.select(*cells, row.alias("row")), names=names)
+    cells = [f"c{at}" for at in range(len(data.columns))]
+    roles = [*source.ids, "step", "state", "reward"]
+    wanted = {
+        role: cells[data.columns.index(n)] for role, n in zip(roles, source.names, strict=True)
+    }
+    renamed = data.select("*", *extra.values()).toDF(*cells, *extra)
+    chosen = (functions.col(cell).alias(role) for role, cell in wanted.items())
+    return renamed.select(*chosen, *extra), source
 
 
-def _files(data: str | Path, study: Study, spark: "SparkSession") -> _Rows:
-    """The files that the local engine would read, by its own readers, in the workers."""
-    if "://" in str(data) or "::" in str(data):
+def _piece(data: "DataFrame") -> Any:
+    """A number that changes with the piece of a file that a row is from, where that is known."""
+    functions = import_module("pyspark.sql.functions")
+    piece = functions.xxhash64("_metadata.file_path", "_metadata.file_block_start")
+    try:
+        data.select(piece).schema  # noqa: B018 - resolved here, or not at all
+    except _errors().AnalysisException:
+        return functions.lit(0).cast("long")
+    return piece
+
+
+def _local_name(data: str | Path) -> str | Path:
+    if "::" in str(data) or "://" in str(data) or str(data).startswith("minari:"):
         raise UsageError(
-            f"the engine spark opens local files by name only, not {data}; read it into a Spark "
-            "DataFrame in your own session, or use the engine local"
+            "the engine spark opens CSV and Parquet files by name, nothing else; read what you "
+            "have into a Spark DataFrame in a session of your own, or use the engine local"
         )
-    paths = sources.find(data)
-    opened = [_opened(path, study) for path in paths]
-    names = opened[0][0].names
-    schema = opened[0][0]
-    for path, (other, _) in zip(paths, opened, strict=True):
-        ...
+    return data
+
+
+def _numbers(pieces: int, spark: "SparkSession") -> "DataFrame":
+    """0, 1 ..., in order, over as many tasks as make sense."""
+    return spark.range(0, pieces, 1, max(1, min(pieces, _MOST_READERS)))
+
+
+# Totals
+
+
+def _sums(frame: "DataFrame", source: Source) -> "DataFrame":
+    """What the partitions say, summed up by state."""
+    functions = import_module("pyspark.sql.functions")
+
+    def checked_lines(batches: Batches) -> Batches:
+        return only_lines(source.checked(batches))
+
+    def only_lines(checked: Batches) -> Batches:
+        task: Any = import_module("pyspark").TaskContext.get()
+        return lines(checked, source, task.partitionId())
+
+    if source.study.data.sorted:
+        said = frame.mapInArrow(checked_lines, LINE)
+    elif source.pieces:  # checked by those who read them
+        rows = frame.mapInArrow(source.checked, source.row_schema)
+        said = rows.repartition(*source.unit).mapInArrow(only_lines, LINE)
+    else:
+        said = frame.repartition(*source.unit).mapInArrow(checked_lines, LINE)
+    return said.groupBy("state").agg(
+        # Too large a sum is null, and the number of trajectories is then refused below.
+        functions.try_sum("count").alias("count"),
+        functions.try_sum("steps").alias("steps"),
+        functions.max("mistake").alias("mistake"),
+        functions.max("ends").alias("ends"),
+    )
+
+
+def _found(frame: "DataFrame", source: Source) -> VisitStatistics:
+    return _totals(_sums(frame, source).toArrow(), source)
+
+
+def _totals(sums: pa.Table, source: Source) -> VisitStatistics:
+    """The statistics that the sums by state are, or the first mistake."""
+    states, counts, steps = (
+        sums.column(name).fill_null(0).to_numpy() for name in ("state", "count", "steps")
+    )
+    told = sums.column("mistake")
+    mistakes = [
+        (int(counts[at]), told[at].as_py()) for at in np.flatnonzero(told.is_valid().to_numpy())
+    ]
+    if mistakes:
+        raise DataError(min(mistakes)[1])
+    seen = states >= 0
+    totals = np.zeros((2, source.study.state_count), dtype=np.int64)
+    totals[:, states[seen]] = counts[seen], steps[seen]
+    scalars = {name: int(counts[states == -1 - at].sum()) for at, name in enumerate(SCALARS)}
+    found = VisitStatistics(
+        return_bounds=source.study.return_bounds,
+        counts=totals[0],
+        return_steps=totals[1],
+        **scalars,
+    )
+    runs = [pa.ipc.open_stream(run.as_py()).read_all() for run in sums.column("ends").drop_null()]
+    return found + _joined(runs, source)
+
+
+def _joined(runs: list[pa.Table], source: Source) -> VisitStatistics:
+    """The units at the ends of runs, put together; runs that overlap are refused."""
+    accumulator = Accumulator(source.study)
+
+    def key(run: pa.Table, at: int) -> tuple[Any, ...]:
+        return tuple(run.column(name)[at].as_py() for name in (*source.ids, "step"))
+
+    runs = sorted(runs, key=lambda run: key(run, 0))
+    for here, after in pairwise(runs):
+        if key(after, 0) < key(here, -1):
+            raise not_in_order(source, after.column("row")[0].as_py())
+    if runs:
+        add(pa.concat_tables(runs), accumulator, source)
+    return accumulator.finish()

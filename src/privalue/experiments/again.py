@@ -23,7 +23,17 @@ from privalue.experiments.methods import (
     paper_lsw,
     plain_lsl,
 )
-from privalue.experiments.pictures import BLUE, GREEN, GREY, ORANGE, draw, panels, reference
+from privalue.experiments.pictures import (
+    BLUE,
+    COLD,
+    GREEN,
+    GREY,
+    ORANGE,
+    WARM,
+    draw,
+    panels,
+    reference,
+)
 from privalue.experiments.schedules import ridge
 from privalue.experiments.settings import TIGHT, Effort
 from privalue.experiments.table import Curve, Row, Table, rows_of
@@ -39,7 +49,7 @@ class Settings:
     sizes: tuple[int, ...]
     ridges: tuple[float, ...]
     batches: tuple[int, int] = (10**4, 10**6)
-    aggregations: tuple[int, ...] = (1, 2, 4, 8)
+    aggregations: tuple[int, ...]
     bound: float = TIGHT
 
 
@@ -48,7 +58,11 @@ def settings(effort: Effort) -> Settings:
     per_decade = max(effort.per_decade // 2, 1)
     thinner = Effort(name=effort.name, runs=effort.runs, per_decade=per_decade)
     ridges = 10 ** (np.arange(-per_decade, 7 * per_decade + 1) / per_decade)
-    return Settings(sizes=thinner.sizes(), ridges=tuple(float(f"{x:.6g}") for x in ridges))
+    return Settings(
+        sizes=thinner.sizes(),
+        ridges=tuple(float(f"{x:.6g}") for x in ridges),
+        aggregations=(1, 4) if effort.per_decade == 1 else (1, 2, 4, 8),
+    )
 
 
 def exact_lsw() -> Method:
@@ -131,9 +145,7 @@ def plot_ridge(settings: Settings, table: Table) -> Figure:
     return figure
 
 
-def _flat(
-    axes: Axes, table: Table, name: str, m: int, settings: Settings, **style: object
-) -> None:
+def _flat(axes: Axes, table: Table, name: str, m: int, settings: Settings, **style: object) -> None:
     """LSW knows no lambda."""
     level = table.curve(algorithm=name, trajectories=m, aggregation=1)
     ends = [settings.ridges[0], settings.ridges[-1]]
@@ -143,9 +155,8 @@ def _flat(
 def plot_excess(settings: Settings, table: Table) -> Figure:
     """Excess against m."""
     figure, ((first, second),) = panels(1, 2, size=(9.0, 4.4), sharey=True)
-    cold = ["#08306b", "#2171b5", "#6baed6", "#b0d2e7"]
-    warm = ["#7f2704", "#d94801", "#fd8d3c", "#fdc38d"]
-    for size, blue, red in zip(settings.aggregations, cold, warm, strict=True):
+    for size in settings.aggregations:
+        blue, red = COLD[size], WARM[size]
         label = "tabular" if size == 1 else f"{size} states each"
         for axes, ours, theirs, colour in (
             (first, EXACT_LSW, "DP-LSW", blue),

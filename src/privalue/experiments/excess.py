@@ -23,7 +23,7 @@ from matplotlib.figure import Figure
 from privalue.experiments.batches import Vector, batch
 from privalue.experiments.experiment import Experiment
 from privalue.experiments.methods import Setting, built, outcome, paper_lsl, paper_lsw
-from privalue.experiments.pictures import draw, panels
+from privalue.experiments.pictures import COLD, WARM, draw, panels
 from privalue.experiments.schedules import pretty, ridge
 from privalue.experiments.settings import BOUNDS, TIGHT, Effort
 from privalue.experiments.table import Curve, Row, Table, rows_of
@@ -105,15 +105,13 @@ def excess_curve(
 def plot(settings: Settings, table: Table) -> Figure:
     """DP-LSW, DP-LSL, and DP-LSL with features of norm 1, at the tight bound."""
     figure, ((first, second, third),) = panels(1, 3, size=(11.0, 4.2), sharey=True)
-    shades = ["#08306b", "#2171b5", "#6baed6", "#b0d2e7"]
-    warm = ["#7f2704", "#d94801", "#fd8d3c", "#fdc38d"]
-    for size, cold, hot in zip(settings.aggregations, shades, warm, strict=True):
+    for size in settings.aggregations:
         label = "tabular" if size == 1 else f"{size} states each"
         lsw = excess_curve(table, "DP-LSW", TIGHT, size)
-        draw(first, lsw, color=cold, label=label, marker="o", markersize=3)
+        draw(first, lsw, color=COLD[size], label=label, marker="o", markersize=3)
         for axes, normalised in ((second, False), (third, True)):
             lsl = excess_curve(table, "DP-LSL", TIGHT, size, schedule=SQRT, normalised=normalised)
-            draw(axes, lsl, color=hot, label=label, marker="s", markersize=3)
+            draw(axes, lsl, color=WARM[size], label=label, marker="s", markersize=3)
     _guide(first, -2.0)
     for axes in (second, third):
         _guide(axes, -0.5)

@@ -1,17 +1,17 @@
 """The algorithms that are compared, each run through the mechanism that a release goes through.
 
-| symbol          | here                       | shape | public here: everything is made up   |
-|-----------------|----------------------------|-------|--------------------------------------|
-| theta_X         | ``outcome.clean``          | d     | the estimate before noise            |
-| theta_X + eta   | ``outcome.theta``          | d     | what would be released               |
-| lambda          | ``method.ridge``           |       | (Phi^T D Phi + (lambda/2) I) theta = Phi^T Gamma_rho S: no m |
+| symbol        | here              | shape | public: everything here is made up                |
+|---------------|-------------------|-------|---------------------------------------------------|
+| theta_X       | ``outcome.clean`` | d     | yes: the estimate before noise                    |
+| theta_X + eta | ``outcome.theta`` | d     | yes: what would be released                       |
+| lambda        | ``method.ridge``  |       | yes: as in [BGP16], (lambda/2m) beside the mean loss |
 
 LSW and LSL are theta_X itself. DP-LSW and DP-LSL "of the paper" have the constants of Lemma 1 and
 isotropic noise: Algorithms 1 and 2 to the letter.
 """
 
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,7 +63,7 @@ class Method:
     keys: Keys = ()
     ridge: float | None = None
     schedule: str = ""  # where the ridge comes from, e.g. "100 sqrt(m)"
-    prior: bool = field(default=False)
+    prior: bool = False
     unvisited: float = 0.0
 
 
@@ -113,7 +113,7 @@ class Prepared:
         return self.calibration
 
 
-@lru_cache(maxsize=None)
+@cache
 def built(setting: Setting) -> Design:
     """Phi and uniform weights."""
     return design(_study(Method(name=""), setting))

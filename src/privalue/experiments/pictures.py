@@ -1,6 +1,5 @@
 """How the pictures look: one style, colours that most colour-blind people tell apart."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from privalue.experiments.table import Curve
 
@@ -22,6 +21,8 @@ COLOURS = {"LSW": BLUE, "DP-LSW": BLUE, "LSL": ORANGE, "DP-LSL": ORANGE}
 LINES: dict[str, Any] = {"LSW": (0, (4, 2)), "LSL": (0, (4, 2)), "DP-LSW": "-", "DP-LSL": "-"}
 MARKS = {"LSW": None, "LSL": None, "DP-LSW": "o", "DP-LSL": "s"}
 GREY = "0.35"
+COLD = {1: "#08306b", 2: "#2171b5", 4: "#6baed6", 8: "#b0d2e7"}  # by how many states share a value
+WARM = {1: "#7f2704", 2: "#d94801", 4: "#fd8d3c", 8: "#fdc38d"}
 
 
 def panels(rows: int, columns: int, *, size: tuple[float, float], **kwargs: Any) -> tuple[
@@ -49,8 +50,7 @@ def tidy(axes: Axes) -> None:
     axes.yaxis.set_major_locator(LogLocator(base=10, numticks=12))
     axes.yaxis.set_major_formatter(FuncFormatter(plain))
     for axis in (axes.xaxis, axes.yaxis):
-        axis.set_minor_formatter(NullFormatter())
-    axes.tick_params(which="minor", length=0)
+        axis.set_minor_locator(NullLocator())
 
 
 def plain(y: float, _: object = None) -> str:
@@ -94,51 +94,6 @@ def reference(axes: Axes, level: float, text: str, *, at: float = 0.99, above: b
         fontsize=7.5,
         color=GREY,
     )
-
-
-def label_ends(
-    axes: Axes, ends: Sequence[tuple[float, float, str, str]], *, gap: float = 11.0
-) -> None:
-    """Texts at the right ends of lines, moved apart by at least ``gap`` points.
-
-    Each end is x, y, text and colour; call it after the limits are set.
-    """
-    height = axes.get_window_extent().height * 72 / axes.figure.dpi
-    low, high = np.log10(axes.get_ylim())
-    wanted = [(np.log10(y) - low) / (high - low) * height for _, y, _, _ in ends]
-    order = np.argsort(wanted, kind="stable")
-    placed = spread([wanted[i] for i in order], gap)
-    for i, position in zip(order, placed, strict=True):
-        x, y, text, colour = ends[i]
-        axes.annotate(
-            text,
-            xy=(x, y),
-            xytext=(6, position - wanted[i]),
-            textcoords="offset points",
-            color=colour,
-            fontsize=8.5,
-            va="center",
-            annotation_clip=False,
-        )
-
-
-def spread(positions: Sequence[float], gap: float) -> list[float]:
-    """Ascending positions moved as little as possible so that neighbours are ``gap`` apart.
-
-    >>> spread([0.0, 1.0, 20.0], 4.0)
-    [-1.5, 2.5, 20.0]
-    """
-    # Subtract the gaps, and what remains must not decrease: averages of neighbours who do.
-    blocks: list[list[float]] = []
-    for number, position in enumerate(positions):
-        blocks.append([position - number * gap, 1])
-        while len(blocks) > 1 and blocks[-2][0] > blocks[-1][0]:
-            value, weight = blocks.pop()
-            last = blocks[-1]
-            last[0] = (last[0] * last[1] + value * weight) / (last[1] + weight)
-            last[1] += weight
-    placed = [value for value, weight in blocks for _ in range(int(weight))]
-    return [value + number * gap for number, value in enumerate(placed)]
 
 
 def save(figure: Figure, file: Path) -> list[Path]:

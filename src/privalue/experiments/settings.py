@@ -1,4 +1,4 @@
-"""The paper's setting ([BGP16] section 5), and how much of it to run.
+"""The paper's setting ([BGP16] section 6), and how much of it to run.
 
 | symbol         | here                     | value                                   |
 |----------------|--------------------------|-----------------------------------------|

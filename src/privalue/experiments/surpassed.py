@@ -56,29 +56,32 @@ SSP_PLAIN, SSP, SSP_PRIOR = "DP-SSP, plain", "DP-SSP", "DP-SSP + prior"
 NOT_PRIVATE = "LSW"
 OURS = (EXACT, PSEUDO, SSP_PLAIN, SSP, SSP_PRIOR)
 TARGETS = (0.05, 0.01)
+CASES = ((TIGHT, 1), (TIGHT, 2), (WIDE, 1))  # the bound of returns, the aggregation
 GUESS = 0.5  # the middle of the tight bounds: what an unvisited state is said to be worth
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What is run: (bound, aggregation) for each case."""
+    """What is run; a case is a bound and an aggregation."""
 
     sizes: tuple[int, ...]
     ridge_scales: tuple[float, ...]  # lambda over sqrt(m)
-    cases: tuple[tuple[float, int], ...] = ((TIGHT, 1), (TIGHT, 2), (WIDE, 1))
+    cases: tuple[tuple[float, int], ...]
     pseudo_count: float = 100.0
 
 
 def settings(effort: Effort) -> Settings:
-    """m from 10 to 10^9, and lambda from 10 to 10^4 times sqrt(m): the best is never at an end.
+    """m from 10 to 10^9, and lambda from 10 to 10^4 times sqrt(m).
 
     Four batch sizes in each decade, always: lines are drawn between them, and some are steep.
     """
     dense = Effort(name=effort.name, runs=effort.runs, per_decade=4)
     steps = np.arange(3 * effort.per_decade + 1) / effort.per_decade
+    quick = effort.per_decade == 1
     return Settings(
-        sizes=dense.sizes(largest=10**9),
+        sizes=dense.sizes(largest=10**7 if quick else 10**9),
         ridge_scales=tuple(float(f"{x:.6g}") for x in 10 ** (1 + steps)),
+        cases=CASES[:1] if quick else CASES,
     )
 
 
@@ -201,14 +204,13 @@ NAMES = {
     NOT_PRIVATE: "no privacy",
 }
 # Where the name of each line stands: at which m, and how many points away from it.
-_PLACES: dict[str, tuple[float, float, float, str]] = {
-    PAPER_LSW: (1.2e5, 0, 9, "center"),
-    PAPER_LSL: (1.2e7, 0, 12, "left"),
-    EXACT: (3.0e3, 8, 4, "left"),
-    PSEUDO: (1.0e2, 6, 6, "left"),
-    SSP: (7.0e1, -2, -14, "right"),
-    SSP_PRIOR: (4.0e4, -8, -14, "right"),
-    NOT_PRIVATE: (2.0e3, -4, -14, "right"),
+_PLACES: dict[str, tuple[str, float, float, float, str]] = {
+    PAPER_LSW: ("DP-LSW as published", 1.0e5, 0, 10, "center"),
+    PAPER_LSL: ("DP-LSL as published,\nbest λ in hindsight", 1.6e7, 6, 30, "center"),
+    EXACT: ("DP-LSW, exact\ncalibration", 4.6e3, 7, 4, "left"),
+    PSEUDO: ("DP-LSW, exact,\nwith pseudo-counts", 1.1e2, 6, 15, "left"),
+    SSP: ("DP-SSP", 1.1e2, -5, -10, "right"),
+    NOT_PRIVATE: ("no privacy", 1.0e3, -5, -9, "right"),
 }
 
 
@@ -216,16 +218,15 @@ def plot(settings: Settings, table: Table) -> Figure:
     """One picture that makes the point: how far apart the lines cross the targets."""
     figure, ((axes,),) = panels(1, 1, size=(8.6, 5.2))
     bound, aggregation = settings.cases[0]
-    curves = {name: curve_of(table, name, bound, aggregation) for name in STYLES}
-    axes.set_xlim(20, 1e8)
+    curves = {name: curve_of(table, name, bound, aggregation) for name in _PLACES}
+    axes.set_xlim(10, 1e8)
     axes.set_ylim(2.5e-4, 1.1)
-    for name, style in STYLES.items():
-        shown = curves[name].between(20, 1e8)
+    for name, (text, at, right, up, side) in _PLACES.items():
+        shown, style = curves[name].between(10, 1e8), STYLES[name]
         draw(axes, shown, **style)
-        at, right, up, side = _PLACES[name]
         height = np.exp(np.interp(np.log(at), np.log(shown.at), np.log(shown.mean)))
         axes.annotate(
-            NAMES[name],
+            text,
             xy=(at, height),
             xytext=(right, up),
             textcoords="offset points",
@@ -256,9 +257,9 @@ def _distance(axes: Axes, curves: dict[str, Curve], target: float) -> None:
     arrow = {"arrowstyle": "<->", "color": "0.1", "linewidth": 1.5, "shrinkA": 1, "shrinkB": 1}
     axes.annotate("", xy=(ours, target), xytext=(theirs, target), arrowprops=arrow)
     axes.annotate(
-        f"error {target:g} with {theirs / ours:,.0f} times fewer",
+        f"error {target:g}: {float(f'{theirs / ours:.2g}'):,.0f} times fewer",
         xy=(math.sqrt(ours * theirs), target),
-        xytext=(14, 8),
+        xytext=(-4, 8),
         textcoords="offset points",
         ha="center",
         va="center",

@@ -38,6 +38,11 @@ class Solved:
     answers: Sequence[Answer] = ()
     aggregation: Aggregation | None = None
 
+    @property
+    def own(self) -> Answer | None:
+        """The answer for the study's own mechanism."""
+        return next((answer for answer in self.answers if answer.option.chosen), None)
+
 
 def plan_notes(prediction: Prediction) -> list[str]:
     """What is assumed, and what the reader should know."""
@@ -164,10 +169,7 @@ def _states(prediction: Prediction) -> Table:
 
 
 def _paragraph(prediction: Prediction, solved: Solved | None) -> str:
-    own = None
-    if solved is not None:
-        own = next((answer for answer in solved.answers if answer.option.chosen), None)
-    return paragraph(prediction, own)
+    return paragraph(prediction, None if solved is None else solved.own)
 
 
 # For programs
@@ -250,6 +252,7 @@ def _solved_json(solved: Solved) -> dict[str, Any]:
         }
     return {
         **told,
+        solved.quantity: None if solved.own is None else _value(solved.own),
         "answers": [
             {
                 "mechanism": answer.option.mechanism,
@@ -257,9 +260,7 @@ def _solved_json(solved: Solved) -> dict[str, Any]:
                 "detail": answer.option.detail,
                 "this_study": answer.option.chosen,
                 "reached": answer.reached,
-                solved.quantity: _whole(answer.value)
-                if solved.quantity == "trajectories"
-                else answer.value,
+                solved.quantity: _value(answer),
                 "rmse": _finite(answer.rmse),
                 "reason": answer.reason,
             }
@@ -268,8 +269,9 @@ def _solved_json(solved: Solved) -> dict[str, Any]:
     }
 
 
-def _whole(value: float | None) -> int | None:
-    return None if value is None else int(value)
+def _value(answer: Answer) -> float | int | None:
+    whole = answer.quantity == "trajectories" and answer.value is not None
+    return int(answer.value or 0) if whole else answer.value
 
 
 def _finite(value: float) -> float | None:

@@ -1,0 +1,150 @@
+"""A clinic's table of stays: persons with several stays each, protected as persons.
+
+A long table in CSV, one row a day, as a hospital would export it: other column names, other columns
+that nobody asked for, rows in no order, and patients who come back. The whole journey goes through
+the command line: check, plan, a ledger with a total, one release, another fit at no cost, and the
+proof that the ledger is whole. The patients are made up, so that the exact answer is known.
+
+    python examples/clinic.py --out clinic
+"""
+
+import argparse
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+
+import privalue as pv
+from privalue.cli import run
+
+UNITS = ["emergency", "intensive care", "step-down", "ward", "rehabilitation"]
+# From each unit to each, day by day; what is left is the day on which the stay ends.
+MOVES = np.array([
+    [0.20, 0.20, 0.15, 0.30, 0.00],
+    [0.00, 0.70, 0.22, 0.02, 0.00],
+    [0.00, 0.06, 0.55, 0.34, 0.03],
+    [0.00, 0.02, 0.04, 0.66, 0.10],
+    [0.00, 0.00, 0.01, 0.02, 0.82],
+])  # fmt: skip
+ALIVE = np.array([0.93, 0.25, 0.70, 0.97, 0.995])  # of those whose stay ends in the unit
+ARRIVALS = np.array([0.75, 0.05, 0.05, 0.15, 0.0])
+MOST = 3  # stays per person that count
+
+
+def exact_values() -> np.ndarray:
+    """The chance of leaving alive, from the first day in each unit."""
+    leaving = 1 - MOVES.sum(axis=1)
+    return np.linalg.solve(np.eye(len(UNITS)) - MOVES, leaving * ALIVE)
+
+
+def write_stays(file: Path, persons: int, seed: int) -> int:
+    """The clinic's export; returns the number of stays."""
+    generator = np.random.default_rng(seed)
+    rows, stays = [], 0
+    for person in range(persons):
+        for stay in range(int(min(generator.geometric(0.55), 9))):
+            unit, day = int(generator.choice(len(UNITS), p=ARRIVALS)), 0
+            stays += 1
+            while True:
+                draw = generator.random()
+                following = int(np.searchsorted(np.cumsum(MOVES[unit]), draw, side="right"))
+                over = following == len(UNITS)
+                survived = int(over and generator.random() < ALIVE[unit])
+                age = 20 + person % 70
+                rows.append((f"P{person:05d}", stay + 1, day, UNITS[unit], survived, age))
+                if over:
+                    break
+                unit, day = following, day + 1
+    order = generator.permutation(len(rows))
+    with file.open("w", newline="", encoding="utf-8") as opened:
+        writer = csv.writer(opened)
+        writer.writerow(["patient_id", "stay", "day", "unit", "discharged_alive", "age"])
+        writer.writerows(rows[i] for i in order)
+    return stays
+
+
+def study_file(out: Path, about: int) -> Path:
+    """What is public. How many stays there are is not, with persons: a guess is declared."""
+    file = out / "study.toml"
+    file.write_text(f"""\
+[study]
+name = "leaving alive, by unit"
+dataset = "clinic-2026"
+trajectories = {about}
+
+[privacy]
+epsilon = 1.0
+delta = 1e-6
+unit = "person"
+max_trajectories_per_person = {MOST}
+
+[values]
+discount = 1.0
+rewards = [0.0, 1.0]
+returns = [0.0, 1.0]
+unvisited = 0.5
+
+[states]
+labels = {json.dumps(UNITS)}
+
+[mechanism]
+name = "dp-ssp"
+
+[data]
+person = "patient_id"
+trajectory = "stay"
+step = "day"
+state = "unit"
+reward = "discharged_alive"
+""")
+    return file
+
+
+def command(*arguments: str | Path) -> None:
+    """One command line, which must succeed."""
+    words = [str(argument) for argument in arguments]
+    print(f"\n$ privalue {' '.join(words)}")
+    if run(words) != 0:
+        raise SystemExit(1)
+
+
+def main() -> None:
+    """The whole journey."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, required=True, help="a new folder")
+    parser.add_argument("--quick", action="store_true", help="1,500 persons instead of 6,000")
+    chosen = parser.parse_args()
+    out = chosen.out
+    out.mkdir(parents=True, exist_ok=True)
+    persons, about = (1_500, 2_500) if chosen.quick else (6_000, 10_000)
+    data, ledger = out / "stays.csv", out / "ledger.db"
+    stays = write_stays(data, persons, seed=2026)
+    study = study_file(out, about)
+
+    command("check", study)
+    command("plan", study, "--draws", "16")
+    command(
+        "ledger", "declare", "clinic-2026", "--epsilon", "2", "--delta", "1e-5", "--ledger", ledger
+    )
+    command("release", study, "--data", data, "--out", out / "released", "--ledger", ledger)
+    command("refit", out / "released", "--level", "0.99", "--out", out / "wider")
+    command("ledger", "show", "clinic-2026", "--ledger", ledger)
+    command("ledger", "verify", "--ledger", ledger, "--release", out / "released")
+
+    released = pv.Release.load(out / "released")
+    truth = exact_values()
+    values = np.array([entry.value for entry in released.values])
+    error = float(np.sqrt(np.mean((values - truth) ** 2)))
+    print("\nunit              released   exact")
+    for entry, value in zip(released.values, truth, strict=True):
+        print(f"{entry.state:<16} {entry.value:9.3f} {value:7.3f}")
+    constant = float(np.std(truth))
+    print(f"Root mean square error {error:.4f}; a constant: {constant:.3f}")
+    (out / "result.json").write_text(
+        json.dumps({"stays": stays, "rmse": error, "constant": constant}, indent=1)
+    )
+
+
+if __name__ == "__main__":
+    main()

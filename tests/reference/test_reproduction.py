@@ -1,0 +1,238 @@
+"""The reproduction as a whole: the command, its files, known numbers, and the page in docs."""
+
+import csv
+import json
+import math
+import re
+import xml.etree.ElementTree as ET
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from privalue import theory
+from privalue.calibration import nissim
+from privalue.errors import UsageError
+from privalue.experiments import EXPERIMENTS, surpassed
+from privalue.experiments.batches import rmse, world
+from privalue.experiments.claims import CLAIMS
+from privalue.experiments.excess import lsw_excess
+from privalue.experiments.methods import (
+    Method,
+    Setting,
+    built,
+    outcome,
+    paper_lsl,
+    paper_lsw,
+    plain_lsw,
+)
+from privalue.experiments.settings import DELTA, EPSILON
+from privalue.experiments.table import KEYS
+from privalue.reproduce_command import reproduce
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "reproduction.md"
+RUNS = range(20)
+
+
+def command(*arguments):
+    app = typer.Typer()
+    app.command()(reproduce)
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("reproduced")
+    done = command("--out", folder, "--quick", "--processes", 2, "--json")
+    assert done.exit_code == 0, done.output
+    return folder, json.loads(done.stdout)
+
+
+@pytest.mark.slow
+def test_the_command_makes_everything(quick):
+    folder, told = quick
+    assert told["private"] is False
+    assert (told["effort"], told["runs"]) == ("quick", 5)
+    assert len(told["claims"]) == len(CLAIMS)
+    for name in [*told["pictures"], *told["files"]]:
+        assert Path(name).stat().st_size > 200
+    for experiment in EXPERIMENTS:
+        for picture in experiment.plots:
+            assert (folder / f"{picture}.png").read_bytes()[:4] == b"\x89PNG"
+            assert ET.parse(folder / f"{picture}.svg").getroot().tag.endswith("svg")
+    targets = {saving["rmse"] for saving in told["savings"]}
+    assert targets == {0.05, 0.01}
+
+
+@pytest.mark.slow
+def test_the_second_time_nothing_is_run(quick, tmp_path):
+    folder, told = quick
+    kept = {file: file.stat().st_mtime_ns for file in (folder / "runs").iterdir()}
+    assert len(kept) == 5 * len(EXPERIMENTS)
+    again = json.loads(command("--out", folder, "--quick", "--json").stdout)
+    assert {file: file.stat().st_mtime_ns for file in (folder / "runs").iterdir()} == kept
+    assert again["claims"] == told["claims"]
+    assert again["savings"] == told["savings"]
+
+
+@pytest.mark.slow
+def test_points_follow_from_the_rows(quick):
+    folder, _ = quick
+    for experiment in EXPERIMENTS:
+        values = defaultdict(list)
+        with (folder / f"{experiment.name}.csv").open() as opened:
+            for row in csv.DictReader(opened):
+                value = float(row.pop("value"))
+                for name in ("run", "batch_seed", "noise_seed"):
+                    row.pop(name)
+                values[tuple(sorted(row.items()))].append(value)
+        document = json.loads((folder / f"{experiment.name}.json").read_text())
+        assert document["private"] is False
+        assert document["settings"]
+        assert len(document["points"]) == len(values)
+        for point in document["points"]:
+            key = {name: value for name, value in point.items() if name in KEYS}
+            found = values[tuple(sorted((name, _text(value)) for name, value in key.items()))]
+            assert point["mean"] == pytest.approx(np.mean(found))
+            error = np.std(found, ddof=1) / math.sqrt(len(found))
+            assert point["standard_error"] == pytest.approx(error, abs=1e-15)
+
+
+def _text(value):
+    return "" if value is None else str(value)
+
+
+def test_what_the_command_refuses(tmp_path):
+    (tmp_path / "file").write_text("")
+    for arguments, words in (
+        (("--out", tmp_path / "file"), "must be a folder"),
+        (("--out", tmp_path / "new", "--processes", 0), "from 1 to 256"),
+        (("--out", tmp_path / "file" / "below", "--quick"), "cannot write"),
+    ):
+        done = command(*arguments)
+        assert isinstance(done.exception, UsageError)
+        assert words in str(done.exception)
+    assert not (tmp_path / "new").exists()
+
+
+# Numbers that are known
+
+
+def clipped(method, m, setting=None):
+    chosen = setting or Setting()
+    errors = [rmse(np.clip(outcome(method, chosen, m, run).values, 0, 1)) for run in RUNS]
+    return float(np.mean(errors))
+
+
+@pytest.mark.parametrize(
+    ("m", "expected"), [(10**3, 0.556), (10**4, 0.559), (10**5, 0.567), (10**6, 0.086)]
+)
+def test_dp_lsw_as_published(m, expected):
+    """Errors found by an independent computation before any of this was written."""
+    assert clipped(paper_lsw(), m) == pytest.approx(expected, rel=0.06)
+
+
+@pytest.mark.parametrize(("m", "expected"), [(10**4, 0.393), (10**5, 0.218), (10**6, 0.110)])
+def test_dp_lsl_as_published_with_the_best_lambda(m, expected):
+    """As above. The best lambda of a grid is near 100 sqrt(m)."""
+    errors = [clipped(paper_lsl(c * math.sqrt(m)), m) for c in (50, 70, 100, 140, 200)]
+    assert min(errors) == pytest.approx(expected, rel=0.08)
+
+
+@pytest.mark.parametrize(("m", "expected"), [(10**4, 7e-4), (10**5, 2.5e-4), (10**6, 8e-5)])
+def test_lsw_without_privacy(m, expected):
+    assert clipped(plain_lsw(), m) == pytest.approx(expected, rel=0.25)
+
+
+def test_ours_are_as_good_as_the_independent_computation_or_better():
+    """DP-LSW exact: .028 and .0017; DP-SSP plain: .0146 (m = 1e4); allowed: less."""
+    by_name = {method.name: method for method in surpassed.methods(settings())}
+    assert clipped(by_name[surpassed.EXACT], 10**4) <= 0.028
+    assert clipped(by_name[surpassed.EXACT], 10**5) == pytest.approx(0.0017, rel=0.25)
+    assert clipped(by_name[surpassed.SSP_PLAIN], 10**4) <= 0.0146 * 1.05
+    assert clipped(by_name[surpassed.PSEUDO], 10**4) == pytest.approx(0.0125, rel=0.25)
+    assert clipped(by_name[surpassed.SSP_PRIOR], 10**4) == pytest.approx(0.008, rel=0.25)
+
+
+def settings():
+    return surpassed.Settings(sizes=(10**4,), ridge_scales=(), cases=((1.0, 1),))
+
+
+@pytest.mark.parametrize("m", [10**4, 10**5, 10**6, 10**7])
+def test_the_excess_of_dp_lsw_lies_between_the_two_sums(m):
+    """docs/errata.md: between two sums over binomials; nothing is simulated there."""
+    described = theory.Setting(
+        design=built(Setting()),
+        calibration=nissim(EPSILON, DELTA, 40),
+        chances=world().process.visits.single,
+        trajectories=m,
+        largest=1.0,
+    )
+    true = theory.expected_lsw_excess(described)
+    found = []
+    for run in range(60):
+        made = outcome(paper_lsw(), Setting(), m, run)
+        found.append(lsw_excess(built(Setting()), made.theta - made.clean))
+    error = np.std(found) / math.sqrt(len(found))
+    assert true.lower - 4 * error <= np.mean(found) <= true.upper + 4 * error
+
+
+def test_noise_that_is_a_tenth_too_small_would_be_seen():
+    """A planted mistake: the test above rejects it."""
+    described = theory.Setting(
+        design=built(Setting()),
+        calibration=nissim(EPSILON, DELTA, 40),
+        chances=world().process.visits.single,
+        trajectories=10**7,
+        largest=1.0,
+    )
+    true = theory.expected_lsw_excess(described)
+    found = []
+    for run in range(60):
+        made = outcome(paper_lsw(), Setting(), 10**7, run)
+        found.append(0.9**2 * lsw_excess(built(Setting()), made.theta - made.clean))
+    error = np.std(found) / math.sqrt(len(found))
+    assert not true.lower - 4 * error <= np.mean(found)
+
+
+def test_an_unpublished_method_runs_with_a_page_of_code():
+    """The keys of a study are all that a new algorithm needs."""
+    method = Method(name="mine", keys=(("name", "dp-lsw"), ("beta", 0.04)))
+    assert clipped(method, 10**4, Setting(aggregation=4)) < 0.2
+
+
+# The page
+
+
+def rows_between(name):
+    text = PAGE.read_text(encoding="utf-8")
+    table = re.search(f"<!-- {name}: begin -->(.*?)<!-- {name}: end -->", text, re.DOTALL)
+    return [
+        [cell.strip() for cell in line.strip("|").split(" | ")]
+        for line in table.group(1).strip().splitlines()[2:]
+    ]
+
+
+@pytest.mark.slow
+def test_the_page_says_what_a_quick_run_says(quick):
+    """Its table comes from the full run; seeds are fixed, and five runs already agree with it."""
+    _, told = quick
+    page = {row[0].strip("| "): row[2].strip("*") for row in rows_between("claims")}
+    assert page == {claim["sentence"]: claim["verdict"] for claim in told["claims"]}
+
+
+def test_the_page_shows_the_pictures_and_the_factors():
+    text = PAGE.read_text(encoding="utf-8")
+    for experiment in EXPERIMENTS:
+        for picture in experiment.plots:
+            name = picture if picture == "surpassed" else f"reproduction-{picture}"
+            assert f"pictures/{name}.png" in text
+            assert (ROOT / "docs" / "pictures" / f"{name}.svg").exists()
+    (ours,) = (row for row in rows_between("savings") if row[0].strip("| ") == "DP-SSP")
+    factors = [float(f.replace(",", "")) for f in re.findall(r"\(([\d,.]+) x\)", " ".join(ours))]
+    assert len(factors) == 6
+    assert min(factors) > 20
