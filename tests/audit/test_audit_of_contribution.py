@@ -56,21 +56,21 @@ def audited(chosen, pair, releases=150, seed=5):
 @pytest.mark.parametrize("limits", [PERSONS, FEW_STATES, {**PERSONS, **FEW_STATES}], ids=str)
 def test_persons_and_limits_are_never_rejected(mechanism, limits):
     pair = CARELESS if "unit" in limits else ({0: [HIGH], **REST}, {0: [LOW], **REST})
-    audit = audited(described(mechanism, **limits), pair, releases=20)
+    audit = audited(described(mechanism, **limits), pair, releases=60)
     assert not audit.rejected
     assert audit.true <= audit.claimed
 
 
 def test_ssp_is_close_to_the_worst_case():
     """A trajectory that goes everywhere, its returns flipped: the shift is the bound itself."""
-    audit = audited(described(SSP), ({0: [[(s, 2.0) for s in range(STATES)]]}, {0: [LOW]}), 30)
+    audit = audited(described(SSP), ({0: [[(s, 2.0) for s in range(STATES)]]}, {0: [LOW]}), 60)
     assert not audit.rejected
     assert 1.0 <= audit.slack < 1.01
 
 
 def test_adding_a_person_is_not_rejected():
     chosen = described(SSP, **PERSONS, neighbours="add-remove")
-    audit = audited(chosen, (CAREFUL[0], REST), 30)
+    audit = audited(chosen, (CAREFUL[0], REST), 60)
     assert not audit.rejected
     assert audit.true <= audit.claimed
 
