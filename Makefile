@@ -34,7 +34,8 @@ lint: $(STAMP)
 	$(BIN)/lint-imports
 
 test: lint
-	$(BIN)/pytest --numprocesses 2
+	@# Two workers on two cores: linear algebra with threads of its own would only wait for itself.
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2
 
 demo: $(STAMP)
 	$(BIN)/privalue demo
