@@ -212,11 +212,11 @@ def main() -> None:
     """Sweep, then release."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, required=True, help="a new folder")
-    parser.add_argument("--quick", action="store_true", help="two sizes, two counts, one run")
+    parser.add_argument("--quick", action="store_true", help="one size, two counts, one run")
     chosen = parser.parse_args()
     chosen.out.mkdir(parents=True, exist_ok=True)
     if chosen.quick:
-        sweep(chosen.out, [500, 2_000], [5, 10], runs=1)
+        sweep(chosen.out, [1_000], [5, 10], runs=1)
         released = release_once(chosen.out, 2_000)
     else:
         sweep(chosen.out, [1_000, 2_000, 5_000, 10_000, 20_000], [5, 10, 20, 40], runs=5)

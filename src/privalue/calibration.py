@@ -49,6 +49,7 @@ def require_exact(epsilon: float, delta: float, dimension: int) -> None:
     _largest_beta(epsilon, delta, dimension)
 
 
+@lru_cache
 def _largest_beta(epsilon: float, delta: float, dimension: int) -> float:
     try:
         return largest_beta(epsilon, delta, dimension)
@@ -56,6 +57,7 @@ def _largest_beta(epsilon: float, delta: float, dimension: int) -> float:
         raise StudyError(f'[mechanism] calibration = "exact": {problem}') from None
 
 
+@lru_cache
 def exact(epsilon: float, delta: float, dimension: int, beta: float) -> Calibration:
     """The smallest alpha for a beta, certified (docs/proofs/exact-calibration.md)."""
     try:

@@ -69,7 +69,7 @@ Data = Annotated[
 ]
 
 Engine = Annotated[
-    str, typer.Option("--engine", help="local: this machine; spark: Spark, for a cluster.")
+    str, typer.Option("--engine", help="local: this machine (spark is not built yet).")
 ]
 Memory = Annotated[
     str,

@@ -23,6 +23,7 @@ from privalue.errors import UsageError
 from privalue.experiments import FULL, QUICK, Reproduction
 from privalue.experiments import reproduce as reproduce_all
 from privalue.experiments.claims import described
+from privalue.experiments.reproduce import factor_text
 
 
 def reproduce(
@@ -122,7 +123,7 @@ def _print(made: Reproduction) -> None:
         for saving in (s for s in first if s.algorithm == name):
             at, factor = saving.needed.at, saving.factor
             cells.append(f"{at:,.0f}" if math.isfinite(at) else "not reached")
-            cells.append("" if factor is None or factor <= 1.001 else f"{factor:,.3g} x")
+            cells.append("" if factor is None or factor <= 1.001 else factor_text(factor))
         needed.add_row(name, *cells)
     console.print(needed)
     console.print(

@@ -35,7 +35,7 @@ def test_the_commands_of_the_readme_run(tmp_path, monkeypatch):
     commands = re.findall(
         r"^\.venv/bin/privalue ([^#\n]*)", (ROOT / "README.md").read_text(), re.MULTILINE
     )
-    assert len(commands) == 4
+    assert len(commands) == 5
     for command in commands:
         assert run(command.split()) == 0
 

@@ -8,6 +8,7 @@ from privalue.curator import _perturb, prepare
 from privalue.mdp import chain_statistics, parse_world
 from privalue.mechanisms import calibration_for
 from privalue.profile import exact_alpha, privacy_profile
+from privalue.size import public_size
 from privalue.statistics import VisitStatistics
 
 
@@ -29,8 +30,9 @@ def perturbation(trajectories, seed, **mechanism):
         mechanism=pv.Mechanism(**mechanism),
     )
     prepared = prepare(described)
-    constants = calibration_for(described, prepared.design, trajectories)
-    return _perturb(prepared, gathered, constants), gathered.counts
+    size = public_size(described, gathered)
+    constants = calibration_for(described, prepared.design, size)
+    return _perturb(prepared, gathered, size, constants), gathered.counts
 
 
 @pytest.mark.parametrize("seed", range(12))

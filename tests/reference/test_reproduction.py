@@ -138,9 +138,9 @@ def test_dp_lsw_as_published(m, expected):
 
 @pytest.mark.parametrize(("m", "expected"), [(10**4, 0.393), (10**5, 0.218), (10**6, 0.110)])
 def test_dp_lsl_as_published_with_the_best_lambda(m, expected):
-    """As above. The best lambda of a grid is near 100 sqrt(m)."""
+    """As above, where the grid of lambdas may have been coarser; the best is near 100 sqrt(m)."""
     errors = [clipped(paper_lsl(c * math.sqrt(m)), m) for c in (50, 70, 100, 140, 200)]
-    assert min(errors) == pytest.approx(expected, rel=0.08)
+    assert 0.85 * expected < min(errors) < 1.05 * expected
 
 
 @pytest.mark.parametrize(("m", "expected"), [(10**4, 7e-4), (10**5, 2.5e-4), (10**6, 8e-5)])

@@ -15,6 +15,7 @@ from oracles.studies import study
 from privalue.curator import prepare
 from privalue.engines.local import statistics
 from privalue.mechanisms import dp_lsw
+from privalue.size import public_size
 from privalue.trajectories import open_source
 from privalue.trajectories.encode import Encoder
 from privalue.trajectories.order import fragments
@@ -31,7 +32,13 @@ def private_objects():
     source = open_source(DATA, described.data)
     return {
         "statistics": gathered,
-        "perturbation": dp_lsw(gathered, prepared.design, described, prepared.calibration),
+        "perturbation": dp_lsw(
+            gathered,
+            prepared.design,
+            described,
+            public_size(described, gathered),
+            prepared.calibration,
+        ),
         "diagnostics": pv.inspect(described, DATA),
         "fragment": next(fragments(source, Encoder(described), described.data)),
         "chunk": next(source.chunks()),

@@ -9,7 +9,7 @@ from privalue.statistics import VisitStatistics
 from privalue.study import Study
 from privalue.trajectories.order import DEFAULT_MEMORY
 
-ENGINES = ("local", "spark")
+ENGINES = ("local",)
 
 
 def gathered(
@@ -24,9 +24,7 @@ def gathered(
     if engine == "local":
         return local.statistics(data, study, memory=memory, progress=progress)
     if engine == "spark":
-        from privalue.engines import spark  # noqa: PLC0415 - an extra
-
-        return spark.statistics(data, study, progress=progress)
+        raise UsageError('engine = "spark" is not built yet; use "local"')
     raise UsageError(f"engine = {engine!r} is not known; use one of {', '.join(ENGINES)}")
 
 

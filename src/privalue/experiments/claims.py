@@ -16,12 +16,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.interpolate import CubicSpline
 
 from privalue.calibration import nissim
 from privalue.experiments import convergence, excess
 from privalue.experiments.aggregated import DRAWN, SCHEDULES
 from privalue.experiments.batches import Vector, batch, truth, world
 from privalue.experiments.evidence import (
+    Estimate,
     above,
     crossing,
     estimate,
@@ -171,8 +173,8 @@ def faster(tables: Tables) -> Claim:
                     what=f"{what}, lambda = {schedule}",
                     holds=ahead.count(True) > 0 and ahead.count(False) == 0,
                     figures=f"LSW ahead at {ahead.count(True)} of {len(ahead)} m, behind at "
-                    f"{ahead.count(False)}; on average {ratio:.2f} times; last slopes "
-                    f"{slopes[0].value:.2f} and {slopes[1].value:.2f}",
+                    f"{ahead.count(False)}; on average {_ratio(ratio)} times; last slopes "
+                    f"{_slope(slopes[0])} and {_slope(slopes[1])}",
                     numbers={
                         "ahead": ahead.count(True),
                         "behind": ahead.count(False),
@@ -325,17 +327,19 @@ def sqrt_schedule(tables: Tables) -> Claim:
 
 
 def schedule_loss(curves: Sequence[Curve], sizes: Sequence[int], exponent: float) -> float:
-    """min over c, max over m of RMSE(c m^a)/min RMSE: what one schedule loses at worst."""
-    logs = [np.log(curve.at) for curve in curves]
-    heights = [np.log(curve.mean / curve.mean.min()) for curve in curves]
-    losses = [
-        max(
-            float(np.interp(c + exponent * math.log(m), x, y))
-            for m, x, y in zip(sizes, logs, heights, strict=True)
-        )
-        for c in np.linspace(-15.0, 15.0, 1501)
-    ]
-    return math.exp(min(losses))
+    """min over c, max over m of RMSE(c m^a)/min RMSE: what one schedule loses at worst.
+
+    Between the lambdas that were run a cubic spline of the logarithms is taken.
+    """
+    constants = np.linspace(-15.0, 15.0, 3001)
+    worst = np.zeros(len(constants))
+    for m, curve in zip(sizes, curves, strict=True):
+        x = np.log(curve.at)
+        error = CubicSpline(x, np.log(curve.mean))
+        least = float(error(np.linspace(x[0], x[-1], 3001)).min())
+        chosen = np.clip(constants + exponent * math.log(m), x[0], x[-1])
+        worst = np.maximum(worst, error(chosen) - least)
+    return math.exp(float(worst.min()))
 
 
 def not_best_for_risk(tables: Tables) -> Claim:
@@ -356,7 +360,7 @@ def not_best_for_risk(tables: Tables) -> Claim:
                 holds=ratio.above_zero,
                 figures=f"{_times(math.exp(-ratio.value))} than with lambda in m at m = "
                 f"{_m(sqrt.at[-1])}; "
-                f"slopes {slopes[0].value:.2f} and {slopes[1].value:.2f}",
+                f"slopes {_slope(slopes[0])} and {_slope(slopes[1])}",
                 numbers={
                     "ratio": math.exp(ratio.value),
                     "slope_sqrt": slopes[0].value,
@@ -464,7 +468,7 @@ def quadratic(tables: Tables) -> Claim:
             Part(
                 what=what,
                 holds=abs(found.value + 2) < 0.1,
-                figures=f"slope {found.value:.2f} +- {found.error:.2f}",
+                figures=f"slope {_slope(found)} +- {found.error:.2f}",
                 numbers={"slope": found.value, "error": found.error},
             )
         )
@@ -547,6 +551,11 @@ def _ratio(factor: float) -> str:
     ('1.00', '2,900')
     """
     return f"{factor:.2f}" if factor < 10 else f"{float(f'{factor:.2g}'):,.0f}"
+
+
+def _slope(found: Estimate) -> str:
+    """Two digits, and no negative zero."""
+    return f"{round(found.value, 2) + 0.0:.2f}"
 
 
 def _times(factor: float) -> str:

@@ -27,7 +27,7 @@ from privalue.experiments.table import Curve, Row, Table, rows_of
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What is run; the lambdas go from ``least`` to ``most``, and are the same for all m."""
+    """What is run; the lambdas are the same for all m."""
 
     sizes: tuple[int, ...]
     ridges: tuple[float, ...]
@@ -84,7 +84,9 @@ def _panel(axes: Axes, table: Table, bound: float, m: int) -> None:
     )
     ends = by_ridge(table, "LSL", bound, m).at[[0, -1]]
     for name in ("DP-LSL", "LSL"):
-        draw(axes, by_ridge(table, name, bound, m), label=name, **algorithm_style(name))
+        curve = by_ridge(table, name, bound, m)
+        sparse = max(len(curve.at) // 16, 1)
+        draw(axes, curve, label=name, markevery=sparse, **algorithm_style(name))
     for name in ("DP-LSW", "LSW"):
         level = table.curve(algorithm=name, bound=bound, trajectories=m)
         flat = Curve(ends.tolist(), np.repeat(level.values, 2, axis=1))

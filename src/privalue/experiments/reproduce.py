@@ -132,13 +132,13 @@ def _cell(saving: Saving) -> str:
     needed = float(f"{saving.needed.at:.2g}")
     text = f"{needed:,.0f}"
     factor = saving.factor
-    return text if factor is None or factor <= 1 + 1e-9 else f"{text} ({_factor(factor)})"
+    return text if factor is None or factor <= 1 + 1e-9 else f"{text} ({factor_text(factor)})"
 
 
-def _factor(factor: float) -> str:
+def factor_text(factor: float) -> str:
     """Two digits, written out.
 
-    >>> _factor(912.3), _factor(1.234)
+    >>> factor_text(912.3), factor_text(1.234)
     ('910 x', '1.2 x')
     """
     return f"{float(f'{factor:.2g}'):,g} x"
