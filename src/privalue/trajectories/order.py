@@ -83,9 +83,8 @@ def _sorted(
         return
     keys = [name for name in first.schema.names if name in {"person", "trajectory"}]
     second = next(batches, None)
-    if second is None:  # one batch is sorted in place of a database's half a tenth of a second
-        ascending = [(name, "ascending") for name in (*keys, "step", "row")]
-        yield first.take(pc.sort_indices(first, sort_keys=ascending))
+    if second is None:
+        yield _sorted_batch(first, keys)
         return
     order = ", ".join(keys)
     done: Queue[pa.RecordBatch | None] = Queue(maxsize=4)
@@ -136,6 +135,12 @@ def _sorted(
                 with suppress(Empty):
                     done.get(timeout=0.05)
             connection.close()
+
+
+def _sorted_batch(batch: pa.RecordBatch, keys: list[str]) -> pa.RecordBatch:
+    """One batch needs no database, which takes longer to start than to sort it."""
+    ascending = [(name, "ascending") for name in (*keys, "step", "row")]
+    return batch.take(pc.sort_indices(batch, sort_keys=ascending))
 
 
 def _connect(memory: int, spill: str) -> duckdb.DuckDBPyConnection:
