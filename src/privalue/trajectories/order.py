@@ -74,18 +74,25 @@ def _encoded(
 def _sorted(
     batches: Iterator[pa.RecordBatch], memory: int
 ) -> Generator[pa.RecordBatch, None, None]:
+    """The batches in order; one alone needs no database."""
+    first, second = next(batches, None), next(batches, None)
+    if first is None:
+        return
+    keys = [name for name in first.schema.names if name in {"person", "trajectory"}]
+    if second is None:
+        ascending = [(name, "ascending") for name in (*keys, "step", "row")]
+        yield first.take(pc.sort_indices(first, sort_keys=ascending))
+        return
+    yield from _sorted_by_database(first.schema, chain([first, second], batches), keys, memory)
+
+
+def _sorted_by_database(
+    schema: pa.Schema, batches: Iterator[pa.RecordBatch], keys: list[str], memory: int
+) -> Generator[pa.RecordBatch, None, None]:
     """The batches, sorted on disk where they outgrow the memory.
 
     DuckDB works in a thread of its own: whoever waits here can be interrupted at any time.
     """
-    first = next(batches, None)
-    if first is None:
-        return
-    keys = [name for name in first.schema.names if name in {"person", "trajectory"}]
-    second = next(batches, None)
-    if second is None:
-        yield _sorted_batch(first, keys)
-        return
     order = ", ".join(keys)
     done: Queue[pa.RecordBatch | None] = Queue(maxsize=4)
     failure: list[BaseException] = []
@@ -94,7 +101,7 @@ def _sorted(
     def rows() -> Iterator[pa.RecordBatch]:
         """DuckDB would wrap an exception into its own; keep the original."""
         try:
-            for batch in chain([first, second], batches):
+            for batch in batches:
                 if stopped.is_set():
                     return
                 yield batch
@@ -104,7 +111,7 @@ def _sorted(
 
     def work(connection: duckdb.DuckDBPyConnection) -> None:
         try:
-            reader = pa.RecordBatchReader.from_batches(first.schema, rows())
+            reader = pa.RecordBatchReader.from_batches(schema, rows())
             connection.register("encoded_rows", reader)
             query = f"SELECT * FROM encoded_rows ORDER BY {order}, step, row"
             for batch in connection.sql(query).to_arrow_reader(BATCH_ROWS):
@@ -135,12 +142,6 @@ def _sorted(
                 with suppress(Empty):
                     done.get(timeout=0.05)
             connection.close()
-
-
-def _sorted_batch(batch: pa.RecordBatch, keys: list[str]) -> pa.RecordBatch:
-    """One batch needs no database, which takes longer to start than to sort it."""
-    ascending = [(name, "ascending") for name in (*keys, "step", "row")]
-    return batch.take(pc.sort_indices(batch, sort_keys=ascending))
 
 
 def _connect(memory: int, spill: str) -> duckdb.DuckDBPyConnection:
