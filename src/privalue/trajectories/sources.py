@@ -10,10 +10,12 @@ import difflib
 import glob
 import gzip
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence, Sized
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.csv as pacsv
@@ -24,6 +26,7 @@ from privalue.private import Private, sealed
 from privalue.sections import Columns
 
 BATCH_ROWS = 1 << 17
+PIECE_ROWS = 1 << 20  # of Parquet, read at once by one thread
 _CSV = (".csv", ".csv.gz")
 _PARQUET = (".parquet", ".pq")
 
@@ -36,15 +39,49 @@ class Chunk(Private):
     place: str
     first_row: int  # counted from 1, the heading of a CSV file not counted
     rows: pa.RecordBatch
+    told: Callable[[int], str] | None = None  # of a row's number, where rows are not as they were
+
+    def parts(self, rows: int) -> Iterator["Chunk"]:
+        """The same, so many rows at a time."""
+        for start in range(0, self.rows.num_rows, rows):
+            part = self.rows.slice(start, rows)
+            yield Chunk(self.place, self.first_row + start, part, self.told)
+
+
+class Piece(NamedTuple):
+    """A chunk that may still have to be read."""
+
+    rows: int
+    read: Callable[[], Chunk]
+
+    @staticmethod
+    def at_hand(chunk: Chunk) -> "Piece":
+        """A piece that has been read."""
+        return Piece(chunk.rows.num_rows, lambda: chunk)
 
 
 @dataclass(frozen=True)
 class Source:
-    """A stream of chunks; ``in_order`` says that trajectories and steps come sorted."""
+    """A stream of chunks.
+
+    ``in_order`` says that rows come grouped by trajectory (and person) and steps ascend within;
+    ``total_rows`` is an estimate where counting would mean reading; ``again`` says that the same
+    rows come again when it is read again; ``pieces`` are the chunks, still to be read, so that
+    several threads can read at once.
+    """
 
     chunks: Callable[[], Iterator[Chunk]]
     in_order: bool = False
     total_rows: int | None = None
+    again: bool = False
+    pieces: Callable[[], Iterator[Piece]] | None = None
+
+    def unread(self) -> Generator[Piece, None, None]:
+        """Every chunk in order, as something to call for it."""
+        if self.pieces is not None:
+            yield from self.pieces()
+            return
+        yield from map(Piece.at_hand, self.chunks())
 
 
 def open_source(data: Any, columns: Columns, *, by_person: bool = False) -> Source:
@@ -54,8 +91,8 @@ def open_source(data: Any, columns: Columns, *, by_person: bool = False) -> Sour
     """
     if by_person:
         columns = columns.model_copy(update={"person": columns.person})  # asked for by name
-    from privalue.trajectories.databases import open_database  # noqa: PLC0415 - builds on this module
-    from privalue.trajectories.minari import open_minari  # noqa: PLC0415 - builds on this module
+    from privalue.trajectories.databases import open_database  # noqa: PLC0415 - builds on this
+    from privalue.trajectories.minari import open_minari  # noqa: PLC0415 - builds on this
 
     recorded = open_minari(data, columns, by_person=by_person)  # before the branch of iterables
     if recorded is not None:
@@ -66,6 +103,9 @@ def open_source(data: Any, columns: Columns, *, by_person: bool = False) -> Sour
         database = open_database(data, columns)
         return _files(data, columns) if database is None else database
     if hasattr(data, "__arrow_c_stream__"):
+        stays = type(data).__module__.split(".")[0] in {"pandas", "polars"}
+        if (stays and isinstance(data, Sized)) or isinstance(data, pa.Table | pa.RecordBatch):
+            return Source(lambda: _stream(data, columns), total_rows=len(data), again=True)
         return Source(lambda: _stream(data, columns))
     if isinstance(data, Iterable) and not isinstance(data, bytes | dict):
         if by_person:
@@ -90,14 +130,21 @@ def _files(data: str | Path, columns: Columns) -> Source:
         raise DataError(f"{data} holds both CSV and Parquet files; name one kind, e.g. *.parquet")
     if kinds == {"csv"}:
         wanted = [(path, _csv_columns(path, columns)) for path in paths]
-        return Source(lambda: (c for path, names in wanted for c in _csv_chunks(path, names)))
-    files = [(path, _open_parquet(path)) for path in paths]
-    selected = [
-        (path, file, select(columns, file.schema_arrow.names, str(path))) for path, file in files
-    ]
+        return Source(
+            lambda: (c for path, names in wanted for c in _csv_chunks(path, names)),
+            total_rows=_csv_rows(paths),
+            again=True,
+        )
+    files = [(path, *_parquet_columns(path, columns)) for path in paths]
+
+    def pieces() -> Iterator[Piece]:
+        return (piece for file in files for piece in _parquet_pieces(*file))
+
     return Source(
-        lambda: (c for path, file, names in selected for c in _parquet_chunks(path, file, names)),
-        total_rows=sum(file.metadata.num_rows for _, file in files),
+        lambda: (piece.read() for piece in pieces()),
+        total_rows=sum(metadata.num_rows for _, metadata, _ in files),
+        again=True,
+        pieces=pieces,
     )
 
 
@@ -214,21 +261,63 @@ def _csv_chunks(path: Path, names: list[str]) -> Iterator[Chunk]:
         raise DataError(f"{path} cannot be read as CSV: {_one_line(problem)}") from None
 
 
-def _open_parquet(path: Path) -> Any:
+def _csv_rows(paths: Sequence[Path]) -> int | None:
+    """About how many rows there are, by the size of the first ones; None where compressed."""
+    lines = sampled = size = 0
+    for path in paths:
+        if path.name.lower().endswith(".gz"):
+            return None
+        with path.open("rb") as file:
+            sample = file.read(1 << 16)
+        size += path.stat().st_size
+        sampled += len(sample)
+        lines += sample.count(b"\n")
+    return max(lines, size * lines // max(sampled, 1)) - len(paths)
+
+
+@contextmanager
+def _reading_parquet(path: Path) -> Iterator[None]:
     try:
-        return pq.ParquetFile(path)
+        yield
     except (pa.ArrowException, OSError) as problem:
         raise DataError(f"{path} cannot be read as Parquet: {_one_line(problem)}") from None
 
 
-def _parquet_chunks(path: Path, file: Any, names: list[str]) -> Iterator[Chunk]:
-    first_row = 1
-    try:
-        for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=names):
-            yield Chunk(str(path), first_row, batch.select(names))
-            first_row += batch.num_rows
-    except (pa.ArrowException, OSError) as problem:
-        raise DataError(f"{path} cannot be read as Parquet: {_one_line(problem)}") from None
+def _parquet_columns(path: Path, columns: Columns) -> tuple[Any, list[str]]:
+    with _reading_parquet(path), pq.ParquetFile(path) as file:
+        return file.metadata, select(columns, file.schema_arrow.names, str(path))
+
+
+def _parquet_pieces(path: Path, metadata: Any, names: list[str]) -> Iterator[Piece]:
+    """Row groups, small ones together; one that is too large to hold comes in parts."""
+    groups: list[int] = []
+    first_row, rows = 1, 0
+    for group in range(metadata.num_row_groups):
+        size = metadata.row_group(group).num_rows
+        if size == 0:
+            continue
+        if groups and rows + size > PIECE_ROWS:
+            yield Piece(rows, partial(_parquet_chunk, path, metadata, groups, names, first_row))
+            groups, first_row, rows = [], first_row + rows, 0
+        if size <= PIECE_ROWS:
+            groups, rows = [*groups, group], rows + size
+            continue
+        with _reading_parquet(path), pq.ParquetFile(path, metadata=metadata) as file:
+            for batch in file.iter_batches(PIECE_ROWS, row_groups=[group], columns=names):
+                yield Piece.at_hand(Chunk(str(path), first_row, batch.select(names)))
+                first_row += batch.num_rows
+    if groups:
+        yield Piece(rows, partial(_parquet_chunk, path, metadata, groups, names, first_row))
+
+
+def _parquet_chunk(
+    path: Path, metadata: Any, groups: list[int], names: list[str], first_row: int
+) -> Chunk:
+    with _reading_parquet(path), pq.ParquetFile(path, metadata=metadata) as file:
+        table = file.read_row_groups(groups, columns=names, use_threads=False).select(names)
+        batches = table.combine_chunks().to_batches()  # one, unless there are gigabytes of text
+        rows = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+        return Chunk(str(path), first_row, rows)
 
 
 # Objects in memory
