@@ -34,7 +34,7 @@ from privalue.engines import local, spark_rows, spark_tasks
 from privalue.engines import spark as engine
 from privalue.errors import MissingComponentError
 from privalue.statistics import VisitStatistics
-from privalue.trajectories.sources import select
+from privalue.trajectories.chunks import select
 
 pytestmark = pytest.mark.xdist_group("spark")  # one session serves all
 

@@ -13,7 +13,7 @@ from oracles import literal
 from oracles.studies import study
 from privalue.engines import local
 from privalue.statistics import VisitStatistics, complete
-from privalue.trajectories.sources import Chunk
+from privalue.trajectories.chunks import Chunk
 
 BOUNDS = {"rewards": (-1.0, 1.0), "returns": (-1.5, 2.5)}
 

@@ -10,16 +10,18 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from privalue.statistics import Accumulator, VisitStatistics, complete
 from privalue.study import Study
 from privalue.trajectories import open_source
+from privalue.trajectories.chunks import Chunk, Piece, Source
+from privalue.trajectories.csv_files import NotPlainError
 from privalue.trajectories.encode import Encoder, Origin, Row, Rows
 from privalue.trajectories.order import Fragment, OutOfOrderError, Stretch, in_order, joined
 from privalue.trajectories.partition import Partitions
-from privalue.trajectories.sources import Chunk, Piece, Source
 
 DEFAULT_MEMORY = 2 << 30
 THREADS = 2
@@ -42,7 +44,19 @@ def statistics(
     Rows in all are an estimate for CSV files, and None where nobody knows.
     """
     source = open_source(data, study.data, by_person=study.privacy.unit == "person")
+    try:
+        return _statistics(source, study, memory, progress, threads)
+    except NotPlainError:  # a CSV file with quotes: from its beginning, then
+        return _statistics(replace(source, pieces=None), study, memory, progress, threads)
 
+
+def _statistics(
+    source: Source,
+    study: Study,
+    memory: int,
+    progress: Callable[[int, int | None], None] | None,
+    threads: int,
+) -> VisitStatistics:
     def report(rows: int) -> None:
         if progress is not None:
             progress(rows, source.total_rows)

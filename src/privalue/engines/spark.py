@@ -37,9 +37,9 @@ from privalue.engines.spark_tasks import LINE, SCALARS, lines, unpacked
 from privalue.errors import DataError, MissingComponentError, UsageError
 from privalue.statistics import VisitStatistics, complete
 from privalue.study import Study
+from privalue.trajectories.chunks import BATCH_ROWS, select
 from privalue.trajectories.encode import LONGEST_ID, widened
 from privalue.trajectories.order import Stretch
-from privalue.trajectories.sources import BATCH_ROWS, select
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -18,9 +18,9 @@ import pyarrow.parquet as pq
 from privalue.errors import DataError
 from privalue.sections import Columns, States, Values
 from privalue.study import Study
-from privalue.trajectories import sources
+from privalue.trajectories import csv_files, sources
+from privalue.trajectories.chunks import BATCH_ROWS, Chunk
 from privalue.trajectories.encode import Encoder, Origin
-from privalue.trajectories.sources import BATCH_ROWS, Chunk
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -42,7 +42,7 @@ class Piece:
     def chunks(self, names: list[str]) -> Iterator[Chunk]:
         """Its rows, with these columns."""
         if self.group is None:
-            for chunk in sources._csv_chunks(self.path, names):
+            for chunk in csv_files.csv_chunks(self.path, names):
                 yield Chunk(self.name, chunk.first_row, chunk.rows)
             return
         first_row = self.first_row
@@ -181,7 +181,7 @@ def _opened(
     """The columns to read of a file, the types of its ids, and its pieces."""
     piece = partial(Piece, at, str(path), path.absolute())
     if sources._kind(path) == "csv":
-        names = sources._csv_columns(path, columns)
+        names = csv_files.csv_columns(path, columns)
         return names, ("string",) * len(_ids(names)), [piece()]
     metadata, names = sources._parquet_columns(path, columns)
     schema = metadata.schema.to_arrow_schema()

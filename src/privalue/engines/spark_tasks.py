@@ -17,9 +17,9 @@ from privalue.errors import DataError
 from privalue.sections import States
 from privalue.statistics import Accumulator, Integers, VisitStatistics
 from privalue.study import Study
+from privalue.trajectories.chunks import Chunk
 from privalue.trajectories.encode import Origin, Row
 from privalue.trajectories.order import Fragment, Stretch, joined
-from privalue.trajectories.sources import Chunk
 
 LINE = "state long, count long, steps long, mistake string, ends binary"
 SCALARS = (

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from privalue.errors import DataError
 from privalue.private import Private, sealed
 from privalue.study import Study
-from privalue.trajectories.sources import Chunk
+from privalue.trajectories.chunks import Chunk
 
 Integers = NDArray[np.int64]
 
@@ -122,6 +122,10 @@ class Encoder:
         """The chunk as plain numbers, or a ``DataError`` that names the row and the value."""
         try:
             return self._encoded(chunk)
+        except DataError:
+            if chunk.as_text is None:
+                raise
+            return self._encoded(chunk.as_text())
         except (pa.ArrowException, OverflowError) as problem:
             reason = " ".join(str(problem).split())[:160]
             raise DataError(

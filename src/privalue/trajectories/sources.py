@@ -5,83 +5,31 @@ the Arrow stream interface (pandas, Polars, pyarrow, a DuckDB relation), and epi
 of lists of (state, reward). Values are passed on as they are: ``encode`` judges them.
 """
 
-import csv
-import difflib
 import glob
-import gzip
 import os
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence, Sized
+from collections.abc import Iterable, Iterator, Sized
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
-import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from privalue.errors import DataError
-from privalue.private import Private, sealed
 from privalue.sections import Columns
+from privalue.trajectories.chunks import BATCH_ROWS, Chunk, Piece, Source, one_line, select
+from privalue.trajectories.csv_files import (
+    csv_chunks,
+    csv_columns,
+    csv_rows,
+    plain_blocks,
+    plain_heading,
+)
 
-BATCH_ROWS = 1 << 17
 PIECE_ROWS = 1 << 20  # of Parquet, read at once by one thread
 _CSV = (".csv", ".csv.gz")
 _PARQUET = (".parquet", ".pq")
-
-
-@sealed
-@dataclass(frozen=True, eq=False, repr=False, slots=True)
-class Chunk(Private):
-    """Some rows of a source: where they are from, the first one's number there, and the values."""
-
-    place: str
-    first_row: int  # counted from 1, the heading of a CSV file not counted
-    rows: pa.RecordBatch
-    told: Callable[[int], str] | None = None  # of a row's number, where rows are not as they were
-
-    def parts(self, rows: int) -> Iterator["Chunk"]:
-        """The same, so many rows at a time."""
-        for start in range(0, self.rows.num_rows, rows):
-            part = self.rows.slice(start, rows)
-            yield Chunk(self.place, self.first_row + start, part, self.told)
-
-
-class Piece(NamedTuple):
-    """A chunk that may still have to be read."""
-
-    rows: int
-    read: Callable[[], Chunk]
-
-    @staticmethod
-    def at_hand(chunk: Chunk) -> "Piece":
-        """A piece that has been read."""
-        return Piece(chunk.rows.num_rows, lambda: chunk)
-
-
-@dataclass(frozen=True)
-class Source:
-    """A stream of chunks.
-
-    ``in_order`` says that rows come grouped by trajectory (and person) and steps ascend within;
-    ``total_rows`` is an estimate where counting would mean reading; ``again`` says that the same
-    rows come again when it is read again; ``pieces`` are the chunks, still to be read, so that
-    several threads can read at once.
-    """
-
-    chunks: Callable[[], Iterator[Chunk]]
-    in_order: bool = False
-    total_rows: int | None = None
-    again: bool = False
-    pieces: Callable[[], Iterator[Piece]] | None = None
-
-    def unread(self) -> Generator[Piece, None, None]:
-        """Every chunk in order, as something to call for it."""
-        if self.pieces is not None:
-            yield from self.pieces()
-            return
-        yield from map(Piece.at_hand, self.chunks())
 
 
 def open_source(data: Any, columns: Columns, *, by_person: bool = False) -> Source:
@@ -129,11 +77,17 @@ def _files(data: str | Path, columns: Columns) -> Source:
     if len(kinds) > 1:
         raise DataError(f"{data} holds both CSV and Parquet files; name one kind, e.g. *.parquet")
     if kinds == {"csv"}:
-        wanted = [(path, _csv_columns(path, columns)) for path in paths]
+        wanted = [(path, csv_columns(path, columns)) for path in paths]
+        plain = [
+            (path, heading, names) for path, names in wanted if (heading := plain_heading(path))
+        ]
         return Source(
-            lambda: (c for path, names in wanted for c in _csv_chunks(path, names)),
-            total_rows=_csv_rows(paths),
+            lambda: (chunk for file in wanted for chunk in csv_chunks(*file)),
+            total_rows=csv_rows(paths),
             again=True,
+            pieces=(lambda: (block for file in plain for block in plain_blocks(*file)))
+            if len(plain) == len(wanted)
+            else None,
         )
     files = [(path, *_parquet_columns(path, columns)) for path in paths]
 
@@ -186,101 +140,12 @@ def _kind(path: Path) -> str:
     raise DataError(f"{path} must end in .csv, .csv.gz, .parquet or .pq")
 
 
-def select(columns: Columns, present: Sequence[str], place: str) -> list[str]:
-    """The names of the columns to read, in the order person, trajectory, step, state, reward.
-
-    The person's column is read where there is one: a trajectory is then the pair of both ids.
-    """
-    needed = [columns.trajectory, columns.step, columns.state, columns.reward]
-    if "person" in columns.given or columns.person in present:
-        needed.insert(0, columns.person)
-    for name in needed:
-        if name not in present:
-            near = difflib.get_close_matches(name, [p.strip().lower() for p in present], n=1)
-            if len(present) == 1 and any(mark in present[0] for mark in ";\t|"):
-                hint = "separate the columns by commas"
-            elif near:
-                hint = f"rename the one that looks like {near[0]!r}, or map it in [data]"
-            else:
-                hint = "add it, or map it in the study's section [data]"
-            raise DataError(
-                f"{place} has no column {name!r}; it has {', '.join(map(repr, present))}: {hint}"
-            )
-        if list(present).count(name) > 1:
-            raise DataError(f"{place} has the column {name!r} more than once; rename one")
-    return needed
-
-
-def _csv_columns(path: Path, columns: Columns) -> list[str]:
-    opener = gzip.open if path.name.lower().endswith(".gz") else open
-    try:
-        with opener(path, "rt", encoding="utf-8-sig", newline="") as text:
-            heading = next(csv.reader(text), [])
-    except (OSError, EOFError, UnicodeDecodeError, csv.Error) as problem:
-        raise DataError(
-            f"{path} cannot be read as CSV (UTF-8, comma-separated): {problem}"
-        ) from None
-    if not heading:
-        raise DataError(f"{path} is empty; it needs a heading and at least one row")
-    return select(columns, heading, str(path))
-
-
-def _csv_chunks(path: Path, names: list[str]) -> Iterator[Chunk]:
-    bad: list[Any] = []
-
-    def remember(row: Any) -> str:
-        bad.append(row)
-        return "error"
-
-    first_row = 1
-    try:
-        reader = pacsv.open_csv(
-            path,
-            # One thread: only then does a malformed row come with its number.
-            read_options=pacsv.ReadOptions(use_threads=False, block_size=1 << 23),
-            parse_options=pacsv.ParseOptions(newlines_in_values=True, invalid_row_handler=remember),
-            # Text as it stands: an id "NA" is an id, and a mistake can be quoted.
-            convert_options=pacsv.ConvertOptions(
-                include_columns=names,
-                column_types=dict.fromkeys(names, pa.string()),
-                strings_can_be_null=False,
-                null_values=[],
-            ),
-        )
-        for batch in reader:
-            yield Chunk(str(path), first_row, batch)
-            first_row += batch.num_rows
-    except (pa.ArrowException, OSError) as problem:
-        if bad:
-            row = bad[0]
-            where = f", row {row.number - 1}" if row.number else ""
-            raise DataError(
-                f"{path}{where}: {row.actual_columns} columns where the heading has "
-                f"{row.expected_columns}; quote cells that hold a comma"
-            ) from None
-        raise DataError(f"{path} cannot be read as CSV: {_one_line(problem)}") from None
-
-
-def _csv_rows(paths: Sequence[Path]) -> int | None:
-    """About how many rows there are, by the size of the first ones; None where compressed."""
-    lines = sampled = size = 0
-    for path in paths:
-        if path.name.lower().endswith(".gz"):
-            return None
-        with path.open("rb") as file:
-            sample = file.read(1 << 16)
-        size += path.stat().st_size
-        sampled += len(sample)
-        lines += sample.count(b"\n")
-    return max(lines, size * lines // max(sampled, 1)) - len(paths)
-
-
 @contextmanager
 def _reading_parquet(path: Path) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError) as problem:
-        raise DataError(f"{path} cannot be read as Parquet: {_one_line(problem)}") from None
+        raise DataError(f"{path} cannot be read as Parquet: {one_line(problem)}") from None
 
 
 def _parquet_columns(path: Path, columns: Columns) -> tuple[Any, list[str]]:
@@ -337,7 +202,7 @@ def _stream(data: Any, columns: Columns) -> Iterator[Chunk]:
     except (pa.ArrowException, TypeError, ValueError) as problem:
         if isinstance(problem, DataError):
             raise
-        raise DataError(f"{place} cannot be read: {_one_line(problem)}") from None
+        raise DataError(f"{place} cannot be read: {one_line(problem)}") from None
 
 
 def _episodes(data: Iterable[Any], columns: Columns) -> Iterator[Chunk]:
@@ -372,10 +237,6 @@ def _episode_chunk(
     except (pa.ArrowException, TypeError, OverflowError) as problem:
         raise DataError(
             f"{place}, rows {first_row} to {first_row + len(rows) - 1}: states or rewards are of "
-            f"mixed types: {_one_line(problem)}"
+            f"mixed types: {one_line(problem)}"
         ) from None
     return Chunk(place, first_row, pa.record_batch(arrays, names=names))
-
-
-def _one_line(problem: BaseException) -> str:
-    return " ".join(str(problem).split())[:200]
