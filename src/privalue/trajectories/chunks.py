@@ -24,7 +24,9 @@ class Chunk(Private):
     first_row: int  # counted from 1, the heading of a CSV file not counted
     rows: pa.RecordBatch
     told: Callable[[int], str] | None = None  # of a row's number, where rows are not as they were
-    as_text: Callable[[], "Chunk"] | None = None  # the same rows as they stand, to quote a mistake
+    # Of cells that were read as numbers: the same rows as they stand. Ids are texts then, each the
+    # usual way to write its number.
+    as_text: Callable[[], "Chunk"] | None = None
 
     def parts(self, rows: int) -> Iterator["Chunk"]:
         """The same, so many rows at a time."""

@@ -134,13 +134,14 @@ class Encoder:
 
     def _encoded(self, chunk: Chunk) -> Rows:
         names, ids = self._columns, self.ids(chunk)
-        kinds = tuple(str(values.type) for values in ids)
+        written = chunk.as_text is not None
+        kinds = tuple("string" if written else str(values.type) for values in ids)
         steps = self._step(chunk, names.step)
         states = self._state(chunk, names.state)
         rewards, clamped = self._reward(chunk, names.reward)
         return Rows(
             Origin(chunk.place, chunk.first_row, chunk.told, kinds),
-            _side_by_side([_lanes(values) for values in ids]),
+            _side_by_side([_lanes(values, written) for values in ids]),
             steps.to_numpy(zero_copy_only=False),
             states,
             rewards,
@@ -246,11 +247,11 @@ def _present(
     return values
 
 
-def _lanes(values: pa.Array) -> Integers:
+def _lanes(values: pa.Array, written: bool = False) -> Integers:
     """Ids as rows of whole numbers, equal and in order where the ids are."""
     if not _is_text(values.type):
         numbers: Integers = values.to_numpy(zero_copy_only=False)
-        return numbers[:, None]
+        return np.stack([np.zeros_like(numbers), numbers], axis=1) if written else numbers[:, None]
     _, ends, text = values.buffers()
     offsets = np.frombuffer(ends, dtype=np.int32)[values.offset : values.offset + len(values) + 1]
     data = np.frombuffer(text, dtype=np.uint8)
