@@ -297,7 +297,7 @@ def _drawn(
         ridge=ridge_of(study, prepared.design, size),
         trajectories=size.units if study.privacy.unit == "trajectory" else None,
         persons=size.units if study.privacy.unit == "person" else None,
-        **published(estimates, study.state_labels),
+        **published(estimates, study.state_names),
         ledger_head=head,
         created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         software=Software(version=VERSION),

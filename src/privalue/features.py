@@ -14,12 +14,15 @@ is backward stable), and every bound is moved by that much in the direction of m
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
+import numba
 import numpy as np
 import scipy.linalg as sl
 import scipy.sparse as sp
+import scipy.sparse.linalg as sparse_linalg
 from numpy.typing import NDArray
 
 from privalue.errors import StudyError
@@ -28,6 +31,9 @@ from privalue.study import Study
 
 UNIT_ROUNDOFF = 2.0**-53
 DENSE_ENTRIES = 4_000_000  # a sparse matrix up to this size is treated as a dense one
+MOST_EIGENVALUES = 1500  # dimensions in which all of them are computed
+
+Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +77,11 @@ class Design:
             return bool((np.count_nonzero(self.phi, axis=1) <= 1).all())
         return bool((np.diff(self.phi.indptr) <= 1).all())
 
+    @property
+    def by_gram(self) -> bool:
+        """Whether Phi is sparse, general, and so solved by its Gram matrix."""
+        return not (self.one_feature_per_state or isinstance(self.phi, np.ndarray))
+
     @cached_property
     def weighted_phi(self) -> Matrix:
         """A = Gamma^{1/2} Phi. A new array: the weights themselves stay as they are."""
@@ -79,12 +90,17 @@ class Design:
     @cached_property
     def norm(self) -> float:
         """||Phi||, rounded up."""
+        if (self.weights == 1.0).all():
+            return self.weighted.high
         return spectrum(self.phi, self.one_feature_per_state).high
 
     @cached_property
     def weighted(self) -> Spectrum:
         """The spectrum of Gamma^{1/2} Phi."""
-        return spectrum(self.weighted_phi, self.one_feature_per_state)
+        many = self.by_gram and self.states >= self.dimension > MOST_EIGENVALUES
+        return spectrum(
+            self.weighted_phi, self.one_feature_per_state, self._factor if many else None
+        )
 
     @property
     def full_rank(self) -> bool:
@@ -96,6 +112,23 @@ class Design:
         """||(Gamma^{1/2} Phi)^+|| = 1/sigma_min, rounded up."""
         self.require_full_rank()
         return float(np.nextafter(1.0 / self.weighted.low, np.inf))
+
+    @cached_property
+    def _factor(self) -> Vector | None:
+        return cholesky(gram(self.weighted_phi))
+
+    @property
+    def root(self) -> Vector:
+        """W, upper triangular with W^T W = Phi^T Gamma Phi, from that matrix."""
+        self.require_full_rank()
+        assert self._factor is not None  # certainly
+        return self._factor
+
+    @cached_property
+    def upper_inverse(self) -> Vector:
+        """The upper triangle of (Phi^T Gamma Phi)^{-1}: for error bars, which forgive rounding."""
+        inverse, _ = sl.lapack.dpotri(self.root)
+        return np.asarray(inverse)
 
     def require_full_rank(self) -> None:
         """Refuses a design whose least-squares solution is not unique ([BGP16] section 3.1)."""
@@ -119,10 +152,15 @@ class Design:
 
         [Higham, *Accuracy and Stability of Numerical Algorithms*, 2nd ed., theorems 19.4 and 20.3]
         has a small constant times N d u, and sqrt(d) of that for Q; where features do not overlap,
-        sums are all there is.
+        sums are all there is. From the Gram matrix, relative to ||Gamma^{1/2} Phi||^2: the error of
+        forming it, and that of Cholesky's factor (theorem 10.3).
         """
         if self.one_feature_per_state:
             return 2.0 * (longest_column(self.phi) + 8) * UNIT_ROUNDOFF
+        if self.by_gram:
+            steps = 4.0 * (longest_column(self.phi) + self.dimension + 16)
+            frobenius = float(column_squares(self.weighted_phi).sum())
+            return steps * UNIT_ROUNDOFF * frobenius / self.weighted.high**2
         return 8.0 * self.states * self.dimension * math.sqrt(self.dimension) * UNIT_ROUNDOFF
 
     @property
@@ -192,8 +230,11 @@ def scaled_rows(matrix: Matrix, scale: NDArray[np.float64]) -> Matrix:
     )
 
 
-def spectrum(matrix: Matrix, one_entry_per_row: bool) -> Spectrum:
-    """Bounds of the smallest and the largest singular value of an N x d matrix."""
+def spectrum(matrix: Matrix, one_entry_per_row: bool, factor: Vector | None = None) -> Spectrum:
+    """Bounds of the smallest and the largest singular value of an N x d matrix.
+
+    ``factor`` is Cholesky's of the Gram matrix, if it is at hand.
+    """
     states, dimension = matrix.shape
     if one_entry_per_row:
         return _spectrum_of_disjoint_columns(matrix)
@@ -201,7 +242,7 @@ def spectrum(matrix: Matrix, one_entry_per_row: bool) -> Spectrum:
         return Spectrum(low=0.0, high=_spectrum_of_dense(_dense(matrix)).high)
     if isinstance(matrix, np.ndarray):
         return _spectrum_of_dense(matrix)
-    return _spectrum_by_gram(matrix)
+    return _spectrum_by_gram(matrix, factor)
 
 
 def _spectrum_of_disjoint_columns(matrix: Matrix) -> Spectrum:
@@ -221,18 +262,68 @@ def _spectrum_of_dense(matrix: NDArray[np.float64]) -> Spectrum:
     return Spectrum(low=max(float(values[-1]) - error, 0.0), high=float(values[0]) + error)
 
 
-def _spectrum_by_gram(matrix: sp.csr_array) -> Spectrum:
+def gram(matrix: Matrix) -> Vector:
+    """A^T A, dense."""
+    return np.asarray(sp.csr_array(matrix.T @ matrix).toarray())
+
+
+def _spectrum_by_gram(matrix: sp.csr_array, factor: Vector | None) -> Spectrum:
     """From the eigenvalues of A^T A, with the error of forming it and of its eigenvalues."""
-    gram = (matrix.T @ matrix).toarray()
-    values = sl.eigvalsh(gram)
-    longest = longest_column(matrix)
-    error = UNIT_ROUNDOFF * (
-        (longest + 4) * float(np.trace(gram)) + 8 * len(values) * float(values[-1])
-    )
+    squares = gram(matrix)
+    trace, d = float(np.trace(squares)), len(squares)
+    formed = UNIT_ROUNDOFF * (longest_column(matrix) + 4) * trace
+    if d > MOST_EIGENVALUES:
+        low, high = _certified_eigenvalues(squares, matrix, factor)
+        # Rump 2006: what a completed factorisation leaves open
+        open_low, open_high = (2 * (d + 8) * UNIT_ROUNDOFF * t for t in (trace, d * high))
+    else:
+        values = sl.eigvalsh(squares)
+        low, high = float(values[0]), float(values[-1])
+        open_low = open_high = UNIT_ROUNDOFF * 8 * d * high
     return Spectrum(
-        low=float(np.sqrt(max(float(values[0]) - error, 0.0))) * (1 - 4 * UNIT_ROUNDOFF),
-        high=float(np.sqrt(values[-1] + error)) * (1 + 4 * UNIT_ROUNDOFF),
+        low=float(np.sqrt(max(low - formed - open_low, 0.0))) * (1 - 4 * UNIT_ROUNDOFF),
+        high=float(np.sqrt(high + formed + open_high)) * (1 + 4 * UNIT_ROUNDOFF),
     )
+
+
+def _certified_eigenvalues(
+    squares: Vector, matrix: sp.csr_array, factor: Vector | None
+) -> tuple[float, float]:
+    """Numbers between which all eigenvalues are: a positive definite matrix has a Cholesky factor.
+
+    Lanczos guesses; the factors of squares - low I and of high I - squares certify.
+    """
+    high = 1.01 * _largest_eigenvalue(len(squares), lambda x: matrix.T @ (matrix @ x))
+    while cholesky(-squares, high) is None:
+        high *= 1.1
+    factor = cholesky(squares) if factor is None else factor
+    if factor is None:
+        return 0.0, high
+    inverse = _largest_eigenvalue(
+        len(squares), lambda x: sl.cho_solve((factor, False), x, check_finite=False)
+    )
+    for share in (0.98, 0.9, 0.5, 0.1):
+        if cholesky(squares, -share / inverse) is not None:
+            return share / inverse, high
+    return 0.0, high
+
+
+def _largest_eigenvalue(size: int, product: Callable[[Vector], Vector]) -> float:
+    """About: by Lanczos, from a start of its own so that it comes out the same every time."""
+    operator = sparse_linalg.LinearOperator((size, size), matvec=product, dtype=np.float64)
+    start = np.random.default_rng(0).standard_normal(size)
+    found = sparse_linalg.eigsh(
+        operator, k=1, which="LA", v0=start, tol=1e-2, return_eigenvectors=False
+    )
+    return float(found[0])
+
+
+def cholesky(matrix: Vector, shift: float = 0.0) -> Vector | None:
+    """Cholesky's upper factor of matrix + shift I; None where there is none."""
+    shifted = matrix.T.copy(order="F")
+    shifted[np.diag_indices_from(shifted)] += shift
+    factor, failed = sl.lapack.dpotrf(shifted, overwrite_a=1)
+    return None if failed else factor
 
 
 def absolute(matrix: Matrix) -> Matrix:
@@ -259,3 +350,26 @@ def longest_column(matrix: Matrix) -> int:
 
 def _dense(matrix: Matrix) -> NDArray[np.float64]:
     return matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
+
+
+def row_quadratics(rows: Matrix, matrix: Vector) -> Vector:
+    """row matrix row^T for each row, of a symmetric positive semidefinite matrix.
+
+    Of sparse rows the upper triangle is enough.
+    """
+    if isinstance(rows, np.ndarray):
+        return np.asarray(np.maximum(np.einsum("ij,ij->i", rows @ matrix, rows), 0.0))
+    made = np.empty(rows.shape[0])
+    _sparse_quadratics(rows.indptr, rows.indices, rows.data, matrix, made)
+    return np.maximum(made, 0.0)
+
+
+@numba.njit(nogil=True, cache=True)
+def _sparse_quadratics(begins, columns, entries, matrix, made):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+    for row in range(len(made)):
+        total = 0.0
+        for a in range(begins[row], begins[row + 1]):
+            for b in range(begins[row], begins[row + 1]):
+                upper, right = min(columns[a], columns[b]), max(columns[a], columns[b])
+                total += entries[a] * entries[b] * matrix[upper, right]
+        made[row] = total

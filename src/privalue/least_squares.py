@@ -16,6 +16,8 @@ by public quantities alone (docs/proofs/float-error.md).
 
 import numpy as np
 import scipy.linalg as sl
+import scipy.sparse as sp
+import scipy.sparse.linalg as sparse_linalg
 from numpy.typing import NDArray
 
 from privalue.errors import StudyError
@@ -23,7 +25,9 @@ from privalue.features import (
     UNIT_ROUNDOFF,
     Design,
     absolute,
+    cholesky,
     column_squares,
+    gram,
     longest_column,
     scaled_rows,
 )
@@ -50,6 +54,9 @@ def lsw(mean_returns: Vector, design: Design) -> Vector:
     """theta_X^w = (Gamma^{1/2} Phi)^+ Gamma^{1/2} F_X ([BGP16] equation 8)."""
     design.require_full_rank()
     target = np.sqrt(design.weights) * mean_returns
+    if design.by_gram:
+        right = design.weighted_phi.T @ target
+        return np.asarray(sl.cho_solve((design.root, False), right, check_finite=False))
     return _solve(design.weighted_phi, target, design.one_feature_per_state)
 
 
@@ -72,8 +79,9 @@ def _solve(matrix: Matrix, target: Vector, one_entry_per_row: bool, shift: float
         right = np.asarray(matrix.T @ target)
         return np.asarray(right / (column_squares(matrix) + shift))
     if not isinstance(matrix, np.ndarray):
-        gram = (matrix.T @ matrix).toarray() + shift * np.eye(dimension)
-        return np.asarray(sl.cho_solve(sl.cho_factor(gram), matrix.T @ target))
+        factor = cholesky(gram(matrix), shift)
+        assert factor is not None  # the shift is larger than what rounding can do
+        return np.asarray(sl.cho_solve((factor, False), matrix.T @ target, check_finite=False))
     if shift:
         matrix = np.vstack([matrix, np.sqrt(shift) * np.eye(dimension)])
         target = np.concatenate([target, np.zeros(dimension)])
@@ -105,23 +113,45 @@ def lsw_float_error(design: Design, largest_return: float, *, whitened: bool = F
 
 
 def lsl_float_error(
-    design: Design, ridge: float, trajectories: int, largest_return: float
+    design: Design,
+    ridge: float,
+    trajectories: int,
+    largest_return: float,
+    most_states: int | None = None,
 ) -> float:
     """tau: a public bound of ||computed theta - theta||, from the largest counts m allows.
 
-    5 p u kappa ||target|| / sigma_min, with kappa^2 where the Gram matrix is factorised.
+    No state has more than m visits, and all have no more than m H together. By an orthogonal
+    factorisation: 5 p u kappa ||target|| / sigma_min. From the Gram matrix M, with mu = lambda/2:
+    (4/(3 mu)) (||e|| + ||E|| ||target|| / (2 sqrt(mu))), E and e the errors of M and of Phi^T S.
     """
     low = float(np.sqrt(ridge / 2))
-    high = float(np.sqrt(design.norm**2 * float(np.max(design.weights)) * trajectories + low**2))
-    target = largest_return * float(np.sqrt(design.weights.sum() * trajectories))
+    visits = trajectories * float(min(most_states or design.states, design.states))
+    heaviest = float(design.weights.max())
+    weight = min(trajectories * float(design.weights.sum()), visits * heaviest)
+    target = largest_return * float(np.sqrt(weight))
+    if design.by_gram:
+        squares = design.weights * _row_squares(design.phi)
+        trace = min(trajectories * float(squares.sum()), visits * float(squares.max()))
+        longest, d = longest_column(design.phi), design.dimension
+        matrix = 4.0 * (longest + 3 * d + 32) * UNIT_ROUNDOFF * (trace + d * ridge / 2)
+        vector = 4.0 * (longest + 8) * UNIT_ROUNDOFF * float(np.sqrt(trace)) * target
+        error = (vector + matrix * target / (2 * low)) / (0.75 * low**2)
+        return _small(design, error if matrix <= low**2 / 4 else np.inf, largest_return)
+    high = float(np.sqrt(design.norm**2 * heaviest * trajectories + low**2))
     if design.one_feature_per_state:
         relative = 4.0 * (longest_column(design.phi) + 8) * UNIT_ROUNDOFF
     else:
         size = 8.0 * (design.states + design.dimension) * design.dimension * UNIT_ROUNDOFF
-        relative = 5.0 * size * (high / low) ** (1 if isinstance(design.phi, np.ndarray) else 2)
+        relative = 5.0 * size * high / low
     if not relative <= 0.25:
         relative = np.inf
     return _small(design, relative * target / low, largest_return)
+
+
+def _row_squares(matrix: Matrix) -> Vector:
+    """||phi_s||^2 of every state."""
+    return np.asarray(np.square(sparse_linalg.norm(sp.csr_array(matrix), axis=1)))
 
 
 def _small(design: Design, error: float, largest_return: float) -> float:
@@ -131,6 +161,6 @@ def _small(design: Design, error: float, largest_return: float) -> float:
         raise StudyError(
             f"[features] the regression is too ill-conditioned: rounding could move its solution "
             f"by {error:.2g}, and {largest:.2g} is allowed; use features that are less alike, "
-            "weights less extreme, or a larger ridge"
+            "weights less extreme, a larger ridge, or max_states_per_trajectory"
         )
     return error

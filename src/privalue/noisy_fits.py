@@ -25,12 +25,13 @@ import numpy as np
 import scipy.linalg as sl
 import scipy.sparse as sp
 
-from privalue.features import Design, absolute, column_squares
+from privalue.features import Design, absolute, column_squares, row_quadratics, scaled_rows
 from privalue.least_squares import lsw
 from privalue.ratios import Ratios, Vector, ratio_intervals, summands
 from privalue.side_files import Matrix
 
 _ENTRIES = 4_000_000  # of Phi that are made dense at a time
+MOST_DIMENSIONS = 3000  # in which two d x d matrices are multiplied
 
 
 class Fit(NamedTuple):
@@ -112,18 +113,23 @@ def lsw_fit(ratios: Ratios, means: Vector, design: Design) -> Fit:
     """
     centre, variance, unknown = summands(ratios)
     middle = lsw(centre, design)
-    root = _root(design)
-    covariance = _covariance(design, root, variance)
-    if design.one_feature_per_state:
-        slack = np.asarray(absolute(design.phi).T @ (design.weights * unknown)) / np.square(root)
-    else:
-        slack = np.count_nonzero(unknown) * _covariance(design, root, np.square(unknown))
+    deviations = _deviations(design, variance)
     bounds = ratios.bounds if is_indicator(design.phi) else (-np.inf, np.inf)
+    if design.one_feature_per_state:
+        whole = column_squares(design.weighted_phi)
+        share = np.asarray(absolute(design.phi).T @ (design.weights * unknown)) / whole
+
+        def slack(rows: Matrix) -> Vector:
+            return np.asarray(absolute(rows) @ share)
+    else:
+        spread, many = _deviations(design, np.square(unknown)), np.count_nonzero(unknown) ** 0.5
+
+        def slack(rows: Matrix) -> Vector:
+            return many * spread(rows)
 
     def ends(rows: Matrix, z: float) -> tuple[Vector, Vector]:
         value = np.asarray(rows @ middle)
-        half = z * np.sqrt(_quadratic(rows, covariance))
-        half += absolute(rows) @ slack if slack.ndim == 1 else np.sqrt(_quadratic(rows, slack))
+        half = z * deviations(rows) + slack(rows)
         return np.clip(value - half, *bounds), np.clip(value + half, *bounds)
 
     return Fit(lsw(means, design), ends, *_freedom(design))
@@ -175,40 +181,41 @@ def _freedom(design: Design) -> tuple[int, int]:
     return count, design.dimension
 
 
-def _root(design: Design) -> Vector:
-    """R with R^T R = Phi^T Gamma Phi, triangular."""
-    weighted = design.weighted_phi
-    if design.one_feature_per_state:
-        return np.sqrt(column_squares(weighted))
-    if isinstance(weighted, np.ndarray):
-        return np.asarray(np.linalg.qr(weighted, mode="r"))
-    return np.asarray(sl.cholesky(_gram(design, design.weights)))
+def _deviations(design: Design, variances: Vector) -> Callable[[Matrix], Vector]:
+    """Of rows times (Phi^T Gamma Phi)^{-1} Phi^T Gamma x, where x has these variances.
 
-
-def _covariance(design: Design, root: Vector, variances: Vector) -> Vector:
-    """That of theta = (Phi^T Gamma Phi)^{-1} Phi^T Gamma x, where x has these variances."""
+    In very many dimensions an upper bound, by max(w v) (Phi^T Gamma Phi)^{-1} in the place of the
+    covariance: it needs no product of large matrices.
+    """
+    if design.by_gram and design.dimension > MOST_DIMENSIONS:
+        largest = float((design.weights * variances).max())
+        return lambda rows: np.sqrt(
+            largest * row_quadratics(sp.csr_array(rows), design.upper_inverse)
+        )
     inner = _gram(design, np.square(design.weights) * variances)
-    if root.ndim == 1:
-        return np.asarray(inner / root**4)
-    return np.asarray(sl.cho_solve((root, False), sl.cho_solve((root, False), inner).T))
+    if design.one_feature_per_state:
+        covariance = inner / np.square(column_squares(design.weighted_phi))
+    else:
+        a = design.weighted_phi
+        root = np.linalg.qr(a, mode="r") if isinstance(a, np.ndarray) else design.root
+        covariance = sl.cho_solve((root, False), sl.cho_solve((root, False), inner).T)
+    return lambda rows: np.sqrt(_quadratic(rows, np.asarray(covariance)))
 
 
 def _gram(design: Design, diagonal: Vector) -> Vector:
     """Phi^T diag(diagonal) Phi."""
     if design.one_feature_per_state:
         return np.asarray(_powers(design.phi, 2).T @ diagonal)
-    total = np.zeros((design.dimension, design.dimension))
-    for block, part in _blocks(design.phi, diagonal):
-        total += block.T @ (part[:, None] * block)
-    return total
+    if design.by_gram:
+        return sp.csr_array(design.phi.T @ scaled_rows(design.phi, diagonal)).toarray()
+    return np.asarray(design.phi.T @ (diagonal[:, None] * design.phi))
 
 
 def _quadratic(rows: Matrix, matrix: Vector) -> Vector:
     """row matrix row^T for each row; not below 0."""
     if matrix.ndim == 1:
         return np.asarray(_powers(rows, 2) @ matrix)
-    parts = [np.sum((block @ matrix) * block, axis=1) for block, _ in _blocks(rows)]
-    return np.asarray(np.maximum(np.concatenate(parts), 0.0))
+    return row_quadratics(rows, matrix)
 
 
 def _powers(matrix: Matrix, power: int) -> Matrix:

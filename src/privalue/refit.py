@@ -12,7 +12,7 @@ import numpy as np
 
 from privalue.errors import UsageError
 from privalue.features import design
-from privalue.mechanisms import ridge_of
+from privalue.mechanisms import refuse_early, ridge_of
 from privalue.mechanisms.ssp import fitted
 from privalue.noisy_statistics import NoisyStatistics
 from privalue.release import Release, Software, published
@@ -59,6 +59,7 @@ def refit(
         count_noise=np.array(kept.count_noise),
     )
     built = design(study)
+    refuse_early(study, built)
     size = PublicSize(
         units=None, most_count=1, trajectories=release.trajectories or study.study.trajectories
     )
@@ -67,7 +68,7 @@ def refit(
             **{name: getattr(release, name) for name in _KEPT},
             "study": study.public_description(),
             "ridge": ridge_of(study, built, size),
-            **published(fitted(noisy, built, study, size), study.state_labels),
+            **published(fitted(noisy, built, study, size), study.state_names),
             "refit_of": hashlib.sha256(release.to_json().encode()).hexdigest(),
             "created": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
             "software": Software(version=VERSION),

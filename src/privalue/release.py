@@ -8,7 +8,7 @@ is ``docs/release.schema.json``, made from this model.
 import contextlib
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,8 +16,10 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
 from privalue.errors import DataError, UsageError
 from privalue.noisy_statistics import Estimates
+from privalue.released_values import StateValue, StateValues
 
 FILE_NAME = "release.json"
+_NO_VALUES = '\n  "values": []'  # at the top: nothing deeper has so few blanks before it
 
 
 class _Part(BaseModel):
@@ -67,27 +69,6 @@ class PublicNoise(_Part):
     )
 
 
-class StateValue(_Part):
-    """The released value of one state.
-
-    ``low`` and ``high`` are privacy intervals: they cover what would have been released without
-    noise. ``band_low`` and ``band_high`` cover it in all states at once. The sampling interval is
-    another thing: how far the people in the data may be from people at large.
-    """
-
-    state: str
-    value: float
-    low: float | None = None
-    high: float | None = None
-    band_low: float | None = None
-    band_high: float | None = None
-    sampling_low: float | None = None
-    sampling_high: float | None = None
-    supported: bool | None = Field(
-        default=None, description="of dp-ssp: false where the noisy count is too small to say much"
-    )
-
-
 class ReleasedStatistics(_Part):
     """The output of dp-ssp itself: everything else is computed from it, at no further cost."""
 
@@ -129,7 +110,7 @@ class Release(_Part):
     )
     level: float | None = Field(default=None, gt=0, lt=1, description="of every interval")
     theta: list[float]
-    values: list[StateValue]
+    values: StateValues
     policy_value: float | None = Field(
         default=None, description="sum_s start(s) V(s), where the study gives a start distribution"
     )
@@ -170,7 +151,7 @@ class Release(_Part):
 
     def as_dict(self) -> dict[str, float]:
         """The values by state label."""
-        return {entry.state: entry.value for entry in self.values}
+        return {entry["state"]: entry["value"] for entry in self.values.fields()}
 
     _text: str | None = PrivateAttr(default=None)  # as it was first written, if it was read
 
@@ -181,7 +162,16 @@ class Release(_Part):
 
     def to_json(self) -> str:
         """The text of ``release.json``; of one that was read, to the letter."""
-        return self._text or self.model_dump_json(indent=2, exclude_none=True) + "\n"
+        return self._text or "".join(self._json())
+
+    def _json(self) -> Iterator[str]:
+        """The text a part at a time: states may be very many."""
+        empty = self.model_copy(update={"values": self.values[:0]})
+        before, after = empty.model_dump_json(indent=2, exclude_none=True).split(_NO_VALUES)
+        yield before + '\n  "values": [\n'
+        for number, lines in enumerate(self.values.json_lines()):
+            yield (",\n" if number else "") + lines
+        yield "\n  ]" + after + "\n"
 
     @classmethod
     def parse(cls, text: str) -> "Release":
@@ -204,7 +194,7 @@ class Release(_Part):
             handle, name = tempfile.mkstemp(prefix=f".{FILE_NAME}.", dir=target.parent)
             partial = Path(name)
             with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(self.to_json())
+                file.writelines(self._json() if self._text is None else [self._text])
                 file.flush()
                 os.fsync(file.fileno())
             partial.chmod(0o644)
@@ -232,21 +222,16 @@ class Release(_Part):
             raise DataError(f"{path}: {problem}") from None
 
 
-def published(estimates: Estimates, states: Sequence[str]) -> dict[str, Any]:
+def published(estimates: Estimates, states: Sequence[str] | range) -> dict[str, Any]:
     """The parts of a release that come from the mechanism's output alone."""
-    columns = {
-        name: getattr(estimates, name).tolist()
+    columns = {"value": estimates.values} | {
+        name: getattr(estimates, name)
         for name in StateValue.model_fields
         if getattr(estimates, name, None) is not None
     }
     return {
         "theta": estimates.theta.tolist(),
-        "values": [
-            StateValue(
-                state=state, value=value, **{name: column[at] for name, column in columns.items()}
-            )
-            for at, (state, value) in enumerate(zip(states, estimates.values.tolist(), strict=True))
-        ],
+        "values": StateValues(states, columns),
         "level": estimates.level,
         "policy_value": estimates.policy_value,
         "policy_interval": estimates.policy_interval

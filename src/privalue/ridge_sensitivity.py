@@ -26,7 +26,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import scipy.linalg as sl
 
-from privalue.features import UNIT_ROUNDOFF, Design, scaled_rows
+from privalue.features import MOST_EIGENVALUES, UNIT_ROUNDOFF, Design, scaled_rows
 from privalue.sections import MOST_TRAJECTORIES, SMALLEST
 from privalue.sensitivity import (
     Integers,
@@ -250,7 +250,10 @@ def _curvature(
 
     The computed eigenvalue is within a public error of the true one, so between neighbours it
     moves by at most L B plus twice that error: adding it to L B keeps psi smooth as computed.
+    In very many dimensions 0 stands for it, which is no larger and moves by nothing.
     """
+    if design.by_gram and design.dimension > MOST_EIGENVALUES:
+        return 0.0, step * design.weighted.high**2
     cap = MOST_TRAJECTORIES if trajectories is None else trajectories
     matrix = scaled_rows(design.phi, np.sqrt(design.weights * counts))
     gram = matrix.T @ matrix

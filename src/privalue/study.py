@@ -160,9 +160,12 @@ class Study(Section):
     @property
     def state_labels(self) -> tuple[str, ...]:
         """The labels in order; ``"0" .. "N-1"`` where the study only counts them."""
-        if self._labels is not None:
-            return self._labels
-        return tuple(str(s) for s in range(self.state_count))
+        return tuple(map(str, self.state_names))
+
+    @property
+    def state_names(self) -> tuple[str, ...] | range:
+        """The labels, or the numbers that stand for them: there may be very many."""
+        return range(self.state_count) if self._labels is None else self._labels
 
     @property
     def raw_labels(self) -> Mapping[str, int] | None:

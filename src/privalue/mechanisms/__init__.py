@@ -42,10 +42,10 @@ MECHANISMS = {
 
 def calibration_for(study: Study, design: Design, size: PublicSize) -> Calibration:
     """alpha and beta of a study, from public numbers alone."""
+    refuse_early(study, design)
     bound_of = MECHANISMS[study.mechanism.name].bound
     if bound_of is None:
         return ssp_calibration(study)
-    refuse_early(study, design)
     try:
         bound = require_representable(bound_of(study, design, size))
     except (OverflowError, ZeroDivisionError):
@@ -60,9 +60,18 @@ def calibration_for(study: Study, design: Design, size: PublicSize) -> Calibrati
     return chosen
 
 
+MOST_WORK = 1e12  # N d^2
+
+
 def refuse_early(study: Study, design: Design) -> None:
-    """Refuses what exact calibration does not cover, whatever the size of the data."""
+    """Refuses what exact calibration does not cover, or a fit takes too long for."""
     chosen = study.mechanism
+    work = float(design.states) * design.dimension**2
+    if chosen.name == "dp-ssp" and fits_by_lsl(study) and design.by_gram and work > MOST_WORK:
+        raise StudyError(
+            f"[mechanism] dp-ssp with a ridge and {design.dimension} overlapping features of "
+            f"{design.states} states would take hours; leave ridge out, or use dp-lsl"
+        )
     if chosen.calibration == "exact" and MECHANISMS[chosen.name].bound is not None:
         _, epsilon = scale_share(study.privacy.epsilon, chosen.noise_scale_share)
         require_exact(epsilon, study.privacy.delta, design.dimension)

@@ -22,7 +22,7 @@ import numpy as np
 import scipy.linalg as sl
 
 from privalue.calibration import Calibration
-from privalue.features import Design, column_squares
+from privalue.features import Design, column_squares, row_quadratics
 from privalue.least_squares import lsw, lsw_float_error
 from privalue.mechanisms.perturbation import (
     Perturbation,
@@ -114,7 +114,7 @@ class Whitening:
         elif isinstance(a, np.ndarray):
             self._q, self._r = sl.qr(a, mode="economic")
         else:
-            self._r = sl.cholesky((a.T @ a).toarray())
+            self._r = design.root
 
     def whitened(self, mean_returns: Vector) -> Vector:
         """u = W theta_X^w."""
@@ -133,8 +133,9 @@ class Whitening:
             return row_norms(
                 rows * shares if isinstance(rows, np.ndarray) else rows.multiply(shares).tocsr()
             )
-        dense = rows if isinstance(rows, np.ndarray) else rows.toarray()
-        return row_norms(np.asarray(sl.solve_triangular(self._r, dense.T, trans="T")).T)
+        if isinstance(rows, np.ndarray):
+            return row_norms(np.asarray(sl.solve_triangular(self._r, rows.T, trans="T")).T)
+        return np.sqrt(row_quadratics(rows, self._design.upper_inverse))
 
     def theta(self, u: Vector) -> Vector:
         """theta = W^{-1} u: post-processing of the noisy u."""

@@ -1,0 +1,127 @@
+"""Values by state, as they are published: columns, so that ten million of them are no burden."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, overload
+
+import numpy as np
+import pydantic_core
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler
+from pydantic_core import core_schema
+
+_AT_ONCE = 1 << 16
+
+
+class StateValue(BaseModel):
+    """The released value of one state.
+
+    ``low`` and ``high`` are privacy intervals: they cover what would have been released without
+    noise. ``band_low`` and ``band_high`` cover it in all states at once. The sampling interval is
+    another thing: how far the people in the data may be from people at large.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    state: str
+    value: float
+    low: float | None = None
+    high: float | None = None
+    band_low: float | None = None
+    band_high: float | None = None
+    sampling_low: float | None = None
+    sampling_high: float | None = None
+    supported: bool | None = Field(
+        default=None, description="of dp-ssp: false where the noisy count is too small to say much"
+    )
+
+
+class StateValues(Sequence[StateValue]):
+    """A ``StateValue`` for each state, made when asked for; a range stands for its numbers."""
+
+    def __init__(self, states: Sequence[str] | range, columns: Mapping[str, NDArray[Any]]) -> None:
+        self._states = states
+        self._columns = dict(columns)
+        for column in self._columns.values():
+            if len(column) != len(states):
+                raise ValueError("every column has one entry for each state")
+            if column.dtype == np.float64 and not np.isfinite(column).all():
+                raise ValueError("values are finite numbers")
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    @overload
+    def __getitem__(self, at: int) -> StateValue: ...
+    @overload
+    def __getitem__(self, at: slice) -> "StateValues": ...
+    def __getitem__(self, at: int | slice) -> "StateValue | StateValues":
+        columns = {name: column[at] for name, column in self._columns.items()}
+        if isinstance(at, slice):
+            return StateValues(self._states[at], columns)
+        fields = {name: cell.item() for name, cell in columns.items()}
+        return StateValue.model_construct(state=str(self._states[at]), **fields)
+
+    def __iter__(self) -> Iterator[StateValue]:
+        return (StateValue.model_construct(**fields) for fields in self.fields())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StateValues | list) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"StateValues({len(self)} states)"
+
+    def column(self, name: str) -> NDArray[Any] | None:
+        """One field of all states, or None where it was not released."""
+        return self._columns.get(name)
+
+    def fields(self) -> Iterator[dict[str, Any]]:
+        """Each as a dictionary, without what was not released."""
+        names = ("state", *self._columns)
+        for start in range(0, len(self), _AT_ONCE):
+            part = slice(start, start + _AT_ONCE)
+            cells = (column[part].tolist() for column in self._columns.values())
+            for row in zip(map(str, self._states[part]), *cells, strict=True):
+                yield dict(zip(names, row, strict=True))
+
+    def json_lines(self) -> Iterator[str]:
+        """Each as JSON, a few thousand at a time, a line for each."""
+        lines: list[bytes] = []
+        for fields in self.fields():
+            lines.append(b"    " + pydantic_core.to_json(fields))
+            if len(lines) == _AT_ONCE:
+                yield b",\n".join(lines).decode()
+                lines = []
+        if lines:
+            yield b",\n".join(lines).decode()
+
+    @classmethod
+    def of(cls, entries: Sequence[StateValue]) -> "StateValues":
+        """The same, as columns; all states have the same fields."""
+        columns = {}
+        for name in StateValue.model_fields:
+            cells = [getattr(entry, name) for entry in entries]
+            missing = sum(cell is None for cell in cells)
+            if name != "state" and missing < len(cells):
+                if missing:
+                    raise ValueError(f"{name} is given for some states only")
+                columns[name] = np.array(cells)
+        return cls([entry.state for entry in entries], columns)
+
+    @classmethod
+    def __get_pydantic_core_schema__(
+        cls, _: Any, handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        listed = core_schema.no_info_after_validator_function(
+            cls.of, handler.generate_schema(list[StateValue])
+        )
+        return core_schema.json_or_python_schema(
+            json_schema=listed,
+            python_schema=core_schema.union_schema(
+                [core_schema.is_instance_schema(cls), listed], mode="left_to_right"
+            ),
+            serialization=core_schema.plain_serializer_function_ser_schema(
+                lambda values: list(values.fields())
+            ),
+        )
