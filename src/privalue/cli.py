@@ -40,9 +40,12 @@ from privalue.noise import SeededForExperimentsOnly
 from privalue.plan_command import plan
 from privalue.planning import resolve
 from privalue.refit import refit as refit_release
-from privalue.release import Release, require_vacant
+from privalue.release import Release
 from privalue.report import terminal
+from privalue.report.private_page import require_private_place, write_private_page
+from privalue.report.publish import require_publishable
 from privalue.report.template import study_template
+from privalue.report_command import Justification, publish_and_tell, report
 from privalue.reproduce_command import reproduce
 from privalue.size import declared_size
 from privalue.study import Study
@@ -78,6 +81,7 @@ Memory = Annotated[
 
 app.add_typer(ledgers, name="ledger")
 app.command()(plan)
+app.command()(report)
 app.command()(reproduce)
 
 
@@ -213,16 +217,24 @@ def simulate(
 def inspect(
     study_file: StudyFile,
     data: Data,
+    page: Annotated[
+        Path | None,
+        typer.Option("--page", help="Also write them to an .html file, PRIVATE and yours alone."),
+    ] = None,
     engine: Engine = "local",
     memory: Memory = "2GB",
     as_json: Json = False,
 ) -> None:
     """Show the curator's private diagnostics; no noise, nothing spent."""
     limit = parse_memory(memory)
+    if page is not None:
+        require_private_place(page)
     study = _settled(study_file)
     with _progress(READING) as update:
         diagnostics = inspect_data(study, data, engine=engine, memory=limit, progress=update)
     talk.print("PRIVATE: for the curator only. None of this may be published.", style="bold red")
+    if page is not None:
+        talk.print(f"Wrote {write_private_page(diagnostics, page)}, PRIVATE")
     if as_json:
         print_json(diagnostics.private_fields())
     else:
@@ -233,7 +245,7 @@ def inspect(
 def release(
     study_file: StudyFile,
     data: Data,
-    out: Annotated[Path, typer.Option("--out", help="A folder for release.json.")],
+    out: Annotated[Path, typer.Option("--out", help="A folder for the release and its report.")],
     ledger: Annotated[
         str | None, typer.Option("--ledger", help="The ledger: a file, or postgresql://...")
     ] = None,
@@ -243,6 +255,7 @@ def release(
     accept_large_delta: Annotated[
         bool, typer.Option("--accept-large-delta", help="Allow delta >= 1/m.")
     ] = False,
+    justification: Justification = None,
     engine: Engine = "local",
     memory: Memory = "2GB",
     seed: Annotated[
@@ -260,7 +273,7 @@ def release(
             "does, and you keep count of epsilon and delta yourself"
         )
     limit = parse_memory(memory)
-    require_vacant(out)
+    require_publishable(out)
     study = _settled(study_file)
     with _progress(READING) as update:
         released = release_data(
@@ -274,12 +287,11 @@ def release(
             progress=update,
             say=lambda line: talk.print(f"Ledger: {line}"),
         )
-    written = released.save(out)
+    publish_and_tell(released, out, study=study, ledger=ledger, justification=justification)
     if as_json:
         sys.stdout.write(released.to_json())
     else:
         terminal.print_release(screen(), released)
-    talk.print(f"Wrote {written}")
 
 
 @app.command()
@@ -288,7 +300,9 @@ def refit(
         Path,
         typer.Argument(metavar="RELEASE", readable=False, help="A dp-ssp release, or its folder."),
     ],
-    out: Annotated[Path, typer.Option("--out", help="A folder for the new release.json.")],
+    out: Annotated[
+        Path, typer.Option("--out", help="A folder for the new release and its report.")
+    ],
     features: Annotated[
         str | None, typer.Option("--features", help="A matrix: .npy, .npz, .csv or .parquet.")
     ] = None,
@@ -332,7 +346,7 @@ def refit(
         "shrinkage": shrinkage,
     }
     given = {key: value for key, value in mechanism.items() if value is not None}
-    require_vacant(out)
+    require_publishable(out)
     fitted = refit_release(
         Release.load(release_file),
         features=chosen,
@@ -341,12 +355,12 @@ def refit(
         start=start,
         level=level,
     )
-    written = fitted.save(out)
+    publish_and_tell(fitted, out)
     if as_json:
         sys.stdout.write(fitted.to_json())
     else:
         terminal.print_release(screen(), fitted)
-    talk.print(f"Wrote {written}. Nothing was spent: it is computed from {release_file} alone.")
+    talk.print(f"Nothing was spent: it is computed from {release_file} alone.")
 
 
 def _ridge(text: str | None) -> str | float | None:

@@ -23,6 +23,7 @@ OUTER = {
     "cli.py",
     "console.py",
     "plan_command.py",
+    "report_command.py",
     "reproduce_command.py",
     "ledger_commands.py",
     "__init__.py",

@@ -1,0 +1,91 @@
+"""The guarantee in words, in symbols, and as what an attacker could tell.
+
+| symbol | here        | meaning                                              |
+|--------|-------------|------------------------------------------------------|
+| a      | ``alarms``  | how often a test accuses wrongly                     |
+| b      |             | how often it is right                                |
+
+A test that tells neighbours apart with wrong alarms a is right with probability at most
+min(e^eps a + delta, 1 - e^-eps (1 - delta - a)): both directions of the definition (Wasserman and
+Zhou 2010; Kairouz, Oh and Viswanath 2015).
+"""
+
+import math
+
+from privalue.release import Guarantee
+
+ALARMS = (0.01, 0.05, 0.1, 0.25)
+
+
+def unit_words(privacy: Guarantee, limit: int | None) -> str:
+    """Whom it protects, in one sentence."""
+    if privacy.unit == "person":
+        trajectories = "trajectory" if limit == 1 else "trajectories"
+        whole = (
+            f"What is protected is one whole person, with up to {limit} {trajectories} that count"
+        )
+    else:
+        whole = "What is protected is one trajectory: everything that was recorded in it"
+    how = (
+        f"The promise compares data sets that differ by replacing one {privacy.unit} with any "
+        "other; how many there are is the same in both, and public"
+        if privacy.neighbours == "replace-one"
+        else f"The promise compares data sets that differ by one {privacy.unit} being there or "
+        "not; how many there are is protected, too"
+    )
+    more = (
+        " A person who has k trajectories is protected with k times epsilon only, and a larger "
+        "delta."
+        if privacy.unit == "trajectory"
+        else ""
+    )
+    return f"{whole}. {how}.{more}"
+
+
+def odds_factor(epsilon: float) -> str:
+    """e^eps as people read it."""
+    factor = math.exp(min(epsilon, 700.0))
+    return f"{factor:.3g}" if factor < 1e6 else f"{factor:.2e}"
+
+
+def odds_words(privacy: Guarantee) -> str:
+    """What an attacker could learn at most, as odds."""
+    factor = odds_factor(privacy.epsilon)
+    who = "anyone's trajectory" if privacy.unit == "trajectory" else "anyone"
+    return (
+        f"Suppose that someone holds two versions of the data for possible, which differ in {who}, "
+        f"and knows everything else. Whatever odds they gave to one against the other, seeing this "
+        f"release multiplies or divides those odds by at most {factor} (e to the power of epsilon "
+        f"= {privacy.epsilon:g}), but for outcomes so rare that delta covers them."
+    )
+
+
+def delta_words(privacy: Guarantee, units: int | None) -> str:
+    """What delta allows."""
+    share = 1 / privacy.delta
+    rare = f"{share:,.0f}" if share < 1e15 else f"{share:.2g}"
+    compared = ""
+    if units is not None:
+        compared = (
+            f" With {units:,} of them, delta times their number is {privacy.delta * units:.3g}: "
+            + (
+                "far below one, as it should be."
+                if privacy.delta * units <= 0.1
+                else "below one, but not by much."
+                if privacy.delta * units < 1
+                else "not below one, which was accepted explicitly: such a delta alone would "
+                "allow one of them to be published."
+            )
+        )
+    return (
+        f"Delta = {privacy.delta:g} is what the factor may miss: an outcome of probability p with "
+        f"one data set has probability at most {odds_factor(privacy.epsilon)} p + "
+        f"{privacy.delta:g} with the other. It is at most one in {rare}.{compared}"
+    )
+
+
+def detection(epsilon: float, delta: float, alarms: float) -> float:
+    """The most that a test with so many wrong alarms can be right."""
+    grown = math.exp(min(epsilon, 700.0)) * alarms + delta
+    other = 1 - math.exp(-epsilon) * max(1 - delta - alarms, 0.0)
+    return min(1.0, max(min(grown, other), alarms))
