@@ -12,9 +12,34 @@ Zhou 2010; Kairouz, Oh and Viswanath 2015).
 
 import math
 
-from privalue.release import Guarantee
+from privalue.release import Guarantee, Release
 
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 ALARMS = (0.01, 0.05, 0.1, 0.25)
+
+
+def told(number: float) -> str:
+    """A number as people write it.
+
+    >>> told(1e-06), told(2.5e-07), told(0.01)
+    ('10⁻⁶', '2.5·10⁻⁷', '0.01')
+    """
+    plain = f"{number:.6g}"
+    mantissa, mark, exponent = plain.partition("e")
+    if not mark:
+        return plain
+    power = f"10{str(int(exponent)).translate(_RAISED)}"
+    return power if mantissa == "1" else f"{mantissa}·{power}"
+
+
+def plain_words(release: Release) -> str:
+    """What was published, and in what sense nobody is in it."""
+    unit = release.privacy.unit
+    return (
+        f"What each of {len(release.values):,} states is worth under the policy that was "
+        f"followed, estimated from people's trajectories. Noise was added so that the data of any "
+        f"one {unit} makes hardly any difference to what is published here."
+    )
 
 
 def unit_words(privacy: Guarantee, limit: int | None) -> str:
@@ -56,7 +81,7 @@ def odds_words(privacy: Guarantee) -> str:
         f"Suppose that someone holds two versions of the data for possible, which differ in {who}, "
         f"and knows everything else. Whatever odds they gave to one against the other, seeing this "
         f"release multiplies or divides those odds by at most {factor} (e to the power of epsilon "
-        f"= {privacy.epsilon:g}), but for outcomes so rare that delta covers them."
+        f"= {told(privacy.epsilon)}), but for outcomes so rare that delta covers them."
     )
 
 
@@ -78,9 +103,9 @@ def delta_words(privacy: Guarantee, units: int | None) -> str:
             )
         )
     return (
-        f"Delta = {privacy.delta:g} is what the factor may miss: an outcome of probability p with "
-        f"one data set has probability at most {odds_factor(privacy.epsilon)} p + "
-        f"{privacy.delta:g} with the other. It is at most one in {rare}.{compared}"
+        f"Delta = {told(privacy.delta)} is what the factor may miss: an outcome of probability "
+        f"p with one data set has probability at most {odds_factor(privacy.epsilon)} p + "
+        f"{told(privacy.delta)} with the other. It is at most one in {rare}.{compared}"
     )
 
 

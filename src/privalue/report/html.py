@@ -67,6 +67,7 @@ def table(
     name: str,
     numbers: Iterable[int] = (),
     long: bool = False,
+    small: bool = False,
 ) -> Html:
     """A table that scrolls in a box of its own; the first cell of a row names the row.
 
@@ -77,6 +78,7 @@ def table(
         name: of the box that scrolls, for those who do not see it.
         numbers: the columns that hold numbers.
         long: whether the box is limited in height.
+        small: whether it is only as wide as it must be.
     """
     right = set(numbers)
 
@@ -98,18 +100,20 @@ def table(
         "div",
         element(
             "table",
-            element("caption", caption),
+            element("caption", element("span", caption)),
             element("thead", head),
             element("tbody", body),
         ),
-        class_="scroll long" if long else "scroll",
+        class_="scroll long" if long else "scroll small" if small else "scroll",
         role="region",
         tabindex="0",
         aria_label=name,
     )
 
 
-def facts(caption: Content, rows: Iterable[tuple[Content, Content]], *, name: str) -> Html:
+def facts(
+    caption: Content, rows: Iterable[tuple[Content, Content]], *, name: str, small: bool = False
+) -> Html:
     """A table of two columns: what, and its value."""
     body = [
         element("tr", element("th", what, scope="row"), element("td", value))
@@ -117,8 +121,13 @@ def facts(caption: Content, rows: Iterable[tuple[Content, Content]], *, name: st
     ]
     return element(
         "div",
-        element("table", element("caption", caption), element("tbody", body), class_="facts"),
-        class_="scroll",
+        element(
+            "table",
+            element("caption", element("span", caption)),
+            element("tbody", body),
+            class_="facts",
+        ),
+        class_="scroll small" if small else "scroll",
         role="region",
         tabindex="0",
         aria_label=name,

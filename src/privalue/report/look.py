@@ -81,8 +81,11 @@ main section:last-child { border-bottom: 0; }
 .private { scroll-padding-top: 4rem; }
 .scroll { overflow: auto; border: 1px solid var(--line); border-radius: .4rem; margin: 0 0 1.1rem; }
 .scroll.long { max-height: 27rem; }
+.scroll.small { width: fit-content; max-width: min(100%, 46rem); }
 table { border-collapse: collapse; width: 100%; font-size: .92rem; background: var(--paper); }
 caption { text-align: left; padding: .6rem .8rem; color: var(--soft); font-size: .88rem; }
+caption span { display: block; position: sticky; left: .8rem;
+  max-width: min(58rem, calc(100vw - 4.5rem)); }
 th, td { text-align: left; vertical-align: top; padding: .38rem .8rem;
   border-top: 1px solid var(--line); }
 thead th { background: var(--sheet); color: var(--ink); font-weight: 600; position: sticky; top: 0;
@@ -129,6 +132,7 @@ footer p { max-width: none; margin: .2rem 0; }
   svg.narrow { display: block; }
   th, td, caption { padding-left: .6rem; padding-right: .6rem; }
   .facts th { width: 40%; }
+  thead th { white-space: normal; }
 }
 @media print {
   :root {
@@ -147,6 +151,7 @@ footer p { max-width: none; margin: .2rem 0; }
   thead th { position: static; }
   tr, figure, .tiles > div, .formula, .note, .sign { break-inside: avoid; }
   h2, h3, caption { break-after: avoid; }
+  caption span { position: static; max-width: none; }
   svg.wide { display: block; }
   svg.narrow { display: none; }
   a { color: inherit; text-decoration: none; }

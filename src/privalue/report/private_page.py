@@ -14,7 +14,7 @@ from privalue.errors import UsageError
 from privalue.report.html import Content, Html, element, facts, named, table
 from privalue.report.look import Part, page
 from privalue.report.publish import PRIVATE_MARK, PUBLIC_FILES, is_private_page, write_text
-from privalue.report.svg import Series, groups_of, key_of, state_chart
+from privalue.report.svg import Series, groups_of, key_of, state_chart, visible
 
 MOST_ROWS = 400
 _HEAD_ROWS = 100
@@ -114,7 +114,7 @@ def _notes(diagnostics: Diagnostics, fields: dict[str, Any]) -> Content:
         else [element("p", "Nothing stands out: every state is visited, and the noise is small.")]
     )
     rows: list[tuple[Content, Content]] = [
-        ("mechanism", f"{fields['mechanism']}, {fields['noise']}, {fields['calibration']}"),
+        ("mechanism", _mechanism(fields)),
         ("trajectories that count", f"{fields['trajectories']:,}"),
         *([("persons", f"{fields['persons']:,}")] if "persons" in fields else []),
         ("rows", f"{fields['rows']:,}"),
@@ -127,6 +127,11 @@ def _notes(diagnostics: Diagnostics, fields: dict[str, Any]) -> Content:
         ("sigma", f"{fields['sigma']:.10g}"),
     ]
     return [*found, facts("The data and the noise, PRIVATE", rows, name="PRIVATE diagnostics")]
+
+
+def _mechanism(fields: dict[str, Any]) -> str:
+    shape = "" if fields["mechanism"] == "dp-ssp" else f", {fields['noise']} noise"
+    return f"{fields['mechanism']}{shape}, calibration {fields['calibration']}"
 
 
 def _noise(diagnostics: Diagnostics, fields: dict[str, Any]) -> Content:
@@ -151,7 +156,7 @@ def _noise(diagnostics: Diagnostics, fields: dict[str, Any]) -> Content:
             key_of(
                 ("value", "value before noise"),
                 ("area" if series.grouped else "interval", "one standard deviation of the noise"),
-                ("bound", "bounds of returns, where they are in the picture"),
+                *([("bound", "bounds of returns")] if visible(series, (low, high)) else []),
             ),
             state_chart(
                 series,

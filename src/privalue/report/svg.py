@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from privalue.report.html import Html, element, named
+from privalue.report.html import Html, element
 
 MOST_POINTS = 400
 _GROUPS = 160
@@ -25,7 +25,7 @@ class Canvas:
     height: int
     left: int
     right: int = 14
-    top: int = 10
+    top: int = 30
     bottom: int = 46
     ticks: int = 8
 
@@ -120,9 +120,7 @@ def _state_chart(
     bounds: tuple[float, float] | None,
     zero: bool,
 ) -> Html:
-    seen = [x for xs in (series.values, series.low or (), series.high or ()) for x in xs]
-    marks = [x for x in seen if x is not None] + ([0.0] if zero else [])
-    bottom, top = _limits(marks)
+    bottom, top = _limits(series, zero)
     count = len(series.values)
     slot = canvas.across / count
 
@@ -144,8 +142,8 @@ def _state_chart(
     else:
         parts += _points(series, across, down, slot)
     parts += _state_ticks(canvas, series.labels, across, slot)
-    parts.append(_text(canvas.left, canvas.height - 6, "state", "start"))
-    parts.append(_text(canvas.width - canvas.right, canvas.height - 6, axis, "end"))
+    parts.append(_text(canvas.width - canvas.right, canvas.height - 6, "state", "end", "strong"))
+    parts.append(_text(8, 15, axis, "start", "strong"))
     return _svg(canvas, parts, name)
 
 
@@ -210,8 +208,10 @@ def _state_ticks(
     for at in range(0, count, step):
         x = across(at)
         parts.append(_line(x, y, x, y + 4, "axis"))
-        anchor = "middle" if canvas.left + 24 < x < canvas.width - 24 else "start"
-        parts.append(_text(x, y + 18, _short(labels[at], min(room, 14)), anchor))
+        label = _short(labels[at], min(room, 14))
+        half = 3.75 * len(label)
+        anchor = "start" if x < half else "end" if x + half > canvas.width else "middle"
+        parts.append(_text(x, y + 18, label, anchor))
     return parts
 
 
@@ -297,8 +297,16 @@ def nice_ticks(low: float, high: float, count: int) -> list[float]:
     return [float(f"{number * step:.12g}") for number in range(first, last + 1)]
 
 
-def _limits(numbers: Sequence[float]) -> tuple[float, float]:
+def visible(series: Series, bounds: tuple[float, float]) -> bool:
+    """Whether a chart of the series shows any of the bounds."""
+    bottom, top = _limits(series, zero=False)
+    return any(bottom <= bound <= top for bound in bounds)
+
+
+def _limits(series: Series, zero: bool) -> tuple[float, float]:
     """A little more than all the numbers need."""
+    seen = [x for xs in (series.values, series.low or (), series.high or ()) for x in xs]
+    numbers = [x for x in seen if x is not None] + ([0.0] if zero else [])
     low, high = min(numbers), max(numbers)
     room = (high - low) * 0.06 or max(abs(high) * 0.1, 1e-12)
     return low - room, high + room
@@ -348,4 +356,4 @@ def _n(number: float) -> str:
     return f"{number:.2f}".rstrip("0").rstrip(".")
 
 
-__all__ = ["Bar", "Series", "bar_chart", "groups_of", "key_of", "named", "state_chart"]
+__all__ = ["Bar", "Series", "bar_chart", "groups_of", "key_of", "state_chart", "visible"]
