@@ -44,6 +44,7 @@ from privalue.release import Release
 from privalue.report import terminal
 from privalue.report.private_page import require_private_place, write_private_page
 from privalue.report.publish import require_publishable
+from privalue.report.spending import account_rows
 from privalue.report.template import study_template
 from privalue.report_command import Justification, publish_and_tell, report
 from privalue.reproduce_command import reproduce
@@ -386,7 +387,7 @@ def demo(
     as_json: Json = False,
 ) -> None:
     """Go the whole journey on the built-in recovery chain."""
-    folder = _vacant_demo_folder(out)
+    folder = demonstration.vacant_folder(out)
     console = talk if as_json else screen()
     made = demonstration.run(
         folder,
@@ -400,20 +401,36 @@ def demo(
                 "folder": str(folder),
                 "study": str(made.study),
                 "data": str(made.data),
-                "release": str(made.release_file),
+                "private_page": str(made.private_page),
+                "ledger": str(made.ledger),
+                "ledger_head": made.release.ledger_head,
+                "release": str(made.files.release),
+                "report": str(made.files.page),
+                "registry": str(made.files.registry),
+                "values": str(made.files.values),
                 "pictures": [str(path) for path in made.pictures],
+                "predicted_rmse": made.predicted,
                 "rmse": made.error,
                 "policy_error": made.policy_error,
             }
         )
         return
     terminal.print_release(console, made.release)
+    console.print(terminal.facts(f"Dataset {made.account.dataset}", account_rows(made.account)))
     console.print(
-        f"Root mean square error against the exact values: {made.error:.4f}; the policy's one "
-        f"number is off by {made.policy_error:.4f}.",
+        f"Root mean square error against the exact values: {made.error:.4f} (planned: "
+        f"{made.predicted:.4f}); the policy's one number is off by {made.policy_error:.4f}.",
         style="bold",
     )
-    console.print(f"Look at {made.pictures[0]} and {made.pictures[1]}.")
+    console.print("Where to look:", style="bold")
+    for path, what in (
+        (made.files.page, "the report: open it in a browser"),
+        (made.files.values, "every value, for a spreadsheet or a program"),
+        (made.files.registry, "the entry for a registry of deployments"),
+        (made.pictures[0], "the release against the exact values"),
+        (made.private_page, "the curator's PRIVATE page, kept apart from what is public"),
+    ):
+        console.print(f"  {path}  {what}", soft_wrap=True)
 
 
 def _settled(study_file: Path) -> Study:
@@ -440,15 +457,6 @@ def parse_memory(text: str) -> int:
 def _require_absent(path: Path, force: bool) -> None:
     if path.exists() and not force:
         raise UsageError(f"{path} exists; use --force to overwrite it, or give another name")
-
-
-def _vacant_demo_folder(out: Path) -> Path:
-    """``out``, or ``out-2``, ``out-3``, ... : a release is never overwritten."""
-    for number in range(1, 1000):
-        folder = out if number == 1 else out.with_name(f"{out.name}-{number}")
-        if not (folder / "release.json").exists():
-            return folder
-    raise UsageError(f"{out} and 998 more like it hold releases; remove some")
 
 
 @contextlib.contextmanager

@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 # Characters that HTML may not hold, even escaped: C0 and C1 controls, surrogates, non-characters.
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+LABEL = 80  # characters of a state's label that a table shows; values.csv has them all
 _EMPTY = frozenset({"meta", "br", "hr", "line", "rect", "circle", "path"})
 
 
@@ -54,9 +55,13 @@ def element(tag: str, *content: Content, **attributes: object) -> Html:
     return Html(f"<{tag}{told}>{joined(content)}</{tag}>")
 
 
-def named(text: object) -> Html:
-    """A text of somebody's own choice: whatever its direction, it does not turn what is around."""
-    return element("bdi", str(text))
+def named(text: object, most: int = 1000) -> Html:
+    """A text of somebody's own choice, at most so many characters of it.
+
+    Whatever its direction, it does not turn what is around it.
+    """
+    whole = str(text)
+    return element("bdi", whole if len(whole) <= most else whole[: most - 1] + "…")
 
 
 def table(

@@ -9,7 +9,7 @@ STYLE = """
 :root {
   color-scheme: light dark;
   --paper: #ffffff; --sheet: #f4f6f8; --ink: #17212b; --soft: #4a5866; --line: #d3dae1;
-  --accent: #0b5c8a; --accent-soft: #dcebf5; --mark: #0b6fa4; --interval: #8db8d4;
+  --accent: #0b5c8a; --accent-soft: #dcebf5; --mark: #084f78; --interval: #5b98c0;
   --second: #a35a00; --third: #2c7a51; --bound: #6b7885;
   --warn-paper: #fff4dc; --warn-ink: #6b4200; --warn-line: #d99a1c;
   --stop-paper: #b3141d; --stop-ink: #ffffff;
@@ -17,7 +17,7 @@ STYLE = """
 @media (prefers-color-scheme: dark) {
   :root {
     --paper: #11171d; --sheet: #1a232c; --ink: #e8edf2; --soft: #adb9c5; --line: #35424f;
-    --accent: #7cc0ea; --accent-soft: #17344a; --mark: #6fb9e6; --interval: #35698c;
+    --accent: #7cc0ea; --accent-soft: #17344a; --mark: #a8daf8; --interval: #3f7ba3;
     --second: #f0a851; --third: #6cc596; --bound: #93a1ae;
     --warn-paper: #33270c; --warn-ink: #f5d489; --warn-line: #a97a1a;
     --stop-paper: #b3141d; --stop-ink: #ffffff;
@@ -72,7 +72,8 @@ main section:last-child { border-bottom: 0; }
   max-width: 46rem; }
 .note p:last-child { margin: 0; }
 .flag { display: inline-block; background: var(--warn-paper); color: var(--warn-ink);
-  border: 1px solid var(--warn-line); border-radius: .8rem; padding: 0 .55rem; font-size: .84rem; }
+  border: 1px solid var(--warn-line); border-radius: .8rem; padding: 0 .55rem; font-size: .84rem;
+  white-space: nowrap; }
 .flag + .flag { margin-left: .25rem; }
 .banner { background: var(--stop-paper); color: var(--stop-ink); font-weight: 700;
   padding: .55rem 1.25rem; text-align: center; }
@@ -91,7 +92,7 @@ th, td { text-align: left; vertical-align: top; padding: .38rem .8rem;
 thead th { background: var(--sheet); color: var(--ink); font-weight: 600; position: sticky; top: 0;
   white-space: nowrap; }
 tbody th { font-weight: 500; }
-tbody th bdi { display: inline-block; max-width: 22rem; }
+tbody th bdi { display: inline-block; max-width: 16rem; overflow-wrap: break-word; }
 .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 .facts th { width: 34%; color: var(--soft); font-weight: 500; }
 .facts td { overflow-wrap: anywhere; }
@@ -113,7 +114,7 @@ svg .middle { stroke: var(--mark); }
 svg .doubtful { fill: var(--paper); stroke: var(--second); stroke-width: 2; }
 svg .second { fill: var(--second); }
 svg .third { fill: var(--third); }
-svg .rest { fill: var(--line); }
+svg .rest { fill: var(--line); stroke: var(--bound); stroke-width: 1; }
 svg .strong { fill: var(--ink); }
 .key { list-style: none; display: flex; flex-wrap: wrap; gap: .2rem 1.2rem; padding: 0;
   margin: 0 0 .4rem; font-size: .88rem; color: var(--soft); max-width: none; }
@@ -132,12 +133,13 @@ footer p { max-width: none; margin: .2rem 0; }
   svg.narrow { display: block; }
   th, td, caption { padding-left: .6rem; padding-right: .6rem; }
   .facts th { width: 40%; }
-  thead th { white-space: normal; }
+  thead th, thead th.number { white-space: normal; }
+  tbody th bdi { max-width: 9rem; }
 }
 @media print {
   :root {
     --paper: #ffffff; --sheet: #ffffff; --ink: #000000; --soft: #333333; --line: #bbbbbb;
-    --accent: #0b4a70; --mark: #0b5c8a; --interval: #8db8d4; --second: #8a4c00; --third: #1e6a43;
+    --accent: #0b4a70; --mark: #084f78; --interval: #5b98c0; --second: #8a4c00; --third: #1e6a43;
     --bound: #666666; --warn-paper: #ffffff; --warn-ink: #000000; --warn-line: #8a6000;
   }
   @page { size: A4; margin: 16mm 15mm 18mm; }
@@ -149,6 +151,7 @@ footer p { max-width: none; margin: .2rem 0; }
   .scroll, .scroll.long { overflow: visible; max-height: none; border: 0; }
   thead { display: table-header-group; }
   thead th { position: static; }
+  .flag { white-space: normal; }
   tr, figure, .tiles > div, .formula, .note, .sign { break-inside: avoid; }
   h2, h3, caption { break-after: avoid; }
   caption span { position: static; max-width: none; }
@@ -159,16 +162,18 @@ footer p { max-width: none; margin: .2rem 0; }
 }
 """
 
-# On paper, content flows under what is fixed: the margin makes room for it on every page.
+# What is fixed stands on every sheet of paper; the padding keeps the content beside it. Browsers
+# that know boxes in the margin print those, too.
 PRIVATE_STYLE = """
 @media print {
-  @page { margin: 16mm 15mm 20mm;
+  @page {
     @top-center { content: "PRIVATE: for the curator only"; font: bold 11pt sans-serif;
       color: #b3141d; }
     @bottom-center { content: "PRIVATE: none of this may be published"; font: bold 9pt sans-serif;
       color: #b3141d; } }
-  .private .banner { position: fixed; top: 0; left: 0; right: 0; padding: 1mm; font-size: 8pt; }
-  body { padding-top: 8mm; }
+  .private .banner { position: fixed; top: 0; bottom: 0; left: 0; width: 7mm; padding: 0;
+    line-height: 7mm; font-size: 9pt; writing-mode: vertical-rl; }
+  .private body { padding-left: 11mm; }
 }
 """
 
@@ -210,7 +215,13 @@ def page(
     body = [
         element("a", "Skip to the content", class_="skip", href="#content"),
         banner
-        and element("div", banner, class_="banner", role="region", aria_label="Classification"),
+        and element(
+            "div",
+            banner,
+            class_="banner",
+            role="region",
+            aria_label="PRIVATE" if private else "NOT PRIVATE",
+        ),
         element(
             "header",
             element(

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from privalue.release import Release
-from privalue.report.html import Content, Html, element, named, table
+from privalue.report.html import LABEL, Content, Html, element, named, table
 from privalue.report.page_words import interval, number, paragraphs
 from privalue.report.states import MEANINGS, StateRow, return_bounds
 from privalue.report.svg import Series, groups_of, key_of, state_chart, visible
@@ -129,7 +129,7 @@ def _value_table(release: Release, rows: Sequence[StateRow]) -> Html:
     heads += ["careful"] if flagged else []
 
     def cells(row: StateRow) -> list[Content]:
-        found: list[Content] = [named(row.state), number(row.value)]
+        found: list[Content] = [named(row.state, LABEL), number(row.value)]
         if release.level is not None:
             found.append(interval(row.low, row.high))
         found += [interval(*(row.columns.get(name) for name in names)) for names, _ in present]
@@ -161,7 +161,7 @@ def _group_table(series: Series) -> Html:
         ["States", "least value", "largest value", "lowest and highest end of intervals"],
         [
             [
-                [named(group.first), " to ", named(group.last)],
+                [named(group.first, LABEL), " to ", named(group.last, LABEL)],
                 number(group.least),
                 number(group.largest),
                 "not released" if series.low is None else interval(group.low, group.high),
@@ -248,6 +248,6 @@ def _some(states: Sequence[str]) -> Content:
     """The first few, and how many more."""
     shown_states: list[Content] = []
     for at, state in enumerate(states[:8]):
-        shown_states += [", " if at else "", named(state)]
+        shown_states += [", " if at else "", named(state, LABEL)]
     more = len(states) - 8
     return [*shown_states, f" and {more:,} more" if more > 0 else ""]

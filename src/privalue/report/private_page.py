@@ -11,7 +11,7 @@ from typing import Any
 
 from privalue.curator import Diagnostics
 from privalue.errors import UsageError
-from privalue.report.html import Content, Html, element, facts, named, table
+from privalue.report.html import LABEL, Content, Html, element, facts, named, table
 from privalue.report.look import Part, page
 from privalue.report.publish import PRIVATE_MARK, PUBLIC_FILES, is_private_page, write_text
 from privalue.report.svg import Series, groups_of, key_of, state_chart, visible
@@ -208,7 +208,7 @@ def _groups(series: Series, what: str) -> Html:
         ["States", f"least {what}", f"largest {what}"],
         [
             [
-                [named(group.first), " to ", named(group.last)],
+                [named(group.first, LABEL), " to ", named(group.last, LABEL)],
                 _number(group.least),
                 _number(group.largest),
             ]
@@ -232,7 +232,7 @@ def _states(diagnostics: Diagnostics, fields: dict[str, Any]) -> Html:
         ["State", "visits", "mean return", "value before noise", "noise (sd)", "value over noise"],
         [
             [
-                named(labels[at]),
+                named(labels[at], LABEL),
                 f"{fields['counts'][at]:,}",
                 *(_number(fields[key][at]) for key in keys),
                 _ratio(fields["values"][at], fields["noise_by_state"][at]),
