@@ -102,8 +102,8 @@ def test_a_page_holds_nothing_private(mechanism):
         numbers += [private["sigma"], private["psi"]]
     for text in told:
         assert leaked(text, secrets, numbers) == []
-        planted = text.replace("recovery", f"recovery, {secrets[1]:,} visits, {numbers[0]:.7g}")
-        assert leaked(planted or "", secrets, numbers) or "recovery" not in text
+        planted = f"{text}<p>{secrets[1]:,} visits, {numbers[0]:.7g}</p>"
+        assert leaked(planted, secrets, numbers)[:2] == [secrets[1], numbers[0]]
 
 
 def leaked(text, counts, numbers):
