@@ -209,7 +209,7 @@ def test_the_promise_is_told_for_every_unit_and_relation():
 
         page = public_page(pv.release(chosen, pd.DataFrame(rows)))
         assert words in page
-        assert "at most 1.65" in page  # e^0.5
+        assert "at most 1.65 (e to the power of epsilon = 0.5)" in page  # e^0.5
         assert ("k times epsilon" in page) == (unit == "trajectory")
         assert ("with up to 3 trajectories that count" in page) == (unit == "person")
 

@@ -34,9 +34,10 @@ def told(number: float) -> str:
 
 def plain_words(release: Release) -> str:
     """What was published, and in what sense nobody is in it."""
-    unit = release.privacy.unit
+    unit, states = release.privacy.unit, len(release.values)
+    each = f"each of {states:,} states" if states > 1 else "the one state"
     return (
-        f"What each of {len(release.values):,} states is worth under the policy that was "
+        f"What {each} is worth under the policy that was "
         f"followed, estimated from people's trajectories. Noise was added so that the data of any "
         f"one {unit} makes hardly any difference to what is published here."
     )
@@ -68,20 +69,34 @@ def unit_words(privacy: Guarantee, limit: int | None) -> str:
 
 
 def odds_factor(epsilon: float) -> str:
-    """e^eps as people read it."""
-    factor = math.exp(min(epsilon, 700.0))
-    return f"{factor:.3g}" if factor < 1e6 else f"{factor:.2e}"
+    """e^eps as people read it, rounded up: it is what odds change by at most.
+
+    >>> odds_factor(1.0), odds_factor(0.2), odds_factor(0.001), odds_factor(12.0)
+    ('2.72', '1.23', '1.0011', '162755')
+    """
+    if epsilon > 20:
+        return f"10{str(math.ceil(epsilon / math.log(10))).translate(_RAISED)}"
+    factor = math.exp(epsilon)
+    digits = 2 if epsilon >= 0.1 else 2 + math.ceil(-math.log10(epsilon) - 1)
+    return (
+        f"{math.ceil(factor * 10**digits) / 10**digits:.10g}"
+        if factor < 100
+        else str(math.ceil(factor))
+    )
 
 
 def odds_words(privacy: Guarantee) -> str:
     """What an attacker could learn at most, as odds."""
-    factor = odds_factor(privacy.epsilon)
-    who = "anyone's trajectory" if privacy.unit == "trajectory" else "anyone"
+    unknown = (
+        f"all of the data but for one {privacy.unit}, and holds two versions of it for possible"
+        if privacy.neighbours == "replace-one"
+        else f"all of the data, but not whether one {privacy.unit} is in it"
+    )
     return (
-        f"Suppose that someone holds two versions of the data for possible, which differ in {who}, "
-        f"and knows everything else. Whatever odds they gave to one against the other, seeing this "
-        f"release multiplies or divides those odds by at most {factor} (e to the power of epsilon "
-        f"= {told(privacy.epsilon)}), but for outcomes so rare that delta covers them."
+        f"Suppose that someone knows {unknown}. Whatever odds they gave to one against the other, "
+        f"seeing this release multiplies or divides those odds by at most "
+        f"{odds_factor(privacy.epsilon)} (e to the power of epsilon = {told(privacy.epsilon)}), "
+        "but for outcomes so rare that delta covers them."
     )
 
 
@@ -92,7 +107,8 @@ def delta_words(privacy: Guarantee, units: int | None) -> str:
     compared = ""
     if units is not None:
         compared = (
-            f" With {units:,} of them, delta times their number is {privacy.delta * units:.3g}: "
+            f" With {units:,} of them, delta times their number is "
+            f"{told(float(f'{privacy.delta * units:.3g}'))}: "
             + (
                 "far below one, as it should be."
                 if privacy.delta * units <= 0.1
@@ -105,7 +121,7 @@ def delta_words(privacy: Guarantee, units: int | None) -> str:
     return (
         f"Delta = {told(privacy.delta)} is what the factor may miss: an outcome of probability "
         f"p with one data set has probability at most {odds_factor(privacy.epsilon)} p + "
-        f"{told(privacy.delta)} with the other. It is at most one in {rare}.{compared}"
+        f"{told(privacy.delta)} with the other. It is one in {rare}.{compared}"
     )
 
 
@@ -114,3 +130,8 @@ def detection(epsilon: float, delta: float, alarms: float) -> float:
     grown = math.exp(min(epsilon, 700.0)) * alarms + delta
     other = 1 - math.exp(-epsilon) * max(1 - delta - alarms, 0.0)
     return min(1.0, max(min(grown, other), alarms))
+
+
+def detection_shown(epsilon: float, delta: float, alarms: float) -> str:
+    """The same in percent, rounded up."""
+    return f"{min(math.ceil(detection(epsilon, delta, alarms) * 1e4 - 1e-9) / 100, 100.0):g}%"

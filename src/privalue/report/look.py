@@ -142,7 +142,7 @@ footer p { max-width: none; margin: .2rem 0; }
     --accent: #0b4a70; --mark: #084f78; --interval: #5b98c0; --second: #8a4c00; --third: #1e6a43;
     --bound: #666666; --warn-paper: #ffffff; --warn-ink: #000000; --warn-line: #8a6000;
   }
-  @page { size: A4; margin: 16mm 15mm 18mm; }
+  @page { margin: 16mm 15mm 18mm; }
   body { font-size: 10pt; }
   nav, .skip { display: none; }
   header.top { padding: 0 0 4mm; }

@@ -15,7 +15,9 @@ def hash_of(text: str) -> Html:
 
 def number(value: float | None) -> str:
     """Four digits; values.csv has them all."""
-    return "unbounded" if value is None else f"{value:.4g}"
+    if value is None:
+        return "unbounded"
+    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e15 else f"{value:.4g}"
 
 
 def percent(share: float) -> str:

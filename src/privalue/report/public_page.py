@@ -11,7 +11,7 @@ from privalue.release import Release
 from privalue.report.guarantee import (
     ALARMS,
     delta_words,
-    detection,
+    detection_shown,
     odds_factor,
     odds_words,
     plain_words,
@@ -212,7 +212,7 @@ def _guarantee(release: Release) -> Content:
             [
                 [
                     f"{100 * alarm:g}%",
-                    f"{100 * detection(privacy.epsilon, privacy.delta, alarm):.3g}%",
+                    detection_shown(privacy.epsilon, privacy.delta, alarm),
                     f"{100 * alarm:g}%",
                 ]
                 for alarm in ALARMS

@@ -208,7 +208,7 @@ def _state_ticks(
     for at in range(0, count, step):
         x = across(at)
         parts.append(_line(x, y, x, y + 4, "axis"))
-        label = _short(labels[at], min(room, 14))
+        label = _short(labels[at], min(room, 22))
         half = 3.75 * len(label)
         anchor = "start" if x < half else "end" if x + half > canvas.width else "middle"
         parts.append(_text(x, y + 18, label, anchor))
