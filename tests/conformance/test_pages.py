@@ -110,10 +110,23 @@ def test_both_pages_print(browser, public, private, folder):
     assert "Reviewed by" in text
     assert "What is promised" in text
     assert "x" * 20 in text  # a label of 300 letters is broken, not cut off
-    kept = PdfReader(pages.printed(browser, private, folder / "private.pdf"))
+    assert unmarked(browser, private, folder) == []
+
+
+def unmarked(browser, file, folder):
+    """The sheets that do not say PRIVATE by themselves, whatever else is on them."""
+    kept = PdfReader(pages.printed(browser, file, folder / "private.pdf"))
     assert len(kept.pages) > 2
-    for page in kept.pages:
-        assert "PRIVATE" in page.extract_text()
+    texts = [page.extract_text() for page in kept.pages]
+    banner = "PRIVATE For the curator only. None of this may be published."
+    margin = "PRIVATE: for the curator only"
+    return [at for at, text in enumerate(texts) if banner not in text or margin not in text]
+
+
+def test_a_sheet_without_the_mark_is_found(browser, private, folder):
+    file = folder / "first-sheet-only.html"
+    file.write_text(private.read_text().replace("position: fixed", "position: static", 1))
+    assert 1 in unmarked(browser, file, folder)
 
 
 # Mistakes that are planted, and must be found

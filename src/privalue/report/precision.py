@@ -86,10 +86,12 @@ def study_of(release: Release) -> Study:
     if told["features"].get("kind") == "matrix" and not files:
         files = ["[features] matrix"]
     if files:
-        raise UsageError(
-            f"the release names {files[0]} by its hash and does not hold it; give the study with "
-            "its side files, --study STUDY"
+        remedy = (
+            "a refit is predicted only without files"
+            if release.refit_of is not None
+            else "give the study with its side files, --study STUDY"
         )
+        raise UsageError(f"the release names {files[0]} by its hash and does not hold it; {remedy}")
     states = {"labels": [entry.state for entry in release.values]}
     if "visits" in told["states"]:
         states["visits"] = told["states"]["visits"]
