@@ -78,7 +78,9 @@ def simulated_statistics(world, described, trajectories, seed):
     state_of = raw_states(described, world.process).astype(np.int32)
     gathered = Accumulator(described)
     for chunk in simulate_chunks(world, trajectories=trajectories, seed=seed):
-        gathered.add(Fragment(chunk.step == 0, state_of[chunk.state], chunk.reward.copy()))
+        gathered.add(
+            Fragment(np.flatnonzero(chunk.step == 0), state_of[chunk.state], chunk.reward.copy())
+        )
     return gathered.finish()
 
 

@@ -4,30 +4,19 @@ Results go to stdout, talk and progress to stderr; with ``--json`` stdout is one
 error is one line on stderr, and the exit code says which kind (``privalue.errors``).
 """
 
-import contextlib
 import re
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 import typer.exceptions
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 
 import privalue
 from privalue import demo as demonstration
-from privalue.console import Json, print_json, screen, talk
+from privalue.console import Json, print_json, progress, screen, talk
 from privalue.curator import inspect as inspect_data
 from privalue.curator import prepare
 from privalue.curator import release as release_data
@@ -57,7 +46,6 @@ app = typer.Typer(
     rich_markup_mode=None,
     help="What a policy is worth, told privately.",
 )
-READING = "Reading rows"
 
 
 StudyFile = Annotated[
@@ -73,7 +61,7 @@ Data = Annotated[
 ]
 
 Engine = Annotated[
-    str, typer.Option("--engine", help="local: this machine (spark is not built yet).")
+    str, typer.Option("--engine", help="local: this machine; spark: a cluster (extra: spark).")
 ]
 Memory = Annotated[
     str,
@@ -178,7 +166,7 @@ def simulate(
         chosen = parse_world(world)
     except StudyError as problem:
         raise UsageError(str(problem)) from None
-    with _progress("Simulating") as update:
+    with progress("Simulating") as update:
         written = simulate_to_file(
             chosen,
             trajectories=trajectories,
@@ -231,7 +219,7 @@ def inspect(
     if page is not None:
         require_private_place(page)
     study = _settled(study_file)
-    with _progress(READING) as update:
+    with progress("Reading rows", then="Computing") as update:
         diagnostics = inspect_data(study, data, engine=engine, memory=limit, progress=update)
     talk.print("PRIVATE: for the curator only. None of this may be published.", style="bold red")
     if page is not None:
@@ -276,7 +264,7 @@ def release(
     limit = parse_memory(memory)
     require_publishable(out)
     study = _settled(study_file)
-    with _progress(READING) as update:
+    with progress("Reading rows", then="Computing") as update:
         released = release_data(
             study,
             data,
@@ -393,7 +381,7 @@ def demo(
         folder,
         say=lambda text: console.print(text, style="bold"),
         checked=lambda prepared: terminal.print_check(console, prepared),
-        progress=_progress,
+        progress=progress,
     )
     if as_json:
         print_json(
@@ -457,36 +445,6 @@ def parse_memory(text: str) -> int:
 def _require_absent(path: Path, force: bool) -> None:
     if path.exists() and not force:
         raise UsageError(f"{path} exists; use --force to overwrite it, or give another name")
-
-
-@contextlib.contextmanager
-def _progress(what: str) -> Iterator[Callable[[int, int | None], None]]:
-    """A progress bar on stderr; gone when it is done, and plain silence where nobody looks."""
-    sorting = what == READING
-    with Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        console=talk,
-        transient=True,
-        disable=not talk.is_terminal,
-    ) as bar:
-        task = bar.add_task(what, total=None)
-
-        def update(done: int, total: int | None) -> None:
-            """Rows are read before they are sorted: at the end the work is not yet over."""
-            over = sorting and total is not None and done >= total
-            bar.update(
-                task,
-                completed=done,
-                total=None if over else total,
-                description="Sorting and gathering" if over else what,
-            )
-
-        yield update
 
 
 INTERRUPTED = 130

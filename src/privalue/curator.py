@@ -201,7 +201,7 @@ def release(
         accept_large_delta: allow delta >= 1/m, where publishing one person's data outright would
             satisfy the definition.
         entropy: the operating system's, if left out; anything else makes ``private`` false.
-        engine: "local".
+        engine: "local", or "spark" (``privalue.engines.spark``).
         memory: bytes that rows may take while they are put in order; more goes to disk.
         progress: called with rows read, and rows in all where known.
         say: called with what the ledger found, a line each.

@@ -1,14 +1,11 @@
 """``privalue plan``: what to expect of a study, before any data is opened."""
 
-import contextlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from privalue.console import Json, print_json, screen, talk
+from privalue.console import Json, print_json, progress, screen, talk
 from privalue.errors import StudyError, UsageError
 from privalue.mdp import World, parse_world
 from privalue.planning import (
@@ -25,7 +22,6 @@ from privalue.planning import (
 )
 from privalue.planning.invert import checked_target
 from privalue.planning.options import Option, main_options
-from privalue.planning.predict import Progress as Report
 from privalue.planning.predict import planned_trajectories
 from privalue.report.planning_picture import (
     checked_picture,
@@ -82,7 +78,7 @@ def plan(
     if quantity != "trajectories" or trajectories is not None:
         planned_trajectories(study, trajectories)  # complains before anything takes time
     solved, m, notes = None, trajectories, []
-    with _waiting("Looking at the model"):
+    with progress("Looking at the model"):
         resolved = resolve(study, trajectories=m)
         model = public_model(resolved.study, known)
     if quantity is not None and target is not None:
@@ -91,9 +87,9 @@ def plan(
     if study.mechanism.name == "auto":
         resolved = resolve(study, trajectories=m)
         notes.append(f"name = {resolved.why}")
-    with _waiting("Predicting") as report:
+    with progress("Predicting") as report:
         prediction = predict(resolved.study, model, trajectories=m, draws=draws, progress=report)
-    with _waiting("Looking for what would help") as report:
+    with progress("Looking for what would help") as report:
         changes = advice(prediction, known, draws=draws, progress=report)
     notes += plan_notes(prediction)
     if picture is not None:
@@ -133,7 +129,7 @@ def _solved(
     draws: int | None,
 ) -> Solved:
     """The answers to what was asked, mechanism by mechanism."""
-    with _waiting(f"Solving for {quantity}") as report:
+    with progress(f"Solving for {quantity}") as report:
         if quantity == "aggregation":
             m = planned_trajectories(study, trajectories)
             found = aggregation_for(
@@ -182,26 +178,10 @@ def _enough(solved: Solved, declared: int | None) -> int:
 
 def _draw(prediction: Prediction, file: Path, target: float | None) -> None:
     numbers = trajectories_around(prediction.trajectories)
-    with _waiting("Drawing") as report:
+    with progress("Drawing") as report:
         curves = curves_of(prediction, numbers, progress=report)
         try:
             draw_plan(prediction, curves, numbers, file=file, target=target)
         except OSError as problem:
             raise UsageError(f"cannot write {file}: {problem.strerror}") from None
     talk.print(f"Wrote {file}")
-
-
-@contextlib.contextmanager
-def _waiting(what: str) -> Iterator[Report]:
-    """A bar on stderr; gone when it is done, and plain silence where nobody looks."""
-    with Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TimeElapsedColumn(),
-        console=talk,
-        transient=True,
-        disable=not talk.is_terminal,
-    ) as bar:
-        task = bar.add_task(what, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)

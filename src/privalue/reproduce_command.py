@@ -7,18 +7,9 @@ from typing import Annotated
 
 import typer
 from rich import box
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 from rich.table import Table
 
-from privalue.console import Json, print_json, screen, talk
+from privalue.console import Json, print_json, progress, screen
 from privalue.errors import UsageError
 from privalue.experiments import FULL, QUICK, Reproduction
 from privalue.experiments import reproduce as reproduce_all
@@ -42,28 +33,7 @@ def reproduce(
         raise UsageError(f"--processes {chosen}: it must be from 1 to 256")
     if out.exists() and not out.is_dir():
         raise UsageError(f"--out {out}: it must be a folder, and this is a file")
-    with Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        console=talk,
-        transient=True,
-        disable=not talk.is_terminal,
-    ) as bar:
-        task = bar.add_task("Running", total=None)
-
-        def update(done: int, total: int) -> None:
-            over = done >= total
-            bar.update(
-                task,
-                completed=done,
-                total=None if over else total,
-                description="Deciding and drawing" if over else "Running",
-            )
-
+    with progress("Running", then="Deciding and drawing") as update:
         try:
             made = reproduce_all(out, QUICK if quick else FULL, processes=chosen, progress=update)
         except OSError as problem:

@@ -145,7 +145,7 @@ def complete(statistics: VisitStatistics, study: Study) -> VisitStatistics:
 
 
 class Accumulator:
-    """Takes fragments one after the other; memory O(N + batch + longest trajectory).
+    """Takes fragments one after the other; memory O(N + fragment + longest trajectory).
 
     Of each person the first L trajectories count, in the order of their ids: a rule that reads
     that person's rows only.
@@ -159,7 +159,7 @@ class Accumulator:
         self._by_person = study.privacy.unit == "person"
         self._counts = np.zeros(study.state_count, dtype=np.int64)
         self._steps = np.zeros(study.state_count, dtype=np.int64)
-        self._stamp = np.full(study.state_count, -1, dtype=np.int64)
+        self._stamp = np.zeros(study.state_count, dtype=np.int64)
         # trajectories met, of these counted, persons met, trajectories of the last person,
         # returns clamped, visits beyond the first H states
         self._tally = np.zeros(6, dtype=np.int64)
@@ -168,19 +168,27 @@ class Accumulator:
 
     def add(self, fragment: Fragment) -> None:
         """Gathers every trajectory that is known to be complete, and keeps the rest."""
-        starts = np.flatnonzero(fragment.begins)
-        self._rows += len(fragment.begins)
-        if len(starts) == 0:
+        if len(fragment.starts) == 0:
             self._open.append(fragment)
             return
-        self._close(fragment, int(starts[0]))
-        self._gather(fragment, starts)
-        self._open = [fragment.part(int(starts[-1]), len(fragment.begins))]
+        first, last = int(fragment.starts[0]), int(fragment.starts[-1])
+        self._open.append(fragment.part(0, first))
+        self._close()
+        self.gather(fragment.part(first, last))
+        self._open = [fragment.part(last, len(fragment.states))]
+
+    def absorb(self, other: "Accumulator") -> None:
+        """Takes over what another one gathered, which then is of no use any more."""
+        self._close()
+        other._close()
+        self._counts += other._counts
+        self._steps += other._steps
+        self._tally += other._tally
+        self._rows += other._rows
 
     def finish(self, *, rewards_clamped: int = 0) -> VisitStatistics:
         """The statistics of everything that was added."""
-        if self._open:
-            self._close(None, 0)
+        self._close()
         met, counted, persons, _, clamped, beyond = self._tally.tolist()
         return VisitStatistics(
             return_bounds=self._bounds,
@@ -195,33 +203,31 @@ class Accumulator:
             surplus_visits=beyond,
         )
 
-    def _close(self, fragment: Fragment | None, until: int) -> None:
-        """Ends the open trajectory with the first ``until`` rows of ``fragment``."""
-        parts = [*self._open]
-        if fragment is not None and until > 0:
-            parts.append(fragment.part(0, until))
-        self._open = []
+    def _close(self) -> None:
+        """Gathers the open trajectory, which is complete."""
+        parts, self._open = self._open, []
         if parts:
-            whole = Fragment(
-                np.concatenate([part.begins for part in parts]),
-                np.concatenate([part.states for part in parts]),
-                np.concatenate([part.rewards for part in parts]),
-                parts[0].persons,  # only whether the first row begins a person is looked at
+            self.gather(
+                Fragment(
+                    parts[0].starts,
+                    np.concatenate([part.states for part in parts]),
+                    np.concatenate([part.rewards for part in parts]),
+                    parts[0].persons,
+                )
             )
-            self._gather(whole, np.array([0, len(whole.states)]))
 
-    def _gather(self, fragment: Fragment, starts: Integers) -> None:
-        """The trajectories between consecutive ``starts``."""
-        if not self._by_person:
-            fresh = np.zeros(0, dtype=np.bool_)
-        elif fragment.persons is None:
-            raise DataError('the rows name no person; unit = "person" needs their column')
-        else:
-            fresh = fragment.persons[starts[:-1]]
+    def gather(self, fragment: Fragment) -> None:
+        """Adds whole trajectories (of whole persons, or of the person whose rows came last)."""
+        fresh = np.zeros(0, dtype=np.bool_)
+        if self._by_person:
+            if fragment.persons is None:
+                raise DataError('the rows name no person; unit = "person" needs their column')
+            fresh = fragment.persons
+        self._rows += len(fragment.states)
         gather(
             fragment.states,
             fragment.rewards,
-            starts,
+            np.append(fragment.starts, len(fragment.states)),
             fresh,
             self._discount,
             self._bounds[0],
@@ -268,8 +274,8 @@ def gather(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
         longest = max(longest, starts[trajectory + 1] - starts[trajectory])
     first_visit = np.empty(longest, dtype=np.bool_)
     for trajectory in range(len(starts) - 1):
-        mark = tally[0]
         tally[0] += 1
+        mark = tally[0]
         if len(fresh) > 0:
             if fresh[trajectory]:
                 tally[2] += 1

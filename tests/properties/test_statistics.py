@@ -26,10 +26,10 @@ def table(rows):
 def cut(rows, cuts):
     """Fragments of ordered rows, cut at the given places."""
     places = sorted({0, len(rows), *(c % (len(rows) + 1) for c in cuts)})
-    begins = [i == 0 or rows[i][0] != rows[i - 1][0] for i in range(len(rows))]
+    starts = np.array([i for i, row in enumerate(rows) if i == 0 or row[0] != rows[i - 1][0]])
     for low, high in itertools.pairwise(places):
         yield Fragment(
-            np.array(begins[low:high]),
+            starts[(low <= starts) & (starts < high)] - low,
             np.array([row[2] for row in rows[low:high]], dtype=np.int32),
             np.array([row[3] for row in rows[low:high]]),
         )
@@ -105,19 +105,21 @@ def test_statistics_of_different_studies_do_not_merge():
 
 
 @pytest.mark.parametrize("batch", [1, 2, 3, 1000])
-def test_long_trajectories_over_many_batches(batch, monkeypatch):
-    """Sorting, cutting into batches and joining again loses nothing."""
-    from privalue.trajectories import order, sources
+@pytest.mark.parametrize("shuffled", [True, False])
+def test_long_trajectories_over_many_batches(batch, shuffled, monkeypatch):
+    """Cutting into batches and joining again loses nothing."""
+    from privalue.trajectories import encode, sources
 
-    monkeypatch.setattr(order, "BATCH_ROWS", batch)
     monkeypatch.setattr(sources, "BATCH_ROWS", batch)
+    monkeypatch.setattr(encode, "PART_ROWS", max(batch // 2, 1))
     generator = random.Random(5)
     data = [
         [(generator.randrange(6), generator.random()) for _ in range(generator.randrange(1, 90))]
         for _ in range(7)
     ]
     rows = rows_of(data)
-    generator.shuffle(rows)
+    if shuffled:
+        generator.shuffle(rows)
     found = statistics(table(rows), study(6))
     assert_equals_twin(found, data, 0.9, (0, 1), study(6).return_bounds, 6)
 
@@ -125,7 +127,7 @@ def test_long_trajectories_over_many_batches(batch, monkeypatch):
 def test_a_million_discounts_do_not_underflow():
     """gamma^t underflows long before t = 10^6; the backward recursion does not care."""
     length = 1_000_000
-    fragment = Fragment(np.arange(length) == 0, np.zeros(length, dtype=np.int32), np.ones(length))
+    fragment = Fragment(np.array([0]), np.zeros(length, dtype=np.int32), np.ones(length))
     accumulator = Accumulator(study(1, discount=0.5))
     accumulator.add(fragment)
     found = accumulator.finish()

@@ -6,7 +6,10 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
+from pathlib import Path
 
+import duckdb
 import pyarrow.parquet as pq
 import pytest
 
@@ -234,11 +237,13 @@ def test_the_demo_goes_the_whole_journey_and_its_picture_convinces(tmp_path, mon
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "term"])
 def test_an_interrupted_release_ends_at_once_and_leaves_nothing(folder, number):
-    """Rows that were spilled to disk are private: the folder must go, whatever ends the work."""
+    """Rows that were spilled to disk are private: they must go, whatever ends the work."""
     assert run(["simulate", "chain:N=5", "--trajectories", "900000", "--out", "big.parquet"]) == 0
+    duckdb.sql("COPY (FROM 'big.parquet' ORDER BY hash(step, trajectory)) TO 'mixed.parquet'")
     spill = folder / "spill"
     spill.mkdir()
-    command = ["release", "study.toml", "--data", "big.parquet", "--out", "r", "--no-ledger"]
+    command = ["release", "study.toml", "--data", "mixed.parquet", "--out", "r", "--no-ledger"]
+    command += ["--memory", "64MB"]
     started = subprocess.Popen(
         [sys.executable, "-c", "from privalue.cli import main; main()", *command],
         env={**os.environ, "TMPDIR": str(spill)},
@@ -246,7 +251,14 @@ def test_an_interrupted_release_ends_at_once_and_leaves_nothing(folder, number):
         stdout=subprocess.PIPE,
         text=True,
     )
-    while not list(spill.glob("privalue-*")):
+
+    def spills():
+        """Files that have no name any more are still open in the process."""
+        with suppress(FileNotFoundError):
+            files = [os.readlink(file) for file in Path(f"/proc/{started.pid}/fd").iterdir()]
+            return any(file.startswith(str(spill)) for file in files)
+
+    while not spills():
         assert started.poll() is None
         time.sleep(0.01)
     started.send_signal(number)

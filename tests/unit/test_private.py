@@ -18,7 +18,7 @@ from privalue.mechanisms import dp_lsw
 from privalue.size import public_size
 from privalue.trajectories import open_source
 from privalue.trajectories.encode import Encoder
-from privalue.trajectories.order import fragments
+from privalue.trajectories.order import in_order
 
 # Counts and returns that nothing public contains.
 DATA = [[(0, 0.123457), (1, 0.765432)]] * 977 + [[(1, 0.5)]] * 31
@@ -29,7 +29,9 @@ def private_objects():
     described = study(2)
     gathered = statistics(DATA, described)
     prepared = prepare(described)
-    source = open_source(DATA, described.data)
+    chunk = next(open_source(DATA, described.data).chunks())
+    rows = Encoder(described).encode(chunk)
+    stretch, fragment = in_order(rows, described.data, by_person=False, ids_ascend=True)
     return {
         "statistics": gathered,
         "perturbation": dp_lsw(
@@ -40,12 +42,26 @@ def private_objects():
             prepared.calibration,
         ),
         "diagnostics": pv.inspect(described, DATA),
-        "fragment": next(fragments(source, Encoder(described), described.data)),
-        "chunk": next(source.chunks()),
+        "fragment": fragment,
+        "stretch": stretch,
+        "row": stretch.last,
+        "rows": rows,
+        "chunk": chunk,
     }
 
 
-@pytest.fixture(params=["statistics", "perturbation", "diagnostics", "fragment", "chunk"])
+@pytest.fixture(
+    params=[
+        "statistics",
+        "perturbation",
+        "diagnostics",
+        "fragment",
+        "stretch",
+        "row",
+        "rows",
+        "chunk",
+    ]
+)
 def private(request):
     return private_objects()[request.param]
 

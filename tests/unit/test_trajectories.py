@@ -311,4 +311,4 @@ def test_quoted_cells_may_hold_commas_and_new_lines(tmp_path):
 def test_progress_counts_rows():
     seen = []
     statistics(frame(), STUDY, progress=lambda rows, total: seen.append((rows, total)))
-    assert seen[-1] == (len(frame()), None)
+    assert seen[-1] == (len(frame()), len(frame()))

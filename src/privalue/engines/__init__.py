@@ -4,12 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 from privalue.engines import local
+from privalue.engines.local import DEFAULT_MEMORY
 from privalue.errors import UsageError
 from privalue.statistics import VisitStatistics
 from privalue.study import Study
-from privalue.trajectories.order import DEFAULT_MEMORY
 
-ENGINES = ("local",)
+ENGINES = ("local", "spark")
 
 
 def gathered(
@@ -24,7 +24,9 @@ def gathered(
     if engine == "local":
         return local.statistics(data, study, memory=memory, progress=progress)
     if engine == "spark":
-        raise UsageError('engine = "spark" is not built yet; use "local"')
+        from privalue.engines import spark  # noqa: PLC0415 - an extra
+
+        return spark.statistics(data, study, progress=progress)
     raise UsageError(f"engine = {engine!r} is not known; use one of {', '.join(ENGINES)}")
 
 

@@ -233,13 +233,14 @@ def _simulated(
     rows = simulate_episodes(process, trajectories=each * count, seed=SEED)
     states = state_of[rows.state].astype(np.int32)
     rewards = np.clip(rows.reward, *study.values.rewards)
-    begins = rows.step == 0
-    persons = begins if study.privacy.unit == "person" else None  # all of a person's count
+    starts = np.flatnonzero(rows.step == 0)
+    by_person = study.privacy.unit == "person"  # all of a person's count
+    whole = Fragment(starts, states, rewards, np.ones(len(starts), bool) if by_person else None)
     limits = np.searchsorted(rows.trajectory, np.arange(0, each * count + 1, each))
     batches = []
     for start, end in pairwise(limits.tolist()):
         gathered = Accumulator(study)
-        gathered.add(Fragment(begins, states, rewards, persons).part(start, end))
+        gathered.gather(whole.part(start, end))
         batches.append(gathered.finish())
     return batches
 

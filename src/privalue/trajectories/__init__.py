@@ -5,7 +5,8 @@
 for the curator, before anything has been computed.
 """
 
-from privalue.trajectories.order import Fragment, fragments
-from privalue.trajectories.sources import Source, open_source
+from privalue.trajectories.chunks import Source
+from privalue.trajectories.order import Fragment
+from privalue.trajectories.sources import open_source
 
-__all__ = ["Fragment", "Source", "fragments", "open_source"]
+__all__ = ["Fragment", "Source", "open_source"]

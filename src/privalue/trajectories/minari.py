@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from privalue.errors import DataError, MissingComponentError
 from privalue.sections import Columns
-from privalue.trajectories.sources import BATCH_ROWS, Chunk, Source
+from privalue.trajectories.chunks import BATCH_ROWS, Chunk, Source
 
 _PREFIX = "minari:"
 _UNREADABLE = (OSError, ValueError, KeyError, TypeError, AssertionError, pa.ArrowException)

@@ -1,210 +1,163 @@
-"""Rows in any order, handed on as ordered fragments of trajectories.
+"""Rows that come in order, cut into trajectories; where they do not, it is found out here.
 
-DuckDB sorts the encoded rows by (person, trajectory, step), on disk where they outgrow the memory
-that it may use. The spill folder is private to the user and removed at the end.
+In order means: grouped by person (where there is one) and trajectory, ids ascending, and steps
+ascending within a trajectory. The unit whose rows must meet in one place is a trajectory, or a
+whole person. A chunk may begin and end in the middle of one, so its first and its last unit are
+its head and its tail, which are joined with those of its neighbours, in order (``Accumulator``);
+what stands between is complete.
 """
 
-import tempfile
-from collections.abc import Callable, Generator, Iterator
-from contextlib import closing, suppress
 from dataclasses import dataclass
-from itertools import chain
-from queue import Empty, Queue
-from threading import Event, Thread
-from typing import Any
 
-import duckdb
+import numba
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from privalue.errors import DataError
 from privalue.private import Private, sealed
 from privalue.sections import Columns
-from privalue.trajectories.encode import Encoder
-from privalue.trajectories.sources import BATCH_ROWS, Source
+from privalue.trajectories.encode import Integers, Row, Rows, widened
 
-DEFAULT_MEMORY = 2 << 30
+
+class OutOfOrderError(DataError):
+    """A row stands where it may not, if rows are to come in order."""
 
 
 @sealed
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Fragment(Private):
-    """Consecutive rows, ordered within trajectories; a trajectory may go on in the next one."""
+    """Consecutive rows, in order; what stands before the first start goes on from before."""
 
-    begins: NDArray[np.bool_]  # the row is the first of its trajectory
+    starts: Integers  # the rows with which trajectories begin
     states: NDArray[np.int32]
     rewards: NDArray[np.float64]
-    persons: NDArray[np.bool_] | None = None  # the row is the first of its person
+    persons: NDArray[np.bool_] | None = None  # of each start, whether a person begins as well
+
+    def __post_init__(self) -> None:
+        for array in (self.starts, self.states, self.rewards, self.persons):
+            if array is not None:
+                array.setflags(write=False)
 
     def part(self, begin: int, end: int) -> "Fragment":
         """The rows from ``begin`` up to ``end``."""
-        persons = None if self.persons is None else self.persons[begin:end]
+        inside = slice(*np.searchsorted(self.starts, (begin, end)))
         return Fragment(
-            self.begins[begin:end], self.states[begin:end], self.rewards[begin:end], persons
+            self.starts[inside] - begin,
+            self.states[begin:end],
+            self.rewards[begin:end],
+            None if self.persons is None else self.persons[inside],
         )
 
-
-def fragments(
-    source: Source,
-    encoder: Encoder,
-    columns: Columns,
-    *,
-    memory: int = DEFAULT_MEMORY,
-    progress: Callable[[int], None] | None = None,
-) -> Generator[Fragment, None, None]:
-    """Every row of the source once, trajectory by trajectory, step by step."""
-    encoded = _encoded(source, encoder, progress)
-    # Closed whatever happens, so that the spill folder goes at once and not with the garbage.
-    with closing(encoded if source.in_order else _sorted(encoded, memory)) as batches:
-        yield from _split(batches, encoder, columns)
+    def copy(self) -> "Fragment":
+        """The same rows, which keep nothing else in memory."""
+        persons = None if self.persons is None else self.persons.copy()
+        return Fragment(self.starts.copy(), self.states.copy(), self.rewards.copy(), persons)
 
 
-def _encoded(
-    source: Source, encoder: Encoder, progress: Callable[[int], None] | None
-) -> Generator[pa.RecordBatch, None, None]:
-    for chunk in source.chunks():
-        if chunk.rows.num_rows:
-            yield encoder.encode(chunk)
-            if progress is not None:
-                progress(encoder.rows)
+@sealed
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class Stretch(Private):
+    """The ends of a chunk: its first unit, its last if there are two, and the outermost rows."""
+
+    head: Fragment
+    tail: Fragment | None
+    first: Row
+    last: Row
 
 
-def _sorted(
-    batches: Iterator[pa.RecordBatch], memory: int
-) -> Generator[pa.RecordBatch, None, None]:
-    """The batches in order; one alone needs no database."""
-    first, second = next(batches, None), next(batches, None)
-    if first is None:
-        return
-    keys = [name for name in first.schema.names if name in {"person", "trajectory"}]
-    if second is None:
-        ascending = [(name, "ascending") for name in (*keys, "step", "row")]
-        yield first.take(pc.sort_indices(first, sort_keys=ascending))
-        return
-    yield from _sorted_by_database(first.schema, chain([first, second], batches), keys, memory)
+def in_order(
+    rows: Rows, columns: Columns, *, by_person: bool, ids_ascend: bool
+) -> tuple[Stretch, Fragment]:
+    """The ends of a chunk, and what is complete between them.
 
-
-def _sorted_by_database(
-    schema: pa.Schema, batches: Iterator[pa.RecordBatch], keys: list[str], memory: int
-) -> Generator[pa.RecordBatch, None, None]:
-    """The batches, sorted on disk where they outgrow the memory.
-
-    DuckDB works in a thread of its own: whoever waits here can be interrupted at any time.
+    Raises:
+        OutOfOrderError: at the first row that does not come after the one before it. Without
+            ``ids_ascend`` trajectories are trusted to be grouped, in an order of their own.
     """
-    order = ", ".join(keys)
-    done: Queue[pa.RecordBatch | None] = Queue(maxsize=4)
-    failure: list[BaseException] = []
-    stopped = Event()
-
-    def rows() -> Iterator[pa.RecordBatch]:
-        """DuckDB would wrap an exception into its own; keep the original."""
-        try:
-            for batch in batches:
-                if stopped.is_set():
-                    return
-                yield batch
-        except BaseException as problem:
-            failure.append(problem)
-            raise
-
-    def work(connection: duckdb.DuckDBPyConnection) -> None:
-        try:
-            reader = pa.RecordBatchReader.from_batches(schema, rows())
-            connection.register("encoded_rows", reader)
-            query = f"SELECT * FROM encoded_rows ORDER BY {order}, step, row"
-            for batch in connection.sql(query).to_arrow_reader(BATCH_ROWS):
-                done.put(batch)
-                if stopped.is_set():
-                    return
-        except BaseException as problem:
-            failure.append(problem)
-        finally:
-            done.put(None)
-
-    with tempfile.TemporaryDirectory(prefix="privalue-") as spill:
-        try:
-            connection = _connect(memory, spill)
-        except duckdb.Error as problem:
-            raise DataError(f"sorting is not possible: {_one_line(problem)}") from None
-        worker = Thread(target=work, args=(connection,), daemon=True)
-        worker.start()
-        try:
-            while (batch := done.get()) is not None:
-                yield batch
-            if failure:
-                raise _as_data_error(failure[0]) from None
-        finally:
-            stopped.set()
-            connection.interrupt()
-            while worker.is_alive():  # it may be waiting for room in the queue
-                with suppress(Empty):
-                    done.get(timeout=0.05)
-            connection.close()
+    starts, persons, bad = _starts(rows.keys, rows.steps, ids_ascend)
+    if bad >= 0:
+        raise _out_of_order(rows.row(bad - 1), rows.row(bad), columns)
+    whole = Fragment(starts, rows.states, rows.rewards, persons if by_person else None)
+    units = starts[persons] if by_person else starts
+    first, last = rows.row(0), rows.row(len(rows) - 1)
+    if len(units) == 1:
+        return Stretch(whole.copy(), None, first, last), whole.part(0, 0)
+    second, latest = int(units[1]), int(units[-1])
+    head, tail = whole.part(0, second), whole.part(latest, len(rows))
+    return Stretch(head.copy(), tail.copy(), first, last), whole.part(second, latest)
 
 
-def _connect(memory: int, spill: str) -> duckdb.DuckDBPyConnection:
-    return duckdb.connect(
-        config={
-            "threads": 2,
-            "memory_limit": f"{memory}B",
-            "temp_directory": spill,
-            "autoinstall_known_extensions": False,
-            "autoload_known_extensions": False,
-        }
+def joined(last: Row | None, stretch: Stretch, columns: Columns, *, ids_ascend: bool) -> Fragment:
+    """The head of a stretch as it goes on from the ``last`` row before it."""
+    head, first = stretch.head, stretch.first
+    if last is None:
+        return head
+    last.origin.require_same_ids(first.origin)
+    lanes = max(last.keys.shape[1], first.keys.shape[1])
+    keys = np.stack([widened(row.keys, lanes) for row in (last, first)])
+    steps = np.array([last.step, first.step])
+    starts, persons, bad = _starts(keys, steps, ids_ascend)
+    if bad >= 0:
+        raise _out_of_order(last, first, columns)
+    flags = head.persons
+    if len(starts) == 1:  # the same trajectory
+        flags = None if flags is None else flags[1:]
+        return Fragment(head.starts[1:], head.states, head.rewards, flags)
+    flags = None if flags is None else np.append(persons[1], flags[1:])
+    return Fragment(head.starts, head.states, head.rewards, flags)
+
+
+def _starts(
+    keys: Integers, steps: Integers, ids_ascend: bool
+) -> tuple[Integers, NDArray[np.bool_], int]:
+    rows, ids, lanes = keys.shape
+    starts, persons = np.empty(rows, dtype=np.int64), np.empty(rows, dtype=np.bool_)
+    flat = keys.reshape(rows, ids * lanes)
+    for array in (flat, steps):  # compiled once
+        array.setflags(write=False)
+    count, bad = _cut(flat, (ids - 1) * lanes, steps, ids_ascend, starts, persons)
+    return starts[:count].copy(), persons[:count].copy(), bad
+
+
+@numba.njit(nogil=True, cache=True)
+def _cut(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+    keys, person_lanes, steps, ids_ascend, starts, persons
+):
+    """Where trajectories begin, and persons; how many, and the first row out of order or -1."""
+    starts[0], persons[0], count = 0, True, 1
+    for row in range(1, len(keys)):
+        lane = 0
+        while lane < keys.shape[1] and keys[row, lane] == keys[row - 1, lane]:
+            lane += 1
+        if lane == keys.shape[1]:
+            if steps[row] <= steps[row - 1]:
+                return count, row
+        elif ids_ascend and keys[row, lane] < keys[row - 1, lane]:
+            return count, row
+        else:
+            starts[count], persons[count] = row, lane < person_lanes
+            count += 1
+    return count, -1
+
+
+def _out_of_order(before: Row, after: Row, columns: Columns) -> OutOfOrderError:
+    if before.ids == after.ids and before.step == after.step:
+        return OutOfOrderError(stands_twice(before, after, columns))
+    names = (columns.person, columns.trajectory)[-len(after.ids) :]
+
+    def told(row: Row) -> str:
+        parts = zip((*names, columns.step), (*row.ids, row.step), strict=True)
+        return ", ".join(f"{name} = {value!r}" for name, value in parts)
+
+    return OutOfOrderError(
+        f"{after.where}: {told(after)} comes after {told(before)}; [data] sorted = true says that "
+        "ids ascend, and steps within a trajectory: sort the rows, or remove sorted = true"
     )
 
 
-def _as_data_error(problem: BaseException) -> BaseException:
-    if isinstance(problem, duckdb.Error):
-        return DataError(f"sorting the rows failed: {_one_line(problem)}")
-    return problem
-
-
-def _one_line(problem: BaseException) -> str:
-    return " ".join(str(problem).split())[:200]
-
-
-def _split(
-    batches: Iterator[pa.RecordBatch], encoder: Encoder, columns: Columns
-) -> Iterator[Fragment]:
-    """Marks where trajectories begin, across batches too, and refuses a step that stands twice."""
-    last: pa.RecordBatch | None = None
-    for batch in batches:
-        if batch.num_rows == 0:
-            continue
-        joined = batch if last is None else pa.concat_batches([last, batch])
-        persons = _changes(joined, "person")
-        begins = _changes(joined, "trajectory")
-        if persons is not None:
-            begins |= persons
-        steps = joined.column("step").to_numpy()
-        twice = ~begins[1:] & (steps[1:] == steps[:-1])
-        if twice.any():
-            at = int(np.argmax(twice))
-            row, again = (joined.column("row")[i].as_py() for i in (at, at + 1))
-            key = joined.column("trajectory")[at].as_py()
-            raise DataError(
-                f"{encoder.place(again)}: {columns.step} = {steps[at]} stands twice in "
-                f"{columns.trajectory} {key!r} (the other is {encoder.place(row)})"
-            )
-        seam = 0 if last is None else 1
-        last = batch.slice(batch.num_rows - 1)
-        yield Fragment(
-            begins[seam:],
-            batch.column("state").to_numpy(),
-            batch.column("reward").to_numpy(),
-            None if persons is None else persons[seam:],
-        )
-
-
-def _changes(batch: pa.RecordBatch, name: str) -> Any:
-    """Where a key differs from the row before; None where there is no such key."""
-    if name not in batch.schema.names:
-        return None
-    changes = np.ones(batch.num_rows, dtype=bool)
-    key = batch.column(name)
-    changed = pc.not_equal(key.slice(1), key.slice(0, len(key) - 1))
-    changes[1:] = changed.to_numpy(zero_copy_only=False)
-    return changes
+def stands_twice(row: Row, again: Row, columns: Columns) -> str:
+    """What to say of two rows with the same step of the same trajectory."""
+    return (
+        f"{again.where}: {columns.step} = {row.step} stands twice in {columns.trajectory} "
+        f"{row.ids[-1]!r} (the other is {row.where})"
+    )

@@ -5,46 +5,31 @@ the Arrow stream interface (pandas, Polars, pyarrow, a DuckDB relation), and epi
 of lists of (state, reward). Values are passed on as they are: ``encode`` judges them.
 """
 
-import csv
-import difflib
 import glob
-import gzip
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sized
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from privalue.errors import DataError
-from privalue.private import Private, sealed
 from privalue.sections import Columns
+from privalue.trajectories.chunks import BATCH_ROWS, Chunk, Piece, Source, one_line, select
+from privalue.trajectories.csv_files import (
+    csv_chunks,
+    csv_columns,
+    csv_rows,
+    plain_blocks,
+    plain_heading,
+)
 
-BATCH_ROWS = 1 << 17
+PIECE_ROWS = 1 << 20  # of Parquet, read at once by one thread
 _CSV = (".csv", ".csv.gz")
 _PARQUET = (".parquet", ".pq")
-
-
-@sealed
-@dataclass(frozen=True, eq=False, repr=False, slots=True)
-class Chunk(Private):
-    """Some rows of a source: where they are from, the first one's number there, and the values."""
-
-    place: str
-    first_row: int  # counted from 1, the heading of a CSV file not counted
-    rows: pa.RecordBatch
-
-
-@dataclass(frozen=True)
-class Source:
-    """A stream of chunks; ``in_order`` says that trajectories and steps come sorted."""
-
-    chunks: Callable[[], Iterator[Chunk]]
-    in_order: bool = False
-    total_rows: int | None = None
 
 
 def open_source(data: Any, columns: Columns, *, by_person: bool = False) -> Source:
@@ -54,8 +39,8 @@ def open_source(data: Any, columns: Columns, *, by_person: bool = False) -> Sour
     """
     if by_person:
         columns = columns.model_copy(update={"person": columns.person})  # asked for by name
-    from privalue.trajectories.databases import open_database  # noqa: PLC0415 - builds on this module
-    from privalue.trajectories.minari import open_minari  # noqa: PLC0415 - builds on this module
+    from privalue.trajectories.databases import open_database  # noqa: PLC0415 - builds on this
+    from privalue.trajectories.minari import open_minari  # noqa: PLC0415 - builds on this
 
     recorded = open_minari(data, columns, by_person=by_person)  # before the branch of iterables
     if recorded is not None:
@@ -66,6 +51,9 @@ def open_source(data: Any, columns: Columns, *, by_person: bool = False) -> Sour
         database = open_database(data, columns)
         return _files(data, columns) if database is None else database
     if hasattr(data, "__arrow_c_stream__"):
+        stays = type(data).__module__.split(".")[0] in {"pandas", "polars"}
+        if (stays and isinstance(data, Sized)) or isinstance(data, pa.Table | pa.RecordBatch):
+            return Source(lambda: _stream(data, columns), total_rows=len(data), again=True)
         return Source(lambda: _stream(data, columns))
     if isinstance(data, Iterable) and not isinstance(data, bytes | dict):
         if by_person:
@@ -89,15 +77,28 @@ def _files(data: str | Path, columns: Columns) -> Source:
     if len(kinds) > 1:
         raise DataError(f"{data} holds both CSV and Parquet files; name one kind, e.g. *.parquet")
     if kinds == {"csv"}:
-        wanted = [(path, _csv_columns(path, columns)) for path in paths]
-        return Source(lambda: (c for path, names in wanted for c in _csv_chunks(path, names)))
-    files = [(path, _open_parquet(path)) for path in paths]
-    selected = [
-        (path, file, select(columns, file.schema_arrow.names, str(path))) for path, file in files
-    ]
+        wanted = [(path, csv_columns(path, columns)) for path in paths]
+        plain = [
+            (path, heading, names) for path, names in wanted if (heading := plain_heading(path))
+        ]
+        return Source(
+            lambda: (chunk for file in wanted for chunk in csv_chunks(*file)),
+            total_rows=csv_rows(paths),
+            again=True,
+            pieces=(lambda: (block for file in plain for block in plain_blocks(*file)))
+            if len(plain) == len(wanted)
+            else None,
+        )
+    files = [(path, *_parquet_columns(path, columns)) for path in paths]
+
+    def pieces() -> Iterator[Piece]:
+        return (piece for file in files for piece in _parquet_pieces(*file))
+
     return Source(
-        lambda: (c for path, file, names in selected for c in _parquet_chunks(path, file, names)),
-        total_rows=sum(file.metadata.num_rows for _, file in files),
+        lambda: (piece.read() for piece in pieces()),
+        total_rows=sum(metadata.num_rows for _, metadata, _ in files),
+        again=True,
+        pieces=pieces,
     )
 
 
@@ -139,96 +140,49 @@ def _kind(path: Path) -> str:
     raise DataError(f"{path} must end in .csv, .csv.gz, .parquet or .pq")
 
 
-def select(columns: Columns, present: Sequence[str], place: str) -> list[str]:
-    """The names of the columns to read, in the order person, trajectory, step, state, reward.
-
-    The person's column is read where there is one: a trajectory is then the pair of both ids.
-    """
-    needed = [columns.trajectory, columns.step, columns.state, columns.reward]
-    if "person" in columns.given or columns.person in present:
-        needed.insert(0, columns.person)
-    for name in needed:
-        if name not in present:
-            near = difflib.get_close_matches(name, [p.strip().lower() for p in present], n=1)
-            if len(present) == 1 and any(mark in present[0] for mark in ";\t|"):
-                hint = "separate the columns by commas"
-            elif near:
-                hint = f"rename the one that looks like {near[0]!r}, or map it in [data]"
-            else:
-                hint = "add it, or map it in the study's section [data]"
-            raise DataError(
-                f"{place} has no column {name!r}; it has {', '.join(map(repr, present))}: {hint}"
-            )
-        if list(present).count(name) > 1:
-            raise DataError(f"{place} has the column {name!r} more than once; rename one")
-    return needed
-
-
-def _csv_columns(path: Path, columns: Columns) -> list[str]:
-    opener = gzip.open if path.name.lower().endswith(".gz") else open
+@contextmanager
+def _reading_parquet(path: Path) -> Iterator[None]:
     try:
-        with opener(path, "rt", encoding="utf-8-sig", newline="") as text:
-            heading = next(csv.reader(text), [])
-    except (OSError, EOFError, UnicodeDecodeError, csv.Error) as problem:
-        raise DataError(
-            f"{path} cannot be read as CSV (UTF-8, comma-separated): {problem}"
-        ) from None
-    if not heading:
-        raise DataError(f"{path} is empty; it needs a heading and at least one row")
-    return select(columns, heading, str(path))
-
-
-def _csv_chunks(path: Path, names: list[str]) -> Iterator[Chunk]:
-    bad: list[Any] = []
-
-    def remember(row: Any) -> str:
-        bad.append(row)
-        return "error"
-
-    first_row = 1
-    try:
-        reader = pacsv.open_csv(
-            path,
-            # One thread: only then does a malformed row come with its number.
-            read_options=pacsv.ReadOptions(use_threads=False, block_size=1 << 23),
-            parse_options=pacsv.ParseOptions(newlines_in_values=True, invalid_row_handler=remember),
-            # Text as it stands: an id "NA" is an id, and a mistake can be quoted.
-            convert_options=pacsv.ConvertOptions(
-                include_columns=names,
-                column_types=dict.fromkeys(names, pa.string()),
-                strings_can_be_null=False,
-                null_values=[],
-            ),
-        )
-        for batch in reader:
-            yield Chunk(str(path), first_row, batch)
-            first_row += batch.num_rows
+        yield
     except (pa.ArrowException, OSError) as problem:
-        if bad:
-            row = bad[0]
-            where = f", row {row.number - 1}" if row.number else ""
-            raise DataError(
-                f"{path}{where}: {row.actual_columns} columns where the heading has "
-                f"{row.expected_columns}; quote cells that hold a comma"
-            ) from None
-        raise DataError(f"{path} cannot be read as CSV: {_one_line(problem)}") from None
+        raise DataError(f"{path} cannot be read as Parquet: {one_line(problem)}") from None
 
 
-def _open_parquet(path: Path) -> Any:
-    try:
-        return pq.ParquetFile(path)
-    except (pa.ArrowException, OSError) as problem:
-        raise DataError(f"{path} cannot be read as Parquet: {_one_line(problem)}") from None
+def _parquet_columns(path: Path, columns: Columns) -> tuple[Any, list[str]]:
+    with _reading_parquet(path), pq.ParquetFile(path) as file:
+        return file.metadata, select(columns, file.schema_arrow.names, str(path))
 
 
-def _parquet_chunks(path: Path, file: Any, names: list[str]) -> Iterator[Chunk]:
-    first_row = 1
-    try:
-        for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=names):
-            yield Chunk(str(path), first_row, batch.select(names))
-            first_row += batch.num_rows
-    except (pa.ArrowException, OSError) as problem:
-        raise DataError(f"{path} cannot be read as Parquet: {_one_line(problem)}") from None
+def _parquet_pieces(path: Path, metadata: Any, names: list[str]) -> Iterator[Piece]:
+    """Row groups, small ones together; one that is too large to hold comes in parts."""
+    groups: list[int] = []
+    first_row, rows = 1, 0
+    for group in range(metadata.num_row_groups):
+        size = metadata.row_group(group).num_rows
+        if size == 0:
+            continue
+        if groups and rows + size > PIECE_ROWS:
+            yield Piece(rows, partial(_parquet_chunk, path, metadata, groups, names, first_row))
+            groups, first_row, rows = [], first_row + rows, 0
+        if size <= PIECE_ROWS:
+            groups, rows = [*groups, group], rows + size
+            continue
+        with _reading_parquet(path), pq.ParquetFile(path, metadata=metadata) as file:
+            for batch in file.iter_batches(PIECE_ROWS, row_groups=[group], columns=names):
+                yield Piece.at_hand(Chunk(str(path), first_row, batch.select(names)))
+                first_row += batch.num_rows
+    if groups:
+        yield Piece(rows, partial(_parquet_chunk, path, metadata, groups, names, first_row))
+
+
+def _parquet_chunk(
+    path: Path, metadata: Any, groups: list[int], names: list[str], first_row: int
+) -> Chunk:
+    with _reading_parquet(path), pq.ParquetFile(path, metadata=metadata) as file:
+        table = file.read_row_groups(groups, columns=names, use_threads=False).select(names)
+        batches = table.combine_chunks().to_batches()  # one, unless there are gigabytes of text
+        rows = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+        return Chunk(str(path), first_row, rows)
 
 
 # Objects in memory
@@ -248,7 +202,7 @@ def _stream(data: Any, columns: Columns) -> Iterator[Chunk]:
     except (pa.ArrowException, TypeError, ValueError) as problem:
         if isinstance(problem, DataError):
             raise
-        raise DataError(f"{place} cannot be read: {_one_line(problem)}") from None
+        raise DataError(f"{place} cannot be read: {one_line(problem)}") from None
 
 
 def _episodes(data: Iterable[Any], columns: Columns) -> Iterator[Chunk]:
@@ -283,10 +237,6 @@ def _episode_chunk(
     except (pa.ArrowException, TypeError, OverflowError) as problem:
         raise DataError(
             f"{place}, rows {first_row} to {first_row + len(rows) - 1}: states or rewards are of "
-            f"mixed types: {_one_line(problem)}"
+            f"mixed types: {one_line(problem)}"
         ) from None
     return Chunk(place, first_row, pa.record_batch(arrays, names=names))
-
-
-def _one_line(problem: BaseException) -> str:
-    return " ".join(str(problem).split())[:200]

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from privalue.errors import DataError
 from privalue.sections import Columns
+from privalue.trajectories.chunks import Source
 from privalue.trajectories.databases.duckdb_file import open_duckdb
 from privalue.trajectories.databases.postgres import open_postgres
 from privalue.trajectories.databases.sqlite_file import open_sqlite
-from privalue.trajectories.sources import Source
 
 __all__ = ["open_database"]
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from privalue.errors import DataError
 from privalue.sections import Columns
+from privalue.trajectories.chunks import BATCH_ROWS, Chunk, Source, select
 from privalue.trajectories.databases.request import Table, in_chunks, one_line, quoted, requested
-from privalue.trajectories.sources import BATCH_ROWS, Chunk, Source, select
 
 # What Arrow and ``encode`` take as it is. Everything else is read as its text: decimal numbers
 # become whole numbers again where they are, and a mistake is quoted as it stands.

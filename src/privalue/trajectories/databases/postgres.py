@@ -8,9 +8,9 @@ from typing import Any
 
 from privalue.errors import DataError, MissingComponentError
 from privalue.sections import Columns
+from privalue.trajectories.chunks import Chunk, Source, select
 from privalue.trajectories.databases.python_rows import Fetch, column_names
 from privalue.trajectories.databases.request import Table, in_chunks, one_line, quoted, requested
-from privalue.trajectories.sources import Chunk, Source, select
 
 _TABLES = """
     SELECT n.nspname, c.relname, pg_catalog.pg_table_is_visible(c.oid)

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from privalue.errors import DataError
 from privalue.sections import Columns
-from privalue.trajectories.sources import select
+from privalue.trajectories.chunks import select
 
 _ROWS = 1 << 14  # of a batch: Python objects take more room than numbers do
 _PLAIN = {int, float, str, bool, date, datetime, time, timedelta}

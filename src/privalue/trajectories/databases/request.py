@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from privalue.errors import DataError
-from privalue.trajectories.sources import Chunk
+from privalue.trajectories.chunks import Chunk
 
 _QUERY = re.compile(r"\(|(?:select|with|from|values|table)\b", re.IGNORECASE)
 

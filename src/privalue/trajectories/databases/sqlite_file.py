@@ -10,9 +10,9 @@ from pathlib import Path
 
 from privalue.errors import DataError
 from privalue.sections import Columns
+from privalue.trajectories.chunks import Chunk, Source, select
 from privalue.trajectories.databases.python_rows import Fetch, column_names
 from privalue.trajectories.databases.request import Table, in_chunks, one_line, quoted, requested
-from privalue.trajectories.sources import Chunk, Source, select
 
 
 def open_sqlite(path: Path, request: str | None, columns: Columns) -> Source:

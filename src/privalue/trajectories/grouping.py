@@ -1,0 +1,162 @@
+"""Compiled: rows to partitions, and the rows of a partition to trajectories.
+
+A row is a few words of 32 bits: the lanes of its ids and its step, in one word each or, where one
+of them needs it, in two (``long``; the lower half first); its state; its number; the two halves of
+its reward.
+"""
+
+import numba
+import numpy as np
+
+STATE, NUMBER, REWARD = -4, -3, -2  # words of a row after its ids and step
+
+
+@numba.njit(nogil=True, cache=True, inline="always")
+def _hash(record, width):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+    """Of the first ``width`` numbers; zeros do not count, so that more lanes change nothing."""
+    mixed = np.uint64(0)
+    for lane in range(width):
+        if record[lane] != 0:
+            mixed ^= np.uint64(record[lane])
+            mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+            mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+            mixed ^= mixed >> np.uint64(31)
+    return mixed
+
+
+@numba.njit(nogil=True, cache=True)
+def choose(keys, hashed, which, sizes):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+    """The partition of each row, by the upper half of the hash; how many are in each."""
+    for row in range(len(keys)):
+        upper = _hash(keys[row], hashed) >> np.uint64(32)
+        partition = (upper * np.uint64(len(sizes))) >> np.uint64(32)
+        which[row] = partition
+        sizes[partition] += 1
+
+
+@numba.njit(nogil=True, cache=True)
+def scatter(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+    keys, steps, states, rewards, long, begin, which, free, words
+):
+    """Rows, of which the first is number ``begin``, to where their partitions have room."""
+    width, size = keys.shape[1], 2 if long else 1
+    for row in range(len(keys)):
+        partition = which[begin + row]
+        at = free[partition]
+        free[partition] = at + 1
+        for lane in range(width + 1):
+            number = steps[row] if lane == width else keys[row, lane]
+            words[at, size * lane] = number
+            if long:
+                words[at, size * lane + 1] = number >> 32
+        words[at, STATE] = states[row]
+        words[at, NUMBER] = begin + row
+        words[at, REWARD] = rewards[row]
+        words[at, REWARD + 1] = rewards[row] >> 32
+
+
+@numba.njit(nogil=True, cache=True)
+def group(words, width):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+    """Numbers trajectories, told by the first ``width`` words: each row's, and their first rows."""
+    which = np.empty(len(words), dtype=np.int32)
+    firsts = np.empty(len(words), dtype=np.int32)
+    table = np.full(1024, -1, dtype=np.int32)  # first rows, by open addressing, a quarter full
+    last = np.uint64(1023)
+    count = 0
+    for row in range(len(words)):
+        slot = _hash(words[row], width) & last
+        while True:
+            first = table[slot]
+            lane = width if first < 0 else 0
+            while lane < width and words[first, lane] == words[row, lane]:
+                lane += 1
+            if lane == width:
+                break
+            slot = (slot + np.uint64(1)) & last
+        if first >= 0:
+            which[row] = which[first]
+            continue
+        table[slot] = firsts[count] = row
+        which[row] = count
+        count += 1
+        if 4 * count > len(table):
+            last = np.uint64(4 * len(table) - 1)
+            table = np.full(4 * len(table), -1, dtype=np.int32)
+            for first in firsts[:count]:
+                slot = _hash(words[first], width) & last
+                while table[slot] >= 0:
+                    slot = (slot + np.uint64(1)) & last
+                table[slot] = first
+    return which, firsts[:count].copy()
+
+
+@numba.njit(nogil=True, cache=True)
+def arrange(words, width, long, which, count):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+    """States and rewards by trajectory and step; whether a step stands twice in one."""
+    starts = np.zeros(count + 1, dtype=np.int64)
+    for row in range(len(words)):
+        starts[which[row] + 1] += 1
+    longest = starts.max()
+    for trajectory in range(count):
+        starts[trajectory + 1] += starts[trajectory]
+    free = starts[:-1].copy()
+    steps = np.empty(len(words), dtype=np.int64)
+    places = np.empty(len(words), dtype=np.int32)
+    bits = np.empty(len(words), dtype=np.int64)
+    for row in range(len(words)):
+        at = free[which[row]]
+        free[which[row]] += 1
+        step = np.int64(words[row, width])
+        if long:
+            step = _joined(words[row, width], words[row, width + 1])
+        steps[at] = step
+        places[at] = words[row, STATE]
+        bits[at] = _joined(words[row, REWARD], words[row, REWARD + 1])
+    states = np.empty(len(words), dtype=np.int32)
+    rewards = np.empty(len(words), dtype=np.int64)
+    order = np.empty(longest, dtype=np.int64)
+    twice = False
+    for trajectory in range(count):
+        begin, end = starts[trajectory], starts[trajectory + 1]
+        length = end - begin
+        low = high = steps[begin]
+        for at in range(begin, end):
+            low, high = min(low, steps[at]), max(high, steps[at])
+        if np.uint64(high) - np.uint64(low) == np.uint64(length - 1):
+            order[:length] = begin - 1
+            for at in range(begin, end):  # without gaps each step tells its own place
+                twice |= order[steps[at] - low] >= begin
+                order[steps[at] - low] = at
+        else:
+            for at in range(length):
+                order[at] = begin + at
+            _sort_by_step(order[:length], steps)
+            for at in range(1, length):
+                twice |= steps[order[at]] == steps[order[at - 1]]
+        for at in range(begin, end):
+            row = max(order[at - begin], begin)
+            states[at] = places[row]
+            rewards[at] = bits[row]
+    return starts, states, rewards.view(np.float64), twice
+
+
+@numba.njit(nogil=True, cache=True)
+def _sort_by_step(order, steps):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+    """Shell's sort, in place."""
+    gap = 1
+    while gap < len(order) // 3:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for last in range(gap, len(order)):
+            moved, at = order[last], last
+            while at >= gap and steps[order[at - gap]] > steps[moved]:
+                order[at] = order[at - gap]
+                at -= gap
+            order[at] = moved
+        gap //= 3
+
+
+@numba.njit(nogil=True, cache=True, inline="always")
+def _joined(lower, upper):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+    """The number of 64 bits that has these halves."""
+    return (np.int64(upper) << 32) | (np.int64(lower) & 0xFFFFFFFF)

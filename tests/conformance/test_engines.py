@@ -1,0 +1,752 @@
+"""One suite for every engine: the same bits from the same rows, the same words for a mistake.
+
+The twin groups rows by hand and leaves the rest to ``oracles/literal.py``. Spark runs for real, on
+two cores, with partitions cut anywhere; what its tasks and the driver do with partitions is also
+tried without it, on very many cuts.
+"""
+
+import contextlib
+import json
+import pickle
+import random
+import re
+import subprocess
+import sys
+from collections import defaultdict
+from datetime import datetime, timedelta
+from decimal import Decimal
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import privalue as pv
+from oracles import literal
+from oracles.sources import arrow
+from oracles.studies import study
+from privalue.engines import local, spark_rows, spark_tasks
+from privalue.engines import spark as engine
+from privalue.errors import MissingComponentError
+from privalue.statistics import VisitStatistics
+from privalue.trajectories.chunks import select
+
+pytestmark = pytest.mark.xdist_group("spark")  # one session serves all
+
+HEADING = ("trajectory", "step", "state", "reward")
+STATES = 5
+
+
+# Rows, and the twin
+
+
+def made(seed, rows=400, trajectories=40, persons=None, name=int):
+    """Random rows in random order, as columns; steps with gaps, rewards out of bounds as well."""
+    rng = random.Random(seed)
+    cells = [
+        (rng.randrange(trajectories), step, rng.randrange(STATES), round(rng.gauss(0.4, 1), 3))
+        for step in rng.sample(range(-rows, 3 * rows), rows)
+    ]
+    columns = {
+        "trajectory": [name(t) for t, *_ in cells],
+        "step": [step for _, step, *_ in cells],
+        "state": [state for *_, state, _ in cells],
+        "reward": [reward for *_, reward in cells],
+    }
+    if persons is not None:
+        columns = {"person": [f"p{rng.randrange(persons)}" for _ in cells], **columns}
+    return pa.table(columns)
+
+
+def by_hand(table, described, states):
+    """Groups the rows with dictionaries: the trajectories that count, as episodes."""
+    persons = defaultdict(lambda: defaultdict(list))
+    names = described.data
+    for row in table.to_pylist():
+        whose = row.get(names.person)
+        cell = (row[names.step], states(row[names.state]), float(row[names.reward]))
+        persons[whose][row[names.trajectory]].append(cell)
+    limit = described.privacy.max_trajectories_per_person
+    for trajectories in persons.values():
+        for key in sorted(trajectories)[:limit]:
+            yield [(state, reward) for _, state, reward in sorted(trajectories[key])]
+
+
+def twin(table, described, states=int):
+    values, limit = described.values, described.privacy.max_states_per_trajectory
+    return literal.first_visit(
+        list(by_hand(table, described, states)),
+        values.discount,
+        values.rewards,
+        values.return_bounds,
+        described.state_count,
+        limit,
+    )
+
+
+def numbers(found):
+    return found.trajectories, found.counts.tolist(), found.return_steps.tolist()
+
+
+def in_order(table, described):
+    """Sorted by person, trajectory and step; texts that are whole numbers come first, as such."""
+
+    def rank(cell):
+        if isinstance(cell, str):
+            return (0, int(cell)) if cell.isascii() and cell.isdigit() else (1, cell.encode())
+        return cell
+
+    ids = [n for n in (described.data.person, described.data.trajectory) if n in table.schema.names]
+    keys = [table.column(name).to_pylist() for name in (*ids, described.data.step)]
+    return table.take(
+        sorted(range(table.num_rows), key=lambda row: [rank(column[row]) for column in keys])
+    )
+
+
+def declared_sorted(described):
+    data = described.data.model_copy(update={"sorted": True})
+    return described.model_copy(update={"data": data})
+
+
+def pieces_of(table, cuts):
+    """The table cut at these places; the same place twice makes an empty piece."""
+    ends = [0, *sorted(cuts), table.num_rows]
+    return [table.slice(a, b - a) for a, b in pairwise(ends)]
+
+
+def framed(spark, pieces, before=None):
+    """A DataFrame whose partitions hold exactly these pieces, in order."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    def partition(batches):  # nested: the workers cannot import the tests
+        for batch in batches:
+            for at in batch.column(0).to_pylist():
+                yield from pieces[at].to_batches(max_chunksize=64)
+                if before is not None:
+                    before(at)
+
+    numbered = spark.range(0, len(pieces), 1, len(pieces))
+    return numbered.mapInArrow(partition, from_arrow_schema(pieces[0].schema))
+
+
+# The same rows give the same bits
+
+PERSONS = {"unit": "person", "max_trajectories_per_person": 2}
+START = datetime(2026, 1, 1)
+
+
+def labelled():
+    table = made(5)
+    labels = [f"ward {s}" for s in table.column("state").to_pylist()]
+    return table.set_column(2, "state", pa.array(labels))
+
+
+def timed():
+    table = made(6)
+    steps = [START + timedelta(minutes=step) for step in table.column("step").to_pylist()]
+    rewards = [Decimal(str(reward)) for reward in table.column("reward").to_pylist()]
+    columns = {
+        "trajectory": table.column("trajectory").cast(pa.float64()),
+        "step": pa.array(steps, pa.timestamp("us", "UTC")),
+        "state": table.column("state").cast(pa.int16()),
+        "reward": pa.array(rewards, pa.decimal128(9, 3)),
+    }
+    return pa.table(columns)
+
+
+def skewed():
+    """One trajectory has most rows."""
+    table = made(7, trajectories=400)
+    ids = [3 if t > 20 else t for t in table.column("trajectory").to_pylist()]
+    return table.set_column(0, "trajectory", pa.array(ids))
+
+
+def renamed():
+    """Names with dots and quotes, others that differ in case only, and columns to ignore."""
+    table = made(8).rename_columns(["stay.id", "The `step`", "state", "reward"])
+    return table.append_column("State", pa.nulls(table.num_rows, pa.int64()))
+
+
+def large():
+    """Whole numbers beyond 63 bits, which Spark's types do not have."""
+    table = made(12, persons=3, trajectories=9)
+    ids = [2**63 + 3 * t if t % 2 else t for t in table.column("trajectory").to_pylist()]
+    return table.set_column(1, "trajectory", pa.array(ids, pa.uint64()))
+
+
+WARDS = {f"ward {s}": str(s // 2) for s in range(STATES)}
+CASES = {
+    "numbers": (made(1), study(STATES)),
+    "texts": (
+        made(2, name=lambda t: ["NA", " 1", "1", "é", "Z", "z"][t % 6] + "x" * (t // 6)),
+        study(STATES),
+    ),
+    "persons": (made(3, persons=9, trajectories=6), study(STATES)),
+    "persons protected": (
+        made(3, persons=9, trajectories=6),
+        study(STATES, privacy={**PERSONS, "max_states_per_trajectory": 3}),
+    ),
+    "persons with long ids": (
+        made(4, rows=600, persons=5, trajectories=30, name=lambda t: 10 ** (t % 4) * (t - 7)),
+        study(STATES, privacy={**PERSONS, "neighbours": "add-remove"}),
+    ),
+    "labels": (labelled(), study(states={"labels": list(WARDS)})),
+    "groups": (labelled(), study(states={"labels": ["0", "1", "2"], "groups": WARDS})),
+    "tight returns": (made(9), study(STATES, rewards=(-1, 1), returns=(-0.5, 0.75), discount=1.0)),
+    "times and decimals": (timed(), study(STATES)),
+    "a skewed key": (skewed(), study(STATES)),
+    "strange names": (
+        renamed(),
+        study(STATES, data={"trajectory": "stay.id", "step": "The `step`"}),
+    ),
+    "a single row": (made(10, rows=1), study(STATES)),
+    "large numbers": (large(), study(STATES, privacy=PERSONS)),
+}
+MAPS = {"labels": list(WARDS).index, "groups": lambda label: int(WARDS[label])}
+CUTS = [13, 13, 14, 300]  # some partitions are empty, some hold a row
+
+
+def cuts_for(table):
+    return [min(cut, table.num_rows) for cut in CUTS]
+
+
+def written(folder, table, described):
+    """Parquet files with small groups of rows, whose ends are no trajectories' ends."""
+    for at, part in enumerate(pieces_of(table, cuts_for(table))):
+        pq.write_table(part, folder / f"part{at}.parquet", row_group_size=50)
+    return folder
+
+
+def by_local_files(_, table, described, folder):
+    return local.statistics(written(folder, table, described), described)
+
+
+def by_spark(spark, table, described, folder):
+    return engine.statistics(framed(spark, pieces_of(table, cuts_for(table))), described)
+
+
+def by_spark_sorted(spark, table, described, folder):
+    ordered = pieces_of(in_order(table, described), cuts_for(table))
+    return engine.statistics(framed(spark, ordered), declared_sorted(described))
+
+
+def by_spark_files(spark, table, described, folder):
+    return engine.statistics(written(folder, table, described), described, session=spark)
+
+
+def by_spark_sorted_files(spark, table, described, folder):
+    folder = written(folder, in_order(table, described), described)
+    return engine.statistics(folder, declared_sorted(described), session=spark)
+
+
+TELLING = ("texts", "persons protected", "times and decimals")
+FRAMES = {"spark": by_spark, "spark, sorted": by_spark_sorted}
+FILES = {
+    "local, files": by_local_files,
+    "spark, files": by_spark_files,
+    "spark, sorted files": by_spark_sorted_files,
+}
+ENGINES = {**FRAMES, **FILES}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_local_engine_gives_what_the_twin_gives(case):
+    table, described = CASES[case]
+    assert numbers(local.statistics(table, described)) == twin(
+        table, described, MAPS.get(case, int)
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "case"),
+    [("spark", case) for case in CASES if case != "large numbers"]
+    + [("spark, sorted", case) for case in ("numbers", *TELLING, "a skewed key", "strange names")]
+    + [(name, case) for name in FILES for case in (*TELLING, "large numbers")],
+)
+def test_every_engine_gives_the_same_bits(spark, tmp_path, name, case):
+    table, described = CASES[case]
+    found = ENGINES[name](spark, table, described, tmp_path)
+    assert found == local.statistics(table, described)  # what was clamped or is surplus included
+    assert found.rows == table.num_rows
+
+
+@pytest.mark.parametrize(("packing", "partitions"), [("128MB", 3), ("3kB", 9)])
+def test_files_that_spark_reads_into_a_dataframe(spark, tmp_path, packing, partitions):
+    """It packs pieces of files, larger ones first, into partitions: their order is lost."""
+    table, described = CASES["persons protected"]
+    ordered = pieces_of(in_order(table, described), [20, 150, 160, 330])
+    for at, part in enumerate(ordered):
+        pq.write_table(part, tmp_path / f"part{at}.parquet", row_group_size=30)
+    spark.conf.set("spark.sql.files.maxPartitionBytes", packing)
+    spark.conf.set("spark.sql.files.openCostInBytes", "0")
+    try:
+        frame = spark.read.parquet(str(tmp_path))
+        assert frame.rdd.getNumPartitions() == partitions
+        found = engine.statistics(frame, declared_sorted(described))
+    finally:
+        spark.conf.unset("spark.sql.files.maxPartitionBytes")
+        spark.conf.unset("spark.sql.files.openCostInBytes")
+    assert found == local.statistics(table, described)
+
+
+def test_csv_files(spark, tmp_path):
+    table = made(2, name=lambda t: f'stay, "{t}"\nof May')
+    for at, part in enumerate(pieces_of(table, [10, 10, 60])):
+        pacsv.write_csv(part, tmp_path / f"part{at}.csv")
+    assert engine.statistics(tmp_path, study(STATES), session=spark) == local.statistics(
+        table, study(STATES)
+    )
+
+
+def test_the_comparison_notices_a_changed_cell_and_trajectories_torn_apart(spark, monkeypatch):
+    table, described = CASES["numbers"]
+    expected = local.statistics(table, described)
+    rewards = table.column("reward").to_pylist()
+    rewards[77] = 0.123
+    changed = table.set_column(3, "reward", pa.array(rewards))
+    assert by_spark(spark, changed, described, None) != expected
+    monkeypatch.setattr(spark_rows.Source, "unit", ["step"])  # planted: brought together wrongly
+    assert by_spark(spark, table, described, None) != expected
+
+
+def test_no_rows(spark):
+    nothing = framed(spark, [made(1).slice(0, 0)] * 3)
+    with pytest.raises(pv.DataError, match="the data has no rows; at least one trajectory"):
+        engine.statistics(nothing, study(STATES))
+    described = study(STATES, privacy={"neighbours": "add-remove"})
+    for frame in (nothing, spark.createDataFrame([], nothing.schema)):
+        assert engine.statistics(frame, described) == VisitStatistics.empty(described)
+        assert engine.statistics(frame, declared_sorted(described)) == VisitStatistics.empty(
+            described
+        )
+
+
+@pytest.mark.parametrize("way", ["shuffled", "sorted"])
+def test_a_task_that_is_tried_again_counts_once(spark, tmp_path, way):
+    """The first attempt hands over all its rows, and fails then."""
+    table, described = CASES["persons protected"]
+    expected = local.statistics(table, described)
+    if way == "sorted":
+        table, described = in_order(table, described), declared_sorted(described)
+
+    def fails_once(at):
+        from pyspark import TaskContext
+
+        attempt = TaskContext.get().attemptNumber()
+        (tmp_path / f"partition {at}, attempt {attempt}").touch()
+        if at == 1 and attempt == 0:
+            raise RuntimeError("lost")
+
+    frame = framed(spark, pieces_of(table, [100, 300]), before=fails_once)
+    assert engine.statistics(frame, described) == expected
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "partition 0, attempt 0",
+        "partition 1, attempt 0",
+        "partition 1, attempt 1",
+        "partition 2, attempt 0",
+    ]
+
+
+# Partitions cut anywhere, without Spark
+
+
+def source_of(table, described):
+    names = select(spark_rows.columns_of(described), table.schema.names, spark_rows.FRAME)
+    return spark_rows.Source(study=spark_rows.public_part(described), names=names)
+
+
+def simulated(partitions, described, most_rows=1000):
+    """What the driver makes of partitions (lists of tables), with tasks that run right here."""
+    source = source_of(partitions[0][0], described)
+    sums = {}
+    for at, tables in enumerate(partitions):
+        rows = pa.concat_tables(tables).select(source.names)
+        first = at << spark_rows.ROW_BITS
+        rows = rows.append_column("row", pa.array(range(first, first + rows.num_rows), pa.int64()))
+        pieces = np.repeat(np.arange(len(tables)), [piece.num_rows for piece in tables])
+        if described.data.sorted:
+            rows = rows.append_column("piece", pa.array(pieces, pa.int64()))
+        batches = rows.combine_chunks().to_batches(max_chunksize=most_rows)
+        for line in spark_tasks.lines(source, iter(batches), at):
+            for state, *numbers, mistake, ends in zip(*line.to_pydict().values(), strict=True):
+                count, steps, *others = sums.get(state, (0, 0, None, None))
+                others = [mistake or others[0], ends or others[1]]
+                sums[state] = (count + numbers[0], steps + numbers[1], *others)
+    names = ["state", "count", "steps", "mistake", "ends"]
+    kinds = [*[pa.int64()] * 3, pa.string(), pa.binary()]
+    rows = [(state, *said) for state, said in sums.items()]
+    columns = [[row[i] for row in rows] for i in range(5)]
+    arrays = [pa.array(column, kind) for column, kind in zip(columns, kinds, strict=True)]
+    return engine._totals(pa.table(arrays, names=names), source)
+
+
+@st.composite
+def tables(draw, repeated=False):
+    """Few trajectories of few persons; with ``repeated``, a step may stand twice."""
+    cell = st.tuples(st.integers(0, 2), st.integers(0, 3), st.integers(0, 6))
+    keys = draw(
+        st.lists(cell, min_size=1, max_size=25, unique_by=None if repeated else lambda key: key)
+    )
+    rng = draw(st.randoms(use_true_random=False))
+    rows = [(*key, rng.randrange(STATES), rng.choice([-1.0, 0.25, 0.5, 7.0])) for key in keys]
+    columns = zip(*rows, strict=True)
+    return pa.table(dict(zip(("person", *HEADING), map(list, columns), strict=True)))
+
+
+@st.composite
+def arrangements(draw, table):
+    """The table's rows, in order, in pieces that are dealt out to partitions in any order."""
+    cuts = draw(st.lists(st.integers(0, table.num_rows), max_size=6))
+    pieces = draw(st.permutations(pieces_of(table, cuts)))
+    count = draw(st.integers(1, len(pieces)))
+    partitions = [[table.slice(0, 0)] for _ in range(count)]
+    for piece in pieces:
+        partitions[draw(st.integers(0, count - 1))].append(piece)
+    return partitions
+
+
+PRIVACIES = [
+    {"max_states_per_trajectory": 2},
+    PERSONS,
+    {**PERSONS, "neighbours": "add-remove", "max_states_per_trajectory": 1},
+]
+
+
+@settings(max_examples=60)
+@given(data=st.data(), table=tables(), privacy=st.sampled_from(PRIVACIES))
+def test_sorted_rows_may_be_cut_and_dealt_out_anyhow(data, table, privacy):
+    described = study(STATES, privacy=privacy)
+    partitions = data.draw(arrangements(in_order(table, described)))
+    found = simulated(
+        partitions, declared_sorted(described), most_rows=data.draw(st.integers(1, 9))
+    )
+    assert found == local.statistics(table, described)
+    assert numbers(found) == twin(table, described)
+
+
+def unless_refused(work, *arguments):
+    try:
+        return work(*arguments)
+    except pv.DataError as problem:
+        if "[data] sorted = true says that ids ascend" not in str(problem):
+            raise
+        return None
+
+
+@settings(max_examples=60)
+@given(data=st.data(), table=tables(), privacy=st.sampled_from(PRIVACIES))
+def test_rows_that_are_not_sorted_are_refused_or_do_no_harm(data, table, privacy):
+    described = study(STATES, privacy=privacy)
+    partitions = [[pa.concat_tables(pieces)] for pieces in data.draw(arrangements(table))]
+    expected = local.statistics(table, described)
+    found = unless_refused(simulated, partitions, declared_sorted(described))
+    assert found is None or found == expected
+
+
+@settings(max_examples=60)
+@given(data=st.data(), table=tables(), privacy=st.sampled_from(PRIVACIES))
+def test_units_may_be_dealt_out_anyhow(data, table, privacy):
+    described = study(STATES, privacy=privacy)
+    unit = source_of(table, described).unit
+    dealt = {}
+    for at, key in enumerate(zip(*(table.column(name).to_pylist() for name in unit), strict=True)):
+        dealt.setdefault(key, (data.draw(st.integers(0, 2)), []))[1].append(at)
+    partitions = [[table.slice(0, 0)] for _ in range(3)]
+    for to, rows in dealt.values():
+        partitions[to].append(table.take(rows))
+    assert simulated(partitions, described) == local.statistics(table, described)
+
+
+@settings(max_examples=60)
+@given(data=st.data(), table=tables(repeated=True))
+def test_a_step_that_stands_twice_is_found_wherever_partitions_are_cut(data, table):
+    described = study(STATES)
+    partitions = data.draw(arrangements(in_order(table, described)))
+    keys = list(zip(*(table.column(i).to_pylist() for i in range(3)), strict=True))
+    if len(set(keys)) == len(keys):
+        assert simulated(partitions, declared_sorted(described)).rows == len(keys)
+        return
+    for rows, way in (([[table]], described), (partitions, declared_sorted(described))):
+        with pytest.raises(pv.DataError, match=r" stands twice in trajectory \d| comes after "):
+            simulated(rows, way)
+
+
+def test_ends_that_are_forgotten_are_noticed(monkeypatch):
+    """Planted: the first and last trajectories of partitions are taken for whole ones."""
+    table, described = in_order(*CASES["numbers"]), declared_sorted(CASES["numbers"][1])
+    partitions = [[piece] for piece in pieces_of(table, [50, 120, 300])]
+    expected = local.statistics(table, described)
+    assert simulated(partitions, described) == expected
+
+    def careless(ends, study):
+        seams = local.Seams(study)
+        for stretch in ends:
+            seams.add(stretch)
+        return seams.finish(), ends[0]
+
+    monkeypatch.setattr(spark_tasks, "_outermost", careless)
+    monkeypatch.setattr(engine.Seams, "add", lambda *_: None)
+    assert simulated(partitions, described) != expected
+
+
+# The same mistakes get the same words
+
+GOOD = [(t, step, t % STATES, 0.5) for t in range(12) for step in range(3)]
+MISTAKES = {
+    "missing state": (90, 0, None, 1.0),
+    "missing trajectory": (None, 0, 0, 0.0),
+    "bad state": (90, 0, 7, 0.0),
+    "text in reward": (90, 0, 0, "x"),
+    "text in step": (90, "noon", 0, 0.0),
+    "duplicate step": (2, 1, 0, 0.0),
+}
+
+
+def with_mistake(mistake, at=20):
+    return arrow(HEADING, [*GOOD[:at], MISTAKES[mistake], *GOOD[at:]])
+
+
+def complaint(work, *arguments, **options):
+    with pytest.raises(pv.DataError) as caught:
+        work(*arguments, **options)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_named_alike(spark, tmp_path, mistake):
+    table = with_mistake(mistake)
+    expected = complaint(local.statistics, table, study(STATES))
+    told = complaint(engine.statistics, framed(spark, pieces_of(table, [5, 5, 18])), study(STATES))
+    assert told.startswith(
+        f"{spark_rows.FRAME}, partition 3, row 3: "
+    )  # 20 is the third from 18 on
+    words = [re.sub(r"the [^,]*(, partition \d+)?, row \d+", "PLACE", m) for m in (told, expected)]
+    assert words[0] == words[1]
+    if "duplicate" in mistake:
+        assert told.endswith("(the other is the Spark dataframe, partition 2, row 3)")
+
+
+@pytest.mark.parametrize("mistake", ["missing trajectory", "text in reward", "duplicate step"])
+def test_of_a_file_the_place_is_the_same_too(spark, tmp_path, mistake):
+    pq.write_table(with_mistake(mistake), tmp_path / "b.parquet", row_group_size=7)
+    pq.write_table(with_mistake(mistake).slice(0, 0), tmp_path / "a.parquet")
+    expected = complaint(local.statistics, tmp_path, study(STATES))
+    assert f"{tmp_path}/b.parquet, row 21: " in expected
+    assert complaint(engine.statistics, tmp_path, study(STATES), session=spark) == expected
+
+
+def test_of_several_mistakes_the_first_is_told(spark):
+    rows = [(t, 0, 7 if t in {11, 12, 13} else 0, 0.5) for t in range(60)]
+    frame = framed(spark, pieces_of(arrow(HEADING, rows), [20, 40]))
+    assert complaint(engine.statistics, frame, study(STATES)).startswith(
+        f"{spark_rows.FRAME}, partition 0, row 12: state = 7 is not a state"
+    )
+
+
+def test_rows_that_are_not_sorted_are_named_alike(spark, tmp_path):
+    table, described = made(1), declared_sorted(study(STATES))
+    expected = complaint(local.statistics, table, described)
+    told = complaint(engine.statistics, framed(spark, [table]), described)
+    assert told.startswith(f"{spark_rows.FRAME}, partition 0, row ")
+    assert told.partition(": ")[2] == expected.partition(": ")[2]
+    assert "[data] sorted = true says that ids ascend" in told
+    pq.write_table(table, tmp_path / "trial.parquet", row_group_size=50)
+    expected = complaint(local.statistics, tmp_path / "trial.parquet", described)
+    assert complaint(engine.statistics, tmp_path, described, session=spark) == expected
+    overlapping = framed(spark, [in_order(part, described) for part in pieces_of(table, [200])])
+    assert " comes after " in complaint(engine.statistics, overlapping, described)
+
+
+def test_files_that_cannot_be_read_are_named_alike(spark, tmp_path):
+    described = study(STATES)
+
+    def alike(data):
+        expected = complaint(local.statistics, data, described)
+        assert complaint(engine.statistics, data, described, session=spark) == expected
+        return expected
+
+    assert "does not exist" in alike(tmp_path / "nowhere.parquet")
+    (tmp_path / "short.csv").write_text("trajectory,step,state,reward\n1,2,3,0\n1,3,3\n")
+    assert "row 2: 3 columns where the heading has 4" in alike(tmp_path / "short.csv")
+    (tmp_path / "headless.csv").write_text("trajectory,step,state\n1,2,3\n")
+    assert "has no column 'reward'" in alike(tmp_path / "headless.csv")
+    (tmp_path / "no.parquet").write_text("nonsense")
+    assert "cannot be read as Parquet" in alike(tmp_path / "no.parquet")
+    (tmp_path / "trial.txt").write_text("nonsense")
+    assert "must end in .csv" in alike(tmp_path / "trial.txt")
+    folder = tmp_path / "two kinds"
+    folder.mkdir()
+    pq.write_table(made(1), folder / "a.parquet")
+    pq.write_table(made(1, name=str), folder / "b.parquet")
+    assert "b.parquet: ids are string here and int64 before" in alike(folder)
+    pq.write_table(made(1, persons=2), folder / "b.parquet")
+    assert "b.parquet: ids are string and int64 here and int64 before" in alike(folder)
+
+
+def test_a_dataframe_without_a_column(spark):
+    frame = framed(spark, [made(1)])
+    assert complaint(engine.statistics, frame.drop("reward"), study(STATES)).endswith(
+        " has no column 'reward'; it has 'trajectory', 'step', 'state': add it, or map it in the "
+        "study's section [data]"
+    )
+    protected = study(STATES, privacy=PERSONS)
+    assert "has no column 'person'" in complaint(engine.statistics, frame, protected)
+
+
+def test_a_task_that_breaks_is_told_in_one_line_without_rows(spark):
+    def breaks(at):
+        raise OSError("the disk is full")
+
+    def lacks(at):
+        raise ModuleNotFoundError("No module named 'privalue'")
+
+    frame = framed(spark, [made(1)], before=breaks)
+    told = complaint(engine.statistics, frame, study(STATES))
+    assert told == "Spark could not go through the data: OSError: the disk is full"
+    with pytest.raises(
+        MissingComponentError, match=r"workers cannot run privalue: .*PYSPARK_PYTHON"
+    ):
+        engine.statistics(framed(spark, [made(1)], before=lacks), study(STATES))
+
+
+@pytest.mark.parametrize("hushed", [True, False])
+def test_what_spark_itself_cannot_do_is_told_in_one_line(spark, monkeypatch, caplog, hushed):
+    frame = framed(spark, [made(1)]).selectExpr(
+        "trajectory", "step", "state", "CAST('x' || reward AS DOUBLE) AS reward"
+    )
+    if not hushed:
+        monkeypatch.setattr(engine, "_hushed", contextlib.nullcontext)
+    told = complaint(engine.statistics, frame, study(STATES))
+    assert "[CAST_INVALID_INPUT] The value 'x0.329' of the type" in told
+    assert ("x0.329" in caplog.text) == (not hushed)  # PySpark would log it
+
+
+# What is shuffled, and what is sent
+
+
+def exchanges(frame, described):
+    plan = engine._sums(*engine._of_frame(frame, described))._jdf.queryExecution().toString()
+    physical = plan[plan.index("== Physical Plan ==") :]
+    return re.findall(r"Exchange (\w+\([a-z, ]+)#?", re.sub(r"#\w+", "", physical))
+
+
+def test_sorted_rows_are_not_shuffled(spark):
+    frame = framed(spark, [made(1, persons=2)] * 2)
+    sums = "hashpartitioning(state, "
+    described = study(STATES)
+    assert exchanges(frame, declared_sorted(described)) == [sums]
+    assert exchanges(frame, described) == [sums, "hashpartitioning(person, trajectory, "]
+    assert exchanges(frame.drop("person"), described) == [sums, "hashpartitioning(trajectory, "]
+    protected = study(STATES, privacy=PERSONS)
+    assert exchanges(frame, protected) == [sums, "hashpartitioning(person, "]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_workers_get_what_reading_needs_of_a_study(case):
+    _, described = CASES[case]
+    sent = pickle.loads(pickle.dumps(spark_rows.public_part(described)))  # noqa: S301 - our own
+    for name in ("raw_labels", "state_count", "return_bounds", "states_per_trajectory"):
+        assert getattr(sent, name) == getattr(described, name)
+    assert (sent.privacy, sent.data) == (described.privacy, described.data)
+    assert (sent.states.groups is None) == (described.states.groups is None)
+
+
+def test_workers_get_no_features():
+    features = {"kind": "matrix", "matrix": np.eye(1000)[:, :100]}
+    described = study(1000, features=features, weights={"values": [2.0] * 1000})
+    assert len(pickle.dumps(spark_rows.public_part(described))) < 10_000
+
+
+def test_everything_that_is_counted_is_sent():
+    arrays = {"return_bounds", "counts", "return_steps"}
+    assert set(spark_tasks.SCALARS) == set(VisitStatistics.__slots__) - arrays
+
+
+# Sessions
+
+
+def test_the_active_session_is_used_and_left_alone(spark, tmp_path):
+    pq.write_table(made(1), tmp_path / "trial.parquet")
+    seen = []
+    engine.statistics(
+        tmp_path / "trial.parquet", study(STATES), progress=lambda *rows: seen.append(rows)
+    )
+    assert seen == [(400, 400)]
+    assert spark.range(3).count() == 3
+
+
+def test_inspect_takes_a_dataframe(spark):
+    table, described = CASES["persons protected"]
+    found = pv.inspect(described, framed(spark, [table]), engine="spark")
+    assert found.statistics == local.statistics(table, described)
+
+
+@pytest.mark.parametrize(
+    "data", ["postgresql://host/trial", "s3a://bucket/x.parquet", "a.duckdb::rows", "minari:a/b-v0"]
+)
+def test_other_names_are_refused(data):
+    with pytest.raises(pv.UsageError, match="opens CSV and Parquet files by name, nothing else"):
+        engine.statistics(data, study(STATES))
+
+
+def test_other_data_is_refused():
+    with pytest.raises(pv.UsageError, match="does not take data of type list; give a Spark"):
+        engine.statistics([[(0, 1.0)]], study(STATES))
+
+
+def test_what_is_missing_is_named(monkeypatch):
+    for variable, value, words in (
+        ("PATH", "", "no java is on the PATH"),
+        ("JAVA_HOME", "/nowhere", "there is none in JAVA_HOME = /nowhere"),
+    ):
+        with monkeypatch.context() as patched:
+            patched.delenv("JAVA_HOME", raising=False)
+            patched.setenv(variable, value)
+            with pytest.raises(MissingComponentError, match=f"needs Java 17 or newer, and {words}"):
+                engine.session()
+    monkeypatch.setitem(sys.modules, "pyspark.sql", None)
+    with pytest.raises(MissingComponentError, match=r"pip install 'privalue\[spark\]'"):
+        engine.statistics("trial.csv", study(STATES))
+
+
+def test_importing_privalue_does_not_import_pyspark():
+    loaded = "import privalue.engines.spark, sys; sys.exit('pyspark' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", loaded], check=False).returncode == 0
+
+
+def test_the_command_line_starts_a_session_of_its_own(tmp_path):
+    """Only JSON on stdout, and no talk of Spark's on stderr."""
+    table = made(11)
+    pq.write_table(table, tmp_path / "trial.parquet")
+    (tmp_path / "study.toml").write_text(
+        '[privacy]\nepsilon = 1.0\ndelta = 1e-6\nunit = "trajectory"\n'
+        f"[values]\ndiscount = 0.9\nrewards = [0.0, 1.0]\n[states]\ncount = {STATES}\n"
+    )
+    command = Path(sys.executable).with_name("privalue")
+    done = subprocess.run(
+        [
+            command,
+            "inspect",
+            "study.toml",
+            "--data",
+            "trial.parquet",
+            "--engine",
+            "spark",
+            "--json",
+        ],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    expected = local.statistics(table, study(STATES))
+    assert json.loads(done.stdout)["counts"] == expected.counts.tolist()
+    assert "WARN" not in done.stderr.replace("WARNING: Using incubator modules", "")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["study.toml", "trial.parquet"]

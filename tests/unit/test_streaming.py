@@ -1,0 +1,529 @@
+"""Rows in order and rows in none: one answer, one error, whatever the chunks and the threads."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import privalue as pv
+from oracles.studies import rows_of, study
+from privalue.engines import local
+from privalue.engines.local import statistics
+from privalue.statistics import Accumulator
+from privalue.trajectories import encode, grouping, open_source, order, partition, sources
+
+COLUMNS = ["trajectory", "step", "state", "reward"]
+STUDY = study(3)
+SORTED = study(3, data={"sorted": True})
+
+
+@pytest.fixture
+def small_pieces(monkeypatch):
+    """Seams everywhere: a few rows to a part, a chunk, a task and a partition."""
+    monkeypatch.setattr(encode, "PART_ROWS", 3)
+    monkeypatch.setattr(sources, "BATCH_ROWS", 5)
+    monkeypatch.setattr(sources, "PIECE_ROWS", 7)
+    monkeypatch.setattr(local, "TASK_ROWS", 8)
+    monkeypatch.setattr(partition, "PARTITION_BYTES", 200)
+
+
+def episodes(count=40, seed=1, longest=9):
+    draw = random.Random(seed)
+    return [
+        [(draw.randrange(3), draw.randrange(5) / 4) for _ in range(draw.randrange(1, longest))]
+        for _ in range(count)
+    ]
+
+
+def frame(rows):
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def write(folder, made, *, group=6, files=3):
+    """Parquet files of small row groups; trajectories straddle both."""
+    for number, part in enumerate(np.array_split(np.arange(len(made)), files)):
+        table = pa.Table.from_pandas(made.iloc[part], preserve_index=False)
+        pq.write_table(table, folder / f"{number}.parquet", row_group_size=group)
+    return folder
+
+
+def way_taken(monkeypatch):
+    """Which of the two ways through a source were finished."""
+    taken = []
+    for name in ("in_order", "in_any_order"):
+        whole = getattr(local._Reading, name)
+
+        def watched(self, *given, name=name, whole=whole, **named):
+            found = whole(self, *given, **named)
+            taken.append(name)
+            return found
+
+        monkeypatch.setattr(local._Reading, name, watched)
+    return taken
+
+
+# One answer
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("memory", [1 << 16, 2 << 30], ids=["on disk", "in memory"])
+@pytest.mark.parametrize(
+    "ids", ["numbers", "large numbers", "texts of numbers", "texts", "long texts", "unsigned"]
+)
+def test_order_chunks_threads_and_memory_change_nothing(
+    ids, memory, threads, tmp_path, small_pieces, monkeypatch
+):
+    data = episodes()
+    named = {
+        "numbers": lambda t: t * 7 - 50,
+        "texts of numbers": lambda t: str(7 * t - 50),
+        "texts": lambda t: f"patient {t:04}",
+        "long texts": lambda t: f"{t:04}" * (1 + t % 30),
+        "unsigned": lambda t: np.uint64(2**63 - 20 + t),
+        "large numbers": lambda t: 2**40 * t - 3,
+    }[ids]
+    made = frame([(named(t), *row) for t, *row in rows_of(data)])
+    expected = statistics(data, STUDY)
+    taken = way_taken(monkeypatch)
+    (tmp_path / "sorted").mkdir()
+    (tmp_path / "shuffled").mkdir()
+    in_order = write(tmp_path / "sorted", made)
+    shuffled = write(tmp_path / "shuffled", made.sample(frac=1, random_state=3))
+    assert statistics(in_order, STUDY, memory=memory, threads=threads) == expected
+    assert statistics(in_order, SORTED, memory=memory, threads=threads) == expected
+    assert taken == ["in_order", "in_order"]
+    assert statistics(shuffled, STUDY, memory=memory, threads=threads) == expected
+    assert taken[2:] == ["in_any_order"]
+
+
+@given(
+    people=st.dictionaries(
+        st.text("ab19", min_size=1, max_size=3),
+        st.dictionaries(st.integers(-5, 12), st.integers(1, 9), min_size=1, max_size=5),
+        min_size=1,
+        max_size=6,
+    ),
+    most=st.integers(1, 4),
+    text=st.booleans(),
+    seed=st.integers(0, 99),
+    part=st.integers(1, 9),
+)
+def test_persons_are_whole_across_every_seam(people, most, text, seed, part):
+    """Of each person the first trajectories by id, 9 before 10 also where ids are texts."""
+    draw = random.Random(seed)
+    rows, kept = [], []
+    for person, owned in people.items():
+        for place, (trajectory, length) in enumerate(sorted(owned.items())):
+            episode = [(draw.randrange(3), draw.random()) for _ in range(length)]
+            kept += [episode] if place < most else []
+            name = str(trajectory) if text else trajectory
+            rows += [(person, name, at, *step) for at, step in enumerate(episode)]
+    made = pd.DataFrame(rows, columns=["person", *COLUMNS]).sample(frac=1, random_state=seed)
+    described = study(3, privacy={"unit": "person", "max_trajectories_per_person": most})
+    ids = encode.Encoder(described)
+    chunk = next(open_source(made, described.data, by_person=True).chunks())
+    by_id = np.lexsort([made["step"], *ids.encode(chunk).keys.reshape(len(made), -1).T[::-1]])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(encode, "PART_ROWS", part)
+        patch.setattr(partition, "PARTITION_BYTES", 100)
+        taken = way_taken(patch)
+        found = [
+            statistics(made.iloc[by_id], described),
+            statistics(made, described, memory=1 << 16),
+        ]
+        assert taken[0] == "in_order"
+    assert found[0] == found[1]
+    expected = statistics(kept, STUDY)
+    assert found[0].trajectories == expected.trajectories
+    assert found[0].counts.tolist() == expected.counts.tolist()
+    assert found[0].return_steps.tolist() == expected.return_steps.tolist()
+
+
+@given(data=st.data())
+def test_gaps_negative_and_extreme_steps(data):
+    """Steps without gaps find their places directly, others are sorted; both are right."""
+    made = data.draw(
+        st.lists(
+            st.lists(
+                st.one_of(st.integers(-3, 6), st.integers(-(2**63), 2**63 - 1)),
+                unique=True,
+                min_size=1,
+                max_size=12,
+            ),
+            min_size=1,
+            max_size=6,
+        )
+    )
+    draw = random.Random(7)
+    rows, expected = [], []
+    for t, steps in enumerate(made):
+        values = {step: (draw.randrange(3), draw.random()) for step in steps}
+        expected.append([values[step] for step in sorted(steps)])
+        rows += [(t, step, *values[step]) for step in steps]
+    rows = [(-1, 0, 0, 0.0), (-2, 0, 0, 0.0), *rows]  # in no order, so that they are arranged
+    expected += [[(0, 0.0)], [(0, 0.0)]]
+    assert statistics(frame(rows), STUDY) == statistics(expected, STUDY)
+
+
+# Ids and their lanes
+
+
+@given(st.lists(st.one_of(st.text(min_size=1, max_size=20), st.integers().map(str)), min_size=1))
+def test_lanes_are_equal_and_in_order_where_ids_are(ids):
+    def slowly(text):
+        usual = text.lstrip("-").isascii() and text.lstrip("-").isdigit() and str(int(text)) == text
+        small = usual and len(text.lstrip("-")) <= 18
+        return (0, int(text), b"") if small else (1, 0, text.encode())
+
+    lanes = encode._lanes(pa.array(ids))
+    assert [encode._id_of(row, "string") for row in lanes] == ids
+    in_lanes = sorted(range(len(ids)), key=lambda at: lanes[at].tolist())
+    in_words = sorted(range(len(ids)), key=lambda at: slowly(ids[at]))
+    assert [ids[at] for at in in_lanes] == [ids[at] for at in in_words]
+
+
+def test_very_long_ids_are_refused():
+    made = frame(rows_of(episodes(2))).astype({"trajectory": str})
+    made.loc[2, "trajectory"] = "x" * 256
+    with pytest.raises(pv.DataError, match=r"row 3: trajectory = 'xxx.* more than 255 bytes"):
+        statistics(made, STUDY)
+
+
+def test_files_with_and_without_persons_are_not_mixed(tmp_path):
+    made = frame([(1, 0, 0, 0.0), (2, 0, 1, 1.0)])
+    made.assign(person=1).to_parquet(tmp_path / "a.parquet")
+    made.to_parquet(tmp_path / "b.parquet")
+    with pytest.raises(
+        pv.DataError, match=r"b\.parquet: ids are int64 here and int64 and int64 before"
+    ):
+        statistics(tmp_path, STUDY)
+
+
+def test_ids_of_two_types_are_refused_where_the_second_begins(tmp_path):
+    made = frame([(1, 0, 0, 0.0), (2, 0, 1, 1.0)])
+    made.to_parquet(tmp_path / "a.parquet")
+    made.astype({"trajectory": str}).to_parquet(tmp_path / "b.parquet")
+    with pytest.raises(pv.DataError, match=r"b\.parquet: ids are string here and int64 before"):
+        statistics(tmp_path, STUDY)
+
+
+# One error
+
+
+def spoilt(rows, kind):
+    at = len(rows) // 2
+    t, step, state, _ = rows[at]
+    return {
+        "state": [*rows[:at], (t, step, 9, 0.0), *rows[at + 1 :]],
+        "reward": [*rows[:at], (t, step, state, float("inf")), *rows[at + 1 :]],
+        "missing": [*rows[:at], (t, step, state, None), *rows[at + 1 :]],
+        "twice": [*rows[: at + 1], (t, step, state, 1.0), *rows[at + 1 :]],
+        "twice and state": [*rows[: at + 1], rows[at], *rows[at + 1 :], (10**6, 0, 9, 0.0)],
+        "two twice": [
+            *rows[: at + 1],
+            rows[at],
+            *rows[at + 1 : at + 30],
+            rows[5],
+            *rows[at + 30 :],
+        ],
+    }[kind]
+
+
+@pytest.mark.parametrize(
+    "kind", ["state", "reward", "missing", "twice", "twice and state", "two twice"]
+)
+@pytest.mark.parametrize("as_files", [True, False])
+def test_a_mistake_gets_one_error_whatever_way_is_taken(kind, as_files, tmp_path, small_pieces):
+    """In order, in order as promised, in no order, by one thread or three."""
+    rows = spoilt(rows_of(episodes(60)), kind)
+    far = (-9, 0, 0, 0.0)  # the last row: the same rows then are in no order
+    said = set()
+    for number, (last, described) in enumerate(
+        [((10**9, 0, 0, 0.0), STUDY), ((10**9, 0, 0, 0.0), SORTED), (far, STUDY)]
+    ):
+        if described is SORTED and "twice" in kind:
+            continue  # the first mistake in its way is another one, or the same: below
+        made = frame([*rows, last])
+        for threads in (1, 3):
+            data = made
+            if as_files:
+                folder = tmp_path / f"{number}"
+                folder.mkdir(exist_ok=True)
+                data = write(folder, made)
+            with pytest.raises(pv.DataError) as caught:
+                statistics(data, described, threads=threads)
+            said.add(str(caught.value).replace(f"{tmp_path}/{number}/", ""))
+    assert len(said) == 1
+    if kind == "two twice":  # the pair that is complete first
+        assert f"step = {rows[len(rows) // 2][1]} stands twice" in said.pop()
+
+
+def test_promised_order_is_verified(tmp_path, small_pieces):
+    rows = rows_of(episodes(9))
+    swapped = [*rows[10:], *rows[:10]]
+    with pytest.raises(pv.DataError) as caught:
+        statistics(write(tmp_path, frame(swapped)), SORTED)
+    text = str(caught.value)
+    before = sum(map(len, np.array_split(swapped, 3)[:2]))
+    assert f"2.parquet, row {len(rows) - 10 - before + 1}: trajectory = 0, step = 0" in text
+    assert f"comes after trajectory = 8, step = {rows[-1][1]};" in text
+    assert text.endswith("sort the rows, or remove sorted = true")
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ((1, 2), "row 2: trajectory = 0, step = 1 comes after trajectory = 0, step = 2"),
+        ((2, 3), "row 3: trajectory = 0, step = 2 comes after trajectory = 1, step = 0"),
+    ],
+)
+def test_promised_order_within_and_between_trajectories(changed, message):
+    rows = [(0, 0, 0, 0.0), (0, 1, 0, 0.0), (0, 2, 0, 0.0), (1, 0, 0, 0.0)]
+    first, second = changed
+    rows[first], rows[second] = rows[second], rows[first]
+    message = message.replace("row 2", f"row {second + 1}").replace("row 3", f"row {second + 1}")
+    with pytest.raises(pv.DataError, match=message):
+        statistics(frame(rows), SORTED)
+    assert statistics(frame(rows), STUDY).trajectories == 2
+
+
+def test_a_promise_holds_for_streams_too():
+    reader = pa.Table.from_pandas(frame([(1, 0, 0, 0.0), (0, 0, 0, 0.0)])).to_reader()
+    with pytest.raises(pv.DataError, match=r"row 2: .*remove sorted = true"):
+        statistics(reader, SORTED)
+
+
+def test_a_step_that_stands_twice_breaks_the_promise_in_its_own_words(small_pieces):
+    rows = rows_of(episodes(30))
+    with pytest.raises(pv.DataError, match=rf"row 51: step = {rows[49][1]} stands twice .*row 50"):
+        statistics(frame([*rows[:50], rows[49], *rows[50:]]), SORTED)
+
+
+def test_a_trajectory_that_comes_back_is_not_cut_in_two(small_pieces, monkeypatch):
+    """The planted mistake: ids that are not verified make two trajectories of one."""
+    data = episodes(8)
+    rows = rows_of(data)
+    returned = [rows[0], *rows[len(data[0]) :], *rows[1 : len(data[0])]]
+    assert statistics(frame(returned), STUDY) == statistics(data, STUDY)
+    monkeypatch.setattr(
+        local._Reading,
+        "in_order",
+        lambda self, ids_ascend, whole=local._Reading.in_order: whole(self, ids_ascend=False),
+    )
+    assert statistics(frame(returned), STUDY) != statistics(data, STUDY)
+
+
+def test_an_end_dropped_at_a_seam_is_caught(small_pieces, monkeypatch):
+    """The planted mistake: a chunk's last trajectory is taken for complete."""
+    data = episodes(20)
+    made = frame(rows_of(data))
+    assert statistics(made, STUDY) == statistics(data, STUDY)
+    monkeypatch.setattr(order, "joined", lambda last, stretch, columns, ids_ascend: stretch.head)
+    monkeypatch.setattr(local, "joined", order.joined)
+    assert statistics(made, STUDY) != statistics(data, STUDY)
+
+
+def test_colliding_hashes_do_not_mix_trajectories(monkeypatch):
+    """Every id of this test has the same place in the table and the same partition."""
+    data = episodes(50)
+    made = frame([(0, *row) if t == 0 else (2**62 + t, *row) for t, *row in rows_of(data)])
+    shuffled = made.sample(frac=1, random_state=0)
+    rows = encode.Encoder(STUDY).encode(next(open_source(shuffled, STUDY.data).chunks()))
+    words = rows.keys[:, 0].view(np.int32)
+    monkeypatch.setitem(grouping.group.py_func.__globals__, "_hash", lambda *_: np.uint64(5))
+    found, firsts = grouping.group.py_func(words, 2)
+    assert len(firsts) == len(data)
+    assert len(set(zip(rows.keys[:, 0, 0], found, strict=True))) == len(data)
+
+
+# Memory, disk, interrupts
+
+
+def shuffled_rows(count, seed=0):
+    rng = np.random.default_rng(seed)
+    at = rng.permutation(count)
+    return pa.table(
+        {
+            "trajectory": at // 50,
+            "step": at % 50,
+            "state": rng.integers(0, 3, count),
+            "reward": rng.random(count),
+        }
+    )
+
+
+def test_rows_on_disk_are_nobody_elses(tmp_path, monkeypatch):
+    """The file has no name, so that it goes with the process, and no other user may read it."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    table = shuffled_rows(200_000)
+    seen = []
+
+    def look(rows, _):
+        if rows > 150_000:
+            links = [f"/proc/self/fd/{name}" for name in os.listdir("/proc/self/fd")]
+            opened = [link for link in links if os.path.realpath(link).startswith(str(tmp_path))]
+            seen.extend((os.stat(link).st_mode & 0o777, os.stat(link).st_size) for link in opened)
+            assert list(tmp_path.iterdir()) == []
+
+    found = statistics(table, STUDY, memory=64 << 20, progress=look)
+    assert found == statistics(table, STUDY)
+    assert set(seen) == {(0o600, 24 * 200_000)}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_little_data_stays_off_the_disk(monkeypatch):
+    def refused(*_, **__):
+        raise AssertionError
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", refused)
+    assert statistics(shuffled_rows(200_000), STUDY).trajectories == 4000
+
+
+def test_a_trajectory_larger_than_the_memory_is_refused_with_what_it_takes():
+    at = np.random.default_rng(0).permutation(300_000)
+    table = pa.table({"trajectory": at * 0, "step": at, "state": at % 3, "reward": at / 300_000})
+    with pytest.raises(pv.DataError, match=r"one trajectory has very many.* --memory 915MB") as no:
+        statistics(table, STUDY, memory=64 << 20)
+    assert "\n" not in str(no.value)
+    assert statistics(table, STUDY, memory=915 << 20).trajectories == 1
+
+
+def script(text, **environment):
+    prelude = """
+        import resource, signal, sys
+        import pyarrow.parquet as pq
+        import privalue as pv
+        from privalue.engines.local import statistics
+        study = pv.Study(
+            privacy=pv.Privacy(epsilon=1.0, delta=1e-6, unit="trajectory"),
+            values=pv.Values(discount=0.9, rewards=(0.0, 1.0)),
+            states=pv.States(count=3),
+        )
+    """
+    return subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(prelude) + textwrap.dedent(text)],
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_a_full_disk_is_told(tmp_path):
+    pq.write_table(shuffled_rows(300_000), tmp_path / "d.parquet")
+    run = script(
+        f"""
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+        try:
+            statistics({str(tmp_path / "d.parquet")!r}, study, memory=64 << 20)
+        except pv.DataError as problem:
+            print(problem)
+        """,
+        TMPDIR=str(tmp_path),
+        PYTHONDONTWRITEBYTECODE="1",
+    )
+    output, errors = run.communicate(timeout=120)
+    assert f"cannot be kept in {tmp_path}: File too large; make room there, set TMPDIR" in output
+    assert errors == ""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_an_end_at_any_time_leaves_nothing_on_disk(number, tmp_path):
+    pq.write_table(shuffled_rows(6_000_000), tmp_path / "d.parquet")
+    spill = tmp_path / "spill"
+    spill.mkdir()
+    run = script(
+        f"""
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        def told(rows, total):
+            if rows > 1_000_000:
+                print("on the way", flush=True)
+        try:
+            while True:
+                statistics({str(tmp_path / "d.parquet")!r}, study, memory=64 << 20, progress=told)
+        except KeyboardInterrupt:
+            sys.exit(130)
+        """,
+        TMPDIR=str(spill),
+    )
+    assert run.stdout.readline() == "on the way\n"
+    run.send_signal(number)
+    sent = time.monotonic()
+    run.communicate(timeout=60)
+    assert time.monotonic() - sent < 10
+    assert run.returncode == (-number if number == signal.SIGKILL else 130)
+    assert list(spill.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_the_limit_holds_for_the_whole_process(tmp_path):
+    """Rows of 256 MB in no order, and a limit of 704 MB for everything."""
+    pq.write_table(shuffled_rows(8_000_000), tmp_path / "d.parquet", row_group_size=1 << 20)
+    run = script(
+        f"""
+        statistics({str(tmp_path / "d.parquet")!r}, study, memory=704 << 20)
+        status = dict(line.split(":") for line in open("/proc/self/status"))
+        print(int(status["VmHWM"].split()[0]) << 10)  # getrusage would tell of the parent
+        """
+    )
+    output, errors = run.communicate(timeout=300)
+    assert errors == ""
+    assert int(output) < 704 << 20
+
+
+# Progress
+
+
+def test_progress_reaches_the_end_by_both_ways():
+    table = shuffled_rows(400_000)
+    for data in (table, table.sort_by([("trajectory", "ascending"), ("step", "ascending")])):
+        seen = []
+        statistics(data, STUDY, progress=lambda rows, total: seen.append((rows, total)))  # noqa: B023
+        assert [rows for rows, _ in seen] == sorted(rows for rows, _ in seen)
+        assert seen[-1] == (400_000, 400_000)
+
+
+def test_rows_of_a_csv_file_are_estimated(tmp_path):
+    made = frame([(t, s, 1, 0.5) for t in range(4000) for s in range(5)])
+    made.to_csv(tmp_path / "d.csv", index=False)
+    seen = []
+    found = statistics(tmp_path, STUDY, progress=lambda *told: seen.append(told))
+    assert found.rows == seen[-1][0] == 20_000
+    assert seen[-1][1] == pytest.approx(20_000, rel=0.1)
+    made.to_csv(tmp_path / "d.csv.gz", index=False)
+    assert open_source(tmp_path, STUDY.data).total_rows is None
+
+
+def test_row_groups_are_read_a_few_or_a_part_at_a_time(tmp_path, monkeypatch):
+    made = frame(rows_of(episodes(40)))
+    expected = statistics(made, STUDY)
+    monkeypatch.setattr(sources, "PIECE_ROWS", 20)
+    for group in (1, 7, 20, 21, 1000):
+        folder = tmp_path / str(group)
+        folder.mkdir()
+        source = open_source(write(folder, made, group=group, files=2), STUDY.data)
+        sizes = [piece.rows for piece in source.unread()]
+        assert sum(sizes) == len(made)
+        assert max(sizes) <= 20
+        first_rows = [chunk.first_row for chunk in source.chunks()]
+        assert first_rows == sorted(first_rows[: len(first_rows) // 2]) * 2
+        assert statistics(folder, STUDY) == expected
+
+
+def test_accumulators_refuse_rows_without_persons():
+    described = study(3, privacy={"unit": "person", "max_trajectories_per_person": 1})
+    fragment = order.Fragment(np.array([0]), np.zeros(1, dtype=np.int32), np.zeros(1))
+    with pytest.raises(pv.DataError, match="name no person"):
+        Accumulator(described).gather(fragment)
