@@ -31,6 +31,7 @@ from privalue.planning import resolve
 from privalue.profile import Profile, privacy_profile
 from privalue.refit import refit
 from privalue.release import Release
+from privalue.report.publish import Published, publish
 from privalue.sections import (
     About,
     Columns,
@@ -61,6 +62,7 @@ __all__ = [
     "PrivalueError",
     "PrivateValueError",
     "Profile",
+    "Published",
     "Release",
     "Report",
     "SeededForExperimentsOnly",
@@ -74,6 +76,7 @@ __all__ = [
     "inspect",
     "open_ledger",
     "privacy_profile",
+    "publish",
     "refit",
     "release",
     "resolve",

@@ -29,9 +29,13 @@ from privalue.noise import SeededForExperimentsOnly
 from privalue.plan_command import plan
 from privalue.planning import resolve
 from privalue.refit import refit as refit_release
-from privalue.release import Release, require_vacant
+from privalue.release import Release
 from privalue.report import terminal
+from privalue.report.private_page import require_private_place, write_private_page
+from privalue.report.publish import require_publishable
+from privalue.report.spending import account_rows
 from privalue.report.template import study_template
+from privalue.report_command import Justification, publish_and_tell, report
 from privalue.reproduce_command import reproduce
 from privalue.size import declared_size
 from privalue.study import Study
@@ -66,6 +70,7 @@ Memory = Annotated[
 
 app.add_typer(ledgers, name="ledger")
 app.command()(plan)
+app.command()(report)
 app.command()(reproduce)
 
 
@@ -201,16 +206,24 @@ def simulate(
 def inspect(
     study_file: StudyFile,
     data: Data,
+    page: Annotated[
+        Path | None,
+        typer.Option("--page", help="Also write them to an .html file, PRIVATE and yours alone."),
+    ] = None,
     engine: Engine = "local",
     memory: Memory = "2GB",
     as_json: Json = False,
 ) -> None:
     """Show the curator's private diagnostics; no noise, nothing spent."""
     limit = parse_memory(memory)
+    if page is not None:
+        require_private_place(page)
     study = _settled(study_file)
     with progress("Reading rows", then="Computing") as update:
         diagnostics = inspect_data(study, data, engine=engine, memory=limit, progress=update)
     talk.print("PRIVATE: for the curator only. None of this may be published.", style="bold red")
+    if page is not None:
+        talk.print(f"Wrote {write_private_page(diagnostics, page)}, PRIVATE")
     if as_json:
         print_json(diagnostics.private_fields())
     else:
@@ -221,7 +234,7 @@ def inspect(
 def release(
     study_file: StudyFile,
     data: Data,
-    out: Annotated[Path, typer.Option("--out", help="A folder for release.json.")],
+    out: Annotated[Path, typer.Option("--out", help="A folder for the release and its report.")],
     ledger: Annotated[
         str | None, typer.Option("--ledger", help="The ledger: a file, or postgresql://...")
     ] = None,
@@ -231,6 +244,7 @@ def release(
     accept_large_delta: Annotated[
         bool, typer.Option("--accept-large-delta", help="Allow delta >= 1/m.")
     ] = False,
+    justification: Justification = None,
     engine: Engine = "local",
     memory: Memory = "2GB",
     seed: Annotated[
@@ -248,7 +262,7 @@ def release(
             "does, and you keep count of epsilon and delta yourself"
         )
     limit = parse_memory(memory)
-    require_vacant(out)
+    require_publishable(out)
     study = _settled(study_file)
     with progress("Reading rows", then="Computing") as update:
         released = release_data(
@@ -262,12 +276,11 @@ def release(
             progress=update,
             say=lambda line: talk.print(f"Ledger: {line}"),
         )
-    written = released.save(out)
+    publish_and_tell(released, out, study=study, ledger=ledger, justification=justification)
     if as_json:
         sys.stdout.write(released.to_json())
     else:
         terminal.print_release(screen(), released)
-    talk.print(f"Wrote {written}")
 
 
 @app.command()
@@ -276,7 +289,9 @@ def refit(
         Path,
         typer.Argument(metavar="RELEASE", readable=False, help="A dp-ssp release, or its folder."),
     ],
-    out: Annotated[Path, typer.Option("--out", help="A folder for the new release.json.")],
+    out: Annotated[
+        Path, typer.Option("--out", help="A folder for the new release and its report.")
+    ],
     features: Annotated[
         str | None, typer.Option("--features", help="A matrix: .npy, .npz, .csv or .parquet.")
     ] = None,
@@ -320,7 +335,7 @@ def refit(
         "shrinkage": shrinkage,
     }
     given = {key: value for key, value in mechanism.items() if value is not None}
-    require_vacant(out)
+    require_publishable(out)
     fitted = refit_release(
         Release.load(release_file),
         features=chosen,
@@ -329,12 +344,12 @@ def refit(
         start=start,
         level=level,
     )
-    written = fitted.save(out)
+    publish_and_tell(fitted, out)
     if as_json:
         sys.stdout.write(fitted.to_json())
     else:
         terminal.print_release(screen(), fitted)
-    talk.print(f"Wrote {written}. Nothing was spent: it is computed from {release_file} alone.")
+    talk.print(f"Nothing was spent: it is computed from {release_file} alone.")
 
 
 def _ridge(text: str | None) -> str | float | None:
@@ -360,7 +375,7 @@ def demo(
     as_json: Json = False,
 ) -> None:
     """Go the whole journey on the built-in recovery chain."""
-    folder = _vacant_demo_folder(out)
+    folder = demonstration.vacant_folder(out)
     console = talk if as_json else screen()
     made = demonstration.run(
         folder,
@@ -374,20 +389,36 @@ def demo(
                 "folder": str(folder),
                 "study": str(made.study),
                 "data": str(made.data),
-                "release": str(made.release_file),
+                "private_page": str(made.private_page),
+                "ledger": str(made.ledger),
+                "ledger_head": made.release.ledger_head,
+                "release": str(made.files.release),
+                "report": str(made.files.page),
+                "registry": str(made.files.registry),
+                "values": str(made.files.values),
                 "pictures": [str(path) for path in made.pictures],
+                "predicted_rmse": made.predicted,
                 "rmse": made.error,
                 "policy_error": made.policy_error,
             }
         )
         return
     terminal.print_release(console, made.release)
+    console.print(terminal.facts(f"Dataset {made.account.dataset}", account_rows(made.account)))
     console.print(
-        f"Root mean square error against the exact values: {made.error:.4f}; the policy's one "
-        f"number is off by {made.policy_error:.4f}.",
+        f"Root mean square error against the exact values: {made.error:.4f} (planned: "
+        f"{made.predicted:.4f}); the policy's one number is off by {made.policy_error:.4f}.",
         style="bold",
     )
-    console.print(f"Look at {made.pictures[0]} and {made.pictures[1]}.")
+    console.print("Where to look:", style="bold")
+    for path, what in (
+        (made.files.page, "the report: open it in a browser"),
+        (made.files.values, "every value, for a spreadsheet or a program"),
+        (made.files.registry, "the entry for a registry of deployments"),
+        (made.pictures[0], "the release against the exact values"),
+        (made.private_page, "the curator's PRIVATE page, kept apart from what is public"),
+    ):
+        console.print(f"  {path}  {what}", soft_wrap=True)
 
 
 def _settled(study_file: Path) -> Study:
@@ -414,15 +445,6 @@ def parse_memory(text: str) -> int:
 def _require_absent(path: Path, force: bool) -> None:
     if path.exists() and not force:
         raise UsageError(f"{path} exists; use --force to overwrite it, or give another name")
-
-
-def _vacant_demo_folder(out: Path) -> Path:
-    """``out``, or ``out-2``, ``out-3``, ... : a release is never overwritten."""
-    for number in range(1, 1000):
-        folder = out if number == 1 else out.with_name(f"{out.name}-{number}")
-        if not (folder / "release.json").exists():
-            return folder
-    raise UsageError(f"{out} and 998 more like it hold releases; remove some")
 
 
 INTERRUPTED = 130

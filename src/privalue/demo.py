@@ -7,22 +7,36 @@ from pathlib import Path
 
 import numpy as np
 
-from privalue.curator import Prepared, Progress, prepare, release
+from privalue.curator import Prepared, Progress, inspect, prepare, release
+from privalue.errors import UsageError
+from privalue.ledger import Account, open_ledger
 from privalue.mdp import parse_world, simulate_to_file
-from privalue.release import Release, require_vacant
+from privalue.planning import Option, predict, public_model, verdict
+from privalue.release import Release
 from privalue.report.pictures import draw_values
+from privalue.report.private_page import write_private_page
+from privalue.report.publish import Published, publish, require_publishable
 from privalue.report.template import study_template
 from privalue.study import Study
 
 WORLD = "chain:N=40,p=0.5,discount=0.99"
 TRAJECTORIES = 30_000
 SEED = 20160620
+DATASET = "recovery-demo"
+TOTAL_EPSILON, TOTAL_DELTA = 2.0, 1e-5
+JUSTIFICATION = (
+    "A demonstration on simulated people: epsilon 1 of a total of 2, so that one more release like "
+    "this one stays possible."
+)
 
 STUDY: Mapping[tuple[str, str], str] = {
     ("study", "name"): '"recovery-chain"',
+    ("study", "dataset"): f'"{DATASET}"',
     ("study", "trajectories"): str(TRAJECTORIES),
     ("values", "returns"): "[0.0, 1.0]",
     ("values", "start"): '"start.csv"',
+    ("mechanism", "name"): '"dp-ssp"',
+    ("mechanism", "noise"): "",  # it has one shape only
 }
 
 
@@ -32,9 +46,13 @@ class Demo:
 
     study: Path
     data: Path
+    private_page: Path
+    ledger: Path
+    account: Account
     release: Release
-    release_file: Path
+    files: Published
     pictures: list[Path]
+    predicted: float
     error: float  # root mean square over the states, against the exact values
     policy_error: float
 
@@ -46,13 +64,15 @@ def run(
     checked: Callable[[Prepared], None],
     progress: Callable[[str], AbstractContextManager[Progress]],
 ) -> Demo:
-    """Simulate, describe, check, release, compare; every step leaves a file in ``folder``."""
-    require_vacant(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    """Simulate, describe, check, plan, declare, release, verify, compare; each leaves a file."""
+    public, private = folder / "released", folder / "curator"
+    require_publishable(public)
+    for place in (folder, private):
+        place.mkdir(parents=True, exist_ok=True)
     world = parse_world(WORLD)
     truth = world.process.values
 
-    data = folder / "trajectories.parquet"
+    data = private / "trajectories.parquet"
     say(f"1. Simulate {TRAJECTORIES:,} people on the recovery chain: {data}")
     with progress("Simulating") as update:
         simulate_to_file(
@@ -73,17 +93,38 @@ def run(
     study = Study.load(study_file)
     checked(prepare(study))
 
-    say("4. Release, once")
-    with progress("Reading rows") as update:
-        released = release(study, data, progress=update)
-    release_file = released.save(folder)
+    say("4. Plan: the error to expect, before any data is opened")
+    model = public_model(study)
+    prediction = predict(study, model, options=[Option(study=study, chosen=True)])
+    say(f"   {verdict(prediction)}")
 
-    say("5. Compare with the exact values, which a simulation knows")
+    say("5. The curator looks at the data before noise; the page stays with the data")
+    with progress("Reading rows") as update:
+        diagnostics = inspect(study, data, progress=update)
+    page = write_private_page(diagnostics, private / "private.html")
+
+    ledger_file = folder / "ledger.db"
+    say(f"6. Give these people a total of epsilon {TOTAL_EPSILON:g}: {ledger_file}")
+    ledger = open_ledger(ledger_file)
+    ledger.declare(DATASET, epsilon=TOTAL_EPSILON, delta=TOTAL_DELTA)
+
+    say(f"7. Release, once, on the ledger: {public}")
+    with progress("Reading rows") as update:
+        released = release(study, data, ledger=ledger, progress=update)
+    account = ledger.show(DATASET)
+    files = publish(released, public, study=study, account=account, justification=JUSTIFICATION)
+
+    say("8. Verify that the ledger is whole, and that this release is on it")
+    verified = ledger.verify(head=released.ledger_head, artefact=released.to_json())
+    say(f"   {verified.entries} entries, head {verified.head[:16]}...")
+
+    say("9. Compare with the exact values, which a simulation knows")
     values = np.array([entry.value for entry in released.values])
     error = float(np.sqrt(np.mean((values - truth) ** 2)))
     pictures = draw_values(
         values.tolist(),
         truth.tolist(),
+        intervals=[(entry.low, entry.high) for entry in released.values],
         title=(
             f"Recovery chain, {TRAJECTORIES:,} trajectories, "
             f"epsilon = {released.privacy.epsilon:g}, delta = {released.privacy.delta:g}: "
@@ -95,9 +136,22 @@ def run(
     return Demo(
         study=study_file,
         data=data,
+        private_page=page,
+        ledger=ledger_file,
+        account=account,
         release=released,
-        release_file=release_file,
+        files=files,
         pictures=pictures,
+        predicted=prediction.chosen.rmse,
         error=error,
         policy_error=abs(released.policy_value - float(truth.mean())),
     )
+
+
+def vacant_folder(out: Path) -> Path:
+    """``out``, or ``out-2``, ``out-3``, ... : a release is never overwritten, nor a ledger."""
+    for number in range(1, 1000):
+        folder = out if number == 1 else out.with_name(f"{out.name}-{number}")
+        if not folder.exists() or not any(folder.iterdir()):
+            return folder
+    raise UsageError(f"{out} and 998 more like it are not empty; remove some")

@@ -213,14 +213,26 @@ def test_the_demo_goes_the_whole_journey_and_its_picture_convinces(tmp_path, mon
     assert run(["demo", "--json"]) == 0
     made = printed_json(capsys)
     assert made["rmse"] < 0.05
-    for name in ("study.toml", "trajectories.parquet", "release.json", "values.png", "values.svg"):
-        assert (tmp_path / "demo" / name).stat().st_size > 300
+    assert made["predicted_rmse"] < 0.05
+    for key in ("study", "data", "private_page", "ledger", "release", "report", "registry"):
+        assert (tmp_path / made[key]).stat().st_size > 300
     assert (tmp_path / "demo" / "values.png").read_bytes().startswith(b"\x89PNG")
     assert b"<svg" in (tmp_path / "demo" / "values.svg").read_bytes()
-    assert json.loads((tmp_path / "demo" / "release.json").read_text())["private"]
+    public = tmp_path / "demo" / "released"
+    assert sorted(path.name for path in public.iterdir()) == [
+        *("registry.yaml", "release.json", "report.html", "values.csv")
+    ]
+    assert json.loads((public / "release.json").read_text())["private"]
+    page = (public / "report.html").read_text()
+    assert made["ledger_head"] in page
+    assert "was predicted to be" in page
+    ledger, release = str(tmp_path / made["ledger"]), str(public)
+    assert run(["ledger", "verify", "--ledger", ledger, "--release", release]) == 0
     assert run(["demo"]) == 0  # a second one goes beside it
-    assert (tmp_path / "demo-2" / "release.json").exists()
-    assert "Root mean square error" in capsys.readouterr().out
+    assert (tmp_path / "demo-2" / "released" / "release.json").exists()
+    printed = capsys.readouterr().out
+    assert "Root mean square error" in printed
+    assert "Where to look:" in printed
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "term"])

@@ -23,6 +23,7 @@ OUTER = {
     "cli.py",
     "console.py",
     "plan_command.py",
+    "report_command.py",
     "reproduce_command.py",
     "ledger_commands.py",
     "__init__.py",
@@ -87,6 +88,22 @@ def test_post_processing_sees_no_private_type():
         )
         private = {"privalue.statistics", "privalue.trajectories", "privalue.curator"}
         assert not private & set(imported)
+
+
+def test_what_makes_public_files_sees_no_private_type():
+    """Of all that people look at, only the curator's page and screen are handed diagnostics."""
+    private = {
+        "privalue.statistics",
+        "privalue.trajectories",
+        "privalue.curator",
+        "privalue.private",
+    }
+    private |= {"privalue.engines", "privalue.mechanisms", "privalue.report.private_page"}
+    curators = {"private_page.py", "terminal.py"}
+    for path in (SOURCE / "report").glob("*.py"):
+        imported = re.findall(r"^from (privalue\.[a-z_.]+) import", path.read_text(), re.M)
+        assert path.name in curators or not private & set(imported), path.name
+    assert "privalue.curator" in (SOURCE / "report" / "private_page.py").read_text()
 
 
 def test_no_file_names_a_package_index_or_a_path_of_one_machine():

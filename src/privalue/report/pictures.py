@@ -15,13 +15,28 @@ def draw_values(
     title: str,
     folder: Path,
     name: str = "values",
+    intervals: Sequence[tuple[float | None, float | None]] | None = None,
 ) -> list[Path]:
-    """Private against true values by state; returns the files."""
+    """Private against true values by state, with privacy intervals if given; returns the files."""
     with mpl.rc_context({"svg.hashsalt": "privalue", "svg.fonttype": "none"}):
         figure = Figure(figsize=(7.5, 4.2), layout="constrained")
         FigureCanvasAgg(figure)
         axes = figure.add_subplot()
         axes.plot(range(len(truth)), truth, color="0.35", linewidth=1.5, label="true value")
+        known = [
+            (at, low, high)
+            for at, (low, high) in enumerate(intervals or ())
+            if low is not None and high is not None
+        ]
+        if known:
+            axes.vlines(
+                [at for at, _, _ in known],
+                [low for _, low, _ in known],
+                [high for _, _, high in known],
+                color="#8db8d4",
+                linewidth=4,
+                label="privacy interval",
+            )
         axes.plot(
             range(len(private)),
             private,

@@ -1,0 +1,253 @@
+"""The parts of the public page about states: their values, and what to be careful with."""
+
+from collections.abc import Sequence
+
+from privalue.release import Release
+from privalue.report.html import LABEL, Content, Html, element, named, table
+from privalue.report.page_words import interval, number, paragraphs
+from privalue.report.states import MEANINGS, StateRow, return_bounds
+from privalue.report.svg import Series, groups_of, key_of, state_chart, visible
+
+MOST_ROWS = 400  # of a table; the rest is in values.csv
+_HEAD_ROWS = 100  # of a table that is cut
+_VALUES = element("a", "values.csv", href="values.csv")
+
+
+def values_part(release: Release, rows: Sequence[StateRow]) -> Content:
+    """Every value with its intervals, as a chart and as a table."""
+    bounds = return_bounds(release)
+    percent = f"{100 * (release.level or 0):g}%"
+    series = _series(rows)
+    values = [row.value for row in rows]
+    told = (
+        f"The released values of {len(rows):,} states, from {min(values):.4g} to "
+        f"{max(values):.4g}, in the order of the study"
+        + (f", with {percent} privacy intervals" if release.level is not None else "")
+        + ". The numbers are in the table that follows."
+    )
+    keys = [("value", "released value")]
+    if any(row.flags for row in rows) and not series.grouped:
+        keys.append(("doubtful", "released value, flagged"))
+    if release.level is not None:
+        keys.append(("area" if series.grouped else "interval", f"{percent} privacy interval"))
+    if visible(series, bounds):
+        keys.append(("bound", "public bounds of returns"))
+    return [
+        *paragraphs(
+            "The value of a state is the return to expect from the first time that a trajectory "
+            f"comes to it: the sum of rewards, discounted by "
+            f"{release.study['values']['discount']:g} per step.",
+            _policy(release),
+        ),
+        element(
+            "figure",
+            key_of(*keys),
+            state_chart(series, name=told, axis="value", bounds=bounds),
+            element("figcaption", _about_the_chart(release, series)),
+        ),
+        _group_table(series) if series.grouped else None,
+        _value_table(release, rows),
+        *paragraphs(_about_the_intervals(release), ["Every digit: ", _VALUES, "."]),
+    ]
+
+
+def _series(rows: Sequence[StateRow]) -> Series:
+    intervals = any(row.low is not None or row.high is not None for row in rows)
+    return Series(
+        labels=[row.state for row in rows],
+        values=[row.value for row in rows],
+        low=[row.low for row in rows] if intervals else None,
+        high=[row.high for row in rows] if intervals else None,
+        doubtful=[bool(row.flags) for row in rows],
+    )
+
+
+def _policy(release: Release) -> Content:
+    if release.policy_value is None:
+        return None
+    within = release.policy_interval
+    return [
+        "From the study's public start distribution, the policy as a whole is worth ",
+        element("strong", number(release.policy_value)),
+        "."
+        if within is None
+        else f" ({100 * (release.level or 0):g}% privacy interval "
+        f"{interval(within.low, within.high)}).",
+    ]
+
+
+def _about_the_chart(release: Release, series: Series) -> str:
+    if series.grouped:
+        return (
+            "Too many states to draw one by one: each column is a group of neighbours, from the "
+            "least to the largest value"
+            + (", and of intervals." if release.level is not None else ".")
+        )
+    if release.level is None:
+        return (
+            "There are no error bars: the scale of this mechanism's noise depends on the data and "
+            "was not released. The section on precision has what may be said."
+        )
+    return "Intervals are for the noise of privacy alone, state by state."
+
+
+def _about_the_intervals(release: Release) -> str:
+    if release.level is None:
+        return "The study did not ask for intervals ([mechanism] noise_scale_share, or dp-ssp)."
+    level = f"{100 * release.level:g}%"
+    sampling = (
+        " The sampling interval is about something else: how far the people in the data may be "
+        "from people at large, if the released value had no noise; approximate."
+        if any(entry.sampling_low is not None for entry in release.values)
+        else ""
+    )
+    return (
+        f"The privacy interval covers, with probability {level}, what would have been released for "
+        f"that state without noise; the band does so for all states at once.{sampling}"
+    )
+
+
+_COLUMNS = (
+    (("band_low", "band_high"), "band for all states"),
+    (("sampling_low", "sampling_high"), "sampling interval"),
+)
+
+
+def _value_table(release: Release, rows: Sequence[StateRow]) -> Html:
+    cut = len(rows) > MOST_ROWS
+    seen = rows[:_HEAD_ROWS] if cut else rows
+    level = f"{100 * (release.level or 0):g}%"
+    present = [
+        (names, head) for names, head in _COLUMNS if any(names[0] in row.columns for row in rows)
+    ]
+    flagged = any(row.flags for row in rows)
+    heads: list[Content] = ["State", "value"]
+    heads += [f"{level} privacy interval"] if release.level is not None else []
+    heads += [head for _, head in present]
+    counted = release.statistics is not None
+    heads += ["noisy visits"] if counted else []
+    heads += ["careful"] if flagged else []
+
+    def cells(row: StateRow) -> list[Content]:
+        found: list[Content] = [named(row.state, LABEL), number(row.value)]
+        if release.level is not None:
+            found.append(interval(row.low, row.high))
+        found += [interval(*(row.columns.get(name) for name in names)) for names, _ in present]
+        if counted:
+            visits = [row.columns.get(f"noisy_visits{end}") or 0.0 for end in ("", "_low", "_high")]
+            found.append(f"{visits[0]:,.0f} ({visits[1]:,.0f} to {visits[2]:,.0f})")
+        if flagged:
+            found.append([element("span", flag, class_="flag") for flag in row.flags])
+        return found
+
+    caption: Content = (
+        [f"The first {_HEAD_ROWS:,} of {len(rows):,} states; all of them are in ", _VALUES, "."]
+        if cut
+        else "Every state, in the order of the study."
+    )
+    return table(
+        caption,
+        heads,
+        [cells(row) for row in seen],
+        name="Released values by state",
+        numbers=range(1, len(heads) - (1 if flagged else 0)),
+        long=len(seen) > 12,
+    )
+
+
+def _group_table(series: Series) -> Html:
+    return table(
+        ["What the chart draws: groups of neighbouring states. Each state is in ", _VALUES, "."],
+        ["States", "least value", "largest value", "lowest and highest end of intervals"],
+        [
+            [
+                [named(group.first, LABEL), " to ", named(group.last, LABEL)],
+                number(group.least),
+                number(group.largest),
+                "not released" if series.low is None else interval(group.low, group.high),
+            ]
+            for group in groups_of(series)
+        ],
+        name="Released values by group of states",
+        numbers=(1, 2, 3),
+        long=True,
+    )
+
+
+def flags_part(release: Release, rows: Sequence[StateRow]) -> Content:
+    """What to be careful with, and the noisy visits where they were released."""
+    counted: dict[str, list[str]] = {flag: [] for flag in MEANINGS}
+    for row in rows:
+        for flag in row.flags:
+            counted[flag].append(row.state)
+    present = [(flag, states) for flag, states in counted.items() if states]
+    content: list[Content] = []
+    if present:
+        content.append(
+            table(
+                "A flag comes from what was released or is public, never from the data itself.",
+                ["Flag", "states", "which", "what it means"],
+                [[flag, f"{len(s):,}", _some(s), MEANINGS[flag]] for flag, s in present],
+                name="Flags",
+                numbers=(1,),
+            )
+        )
+    else:
+        content += paragraphs("No state is flagged, by what was released and what is public.")
+    if release.statistics is None:
+        content.append(
+            element(
+                "div",
+                element(
+                    "p",
+                    f"With {release.mechanism} the number of visits to a state is not released, "
+                    "not even with noise: a state that hardly anyone visited looks like any "
+                    "other, and only a public prior of visits can flag it. dp-ssp releases noisy "
+                    "counts.",
+                ),
+                class_="note",
+            )
+        )
+        return content
+    visits = [row.columns["noisy_visits"] or 0.0 for row in rows]
+    series = Series(
+        labels=[row.state for row in rows],
+        values=visits,
+        low=[row.columns["noisy_visits_low"] for row in rows],
+        high=[row.columns["noisy_visits_high"] for row in rows],
+        doubtful=[bool(row.flags) for row in rows],
+    )
+    level = f"{100 * (release.level or 0):g}%"
+    content.append(
+        element(
+            "figure",
+            key_of(
+                ("value", "noisy number of trajectories that visit the state"),
+                *([] if series.grouped or not present else [("doubtful", "the same, flagged")]),
+                ("area" if series.grouped else "interval", f"{level} interval"),
+            ),
+            state_chart(
+                series,
+                name=f"Noisy visits of {len(rows):,} states, from {min(visits):,.0f} to "
+                f"{max(visits):,.0f}, with {level} intervals. The numbers are in the table of "
+                "values.",
+                axis="visits, with noise",
+                zero=True,
+            ),
+            element(
+                "figcaption",
+                "Counts with noise, as released; they may be below 0. The table of values has the "
+                "numbers.",
+            ),
+        )
+    )
+    return content
+
+
+def _some(states: Sequence[str]) -> Content:
+    """The first few, and how many more."""
+    shown_states: list[Content] = []
+    for at, state in enumerate(states[:8]):
+        shown_states += [", " if at else "", named(state, LABEL)]
+    more = len(states) - 8
+    return [*shown_states, f" and {more:,} more" if more > 0 else ""]

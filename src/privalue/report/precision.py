@@ -1,0 +1,109 @@
+"""How precise a release is: as planned, from what is public; as achieved, where it was released.
+
+The noise of dp-lsw and dp-lsl has a scale that depends on the data: what may be told of it is the
+plan, which never saw the data, and nothing else. dp-ssp has a public scale, and a released scale is
+public, too: there, the widths of the intervals say what was achieved.
+"""
+
+import statistics
+from dataclasses import dataclass
+from typing import Any
+
+from privalue.errors import PrivalueError, UsageError
+from privalue.planning import Option, Prediction, predict, public_model
+from privalue.release import Release
+from privalue.report.states import StateRow
+from privalue.study import Study
+
+_SECTIONS = ("study", "privacy", "values", "states", "features", "weights", "mechanism", "report")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planned:
+    """The prediction of the study's own mechanism, or why there is none."""
+
+    prediction: Prediction | None
+    reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Achieved:
+    """Half the widths of the privacy intervals."""
+
+    level: float
+    median: float
+    largest: float | None  # None where an interval has no end
+
+
+def planned(release: Release, study: Study | None = None) -> Planned:
+    """The error that the study alone predicts, for the public number of trajectories."""
+    number = release.trajectories or release.study["study"].get("trajectories")
+    if number is None:
+        return Planned(
+            prediction=None,
+            reason="The number of trajectories is neither public here nor declared in the study, "
+            "and nothing is planned without one.",
+        )
+    try:
+        known = study_of(release) if study is None else study
+        option = Option(study=known, chosen=True)
+        prediction = predict(known, public_model(known), trajectories=number, options=[option])
+    except UsageError as problem:
+        return Planned(prediction=None, reason=f"Not predicted: {problem}.")
+    except PrivalueError as problem:
+        return Planned(prediction=None, reason=f"It could not be predicted: {problem}.")
+    if prediction.chosen.refused is not None:
+        return Planned(
+            prediction=None, reason=f"It could not be predicted: {prediction.chosen.refused}."
+        )
+    return Planned(prediction=prediction)
+
+
+def achieved(release: Release, rows: list[StateRow]) -> Achieved | None:
+    """What the released intervals say; None where the scale of the noise is a secret."""
+    if release.level is None:
+        return None
+    widths = [row.width for row in rows]
+    known = [width for width in widths if width is not None]
+    if not known:
+        return None
+    return Achieved(
+        level=release.level,
+        median=statistics.median(known),
+        largest=max(known) if len(known) == len(widths) else None,
+    )
+
+
+def study_of(release: Release) -> Study:
+    """The study that a release describes, where that needs no side file."""
+    told: dict[str, Any] = {name: dict(release.study.get(name, {})) for name in _SECTIONS}
+    told["values"].pop("start", None)  # it plays no part in a plan
+    files = [
+        f"[{section}] {key}"
+        for section, key in (("states", "visits"), ("features", "file"), ("weights", "file"))
+        if isinstance(told[section].get(key), str)
+    ]
+    if told["features"].get("kind") == "matrix" and not files:
+        files = ["[features] matrix"]
+    if files:
+        remedy = (
+            "a refit is predicted only without files"
+            if release.refit_of is not None
+            else "give the study with its side files, --study STUDY"
+        )
+        raise UsageError(f"the release names {files[0]} by its hash and does not hold it; {remedy}")
+    states = {"labels": [entry.state for entry in release.values]}
+    if "visits" in told["states"]:
+        states["visits"] = told["states"]["visits"]
+    told["states"] = states
+    return Study(**{name: section for name, section in told.items() if section})
+
+
+def require_same_study(release: Release, study: Study) -> None:
+    """Refuses a study that is not the one that the release describes."""
+    told = release.model_copy(update={"study": study.public_description()})
+    if told.model_dump(mode="json")["study"] != release.model_dump(mode="json")["study"]:
+        raise UsageError(
+            f'the study "{study.study.name}" is not the one of this release: some key or side '
+            "file differs; give the study that was released, or none"
+        )

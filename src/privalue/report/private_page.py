@@ -1,0 +1,264 @@
+"""The curator's page: what inspect found, PRIVATE on every screen and every sheet of paper.
+
+It is written through ``write_private_page`` alone, readable by its owner only, and never beside a
+release or a report.
+"""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from privalue.curator import Diagnostics
+from privalue.errors import UsageError
+from privalue.report.html import LABEL, Content, Html, element, facts, named, table
+from privalue.report.look import Part, page
+from privalue.report.publish import PRIVATE_MARK, PUBLIC_FILES, is_private_page, write_text
+from privalue.report.svg import Series, groups_of, key_of, state_chart, visible
+
+MOST_ROWS = 400
+_HEAD_ROWS = 100
+BANNER: Content = [
+    "PRIVATE ",
+    element("span", "For the curator only. None of this may be published."),
+]
+
+
+def require_private_place(file: str | Path) -> Path:
+    """Refuses, before any work, a place for the page that is public, taken or not there."""
+    file = Path(file)
+    if file.suffix.lower() != ".html":
+        raise UsageError(f"--page {file}: it must end in .html")
+    if not file.parent.is_dir():
+        raise UsageError(f"--page {file}: {file.parent} is no folder; make it first")
+    for name in PUBLIC_FILES:
+        if os.path.lexists(file.parent / name):
+            raise UsageError(
+                f"--page {file}: {file.parent / name} is public, and a private page never goes "
+                "beside it; give a file in another folder"
+            )
+    if os.path.lexists(file) and not is_private_page(file):
+        raise UsageError(f"--page {file}: it exists, and is no private page; give another name")
+    return file
+
+
+def write_private_page(diagnostics: Diagnostics, file: str | Path) -> Path:
+    """Writes the page. PRIVATE: mode 0600, and never beside what is public."""
+    return write_text(require_private_place(file), private_page(diagnostics), 0o600)
+
+
+def private_page(diagnostics: Diagnostics) -> str:
+    """The page's text. PRIVATE: none of it may be published."""
+    fields = diagnostics.private_fields()
+    name = diagnostics.study.study.name
+    parts = [
+        Part(key="notes", title="Before you release", content=_notes(diagnostics, fields)),
+        Part(
+            key="noise",
+            title="The noise against the values",
+            content=_noise(diagnostics, fields),
+            short="Noise",
+        ),
+        Part(
+            key="visits",
+            title="Who visited what",
+            content=_visits(diagnostics, fields),
+            short="Visits",
+        ),
+        Part(
+            key="states",
+            title="State by state",
+            content=_states(diagnostics, fields),
+            short="States",
+        ),
+        Part(
+            key="theta",
+            title="The coefficients before noise",
+            content=_theta(fields["theta"]),
+            short="Theta",
+        ),
+    ]
+    return page(
+        title=f"PRIVATE: {name}",
+        kicker="PRIVATE diagnostics of the curator",
+        name=name,
+        top=element(
+            "p",
+            "What the data says before any noise. Nothing here is protected: whoever sees it may "
+            "learn about single people. Nothing was drawn, and nothing was spent.",
+            class_="lead",
+        ),
+        parts=parts,
+        foot=element("p", element("strong", "PRIVATE. "), "Keep it with the data, or delete it."),
+        banner=BANNER,
+        meta=element("meta", name=PRIVATE_MARK, content="PRIVATE"),
+        private=True,
+    )
+
+
+def _number(value: float) -> str:
+    return f"{value:.6g}"
+
+
+def _notes(diagnostics: Diagnostics, fields: dict[str, Any]) -> Content:
+    warnings = diagnostics.warnings()
+    found: list[Content] = (
+        [
+            element(
+                "div",
+                element("ul", [element("li", f"{w[0].upper()}{w[1:]}.") for w in warnings]),
+                class_="note",
+            )
+        ]
+        if warnings
+        else [element("p", "Nothing stands out: every state is visited, and the noise is small.")]
+    )
+    rows: list[tuple[Content, Content]] = [
+        ("mechanism", _mechanism(fields)),
+        ("trajectories that count", f"{fields['trajectories']:,}"),
+        *([("persons", f"{fields['persons']:,}")] if "persons" in fields else []),
+        ("rows", f"{fields['rows']:,}"),
+        ("trajectories beyond the limit", f"{fields['surplus_trajectories']:,}"),
+        ("first visits beyond the limit", f"{fields['surplus_visits']:,}"),
+        ("rewards clamped", f"{fields['rewards_clamped']:,}"),
+        ("returns clamped", f"{fields['returns_clamped']:,}"),
+        ("alpha, beta", f"{fields['alpha']:.10g}, {fields['beta']:.10g}"),
+        ("psi", f"{fields['psi']:.10g}"),
+        ("sigma", f"{fields['sigma']:.10g}"),
+    ]
+    return [*found, facts("The data and the noise, PRIVATE", rows, name="PRIVATE diagnostics")]
+
+
+def _mechanism(fields: dict[str, Any]) -> str:
+    shape = "" if fields["mechanism"] == "dp-ssp" else f", {fields['noise']} noise"
+    return f"{fields['mechanism']}{shape}, calibration {fields['calibration']}"
+
+
+def _noise(diagnostics: Diagnostics, fields: dict[str, Any]) -> Content:
+    values, noise = fields["values"], fields["noise_by_state"]
+    low, high = diagnostics.study.return_bounds
+    series = Series(
+        labels=diagnostics.study.state_labels,
+        values=values,
+        low=[v - s for v, s in zip(values, noise, strict=True)],
+        high=[v + s for v, s in zip(values, noise, strict=True)],
+    )
+    middle = sorted(noise)[len(noise) // 2]
+    return [
+        element(
+            "p",
+            f"The standard deviation of the noise is {_number(middle)} in the median state and "
+            f"{_number(max(noise))} in the worst; values range from {_number(min(values))} to "
+            f"{_number(max(values))}, and returns could range over {high - low:g}.",
+        ),
+        element(
+            "figure",
+            key_of(
+                ("value", "value before noise"),
+                ("area" if series.grouped else "interval", "one standard deviation of the noise"),
+                *([("bound", "bounds of returns")] if visible(series, (low, high)) else []),
+            ),
+            state_chart(
+                series,
+                name=f"PRIVATE. Values before noise of {len(values):,} states, with one standard "
+                "deviation of the noise on either side. The numbers are in the table of states.",
+                axis="value before noise",
+                bounds=(low, high),
+            ),
+        ),
+        _groups(series, "value") if series.grouped else None,
+    ]
+
+
+def _visits(diagnostics: Diagnostics, fields: dict[str, Any]) -> Content:
+    counts = fields["counts"]
+    series = Series(
+        labels=diagnostics.study.state_labels,
+        values=[float(n) for n in counts],
+        doubtful=[n == 0 for n in counts],
+    )
+    nobody = sum(1 for n in counts if n == 0)
+    return [
+        element(
+            "p",
+            f"{nobody:,} of {len(counts):,} states are visited by nobody; the others by "
+            f"{min((n for n in counts if n), default=0):,} to {max(counts):,} trajectories.",
+        ),
+        element(
+            "figure",
+            key_of(
+                ("value", "trajectories that visit the state"),
+                *([("doubtful", "nobody")] if nobody and not series.grouped else []),
+            ),
+            state_chart(
+                series,
+                name=f"PRIVATE. Visits of {len(counts):,} states. The numbers are in the table of "
+                "states.",
+                axis="visits",
+                zero=True,
+            ),
+        ),
+        _groups(series, "count") if series.grouped else None,
+    ]
+
+
+def _groups(series: Series, what: str) -> Html:
+    return table(
+        "What the chart draws: groups of neighbouring states. inspect --json has every state.",
+        ["States", f"least {what}", f"largest {what}"],
+        [
+            [
+                [named(group.first, LABEL), " to ", named(group.last, LABEL)],
+                _number(group.least),
+                _number(group.largest),
+            ]
+            for group in groups_of(series)
+        ],
+        name=f"PRIVATE: {what} by group of states",
+        numbers=(1, 2),
+        long=True,
+    )
+
+
+def _states(diagnostics: Diagnostics, fields: dict[str, Any]) -> Html:
+    labels = diagnostics.study.state_labels
+    cut = len(labels) > MOST_ROWS
+    seen = range(_HEAD_ROWS if cut else len(labels))
+    keys = ("mean_returns", "values", "noise_by_state")
+    return table(
+        f"The first {_HEAD_ROWS:,} of {len(labels):,} states; inspect --json has them all. PRIVATE."
+        if cut
+        else "Every state. PRIVATE.",
+        ["State", "visits", "mean return", "value before noise", "noise (sd)", "value over noise"],
+        [
+            [
+                named(labels[at], LABEL),
+                f"{fields['counts'][at]:,}",
+                *(_number(fields[key][at]) for key in keys),
+                _ratio(fields["values"][at], fields["noise_by_state"][at]),
+            ]
+            for at in seen
+        ],
+        name="PRIVATE: states",
+        numbers=range(1, 6),
+        long=len(seen) > 12,
+    )
+
+
+def _ratio(value: float, noise: float) -> str:
+    return "no noise" if noise == 0 else f"{abs(value) / noise:.3g}"
+
+
+def _theta(theta: Sequence[float]) -> Html:
+    cut = len(theta) > MOST_ROWS
+    seen = theta[:_HEAD_ROWS] if cut else theta
+    return table(
+        f"The first {_HEAD_ROWS:,} of {len(theta):,} coefficients. PRIVATE."
+        if cut
+        else "Every coefficient. PRIVATE.",
+        ["Feature, counted from 0", "theta before noise"],
+        [[str(at), _number(number)] for at, number in enumerate(seen)],
+        name="PRIVATE: theta before noise",
+        numbers=(1,),
+        long=len(seen) > 12,
+    )
