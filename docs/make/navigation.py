@@ -44,9 +44,7 @@ def navigation() -> list[Group]:
 
 
 def _docs(title: str, *names: str) -> Group:
-    return Group(
-        title=title, sources=tuple(f"docs/{n}".replace("docs/../", "") for n in names)
-    )
+    return Group(title=title, sources=tuple(f"docs/{n}".replace("docs/../", "") for n in names))
 
 
 def _missing(source: str) -> bool:

@@ -12,7 +12,7 @@ from latex2mathml.converter import convert
 
 _SPACE = "http://www.w3.org/1998/Math/MathML"
 _UNDER = {"max", "min", "sup", "inf", "lim"}  # operators whose limits stand below them
-_SIGNS = (("<=", "≤"), (">=", "≥"), ("->", "→"), ("+-", "±"), ("||", "‖"))  # noqa: RUF001
+_SIGNS = (("<=", "≤"), (">=", "≥"), ("->", "→"), ("+-", "±"), ("||", "‖"))
 _BRACES = r"\{(?:[^{}]|\{[^{}]*\})*\}"
 _LOWERED = re.compile(
     rf"(?<=[\w~°)\]|‖'])(?P<sign>[_^])(?P<what>{_BRACES}|\([a-z]\)|[+-]?[0-9]+|[A-Za-zα-ω∞+]+)"  # noqa: RUF001
@@ -31,9 +31,7 @@ def mathml(tex: str, *, display: bool) -> str:
     """
     ElementTree.register_namespace("", _SPACE)
     try:
-        tree = ElementTree.fromstring(
-            re.sub(r"<mi>&</mi>", "<mi>&amp;</mi>", convert(tex.strip()))
-        )
+        tree = ElementTree.fromstring(re.sub(r"<mi>&</mi>", "<mi>&amp;</mi>", convert(tex.strip())))
     except Exception as problem:
         raise TexError(f"{tex!r}: {problem!r}") from None
     tree.set("display", "block" if display else "inline")
