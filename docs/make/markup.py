@@ -47,6 +47,8 @@ def rendered(source: str, text: str, linked: Linked) -> Page:
     tokens = markdown.parse(text)
     _name_headings(page, tokens)
     for token in _all(tokens):
+        if token.type == "em_open" and token.markup == "_":
+            page.problems.append("an underscore makes words italic: write the formula as TeX")
         if token.type == "link_open":
             page.targets.append(str(token.attrs["href"]))
             token.attrs["href"] = linked(str(token.attrs["href"]))

@@ -77,6 +77,11 @@
     links[active].scrollIntoView({ block: "nearest" });
   };
 
+  const asked = new URLSearchParams(location.search).get("q");  // page.html?q=words
+  if (asked) {
+    input.value = asked;
+    show();
+  }
   input.addEventListener("input", show);
   input.addEventListener("focus", load);
   form.addEventListener("submit", (event) => {

@@ -6,7 +6,7 @@ import re
 import shutil
 from collections.abc import Iterator
 from html import escape
-from importlib.resources import files
+from importlib.metadata import distribution
 from pathlib import Path
 from string import Template
 from urllib.parse import unquote
@@ -25,7 +25,18 @@ _PICTURES = {".png", ".svg"}
 _OUTWARD = ("http://", "https://", "mailto:")
 _FONT = "STIXTwoMath-Regular.ttf"  # not every system has a font for mathematics
 _LONG = 8  # groups with more pages are folded, unless the reader is in them
-_SHORT = {"README.md": "privalue", "docs/README.md": "All pages"}
+_SHORT = {  # in the menu
+    "README.md": "privalue",
+    "docs/README.md": "All pages",
+    "docs/tour.md": "A tour",
+    "docs/tutorials/statistician.md": "Statistician: CSV to release",
+    "docs/tutorials/rl-researcher.md": "RL researcher: Gymnasium, Minari",
+    "docs/tutorials/platform-engineer.md": "Platform engineer: Spark",
+    "docs/reproduction.md": "The experiments, reproduced",
+    "docs/peers.md": "Other libraries",
+    "docs/proofs/README.md": "What is proved where",
+    "docs/decisions/README.md": "All decisions",
+}
 
 
 class SiteError(Exception):
@@ -53,7 +64,7 @@ def build(out: Path) -> int:
             there.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, there)
     shutil.copy(_HERE / "search.js", out)
-    shutil.copy(str(files("ziamath") / "fonts" / _FONT), out)
+    shutil.copy(str(distribution("ziamath").locate_file(f"ziamath/fonts/{_FONT}")), out)
     return len(site.pages)
 
 

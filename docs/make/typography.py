@@ -12,10 +12,12 @@ from latex2mathml.converter import convert
 
 _SPACE = "http://www.w3.org/1998/Math/MathML"
 _UNDER = {"max", "min", "sup", "inf", "lim"}  # operators whose limits stand below them
+_PAIRS = {"mfrac", "msub", "msup", "munder", "mover"}  # of two parts each
+_BARS = {"|", "‖"}
 _SIGNS = (("<=", "≤"), (">=", "≥"), ("->", "→"), ("+-", "±"), ("||", "‖"))
 _BRACES = r"\{(?:[^{}]|\{[^{}]*\})*\}"
 _LOWERED = re.compile(
-    rf"(?<=[\w~°)\]|‖'])(?P<sign>[_^])(?P<what>{_BRACES}|\([a-z]\)|[+-]?[0-9]+|[A-Za-zα-ω∞+]+)"  # noqa: RUF001
+    rf"(?<=[\w~°)\]|‖'∫∑Σ])(?P<sign>[_^])(?P<what>{_BRACES}|\([a-z]\)|[+-]?[0-9]+|[A-Za-zα-ω∞+]+)"  # noqa: RUF001
 )
 
 
@@ -30,8 +32,9 @@ def mathml(tex: str, *, display: bool) -> str:
         TexError: something in it is not understood.
     """
     ElementTree.register_namespace("", _SPACE)
+    spaced = re.sub(r"\\(ln|log|exp) ", r"\\\1\\,", tex.strip())
     try:
-        tree = ElementTree.fromstring(re.sub(r"<mi>&</mi>", "<mi>&amp;</mi>", convert(tex.strip())))
+        tree = ElementTree.fromstring(convert(spaced).replace("<mi>&</mi>", "<mi>&amp;</mi>"))
     except Exception as problem:
         raise TexError(f"{tex!r}: {problem!r}") from None
     tree.set("display", "block" if display else "inline")
@@ -39,8 +42,12 @@ def mathml(tex: str, *, display: bool) -> str:
         text = (node.text or "").strip()
         if "\\" in text or text == "&":
             raise TexError(f"{tex!r}: {text} is not understood")
+        if node.tag.rpartition("}")[2] in _PAIRS and len(node) != 2:
+            raise TexError(f"{tex!r}: something is missing")
         if node.tag.endswith("}mi") and "Α" <= text <= "Ω":  # noqa: RUF001
             node.set("mathvariant", "normal")  # capital Greek is upright, as in TeX
+        if text in _BARS and "fence" not in node.attrib:
+            node.attrib |= {"stretchy": "false", "lspace": "0", "rspace": "0"}
         if display and node.tag.endswith("}msub") and (node[0].text or "") in _UNDER:
             node.tag = f"{{{_SPACE}}}munder"
     return ElementTree.tostring(tree, encoding="unicode")
