@@ -46,7 +46,7 @@ bench: $(STAMP)
 	$(BIN)/python -m benchmarks
 
 docs: $(STAMP)
-	$(BIN)/python -m docs.make site
+	$(BIN)/python -W error -m docs.make site
 
 references: $(STAMP)
 	$(BIN)/python -m docs.make.references

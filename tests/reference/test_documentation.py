@@ -228,3 +228,24 @@ def test_the_numbers_that_the_readme_compares_are_those_of_the_pages():
     assert re.search(r"error of 0.05 \| 1,100,000 \| 380 \|", text)
     assert re.search(r"error of 0.01 \| 1,500,000 \| 9,700 \|", text)
     assert "sigma grows 11.4 times" in pages["peers"]
+
+
+def test_every_hazard_has_its_row():
+    """What is done about it, where that is tested, what remains."""
+    rows = {}
+    for line in (
+        (ROOT / "docs" / "guarantee.md").read_text().partition("## Hazards")[2].splitlines()
+    ):
+        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
+        if line.startswith("| ") and cells[0] != "hazard":
+            assert len(cells) == 4, line
+            rows[cells[0].strip("| ")] = cells
+    named_by_nist = "Unit of privacy|Bounded contribution|Data-dependent|Floating point|Timing"
+    ours = "Randomness|Metadata|Tuning|Composition"
+    for hazard in f"{named_by_nist}|{ours}".split("|"):
+        (row,) = [cells for name, cells in rows.items() if name.startswith(hazard)]
+        assert row[1]
+        assert "`tests/" in row[2] or hazard == "Timing"
+    untested = [name for name, cells in rows.items() if "`tests/" not in cells[2]]
+    assert len(rows) > 20
+    assert len(untested) == 2, untested
