@@ -17,7 +17,7 @@ _BARS = {"|", "‖"}
 _SIGNS = (("<=", "≤"), (">=", "≥"), ("->", "→"), ("+-", "±"), ("||", "‖"))
 _BRACES = r"\{(?:[^{}]|\{[^{}]*\})*\}"
 _LOWERED = re.compile(
-    rf"(?<=[\w~°)\]|‖'∫∑Σ])(?P<sign>[_^])(?P<what>{_BRACES}|\([a-z]\)|[+-]?[0-9]+|[A-Za-zα-ω∞+]+)"  # noqa: RUF001
+    rf"(?<=[\w~°)\]|‖'∫∑Σ])(?P<sign>[_^])(?P<what>{_BRACES}|\([^()\s]+\)|[+-]?[0-9]+|[A-Za-zα-ω∞+]+)"  # noqa: RUF001
 )
 
 
@@ -60,7 +60,8 @@ def lettered(text: str) -> str:
     parts, end = [], 0
     for found in _LOWERED.finditer(text):
         what = found["what"]
-        inner = what[1:-1] if what.startswith("{") else what
+        grouped = what.startswith("{") or (what.startswith("(") and len(what) > 3)
+        inner = what[1:-1] if grouped else what  # of x^(q), a name, the brackets stay
         tag = "sub" if found["sign"] == "_" else "sup"
         parts.append(f"{escape(text[end : found.start()])}<{tag}>{lettered(inner)}</{tag}>")
         end = found.end()

@@ -137,6 +137,7 @@ def test_formulas_in_plain_text():
         "e<sup>-kβ</sup> φ<sub>k</sub>(v&#x27;) ≤ ‖x‖<sub>2</sub>²"
     )
     assert lettered("a_{b_{c}} is_private") == "a<sub>b<sub>c</sub></sub> is<sub>private</sub>"
+    assert lettered("g^(N-1) P^(q)") == "g<sup>N-1</sup> P<sup>(q)</sup>"
     assert lettered("<b>") == "&lt;b&gt;"
 
 
