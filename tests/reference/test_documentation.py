@@ -33,6 +33,7 @@ sys.path.append(str(ROOT))  # docs.make is not installed
 PARSED = {
     "docs/examples.md": "tests/reference/test_examples.py runs it",
     "docs/planning.md": "minutes; tests/unit/test_plan_command.py runs the like",
+    "docs/report.md": "a study and data; tests/unit/test_report.py runs the like",
     "docs/reproduction.md": "minutes; tests/unit/test_experiments.py runs the like",
     "docs/sources.md": "a server; tests/conformance/test_sources.py has one",
     "docs/spark.md": "a cluster",
