@@ -218,3 +218,13 @@ def test_in_a_browser_without_network_the_search_finds(built, tmp_path):
     assert found is not None
     assert found[1].count("<li>") > 3
     assert 'href="../tour.html#6-sensitivity"' in found[1]
+
+
+def test_the_command_builds_or_says_what_is_wrong(copied, capsys):
+    from docs.make.__main__ import main
+
+    assert main([str(copied / "site")]) == 0
+    assert f"pages: {copied / 'site' / 'index.html'}" in capsys.readouterr().out
+    (copied / "docs" / "tour.md").write_text("# A tour\n\n[away](nowhere.md)\n")
+    assert main([str(copied / "site")]) == 1
+    assert "docs/tour.md: the link nowhere.md leads nowhere" in capsys.readouterr().err
