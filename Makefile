@@ -3,8 +3,9 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+LINTED := src tests benchmarks examples docs/make
 
-.PHONY: setup demo test lint bench docs clean
+.PHONY: setup demo test lint bench docs references clean
 .DEFAULT_GOAL := help
 
 .PHONY: help
@@ -13,7 +14,8 @@ help:
 	@echo "make test    lint, types, import layers and every test"
 	@echo "make lint    lint, types and import layers only"
 	@echo "make bench   speed, measured side by side with the literal ways"
-	@echo "make docs    where the documentation is"
+	@echo "make docs    the documentation as a site, in site/: open site/index.html"
+	@echo "make references   the pages that are made from the program: study file, command line"
 	@echo "make setup   .venv with the package and all that its tests need"
 
 setup: $(STAMP)
@@ -28,8 +30,8 @@ $(STAMP): pyproject.toml
 	@touch $(STAMP)
 
 lint: $(STAMP)
-	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check $(LINTED)
+	$(BIN)/ruff format --check $(LINTED)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
@@ -44,7 +46,10 @@ bench: $(STAMP)
 	$(BIN)/python -m benchmarks
 
 docs: $(STAMP)
-	@echo "The documentation is Markdown, readable as it is: docs/README.md"
+	$(BIN)/python -W error -m docs.make site
+
+references: $(STAMP)
+	$(BIN)/python -m docs.make.references
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis demo demo-*
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis demo demo-* site

@@ -1,53 +1,252 @@
-"""Every Python block of the documentation runs, in order, page by page."""
+"""Every block of code in the documentation runs, in order, page by page; none is passed over.
 
+| block     | what is done with it                                                       |
+|-----------|----------------------------------------------------------------------------|
+| `python`  | runs, in one namespace a page                                              |
+| `sh`      | `privalue` runs; where it cannot, its arguments are parsed; other commands |
+|           | must exist                                                                 |
+| `toml`    | is a study that loads, and stands in `study.toml` for what follows         |
+| `output`  | is what the block before it printed, to the letter                         |
+| `text`    | is no code                                                                 |
+
+Anything else fails, and so does an indented block.
+"""
+
+import contextlib
+import importlib.util
+import io
 import re
+import shlex
+import subprocess
+import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+import typer
+from markdown_it import MarkdownIt
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted(ROOT.glob("docs/*.md"))
+sys.path.append(str(ROOT))  # docs.make is not installed
+
+# Commands that need what a test has not are parsed, not run.
+PARSED = {
+    "docs/examples.md": "tests/reference/test_examples.py runs it",
+    "docs/planning.md": "minutes; tests/unit/test_plan_command.py runs the like",
+    "docs/report.md": "a study and data; tests/unit/test_report.py runs the like",
+    "docs/reproduction.md": "minutes; tests/unit/test_experiments.py runs the like",
+    "docs/sources.md": "a server; tests/conformance/test_sources.py has one",
+    "docs/spark.md": "a cluster",
+}
+# Pages that need a part that may not be there yet.
+NEEDED = {"docs/tutorials/platform-engineer.md": "privalue.engines.spark"}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    names: dict[str, object] = {}
-    for block in re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL):
-        exec(compile(block, str(page), "exec"), names)  # noqa: S102 - our own documentation
+def named(page):
+    return str(page.relative_to(ROOT))
 
 
-def test_the_python_of_the_readme_runs_on_simulated_data(tmp_path, monkeypatch):
-    from privalue.cli import run
-
-    monkeypatch.chdir(tmp_path)
-    assert run(["simulate", "chain", "--trajectories", "500", "--out", "trial.parquet"]) == 0
-    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
-    exec(compile(block, "README.md", "exec"), {})  # noqa: S102 - our own documentation
-    assert (tmp_path / "released" / "release.json").exists()
+def there(page):
+    return named(page) not in NEEDED or importlib.util.find_spec(NEEDED[named(page)]) is not None
 
 
-def test_the_commands_of_the_readme_run(tmp_path, monkeypatch):
-    from privalue.cli import run
-
-    monkeypatch.chdir(tmp_path)
-    assert run(["simulate", "chain", "--trajectories", "500", "--out", "trial.parquet"]) == 0
-    commands = re.findall(
-        r"^\.venv/bin/privalue ([^#\n]*)", (ROOT / "README.md").read_text(), re.MULTILINE
+def written():
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
     )
-    assert len(commands) == 5
-    for command in commands:
-        assert run(command.split()) == 0
+    return sorted(ROOT / name for name in listed.stdout.splitlines() if (ROOT / name).exists())
 
 
-def test_links_between_pages_lead_somewhere():
-    for page in [ROOT / "README.md", *ROOT.glob("docs/**/*.md")]:
-        for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", page.read_text()):
-            if not target.startswith("http"):
-                assert (page.parent / target).exists(), f"{page}: {target}"
+def blocks(text):
+    """(language, code) of every block, and those that are indented as ("", code)."""
+    tokens = MarkdownIt("commonmark").enable("table").parse(text)
+    return [
+        (token.info.strip() if token.type == "fence" else "", token.content)
+        for token in tokens
+        if token.type in {"fence", "code_block"}
+    ]
 
 
-def test_the_study_reference_is_made_from_the_models():
-    from privalue.report.reference import study_reference
+PAGES = [page for page in written() if blocks(page.read_text()) and there(page)]
 
-    assert (ROOT / "docs" / "study.md").read_text() == study_reference()
+
+class Reader:
+    """Goes through a page as a reader would, in a folder of their own."""
+
+    def __init__(self, page):
+        self.page = page
+        self.names = {}
+        self.printed = None
+
+    def read(self, language, code):
+        act = getattr(self, f"_{language}", None) if language else None
+        assert act is not None, f"{self.page}: a block of {language or 'nothing'}: {code[:60]!r}"
+        act(code)
+
+    def _python(self, code):
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            exec(compile(code, self.page, "exec"), self.names)  # noqa: S102 - our own text
+        self.printed = printed.getvalue()
+
+    def _sh(self, code):
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            for line in code.replace("\\\n", " ").splitlines():
+                self._command(shlex.split(line, comments=True))
+        self.printed = printed.getvalue()
+
+    def _command(self, words):
+        if not words:
+            return
+        name, *rest = words
+        if name in {"privalue", ".venv/bin/privalue"}:
+            (parse if self.page in PARSED else start)(rest)
+        elif name == "make":
+            assert re.search(rf"^{rest[0]}:", (ROOT / "Makefile").read_text(), re.M), words
+        elif name in {"pip", ".venv/bin/pip"}:
+            known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+            extra = re.fullmatch(r"privalue\[(\w+)\]", rest[-1])
+            assert rest[0] == "install", words
+            assert extra[1] in known["optional-dependencies"], words
+        elif name in {"python", ".venv/bin/python"} and rest[0] == "-m":
+            assert importlib.util.find_spec(rest[1]) is not None, words
+        elif name in {"python", ".venv/bin/python"}:
+            assert (ROOT / rest[0]).exists(), words
+        else:
+            assert name == "export", words
+            assert self.page in PARSED, words
+
+    def _toml(self, code):
+        from privalue import Study
+
+        Path("study.toml").write_text(code)
+        Study.load("study.toml")
+
+    def _output(self, code):
+        assert self.printed is not None
+        assert self.printed == code, f"{self.page} says {code!r}, and it is {self.printed!r}"
+
+    def _text(self, code):
+        pass
+
+
+def start(words):
+    from privalue.cli import run
+
+    assert run(words) == 0, words
+
+
+def parse(words):
+    from privalue.cli import app
+
+    command = typer.main.get_command(app)
+    while hasattr(command, "commands"):
+        command = command.commands[words[0]]
+        words = words[1:]
+    command.make_context("privalue", list(words))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_the_blocks_of_a_page_run(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    reader = Reader(named(page))
+    for language, code in blocks(page.read_text()):
+        reader.read(language, code)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("```python\n1 / 0\n```", ZeroDivisionError),
+        ("```python\nprint(1)\n```\n```output\n2\n```", AssertionError),
+        ("```\nunnamed\n```", AssertionError),
+        ("Indented:\n\n    code\n", AssertionError),
+        ("```ruby\nputs 1\n```", AssertionError),
+        ("```sh\nprivalue relaese study.toml\n```", AssertionError),
+        ("```sh\ncurl example.org\n```", AssertionError),
+        ("```sh\nmake coffee\n```", AssertionError),
+        ("```sh\npip install 'privalue[coffee]'\n```", AssertionError),
+        ("```toml\n[privacy]\nepsilon = 1\n```", ValueError),
+    ],
+)
+def test_a_block_that_does_not_run_is_caught(text, complaint, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    *fine, (language, code) = blocks(text)
+    reader = Reader("page.md")
+    for before in fine:
+        reader.read(*before)
+    with pytest.raises(complaint):
+        reader.read(language, code)
+
+
+@pytest.mark.parametrize("words", [["release", "study.toml", "--oops"], ["oops"]])
+def test_a_command_that_is_only_parsed_is_checked_too(words):
+    with pytest.raises((KeyError, typer.exceptions.TyperException)):
+        parse(words)
+
+
+def test_the_pages_that_are_made_from_the_program_are_current():
+    from docs.make.references import references
+
+    for name, text in references().items():
+        assert (ROOT / name).read_text() == text, f"{name}: make references"
+
+
+def test_every_test_that_the_documentation_names_exists():
+    """A file by its path; a function beside the file, or files, that it is in."""
+    found = 0
+    for page in written():
+        for line in page.read_text().splitlines():
+            files = re.findall(r"`(tests/[\w/]+(?:\.py)?)`", line)
+            for file in files:
+                assert (ROOT / file).exists(), f"{named(page)}: {file}"
+            defined = "".join((ROOT / f).read_text() for f in files if f.endswith(".py"))
+            for name in re.findall(r"`(test_\w+)`", line):
+                found += 1
+                if not files:  # in prose: anywhere
+                    defined = "".join(p.read_text() for p in (ROOT / "tests").rglob("*.py"))
+                assert f"def {name}(" in defined, f"{named(page)}: {name}"
+    assert found > 20
+
+
+def test_the_numbers_that_the_readme_compares_are_those_of_the_pages():
+    """The tables there are made by programs; what is copied from them must not grow old."""
+    text = (ROOT / "README.md").read_text()
+    pages = {name: (ROOT / "docs" / f"{name}.md").read_text() for name in ("peers", "reproduction")}
+    rows = re.findall(r"^\| (?:privalue|PipelineDP|Tumult|OpenDP|our stat)[^\n]*\|$", text, re.M)
+    assert len(rows) == 5
+    for row in rows:
+        *errors, seconds = re.findall(r"\| ([\d.]+)(?= \|)", row)
+        assert len(errors) == 2
+        for error in errors:
+            assert re.search(rf"\| {error} ± [^|]+\| [^|]+\|", pages["peers"]), row
+        assert re.search(rf"\| {errors[0]} ± [^|]+\| [^|]+\| {seconds} \|", pages["peers"]), row
+    for first in ("1,100,000 | 1,500,000", "380 (2,900 x) | 9,700"):
+        assert f"| {first}" in pages["reproduction"]
+    assert re.search(r"error of 0.05 \| 1,100,000 \| 380 \|", text)
+    assert re.search(r"error of 0.01 \| 1,500,000 \| 9,700 \|", text)
+    assert "sigma grows 11.4 times" in pages["peers"]
+
+
+def test_every_hazard_has_its_row():
+    """What is done about it, where that is tested, what remains."""
+    rows = {}
+    for line in (
+        (ROOT / "docs" / "guarantee.md").read_text().partition("## Hazards")[2].splitlines()
+    ):
+        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
+        if line.startswith("| ") and cells[0] != "hazard":
+            assert len(cells) == 4, line
+            rows[cells[0].strip("| ")] = cells
+    named_by_nist = "Unit of privacy|Bounded contribution|Data-dependent|Floating point|Timing"
+    ours = "Randomness|Metadata|Tuning|Composition"
+    for hazard in f"{named_by_nist}|{ours}".split("|"):
+        (row,) = [cells for name, cells in rows.items() if name.startswith(hazard)]
+        assert row[1]
+        assert "`tests/" in row[2] or hazard == "Timing"
+    untested = [name for name, cells in rows.items() if "`tests/" not in cells[2]]
+    assert len(rows) > 20
+    assert len(untested) == 2, untested

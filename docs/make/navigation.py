@@ -1,0 +1,76 @@
+"""The pages, in the order of the data flow. A page that is not listed here fails the build."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+_AWAITED = {"docs/engines.md", "docs/report.md", "docs/spark.md"}  # listed once they are there
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """Pages that belong together: their sources, relative to the repository."""
+
+    title: str
+    sources: tuple[str, ...]
+
+
+def navigation() -> list[Group]:
+    """The groups of pages; proofs come in the order of their own table, decisions by number."""
+    proofs = _linked("docs/proofs/README.md")
+    decisions = sorted(p.name for p in (ROOT / "docs/decisions").glob("[0-9]*.md"))
+    groups = [
+        _docs("Begin", "../README.md", "README.md", "tour.md"),
+        _docs(
+            "Tutorials",
+            "tutorials/statistician.md",
+            "tutorials/rl-researcher.md",
+            "tutorials/platform-engineer.md",
+        ),
+        _docs("Describe and plan", "study.md", "planning.md"),
+        _docs("Read the data", "sources.md", "engines.md", "spark.md", "worlds.md"),
+        _docs("Add noise", "mechanisms.md", "calibration.md"),
+        _docs("Release and keep count", "report.md", "ledger.md"),
+        _docs("What is promised", "guarantee.md", "threat-model.md", "known-limits.md"),
+        _docs("Reference", "commands.md", "python.md"),
+        _docs("The paper and others", "errata.md", "reproduction.md", "examples.md", "peers.md"),
+        _docs("Proofs", *(f"proofs/{name}" for name in ("README.md", *proofs))),
+        _docs("Decisions", *(f"decisions/{name}" for name in ("README.md", *decisions))),
+        Group(title="Project", sources=("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")),
+    ]
+    return [
+        Group(title=g.title, sources=tuple(s for s in g.sources if not _missing(s))) for g in groups
+    ]
+
+
+def _docs(title: str, *names: str) -> Group:
+    return Group(title=title, sources=tuple(f"docs/{n}".replace("docs/../", "") for n in names))
+
+
+def _missing(source: str) -> bool:
+    return source in _AWAITED and not (ROOT / source).exists()
+
+
+def _linked(table: str) -> list[str]:
+    """The pages of a folder in the order in which its README first links them."""
+    text = (ROOT / table).read_text(encoding="utf-8")
+    there = {p.name for p in (ROOT / table).parent.glob("*.md")} - {"README.md"}
+    found = {name: text.find(f"]({name})") for name in there}
+    return sorted((name for name in there if found[name] >= 0), key=found.__getitem__)
+
+
+def written() -> set[str]:
+    """Every Markdown file of the documentation that exists."""
+    return {str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md")}
+
+
+def address(source: str) -> str:
+    """Where a page stands in the site."""
+    if source == "README.md":
+        return "index.html"
+    if source == "docs/README.md":
+        return "contents.html"
+    name = source.removeprefix("docs/").removesuffix(".md")
+    return (name.removesuffix("README") + "index" if name.endswith("/README") else name).lower() + (
+        ".html"
+    )

@@ -1,0 +1,68 @@
+"""What mathematics looks like: TeX becomes MathML, plain text gets subscripts and powers.
+
+Formulas between dollars are TeX. The proofs also have formulas in plain text (``e^{-kβ} φ_k(v')``,
+``||x|| <= 1``), readable in any editor; the site sets them with `<sub>`, `<sup>` and proper signs.
+"""
+
+import re
+from html import escape
+from xml.etree import ElementTree
+
+from latex2mathml.converter import convert
+
+_SPACE = "http://www.w3.org/1998/Math/MathML"
+_UNDER = {"max", "min", "sup", "inf", "lim"}  # operators whose limits stand below them
+_PAIRS = {"mfrac", "msub", "msup", "munder", "mover"}  # of two parts each
+_BARS = {"|", "‖"}
+_SIGNS = (("<=", "≤"), (">=", "≥"), ("->", "→"), ("+-", "±"), ("||", "‖"))
+_BRACES = r"\{(?:[^{}]|\{[^{}]*\})*\}"
+_LOWERED = re.compile(
+    rf"(?<=[\w~°)\]|‖'∫∑Σ])(?P<sign>[_^])(?P<what>{_BRACES}|\([^()\s]+\)|[+-]?[0-9]+|[A-Za-zα-ω∞+]+)"  # noqa: RUF001
+)
+
+
+class TexError(ValueError):
+    """TeX that cannot be set."""
+
+
+def mathml(tex: str, *, display: bool) -> str:
+    """MathML of a formula, which every current browser sets by itself.
+
+    Raises:
+        TexError: something in it is not understood.
+    """
+    ElementTree.register_namespace("", _SPACE)
+    spaced = re.sub(r"\\(ln|log|exp) ", r"\\\1\\,", tex.strip())
+    try:
+        tree = ElementTree.fromstring(convert(spaced).replace("<mi>&</mi>", "<mi>&amp;</mi>"))
+    except Exception as problem:
+        raise TexError(f"{tex!r}: {problem!r}") from None
+    tree.set("display", "block" if display else "inline")
+    for node in tree.iter():
+        text = (node.text or "").strip()
+        if "\\" in text or text == "&":
+            raise TexError(f"{tex!r}: {text} is not understood")
+        if node.tag.rpartition("}")[2] in _PAIRS and len(node) != 2:
+            raise TexError(f"{tex!r}: something is missing")
+        if node.tag.endswith("}mi") and "Α" <= text <= "Ω":  # noqa: RUF001
+            node.set("mathvariant", "normal")  # capital Greek is upright, as in TeX
+        if text in _BARS and "fence" not in node.attrib:
+            node.attrib |= {"stretchy": "false", "lspace": "0", "rspace": "0"}
+        if display and node.tag.endswith("}msub") and (node[0].text or "") in _UNDER:
+            node.tag = f"{{{_SPACE}}}munder"
+    return ElementTree.tostring(tree, encoding="unicode")
+
+
+def lettered(text: str) -> str:
+    """HTML of plain text: its subscripts lowered, its powers raised, its signs proper ones."""
+    for plain, sign in _SIGNS:
+        text = text.replace(plain, sign)
+    parts, end = [], 0
+    for found in _LOWERED.finditer(text):
+        what = found["what"]
+        grouped = what.startswith("{") or (what.startswith("(") and len(what) > 3)
+        inner = what[1:-1] if grouped else what  # of x^(q), a name, the brackets stay
+        tag = "sub" if found["sign"] == "_" else "sup"
+        parts.append(f"{escape(text[end : found.start()])}<{tag}>{lettered(inner)}</{tag}>")
+        end = found.end()
+    return "".join([*parts, escape(text[end:])])

@@ -1,0 +1,115 @@
+"""The reference of the command line, made from the command."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import typer
+
+from privalue import errors
+
+# In the order in which they are used; others follow as the command has them.
+_ORDER = ("demo", "init", "check", "plan", "simulate", "inspect", "release", "report", "refit")
+
+_INTRODUCTION = """# The command line
+
+`privalue COMMAND --help` says the same, shorter. Results go to stdout, talk and progress to stderr;
+with `--json` stdout is one JSON object. An error is one line: what, which value, what is allowed,
+what to do.
+
+This page is made from the command itself, by `make references`.
+"""
+
+
+def command_reference(app: typer.Typer) -> str:
+    """Markdown: every command, its arguments and options, and the exit codes."""
+    found = typer.main.get_command(app)
+    parts = [_INTRODUCTION, *_general(found)]
+    for name, command in _in_order(found):
+        parts += _section(name, command)
+    return "".join([*parts, _exit_codes()])
+
+
+def _in_order(group: Any) -> Iterator[tuple[str, Any]]:
+    """The commands, those of a group among them by their full names."""
+    known: dict[str, Any] = group.commands
+    for name in (*(n for n in _ORDER if n in known), *(n for n in known if n not in _ORDER)):
+        if hasattr(known[name], "commands"):
+            inner = known[name].commands
+            yield from ((f"{name} {part}", command) for part, command in inner.items())
+        else:
+            yield name, known[name]
+
+
+def _general(command: Any) -> Iterator[str]:
+    yield "\n| option | for every command |\n|---|---|\n"
+    for option in command.params:
+        yield f"| {_names(option)} | {_cell(option.help)} |\n"
+
+
+def _section(name: str, command: Any) -> Iterator[str]:
+    arguments = [p for p in command.params if p.param_type_name == "argument"]
+    options = [p for p in command.params if p.param_type_name != "argument"]
+    words = " ".join(_argument(p) for p in arguments)
+    required = " ".join(_asked(p) for p in options if p.required)
+    usage = " ".join(filter(None, ("privalue", name, words, required, "[OPTIONS]")))
+    yield f"\n## {name}\n\n{command.help}\n\n```text\n{usage}\n```\n"
+    yield "\n| argument or option | meaning | default |\n|---|---|---|\n"
+    for argument in arguments:
+        yield f"| `{_word(argument)}` | {_cell(argument.help)} | {_default(argument)} |\n"
+    for option in options:
+        yield f"| {_names(option)} | {_cell(option.help)} | {_default(option)} |\n"
+
+
+def _word(argument: Any) -> str:
+    return str(argument.metavar or argument.name).upper()
+
+
+def _argument(argument: Any) -> str:
+    return _word(argument) if argument.required else f"[{_word(argument)}]"
+
+
+def _asked(option: Any) -> str:
+    """How a required option stands in the usage line."""
+    if option.is_flag:
+        return "(" + " | ".join((*option.opts, *option.secondary_opts)) + ")"
+    return f"{option.opts[0]} {option.opts[0].lstrip('-').upper()}"
+
+
+def _names(option: Any) -> str:
+    return ", ".join(f"`{name}`" for name in (*option.opts, *option.secondary_opts))
+
+
+def _cell(text: str | None) -> str:
+    return (text or "").replace("|", "\\|").replace("\n", " ")
+
+
+def _default(parameter: Any) -> str:
+    if parameter.required:
+        return "required"
+    if parameter.envvar:
+        return f"`{parameter.default}`, or the environment's `{parameter.envvar}`"
+    if parameter.default is None:
+        return "none"
+    if isinstance(parameter.default, bool):
+        return "yes" if parameter.default else "no"
+    return f"`{parameter.default}`"
+
+
+def _exit_codes() -> str:
+    codes: dict[int, list[str]] = {}
+    for error in _tree(errors.PrivalueError):
+        said = (error.__doc__ or "").strip().rstrip(".")
+        codes.setdefault(error.exit_code, []).append(f"{said} (`{error.__name__}`)")
+    codes.pop(errors.PrivalueError.exit_code)
+    rows = "".join(f"| {code} | {'; '.join(codes[code])} |\n" for code in sorted(codes))
+    return (
+        "\n## Exit codes\n\n| code | when |\n|---|---|\n| 0 | Done |\n"
+        f"{rows}| {errors.PrivalueError.exit_code} | A bug of ours |\n"
+    )
+
+
+def _tree(error: type[errors.PrivalueError]) -> Iterator[type[errors.PrivalueError]]:
+    yield error
+    for child in error.__subclasses__():
+        if child.__module__ == errors.__name__:
+            yield from _tree(child)
