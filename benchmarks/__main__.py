@@ -10,7 +10,15 @@ from importlib.metadata import version
 
 from rich.console import Console
 
-NAMES = sys.argv[1:] or ["kernel", "psi", "calibration", "beta"]
+NAMES = sys.argv[1:] or [
+    "kernel",
+    "streaming",
+    "wide",
+    "spark",
+    "psi",
+    "calibration",
+    "beta",
+]
 
 console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
 console.print(
