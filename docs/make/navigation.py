@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-_AWAITED = {"docs/engines.md", "docs/report.md", "docs/spark.md"}  # listed once they are there
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,7 +18,7 @@ def navigation() -> list[Group]:
     """The groups of pages; proofs come in the order of their own table, decisions by number."""
     proofs = _linked("docs/proofs/README.md")
     decisions = sorted(p.name for p in (ROOT / "docs/decisions").glob("[0-9]*.md"))
-    groups = [
+    return [
         _docs("Begin", "../README.md", "README.md", "tour.md"),
         _docs(
             "Tutorials",
@@ -38,17 +37,10 @@ def navigation() -> list[Group]:
         _docs("Decisions", *(f"decisions/{name}" for name in ("README.md", *decisions))),
         Group(title="Project", sources=("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")),
     ]
-    return [
-        Group(title=g.title, sources=tuple(s for s in g.sources if not _missing(s))) for g in groups
-    ]
 
 
 def _docs(title: str, *names: str) -> Group:
     return Group(title=title, sources=tuple(f"docs/{n}".replace("docs/../", "") for n in names))
-
-
-def _missing(source: str) -> bool:
-    return source in _AWAITED and not (ROOT / source).exists()
 
 
 def _linked(table: str) -> list[str]:
