@@ -57,6 +57,7 @@ def rows(count=9):
         (HEAD + "\r\n" + rows().replace("\n", "\r\n"), True),
         (HEAD + ",a,b,c,d,e,f,g,h\n" + rows().replace("\n", ",,,,,,,,\n"), True),
         ("note,reward,state,step,trajectory\n" + "x y,1.5,3,0,-4\n,-0.25,3,1,-4\n", True),
+        ('"trajectory","step","state","reward","a ""b"", c"\n' + rows().replace("\n", ",\n"), True),
         (HEAD + "\n" + rows().removesuffix("\n"), False),
         (HEAD + "\n" + rows().replace("\n", "\n\n"), False),
         (HEAD + "\n" + rows() + "\n\n\n", False),
@@ -82,7 +83,7 @@ def test_files_without_quotes(tmp_path, text, plain):
         HEAD + ",note\n" + rows().replace("\n", ',"a ""b"" c\nd"\n'),
         (HEAD + "\n" + rows()).replace("\n", "\r"),
         HEAD + "\n" + rows() + "90,0,1,1\r90,1,1,1\r",
-        '"trajectory","step",state,reward\n' + rows(),
+        HEAD + ',"a\nb"\n' + rows().replace("\n", ",\n"),
     ],
 )
 def test_files_that_cannot_be_cut_are_read_from_their_beginning(tmp_path, text):

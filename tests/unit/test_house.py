@@ -73,8 +73,8 @@ def lines_of_code(path):
     return len(used - documented)
 
 
-# The trusted core in three parts, each with the most lines of code that it may have. All of it should
-# shrink: 2,500 lines would be read in an afternoon.
+# The trusted core in three parts, each with the most lines of code that it may have. All of it
+# should shrink: 2,500 lines would be read in an afternoon.
 READERS = {"trajectories", "engines"}  # one way in is used at a time; each is tried on its own
 KEEPERS = {"ledger"}
 

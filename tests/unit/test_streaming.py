@@ -343,8 +343,8 @@ def test_colliding_hashes_do_not_mix_trajectories(monkeypatch):
     rows = encode.Encoder(STUDY).encode(next(open_source(shuffled, STUDY.data).chunks()))
     words = rows.keys[:, 0].view(np.int32)
     monkeypatch.setitem(grouping.group.py_func.__globals__, "_hash", lambda *_: np.uint64(5))
-    found, firsts = grouping.group.py_func(words, 2)
-    assert len(firsts) == len(data)
+    found, firsts = np.empty((2, len(words)), dtype=np.int32)
+    assert grouping.group.py_func(words, 2, found, firsts) == len(data)
     assert len(set(zip(rows.keys[:, 0, 0], found, strict=True))) == len(data)
 
 

@@ -178,7 +178,12 @@ class _Reading:
 
         done = clamped = 0
         first: Origin | None = None
-        partitions = Partitions(memory, self._source.total_rows, by_person=self._by_person)
+        partitions = Partitions(
+            memory,
+            self._source.total_rows,
+            states=self._study.state_count,
+            by_person=self._by_person,
+        )
         with closing(partitions):
             with self._each(keep, self._tasks()) as kept:
                 for origin, count, outside in kept:

@@ -122,7 +122,8 @@ def plain_heading(path: Path) -> Heading | None:
         return None
     with path.open("rb") as file:
         line = file.readline()
-    if b'"' in line or b"\r" in line.removesuffix(b"\n").removesuffix(b"\r"):
+    whole = line.count(b'"') % 2 == 0  # no quoted name goes on in the next line
+    if not whole or b"\r" in line.removesuffix(b"\n").removesuffix(b"\r"):
         return None
     return Heading(next(csv.reader([line.decode("utf-8-sig")])), len(line))
 

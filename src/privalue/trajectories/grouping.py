@@ -1,14 +1,13 @@
 """Compiled: rows to partitions, and the rows of a partition to trajectories.
 
-A row is a few words of 32 bits: the lanes of its ids and its step, in one word each or, where one
-of them needs it, in two (``long``; the lower half first); its state; its number; the two halves of
-its reward.
+A row is a few words of 32 bits, so that much fits into memory. Usually: a word for each lane of its
+ids, one for its step and its state (step << shift | state), and two for its reward. Where these are
+too large (``shift`` is -1): two words for each lane and for the step, one for the state, two for
+the reward. Lower halves come first.
 """
 
 import numba
 import numpy as np
-
-STATE, NUMBER, REWARD = -4, -3, -2  # words of a row after its ids and step
 
 
 @numba.njit(nogil=True, cache=True, inline="always")
@@ -36,30 +35,30 @@ def choose(keys, hashed, which, sizes):  # type: ignore[no-untyped-def]  # pragm
 
 @numba.njit(nogil=True, cache=True)
 def scatter(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
-    keys, steps, states, rewards, long, begin, which, free, words
+    keys, steps, states, rewards, shift, which, free, words
 ):
-    """Rows, of which the first is number ``begin``, to where their partitions have room."""
-    width, size = keys.shape[1], 2 if long else 1
+    """Rows, in their order, to where their partitions have room."""
+    lanes = keys.shape[1]
     for row in range(len(keys)):
-        partition = which[begin + row]
-        at = free[partition]
-        free[partition] = at + 1
-        for lane in range(width + 1):
-            number = steps[row] if lane == width else keys[row, lane]
-            words[at, size * lane] = number
-            if long:
-                words[at, size * lane + 1] = number >> 32
-        words[at, STATE] = states[row]
-        words[at, NUMBER] = begin + row
-        words[at, REWARD] = rewards[row]
-        words[at, REWARD + 1] = rewards[row] >> 32
+        at = free[which[row]]
+        free[which[row]] = at + 1
+        if shift >= 0:
+            for lane in range(lanes):
+                words[at, lane] = keys[row, lane]
+            words[at, lanes] = (steps[row] << shift) | states[row]
+        else:
+            for lane in range(lanes + 1):
+                number = steps[row] if lane == lanes else keys[row, lane]
+                words[at, 2 * lane] = number
+                words[at, 2 * lane + 1] = number >> 32
+            words[at, -3] = states[row]
+        words[at, -2] = rewards[row]
+        words[at, -1] = rewards[row] >> 32
 
 
 @numba.njit(nogil=True, cache=True)
-def group(words, width):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+def group(words, width, which, firsts):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     """Numbers trajectories, told by the first ``width`` words: each row's, and their first rows."""
-    which = np.empty(len(words), dtype=np.int32)
-    firsts = np.empty(len(words), dtype=np.int32)
     table = np.full(1024, -1, dtype=np.int32)  # first rows, by open addressing, a quarter full
     last = np.uint64(1023)
     count = 0
@@ -87,12 +86,24 @@ def group(words, width):  # type: ignore[no-untyped-def]  # pragma: no cover - c
                 while table[slot] >= 0:
                     slot = (slot + np.uint64(1)) & last
                 table[slot] = first
-    return which, firsts[:count].copy()
+    return count
+
+
+@numba.njit(nogil=True, cache=True, inline="always")
+def _step_and_state(record, lanes, shift):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+    if shift >= 0:
+        return np.int64(record[lanes] >> shift), record[lanes] & ((1 << shift) - 1)
+    return _joined(record[2 * lanes], record[2 * lanes + 1]), np.int64(record[-3])
 
 
 @numba.njit(nogil=True, cache=True)
-def arrange(words, width, long, which, count):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
-    """States and rewards by trajectory and step; whether a step stands twice in one."""
+def arrange(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+    words, lanes, shift, which, count, steps, places, bits, states, rewards
+):
+    """States and rewards by trajectory and step; whether a step stands twice in one.
+
+    ``steps``, ``places`` and ``bits`` are room for what is in order of trajectories only.
+    """
     starts = np.zeros(count + 1, dtype=np.int64)
     for row in range(len(words)):
         starts[which[row] + 1] += 1
@@ -100,20 +111,11 @@ def arrange(words, width, long, which, count):  # type: ignore[no-untyped-def]  
     for trajectory in range(count):
         starts[trajectory + 1] += starts[trajectory]
     free = starts[:-1].copy()
-    steps = np.empty(len(words), dtype=np.int64)
-    places = np.empty(len(words), dtype=np.int32)
-    bits = np.empty(len(words), dtype=np.int64)
     for row in range(len(words)):
         at = free[which[row]]
         free[which[row]] += 1
-        step = np.int64(words[row, width])
-        if long:
-            step = _joined(words[row, width], words[row, width + 1])
-        steps[at] = step
-        places[at] = words[row, STATE]
-        bits[at] = _joined(words[row, REWARD], words[row, REWARD + 1])
-    states = np.empty(len(words), dtype=np.int32)
-    rewards = np.empty(len(words), dtype=np.int64)
+        steps[at], places[at] = _step_and_state(words[row], lanes, shift)
+        bits[at] = _joined(words[row, -2], words[row, -1])
     order = np.empty(longest, dtype=np.int64)
     twice = False
     for trajectory in range(count):
@@ -137,7 +139,7 @@ def arrange(words, width, long, which, count):  # type: ignore[no-untyped-def]  
             row = max(order[at - begin], begin)
             states[at] = places[row]
             rewards[at] = bits[row]
-    return starts, states, rewards.view(np.float64), twice
+    return starts, twice
 
 
 @numba.njit(nogil=True, cache=True)

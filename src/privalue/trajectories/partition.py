@@ -9,6 +9,8 @@ from bisect import bisect
 from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import itemgetter
+from threading import local
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +19,7 @@ from privalue.errors import DataError
 from privalue.private import Private, sealed
 from privalue.sections import Columns
 from privalue.trajectories.encode import Integers, Origin, Row, Rows, widened
-from privalue.trajectories.grouping import NUMBER, STATE, arrange, choose, group, scatter
+from privalue.trajectories.grouping import arrange, choose, group, scatter
 from privalue.trajectories.order import Fragment, stands_twice
 from privalue.trajectories.spill import Spill, Words
 
@@ -35,102 +37,132 @@ class _Kept(Private):
     origins: list[tuple[int, Origin]]  # with the number of the first row from there
     ids: int
     lanes: int  # of an id
-    long: bool  # whether ids and steps have upper halves
+    shift: int  # -1 where ids and steps have upper halves
     bounds: NDArray[np.uint32]  # of the partitions
-    words: Words | int  # row by row, or where in the file they are
+    words: Words | int  # row by row, then the rows' partitions; or where in the file they are
 
     @property
     def width(self) -> int:
         """How many words a row has."""
-        return _width(self.ids * self.lanes, self.long)
+        return _width(self.ids * self.lanes, self.shift)
 
 
-def _width(lanes: int, long: bool) -> int:
-    return (lanes + 1) * (2 if long else 1) + 4
+def _width(lanes: int, shift: int) -> int:
+    return lanes + 3 if shift >= 0 else 2 * lanes + 5
 
 
 class Partitions:
     """The rows of a source, by partition; several threads may put and take at once."""
 
-    def __init__(self, memory: int, rows: int | None, *, by_person: bool) -> None:
-        size = 256 * PARTITION_BYTES if rows is None else 32 * rows
+    def __init__(self, memory: int, rows: int | None, *, states: int, by_person: bool) -> None:
+        size = 256 * PARTITION_BYTES if rows is None else 24 * rows
         self.count = min(max(size // PARTITION_BYTES, 1), MOST_PARTITIONS)
         self._by_person = by_person
+        self._shift = (states - 1).bit_length()
         free = max(memory - RESERVED_BYTES, LEAST_BYTES)
         self._most = free // 40  # bytes of a partition: to group two takes 9 times that
-        self._spill = Spill(free * 3 // 4 if memory > RESERVED_BYTES else 0)
+        self._spill = Spill(free * 7 // 8 if memory > RESERVED_BYTES else 0)
         self._kept: dict[int, _Kept] = {}  # by number of the chunk
         self._twice: list[tuple[int, Row, Row]] = []
+        self._local = local()
 
     def put(self, number: int, parts: Sequence[Rows]) -> None:
         """Keeps rows, which are the ``number``-th to come and are in several parts."""
         (_, ids, _), lanes = parts[0].keys.shape, max(part.keys.shape[2] for part in parts)
         keys = [widened(part.keys, lanes).reshape(len(part), ids * lanes) for part in parts]
-        long = not all(map(_is_short, (*keys, *(part.steps for part in parts))))
+        shift = self._shift if self._fit(keys, parts) else -1
         *first_rows, count = np.cumsum([0, *map(len, parts)]).tolist()
         which, sizes = np.empty(count, dtype=np.uint16), np.zeros(self.count, dtype=np.int64)
         for at, part in zip(first_rows, keys, strict=True):
             choose(part, lanes if self._by_person else ids * lanes, which[at:], sizes)
         bounds = np.append(0, np.cumsum(sizes))
-        free, width = bounds[:-1].copy(), _width(ids * lanes, long)
-        words = self._spill.buffer(count * width)
+        free, width = bounds[:-1].copy(), _width(ids * lanes, shift)
+        words = self._spill.buffer(count * width + (count + 1) // 2)
+        table = words[: count * width].reshape(count, width)
         for at, part, rows in zip(first_rows, keys, parts, strict=True):
             bits = rows.rewards.view(np.int64)
-            scatter(
-                part,
-                rows.steps,
-                rows.states,
-                bits,
-                long,
-                at,
-                which,
-                free,
-                words.reshape(count, width),
-            )
+            scatter(part, rows.steps, rows.states, bits, shift, which[at:], free, table)
+        words[count * width :].view(np.uint16)[:count] = which
         origins = [(at, part.origin) for at, part in zip(first_rows, parts, strict=True)]
         where = self._spill.keep(words)
-        self._kept[number] = _Kept(origins, ids, lanes, long, bounds.astype(np.uint32), where)
+        self._kept[number] = _Kept(origins, ids, lanes, shift, bounds.astype(np.uint32), where)
+
+    def _fit(self, keys: Sequence[Integers], parts: Sequence[Rows]) -> bool:
+        """Whether a word is enough for each id, and one for step and state."""
+        most = 31 - self._shift
+        return all(_within(ids, -(2**31), 2**31) for ids in keys) and all(
+            most > 0 and _within(part.steps, 0, 2**most) for part in parts
+        )
 
     def take(self, partition: int) -> Fragment:
-        """The trajectories of a partition: in the order of their ids, if persons are the unit."""
+        """The trajectories of a partition: in the order of their ids, if persons are the unit.
+
+        They are good until the same thread takes the next one.
+        """
         chunks = sorted(self._kept)
         kept = [self._kept[number] for number in chunks]
         bounds = [one.bounds[partition : partition + 2].tolist() for one in kept]
-        ids, lanes, long = (
-            kept[0].ids,
-            max(one.lanes for one in kept),
-            any(one.long for one in kept),
-        )
+        lanes = kept[0].ids * max(one.lanes for one in kept)
+        shift = min(one.shift for one in kept)
         sizes = [end - begin for begin, end in bounds]
-        self._require_room(4 * _width(ids * lanes, long) * sum(sizes))
-        words = np.concatenate(
-            [
-                self._slice(one, begin, end, lanes, long)
-                for one, (begin, end) in zip(kept, bounds, strict=True)
-            ]
-        )
-        width = ids * lanes * (1 + long)
-        which, firsts = group(words, width)
+        width, count = _width(lanes, shift), sum(sizes)
+        self._require_room(4 * width * count)
+        room = self._scratch()
+        words = room("words", np.int32, count * width).reshape(count, width)
+        at = 0
+        for one, (begin, end) in zip(kept, bounds, strict=True):
+            words[at : at + end - begin] = self._slice(one, begin, end, lanes, shift)
+            at += end - begin
+        width = lanes if shift >= 0 else 2 * lanes
+        which, firsts = room("which", np.int32, count), room("firsts", np.int32, count)
+        firsts = firsts[: group(words, width, which, firsts)]
         persons: NDArray[np.bool_] | None = None
         if self._by_person:
-            which, persons = _by_id(_numbers(words[firsts, :width], long), which, ids)
-        starts, states, rewards, twice = arrange(words, width, long, which, len(firsts))
+            keys, _ = _numbers(words[firsts], lanes, shift)
+            which, persons = _by_id(keys, which, kept[0].ids)
+        states, rewards = room("states", np.int32, count), room("rewards", np.int64, count)
+        by_trajectory = (
+            room("steps", np.int64, count),
+            room("places", np.int32, count),
+            room("bits", np.int64, count),
+        )
+        starts, twice = arrange(
+            words, lanes, shift, which, len(firsts), *by_trajectory, states, rewards
+        )
         if twice:
-            numbers = _numbers(words[:, :STATE], long)
-            self._remember(numbers, which, np.repeat(chunks, sizes), words[:, NUMBER])
-        return Fragment(starts[:-1], states, rewards, persons)
+            rows = [self._rows(one, partition) for one in kept]
+            keys, steps = _numbers(words, lanes, shift)
+            self._remember(keys, steps, which, np.repeat(chunks, sizes), np.concatenate(rows))
+        return Fragment(starts[:-1], states, rewards.view(np.float64), persons)
 
-    def _slice(self, kept: _Kept, begin: int, end: int, lanes: int, long: bool) -> Words:
-        """Some rows of a chunk, with so many lanes to an id."""
+    def _scratch(self) -> "_Scratch":
+        """That of this thread."""
+        if not hasattr(self._local, "scratch"):
+            self._local.scratch = _Scratch()
+        scratch: _Scratch = self._local.scratch
+        return scratch
+
+    def _slice(self, kept: _Kept, begin: int, end: int, lanes: int, shift: int) -> Words:
+        """Some rows of a chunk, with so many lanes and this shift."""
         words = self._spill.part(kept.words, begin * kept.width, end * kept.width)
         words = words.reshape(end - begin, kept.width)
-        if (kept.lanes, kept.long) == (lanes, long):
+        if (kept.ids * kept.lanes, kept.shift) == (lanes, shift):
             return words
-        numbers = _numbers(words[:, :STATE], kept.long)
-        keys = widened(numbers[:, :-1].reshape(len(words), kept.ids, kept.lanes), lanes)
-        alike = np.hstack([keys.reshape(len(words), kept.ids * lanes), numbers[:, -1:]])
-        alike = alike.view(np.int32) if long else alike.astype(np.int32)
-        return np.hstack([alike, words[:, STATE:]])
+        keys, steps = _numbers(words, kept.ids * kept.lanes, kept.shift)
+        alike = widened(keys.reshape(len(words), kept.ids, kept.lanes), lanes // kept.ids)
+        alike = alike.reshape(len(words), lanes)
+        if shift >= 0:
+            return np.hstack([alike.astype(np.int32), words[:, -3:]])
+        states = words[:, -3:-2] & ((1 << kept.shift) - 1 if kept.shift >= 0 else -1)
+        numbers = np.ascontiguousarray(np.column_stack([alike, steps])).view(np.int32)
+        return np.hstack([numbers, states, words[:, -2:]])
+
+    def _rows(self, kept: _Kept, partition: int) -> Integers:
+        """The numbers of the rows of a chunk that are in a partition."""
+        count = int(kept.bounds[-1])
+        begin = count * kept.width
+        which = self._spill.part(kept.words, begin, begin + (count + 1) // 2).view(np.uint16)
+        return np.flatnonzero(which[:count] == partition)
 
     def require_distinct_steps(self, columns: Columns) -> None:
         """Refuses two rows with the same step of the same trajectory, and shows the first such."""
@@ -144,10 +176,10 @@ class Partitions:
         self._spill.close()
 
     def _remember(
-        self, numbers: Integers, which: Words, chunks: Integers, rows: NDArray[np.int32]
+        self, keys: Integers, steps: Integers, which: Words, chunks: Integers, rows: Integers
     ) -> None:
         """Of the rows with the same step of the same trajectory the pair that is complete first."""
-        steps, places = numbers[:, -1], (chunks << 32) + rows
+        places = (chunks << 32) + rows
         order = np.lexsort((places, steps, which))
         row, again = order[:-1], order[1:]
         same = (which[row] == which[again]) & (steps[row] == steps[again])
@@ -156,8 +188,7 @@ class Partitions:
         def told(at: int) -> Row:
             kept, number = self._kept[int(chunks[at])], int(rows[at])
             first, origin = kept.origins[bisect(kept.origins, number, key=itemgetter(0)) - 1]
-            keys = numbers[at, :-1].reshape(kept.ids, -1)
-            return Row(origin, number - first, keys, int(steps[at]))
+            return Row(origin, number - first, keys[at].reshape(kept.ids, -1), int(steps[at]))
 
         self._twice.append((int(places[again[first]]), told(row[first]), told(again[first])))
 
@@ -169,6 +200,19 @@ class Partitions:
                 f"rows that must be in memory together take {-(-size >> 20)} MB: one {whole} has "
                 f"very many, or the source is very large; allow --memory {needed}MB"
             )
+
+
+class _Scratch:
+    """Arrays that are used again and again: a new one costs a page fault for every 4 KB."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, NDArray[np.uint8]] = {}
+
+    def __call__(self, name: str, kind: type[np.generic], count: int) -> NDArray[Any]:
+        size = count * np.dtype(kind).itemsize
+        if name not in self._kept or len(self._kept[name]) < size:
+            self._kept[name] = np.empty(size + size // 4, dtype=np.uint8)
+        return self._kept[name][:size].view(kind)
 
 
 def _by_id(
@@ -184,11 +228,14 @@ def _by_id(
     return rank[which], begins
 
 
-def _numbers(words: Words, long: bool) -> Integers:
-    """What the words stand for, one or two to a number."""
-    return np.ascontiguousarray(words).view(np.int64) if long else words.astype(np.int64)
+def _numbers(words: Words, lanes: int, shift: int) -> tuple[Integers, Integers]:
+    """The lanes of ids, and the steps, that the words stand for."""
+    if shift >= 0:
+        return words[:, :lanes].astype(np.int64), words[:, lanes].astype(np.int64) >> shift
+    numbers = np.ascontiguousarray(words[:, : 2 * lanes + 2]).view(np.int64)
+    return numbers[:, :-1], numbers[:, -1]
 
 
-def _is_short(numbers: Integers) -> bool:
-    """Whether 32 bits are enough."""
-    return bool(numbers.min() >= -(2**31) and numbers.max() < 2**31)
+def _within(numbers: Integers, low: int, high: int) -> bool:
+    """Whether all are at least ``low`` and below ``high``."""
+    return bool(numbers.min() >= low and numbers.max() < high)
