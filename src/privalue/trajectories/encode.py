@@ -28,7 +28,7 @@ from privalue.trajectories.chunks import Chunk
 Integers = NDArray[np.int64]
 
 LONGEST_ID = 255  # bytes
-PART_ROWS = 1 << 16  # what is made of them stays in the processor's cache
+PART_ROWS = 1 << 17  # what is made of them stays near the processor
 _MOST_EXACT = 2.0**53
 
 

@@ -178,7 +178,8 @@ def _parquet_pieces(path: Path, metadata: Any, names: list[str]) -> Iterator[Pie
 def _parquet_chunk(
     path: Path, metadata: Any, groups: list[int], names: list[str], first_row: int
 ) -> Chunk:
-    with _reading_parquet(path), pq.ParquetFile(path, metadata=metadata) as file:
+    # To read ahead is for storage that is far away; here it is one copy more.
+    with _reading_parquet(path), pq.ParquetFile(path, metadata=metadata, pre_buffer=False) as file:
         table = file.read_row_groups(groups, columns=names, use_threads=False).select(names)
         batches = table.combine_chunks().to_batches()  # one, unless there are gigabytes of text
         rows = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
