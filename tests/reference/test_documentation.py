@@ -31,6 +31,7 @@ sys.path.append(str(ROOT))  # docs.make is not installed
 
 # Commands that need what a test has not are parsed, not run.
 PARSED = {
+    "docs/engines.md": "a study and data; tests/conformance/test_local_engine.py runs the like",
     "docs/examples.md": "tests/reference/test_examples.py runs it",
     "docs/planning.md": "minutes; tests/unit/test_plan_command.py runs the like",
     "docs/report.md": "a study and data; tests/unit/test_report.py runs the like",
