@@ -45,6 +45,8 @@ from privalue.version import VERSION
 
 Progress = Callable[[int, int | None], None]
 
+MOST_STORED = 900_000_000  # bytes: SQLite and PostgreSQL take no longer text
+
 
 @sealed
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False, slots=True)
@@ -227,6 +229,7 @@ def release(
         return _drawn(prepared, *read(), source, None)
     if entropy is not None:
         raise UsageError("seeded experiments do not go on a ledger; leave one of the two out")
+    _require_room_on_ledger(study)
     reserved = _reserve(ledger, study)
     if isinstance(reserved, StoredRelease):
         _tell(reserved.notices, say)
@@ -245,6 +248,16 @@ def _tell(lines: Iterable[str], say: Callable[[str], None] | None) -> None:
     for line in lines:
         if say is not None:
             say(line)
+
+
+def _require_room_on_ledger(study: Study) -> None:
+    """Refuses what could not be stored once it is paid for: a ledger's text has a limit."""
+    each = 400 if study.has_intervals or study.mechanism.name == "dp-ssp" else 100  # bytes, about
+    if study.state_count * each > MOST_STORED:
+        raise UsageError(
+            f"a release of {study.state_count} states is too large to be stored on a ledger; use "
+            "fewer states, or --no-ledger and keep count yourself"
+        )
 
 
 def _reserve(ledger: Ledger, study: Study) -> Reservation | StoredRelease:

@@ -272,6 +272,8 @@ def _spectrum_by_gram(matrix: sp.csr_array, factor: Vector | None) -> Spectrum:
     squares = gram(matrix)
     trace, d = float(np.trace(squares)), len(squares)
     formed = UNIT_ROUNDOFF * (longest_column(matrix) + 4) * trace
+    if trace == 0.0:
+        return Spectrum(low=0.0, high=0.0)
     if d > MOST_EIGENVALUES:
         low, high = _certified_eigenvalues(squares, matrix, factor)
         # Rump 2006: what a completed factorisation leaves open

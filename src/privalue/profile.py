@@ -140,7 +140,7 @@ def _check(name: str, value: float, low: float, high: float) -> None:
 def _check_target(epsilon: float, delta: float, d: int) -> None:
     _check("epsilon", epsilon, 0.001, 20)
     _check("delta", delta, 1e-15, 0.5)
-    _check("d", d, 1, 10**8)
+    _check("d", d, 1, 10**7)
 
 
 # Sections 1 and 2: the supremum over neighbours

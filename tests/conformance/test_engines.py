@@ -314,6 +314,16 @@ def test_the_comparison_notices_a_changed_cell_and_trajectories_torn_apart(spark
     assert by_spark(spark, table, described, None) != expected
 
 
+def test_files_without_rows(spark, tmp_path):
+    described = study(STATES, privacy={"neighbours": "add-remove"})
+    pq.ParquetWriter(tmp_path / "a.parquet", made(1).schema).close()  # not even a group of rows
+    (tmp_path / "b.csv").write_text("trajectory,step,state,reward")
+    for name in ("a.parquet", "b.csv"):
+        for way in (described, declared_sorted(described)):
+            found = engine.statistics(tmp_path / name, way, session=spark)
+            assert found == VisitStatistics.empty(described)
+
+
 def test_no_rows(spark):
     nothing = framed(spark, [made(1).slice(0, 0)] * 3)
     with pytest.raises(pv.DataError, match="the data has no rows; at least one trajectory"):

@@ -21,7 +21,7 @@ def logarithmic(low: float, high: float):
 
 EPSILON = logarithmic(0.001, 20)
 DELTA = logarithmic(1e-15, 0.5)
-DIMENSION = st.one_of(st.integers(1, 6), logarithmic(1, 1e8).map(int))
+DIMENSION = st.one_of(st.integers(1, 6), logarithmic(1, 1e7).map(int))
 ALPHA = logarithmic(0.05, 1e4)
 SHARE = logarithmic(1e-4, 1.0)  # of the largest beta
 

@@ -512,7 +512,7 @@ PUBLIC = {
         *((exact_alpha, "epsilon", bad) for bad in (0, 0.0009, 20.001)),
         *((exact_alpha, "delta", bad) for bad in (0, 9e-16, 0.51, 1)),
         *((function, "d", bad) for function in PUBLIC for bad in (0, 40.0, 2.5, 10**10)),
-        *((exact_alpha, "d", bad) for bad in (10**8 + 1,)),
+        *((exact_alpha, "d", bad) for bad in (10**7 + 1,)),
         (privacy_profile, "alpha", 0.0),
         (divergence, "r", 0.0),
     ],

@@ -312,3 +312,52 @@ def test_progress_counts_rows():
     seen = []
     statistics(frame(), STUDY, progress=lambda rows, total: seen.append((rows, total)))
     assert seen[-1] == (len(frame()), len(frame()))
+
+
+# What a review found
+
+
+def test_text_that_is_no_text_names_nobody(tmp_path):
+    """The byte 255 would otherwise be the end of an id, and two ids one."""
+    ids = pa.array([b"a\xff", b"b", b"c"], pa.binary()).view(pa.string())
+    rest = {"step": [0, 0, 0], "state": [0, 1, 2], "reward": [0.0, 0.5, 1.0]}
+    for data in (table := pa.table({"trajectory": ids, **rest}), tmp_path / "d.parquet"):
+        pq.write_table(table, tmp_path / "d.parquet")
+        with pytest.raises(pv.DataError, match="cannot be read"):
+            statistics(data, STUDY)
+
+
+def test_steps_of_two_clocks_do_not_mix(tmp_path):
+    for name, unit, tick in (("a", "ms", 100_000), ("b", "us", 50_000_000)):
+        step = pa.array([tick], pa.timestamp(unit))
+        rest = {"trajectory": [7], "state": [0], "reward": [1.0]}
+        pq.write_table(pa.table({"step": step, **rest}), tmp_path / f"{name}.parquet")
+    with pytest.raises(pv.DataError, match=r"steps are timestamp\[us\] here and timestamp\[ms\]"):
+        statistics(tmp_path, STUDY)
+
+
+def test_a_heading_alone_is_no_rows_however_it_is_read(tmp_path):
+    open_to_all = study(3, privacy={"neighbours": "add-remove"})
+    heading = "trajectory,step,state,reward"
+    with gzip.open(tmp_path / "a.csv.gz", "wt") as file:
+        file.write(heading)
+    (tmp_path / "b.csv").write_text(heading)
+    (tmp_path / "c.csv").write_text(heading + ',"x\ny"')
+    for name in ("a.csv.gz", "b.csv"):
+        assert statistics(tmp_path / name, open_to_all).rows == 0
+
+
+def test_a_pattern_that_matches_a_folder_and_its_files_reads_each_once(tmp_path):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "d.csv").write_text(csv_text(shuffled_rows()))
+    assert statistics(str(tmp_path / "**"), STUDY) == EXPECTED
+
+
+def test_places_of_rows_do_not_keep_the_text_of_a_file(tmp_path):
+    from privalue.trajectories import open_source
+
+    path = tmp_path / "d.csv"
+    path.write_text(csv_text(shuffled_rows()))
+    told = next(open_source(str(path), STUDY.data).unread()).read().told
+    assert not any(isinstance(given, bytes) or hasattr(given, "text") for given in told.args)
+    assert told(2) == f"{path}, row 2"

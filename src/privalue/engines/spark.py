@@ -284,7 +284,7 @@ def _sums(frame: "DataFrame", source: Source) -> "DataFrame":
         return lines(source, batches, task.partitionId())
 
     if not source.study.data.sorted:
-        if source.pieces:
+        if source.files:
             frame = frame.mapInArrow(source.checked, source.checked_schema)
         frame = frame.repartition(*source.unit)
     return (

@@ -20,7 +20,7 @@ from privalue.sections import Columns, States, Values
 from privalue.study import Study
 from privalue.trajectories import csv_files, sources
 from privalue.trajectories.chunks import BATCH_ROWS, Chunk
-from privalue.trajectories.encode import Encoder, Origin
+from privalue.trajectories.encode import Encoder, Origin, clock
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -91,7 +91,7 @@ class Source:
         Pieces that tasks read themselves follow each other: they are as good as one.
         """
         for batch in batches:
-            if self.pieces:
+            if self.files:
                 for at in batch.column(0).to_pylist():
                     yield from ((0, chunk) for chunk in self.pieces[at].chunks(self.names))
                 continue
@@ -162,9 +162,9 @@ def source_of_files(data: str | Path, study: Study) -> Source:
     pieces: list[Piece] = []
     origins: list[Origin] = []
     for at, path in enumerate(paths):
-        names, id_types, more = _opened(at, path, columns)
+        names, id_types, step_kind, more = _opened(at, path, columns)
         pieces += more
-        origins.append(Origin(str(path), 1, None, id_types))
+        origins.append(Origin(str(path), 1, None, id_types, step_kind))
         origins[0].require_same_ids(origins[-1])
     return Source(
         study=public_part(study),
@@ -177,18 +177,19 @@ def source_of_files(data: str | Path, study: Study) -> Source:
 
 def _opened(
     at: int, path: Path, columns: Columns
-) -> tuple[list[str], tuple[str, ...], list[Piece]]:
-    """The columns to read of a file, the types of its ids, and its pieces."""
+) -> tuple[list[str], tuple[str, ...], str, list[Piece]]:
+    """The columns to read of a file, the types of its ids and its steps, and its pieces."""
     piece = partial(Piece, at, str(path), path.absolute())
     if sources._kind(path) == "csv":
         names = csv_files.csv_columns(path, columns)
-        return names, ("string",) * len(_ids(names)), [piece()]
+        return names, ("string",) * len(_ids(names)), "int64", [piece()]
     metadata, names = sources._parquet_columns(path, columns)
     schema = metadata.schema.to_arrow_schema()
     id_types = tuple(_id_type(schema.field(name).type) for name in names[: len(_ids(names))])
     sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
     starts = accumulate(sizes[:-1], initial=1) if sizes else []
-    return names, id_types, [piece(*start) for start in enumerate(starts)]
+    step_kind = clock(schema.field(names[-3]).type)
+    return names, id_types, step_kind, [piece(*start) for start in enumerate(starts)]
 
 
 def _ids(names: list[str]) -> list[str]:

@@ -42,7 +42,7 @@ def lines(source: Source, batches: Batches, partition: int) -> Batches:
     try:
         if source.study.data.sorted:
             found, stretches = _in_order(source, source.pieces_in_order(batches, told))
-        elif source.pieces:  # they were checked, and states are numbers now
+        elif source.files:  # they were checked, and states are numbers now
             states = States(count=source.study.state_count)
             plain = source.study.model_copy(update={"states": states})
             found = statistics_of_chunks(source.chunks(notes.sifted(batches), told), plain)

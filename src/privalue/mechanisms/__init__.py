@@ -55,17 +55,25 @@ def calibration_for(study: Study, design: Design, size: PublicSize) -> Calibrati
         ) from None
     chosen = resolve_calibration(study, design.dimension, size, bound)
     share, _ = scale_share(study.privacy.epsilon, study.mechanism.noise_scale_share)
-    if share:  # refuses what the release of the scale would refuse, before anything is charged
-        laplace_scale(chosen.beta, share)
+    # Refuses what the release of the scale would refuse, before anything is charged.
+    if share and not laplace_scale(chosen.beta, share) <= WIDEST_SPREAD:
+        raise StudyError(
+            f"[mechanism] noise_scale_share = {study.mechanism.noise_scale_share:g} leaves too "
+            "little to the noise scale: its own noise would be a factor of more than "
+            f"e^{WIDEST_SPREAD / 2:g}, and intervals no use to anybody; use a share such as 0.1"
+        )
     return chosen
 
 
 MOST_WORK = 1e12  # N d^2
+WIDEST_SPREAD = 20.0  # of ln sigma^2: a released scale is off by e^{spread/2} or more, often
 
 
 def refuse_early(study: Study, design: Design) -> None:
-    """Refuses what exact calibration does not cover, or a fit takes too long for."""
+    """Refuses what exact calibration does not cover, or what no fit can be made of in time."""
     chosen = study.mechanism
+    if chosen.name == "dp-ssp" and not fits_by_lsl(study):
+        design.require_full_rank()
     work = float(design.states) * design.dimension**2
     if chosen.name == "dp-ssp" and fits_by_lsl(study) and design.by_gram and work > MOST_WORK:
         raise StudyError(

@@ -84,6 +84,7 @@ def lsl_bound(study: Study, design: Design, size: PublicSize) -> SmoothBound:
     touched = min(study.state_count, 2 * one if study.privacy.neighbours == "replace-one" else one)
     terms = None if touched == study.state_count else touched
     ridge = resolve_ridge(study, design, size)
+    _ = design.weighted  # computed now, before anything is charged
     rounding = lsl_float_error(design, ridge, most, largest, one)
     if study.mechanism.calibration == "exact":
         return SmoothBound(

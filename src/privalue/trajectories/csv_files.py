@@ -9,6 +9,7 @@ import gzip
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -61,6 +62,8 @@ def csv_rows(paths: Sequence[Path]) -> int | None:
 def csv_chunks(path: Path, names: list[str]) -> Iterator[Chunk]:
     """Every row in order, as text."""
     first_row = 1
+    if not _has_rows(path):
+        return
     with _explained(path, lambda: -1) as remember:  # the heading is a row here
         reader = pacsv.open_csv(
             path,
@@ -72,6 +75,16 @@ def csv_chunks(path: Path, names: list[str]) -> Iterator[Chunk]:
         for batch in reader:
             yield Chunk(str(path), first_row, batch)
             first_row += batch.num_rows
+
+
+def _has_rows(path: Path) -> bool:
+    """Whether anything follows the heading: of a heading alone the parser would complain."""
+    opener = gzip.open if path.name.lower().endswith(".gz") else open
+    with opener(path, "rt", encoding="utf-8", errors="replace", newline="") as text:
+        try:
+            return len(list(islice(csv.reader(text), 2))) > 1
+        except csv.Error:  # the parser knows better what to say
+            return True
 
 
 def _conversion(names: list[str]) -> Any:
@@ -170,7 +183,7 @@ class _Lines(NamedTuple):
             return None
         cells = [*whole[:, :rows], rewards[:rows]]
         numbers = pa.record_batch([pa.array(cell) for cell in cells], names=self.names)
-        return Chunk(str(self.path), 1, numbers, self.place, self.as_text)
+        return Chunk(str(self.path), 1, numbers, self.place(), self.as_text)
 
     def as_text(self) -> Chunk:
         """The rows as they stand."""
@@ -178,8 +191,9 @@ class _Lines(NamedTuple):
         if b'"' in text or text.count(b"\r") != text.count(b"\r\n"):
             raise NotPlainError
         rows = pa.record_batch({name: pa.array([], pa.string()) for name in self.names})
-        if text.strip():
-            with _explained(self.path, self.rows_before) as remember:
+        before = partial(_rows_before, self.path, self.heading.size, self.begin + self.first)
+        if text.strip(b"\r\n"):
+            with _explained(self.path, before) as remember:
                 table = pacsv.read_csv(
                     pa.py_buffer(text),
                     read_options=pacsv.ReadOptions(
@@ -191,22 +205,27 @@ class _Lines(NamedTuple):
                     convert_options=_conversion(self.names),
                 )
             rows = table.combine_chunks().to_batches()[0]
-        return Chunk(str(self.path), 1, rows, self.place)
+        return Chunk(str(self.path), 1, rows, self.place())
 
-    def place(self, number: int) -> str:
-        """Where a row is, in words."""
-        return f"{self.path}, row {self.rows_before() + number}"
+    def place(self) -> Callable[[int], str]:
+        """Tells where a row is, in words; it outlives the lines, and does not keep them."""
+        return partial(_place, self.path, self.heading.size, self.begin + self.first)
 
-    def rows_before(self) -> int:
-        """How many rows the file has before these: only a mistake pays for counting them."""
-        rows, at = 0, self.heading.size
-        with self.path.open("rb") as file:
-            file.seek(at)
-            while at < self.begin + self.first:
-                line = file.readline()
-                at += len(line)
-                rows += bool(line.strip(b"\r\n"))
-        return rows
+
+def _place(path: Path, heading: int, begin: int, number: int) -> str:
+    return f"{path}, row {_rows_before(path, heading, begin) + number}"
+
+
+def _rows_before(path: Path, heading: int, begin: int) -> int:
+    """How many rows a file has before a line: only a mistake pays for counting them."""
+    rows, at = 0, heading
+    with path.open("rb") as file:
+        file.seek(at)
+        while at < begin:
+            line = file.readline()
+            at += len(line)
+            rows += bool(line.strip(b"\r\n"))
+    return rows
 
 
 # Powers of ten are exact up to 22, and so are whole numbers below 2^53: one division rounds as

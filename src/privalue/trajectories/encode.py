@@ -39,6 +39,7 @@ class Origin(NamedTuple):
     first_row: int
     told: Callable[[int], str] | None
     kinds: tuple[str, ...]  # the type of each id
+    step_kind: str = "int64"
 
     def where(self, at: int) -> str:
         """The file and the number of a row in it."""
@@ -51,6 +52,11 @@ class Origin(NamedTuple):
             raise DataError(
                 f"{later.place}: ids are {' and '.join(later.kinds)} here and "
                 f"{' and '.join(self.kinds)} before; they have the same types throughout"
+            )
+        if later.step_kind != self.step_kind:
+            raise DataError(
+                f"{later.place}: steps are {later.step_kind} here and {self.step_kind} before; "
+                "they have the same type throughout"
             )
 
 
@@ -136,11 +142,11 @@ class Encoder:
         names, ids = self._columns, self.ids(chunk)
         written = chunk.as_text is not None
         kinds = tuple("string" if written else str(values.type) for values in ids)
-        steps = self._step(chunk, names.step)
+        steps, step_kind = self._step(chunk, names.step)
         states = self._state(chunk, names.state)
         rewards, clamped = self._reward(chunk, names.reward)
         return Rows(
-            Origin(chunk.place, chunk.first_row, chunk.told, kinds),
+            Origin(chunk.place, chunk.first_row, chunk.told, kinds, step_kind),
             _side_by_side([_lanes(values, written) for values in ids]),
             steps.to_numpy(zero_copy_only=False),
             states,
@@ -171,12 +177,13 @@ class Encoder:
                 _fail(chunk, _first(long), column, values, f"has more than {LONGEST_ID} bytes")
         return values
 
-    def _step(self, chunk: Chunk, column: str) -> pa.Array:
+    def _step(self, chunk: Chunk, column: str) -> tuple[pa.Array, str]:
+        """The steps as numbers, and what they are: ticks of different clocks do not compare."""
         values = _present(chunk, column, read_as=pa.int64())
         if pa.types.is_temporal(values.type):  # dates and times order rows as well as numbers do
             ticks = pa.int32() if values.type.bit_width == 32 else pa.int64()
-            return values.cast(ticks).cast(pa.int64())
-        return _whole_numbers(chunk, column, values)
+            return values.cast(ticks).cast(pa.int64()), clock(values.type)
+        return _whole_numbers(chunk, column, values), clock(values.type)
 
     def _reward(self, chunk: Chunk, column: str) -> tuple[NDArray[np.float64], int]:
         values = _present(chunk, column, read_as=pa.float64())
@@ -221,6 +228,11 @@ class Encoder:
         return codes.astype(np.int32)
 
 
+def clock(kind: pa.DataType) -> str:
+    """What steps of a type count: numbers, days, or ticks of some length, whatever the zone."""
+    return str(kind).split(", tz")[0] if pa.types.is_temporal(kind) else "int64"
+
+
 def _present(
     chunk: Chunk, column: str, *, trimmed: bool = True, read_as: pa.DataType | None = None
 ) -> pa.Array:
@@ -252,6 +264,7 @@ def _lanes(values: pa.Array, written: bool = False) -> Integers:
     if not _is_text(values.type):
         numbers: Integers = values.to_numpy(zero_copy_only=False)
         return np.stack([np.zeros_like(numbers), numbers], axis=1) if written else numbers[:, None]
+    values.validate(full=True)  # UTF-8, which has no byte 255
     _, ends, text = values.buffers()
     offsets = np.frombuffer(ends, dtype=np.int32)[values.offset : values.offset + len(values) + 1]
     data = np.frombuffer(text, dtype=np.uint8)

@@ -128,7 +128,8 @@ def _found(data: str | Path) -> list[Path]:
     matches = sorted(Path(name) for name in glob.glob(str(data), recursive=True))
     if not matches:
         raise DataError(f"{path} does not exist; give a CSV or Parquet file, a folder or a glob")
-    return [file for match in matches for file in (_found(match) if match.is_dir() else [match])]
+    every = (file for m in matches for file in (_found(m) if m.is_dir() else [m]))
+    return list(dict.fromkeys(every))  # a pattern may match a folder and what is in it
 
 
 def _kind(path: Path) -> str:

@@ -1,0 +1,84 @@
+"""What is paid for is released: whatever can be refused is refused before the charge."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import privalue as pv
+from oracles.studies import study
+from privalue import curator, features
+from privalue.curator import prepare
+
+PEOPLE = [[(0, 1.0), (1, 0.5)], [(1, 0.2), (2, 0.9)]] * 40
+
+
+def exactly(count=3, **sections):
+    mechanism = {"calibration": "exact", "noise": None, **sections.pop("mechanism", {})}
+    mechanism = {key: value for key, value in mechanism.items() if value is not None}
+    privacy = pv.Privacy(epsilon=0.5, delta=1e-6, unit="trajectory")
+    return pv.Study(
+        study={"dataset": "trial"},
+        privacy=privacy,
+        values=pv.Values(discount=0.9, rewards=(0.0, 1.0)),
+        states=pv.States(count=count),
+        mechanism=mechanism,
+        **sections,
+    )
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    kept = pv.open_ledger(tmp_path / "ledger.db")
+    kept.declare("trial", epsilon=1.0, delta=1e-5)
+    return kept
+
+
+def refused(chosen, ledger, match):
+    """Before data is opened, and so at no cost."""
+    with pytest.raises((pv.StudyError, pv.UsageError), match=match):
+        pv.release(chosen, "no such file.csv", ledger=ledger)
+    account = ledger.show("trial")
+    assert account.spent.epsilon == 0
+
+
+@pytest.mark.parametrize(
+    "sections",
+    [
+        {"weights": {"values": [1.0, 1.0, 0.0]}},
+        {"features": {"kind": "matrix", "matrix": np.array([[1.0, 1], [2, 2], [3, 3]])}},
+    ],
+    ids=["a state without weight", "the same feature twice"],
+)
+def test_dp_ssp_that_has_no_unique_fit(ledger, sections):
+    refused(exactly(mechanism={"name": "dp-ssp"}, **sections), ledger, "full column rank")
+    prepare(exactly(mechanism={"name": "dp-ssp", "ridge": 5.0}, **sections))
+
+
+@pytest.mark.parametrize("share", [1e-5, 1e-8])
+def test_a_share_that_leaves_nothing_to_the_scale(ledger, share):
+    chosen = {"name": "dp-lsw", "beta": 0.03, "noise_scale_share": share}
+    refused(exactly(mechanism=chosen), ledger, "noise_scale_share = .* use a share such as 0.1")
+    chosen["noise_scale_share"] = 0.1
+    released = pv.release(exactly(mechanism=chosen), PEOPLE, ledger=ledger, accept_large_delta=True)
+    assert all(np.isfinite([value.low, value.high]).all() for value in released.values)
+
+
+def test_weight_on_states_without_features(monkeypatch):
+    monkeypatch.setattr(features, "DENSE_ENTRIES", 0)
+    monkeypatch.setattr(features, "MOST_EIGENVALUES", 1)
+    phi = sp.csr_array(np.array([[1.0, 1], [1, -1], [0, 0], [0, 0]]))
+    design = features.Design(phi=phi, weights=np.array([0.0, 0, 1, 1]))
+    assert design.weighted.low == design.weighted.high == 0.0
+    with pytest.raises(pv.StudyError, match="full column rank"):
+        design.require_full_rank()
+
+
+def test_more_states_than_a_ledger_can_store(ledger, monkeypatch):
+    monkeypatch.setattr(curator, "MOST_STORED", 250)
+    refused(exactly(), ledger, "too large to be stored on a ledger")
+
+
+def test_nothing_else_is_refused(ledger):
+    released = pv.release(exactly(), PEOPLE, ledger=ledger, accept_large_delta=True)
+    assert ledger.show("trial").spent.epsilon > 0
+    assert len(released.values) == study(3).state_count
