@@ -1,15 +1,57 @@
 """Values by state, as they are published: columns, so that ten million of them are no burden."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, overload
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, overload
 
 import numpy as np
 import pydantic_core
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetPydanticSchema
 from pydantic_core import core_schema
 
 _AT_ONCE = 1 << 16
+
+
+def _listed(
+    kind: type, item: Any, of: Callable[[Any], Any], plain: Callable[[Any], Any]
+) -> Callable[[Any, GetCoreSchemaHandler], core_schema.CoreSchema]:
+    """The schema of a type that JSON, and whoever makes one of plain values, has as a list."""
+
+    def schema(_: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        listed = core_schema.no_info_after_validator_function(
+            of, handler.generate_schema(list[item])
+        )
+        made = core_schema.is_instance_schema(kind)
+        return core_schema.json_or_python_schema(
+            json_schema=listed,
+            python_schema=core_schema.union_schema([made, listed], mode="left_to_right"),
+            serialization=core_schema.plain_serializer_function_ser_schema(plain),
+        )
+
+    return schema
+
+
+def as_numbers(numbers: NDArray[np.float64]) -> Sequence[float]:
+    """Finite numbers as they are published."""
+    if not np.isfinite(numbers).all():
+        raise ValueError("what is released is finite")
+    return array("d", np.asarray(numbers, dtype=np.float64).tobytes())
+
+
+# Arrays of Python's own: as small as NumPy's, and equal where their numbers are.
+Numbers = Annotated[
+    Sequence[float],
+    GetPydanticSchema(_listed(array, float, lambda listed: array("d", listed), list)),
+]
+
+
+def number_lines(numbers: Sequence[float], indent: str) -> Iterator[str]:
+    """The inside of a list in JSON, a few thousand numbers at a time, a line for each."""
+    for start in range(0, len(numbers), _AT_ONCE):
+        part = pydantic_core.to_json(list(numbers[start : start + _AT_ONCE]), indent=2)
+        yield ("," if start else "") + part[1:-2].decode().replace("\n", "\n" + indent)
+    yield "\n" + indent
 
 
 class StateValue(BaseModel):
@@ -39,7 +81,7 @@ class StateValues(Sequence[StateValue]):
     """A ``StateValue`` for each state, made when asked for; a range stands for its numbers."""
 
     def __init__(self, states: Sequence[str] | range, columns: Mapping[str, NDArray[Any]]) -> None:
-        self._states = states
+        self.states = states
         self._columns = dict(columns)
         for column in self._columns.values():
             if len(column) != len(states):
@@ -48,7 +90,7 @@ class StateValues(Sequence[StateValue]):
                 raise ValueError("values are finite numbers")
 
     def __len__(self) -> int:
-        return len(self._states)
+        return len(self.states)
 
     @overload
     def __getitem__(self, at: int) -> StateValue: ...
@@ -57,9 +99,9 @@ class StateValues(Sequence[StateValue]):
     def __getitem__(self, at: int | slice) -> "StateValue | StateValues":
         columns = {name: column[at] for name, column in self._columns.items()}
         if isinstance(at, slice):
-            return StateValues(self._states[at], columns)
+            return StateValues(self.states[at], columns)
         fields = {name: cell.item() for name, cell in columns.items()}
-        return StateValue.model_construct(state=str(self._states[at]), **fields)
+        return StateValue.model_construct(state=str(self.states[at]), **fields)
 
     def __iter__(self) -> Iterator[StateValue]:
         return (StateValue.model_construct(**fields) for fields in self.fields())
@@ -82,7 +124,7 @@ class StateValues(Sequence[StateValue]):
         for start in range(0, len(self), _AT_ONCE):
             part = slice(start, start + _AT_ONCE)
             cells = (column[part].tolist() for column in self._columns.values())
-            for row in zip(map(str, self._states[part]), *cells, strict=True):
+            for row in zip(map(str, self.states[part]), *cells, strict=True):
                 yield dict(zip(names, row, strict=True))
 
     def json_lines(self) -> Iterator[str]:
@@ -111,17 +153,7 @@ class StateValues(Sequence[StateValue]):
 
     @classmethod
     def __get_pydantic_core_schema__(
-        cls, _: Any, handler: GetCoreSchemaHandler
+        cls, source: Any, handler: GetCoreSchemaHandler
     ) -> core_schema.CoreSchema:
-        listed = core_schema.no_info_after_validator_function(
-            cls.of, handler.generate_schema(list[StateValue])
-        )
-        return core_schema.json_or_python_schema(
-            json_schema=listed,
-            python_schema=core_schema.union_schema(
-                [core_schema.is_instance_schema(cls), listed], mode="left_to_right"
-            ),
-            serialization=core_schema.plain_serializer_function_ser_schema(
-                lambda values: list(values.fields())
-            ),
-        )
+        schema = _listed(cls, StateValue, cls.of, lambda values: list(values.fields()))
+        return schema(source, handler)
