@@ -196,8 +196,8 @@ class Release(_Part):
     def _json(self) -> Iterator[str]:
         none: dict[str, Any] = {name: [] for name in ReleasedStatistics.model_fields}
         statistics = self.statistics and self.statistics.model_copy(update=none)
-        short = {"theta": [], "values": self.values[:0], "statistics": statistics}
-        text = self.model_copy(update=short).model_dump_json(indent=2, exclude_none=True)
+        none = {"theta": [], "values": self.values[:0], "statistics": statistics}
+        text = self.model_copy(update=none).model_dump_json(indent=2, exclude_none=True)
         done = 0
         for found in _LONG.finditer(text):
             yield text[done : found.end() - 1]

@@ -20,7 +20,7 @@ from privalue.sections import Values
 from privalue.study import Study
 
 FEW_VISITS = 10  # expected of all trajectories, by the study's own prior
-_AT_ONCE = 1 << 16
+_AT_ONCE = 1 << 14
 
 UNSUPPORTED = "too few visits"
 RARE = "rarely visited, by the public prior"
