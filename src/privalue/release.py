@@ -8,9 +8,10 @@ is ``docs/release.schema.json``, made from this model.
 import contextlib
 import hashlib
 import os
-import re
 import tempfile
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -18,13 +19,9 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
 from privalue.errors import DataError, UsageError
 from privalue.noisy_statistics import Estimates
-from privalue.released_values import Numbers, StateValue, StateValues, as_numbers, number_lines
+from privalue.released_values import Numbers, StateValue, StateValues, as_numbers, written
 
 FILE_NAME = "release.json"
-# Lists as long as there are states: by their blanks, nothing else looks like them.
-_LONG = re.compile(
-    r'\n  (?:"(theta|values)"|  "(sums|counts|sum_noise|count_noise)"): \[\]', re.ASCII
-)
 
 
 class _Part(BaseModel):
@@ -159,12 +156,12 @@ class Release(_Part):
         return {entry["state"]: entry["value"] for entry in self.values.fields()}
 
     _text: str | None = PrivateAttr(default=None)  # as it was first written, if it was read
-    _sha256: str | None = PrivateAttr(default=None)
+    _sha256: str = PrivateAttr(default="")
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Another release, whose text is its own."""
         copied = super().model_copy(update=update, deep=deep)
-        copied._text = copied._sha256 = None
+        copied._text, copied._sha256 = None, ""
         return copied
 
     def __eq__(self, other: object) -> bool:
@@ -179,41 +176,17 @@ class Release(_Part):
     @property
     def sha256(self) -> str:
         """The SHA-256 of ``release.json``."""
-        if self._sha256 is None:
-            for _ in self.json_parts():
-                pass
-        assert self._sha256 is not None
+        if not self._sha256:
+            deque(self.json_parts(), maxlen=0)
         return self._sha256
 
     def json_parts(self) -> Iterator[str]:
-        """The same text a part at a time, for states may be very many; its hash is kept."""
+        """The text a part at a time, for states may be very many; its hash is kept."""
         digest = hashlib.sha256()
-        for part in self._json() if self._text is None else [self._text]:
+        for part in chain(written(self), "\n") if self._text is None else [self._text]:
             digest.update(part.encode())
             yield part
         self._sha256 = digest.hexdigest()
-
-    def _json(self) -> Iterator[str]:
-        none: dict[str, Any] = {name: [] for name in ReleasedStatistics.model_fields}
-        statistics = self.statistics and self.statistics.model_copy(update=none)
-        none = {"theta": [], "values": self.values[:0], "statistics": statistics}
-        text = self.model_copy(update=none).model_dump_json(indent=2, exclude_none=True)
-        done = 0
-        for found in _LONG.finditer(text):
-            yield text[done : found.end() - 1]
-            done = found.end() - 1
-            yield from self._lines(found[1] or found[2])
-        yield text[done:] + "\n"
-
-    def _lines(self, name: str) -> Iterator[str]:
-        if name == "values":
-            for number, lines in enumerate(self.values.json_lines()):
-                yield (",\n" if number else "\n") + lines
-            yield "\n  "
-        elif name == "theta":
-            yield from number_lines(self.theta, "  ")
-        else:
-            yield from number_lines(getattr(self.statistics, name), "    ")
 
     @classmethod
     def parse(cls, text: str) -> "Release":

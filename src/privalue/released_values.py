@@ -46,14 +46,6 @@ Numbers = Annotated[
 ]
 
 
-def number_lines(numbers: Sequence[float], indent: str) -> Iterator[str]:
-    """The inside of a list in JSON, a few thousand numbers at a time, a line for each."""
-    for start in range(0, len(numbers), _AT_ONCE):
-        part = pydantic_core.to_json(list(numbers[start : start + _AT_ONCE]), indent=2)
-        yield ("," if start else "") + part[1:-2].decode().replace("\n", "\n" + indent)
-    yield "\n" + indent
-
-
 class StateValue(BaseModel):
     """The released value of one state.
 
@@ -129,14 +121,13 @@ class StateValues(Sequence[StateValue]):
 
     def json_lines(self) -> Iterator[str]:
         """Each as JSON, a few thousand at a time, a line for each."""
-        lines: list[bytes] = []
-        for fields in self.fields():
-            lines.append(b"    " + pydantic_core.to_json(fields))
-            if len(lines) == _AT_ONCE:
-                yield b",\n".join(lines).decode()
-                lines = []
-        if lines:
-            yield b",\n".join(lines).decode()
+        line = ",".join(f'"{name}":%s' for name in ("state", *self._columns)).join("{}")
+        for start in range(0, len(self), _AT_ONCE):
+            part = slice(start, start + _AT_ONCE)
+            cells = [column[part].tolist() for column in self._columns.values()]
+            # Column by column, a line for each cell: inside a text of JSON no line ends.
+            texts = [_lines(c).split(",\n") for c in (list(map(str, self.states[part])), *cells)]
+            yield ",\n".join(map(line.__mod__, zip(*texts, strict=True)))
 
     @classmethod
     def of(cls, entries: Sequence[StateValue]) -> "StateValues":
@@ -157,3 +148,28 @@ class StateValues(Sequence[StateValue]):
     ) -> core_schema.CoreSchema:
         schema = _listed(cls, StateValue, cls.of, lambda values: list(values.fields()))
         return schema(source, handler)
+
+
+def _lines(entries: Sequence[Any]) -> str:
+    """The inside of a list in JSON, a line for each entry."""
+    return pydantic_core.to_json(list(entries), indent=0)[2:-2].decode()
+
+
+def written(value: Any, line: str = "\n") -> Iterator[str]:
+    """A model as JSON, without what is None; what is long comes a few thousand lines at a time."""
+    if isinstance(value, BaseModel):
+        for number, (name, inner) in enumerate(entry for entry in value if entry[1] is not None):
+            yield f'{"," if number else "{"}{line}  "{name}": '
+            yield from written(inner, line + "  ")
+        yield line + "}"
+    elif isinstance(value, StateValues | array):
+        parts = (
+            value.json_lines()
+            if isinstance(value, StateValues)
+            else (_lines(value[at : at + _AT_ONCE]) for at in range(0, len(value), _AT_ONCE))
+        )
+        for number, part in enumerate(parts):
+            yield f"{',' if number else '['}{line}  " + part.replace("\n", line + "  ")
+        yield line + "]"
+    else:
+        yield pydantic_core.to_json(value, indent=2, exclude_none=True).decode().replace("\n", line)
