@@ -4,6 +4,8 @@ import csv
 import io
 from dataclasses import dataclass, field
 
+from pydantic_core import to_json
+
 from privalue.ratios import normal_quantile
 from privalue.report.states import (
     FEW_VISITS,
@@ -95,15 +97,20 @@ def literal_csv(rows):
     """The states as CSV: every digit, and only released columns."""
     intervals = any(row.low is not None or row.high is not None for row in rows)
     extra = list(dict.fromkeys(name for row in rows for name in row.columns))
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["state", "value", *(["low", "high"] if intervals else []), *extra, "flags"])
+    text = _line(["state", "value", *(["low", "high"] if intervals else []), *extra, "flags"])
     for row in rows:
         ends = [row.low, row.high] if intervals else []
         numbers = [row.value, *ends, *(row.columns.get(name) for name in extra)]
-        cells = ["" if number is None else repr(number) for number in numbers]
-        writer.writerow([row.state, *cells, "; ".join(row.flags)])
-    return text.getvalue()
+        cells = ["" if number is None else to_json(number).decode() for number in numbers]
+        text += _line([row.state, *cells, "; ".join(row.flags)])
+    return text
+
+
+def _line(cells):
+    """A line by the standard library, which quotes every end of line if lines end in both."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\r\n").writerow(cells)
+    return text.getvalue().removesuffix("\r\n") + "\n"
 
 
 def literal_group(rows, start, stop):

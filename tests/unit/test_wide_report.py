@@ -1,6 +1,8 @@
 """Reports of very many states: columns that say what states say one by one, at their price."""
 
+import csv
 import hashlib
+import io
 import json
 import sys
 import tracemalloc
@@ -75,8 +77,12 @@ def differences(release, chosen=None):
         more = {k: x for k, x in row.columns.items() if k not in {"low", "high"}}
         if not (same and more == twin.columns and row.flags == twin.flags):
             found.append(row.state)
-    if "".join(states.values_csv(table)) != literal_csv(literally):
+    text = "".join(states.values_csv(table))
+    if text != literal_csv(literally):
         found.append("values.csv")
+    read = [row[0] for row in csv.reader(io.StringIO(text, newline=""))]
+    if read != ["state", *(row.state for row in literally)]:
+        found.append("labels that are read back")
     return found
 
 

@@ -5,8 +5,7 @@ the study's prior of visits, its weights, its bounds of returns. States may be t
 columns, and a row is made where one is shown.
 """
 
-import csv
-import io
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,11 +15,13 @@ from numpy.typing import NDArray
 
 from privalue.ratios import normal_quantile
 from privalue.release import Release
+from privalue.released_values import json_cells
 from privalue.sections import Values
 from privalue.study import Study
 
 FEW_VISITS = 10  # expected of all trajectories, by the study's own prior
 _AT_ONCE = 1 << 14
+_SPECIAL = re.compile('[,"\r\n]')
 
 UNSUPPORTED = "too few visits"
 RARE = "rarely visited, by the public prior"
@@ -189,23 +190,25 @@ def _weights(release: Release, study: Study | None) -> Vector | None:
 def values_csv(table: StateTable) -> Iterator[str]:
     """The states for whatever opens CSV, some thousands at a time: every digit that was released.
 
-    An end of the privacy intervals that was not released is empty.
+    Numbers are as release.json has them. An end of the privacy intervals that was not released is
+    empty.
     """
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")  # it writes a float as repr does
     ends = _ENDS if table.has_intervals else ()
     heads = [*ends, *(name for name in table.columns if name not in _ENDS)]
-    writer.writerow(["state", "value", *heads, "flags"])
+    yield ",".join(["state", "value", *heads, "flags"]) + "\n"
     words = ["; ".join(flags_of(bits)) for bits in range(1 << len(FLAGS))]
+    line = ",".join(["%s"] * (len(heads) + 3))
     for start in range(0, len(table), _AT_ONCE):
         part = slice(start, start + _AT_ONCE)
-        names = table.names[part]
+        names = [_quoted(str(name)) for name in table.names[part]]
         cells = [
-            table.columns[name][part].tolist() if name in table.columns else [""] * len(names)
-            for name in heads
+            json_cells(column[part].tolist()) if column is not None else [""] * len(names)
+            for column in (table.value, *(table.columns.get(name) for name in heads))
         ]
         flags = [words[bits] for bits in table.bits[part].tolist()]
-        writer.writerows(zip(names, table.value[part].tolist(), *cells, flags, strict=True))
-        yield text.getvalue()
-        text.seek(0)
-        text.truncate()
+        yield "".join(f"{line % row}\n" for row in zip(names, *cells, flags, strict=True))
+
+
+def _quoted(text: str) -> str:
+    """A cell of CSV, in quotes where it must be."""
+    return '"' + text.replace('"', '""') + '"' if _SPECIAL.search(text) else text
