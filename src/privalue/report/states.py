@@ -196,7 +196,7 @@ def values_csv(table: StateTable) -> Iterator[str]:
     ends = _ENDS if table.has_intervals else ()
     heads = [*ends, *(name for name in table.columns if name not in _ENDS)]
     yield ",".join(["state", "value", *heads, "flags"]) + "\n"
-    words = ["; ".join(flags_of(bits)) for bits in range(1 << len(FLAGS))]
+    words = [_quoted("; ".join(flags_of(bits))) for bits in range(1 << len(FLAGS))]
     line = ",".join(["%s"] * (len(heads) + 3))
     for start in range(0, len(table), _AT_ONCE):
         part = slice(start, start + _AT_ONCE)
