@@ -225,7 +225,7 @@ def inspect(
     if page is not None:
         talk.print(f"Wrote {write_private_page(diagnostics, page)}, PRIVATE")
     if as_json:
-        print_json(diagnostics.private_fields())
+        print_json(diagnostics.private_columns())
     else:
         terminal.print_private_diagnostics(screen(), diagnostics)
 
@@ -278,7 +278,7 @@ def release(
         )
     publish_and_tell(released, out, study=study, ledger=ledger, justification=justification)
     if as_json:
-        sys.stdout.write(released.to_json())
+        sys.stdout.writelines(released.json_parts())
     else:
         terminal.print_release(screen(), released)
 
@@ -346,7 +346,7 @@ def refit(
     )
     publish_and_tell(fitted, out)
     if as_json:
-        sys.stdout.write(fitted.to_json())
+        sys.stdout.writelines(fitted.json_parts())
     else:
         terminal.print_release(screen(), fitted)
     talk.print(f"Nothing was spent: it is computed from {release_file} alone.")

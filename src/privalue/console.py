@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
 
+import numpy as np
 import typer
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -19,6 +21,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
+_AT_ONCE = 1 << 16
 talk = Console(stderr=True, markup=False, highlight=False)
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
@@ -30,8 +33,25 @@ def screen() -> Console:
 
 
 def print_json(value: dict[str, Any]) -> None:
-    """One JSON object on stdout."""
-    sys.stdout.write(json.dumps(value, allow_nan=False) + "\n")
+    """One JSON object on stdout; an array is a list, and is written a part at a time."""
+    parts = {
+        key: _array(entry)
+        if isinstance(entry, np.ndarray)
+        else [json.dumps(entry, allow_nan=False)]
+        for key, entry in value.items()
+    }
+    for number, (key, texts) in enumerate(parts.items()):
+        sys.stdout.write(f"{', ' if number else '{'}{json.dumps(key)}: ")
+        sys.stdout.writelines(texts)
+    sys.stdout.write("}\n")
+
+
+def _array(array: NDArray[Any]) -> Iterator[str]:
+    yield "["
+    for start in range(0, len(array), _AT_ONCE):
+        part = json.dumps(array[start : start + _AT_ONCE].tolist(), allow_nan=False)
+        yield (", " if start else "") + part[1:-1]
+    yield "]"
 
 
 @contextmanager

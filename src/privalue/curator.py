@@ -63,6 +63,11 @@ class Diagnostics(Private):
 
     def private_fields(self) -> dict[str, Any]:
         """Everything as plain values. PRIVATE: none of it may be published."""
+        columns = self.private_columns()
+        return {k: x.tolist() if isinstance(x, np.ndarray) else x for k, x in columns.items()}
+
+    def private_columns(self) -> dict[str, Any]:
+        """The same with arrays, for very many states. PRIVATE."""
         mechanism, perturbation = self.study.mechanism, self.perturbation
         return {
             "mechanism": mechanism.name,
@@ -75,17 +80,15 @@ class Diagnostics(Private):
             "rows": self.statistics.rows,
             "rewards_clamped": self.statistics.rewards_clamped,
             "returns_clamped": self.statistics.returns_clamped,
-            "counts": self.statistics.counts.tolist(),
-            "mean_returns": self.statistics.mean_returns(
-                self.study.values.unvisited_value
-            ).tolist(),
-            "theta": perturbation.theta.tolist(),
-            "values": self.design.values(perturbation.theta).tolist(),
+            "counts": self.statistics.counts,
+            "mean_returns": self.statistics.mean_returns(self.study.values.unvisited_value),
+            "theta": perturbation.theta,
+            "values": self.design.values(perturbation.theta),
             "alpha": perturbation.calibration.alpha,
             "beta": perturbation.calibration.beta,
             "psi": perturbation.psi,
             "sigma": perturbation.sigma,
-            "noise_by_state": self.noise_by_state.tolist(),
+            "noise_by_state": self.noise_by_state,
         }
 
     @property

@@ -3,7 +3,6 @@
 All of it is post-processing of what was released: it needs no data and spends nothing.
 """
 
-import hashlib
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -69,7 +68,7 @@ def refit(
             "study": study.public_description(),
             "ridge": ridge_of(study, built, size),
             **published(fitted(noisy, built, study, size), study.state_names),
-            "refit_of": hashlib.sha256(release.to_json().encode()).hexdigest(),
+            "refit_of": release.sha256,
             "created": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
             "software": Software(version=VERSION),
         }

@@ -6,20 +6,22 @@ is ``docs/release.schema.json``, made from this model.
 """
 
 import contextlib
+import hashlib
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
 from privalue.errors import DataError, UsageError
 from privalue.noisy_statistics import Estimates
-from privalue.released_values import StateValue, StateValues
+from privalue.released_values import Numbers, StateValue, StateValues, as_numbers, written
 
 FILE_NAME = "release.json"
-_NO_VALUES = '\n  "values": []'  # at the top: nothing deeper has so few blanks before it
 
 
 class _Part(BaseModel):
@@ -72,10 +74,10 @@ class PublicNoise(_Part):
 class ReleasedStatistics(_Part):
     """The output of dp-ssp itself: everything else is computed from it, at no further cost."""
 
-    sums: list[float] = Field(description="noisy sums of returns less the middle of their bounds")
-    counts: list[float] = Field(description="noisy numbers of trajectories that visit each state")
-    sum_noise: list[float] = Field(description="the standard deviation of each sum's noise")
-    count_noise: list[float] = Field(description="the standard deviation of each count's noise")
+    sums: Numbers = Field(description="noisy sums of returns less the middle of their bounds")
+    counts: Numbers = Field(description="noisy numbers of trajectories that visit each state")
+    sum_noise: Numbers = Field(description="the standard deviation of each sum's noise")
+    count_noise: Numbers = Field(description="the standard deviation of each count's noise")
 
 
 class PolicyInterval(_Part):
@@ -109,7 +111,7 @@ class Release(_Part):
         default=None, ge=1, description="U, where replacing one person leaves it as it is"
     )
     level: float | None = Field(default=None, gt=0, lt=1, description="of every interval")
-    theta: list[float]
+    theta: Numbers
     values: StateValues
     policy_value: float | None = Field(
         default=None, description="sum_s start(s) V(s), where the study gives a start distribution"
@@ -154,6 +156,13 @@ class Release(_Part):
         return {entry["state"]: entry["value"] for entry in self.values.fields()}
 
     _text: str | None = PrivateAttr(default=None)  # as it was first written, if it was read
+    _sha256: str = PrivateAttr(default="")
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Another release, whose text is its own."""
+        copied = super().model_copy(update=update, deep=deep)
+        copied._text, copied._sha256 = None, ""
+        return copied
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Release) and self.model_dump() == other.model_dump()
@@ -162,16 +171,22 @@ class Release(_Part):
 
     def to_json(self) -> str:
         """The text of ``release.json``; of one that was read, to the letter."""
-        return self._text or "".join(self._json())
+        return self._text or "".join(self.json_parts())
 
-    def _json(self) -> Iterator[str]:
-        """The text a part at a time: states may be very many."""
-        empty = self.model_copy(update={"values": self.values[:0]})
-        before, after = empty.model_dump_json(indent=2, exclude_none=True).split(_NO_VALUES)
-        yield before + '\n  "values": [\n'
-        for number, lines in enumerate(self.values.json_lines()):
-            yield (",\n" if number else "") + lines
-        yield "\n  ]" + after + "\n"
+    @property
+    def sha256(self) -> str:
+        """The SHA-256 of ``release.json``."""
+        if not self._sha256:
+            deque(self.json_parts(), maxlen=0)
+        return self._sha256
+
+    def json_parts(self) -> Iterator[str]:
+        """The text a part at a time, for states may be very many; its hash is kept."""
+        digest = hashlib.sha256()
+        for part in chain(written(self), "\n") if self._text is None else [self._text]:
+            digest.update(part.encode())
+            yield part
+        self._sha256 = digest.hexdigest()
 
     @classmethod
     def parse(cls, text: str) -> "Release":
@@ -194,7 +209,7 @@ class Release(_Part):
             handle, name = tempfile.mkstemp(prefix=f".{FILE_NAME}.", dir=target.parent)
             partial = Path(name)
             with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.writelines(self._json() if self._text is None else [self._text])
+                file.writelines(self.json_parts())
                 file.flush()
                 os.fsync(file.fileno())
             partial.chmod(0o644)
@@ -230,7 +245,7 @@ def published(estimates: Estimates, states: Sequence[str] | range) -> dict[str, 
         if getattr(estimates, name, None) is not None
     }
     return {
-        "theta": estimates.theta.tolist(),
+        "theta": as_numbers(estimates.theta),
         "values": StateValues(states, columns),
         "level": estimates.level,
         "policy_value": estimates.policy_value,
@@ -239,7 +254,7 @@ def published(estimates: Estimates, states: Sequence[str] | range) -> dict[str, 
         "statistics": estimates.statistics
         and ReleasedStatistics(
             **{
-                name: getattr(estimates.statistics, name).tolist()
+                name: as_numbers(getattr(estimates.statistics, name))
                 for name in ReleasedStatistics.model_fields
             }
         ),

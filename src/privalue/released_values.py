@@ -1,15 +1,49 @@
 """Values by state, as they are published: columns, so that ten million of them are no burden."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, overload
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, overload
 
 import numpy as np
 import pydantic_core
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetPydanticSchema
 from pydantic_core import core_schema
 
 _AT_ONCE = 1 << 16
+
+
+def _listed(
+    kind: type, item: Any, of: Callable[[Any], Any], plain: Callable[[Any], Any]
+) -> Callable[[Any, GetCoreSchemaHandler], core_schema.CoreSchema]:
+    """The schema of a type that JSON, and whoever makes one of plain values, has as a list."""
+
+    def schema(_: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        listed = core_schema.no_info_after_validator_function(
+            of, handler.generate_schema(list[item])
+        )
+        made = core_schema.is_instance_schema(kind)
+        return core_schema.json_or_python_schema(
+            json_schema=listed,
+            python_schema=core_schema.union_schema([made, listed], mode="left_to_right"),
+            serialization=core_schema.plain_serializer_function_ser_schema(plain),
+        )
+
+    return schema
+
+
+def as_numbers(numbers: NDArray[np.float64]) -> Sequence[float]:
+    """Finite numbers as they are published."""
+    if not np.isfinite(numbers).all():
+        raise ValueError("what is released is finite")
+    return array("d", np.asarray(numbers, dtype=np.float64).tobytes())
+
+
+# Arrays of Python's own: as small as NumPy's, and equal where their numbers are.
+Numbers = Annotated[
+    Sequence[float],
+    GetPydanticSchema(_listed(array, float, lambda listed: array("d", listed), list)),
+]
 
 
 class StateValue(BaseModel):
@@ -39,7 +73,7 @@ class StateValues(Sequence[StateValue]):
     """A ``StateValue`` for each state, made when asked for; a range stands for its numbers."""
 
     def __init__(self, states: Sequence[str] | range, columns: Mapping[str, NDArray[Any]]) -> None:
-        self._states = states
+        self.states = states
         self._columns = dict(columns)
         for column in self._columns.values():
             if len(column) != len(states):
@@ -48,7 +82,7 @@ class StateValues(Sequence[StateValue]):
                 raise ValueError("values are finite numbers")
 
     def __len__(self) -> int:
-        return len(self._states)
+        return len(self.states)
 
     @overload
     def __getitem__(self, at: int) -> StateValue: ...
@@ -57,9 +91,9 @@ class StateValues(Sequence[StateValue]):
     def __getitem__(self, at: int | slice) -> "StateValue | StateValues":
         columns = {name: column[at] for name, column in self._columns.items()}
         if isinstance(at, slice):
-            return StateValues(self._states[at], columns)
+            return StateValues(self.states[at], columns)
         fields = {name: cell.item() for name, cell in columns.items()}
-        return StateValue.model_construct(state=str(self._states[at]), **fields)
+        return StateValue.model_construct(state=str(self.states[at]), **fields)
 
     def __iter__(self) -> Iterator[StateValue]:
         return (StateValue.model_construct(**fields) for fields in self.fields())
@@ -82,19 +116,14 @@ class StateValues(Sequence[StateValue]):
         for start in range(0, len(self), _AT_ONCE):
             part = slice(start, start + _AT_ONCE)
             cells = (column[part].tolist() for column in self._columns.values())
-            for row in zip(map(str, self._states[part]), *cells, strict=True):
+            for row in zip(map(str, self.states[part]), *cells, strict=True):
                 yield dict(zip(names, row, strict=True))
 
-    def json_lines(self) -> Iterator[str]:
-        """Each as JSON, a few thousand at a time, a line for each."""
-        lines: list[bytes] = []
-        for fields in self.fields():
-            lines.append(b"    " + pydantic_core.to_json(fields))
-            if len(lines) == _AT_ONCE:
-                yield b",\n".join(lines).decode()
-                lines = []
-        if lines:
-            yield b",\n".join(lines).decode()
+    def json_cells(self) -> Iterator[str]:
+        """Each as JSON."""
+        line = ",".join(f'"{name}":%s' for name in ("state", *self._columns)).join("{}")
+        columns = (list(map(str, self.states)), *(c.tolist() for c in self._columns.values()))
+        return map(line.__mod__, zip(*map(json_cells, columns), strict=True))
 
     @classmethod
     def of(cls, entries: Sequence[StateValue]) -> "StateValues":
@@ -111,17 +140,32 @@ class StateValues(Sequence[StateValue]):
 
     @classmethod
     def __get_pydantic_core_schema__(
-        cls, _: Any, handler: GetCoreSchemaHandler
+        cls, source: Any, handler: GetCoreSchemaHandler
     ) -> core_schema.CoreSchema:
-        listed = core_schema.no_info_after_validator_function(
-            cls.of, handler.generate_schema(list[StateValue])
-        )
-        return core_schema.json_or_python_schema(
-            json_schema=listed,
-            python_schema=core_schema.union_schema(
-                [core_schema.is_instance_schema(cls), listed], mode="left_to_right"
-            ),
-            serialization=core_schema.plain_serializer_function_ser_schema(
-                lambda values: list(values.fields())
-            ),
-        )
+        schema = _listed(cls, StateValue, cls.of, lambda values: list(values.fields()))
+        return schema(source, handler)
+
+
+def json_cells(entries: Sequence[Any]) -> list[str]:
+    """Each as JSON; a list of them is written much faster than one after the other.
+
+    Inside a text of JSON no line ends, so that they can be told apart.
+    """
+    return pydantic_core.to_json(list(entries), indent=0)[2:-2].decode().split(",\n")
+
+
+def written(value: Any, line: str = "\n") -> Iterator[str]:
+    """A model as JSON, without what is None; what is long comes a few thousand lines at a time."""
+    if isinstance(value, BaseModel):
+        for number, (name, inner) in enumerate(entry for entry in value if entry[1] is not None):
+            yield f'{"," if number else "{"}{line}  "{name}": '
+            yield from written(inner, line + "  ")
+        yield line + "}"
+    elif isinstance(value, StateValues | array):
+        parts = (value[at : at + _AT_ONCE] for at in range(0, len(value), _AT_ONCE))
+        for number, part in enumerate(parts):
+            cells = part.json_cells() if isinstance(part, StateValues) else json_cells(part)
+            yield f"{',' if number else '['}{line}  " + f",{line}  ".join(cells)
+        yield line + "]"
+    else:
+        yield pydantic_core.to_json(value, indent=2, exclude_none=True).decode().replace("\n", line)

@@ -16,6 +16,7 @@ from scipy.optimize import linprog
 
 import privalue as pv
 from privalue.cli import run
+from privalue.released_values import StateValues
 from privalue.report import states
 from privalue.report.guarantee import detection
 from privalue.report.precision import planned
@@ -93,7 +94,7 @@ def test_a_page_holds_nothing_private(mechanism):
     told = [
         public_page(release, study=chosen),
         registry_yaml(release),
-        states.values_csv(states.state_rows(release, chosen)),
+        "".join(states.values_csv(states.state_table(release, chosen))),
     ]
     secrets = [count for count in private["counts"] if count != release.trajectories]
     assert len(secrets) == 3
@@ -141,29 +142,23 @@ def test_texts_of_others_stay_texts():
 def test_a_hundred_thousand_states_fit_on_a_page_and_nothing_is_lost():
     labels = [f"state number {at}" for at in range(100_000)]
     small = released(study("dp-lsw"), people(50, 50, 50, 50))
+    columns = {"value": np.sin(np.arange(100_000) / 5000), "low": np.full(100_000, -1.5)}
     release = small.model_copy(
-        update={
-            "values": [
-                pv.Release.model_fields["values"].annotation.__args__[0](
-                    state=label, value=math.sin(at / 5000), low=-1.5, high=None
-                )
-                for at, label in enumerate(labels)
-            ],
-            "level": 0.9,
-            "trajectories": None,
-        }
+        update={"values": StateValues(labels, columns), "level": 0.9, "trajectories": None}
     )
     page = public_page(release)
     assert len(page.encode()) < 500_000
     assert "The first 100 of 100,000 states; all of them are in" in Parsed(page).text
-    rows = list(csv.reader(io.StringIO(states.values_csv(states.state_rows(release)))))
+    text = "".join(states.values_csv(states.state_table(release)))
+    rows = list(csv.reader(io.StringIO(text)))
     assert len(rows) == 100_001
-    assert rows[77_001][:4] == [labels[77_000], repr(math.sin(77_000 / 5000)), "-1.5", ""]
+    value = repr(float(columns["value"][77_000]))
+    assert rows[77_001] == [labels[77_000], value, "-1.5", "", rows[77_001][-1]]
 
 
 def test_groups_of_states_hold_every_state_once():
-    values = np.random.default_rng(3).normal(size=12_345).tolist()
-    series = Series(labels=[str(at) for at in range(12_345)], values=values)
+    values = np.random.default_rng(3).normal(size=12_345)
+    series = Series(labels=range(12_345), values=values)
     groups = groups_of(series)
     assert [group.start for group in groups[1:]] == [group.stop for group in groups[:-1]]
     assert (groups[0].start, groups[-1].stop) == (0, 12_345)
@@ -174,7 +169,7 @@ def test_groups_of_states_hold_every_state_once():
 
 def test_a_chart_of_equal_or_single_values_has_room():
     for values in ([0.0], [2.5, 2.5], [1e9, 1e9], [-3.0]):
-        series = Series(labels=["x"] * len(values), values=values)
+        series = Series(labels=["x"] * len(values), values=np.array(values))
         for drawing in state_chart(series, name="chart", axis="value"):
             assert "nan" not in drawing
             assert drawing.count("<circle") == len(values)
@@ -231,7 +226,7 @@ def test_the_best_test_of_the_worst_mechanism_is_as_good_as_the_table_says(epsil
 
 
 def flags_of(release, chosen=None):
-    return {row.state: row.flags for row in states.state_rows(release, chosen)}
+    return {row.state: row.flags for row in states.state_table(release, chosen)}
 
 
 def test_unsupported_states_are_flagged_by_noisy_counts():
@@ -240,7 +235,7 @@ def test_unsupported_states_are_flagged_by_noisy_counts():
     assert flags_of(release) == dict.fromkeys(LABELS, ())
     assert flags_of(rare)["gone"] == (states.UNSUPPORTED,)
     assert flags_of(rare)["ill"] == ()
-    row = states.state_rows(rare)[0].columns
+    row = states.state_table(rare)[0].columns
     assert row["noisy_visits_low"] < 2000 < row["noisy_visits_high"]
 
 

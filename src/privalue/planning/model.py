@@ -38,6 +38,7 @@ from privalue.trajectories import Fragment
 
 SEED = 20160620
 BATCHES = 500
+MOST_STATES = 100_000  # of a model; draws and quantiles of more take minutes and many gigabytes
 _MOST_ROWS, _MOST_TRAJECTORIES = 4_000_000, 200_000  # simulated
 _GOLDEN = (math.sqrt(5) - 1) / 2
 
@@ -72,6 +73,11 @@ class PublicModel:
 
 def public_model(study: Study, world: World | None = None) -> PublicModel:
     """The model of a world, or what can be assumed from the study alone."""
+    if study.state_count > MOST_STATES:
+        raise UsageError(
+            f"errors are predicted for at most {MOST_STATES:,} states, and this study has "
+            f"{study.state_count:,}; plan a study of fewer, such as a part of them"
+        )
     return study_model(study) if world is None else world_model(study, world)
 
 

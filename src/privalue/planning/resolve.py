@@ -7,7 +7,7 @@ which has no threshold of visits, and releases intervals and statistics for refi
 
 from dataclasses import dataclass
 
-from privalue.planning.model import study_model
+from privalue.planning.model import MOST_STATES, study_model
 from privalue.planning.options import Option, with_mechanism
 from privalue.planning.predict import Prediction, predict
 from privalue.study import Study
@@ -42,6 +42,10 @@ def resolve(study: Study, *, trajectories: int | None = None) -> Resolution:
             study,
             "the study does not declare the number of trajectories, from which errors could be "
             f"predicted; {_VIRTUES}",
+        )
+    if study.state_count > MOST_STATES:
+        return _settled(
+            study, f"errors are predicted for at most {MOST_STATES:,} states; {_VIRTUES}"
         )
     if "level" in study.report.given:
         return _settled(study, "[report] level asks for intervals, which it releases at no cost")

@@ -7,12 +7,7 @@ from privalue.release import Release
 from privalue.report.guarantee import told
 from privalue.report.html import Content, element, facts, named, table
 from privalue.report.page_words import hash_of, interval, paragraphs
-from privalue.report.registry import (
-    SIDE_CHANNELS,
-    composition_words,
-    mechanism_words,
-    sha256_of,
-)
+from privalue.report.registry import SIDE_CHANNELS, composition_words, mechanism_words
 from privalue.report.states import return_bounds
 from privalue.report.svg import Bar, bar_chart, key_of
 
@@ -227,7 +222,7 @@ def sign_part(release: Release) -> Content:
         *paragraphs(
             [
                 "Whoever signs this page signs for the release whose release.json has the SHA-256 ",
-                hash_of(sha256_of(release)),
+                hash_of(release.sha256),
                 ".",
             ]
         ),

@@ -5,23 +5,22 @@ from privalue.release import Release
 from privalue.report.html import Content, element, facts, table
 from privalue.report.page_words import interval, number, paragraphs, percent
 from privalue.report.precision import Planned, achieved
-from privalue.report.states import StateRow, public_values, return_bounds
+from privalue.report.states import StateTable, public_values, return_bounds
 from privalue.report.svg import Bar, bar_chart
 
 
-def precision_part(release: Release, rows: list[StateRow], plan: Planned) -> Content:
+def precision_part(release: Release, states: StateTable, plan: Planned) -> Content:
     """What was planned, and what was achieved where that is public."""
     content: list[Content] = [element("h3", "As planned, before any data was opened")]
     content += _plan(plan) if plan.prediction is not None else paragraphs(plan.reason)
     content.append(element("h3", "As achieved"))
-    found = achieved(release, rows)
+    found = achieved(release, states)
     if found is None:
         content += paragraphs(
             f"Not public. The noise of {release.mechanism} has a scale that depends on the data; "
             "telling it would cost privacy, and the study did not spend any on it."
         )
         return content
-    largest = "without end" if found.largest is None else number(found.largest)
     scale = (
         "The scale of the noise is the same for all data sets, and public."
         if release.noise.sigma is not None
@@ -35,7 +34,7 @@ def precision_part(release: Release, rows: list[StateRow], plan: Planned) -> Con
             f"Half the width of the {100 * found.level:g}% privacy intervals. {scale}",
             [
                 ("median over the states", number(found.median)),
-                ("widest", largest),
+                ("widest", number(found.largest)),
                 (
                     "range of possible returns",
                     interval(*return_bounds(release)),

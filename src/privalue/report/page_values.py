@@ -1,11 +1,12 @@
 """The parts of the public page about states: their values, and what to be careful with."""
 
-from collections.abc import Sequence
+import numpy as np
+from numpy.typing import NDArray
 
 from privalue.release import Release
 from privalue.report.html import LABEL, Content, Html, element, named, table
 from privalue.report.page_words import interval, number, paragraphs
-from privalue.report.states import MEANINGS, StateRow, return_bounds
+from privalue.report.states import MEANINGS, StateRow, StateTable, return_bounds
 from privalue.report.svg import Series, groups_of, key_of, state_chart, visible
 
 MOST_ROWS = 400  # of a table; the rest is in values.csv
@@ -13,20 +14,19 @@ _HEAD_ROWS = 100  # of a table that is cut
 _VALUES = element("a", "values.csv", href="values.csv")
 
 
-def values_part(release: Release, rows: Sequence[StateRow]) -> Content:
+def values_part(release: Release, states: StateTable) -> Content:
     """Every value with its intervals, as a chart and as a table."""
     bounds = return_bounds(release)
     percent = f"{100 * (release.level or 0):g}%"
-    series = _series(rows)
-    values = [row.value for row in rows]
+    series = _series(states)
     told = (
-        f"The released values of {len(rows):,} states, from {min(values):.4g} to "
-        f"{max(values):.4g}, in the order of the study"
+        f"The released values of {len(states):,} states, from {states.value.min():.4g} to "
+        f"{states.value.max():.4g}, in the order of the study"
         + (f", with {percent} privacy intervals" if release.level is not None else "")
         + ". The numbers are in the table that follows."
     )
     keys = [("value", "released value")]
-    if any(row.flags for row in rows) and not series.grouped:
+    if states.flagged.any() and not series.grouped:
         keys.append(("doubtful", "released value, flagged"))
     if release.level is not None:
         keys.append(("area" if series.grouped else "interval", f"{percent} privacy interval"))
@@ -46,19 +46,18 @@ def values_part(release: Release, rows: Sequence[StateRow]) -> Content:
             element("figcaption", _about_the_chart(release, series)),
         ),
         _group_table(series) if series.grouped else None,
-        _value_table(release, rows),
-        *paragraphs(_about_the_intervals(release), ["Every digit: ", _VALUES, "."]),
+        _value_table(release, states),
+        *paragraphs(_about_the_intervals(release, states), ["Every digit: ", _VALUES, "."]),
     ]
 
 
-def _series(rows: Sequence[StateRow]) -> Series:
-    intervals = any(row.low is not None or row.high is not None for row in rows)
+def _series(states: StateTable) -> Series:
     return Series(
-        labels=[row.state for row in rows],
-        values=[row.value for row in rows],
-        low=[row.low for row in rows] if intervals else None,
-        high=[row.high for row in rows] if intervals else None,
-        doubtful=[bool(row.flags) for row in rows],
+        labels=states.names,
+        values=states.value,
+        low=states.columns.get("low"),
+        high=states.columns.get("high"),
+        doubtful=states.flagged,
     )
 
 
@@ -91,14 +90,14 @@ def _about_the_chart(release: Release, series: Series) -> str:
     return "Intervals are for the noise of privacy alone, state by state."
 
 
-def _about_the_intervals(release: Release) -> str:
+def _about_the_intervals(release: Release, states: StateTable) -> str:
     if release.level is None:
         return "The study did not ask for intervals ([mechanism] noise_scale_share, or dp-ssp)."
     level = f"{100 * release.level:g}%"
     sampling = (
         " The sampling interval is about something else: how far the people in the data may be "
         "from people at large, if the released value had no noise; approximate."
-        if any(entry.sampling_low is not None for entry in release.values)
+        if "sampling_low" in states.columns
         else ""
     )
     return (
@@ -113,14 +112,12 @@ _COLUMNS = (
 )
 
 
-def _value_table(release: Release, rows: Sequence[StateRow]) -> Html:
-    cut = len(rows) > MOST_ROWS
-    seen = rows[:_HEAD_ROWS] if cut else rows
+def _value_table(release: Release, states: StateTable) -> Html:
+    cut = len(states) > MOST_ROWS
+    seen = states[:_HEAD_ROWS] if cut else states
     level = f"{100 * (release.level or 0):g}%"
-    present = [
-        (names, head) for names, head in _COLUMNS if any(names[0] in row.columns for row in rows)
-    ]
-    flagged = any(row.flags for row in rows)
+    present = [(names, head) for names, head in _COLUMNS if names[0] in states.columns]
+    flagged = bool(states.flagged.any())
     heads: list[Content] = ["State", "value"]
     heads += [f"{level} privacy interval"] if release.level is not None else []
     heads += [head for _, head in present]
@@ -141,7 +138,7 @@ def _value_table(release: Release, rows: Sequence[StateRow]) -> Html:
         return found
 
     caption: Content = (
-        [f"The first {_HEAD_ROWS:,} of {len(rows):,} states; all of them are in ", _VALUES, "."]
+        [f"The first {_HEAD_ROWS:,} of {len(states):,} states; all of them are in ", _VALUES, "."]
         if cut
         else "Every state, in the order of the study."
     )
@@ -164,7 +161,7 @@ def _group_table(series: Series) -> Html:
                 [named(group.first, LABEL), " to ", named(group.last, LABEL)],
                 number(group.least),
                 number(group.largest),
-                "not released" if series.low is None else interval(group.low, group.high),
+                interval(group.low, group.high) if series.ranges else "not released",
             ]
             for group in groups_of(series)
         ],
@@ -174,20 +171,20 @@ def _group_table(series: Series) -> Html:
     )
 
 
-def flags_part(release: Release, rows: Sequence[StateRow]) -> Content:
+def flags_part(release: Release, states: StateTable) -> Content:
     """What to be careful with, and the noisy visits where they were released."""
-    counted: dict[str, list[str]] = {flag: [] for flag in MEANINGS}
-    for row in rows:
-        for flag in row.flags:
-            counted[flag].append(row.state)
-    present = [(flag, states) for flag, states in counted.items() if states]
+    places = {flag: states.with_flag(flag) for flag in MEANINGS}
+    present = [(flag, found) for flag, found in places.items() if len(found)]
     content: list[Content] = []
     if present:
         content.append(
             table(
                 "A flag comes from what was released or is public, never from the data itself.",
                 ["Flag", "states", "which", "what it means"],
-                [[flag, f"{len(s):,}", _some(s), MEANINGS[flag]] for flag, s in present],
+                [
+                    [flag, f"{len(found):,}", _some(states, found), MEANINGS[flag]]
+                    for flag, found in present
+                ],
                 name="Flags",
                 numbers=(1,),
             )
@@ -209,13 +206,13 @@ def flags_part(release: Release, rows: Sequence[StateRow]) -> Content:
             )
         )
         return content
-    visits = [row.columns["noisy_visits"] or 0.0 for row in rows]
+    visits = states.columns["noisy_visits"]
     series = Series(
-        labels=[row.state for row in rows],
+        labels=states.names,
         values=visits,
-        low=[row.columns["noisy_visits_low"] for row in rows],
-        high=[row.columns["noisy_visits_high"] for row in rows],
-        doubtful=[bool(row.flags) for row in rows],
+        low=states.columns["noisy_visits_low"],
+        high=states.columns["noisy_visits_high"],
+        doubtful=states.flagged,
     )
     level = f"{100 * (release.level or 0):g}%"
     content.append(
@@ -228,8 +225,8 @@ def flags_part(release: Release, rows: Sequence[StateRow]) -> Content:
             ),
             state_chart(
                 series,
-                name=f"Noisy visits of {len(rows):,} states, from {min(visits):,.0f} to "
-                f"{max(visits):,.0f}, with {level} intervals. The numbers are in the table of "
+                name=f"Noisy visits of {len(states):,} states, from {visits.min():,.0f} to "
+                f"{visits.max():,.0f}, with {level} intervals. The numbers are in the table of "
                 "values.",
                 axis="visits, with noise",
                 zero=True,
@@ -244,10 +241,10 @@ def flags_part(release: Release, rows: Sequence[StateRow]) -> Content:
     return content
 
 
-def _some(states: Sequence[str]) -> Content:
+def _some(states: StateTable, places: NDArray[np.int64]) -> Content:
     """The first few, and how many more."""
     shown_states: list[Content] = []
-    for at, state in enumerate(states[:8]):
-        shown_states += [", " if at else "", named(state, LABEL)]
-    more = len(states) - 8
+    for at, place in enumerate(places[:8].tolist()):
+        shown_states += [", " if at else "", named(states.names[place], LABEL)]
+    more = len(places) - 8
     return [*shown_states, f" and {more:,} more" if more > 0 else ""]

@@ -5,14 +5,15 @@ plan, which never saw the data, and nothing else. dp-ssp has a public scale, and
 public, too: there, the widths of the intervals say what was achieved.
 """
 
-import statistics
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from privalue.errors import PrivalueError, UsageError
 from privalue.planning import Option, Prediction, predict, public_model
 from privalue.release import Release
-from privalue.report.states import StateRow
+from privalue.report.states import StateTable
 from privalue.study import Study
 
 _SECTIONS = ("study", "privacy", "values", "states", "features", "weights", "mechanism", "report")
@@ -32,7 +33,7 @@ class Achieved:
 
     level: float
     median: float
-    largest: float | None  # None where an interval has no end
+    largest: float
 
 
 def planned(release: Release, study: Study | None = None) -> Planned:
@@ -59,18 +60,14 @@ def planned(release: Release, study: Study | None = None) -> Planned:
     return Planned(prediction=prediction)
 
 
-def achieved(release: Release, rows: list[StateRow]) -> Achieved | None:
+def achieved(release: Release, states: StateTable) -> Achieved | None:
     """What the released intervals say; None where the scale of the noise is a secret."""
-    if release.level is None:
+    low, high = states.columns.get("low"), states.columns.get("high")
+    if release.level is None or low is None or high is None:
         return None
-    widths = [row.width for row in rows]
-    known = [width for width in widths if width is not None]
-    if not known:
-        return None
+    halves = (high - low) / 2
     return Achieved(
-        level=release.level,
-        median=statistics.median(known),
-        largest=max(known) if len(known) == len(widths) else None,
+        level=release.level, median=float(np.median(halves)), largest=float(halves.max())
     )
 
 
@@ -92,7 +89,11 @@ def study_of(release: Release) -> Study:
             else "give the study with its side files, --study STUDY"
         )
         raise UsageError(f"the release names {files[0]} by its hash and does not hold it; {remedy}")
-    states = {"labels": [entry.state for entry in release.values]}
+    states: dict[str, Any] = (
+        {"count": len(release.values)}
+        if "count" in told["states"]
+        else {"labels": list(release.values.states)}
+    )
     if "visits" in told["states"]:
         states["visits"] = told["states"]["visits"]
     told["states"] = states
@@ -101,8 +102,7 @@ def study_of(release: Release) -> Study:
 
 def require_same_study(release: Release, study: Study) -> None:
     """Refuses a study that is not the one that the release describes."""
-    told = release.model_copy(update={"study": study.public_description()})
-    if told.model_dump(mode="json")["study"] != release.model_dump(mode="json")["study"]:
+    if release.study != study.public_description():
         raise UsageError(
             f'the study "{study.study.name}" is not the one of this release: some key or side '
             "file differs; give the study that was released, or none"

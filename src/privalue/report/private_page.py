@@ -5,9 +5,11 @@ release or a report.
 """
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from privalue.curator import Diagnostics
 from privalue.errors import UsageError
@@ -49,7 +51,7 @@ def write_private_page(diagnostics: Diagnostics, file: str | Path) -> Path:
 
 def private_page(diagnostics: Diagnostics) -> str:
     """The page's text. PRIVATE: none of it may be published."""
-    fields = diagnostics.private_fields()
+    fields = diagnostics.private_columns()
     name = diagnostics.study.study.name
     parts = [
         Part(key="notes", title="Before you release", content=_notes(diagnostics, fields)),
@@ -138,18 +140,18 @@ def _noise(diagnostics: Diagnostics, fields: dict[str, Any]) -> Content:
     values, noise = fields["values"], fields["noise_by_state"]
     low, high = diagnostics.study.return_bounds
     series = Series(
-        labels=diagnostics.study.state_labels,
+        labels=diagnostics.study.state_names,
         values=values,
-        low=[v - s for v, s in zip(values, noise, strict=True)],
-        high=[v + s for v, s in zip(values, noise, strict=True)],
+        low=values - noise,
+        high=values + noise,
     )
-    middle = sorted(noise)[len(noise) // 2]
+    middle = np.partition(noise, len(noise) // 2)[len(noise) // 2]
     return [
         element(
             "p",
             f"The standard deviation of the noise is {_number(middle)} in the median state and "
-            f"{_number(max(noise))} in the worst; values range from {_number(min(values))} to "
-            f"{_number(max(values))}, and returns could range over {high - low:g}.",
+            f"{_number(noise.max())} in the worst; values range from {_number(values.min())} to "
+            f"{_number(values.max())}, and returns could range over {high - low:g}.",
         ),
         element(
             "figure",
@@ -173,16 +175,17 @@ def _noise(diagnostics: Diagnostics, fields: dict[str, Any]) -> Content:
 def _visits(diagnostics: Diagnostics, fields: dict[str, Any]) -> Content:
     counts = fields["counts"]
     series = Series(
-        labels=diagnostics.study.state_labels,
-        values=[float(n) for n in counts],
-        doubtful=[n == 0 for n in counts],
+        labels=diagnostics.study.state_names,
+        values=counts.astype(np.float64),
+        doubtful=counts == 0,
     )
-    nobody = sum(1 for n in counts if n == 0)
+    nobody = len(counts) - np.count_nonzero(counts)
     return [
         element(
             "p",
             f"{nobody:,} of {len(counts):,} states are visited by nobody; the others by "
-            f"{min((n for n in counts if n), default=0):,} to {max(counts):,} trajectories.",
+            f"{counts[counts > 0].min() if counts.any() else 0:,} to {counts.max():,} "
+            "trajectories.",
         ),
         element(
             "figure",
@@ -221,7 +224,7 @@ def _groups(series: Series, what: str) -> Html:
 
 
 def _states(diagnostics: Diagnostics, fields: dict[str, Any]) -> Html:
-    labels = diagnostics.study.state_labels
+    labels = diagnostics.study.state_names
     cut = len(labels) > MOST_ROWS
     seen = range(_HEAD_ROWS if cut else len(labels))
     keys = ("mean_returns", "values", "noise_by_state")
@@ -249,7 +252,7 @@ def _ratio(value: float, noise: float) -> str:
     return "no noise" if noise == 0 else f"{abs(value) / noise:.3g}"
 
 
-def _theta(theta: Sequence[float]) -> Html:
+def _theta(theta: NDArray[np.float64]) -> Html:
     cut = len(theta) > MOST_ROWS
     seen = theta[:_HEAD_ROWS] if cut else theta
     return table(

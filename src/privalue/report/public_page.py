@@ -4,8 +4,6 @@ Everything here comes from the release, from its study, or from the ledger's acc
 never meets data or private types.
 """
 
-from collections.abc import Sequence
-
 from privalue.ledger import Account
 from privalue.release import Release
 from privalue.report.guarantee import (
@@ -25,8 +23,7 @@ from privalue.report.page_precision import limits_part, precision_part
 from privalue.report.page_values import flags_part, values_part
 from privalue.report.page_words import hash_of, paragraphs
 from privalue.report.precision import planned
-from privalue.report.registry import sha256_of
-from privalue.report.states import StateRow, state_rows
+from privalue.report.states import StateTable, state_table
 from privalue.study import Study
 
 _NOT_PRIVATE: Content = [
@@ -50,21 +47,21 @@ def public_page(
         account: how the dataset stands on its ledger.
         justification: why these parameters, in the words of whoever decided.
     """
-    rows = state_rows(release, study)
+    states = state_table(release, study)
     name = release.study["study"]["name"]
     parts = [
         Part(key="guarantee", title="What is promised", content=_guarantee(release)),
-        Part(key="values", title="The values", content=values_part(release, rows)),
+        Part(key="values", title="The values", content=values_part(release, states)),
         Part(
             key="flags",
             title="States to be careful with",
-            content=flags_part(release, rows),
+            content=flags_part(release, states),
             short="Careful with",
         ),
         Part(
             key="precision",
             title="How precise it is",
-            content=precision_part(release, rows, planned(release, study)),
+            content=precision_part(release, states, planned(release, study)),
             short="Precision",
         ),
         Part(
@@ -97,7 +94,7 @@ def public_page(
         title=f"{name}: what the policy is worth",
         kicker="What a policy is worth, told privately",
         name=name,
-        top=_top(release, rows),
+        top=_top(release, states),
         parts=parts,
         foot=[
             element(
@@ -106,15 +103,15 @@ def public_page(
                 f"{release.created}, and from what is public. This page holds nothing else of the "
                 "data.",
             ),
-            element("p", "SHA-256 of release.json: ", hash_of(sha256_of(release))),
+            element("p", "SHA-256 of release.json: ", hash_of(release.sha256)),
         ],
         banner=None if release.private else _NOT_PRIVATE,
     )
 
 
-def _top(release: Release, rows: Sequence[StateRow]) -> list[Html]:
+def _top(release: Release, states: StateTable) -> list[Html]:
     privacy = release.privacy
-    flagged = sum(1 for row in rows if row.flags)
+    flagged = int(states.flagged.sum())
     tiles: list[tuple[Content, Content, Content]] = [
         (
             "Guarantee" if release.private else "Guarantee: none",
@@ -126,7 +123,7 @@ def _top(release: Release, rows: Sequence[StateRow]) -> list[Html]:
         ),
         (
             "States",
-            f"{len(rows):,}",
+            f"{len(states):,}",
             f"{flagged:,} to be careful with" if flagged else "none is flagged",
         ),
     ]

@@ -7,6 +7,7 @@ is refused, and so is one that holds any of the four files.
 
 import os
 import tempfile
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from privalue.release import FILE_NAME, Release, require_vacant
 from privalue.report.precision import require_same_study
 from privalue.report.public_page import public_page
 from privalue.report.registry import registry_yaml
-from privalue.report.states import state_rows, values_csv
+from privalue.report.states import state_table, values_csv
 from privalue.study import Study
 
 PAGE, REGISTRY, VALUES = "report.html", "registry.yaml", "values.csv"
@@ -78,9 +79,8 @@ def write_report(
     justification: str | None = None,
 ) -> dict[str, Path]:
     """The files beside a release.json, written anew: what they hold is all made from it."""
-    rows = state_rows(release, study)
-    texts = {
-        "values": (VALUES, values_csv(rows)),
+    texts: dict[str, tuple[str, str | Iterable[str]]] = {
+        "values": (VALUES, values_csv(state_table(release, study))),
         "registry": (
             REGISTRY,
             registry_yaml(release, justification=justification, account=account),
@@ -132,14 +132,17 @@ def is_private_page(file: Path) -> bool:
         return True
 
 
-def write_text(target: Path, text: str, mode: int = 0o644) -> Path:
-    """Writes a file whole or not at all, readable by whom the mode says from the first byte on."""
+def write_text(target: Path, text: str | Iterable[str], mode: int = 0o644) -> Path:
+    """Writes a file whole or not at all, readable by whom the mode says from the first byte on.
+
+    A text of very many states comes in parts.
+    """
     partial: Path | None = None
     try:
         handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)  # mode 0600
         partial = Path(name)
         with os.fdopen(handle, "w", encoding="utf-8", errors="replace", newline="") as file:
-            file.write(text)
+            file.writelines([text] if isinstance(text, str) else text)
         partial.chmod(mode)
         partial.replace(target)
     except OSError as problem:

@@ -7,7 +7,6 @@ accounting, implementation, administrative. What the software cannot know is nul
 docs/report.md explains each.
 """
 
-import hashlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -88,11 +87,6 @@ def _ledger_words(release: Release, which: str) -> str:
     )
 
 
-def sha256_of(release: Release) -> str:
-    """The hash of release.json, to the letter."""
-    return hashlib.sha256(release.to_json().encode("utf-8", "surrogatepass")).hexdigest()
-
-
 def registry_entry(
     release: Release, *, justification: str | None = None, account: Account | None = None
 ) -> dict[str, Any]:
@@ -167,7 +161,7 @@ def registry_entry(
             or Missing("why these parameters; privalue report --justification TEXT"),
         },
         "administrative": {
-            "sources": f"release.json, SHA-256 {sha256_of(release)}",
+            "sources": f"release.json, SHA-256 {release.sha256}",
             "registry_authors": Missing("who vouches for this entry"),
         },
     }
@@ -244,7 +238,7 @@ def _for_programs(release: Release, account: Account | None) -> dict[str, Any]:
         },
         "release": {
             "file": "release.json",
-            "sha256": sha256_of(release),
+            "sha256": release.sha256,
             "refit_of": release.refit_of,
             "created": release.created,
             "software": f"{release.software.name} {release.software.version}",

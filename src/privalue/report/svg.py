@@ -10,6 +10,9 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from privalue.report.html import Html, element
 
 MOST_POINTS = 400
@@ -46,18 +49,23 @@ NARROW = Canvas(kind="narrow", width=360, height=280, left=52, ticks=4)
 
 @dataclass(frozen=True, kw_only=True)
 class Series:
-    """A number for every state, and an interval where there is one."""
+    """A number for every state, and both ends of an interval, or one, where there are any."""
 
-    labels: Sequence[str]
-    values: Sequence[float]
-    low: Sequence[float | None] | None = None
-    high: Sequence[float | None] | None = None
-    doubtful: Sequence[bool] | None = None
+    labels: Sequence[str] | range  # a range stands for its numbers
+    values: NDArray[np.float64]
+    low: NDArray[np.float64] | None = None
+    high: NDArray[np.float64] | None = None
+    doubtful: NDArray[np.bool_] | None = None
 
     @property
     def grouped(self) -> bool:
         """Whether there are too many to draw one by one."""
         return len(self.values) > MOST_POINTS
+
+    @property
+    def ranges(self) -> bool:
+        """Whether there are intervals."""
+        return self.low is not None or self.high is not None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,27 +85,26 @@ class Group:
 def groups_of(series: Series) -> list[Group]:
     """Neighbouring states together, at most ``_GROUPS`` groups."""
     count = len(series.values)
-    size = -(-count // _GROUPS)
+    starts = np.arange(0, count, -(-count // _GROUPS))
+    none: list[float | None] = [None] * len(starts)
+    least = np.minimum.reduceat(series.values, starts).tolist()
+    largest = np.maximum.reduceat(series.values, starts).tolist()
+    low = none if series.low is None else np.minimum.reduceat(series.low, starts).tolist()
+    high = none if series.high is None else np.maximum.reduceat(series.high, starts).tolist()
+    begins = starts.tolist()
     return [
         Group(
-            first=series.labels[start],
-            last=series.labels[min(start + size, count) - 1],
+            first=str(series.labels[start]),
+            last=str(series.labels[stop - 1]),
             start=start,
-            stop=min(start + size, count),
-            least=min(series.values[start : start + size]),
-            largest=max(series.values[start : start + size]),
-            low=_extreme(series.low, start, size, min),
-            high=_extreme(series.high, start, size, max),
+            stop=stop,
+            least=least[at],
+            largest=largest[at],
+            low=low[at],
+            high=high[at],
         )
-        for start in range(0, count, size)
+        for at, (start, stop) in enumerate(zip(begins, [*begins[1:], count], strict=True))
     ]
-
-
-def _extreme(
-    ends: Sequence[float | None] | None, start: int, size: int, choose: Callable[..., float]
-) -> float | None:
-    known = [end for end in (ends or ())[start : start + size] if end is not None]
-    return choose(known) if known else None
 
 
 def state_chart(
@@ -155,12 +162,13 @@ def _points(
 ) -> list[Html]:
     parts = []
     width = min(max(slot * 0.45, 1.0), 7.0)
-    if series.low is not None and series.high is not None:
-        for at, (low, high) in enumerate(zip(series.low, series.high, strict=True)):
-            ends = down(-math.inf if low is None else low), down(math.inf if high is None else high)
-            parts.append(_line(across(at), ends[0], across(at), ends[1], "interval", width))
+    if series.ranges:
+        for at in range(len(series.values)):
+            low = -math.inf if series.low is None else float(series.low[at])
+            high = math.inf if series.high is None else float(series.high[at])
+            parts.append(_line(across(at), down(low), across(at), down(high), "interval", width))
     radius = min(max(slot * 0.32, 1.3), 5.0)
-    for at, value in enumerate(series.values):
+    for at, value in enumerate(series.values.tolist()):
         doubtful = series.doubtful is not None and series.doubtful[at]
         parts.append(
             element(
@@ -192,11 +200,12 @@ def _groups(
 
 
 def _state_ticks(
-    canvas: Canvas, labels: Sequence[str], across: Callable[[float], float], slot: float
+    canvas: Canvas, labels: Sequence[str] | range, across: Callable[[float], float], slot: float
 ) -> list[Html]:
     """As many states are named as there is room for."""
     count = len(labels)
-    longest = max(len(label) for label in labels)
+    # The last number of a range is its longest.
+    longest = max(len(str(label)) for label in (labels[-1:] if type(labels) is range else labels))
     fits = max(int(canvas.across / (7.5 * min(longest, 12) + 14)), 1)
     step = max(-(-count // min(fits, max(canvas.ticks, fits if longest <= 12 else 0))), 1)
     if step > 1:  # a round number of states apart
@@ -208,7 +217,7 @@ def _state_ticks(
     for at in range(0, count, step):
         x = across(at)
         parts.append(_line(x, y, x, y + 4, "axis"))
-        label = _short(labels[at], min(room, 22))
+        label = _short(str(labels[at]), min(room, 22))
         half = 3.75 * len(label)
         anchor = "start" if x < half else "end" if x + half > canvas.width else "middle"
         parts.append(_text(x, y + 18, label, anchor))
@@ -305,9 +314,9 @@ def visible(series: Series, bounds: tuple[float, float]) -> bool:
 
 def _limits(series: Series, zero: bool) -> tuple[float, float]:
     """A little more than all the numbers need."""
-    seen = [x for xs in (series.values, series.low or (), series.high or ()) for x in xs]
-    numbers = [x for x in seen if x is not None] + ([0.0] if zero else [])
-    low, high = min(numbers), max(numbers)
+    seen = [series.values, series.low, series.high, np.zeros(1) if zero else None]
+    low = min(float(numbers.min()) for numbers in seen if numbers is not None)
+    high = max(float(numbers.max()) for numbers in seen if numbers is not None)
     room = (high - low) * 0.06 or max(abs(high) * 0.1, 1e-12)
     return low - room, high + room
 

@@ -146,7 +146,8 @@ def print_release(console: Console, release: Release) -> None:
     table.add_column("state")
     table.add_column("value", justify="right")
     with_intervals = release.level is not None
-    flagged = any(entry.supported is False for entry in release.values)
+    supported = release.values.column("supported")
+    flagged = supported is not None and not supported.all()
     if with_intervals:
         table.add_column(f"{100 * (release.level or 0):g}% interval", justify="right")
     if flagged:
@@ -205,7 +206,7 @@ def _what_was_public(release: Release) -> str:
 
 def print_private_diagnostics(console: Console, diagnostics: Diagnostics) -> None:
     """The curator's tables. PRIVATE: for the curator's screen only."""
-    fields = diagnostics.private_fields()
+    fields = diagnostics.private_columns()
     console.print(
         facts(
             "PRIVATE diagnostics: do not publish",
@@ -233,10 +234,10 @@ def print_private_diagnostics(console: Console, diagnostics: Diagnostics) -> Non
     table = Table(title="By state (PRIVATE)", title_justify="left")
     for name in ("state", "visits", "mean return", "value before noise", "noise (sd)"):
         table.add_column(name, justify="left" if name == "state" else "right")
-    labels = diagnostics.study.state_labels
+    labels = diagnostics.study.state_names
     for at in range(min(len(labels), MOST_ROWS)):
         numbers = [fields[key][at] for key in ("mean_returns", "values", "noise_by_state")]
-        table.add_row(labels[at], str(fields["counts"][at]), *(f"{x:.6g}" for x in numbers))
+        table.add_row(str(labels[at]), str(fields["counts"][at]), *(f"{x:.6g}" for x in numbers))
     console.print(table)
     if len(labels) > MOST_ROWS:
         console.print(f"... and {len(labels) - MOST_ROWS} more states; --json has them all.")
