@@ -213,7 +213,7 @@ class Release(_Part):
                 file.flush()
                 os.fsync(file.fileno())
             partial.chmod(0o644)
-            os.link(partial, target)  # unlike a rename, it never replaces what is there
+            _appear(partial, target)
         except FileExistsError:
             raise UsageError(f"{target} exists; a release is never overwritten") from None
         except OSError as problem:
@@ -235,6 +235,17 @@ class Release(_Part):
             raise DataError(f"{path} cannot be read: {problem.strerror}") from None
         except (DataError, UnicodeDecodeError) as problem:
             raise DataError(f"{path}: {problem}") from None
+
+
+def _appear(partial: Path, target: Path) -> None:
+    """Gives a finished file its name, unless something has it: a rename would replace that."""
+    try:
+        os.link(partial, target)
+    except FileExistsError:
+        raise
+    except OSError:  # some file systems know no links: the name is taken first, then replaced
+        os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
+        partial.replace(target)
 
 
 def published(estimates: Estimates, states: Sequence[str] | range) -> dict[str, Any]:

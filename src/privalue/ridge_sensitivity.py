@@ -26,7 +26,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import scipy.linalg as sl
 
-from privalue.features import MOST_EIGENVALUES, UNIT_ROUNDOFF, Design, scaled_rows
+from privalue.features import (
+    MOST_EIGENVALUES,
+    UNIT_ROUNDOFF,
+    Design,
+    longest_column,
+    scaled_rows,
+)
 from privalue.sections import MOST_TRAJECTORIES, SMALLEST
 from privalue.sensitivity import (
     Integers,
@@ -157,7 +163,8 @@ def _indicator(
 
     candidates = breakpoints(counts, step, 0).tolist()
     most = _branch_and_bound(candidates, len(candidates) - 1, phi, lambda _, last: phi(last), beta)
-    return (step * reach) ** 2 * most
+    summed = 1 + 4 * longest_column(design.phi) * UNIT_ROUNDOFF  # a group's sum, and its square
+    return (step * reach) ** 2 * most * summed
 
 
 def _changes(design: Design, terms: int | None) -> Callable[[Vector], float]:

@@ -410,3 +410,17 @@ def test_a_place_that_cannot_be_written_is_refused_before_any_work(tmp_path):
             require_vacant(place)
     with pytest.raises(pv.UsageError, match="cannot write"):
         pv.release(study(3), DATA).save("/proc/privalue/x")
+
+
+def test_a_file_system_without_links_gets_the_release_too(tmp_path, monkeypatch):
+    released = pv.release(study(2), [[(0, 1.0)]] * 30)
+
+    def no_links(*_):
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", no_links)
+    written = released.save(tmp_path / "r")
+    assert pv.Release.load(written) == released
+    assert [path.name for path in written.parent.iterdir()] == ["release.json"]
+    with pytest.raises(pv.UsageError, match="exists"):
+        released.save(tmp_path / "r")
