@@ -38,7 +38,7 @@ from privalue.trajectories import Fragment
 
 SEED = 20160620
 BATCHES = 500
-MOST_STATES = 100_000  # of a model; draws and quantiles of more take minutes and many gigabytes
+MOST_STATES = 100_000  # a plan of so many takes a minute; of a million, ten, and 3 GB
 _MOST_ROWS, _MOST_TRAJECTORIES = 4_000_000, 200_000  # simulated
 _GOLDEN = (math.sqrt(5) - 1) / 2
 
