@@ -10,7 +10,10 @@ from importlib.metadata import version
 
 from rich.console import Console
 
-NAMES = sys.argv[1:] or [
+given = sys.argv[1:]
+at = given.index("--steps") if "--steps" in given else len(given)
+STEPS = [int(float(number)) for number in given[at + 1 :]]  # of the benchmark of streaming
+NAMES = given[:at] or [
     "kernel",
     "streaming",
     "wide",
@@ -26,5 +29,7 @@ console.print(
     f"duckdb {version('duckdb')}, pyarrow {version('pyarrow')}, {platform.machine()}"
 )
 for name in NAMES:
-    for table in import_module(f"benchmarks.{name}").tables():
+    for table in import_module(f"benchmarks.{name}").tables(
+        *(STEPS if name == "streaming" else ())
+    ):
         console.print(table)

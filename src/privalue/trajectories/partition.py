@@ -23,7 +23,7 @@ from privalue.trajectories.grouping import arrange, choose, group, scatter
 from privalue.trajectories.order import Fragment, stands_twice
 from privalue.trajectories.spill import Spill, Words
 
-PARTITION_BYTES = 1 << 21  # about: what a processor's cache holds
+PARTITION_BYTES = 1 << 22  # about: what a processor's cache holds
 MOST_PARTITIONS = 1024
 RESERVED_BYTES = 640 << 20  # the program itself, and chunks on their way
 LEAST_BYTES = 1 << 27
