@@ -465,6 +465,12 @@ def test_what_is_public_never_goes_beside_a_private_page(folder, capsys):
     assert [path.name for path in (folder / "mine").iterdir()] == ["look.html"]
     assert run([*RELEASE, "--out", "r", "--no-ledger"]) == 0
     assert "private page" in failed(capsys, "report", "r", "--out", "mine/report.html")
+    (folder / "shown").mkdir()
+    assert run(["report", "r", "--out", "shown/page.html"]) == 0
+    for other in (folder / "shown").glob("*.[cy]*"):
+        other.unlink()
+    (folder / "shown" / "page.html").rename(folder / "shown" / "renamed.html")
+    assert "renamed.html is public" in failed(capsys, *INSPECT, "--page", "shown/look.html")
     # A page that was renamed is still told by what it holds; a page of somebody else is not one.
     page.rename(folder / "mine" / "report-2.html")
     assert "private page" in failed(capsys, *RELEASE, "--out", "mine", "--no-ledger")

@@ -15,7 +15,14 @@ from privalue.curator import Diagnostics
 from privalue.errors import UsageError
 from privalue.report.html import LABEL, Content, Html, element, facts, named, table
 from privalue.report.look import Part, page
-from privalue.report.publish import PRIVATE_MARK, PUBLIC_FILES, is_private_page, write_text
+from privalue.report.public_page import PUBLIC_MARK
+from privalue.report.publish import (
+    PRIVATE_MARK,
+    PUBLIC_FILES,
+    is_marked,
+    is_private_page,
+    write_text,
+)
 from privalue.report.svg import Series, groups_of, key_of, state_chart, visible
 
 MOST_ROWS = 400
@@ -33,12 +40,13 @@ def require_private_place(file: str | Path) -> Path:
         raise UsageError(f"--page {file}: it must end in .html")
     if not file.parent.is_dir():
         raise UsageError(f"--page {file}: {file.parent} is no folder; make it first")
-    for name in PUBLIC_FILES:
-        if os.path.lexists(file.parent / name):
-            raise UsageError(
-                f"--page {file}: {file.parent / name} is public, and a private page never goes "
-                "beside it; give a file in another folder"
-            )
+    for public in sorted(file.parent.iterdir()):
+        if public.name not in PUBLIC_FILES and not is_marked(public, PUBLIC_MARK):
+            continue
+        raise UsageError(
+            f"--page {file}: {public} is public, or cannot be read, and a private page never goes "
+            "beside it; give a file in another folder"
+        )
     if os.path.lexists(file) and not is_private_page(file):
         raise UsageError(f"--page {file}: it exists, and is no private page; give another name")
     return file

@@ -26,6 +26,8 @@ from privalue.report.precision import planned
 from privalue.report.states import StateTable, state_table
 from privalue.study import Study
 
+# In the first bytes of every public page, whatever its name: no private one goes beside it.
+PUBLIC_MARK = "privalue-public-page"
 _NOT_PRIVATE: Content = [
     "NOT PRIVATE. ",
     element("span", "Seeded noise, for experiments only: nothing is promised. Do not publish."),
@@ -106,6 +108,7 @@ def public_page(
             element("p", "SHA-256 of release.json: ", hash_of(release.sha256)),
         ],
         banner=None if release.private else _NOT_PRIVATE,
+        meta=element("meta", name=PUBLIC_MARK, content=release.created),
     )
 
 

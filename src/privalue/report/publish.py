@@ -123,11 +123,16 @@ def private_pages(folder: str | Path) -> list[Path]:
 
 def is_private_page(file: Path) -> bool:
     """Whether a file is a private page; one that cannot be read is taken for it."""
+    return is_marked(file, PRIVATE_MARK)
+
+
+def is_marked(file: Path, mark: str) -> bool:
+    """Whether a page begins with a mark, or cannot be read."""
     if file.suffix.lower() not in {".html", ".htm"} or not file.is_file():
         return False
     try:
         with file.open("rb") as opened:
-            return PRIVATE_MARK.encode() in opened.read(_LOOKED_AT)
+            return mark.encode() in opened.read(_LOOKED_AT)
     except OSError:
         return True
 
