@@ -48,7 +48,6 @@ _STEPS = 512  # beta is at least so many steps of the grid
 _CELLS = 2**18  # of the law of R
 _MARGIN = 1e-9  # relative, of the probability to miss; far above the error of erfc and the like
 _LARGEST_LOG = 709.0  # e to this is a double
-_LARGEST = float(np.finfo(np.float64).max)
 _OUTWARDS = 1 + 2.0**-40
 
 Vector = NDArray[np.float64]
@@ -315,7 +314,6 @@ def privacy_intervals(
         noise = np.where(spread > 0, t * math.exp(scale.grid) * scale.sigma * spread, 0.0)
         half = (noise + extra) * _OUTWARDS
         low, high = np.nextafter(middle - half, -np.inf), np.nextafter(middle + half, np.inf)
-        low, high = np.maximum(low, -_LARGEST), np.minimum(high, _LARGEST)
     for array in (low, high):
         array.setflags(write=False)
     return low, high
