@@ -195,6 +195,16 @@ def test_the_parser_reads_what_the_csv_module_reads():
     assert np.array_equal(np.column_stack([*whole, rewards]), literally)
 
 
+def test_lines_of_a_file_are_not_shown(tmp_path):
+    """The way back from numbers to text holds the text: its repr must not."""
+    (tmp_path / "d.csv").write_text(HEAD + "\n" + "123457,0,1,0.765432\n")
+    chunk = next(open_source(str(tmp_path / "d.csv"), STUDY.data).unread()).read()
+    for shown in (repr(chunk), repr(chunk.as_text), repr(chunk.as_text.__self__)):
+        assert "private" in shown
+        assert "123457" not in shown
+        assert "765432" not in shown
+
+
 def test_ids_keep_their_kind(tmp_path):
     """An id that was read as a number is the text that stood there."""
     (tmp_path / "d.csv").write_text(HEAD + "\n" + "12,0,1,0.250000000001\n" + "x,0,1,1\n")

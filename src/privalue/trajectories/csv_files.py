@@ -8,6 +8,7 @@ import csv
 import gzip
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -19,6 +20,7 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 
 from privalue.errors import DataError
+from privalue.private import Private, sealed
 from privalue.sections import Columns
 from privalue.trajectories.chunks import Chunk, Piece, one_line, select
 
@@ -159,7 +161,9 @@ def _block(path: Path, heading: Heading, names: list[str], begin: int) -> Chunk:
     return lines.as_numbers() or lines.as_text()
 
 
-class _Lines(NamedTuple):
+@sealed
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class _Lines(Private):
     """Some lines of a file: the bytes from ``begin`` on, without those before ``first``."""
 
     path: Path
