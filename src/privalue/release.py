@@ -232,7 +232,9 @@ class Release(_Part):
         try:
             return cls.parse(path.read_text(encoding="utf-8"))
         except OSError as problem:
-            raise DataError(f"{path} cannot be read: {problem.strerror}") from None
+            raise DataError(
+                f"{path} cannot be read: {problem.strerror}; give a release.json, or its folder"
+            ) from None
         except (DataError, UnicodeDecodeError) as problem:
             raise DataError(f"{path}: {problem}") from None
 

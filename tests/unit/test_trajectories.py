@@ -343,7 +343,7 @@ def test_a_heading_alone_is_no_rows_however_it_is_read(tmp_path):
         file.write(heading)
     (tmp_path / "b.csv").write_text(heading)
     (tmp_path / "c.csv").write_text(heading + ',"x\ny"')
-    for name in ("a.csv.gz", "b.csv"):
+    for name in ("a.csv.gz", "b.csv", "c.csv"):
         assert statistics(tmp_path / name, open_to_all).rows == 0
 
 

@@ -92,9 +92,8 @@ def people(states, count=4000, seed=3):
 
 
 @pytest.mark.parametrize("mechanism", ["dp-lsw", "dp-lsl", "dp-ssp"])
-def test_many_features_give_what_few_give(mechanism, tmp_path, monkeypatch):
+def test_many_features_give_what_few_give(mechanism, monkeypatch):
     """Only bounds and intervals may be wider; the estimate before noise is the same."""
-    sp.save_npz(tmp_path / "phi.npz", overlapping())
     described = study(
         300,
         features={"kind": "matrix", "matrix": overlapping()},
