@@ -16,7 +16,7 @@ import typer.exceptions
 
 import privalue
 from privalue import demo as demonstration
-from privalue.console import Json, print_json, progress, screen, talk
+from privalue.console import Json, notes, print_json, progress, screen, talk
 from privalue.curator import inspect as inspect_data
 from privalue.curator import prepare
 from privalue.curator import release as release_data
@@ -124,6 +124,10 @@ def check(study_file: StudyFile, as_json: Json = False) -> None:
                 "states": design.states,
                 "features": design.dimension,
                 "return_bounds": list(study.return_bounds),
+                "clamped": {
+                    "rewards": list(study.values.rewards),
+                    "returns": list(study.values.returns) if study.values.returns else None,
+                },
                 "unvisited": study.values.unvisited_value,
                 **({} if constants is None else {"alpha": constants.alpha, "beta": constants.beta}),
                 **({} if ridge is None else {"ridge": ridge}),
@@ -244,6 +248,10 @@ def release(
     accept_large_delta: Annotated[
         bool, typer.Option("--accept-large-delta", help="Allow delta >= 1/m.")
     ] = False,
+    anyway: Annotated[
+        bool,
+        typer.Option("--anyway", help="Release even if the plan is no better than guessing."),
+    ] = False,
     justification: Justification = None,
     engine: Engine = "local",
     memory: Memory = "2GB",
@@ -264,12 +272,13 @@ def release(
     limit = parse_memory(memory)
     require_publishable(out)
     study = _settled(study_file)
-    with progress("Reading rows", then="Computing") as update:
+    with notes(), progress("Reading rows", then="Computing") as update:
         released = release_data(
             study,
             data,
             ledger=None if ledger is None else open_ledger(ledger),
             accept_large_delta=accept_large_delta,
+            accept_useless=anyway,
             entropy=None if seed is None else SeededForExperimentsOnly(seed),
             engine=engine,
             memory=limit,
@@ -478,7 +487,7 @@ def run(arguments: list[str]) -> int:
     except (typer.Abort, KeyboardInterrupt):
         return _failed("interrupted", INTERRUPTED, debug)
     except PrivalueError as problem:
-        return _failed(str(problem), problem.exit_code, debug)
+        return _failed(_in_flags(str(problem)), problem.exit_code, debug)
     except MemoryError:
         return _failed("there is not enough memory for this; use fewer states", 3, debug)
     except OSError as problem:
@@ -492,6 +501,19 @@ def run(arguments: list[str]) -> int:
             70,
             debug,
         )
+
+
+# What an argument of the library is called on the command line.
+_FLAGS = {
+    "accept_large_delta=True": "--accept-large-delta",
+    "accept_useless=True": "--anyway",
+}
+
+
+def _in_flags(message: str) -> str:
+    for argument, flag in _FLAGS.items():
+        message = message.replace(argument, flag)
+    return message
 
 
 def _with_hint(message: str) -> str:

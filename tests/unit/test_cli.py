@@ -289,8 +289,9 @@ def test_check_says_what_is_probably_not_meant(folder, capsys):
 
 
 def test_inspect_warns_where_noise_would_drown_the_values(folder, capsys):
+    (folder / "paper.toml").write_text(STUDY + '[mechanism]\nname = "dp-lsw"\n')
     capsys.readouterr()
-    assert run(["inspect", "study.toml", "--data", "data.parquet"]) == 0
+    assert run(["inspect", "paper.toml", "--data", "data.parquet"]) == 0
     assert "the noise would drown the values of" in " ".join(capsys.readouterr().out.split())
 
 
