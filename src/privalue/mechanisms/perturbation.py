@@ -71,6 +71,7 @@ class Perturbation(Private):
     grids: float | Vector  # public
     psi: float
     sigma: float
+    calibration: Calibration  # public
 
     def __post_init__(self) -> None:
         array = np.array(self.center)
@@ -145,7 +146,14 @@ class SmoothMechanism(ABC):
         center = self.center(statistics)  # line 1
         psi = self.bound.psi(statistics.counts, self.calibration.beta)  # line 3; line 2 is before
         sigma = self.sigma(psi)  # line 4
-        return Perturbation(center=center, deviations=sigma, grids=self.grid, psi=psi, sigma=sigma)
+        return Perturbation(
+            center=center,
+            deviations=sigma,
+            grids=self.grid,
+            psi=psi,
+            sigma=sigma,
+            calibration=self.calibration,
+        )
 
     def noise_by_state(self, statistics: VisitStatistics, sigma: float) -> Vector:
         """The standard deviation of each value's noise. PRIVATE, and no part of a release."""
