@@ -94,8 +94,11 @@ class Mechanism(Protocol):
     def estimates(self, drawn: Vector, scale: ReleasedScale | None = None) -> Estimates:
         """What is published, from what was drawn and the noise scale if that was released."""
 
-    def rehearsal(self) -> Estimates:
-        """What would be published of the largest numbers that could be drawn; public."""
+    def rehearsal(self) -> Estimates | None:
+        """What would be published of the largest numbers that could be drawn; public.
+
+        None where nothing can fail.
+        """
 
     def theta_before_noise(self, statistics: VisitStatistics) -> Vector:
         """theta as the same fit gives it without noise. PRIVATE, and no part of a release."""
