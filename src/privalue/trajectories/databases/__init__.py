@@ -10,13 +10,13 @@ from os.path import isdir, isfile
 from pathlib import Path
 
 from privalue.errors import DataError
-from privalue.sections import Columns
 from privalue.trajectories.chunks import Source
 from privalue.trajectories.databases.duckdb_file import open_duckdb
 from privalue.trajectories.databases.postgres import open_postgres
 from privalue.trajectories.databases.sqlite_file import open_sqlite
+from privalue.trajectories.rules import RowRules
 
-__all__ = ["open_database"]
+__all__ = ["divided", "open_database"]
 
 _ENDINGS = (".duckdb", ".ddb", ".sqlite", ".sqlite3", ".db")
 # An address ends at the first "::" that is part of neither credentials nor an IPv6 host.
@@ -25,18 +25,18 @@ _SERVER = re.compile(
 )
 
 
-def open_database(data: str | Path, columns: Columns) -> Source | None:
+def open_database(data: str | Path, rules: RowRules) -> Source | None:
     """The rows of a table or a query, or None where ``data`` does not name a database."""
     text = str(data)
     server = _SERVER.fullmatch(text)
     if server is not None:
-        return open_postgres(server[1], server[2], columns)
-    path, request = _divided(text)
+        return open_postgres(server[1], server[2], rules)
+    path, request = divided(text)
     head = _first_bytes(path)
     if head[8:12] == b"DUCK":
-        return open_duckdb(path, request, columns)
+        return open_duckdb(path, request, rules)
     if head == b"SQLite format 3\0":
-        return open_sqlite(path, request, columns)
+        return open_sqlite(path, request, rules)
     if path.name.lower().endswith(_ENDINGS) and not isdir(path):
         if not isfile(path):
             raise DataError(f"{path} does not exist; give a DuckDB or SQLite file")
@@ -49,7 +49,7 @@ def open_database(data: str | Path, columns: Columns) -> Source | None:
     return None
 
 
-def _divided(text: str) -> tuple[Path, str | None]:
+def divided(text: str) -> tuple[Path, str | None]:
     """A file and what is wanted of it; a file's name may hold "::" too."""
     if "::" not in text or isfile(text):
         return Path(text), None
