@@ -530,11 +530,12 @@ def one_character_at_a_time(encoding: str) -> bool:
         return False
     if name in {"utf-8", "utf-8-sig", "utf-16"}:
         return True
-    ascii_text = bytes(range(128)) + rb"\u0041\x41\n"  # with escapes that stay as they are
+    if "escape" in name:
+        return False
+    ascii_bytes = bytes(range(128))
     try:  # a table of 256 characters, with the line's end where ASCII has it
-        return len(bytes(range(256)).decode(name, errors="replace")) == 256 and ascii_text.decode(
-            name
-        ) == ascii_text.decode("ascii")
+        one_each = len(bytes(range(256)).decode(name, errors="replace")) == 256
+        return one_each and ascii_bytes.decode(name) == ascii_bytes.decode("ascii")
     except (LookupError, ValueError, TypeError):
         return False
 

@@ -329,7 +329,8 @@ def _checked(text, delimiter, columns):  # type: ignore[no-untyped-def]  # noqa:
             continue
         if count == len(found):
             found = np.concatenate((found, np.empty_like(found)))
-        found[count] = begin, at, good and not quoted and cells == columns
+        found[count, 0], found[count, 1] = begin, at
+        found[count, 2] = good and not quoted and cells == columns
         count += 1
     return found[:count]
 

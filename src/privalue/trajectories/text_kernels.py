@@ -122,7 +122,7 @@ def first_words(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     A text that is the usual way to write a whole number of up to 18 digits is that number. Any
     other begins with ``TEXT``, which is larger, and goes on with its bytes (``text_words``).
     """
-    most = 0
+    most = np.int64(0)
     for i in range(len(words)):
         words[i] = 0
         if status[i] != OK:
