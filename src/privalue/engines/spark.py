@@ -231,7 +231,9 @@ def _of_frame(data: "DataFrame", study: Study) -> tuple["DataFrame", Source]:
     rules = RowRules.of(study)
     names = rules.select(data.columns, FRAME)
     types = import_module("pyspark.sql.pandas.types")
-    schema = ((field.name, types.to_arrow_type(field.dataType)) for field in data.schema)
+    schema = (
+        (field.name, types.to_arrow_type(field.dataType, timezone="UTC")) for field in data.schema
+    )
     rules.require_types((field for field in schema if field[0] in names), FRAME)
     source = Source(study=public_part(study))
     extra = {"row": functions.monotonically_increasing_id()}

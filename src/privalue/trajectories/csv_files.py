@@ -23,9 +23,7 @@ from privalue.errors import DataError
 from privalue.trajectories.chunks import Chunk, Piece, one_line
 from privalue.trajectories.rules import RowRules
 
-ENDINGS = tuple(
-    name + packed for name in (".csv", ".tsv", ".txt") for packed in ("", ".gz", ".zst")
-)
+ENDINGS = tuple(name + packed for name in (".csv", ".tsv") for packed in ("", ".gz", ".zst"))
 BLOCK_BYTES = 1 << 22
 LONGEST_LINE = 1 << 26
 _ROW_BYTES = 16  # about

@@ -45,6 +45,16 @@ def open_duckdb(path: Path, request: str | None, rules: RowRules) -> Source:
     return Source(chunks, total_rows=total_rows)
 
 
+def duckdb_columns(path: Path, request: str | None) -> list[str]:
+    """The names of the columns of a table, a view or a query."""
+    with attached(path) as connection:
+        try:
+            wanted = requested(request, tables(connection), str(path))
+            return list(connection.sql(wanted.query).columns)
+        except duckdb.Error as problem:
+            raise DataError(f"{path} cannot be read: {one_line(problem)}") from None
+
+
 def tables(connection: duckdb.DuckDBPyConnection) -> list[Table]:
     """The tables and views of the attached file."""
     return [

@@ -53,6 +53,18 @@ def open_postgres(address: str, request: str | None, rules: RowRules) -> Source:
     return Source(chunks)
 
 
+def postgres_columns(address: str, request: str | None) -> list[str]:
+    """The names of the columns of a table, a view or a query."""
+    server = _Server(address)
+    with server.connected() as connection:
+        try:
+            wanted = requested(request, _tables(connection), server.place)
+            empty = connection.execute(f"SELECT * FROM ({wanted.query}) AS wanted LIMIT 0")
+            return column_names(empty)
+        except server.problem as problem:
+            raise DataError(f"{server.place} cannot be read: {server.explain(problem)}") from None
+
+
 def _tables(connection: Any) -> list[Table]:
     """Those of the search path first, by their name alone."""
     return [

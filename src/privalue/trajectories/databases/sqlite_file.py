@@ -45,6 +45,16 @@ def open_sqlite(path: Path, request: str | None, rules: RowRules) -> Source:
     return Source(chunks, total_rows=total_rows)
 
 
+def sqlite_columns(path: Path, request: str | None) -> list[str]:
+    """The names of the columns of a table, a view or a query."""
+    with _opened(path) as connection:
+        try:
+            wanted = requested(request, _tables(connection), str(path))
+            return column_names(connection.execute(f"SELECT * FROM ({wanted.query}) LIMIT 0"))
+        except sqlite3.Error as problem:
+            raise DataError(f"{path} cannot be read: {one_line(problem)}") from None
+
+
 def _tables(connection: sqlite3.Connection) -> list[Table]:
     found = connection.execute(
         "SELECT name, type = 'table' FROM sqlite_master WHERE type IN ('table', 'view')"
