@@ -23,7 +23,6 @@ import pytest
 from hypothesis import given, settings
 
 import privalue as pv
-from conformance.test_ledger_stores import Server
 from oracles import literal
 from oracles.sources import (
     HEADING,
@@ -55,28 +54,6 @@ EPISODES = [
 STUDY = study(STATES)
 RULES = RowRules.of(STUDY)
 DATABASES = ["duckdb", "sqlite", "postgresql"]
-
-
-@pytest.fixture(scope="module")
-def start_server():
-    """Starts a PostgreSQL server where a test needs one, and only then."""
-    started = []
-
-    def start():
-        if not started:
-            pytest.importorskip("psycopg", reason="the extra postgres is not installed")
-            started.append(Server())
-        return started[0]
-
-    yield start
-    for server in started:
-        server.stop()
-        shutil.rmtree(server.folder, ignore_errors=True)
-
-
-@pytest.fixture
-def place(tmp_path, start_server):
-    return Place(tmp_path, start_server)
 
 
 def twin(data, described=STUDY):
