@@ -91,6 +91,13 @@ class About(Section):
     dataset: str | None = key(
         "which people the data is about: the ledger's key", "a text", None, min_length=1
     )
+    period: str | None = key(
+        "which of several releases, where they are asked for again and again: another period is "
+        "another request to the ledger",
+        "a text",
+        None,
+        min_length=1,
+    )
     trajectories: Whole | None = key(
         "the number of trajectories m, as publicly declared",
         f"a whole number from 1 to {MOST_TRAJECTORIES}",

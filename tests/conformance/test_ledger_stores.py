@@ -25,12 +25,13 @@ import pytest
 
 from oracles import ledger_driver
 from oracles.ledger_driver import DATASET, DELTA, EPSILON
+from oracles.ledgers import DECLARED, RESERVED, open_ledger
 from privalue.ledger import (
     BudgetError,
     LedgerError,
     Reservation,
     StoredRelease,
-    open_ledger,
+    UnavailableError,
     study_hash,
 )
 from privalue.ledger.chain import Book, canonical, sha256
@@ -526,8 +527,10 @@ def test_the_server_is_killed_and_comes_back(server):
     reservation = ledger.reserve(DATASET, STUDY, epsilon=EPSILON, delta=DELTA)
     head = reservation.charge()
     server.stop(signal.SIGQUIT)  # no clean end: the server recovers from its log
-    with pytest.raises(LedgerError, match=r'dataset "people": requested .*; left unknown; '):
+    unknown = r'dataset "people": requested .*; left unknown; .* does not answer .*; try again'
+    with pytest.raises(UnavailableError, match=unknown) as found:
         reservation.commit("an artefact")
+    assert found.value.exit_code == 7
     server.start()
     reservation.commit("an artefact")
     ledger.verify(head=head, artefact="an artefact")
@@ -666,7 +669,7 @@ def test_a_chain_that_fits_must_also_follow_the_rules(history, place):
     broken = {
         "no begin": good[1:],
         "a second begin": [*good, good[0]],
-        "another format": [changed(good[0], format=2), *good[1:]],
+        "another format": [changed(good[0], format=3), *good[1:]],
         "overdrawn": [changed(row, epsilon=10**12 + 1) if row is reserve else row for row in good],
         "a cost of nothing": [changed(row, epsilon=0) if row is reserve else row for row in good],
         "a negative delta": [changed(row, delta=-1) if row is reserve else row for row in good],
@@ -676,7 +679,7 @@ def test_a_chain_that_fits_must_also_follow_the_rules(history, place):
         "a total below what is used": [
             changed(row, epsilon=1) if row is good[len(kinds) - 4] else row for row in good
         ],
-        "a number that is not whole": [changed(good[0], format=1.0), *good[1:]],
+        "a number that is not whole": [changed(good[0], format=2.0), *good[1:]],
         "an unknown kind": [*good, changed(good[-1], kind="refund")],
         "an unknown key": [*good, changed(good[-1], note="x")],
         "no time": [*good, changed(good[at["cancel"]], at="yesterday")],
@@ -732,7 +735,7 @@ def test_a_locked_ledger_says_so(place):
     ledger.declare(DATASET, epsilon=1.0, delta=1e-6)
     release = place.hold()
     try:
-        with pytest.raises(LedgerError) as found:
+        with pytest.raises(UnavailableError) as found:
             ledger.reserve(DATASET, STUDY, epsilon=EPSILON, delta=DELTA)
     finally:
         release()
@@ -740,7 +743,7 @@ def test_a_locked_ledger_says_so(place):
         'dataset "people": requested epsilon 0.1, delta 1e-7; left unknown; the ledger '
     )
     assert "is locked by another process, and stayed so for 0.2 s" in str(found.value)
-    assert found.value.exit_code == 5
+    assert found.value.exit_code == 7
     assert isinstance(ledger.reserve(DATASET, STUDY, epsilon=0.1, delta=DELTA), Reservation)
 
 
@@ -748,14 +751,13 @@ def test_a_locked_ledger_says_so(place):
 def hundred_thousand():
     """The rows of a long and busy ledger."""
     at, book = datetime(2026, 1, 1, tzinfo=UTC), Book()
-    rows = [book.write("begin", at, format=1)]
-    rows.append(book.write("declare", at, dataset=DATASET, epsilon=10**16, delta=10**17))
-    cost = {"epsilon": 10**10, "delta": 10**5}
+    rows = [book.write("begin", at, format=2)]
+    total = {"epsilon": 10**16, "delta": 10**17, **DECLARED}
+    rows.append(book.write("declare", at, dataset=DATASET, **total))
+    cost = {"epsilon": 10**10, "delta": 10**5, **RESERVED}
     while len(rows) < 100_000:
         study = study_hash({"number": len(rows)})
-        rows.append(
-            book.write("reserve", at, dataset=DATASET, study=study, process="1@here", **cost)
-        )
+        rows.append(book.write("reserve", at, dataset=DATASET, study=study, **cost))
         number = book.sequence
         rows.append(book.write("charge", at, reservation=number))
         rows.append(book.write("settle", at, reservation=number, outcome="charged", reason="-"))
