@@ -92,8 +92,7 @@ class About(Section):
         "which people the data is about: the ledger's key", "a text", None, min_length=1
     )
     period: str | None = key(
-        "which of several releases, where they are asked for again and again: another period is "
-        "another request to the ledger",
+        "which of several releases: another period makes an otherwise identical request a new one",
         "a text",
         None,
         min_length=1,
