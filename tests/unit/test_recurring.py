@@ -1,6 +1,10 @@
 """The same request again: what it gets, how it is told, and what makes it another one."""
 
 import json
+import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -181,3 +185,56 @@ def test_settle_names_both_choices(folder, capsys):
     assert "choose one: --charge " in said
     assert "--cancel " in said
     assert said.count("\n") == 1
+
+
+# The page's own job
+
+
+def job(folder, data="data.csv"):
+    """The script of docs/recurring.md in a folder, with the command and no pauses on its path."""
+    page = (Path(__file__).parents[2] / "docs" / "recurring.md").read_text()
+    (script,) = re.findall(r"```text\n(#!/bin/sh\n.*?)```", page, re.DOTALL)
+    command = "from privalue.cli import main; main()"
+    (folder / "bin").mkdir()
+    programs = {
+        "job": script.replace("data.csv", data),
+        "privalue": f'#!/bin/sh\nexec {sys.executable} -c "{command}" "$@"\n',
+        "sleep": '#!/bin/sh\necho "$1" >> pauses\n',
+    }
+    for name, text in programs.items():
+        (folder / "bin" / name).write_text(text)
+        (folder / "bin" / name).chmod(0o755)
+    Path("study.toml").write_text(STUDY.replace("[study]", '[study]\nperiod = "none yet"'))
+    path = f"{folder / 'bin'}:{os.environ['PATH']}"
+    return lambda: subprocess.run(
+        [folder / "bin" / "job"],
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_job_of_the_page_releases_once_a_night(folder, ledger):
+    start = job(folder)
+    assert start().returncode == 0
+    (night,) = (folder / "released").iterdir()
+    release = pv.Release.load(night)
+    assert release.study["study"]["period"] == night.name
+    assert ledger.show("trial").spent.as_dict()["epsilon"] == 0.5
+    assert start().returncode == 2  # this night's release is there
+    (night / "release.json").unlink()  # as if the machine had died before it was written
+    for left in night.iterdir():
+        left.unlink()
+    assert start().returncode == 0
+    assert pv.Release.load(night) == release
+    assert ledger.show("trial").spent.as_dict()["epsilon"] == 0.5
+
+
+def test_the_job_of_the_page_tries_again_where_nobody_answers(folder, ledger):
+    pytest.importorskip("psycopg", reason="the extra postgres is not installed")
+    done = job(folder, "postgresql://nobody@127.0.0.1:1/none::rows")()
+    assert done.returncode == 7
+    assert done.stderr.count("does not answer") == 3
+    assert Path("pauses").read_text().split() == ["0", "60", "600"]
+    assert ledger.show("trial").reserved.epsilon == 0  # each attempt gave back what it reserved
