@@ -23,6 +23,7 @@ from privalue.errors import (
     PrivalueError,
     PrivateValueError,
     StudyError,
+    UnavailableError,
     UsageError,
 )
 from privalue.ledger import open_ledger
@@ -69,6 +70,7 @@ __all__ = [
     "States",
     "Study",
     "StudyError",
+    "UnavailableError",
     "UsageError",
     "Values",
     "Weights",

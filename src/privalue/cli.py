@@ -4,10 +4,13 @@ Results go to stdout, talk and progress to stderr; with ``--json`` stdout is one
 error is one line on stderr, and the exit code says which kind (``privalue.errors``).
 """
 
+import json
+import os
 import re
 import signal
 import sys
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -236,10 +239,19 @@ def release(
     data: Data,
     out: Annotated[Path, typer.Option("--out", help="A folder for the release and its report.")],
     ledger: Annotated[
-        str | None, typer.Option("--ledger", help="The ledger: a file, or postgresql://...")
+        str | None,
+        typer.Option(
+            "--ledger",
+            help="The ledger: a file, or postgresql://...; the environment's PRIVALUE_LEDGER, if "
+            "neither this nor --no-ledger is given.",
+        ),
     ] = None,
     no_ledger: Annotated[
         bool, typer.Option("--no-ledger", help="Release without recording what it spends.")
+    ] = False,
+    expect_new: Annotated[
+        bool,
+        typer.Option("--expect-new", help="Exit 4 where the ledger would answer with an old one."),
     ] = False,
     accept_large_delta: Annotated[
         bool, typer.Option("--accept-large-delta", help="Allow delta >= 1/m.")
@@ -256,10 +268,12 @@ def release(
     as_json: Json = False,
 ) -> None:
     """Release the value function once, with noise."""
+    if ledger is None and not no_ledger:
+        ledger = os.environ.get("PRIVALUE_LEDGER") or None
     if (ledger is None) != no_ledger:
         raise UsageError(
-            "choose one: --ledger FILE records what the release spends; with --no-ledger nobody "
-            "does, and you keep count of epsilon and delta yourself"
+            "choose one: --ledger FILE (or PRIVALUE_LEDGER) records what the release spends; with "
+            "--no-ledger nobody does, and you keep count of epsilon and delta yourself"
         )
     limit = parse_memory(memory)
     require_publishable(out)
@@ -269,6 +283,7 @@ def release(
             study,
             data,
             ledger=None if ledger is None else open_ledger(ledger),
+            expect_new=expect_new,
             accept_large_delta=accept_large_delta,
             entropy=None if seed is None else SeededForExperimentsOnly(seed),
             engine=engine,
@@ -278,9 +293,17 @@ def release(
         )
     publish_and_tell(released, out, study=study, ledger=ledger, justification=justification)
     if as_json:
-        sys.stdout.writelines(released.json_parts())
+        sys.stdout.writelines(_with_reuse(released))
     else:
         terminal.print_release(screen(), released)
+
+
+def _with_reuse(released: Release) -> Iterator[str]:
+    """The text of the release, with the one thing that is not part of it."""
+    parts = released.json_parts()
+    yield f'{{\n  "reused": {json.dumps(released.reused)},'
+    yield next(parts).removeprefix("{")
+    yield from parts
 
 
 @app.command()
@@ -497,6 +520,11 @@ def run(arguments: list[str]) -> int:
 def _with_hint(message: str) -> str:
     if message.startswith("Missing command"):
         return "the command ledger needs one of declare, show, verify and settle"
+    if "'--charge'" in message:
+        return (
+            "choose one: --charge keeps what it reserved spent, and is always safe; --cancel gives "
+            "it back, if you know that nothing came of it"
+        )
     if "unexpected extra argument" in message:
         return f"{message} If that was a glob, quote it: --data 'folder/*.parquet'"
     return message

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from privalue.calibration import Calibration
 from privalue.engines import DEFAULT_MEMORY, gathered
-from privalue.errors import StudyError, UsageError
+from privalue.errors import BudgetError, StudyError, UsageError
 from privalue.features import Design, design
 from privalue.intervals import ReleasedScale, release_scale, scale_share
 from privalue.ledger import Ledger, Reservation, StoredRelease, study_hash
@@ -24,6 +24,7 @@ from privalue.mechanisms import (
     MECHANISMS,
     Perturbation,
     calibration_for,
+    gaussian_alpha,
     refuse_early,
     ridge_of,
     rules_that_need_trajectories,
@@ -185,6 +186,7 @@ def release(
     data: Any,
     *,
     ledger: Ledger | None = None,
+    expect_new: bool = False,
     accept_large_delta: bool = False,
     entropy: Entropy | None = None,
     engine: str = "local",
@@ -195,14 +197,15 @@ def release(
     """The private value function of ``data``: each call is a new release, and spends anew.
 
     With a ledger the cost is reserved before the data is opened and charged as soon as statistics
-    exist; an identical request gets the stored release, and spends nothing. Without one, nobody
-    keeps count.
+    exist; an identical request gets the stored release (``reused``), and spends nothing: the data
+    is not even opened. Without one, nobody keeps count.
 
     Args:
         study: what is public.
         data: a file name, folder or glob, a database, a pandas, Polars or Arrow table, a Minari
             dataset, or a list of episodes.
         ledger: where the dataset's budget is kept, from ``open_ledger``.
+        expect_new: refuse to answer an identical request with the stored release.
         accept_large_delta: allow delta >= 1/m, where publishing one person's data outright would
             satisfy the definition.
         entropy: the operating system's, if left out; anything else makes ``private`` false.
@@ -214,7 +217,8 @@ def release(
     Raises:
         StudyError: the study asks for what cannot be done.
         DataError: the data is invalid; nothing was drawn, and nothing is charged.
-        BudgetError: the dataset's budget does not allow it.
+        BudgetError: the dataset's budget does not allow it, or it is not new and should be.
+        UnavailableError: a server does not answer; trying again never spends twice.
     """
     prepared = prepare(study)
     source = OperatingSystemEntropy() if entropy is None else entropy
@@ -235,9 +239,15 @@ def release(
     _require_room_on_ledger(study)
     reserved = _reserve(ledger, study)
     if isinstance(reserved, StoredRelease):
-        _tell(reserved.notices, say)
-        _tell(["the identical request was answered before: nothing was spent on this"], say)
-        return Release.parse(reserved.artefact)
+        answer = Release.answered(reserved.artefact)
+        if expect_new:
+            raise BudgetError(
+                f'dataset "{study.study.dataset}": the identical request was answered on '
+                f"{answer.created}, and a new release was expected; nothing was spent; [study] "
+                "period makes a request another one, or ask without expecting a new one"
+            )
+        _tell([f"{reuse(answer)}; the data was not opened", *reserved.notices], say)
+        return answer
     with reserved:  # cancelled, on the record, unless it comes to the charge
         _tell(reserved.notices, say)
         ready = read()
@@ -245,6 +255,14 @@ def release(
         drawn = _drawn(prepared, *ready, source, head)
         reserved.commit(drawn.to_json())
     return drawn
+
+
+def reuse(answer: Release) -> str:
+    """That a release is not new, in words."""
+    return (
+        f"the identical request was answered on {answer.created}: this is that release again, and "
+        "nothing was spent on it"
+    )
 
 
 def _tell(lines: Iterable[str], say: Callable[[str], None] | None) -> None:
@@ -275,6 +293,9 @@ def _reserve(ledger: Ledger, study: Study) -> Reservation | StoredRelease:
         study_hash(study.public_description()),
         epsilon=study.privacy.epsilon,
         delta=study.privacy.delta,
+        unit=study.privacy.unit,
+        neighbours=study.privacy.neighbours,
+        gaussian_alpha=gaussian_alpha(study),
     )
 
 
@@ -315,7 +336,7 @@ def _drawn(
         persons=size.units if study.privacy.unit == "person" else None,
         **published(estimates, study.state_names),
         ledger_head=head,
-        created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        created=datetime.now(UTC).strftime("%Y-%m-%d"),
         software=Software(version=VERSION),
     )
 

@@ -1,4 +1,4 @@
-"""Noise drawn exactly, on a public grid; the only module that asks for entropy.
+"""Noise drawn exactly, on a public grid; the only module that asks the system for entropy.
 
 ::
 

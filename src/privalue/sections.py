@@ -92,6 +92,12 @@ class About(Section):
     dataset: str | None = key(
         "which people the data is about: the ledger's key", "a text", None, min_length=1
     )
+    period: str | None = key(
+        "which of several releases: another period makes an otherwise identical request a new one",
+        "a text",
+        None,
+        min_length=1,
+    )
     trajectories: Whole | None = key(
         "the number of trajectories m, as publicly declared",
         f"a whole number from 1 to {MOST_TRAJECTORIES}",

@@ -41,7 +41,7 @@ from oracles.sources import (
 from oracles.studies import episodes, rows_of, study
 from privalue.cli import run
 from privalue.engines.local import statistics
-from privalue.errors import MissingComponentError
+from privalue.errors import MissingComponentError, UnavailableError
 from privalue.mdp import rollout
 from privalue.trajectories import RowRules, open_source
 
@@ -74,8 +74,8 @@ def shuffled(rows, seed=3):
     return rows
 
 
-def complaint(data, described=STUDY):
-    with pytest.raises(pv.DataError) as caught:
+def complaint(data, described=STUDY, kind=pv.DataError):
+    with pytest.raises(kind) as caught:
         statistics(data, described)
     assert "\n" not in str(caught.value)
     return str(caught.value)
@@ -592,9 +592,40 @@ def test_postgres_casts_in_a_query_are_no_separators(place):
     assert found(f"{address}::{query}") == twin(EPISODES)
     assert found(f"{address.replace('postgresql', 'postgres')}::rows") == twin(EPISODES)
     assert found(f"{address.replace('keeper@', 'keeper:a::b@')}::rows") == twin(EPISODES)
-    assert complaint("postgresql://keeper@[::1]:1/none::rows").startswith(
-        "postgresql://::1/none cannot be opened: "
+    assert complaint("postgresql://keeper@[::1]:1/none::rows", kind=UnavailableError).startswith(
+        "postgresql://::1/none: the server does not answer ("
     )
+
+
+def test_a_server_that_does_not_answer_is_exit_7_and_one_that_refuses_is_exit_3(place, capsys):
+    address = as_postgres(place, HEADING, rows_of(EPISODES))
+    (place.folder / "study.toml").write_text(TOML)
+    command = ["inspect", str(place.folder / "study.toml"), "--data"]
+    nowhere = f"postgresql://keeper@/postgres?host={quote(str(place.folder), safe='')}::rows"
+    for gone in (nowhere, "postgresql://keeper@127.0.0.1:1/postgres::rows"):
+        assert run([*command, gone]) == 7
+        assert "the server does not answer" in capsys.readouterr().err
+    for refused in (
+        address.replace("/postgres?", "/no-such-database?") + "::rows",
+        address.replace("keeper@", "no-such-user@") + "::rows",
+        f"{address}::no_such_table",
+        f"{address}::SELECT 1/0 AS trajectory",
+    ):
+        assert run([*command, refused]) == 3, refused
+        assert "does not answer" not in capsys.readouterr().err
+
+
+def test_a_server_that_goes_away_between_rows_is_no_answer(place):
+    address = as_postgres(place, HEADING, [(t, 0, 1, 0.5) for t in range(50_000)])
+    chunks = open_source(address, RULES).chunks()
+    next(chunks)
+    place.server().execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+        "WHERE state = 'idle in transaction' AND pid <> pg_backend_pid()"
+    )
+    with pytest.raises(UnavailableError, match=r"the server does not answer .*; try again"):
+        for _ in chunks:
+            pass
 
 
 def test_postgres_rows_come_in_batches_and_unread_ones_are_left(place):
@@ -627,11 +658,11 @@ def test_postgres_rows_come_in_batches_and_unread_ones_are_left(place):
 )
 def test_no_password_is_ever_shown(place, address, capsys):
     written = address.format(host=quote(str(place.server().folder), safe=""))
-    message = complaint(written)
+    message = complaint(written, kind=(pv.DataError, UnavailableError))
     assert "s3cr" not in message
     assert "nobody:" not in message
     (place.folder / "study.toml").write_text(TOML)
-    assert run(["inspect", str(place.folder / "study.toml"), "--data", written]) == 3
+    assert run(["inspect", str(place.folder / "study.toml"), "--data", written]) in {3, 7}
     said = capsys.readouterr()
     assert "s3cr" not in said.out + said.err
 

@@ -37,7 +37,7 @@ calibration = "nissim"
 @pytest.fixture
 def ledger(tmp_path):
     opened = open_ledger(tmp_path / "ledger.db")
-    opened.declare("trial", epsilon=1.0, delta=1e-5)
+    opened.declare("trial", epsilon=1.0, delta=1e-5, unit="trajectory")
     return opened
 
 
@@ -178,7 +178,22 @@ def test_kill_9_never_spends_less_than_is_released(step, tmp_path, monkeypatch, 
     Path("study.toml").write_text(STUDY)
     rows = "".join(f"{t},0,0,0.5\n{t},1,1,1\n" for t in range(60))
     Path("data.csv").write_text("trajectory,step,state,reward\n" + rows)
-    assert run(["ledger", "declare", "trial", "--epsilon", "1", "--delta", "1e-5"]) == 0
+    assert (
+        run(
+            [
+                "ledger",
+                "declare",
+                "trial",
+                "--epsilon",
+                "1",
+                "--delta",
+                "1e-5",
+                "--unit",
+                "trajectory",
+            ]
+        )
+        == 0
+    )
     command = ["release", "study.toml", "--data", "data.csv", "--ledger", "ledger.db", "--out"]
     done = subprocess.run(
         [sys.executable, "-c", KILLED.format(step=step), *command, "first"],
@@ -222,7 +237,17 @@ def test_the_ledgers_commands(tmp_path, monkeypatch, capsys):
     )
     release = ["release", "study.toml", "--data", "data.csv", "--ledger", "ledger.db", "--out"]
     assert run([*release, "r0"]) == 4
-    declare = ["ledger", "declare", "trial", "--epsilon", "0.8", "--delta", "1e-5"]
+    declare = [
+        "ledger",
+        "declare",
+        "trial",
+        "--epsilon",
+        "0.8",
+        "--delta",
+        "1e-5",
+        "--unit",
+        "trajectory",
+    ]
     assert run(declare) == 0
     assert run(declare) == 4
     assert run([*declare, "--replace"]) == 0

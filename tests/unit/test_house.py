@@ -86,9 +86,9 @@ def test_the_trusted_core_stays_small_enough_to_audit():
         if top not in OUTER | POST_PROCESSING:
             part = "readers" if top in READERS else "ledger" if top in KEEPERS else None
             lines[part or "from study to release"] += lines_of_code(module)
-    assert lines["from study to release"] < 4300
-    assert lines["readers"] < 2650
-    assert lines["ledger"] < 950
+    assert lines["from study to release"] < 4350
+    assert lines["readers"] < 2670
+    assert lines["ledger"] < 1200  # of which its rules are some 900, the stores the rest
 
 
 def test_post_processing_sees_no_private_type():

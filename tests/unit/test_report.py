@@ -342,7 +342,7 @@ def plain(value):
 def test_the_registry_entry_says_everything_that_a_registry_asks(tmp_path):
     chosen = study(study=pv.About(name=NASTY[0], dataset="trial"))
     ledger = pv.open_ledger(tmp_path / "ledger.db")
-    ledger.declare("trial", epsilon=2.0, delta=1e-4)
+    ledger.declare("trial", epsilon=2.0, delta=1e-4, unit="trajectory")
     release = pv.release(chosen, people(99, 99, 99, 99), ledger=ledger)
     account = ledger.show("trial")
     entry = registry_entry(release, justification="because\n\u2028", account=account)
@@ -401,7 +401,22 @@ INSPECT = ("inspect", "study.toml", "--data", "data.parquet")
 
 
 def test_a_release_leaves_four_files_that_agree(folder, capsys):
-    assert run(["ledger", "declare", "trial", "--epsilon", "3", "--delta", "1e-4"]) == 0
+    assert (
+        run(
+            [
+                "ledger",
+                "declare",
+                "trial",
+                "--epsilon",
+                "3",
+                "--delta",
+                "1e-4",
+                "--unit",
+                "trajectory",
+            ]
+        )
+        == 0
+    )
     assert run([*RELEASE, "--out", "r", "--ledger", "ledger.db", "--justification", "agreed"]) == 0
     assert sorted(path.name for path in (folder / "r").iterdir()) == sorted(PUBLIC_FILES)
     release = pv.Release.load(folder / "r")

@@ -65,6 +65,15 @@ def calibration_for(study: Study, design: Design, size: PublicSize) -> Calibrati
     return chosen
 
 
+def gaussian_alpha(study: Study) -> float | None:
+    """alpha, where all that is drawn is Gaussian noise of one public sigma: mu = 1/alpha of it.
+
+    None for the others: they have an alpha, and a sigma that depends on the data.
+    """
+    smooth = MECHANISMS[study.mechanism.name].bound is not None
+    return None if smooth else ssp_calibration(study).alpha
+
+
 MOST_WORK = 1e12  # N d^2
 WIDEST_SPREAD = 20.0  # of ln sigma^2: a released scale is off by e^{spread/2} or more, often
 
@@ -107,6 +116,7 @@ __all__ = [
     "dp_lsw",
     "dp_ssp",
     "fits_by_lsl",
+    "gaussian_alpha",
     "refuse_early",
     "resolve_ridge",
     "ridge_of",

@@ -221,6 +221,8 @@ def _for_programs(release: Release, account: Account | None) -> dict[str, Any]:
                 {}
                 if account is None
                 else {
+                    "dataset_unit": account.terms.protection.unit,
+                    "dataset_relation": account.terms.protection.neighbours,
                     "dataset_total": account.total.as_dict(),
                     "dataset_spent": account.spent.as_dict(),
                     "dataset_left": account.left.as_dict(),

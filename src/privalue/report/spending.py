@@ -71,11 +71,13 @@ def account_rows(account: Account) -> list[tuple[str, object]]:
     like = account.like_the_last
     advance = advance_composition(account.releases, account.total.as_dict()["delta"])
     return [
+        ("protects", account.terms),
         ("total", account.total),
         ("spent", account.spent),
         ("reserved", account.reserved),
         ("left", account.left),
         ("releases", len(account.releases)),
+        *[("converted", each) for each in account.converted],
         ("like the last, left", "no release yet" if like is None else like),
         ("over time", spending_line(account)),
         (

@@ -26,6 +26,7 @@ STARTING_POINT: Mapping[str, Mapping[str, str]] = {
 
 _EXAMPLES: Mapping[str, str] = {
     "dataset": '"trial-2026"',
+    "period": '"2026-11"',
     "trajectories": "10000",
     "returns": "[0.0, 1.0]",
     "unvisited": "0.0",

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from rich.console import Console
 from rich.table import Table
 
-from privalue.curator import Diagnostics, Prepared
+from privalue.curator import Diagnostics, Prepared, reuse
 from privalue.intervals import scale_share
 from privalue.mechanisms import fits_by_lsl, resolve_ridge
 from privalue.profile import privacy_profile
@@ -139,7 +139,9 @@ def _check_details(prepared: Prepared) -> list[tuple[str, object]]:
 
 
 def print_release(console: Console, release: Release) -> None:
-    """The guarantee, what was public, the values."""
+    """The guarantee, what was public, the values; first, that it is not new, if it is not."""
+    if release.reused:
+        console.print(f"Not new: {reuse(release)}.", style="bold yellow")
     console.print(release.sentence(), style="bold" if release.private else "bold red")
     console.print(_what_was_public(release))
     table = Table(title="Released values", title_justify="left")
