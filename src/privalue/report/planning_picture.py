@@ -5,16 +5,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import matplotlib as mpl
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from privalue.errors import StudyError, UsageError
 from privalue.planning import Forecaster, Option, Prediction
 from privalue.planning.predict import Progress
 from privalue.planning.returns import Vector
+from privalue.report.drawing import (
+    Figure,
+    FigureCanvasAgg,
+    FuncFormatter,
+    LogLocator,
+    NullFormatter,
+    mpl,
+)
 from privalue.sections import MOST_TRAJECTORIES
 
 # Okabe and Ito's colours, which most colour-blind people tell apart

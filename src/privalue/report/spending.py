@@ -13,12 +13,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 
 from privalue.ledger import Account, Cost
+from privalue.report.drawing import Figure, FigureCanvasAgg, mpl
 
 _BARS = " ▁▂▃▄▅▆▇█"
 

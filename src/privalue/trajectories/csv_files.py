@@ -14,12 +14,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
 from privalue.errors import DataError
+from privalue.kernels import kernel
 from privalue.private import Private, sealed
 from privalue.sections import Columns
 from privalue.trajectories.chunks import Chunk, Piece, one_line, select
@@ -237,7 +237,7 @@ def _rows_before(path: Path, heading: int, begin: int) -> int:
 _POWERS = np.array([float(10**power) for power in range(16)])
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel(nogil=True)
 def _parse(text, at, roles, whole, rewards):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     """Fills the columns from ``at`` on; how many rows, or -1 where a cell is no plain number.
 
@@ -267,7 +267,7 @@ def _parse(text, at, roles, whole, rewards):  # type: ignore[no-untyped-def]  # 
     return row
 
 
-@numba.njit(nogil=True, cache=True, inline="always")
+@kernel(nogil=True, inline="always")
 def _digits(text, at):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     number = np.int64(0)
     while ord("0") <= text[at] <= ord("9"):
@@ -276,7 +276,7 @@ def _digits(text, at):  # type: ignore[no-untyped-def]  # pragma: no cover - com
     return number, at
 
 
-@numba.njit(nogil=True, cache=True, inline="always")
+@kernel(nogil=True, inline="always")
 def _whole_number(text, at):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     """As it is usually written, up to 18 digits: an id 007 is not 7, nor is -0."""
     negative = text[at] == ord("-")
@@ -286,7 +286,7 @@ def _whole_number(text, at):  # type: ignore[no-untyped-def]  # pragma: no cover
     return (-number if negative else number), at, usual and 0 < at - begin <= 18
 
 
-@numba.njit(nogil=True, cache=True, inline="always")
+@kernel(nogil=True, inline="always")
 def _decimal(text, at):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     """Up to 15 digits, with or without a point among them."""
     negative = text[at] == ord("-")
@@ -305,7 +305,7 @@ def _decimal(text, at):  # type: ignore[no-untyped-def]  # pragma: no cover - co
     return (-value if negative else value), at, good
 
 
-@numba.njit(nogil=True, cache=True, inline="always")
+@kernel(nogil=True, inline="always")
 def _passed_over(text, at):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     """Up to the end of a cell that nobody reads, if it has no quotes."""
     good = True

@@ -14,13 +14,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple, NoReturn
 
-import numba
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from privalue.errors import DataError
+from privalue.kernels import kernel
 from privalue.private import Private, sealed
 from privalue.study import Study
 from privalue.trajectories.chunks import Chunk
@@ -276,7 +276,7 @@ def _lanes(values: pa.Array, written: bool = False) -> Integers:
     return lanes
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel(nogil=True)
 def _pack(offsets, data, lanes):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     """Fills ``lanes``; False where a text does not fit. No UTF-8 has the byte 255: 0 pads."""
     for i in range(len(lanes)):

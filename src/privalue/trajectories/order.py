@@ -9,11 +9,11 @@ what stands between is complete.
 
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from privalue.errors import DataError
+from privalue.kernels import kernel
 from privalue.private import Private, sealed
 from privalue.sections import Columns
 from privalue.trajectories.encode import Integers, Row, Rows, widened
@@ -119,7 +119,7 @@ def _starts(
     return starts[:count].copy(), persons[:count].copy(), bad
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel(nogil=True)
 def _cut(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     keys, person_lanes, steps, ids_ascend, starts, persons
 ):
