@@ -28,6 +28,7 @@ from privalue.ledger_commands import ledgers
 from privalue.mdp import parse_world, simulate_to_file
 from privalue.mechanisms import ridge_of
 from privalue.noise import SeededForExperimentsOnly
+from privalue.options import in_options
 from privalue.plan_command import plan
 from privalue.planning import resolve
 from privalue.refit import refit as refit_release
@@ -537,7 +538,7 @@ def run(arguments: list[str]) -> int:
     except (typer.Abort, KeyboardInterrupt):
         return _failed("interrupted", INTERRUPTED, debug)
     except PrivalueError as problem:
-        return _failed(str(problem), problem.exit_code, debug)
+        return _failed(in_options(str(problem)), problem.exit_code, debug)
     except MemoryError:
         return _failed("there is not enough memory for this; use fewer states", 3, debug)
     except OSError as problem:

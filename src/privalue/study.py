@@ -84,12 +84,12 @@ class Study(Section):
     @classmethod
     def load(cls, path: str | Path) -> "Study":
         """The study described by a TOML file; side files are found beside it."""
-        path = Path(path)
+        named, path = path, Path(path)  # a path would show https:// with one slash
         try:
             text = path.read_text(encoding="utf-8-sig")
         except FileNotFoundError:
             raise StudyError(
-                f"the study file {path} does not exist; privalue init writes one"
+                f"the study file {named} does not exist; privalue init writes one"
             ) from None
         except UnicodeDecodeError:
             raise StudyError(f"the study file {path} is not UTF-8 text; save it as such") from None

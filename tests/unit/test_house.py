@@ -22,6 +22,8 @@ OUTER = {
     "demo.py",
     "cli.py",
     "console.py",
+    "options.py",
+    "hints.py",
     "plan_command.py",
     "report_command.py",
     "reproduce_command.py",

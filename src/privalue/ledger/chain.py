@@ -234,8 +234,7 @@ class Book:
             raise self.refusal(
                 dataset,
                 cost,
-                "no total is declared for it: privalue ledger declare DATASET --epsilon E "
-                "--delta D",
+                "no total is declared for it: ledger.declare(DATASET, epsilon=E, delta=D)",
             )
         other = self.open.get((dataset, study))
         if other is not None:

@@ -112,7 +112,7 @@ class Ledger:
             known = book.balances.get(dataset)
             if known is not None and not replace:
                 raise book.refusal(
-                    dataset, requested, f"its total is {known.total}; --replace changes it"
+                    dataset, requested, f"its total is {known.total}; replace=True changes it"
                 )
             append("declare", dataset=dataset, epsilon=amount.epsilon, delta=amount.delta)
             return Account.of(book, dataset, self._clock())
@@ -259,8 +259,8 @@ class Ledger:
             yield
         except AbsentLedgerError as problem:
             raise BudgetError(
-                f"{whose}left nothing; {problem}; make it with a total: privalue ledger declare "
-                "DATASET --epsilon E --delta D"
+                f"{whose}left nothing; {problem}; make it with a total: ledger.declare("
+                "DATASET, epsilon=E, delta=D)"
             ) from None
 
     def _replay(self, transaction: Transaction) -> Book:

@@ -169,9 +169,11 @@ def draw_plan(
 def checked_picture(file: Path) -> None:
     """Refuses a file that is neither PNG nor SVG, or has no folder to go to."""
     if file.suffix.lower() not in {".png", ".svg"}:
-        raise UsageError(f"--picture {file}: it must end in .png or .svg")
+        raise UsageError(f"the picture {file} must end in .png or .svg")
     if not file.parent.is_dir():
-        raise UsageError(f"--picture {file}: {file.parent} is no folder; make it first")
+        raise UsageError(
+            f"the picture {file} has no place: {file.parent} is no folder; make it first"
+        )
 
 
 def _label(option: Option) -> str:
