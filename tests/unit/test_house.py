@@ -129,6 +129,16 @@ def test_no_file_names_a_package_index_or_a_path_of_one_machine():
         assert found is None or path == Path(__file__), f"{path}: {found}"
 
 
+def test_nothing_says_to_install_it_from_an_index():
+    """It is on none: pip would fetch whatever somebody else puts there under this name."""
+    fetched = re.compile(r"\bpip3? " + r"(install|download)\b[^\n]*[ '\"]privalue\b(?!-)")
+    assert fetched.search("pip " + "install 'privalue[spark]'")
+    for path in tracked():
+        if path.suffix not in {".png", ".npz"}:
+            found = fetched.search(path.read_text(encoding="utf-8", errors="ignore"))
+            assert found is None or path == Path(__file__), f"{path}: {found}"
+
+
 def test_layers_are_listed_for_every_module():
     """import-linter checks the order; a module that is missing from the list fails there."""
     layers = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]

@@ -39,7 +39,7 @@ def advance_composition(releases: Sequence[Cost], delta: float) -> AdvanceCompos
         pld = import_module("dp_accounting.pld.privacy_loss_distribution")
         common = import_module("dp_accounting.pld.common")
     except ImportError:
-        missing = "PLD composition needs dp-accounting: pip install 'privalue[accounting]'"
+        missing = "PLD composition needs dp-accounting: pip install dp-accounting"
         return AdvanceComposition(epsilon=None, delta=delta, note=missing)
     composed = None
     for cost, times in Counter(releases).items():
