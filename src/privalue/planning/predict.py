@@ -145,7 +145,7 @@ def planned_trajectories(study: Study, trajectories: int | None) -> int:
 
 def planned_size(study: Study, trajectories: int) -> PublicSize:
     """The sizes that would be public with m trajectories; persons have as many as they may."""
-    if study.privacy.neighbours == "add-remove":
+    if not study.size_is_public:
         return PublicSize(units=None, most_count=MOST_TRAJECTORIES, trajectories=trajectories)
     if counts_trajectories(study):
         return PublicSize(units=trajectories, most_count=trajectories, trajectories=trajectories)

@@ -98,12 +98,13 @@ def _step_and_state(record, lanes, shift):  # type: ignore[no-untyped-def]  # pr
 
 
 @kernel(nogil=True)
-def arrange(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
-    words, lanes, shift, which, count, steps, places, bits, states, rewards
+def arrange(  # type: ignore[no-untyped-def]  # noqa: PLR0912  # pragma: no cover - compiled
+    words, lanes, shift, which, count, steps, places, bits, twice_is, states, rewards
 ):
     """States and rewards by trajectory and step; whether a step stands twice in one.
 
-    ``steps``, ``places`` and ``bits`` are room for what is in order of trajectories only.
+    ``steps``, ``places`` and ``bits`` are room for what is in order of trajectories only. Unless
+    it is negative, ``twice_is`` becomes the state of a row in a trajectory with a step twice.
     """
     starts = np.zeros(count + 1, dtype=np.int64)
     for row in range(len(words)):
@@ -118,8 +119,9 @@ def arrange(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
         steps[at], places[at] = _step_and_state(words[row], lanes, shift)
         bits[at] = _joined(words[row, -2], words[row, -1])
     order = np.empty(longest, dtype=np.int64)
-    twice = False
+    any_twice = False
     for trajectory in range(count):
+        twice = False
         begin, end = starts[trajectory], starts[trajectory + 1]
         length = end - begin
         low = high = steps[begin]
@@ -140,7 +142,11 @@ def arrange(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
             row = max(order[at - begin], begin)
             states[at] = places[row]
             rewards[at] = bits[row]
-    return starts, twice
+        if twice:
+            any_twice = True
+            if twice_is >= 0:
+                states[begin] = twice_is
+    return starts, any_twice
 
 
 @kernel(nogil=True)

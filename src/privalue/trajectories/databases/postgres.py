@@ -7,10 +7,10 @@ from importlib import import_module
 from typing import Any
 
 from privalue.errors import DataError, MissingComponentError
-from privalue.sections import Columns
-from privalue.trajectories.chunks import Chunk, Source, select
-from privalue.trajectories.databases.python_rows import Fetch, column_names
-from privalue.trajectories.databases.request import Table, in_chunks, one_line, quoted, requested
+from privalue.trajectories.chunks import Chunk, Source, one_line
+from privalue.trajectories.databases.cursor import Fetch, column_names
+from privalue.trajectories.databases.request import Table, in_chunks, quoted, requested
+from privalue.trajectories.rules import RowRules
 
 _TABLES = """
     SELECT n.nspname, c.relname, pg_catalog.pg_table_is_visible(c.oid)
@@ -26,14 +26,14 @@ _SETTINGS = (
 )
 
 
-def open_postgres(address: str, request: str | None, columns: Columns) -> Source:
+def open_postgres(address: str, request: str | None, rules: RowRules) -> Source:
     """The rows of a table, a view or a query."""
     server = _Server(address)
     with server.connected() as connection:
         try:
             wanted = requested(request, _tables(connection), server.place)
             empty = connection.execute(f"SELECT * FROM ({wanted.query}) AS wanted LIMIT 0")
-            names = select(columns, column_names(empty), wanted.place)
+            names = rules.select(column_names(empty), wanted.place)
         except server.problem as problem:
             raise DataError(f"{server.place} cannot be read: {server.explain(problem)}") from None
     query = wanted.query
@@ -47,10 +47,22 @@ def open_postgres(address: str, request: str | None, columns: Columns) -> Source
             except server.problem as problem:
                 reason = server.explain(problem)
                 raise DataError(f"{wanted.place} cannot be read: {reason}") from None
-            fetch = Fetch(cursor, columns, wanted.place)
+            fetch = Fetch(cursor, rules, wanted.place)
             yield from in_chunks(fetch, wanted.place, (server.problem, UnicodeError))
 
     return Source(chunks)
+
+
+def postgres_columns(address: str, request: str | None) -> list[str]:
+    """The names of the columns of a table, a view or a query."""
+    server = _Server(address)
+    with server.connected() as connection:
+        try:
+            wanted = requested(request, _tables(connection), server.place)
+            empty = connection.execute(f"SELECT * FROM ({wanted.query}) AS wanted LIMIT 0")
+            return column_names(empty)
+        except server.problem as problem:
+            raise DataError(f"{server.place} cannot be read: {server.explain(problem)}") from None
 
 
 def _tables(connection: Any) -> list[Table]:
@@ -102,11 +114,30 @@ class _Server:
             raise DataError(f"{self.place} cannot be opened: {self.explain(problem)}") from None
         with closing(connection):
             connection.read_only = True
+            self._read_every_time(connection)
             for setting in _SETTINGS:
                 connection.execute(setting)
             yield connection
+
+    def _read_every_time(self, connection: Any) -> None:
+        """A time that Python cannot hold, such as infinity, makes one cell invalid, as its text."""
+        loaders: Any = import_module("psycopg.types.datetime")
+        for kind in ("Date", "Timestamp", "Timestamptz"):
+            loader = type(kind, (_OrText, getattr(loaders, f"{kind}Loader")), {})
+            connection.adapters.register_loader(kind.lower(), loader)
 
     def explain(self, problem: Exception) -> str:
         """What the server said, in one line."""
         said = one_line(problem)
         return said.replace(self._password, "***") if self._password else said
+
+
+class _OrText:
+    """Of a loader of psycopg: what it cannot load stays a text."""
+
+    def load(self, data: Any) -> Any:
+        """The value, or its text."""
+        try:
+            return super().load(data)  # type: ignore[misc]
+        except import_module("psycopg").DataError:
+            return bytes(data).decode("utf-8")
