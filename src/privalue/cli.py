@@ -34,6 +34,7 @@ from privalue.planning import resolve
 from privalue.refit import refit as refit_release
 from privalue.release import Release
 from privalue.report import terminal
+from privalue.report.guesses import guess, guessed_json
 from privalue.report.private_page import require_private_place, write_private_page
 from privalue.report.publish import require_publishable
 from privalue.report.spending import account_rows
@@ -42,6 +43,7 @@ from privalue.report_command import Justification, publish_and_tell, report
 from privalue.reproduce_command import reproduce
 from privalue.size import declared_size
 from privalue.study import Study
+from privalue.trajectories.headings import column_names
 
 # In the order of work.
 COMMANDS = (
@@ -151,19 +153,34 @@ def _options(
 @app.command()
 def init(
     path: Annotated[Path, typer.Argument(help="Where to write it.")] = Path("study.toml"),
+    data: Annotated[
+        str | None,
+        typer.Option(
+            "--data", help="Fill in [data] by the names of its columns; no row is looked at."
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     as_json: Json = False,
 ) -> None:
     """Write a commented study file."""
     _require_absent(path, force)
+    guessed = None if data is None else guess(column_names(data))
+    text = (
+        study_template()
+        if guessed is None
+        else study_template(guessed.values, {**guessed.questions, **guessed.hints})
+    )
     try:
-        path.write_text(study_template(), encoding="utf-8")
+        path.write_text(text, encoding="utf-8")
     except OSError as problem:
         raise UsageError(f"cannot write {path}: {problem.strerror}") from None
     if as_json:
-        print_json({"study": str(path)})
-    else:
+        print_json({"study": str(path), **({} if guessed is None else guessed_json(guessed))})
+    elif guessed is None:
         print(f"Wrote {path}. Edit it, then: privalue check {path}")
+    else:
+        terminal.print_guesses(screen(), guessed)
+        print(f"Wrote {path}. Answer what it asks, then: privalue check {path}")
 
 
 @app.command()

@@ -107,6 +107,17 @@ class Study(Section):
             sections = tomllib.loads(text)
         except tomllib.TOMLDecodeError as problem:
             raise StudyError(f"not valid TOML: {problem}") from None
+        open_questions = [
+            f"[{name}] {key}"
+            for name, keys in sections.items()
+            for key, value in (keys.items() if isinstance(keys, dict) else ())
+            if value == "?"
+        ]
+        if open_questions:
+            raise StudyError(
+                f"{len(open_questions)} question(s) are left: {', '.join(open_questions)}; write "
+                'the answer in place of "?"'
+            )
         if "matrix" in sections.get("features", {}):
             raise StudyError("[features] matrix is for Python only; name a file instead")
         folder = _side_file_folder.set(base or Path())
