@@ -5,6 +5,7 @@ error is one line on stderr, and the exit code says which kind (``privalue.error
 """
 
 import logging
+import os
 import re
 import signal
 import sys
@@ -544,6 +545,8 @@ def run(arguments: list[str]) -> int:
         return 2
     arguments = _general_first(arguments)
     debug = "--debug" in arguments
+    if "--install-completion" in arguments and not os.path.isabs(os.path.expanduser("~")):
+        return _failed("you have no home to install it in; --show-completion prints it", 2, debug)
     try:
         code = app(arguments, prog_name="privalue", standalone_mode=False)
         if code == INTERRUPTED:  # typer makes this of Ctrl-C, and says nothing

@@ -9,6 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import duckdb
 import pytest
 
 import privalue
@@ -117,6 +118,24 @@ def test_a_release_from_a_csv_file(machine):
     assert len(json.loads(done.stdout)["values"]) == 3
     assert [line.split()[0] for line in done.stderr.splitlines()] == ["Wrote", "Wrote"]
     assert machine.made() == {"study.toml", "rows.csv", "released"}
+
+
+def test_a_database_and_a_page(machine):
+    with duckdb.connect(str(machine.here / "rows.duckdb")) as connection:
+        connection.execute("CREATE TABLE rows (trajectory INT, step INT, state INT, reward INT)")
+        connection.execute("INSERT INTO rows VALUES (0, 0, 0, 0), (0, 1, 2, 1), (1, 0, 2, 1)")
+    (machine.here / "study.toml").write_text(STUDY)
+    words = ("inspect", "study.toml", "--data", "rows.duckdb", "--page", "own/page.html", "--json")
+    done = machine.privalue(*words, "--quiet")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["counts"] == [1, 0, 2]
+
+
+def test_no_home_to_install_completion_in(machine):
+    done = machine.privalue("--install-completion")
+    assert done.returncode == (3 if machine.uid is None else 2)
+    assert done.stderr.startswith("privalue: ")
+    assert "bug" not in done.stderr
 
 
 def test_the_demo(machine):
