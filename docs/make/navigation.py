@@ -19,7 +19,7 @@ def navigation() -> list[Group]:
     proofs = _linked("docs/proofs/README.md")
     decisions = sorted(p.name for p in (ROOT / "docs/decisions").glob("[0-9]*.md"))
     return [
-        _docs("Begin", "../README.md", "README.md", "tour.md"),
+        _docs("Begin", "../README.md", "README.md", "install.md", "tour.md"),
         _docs(
             "Tutorials",
             "tutorials/statistician.md",

@@ -277,7 +277,7 @@ def _require_room_on_ledger(study: Study) -> None:
     if study.state_count * each > MOST_STORED:
         raise UsageError(
             f"a release of {study.state_count} states is too large to be stored on a ledger; use "
-            "fewer states, or --no-ledger and keep count yourself"
+            "fewer states, or ledger=None and keep count yourself"
         )
 
 
@@ -368,7 +368,7 @@ def _require_small_delta(study: Study, size: PublicSize, accepted: bool) -> None
         raise StudyError(
             f"[privacy] delta = {delta:g} is not below 1/m = {1 / units:.3g} for m = {units} "
             f"{what}: a mechanism that publishes one of them outright would satisfy it; use a "
-            "smaller delta, or accept it explicitly (--accept-large-delta)"
+            "smaller delta, or accept it explicitly (accept_large_delta=True)"
         )
 
 

@@ -14,8 +14,10 @@
     │       (RuntimeError)              7   a database or server does not answer: try again
     └── PrivateValueError (TypeError)  70   something tried to serialise a private value
 
-A message is one line: what, which value, what is allowed, what to do. A ``DataError`` may quote
-the data: it is for the curator, and never part of a release.
+A message is one line: what, which value, what is allowed, what to do. It names a key of the study
+as ``key = value`` and a parameter of the call as ``parameter=value``; the command line shows the
+latter as its option (``privalue.options``). A ``DataError`` may quote the data: it is for the
+curator, and never part of a release.
 """
 
 

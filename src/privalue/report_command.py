@@ -50,7 +50,7 @@ def report(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Make the report, the registry entry and the table of a release again; spends nothing."""
+    """Make the pages and tables of a release again; spends nothing."""
     release = Release.load(release_file)
     folder = _folder(release_file, out)
     names = (PAGE, REGISTRY, VALUES) if out is None else (out.name,)

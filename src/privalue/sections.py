@@ -4,7 +4,6 @@ A mistake is a ``StudyError`` of one line: what, which value, what is allowed, w
 """
 
 import codecs
-import difflib
 import math
 from collections.abc import Mapping
 from numbers import Integral, Real
@@ -21,6 +20,7 @@ from pydantic import (
 )
 
 from privalue.errors import StudyError
+from privalue.hints import about_unknown
 
 MOST_STATES = 2**31 - 1
 MOST_TRAJECTORIES = 2**33 - 1  # 2^33 returns of at most 2^30 grid steps each fill an int64
@@ -554,8 +554,7 @@ def explain(problem: ValidationError, model: type["Section"]) -> str:
     whole = model.holds_sections
     heading = f"[{key}]" if whole else key
     if first["type"] == "extra_forbidden":
-        near = difflib.get_close_matches(key, list(model.model_fields), n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(model.model_fields)}"
+        hint = about_unknown(key, model.model_fields)
         return f"{heading} is not a {'section' if whole else 'key'} of a study; {hint}"
     cause = first.get("ctx", {}).get("error")
     if cause is not None and str(cause):  # a check that spans keys, or a section's own complaint

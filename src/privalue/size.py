@@ -32,8 +32,9 @@ class PublicSize:
         """The number of trajectories, or an error that says what needs it."""
         if self.trajectories is None:
             raise StudyError(
-                f"[study] {needed_by} needs the number of trajectories, which is not public here; "
-                "declare it: trajectories = 10000, or whatever is known beforehand"
+                "[study] trajectories is missing: the number of trajectories is not public here, "
+                f"and the default {needed_by} of [mechanism] follows from it; give trajectories = "
+                "10000, or whatever is known beforehand"
             )
         return self.trajectories
 

@@ -18,11 +18,11 @@ steps to a state; m < 2^33 is checked, so the sums cannot overflow.
 
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from privalue.errors import DataError
+from privalue.kernels import kernel
 from privalue.private import Private, sealed
 from privalue.sections import MOST_TRAJECTORIES
 from privalue.study import Study
@@ -248,7 +248,7 @@ class Accumulator:
             )
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel(nogil=True)
 def gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912  # pragma: no cover - compiled
     states,
     rewards,

@@ -84,12 +84,12 @@ class Study(Section):
     @classmethod
     def load(cls, path: str | Path) -> "Study":
         """The study described by a TOML file; side files are found beside it."""
-        path = Path(path)
+        named, path = path, Path(path)  # a path would show https:// with one slash
         try:
             text = path.read_text(encoding="utf-8-sig")
         except FileNotFoundError:
             raise StudyError(
-                f"the study file {path} does not exist; privalue init writes one"
+                f"the study file {named} does not exist; privalue init writes one"
             ) from None
         except UnicodeDecodeError:
             raise StudyError(f"the study file {path} is not UTF-8 text; save it as such") from None
@@ -107,6 +107,17 @@ class Study(Section):
             sections = tomllib.loads(text)
         except tomllib.TOMLDecodeError as problem:
             raise StudyError(f"not valid TOML: {problem}") from None
+        open_questions = [
+            f"[{name}] {key}"
+            for name, keys in sections.items()
+            for key, value in (keys.items() if isinstance(keys, dict) else ())
+            if value == "?"
+        ]
+        if open_questions:
+            raise StudyError(
+                f"{len(open_questions)} question(s) are left: {', '.join(open_questions)}; write "
+                'the answer in place of "?"'
+            )
         if "matrix" in sections.get("features", {}):
             raise StudyError("[features] matrix is for Python only; name a file instead")
         folder = _side_file_folder.set(base or Path())

@@ -669,12 +669,12 @@ def test_no_password_is_ever_shown(place, address, capsys):
 
 def test_what_is_not_installed_is_said(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(MissingComponentError, match=r"pip install 'privalue\[postgres\]'"):
+    with pytest.raises(MissingComponentError, match=r"pip install 'psycopg\[binary\]'"):
         statistics("postgresql://somewhere/db::rows", STUDY)
     made = minari_dataset(tmp_path, EPISODES, "hdf5").storage.data_path.parent
     monkeypatch.setitem(sys.modules, "minari", None)
     for data in (made, str(made), "minari:toy/trial-v0"):
-        with pytest.raises(MissingComponentError, match=r"pip install 'privalue\[minari\]'"):
+        with pytest.raises(MissingComponentError, match=r"pip install 'minari\[hdf5\]'"):
             statistics(data, STUDY)
 
 

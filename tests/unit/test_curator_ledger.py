@@ -95,7 +95,7 @@ def test_invalid_input_cancels_the_reservation_on_the_record(ledger, data, secti
 def test_what_m_alone_decides_is_decided_before_the_charge(ledger):
     chosen = study(2, study={"dataset": "trial"}, privacy={"epsilon": 0.5, "delta": 9e-6})
     many = DATA * 2000
-    with pytest.raises(pv.StudyError, match="accept-large-delta"):
+    with pytest.raises(pv.StudyError, match="accept_large_delta=True"):
         pv.release(chosen, many, ledger=ledger)
     assert spent(ledger) == (0.0, 0.0)
 

@@ -291,7 +291,7 @@ def test_a_plan_that_needs_side_files_asks_for_the_study(tmp_path):
     (tmp_path / "study.toml").write_text(text)
     chosen = pv.Study.load(tmp_path / "study.toml")
     release = released(chosen, people(100, 100, 100, 100))
-    assert "--study STUDY" in planned(release).reason
+    assert "make the report with the study" in planned(release).reason
     assert planned(release, chosen).prediction is not None
 
 
@@ -515,7 +515,13 @@ def test_a_private_page_replaces_a_private_page_and_nothing_else(folder, capsys)
     (folder / "notes.html").write_text("mine")
     assert "is no private page" in failed(capsys, *INSPECT, "--page", "notes.html")
     assert "must end in .html" in failed(capsys, *INSPECT, "--page", "notes.txt")
-    assert "is no folder" in failed(capsys, *INSPECT, "--page", "nowhere/p.html")
+    assert "notes.html is no folder" in failed(capsys, *INSPECT, "--page", "notes.html/p.html")
+
+
+def test_a_private_page_gets_its_folder_for_its_owner_alone(folder):
+    assert run([*INSPECT, "--page", "new/folder/p.html"]) == 0
+    assert stat.S_IMODE((folder / "new" / "folder").stat().st_mode) == 0o700
+    assert stat.S_IMODE((folder / "new" / "folder" / "p.html").stat().st_mode) == 0o600
 
 
 def test_publish_refuses_another_study_and_a_taken_folder(folder):

@@ -411,7 +411,9 @@ def test_little_data_stays_off_the_disk(monkeypatch):
 def test_a_trajectory_larger_than_the_memory_is_refused_with_what_it_takes():
     at = np.random.default_rng(0).permutation(300_000)
     table = pa.table({"trajectory": at * 0, "step": at, "state": at % 3, "reward": at / 300_000})
-    with pytest.raises(pv.DataError, match=r"one trajectory has very many.* --memory 824MB") as no:
+    with pytest.raises(
+        pv.DataError, match=r"one trajectory has very many.* memory=864026624"
+    ) as no:
         statistics(table, STUDY, memory=64 << 20)
     assert "\n" not in str(no.value)
     assert statistics(table, STUDY, memory=824 << 20).trajectories == 1

@@ -161,8 +161,8 @@ def _pyspark() -> Any:
         return import_module("pyspark.sql")
     except ImportError:
         raise MissingComponentError(
-            "the engine spark needs PySpark and pandas: pip install 'privalue[spark]'; and Java, "
-            "17 or newer"
+            "the engine spark needs PySpark and pandas: pip install 'pyspark>=4.0' "
+            "'pandas>=2.3,<3'; and Java, 17 or newer"
         ) from None
 
 

@@ -234,8 +234,8 @@ class Book:
             raise self.refusal(
                 dataset,
                 asked,
-                "no total is declared for it: privalue ledger declare DATASET --epsilon E "
-                "--delta D --unit UNIT",
+                "no total is declared for it: "
+                "ledger.declare(DATASET, epsilon=E, delta=D, unit=UNIT)",
             )
         try:
             return balance.terms.steps(protection)

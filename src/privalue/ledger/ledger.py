@@ -140,7 +140,7 @@ class Ledger:
             known = book.balances.get(dataset)
             if known is not None and not replace:
                 raise book.refusal(
-                    dataset, requested, f"its total is {known.total}; --replace changes it"
+                    dataset, requested, f"its total is {known.total}; replace=True changes it"
                 )
             append(
                 "declare",
@@ -320,8 +320,8 @@ class Ledger:
             yield
         except AbsentLedgerError as problem:
             raise BudgetError(
-                f"{whose}left nothing; {problem}; make it with a total: privalue ledger declare "
-                "DATASET --epsilon E --delta D --unit UNIT"
+                f"{whose}left nothing; {problem}; make it with a total: ledger.declare("
+                "DATASET, epsilon=E, delta=D, unit=UNIT)"
             ) from None
 
     def _replay(self, transaction: Transaction) -> Book:

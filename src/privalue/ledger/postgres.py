@@ -44,7 +44,7 @@ class PostgresStore:
             self._driver: Any = import_module("psycopg")
         except ImportError:
             raise MissingComponentError(
-                "a ledger in PostgreSQL needs psycopg: pip install 'privalue[postgres]'"
+                "a ledger in PostgreSQL needs psycopg: pip install 'psycopg[binary]'"
             ) from None
         self._location = location
         self._wait = wait

@@ -13,12 +13,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 
 from privalue.ledger import Account, Cost
+from privalue.report.drawing import Figure, FigureCanvasAgg, mpl
 
 _BARS = " ▁▂▃▄▅▆▇█"
 
@@ -41,7 +39,7 @@ def advance_composition(releases: Sequence[Cost], delta: float) -> AdvanceCompos
         pld = import_module("dp_accounting.pld.privacy_loss_distribution")
         common = import_module("dp_accounting.pld.common")
     except ImportError:
-        missing = "PLD composition needs dp-accounting: pip install 'privalue[accounting]'"
+        missing = "PLD composition needs dp-accounting: pip install dp-accounting"
         return AdvanceComposition(epsilon=None, delta=delta, note=missing)
     composed = None
     for cost, times in Counter(releases).items():

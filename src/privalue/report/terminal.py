@@ -10,6 +10,7 @@ from privalue.intervals import scale_share
 from privalue.mechanisms import fits_by_lsl, resolve_ridge
 from privalue.profile import privacy_profile
 from privalue.release import Release
+from privalue.report.guesses import Guesses, listed, named
 from privalue.size import declared_size
 from privalue.study import Study
 
@@ -24,6 +25,18 @@ def facts(title: str, rows: Iterable[tuple[str, object]]) -> Table:
     for what, value in rows:
         table.add_row(what, str(value))
     return table
+
+
+def print_guesses(console: Console, guessed: Guesses) -> None:
+    """Which column was taken for what, and what is left to answer."""
+    console.print("Guessed from the names of columns alone; no row was looked at:")
+    for role, name in guessed.columns.items():
+        console.print(f"  {role:<12}{listed([name])}", soft_wrap=True)
+    if guessed.unread:
+        console.print(f"  {'not read':<12}{listed(guessed.unread)}", soft_wrap=True)
+    console.print("Left to you:")
+    for about, asked in {**guessed.questions, **guessed.hints}.items():
+        console.print(f"  {named(about)}: {asked}", soft_wrap=True)
 
 
 def print_check(console: Console, prepared: Prepared) -> None:

@@ -14,12 +14,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
 from privalue.errors import DataError
+from privalue.kernels import kernel
 from privalue.trajectories.chunks import Chunk, Piece, one_line
 from privalue.trajectories.rules import RowRules
 
@@ -284,7 +284,7 @@ def _is_text(text: bytes) -> bool:
     return True
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel(nogil=True)
 def _checked(text, delimiter, columns):  # type: ignore[no-untyped-def]  # noqa: PLR0912  # pragma: no cover - compiled
     """Begin, end and soundness of every line that is not blank.
 

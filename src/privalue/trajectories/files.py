@@ -41,7 +41,10 @@ def _found(data: str | Path) -> list[Path]:
         return [path]
     matches = sorted(Path(name) for name in glob.glob(str(data), recursive=True))
     if not matches:
-        raise DataError(f"{path} does not exist; give a CSV or Parquet file, a folder or a glob")
+        problem = "does not exist"
+        if "://" in str(data):
+            problem = "is an address, and nothing is downloaded"
+        raise DataError(f"{data} {problem}; give a CSV or Parquet file, a folder or a glob")
     every = (file for m in matches for file in (_found(m) if m.is_dir() else [m]))
     return list(dict.fromkeys(every))  # a pattern may match a folder and what is in it
 

@@ -75,7 +75,7 @@ def _dataset(data: Any) -> tuple[Any, str] | None:
         return minari.MinariDataset(folder), place
     except ImportError:  # Minari itself, or what its storage needs
         raise MissingComponentError(
-            f"{place} needs Minari with HDF5: pip install 'privalue[minari]'"
+            f"{place} needs Minari with HDF5: pip install 'minari[hdf5]'"
         ) from None
     except FileNotFoundError:
         raise DataError(

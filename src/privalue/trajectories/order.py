@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from privalue.errors import DataError
+from privalue.kernels import kernel
 from privalue.private import Private, sealed
 from privalue.trajectories.cells import Integers, widened
 from privalue.trajectories.encode import Row, Rows
@@ -147,7 +147,7 @@ def _starts(
     return starts[:count].copy(), persons[:count].copy(), bad, twice
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel(nogil=True)
 def _cut(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     keys, person_words, steps, starts, persons, twice
 ):

@@ -201,7 +201,7 @@ class Partitions:
             needed = -(-(40 * size + RESERVED_BYTES) >> 20)
             raise DataError(
                 f"rows that must be in memory together take {-(-size >> 20)} MB: one {whole} has "
-                f"very many, or the source is very large; allow --memory {needed}MB"
+                f"very many, or the source is very large; give memory={needed << 20}"
             )
 
 

@@ -3,19 +3,20 @@
 A kernel gives each cell a status. ``CHECK`` leaves a cell to Python: it is rare, or no number.
 """
 
-import numba
 import numpy as np
+
+from privalue.kernels import kernel
 
 OK, MISSING, INVALID, LONG, CHECK = range(5)
 TEXT = np.int64(2**63 - 1)  # the first word of an id that is not a whole number of 18 digits
 
 
-@numba.njit(nogil=True, cache=True, inline="always")
+@kernel(nogil=True, inline="always")
 def _is_space(byte):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     return byte == 32 or 9 <= byte <= 13
 
 
-@numba.njit(nogil=True, cache=True, inline="always")
+@kernel(nogil=True, inline="always")
 def _trimmed(data, begin, end):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     while begin < end and _is_space(data[begin]):
         begin += 1
@@ -24,7 +25,7 @@ def _trimmed(data, begin, end):  # type: ignore[no-untyped-def]  # pragma: no co
     return begin, end
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel(nogil=True)
 def whole_numbers(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     offsets, data, status, numbers
 ):
@@ -56,7 +57,7 @@ def whole_numbers(  # type: ignore[no-untyped-def]  # pragma: no cover - compile
 _POWERS = np.array([float(10**power) for power in range(16)])
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel(nogil=True)
 def decimals(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     offsets, data, mark, status, numbers
 ):
@@ -99,7 +100,7 @@ def decimals(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
             numbers[i] = -value if negative else value
 
 
-@numba.njit(nogil=True, cache=True, inline="always")
+@kernel(nogil=True, inline="always")
 def _is_exponent(data, at, end):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     if data[at] != ord("e") and data[at] != ord("E"):
         return False
@@ -113,7 +114,7 @@ def _is_exponent(data, at, end):  # type: ignore[no-untyped-def]  # pragma: no c
     return good
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel(nogil=True)
 def first_words(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     offsets, data, longest, status, words
 ):
@@ -149,7 +150,7 @@ def first_words(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     return most
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel(nogil=True)
 def text_words(offsets, data, words):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     """Fills the words after the first of ids that are texts: seven bytes each, 0 at the end."""
     for i in range(len(words)):
@@ -160,7 +161,7 @@ def text_words(offsets, data, words):  # type: ignore[no-untyped-def]  # pragma:
             words[i, 1 + at // 7] |= (np.int64(data[begin + at]) + 1) << (48 - 8 * (at % 7))
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel(nogil=True)
 def _is_utf8(data, begin, end):  # type: ignore[no-untyped-def]  # noqa: PLR0912  # pragma: no cover - compiled
     at = begin
     while at < end:

@@ -90,7 +90,7 @@ class _Server:
             self.driver: Any = import_module("psycopg")
         except ImportError:
             raise MissingComponentError(
-                "data in PostgreSQL needs psycopg: pip install 'privalue[postgres]'"
+                "data in PostgreSQL needs psycopg: pip install 'psycopg[binary]'"
             ) from None
         self._address = address
         self.problem: type[Exception] = self.driver.Error
