@@ -114,11 +114,14 @@ def ids(column: pa.Array, id_type: str) -> Cells:
     kind = column.type
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
         numbers = whole_numbers(column)
-        inside = np.abs(numbers.values) < _MOST_IN_A_WORD
-        if numbers.failed() is None and inside.all():
+        if numbers.failed() is None and _within(numbers.values, _MOST_IN_A_WORD):
             return Cells(numbers.values[:, None])
     texts, status = canonical_texts(column)
     return _words(texts, status)
+
+
+def _within(numbers: Integers, limit: int) -> bool:
+    return len(numbers) == 0 or bool(numbers.min() > -limit and numbers.max() < limit)
 
 
 def id_of(words: Integers, id_type: str) -> int | str:
@@ -275,8 +278,9 @@ def numbers(column: pa.Array, missing: pa.Array | None = None, decimal: str = ".
     kind = column.type
     if pa.types.is_float64(kind) and column.null_count == 0:
         found = column.to_numpy(zero_copy_only=False)
-        if np.isfinite(found).all():
-            return Cells(found)
+        with np.errstate(over="ignore", invalid="ignore"):
+            if np.isfinite(found.sum()):  # then every one is
+                return Cells(found)
     status = _absent(column)
     found = np.zeros(len(column))
     if pa.types.is_null(kind):
