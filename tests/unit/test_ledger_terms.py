@@ -19,7 +19,7 @@ from privalue.calibration import gaussian
 from privalue.cli import run
 from privalue.errors import UsageError
 from privalue.ledger import BudgetError, Cost, Protection, Terms, open_ledger, study_hash, terms
-from privalue.ledger.terms import NoConversionError, over_steps
+from privalue.ledger.terms import over_steps
 from privalue.report.spending import account_rows
 
 EPSILON, DELTA = 10**12, 10**18  # units of 1
@@ -36,7 +36,7 @@ def steps(asked, declared, most=None):
         return Terms(protection=protection(declared), trajectories_per_person=most).steps(
             protection(asked)
         )
-    except NoConversionError:
+    except BudgetError:
         return None
 
 
@@ -248,8 +248,11 @@ def test_conversions_are_charged_and_shown(ledger):
     last = told["converted"][-1]
     assert last["asked"] == {"epsilon": 0.5, "delta": 1e-7}
     assert last["charged"]["epsilon"] == 3.0
+    assert last["theorem"].startswith("group privacy")
     rows = [str(value) for what, value in account_rows(account) if what == "converted"]
-    assert rows[0].startswith("entry 5: epsilon 0.5, delta 1e-7 for one person, add-remove; 2 step")
+    assert rows[0].startswith(
+        "entry 5: epsilon 0.5, delta 1e-7 for one person, add-remove; charged as 2 steps, by group "
+    )
     assert "epsilon 3, delta" in rows[1]
     assert str(dict(account_rows(account))["protects"]) == (
         "one person, replace-one, nobody with more than 3 trajectories"
@@ -304,7 +307,7 @@ def test_refusals_name_what_is_missing(tmp_path):
 
 
 def test_the_converted_cost_is_what_must_fit(ledger):
-    with pytest.raises(BudgetError, match=r"requested epsilon 12, delta .*is 6 steps there"):
+    with pytest.raises(BudgetError, match=r"requested epsilon 12, delta .*is charged as 6 steps"):
         ask(ledger, 1, "trajectory", "add-remove", epsilon=2.0)
     ask(ledger, 2, "trajectory", "add-remove", epsilon=1.5, delta=0.0)
     with pytest.raises(BudgetError, match=r"left epsilon 1, delta"):

@@ -11,6 +11,7 @@ import pytest
 
 import privalue as pv
 from oracles.studies import study
+from privalue import report_command
 from privalue.cli import run
 from privalue.ledger import BudgetError, open_ledger
 
@@ -185,6 +186,21 @@ def test_settle_names_both_choices(folder, capsys):
     assert "choose one: --charge " in said
     assert "--cancel " in said
     assert said.count("\n") == 1
+
+
+def test_a_ledger_that_goes_away_after_the_release_takes_nothing_back(folder, monkeypatch, capsys):
+    """The job does not fail, and is not tried again: what was paid for is there."""
+
+    def gone(*_):
+        raise pv.UnavailableError("the server of the ledger does not answer; try again")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(report_command, "account_of", gone)
+        assert run([*RELEASE, "a", "--ledger", "ledger.db"]) == 0
+    assert "the page tells no budget" in " ".join(capsys.readouterr().err.split())
+    assert (folder / "a" / "report.html").exists()
+    assert run(["report", "a", "--ledger", "ledger.db", "--force"]) == 0
+    assert "budget when this page was written" in (folder / "a" / "report.html").read_text()
 
 
 # The page's own job

@@ -34,8 +34,8 @@ class Converted:
 
     def __str__(self) -> str:
         return (
-            f"entry {self.entry}: {self.asked} for {self.protection}; {self.steps} step"
-            f"{'s' * (self.steps > 1)} of the total's: {self.cost}"
+            f"entry {self.entry}: {self.asked} for {self.protection}; charged as {self.steps} step"
+            f"{'s' * (self.steps > 1)}, by group privacy: {self.cost}"
         )
 
 
@@ -110,6 +110,7 @@ class Account:
                     "neighbours": each.protection.neighbours,
                     "asked": each.asked.as_dict(),
                     "steps": each.steps,
+                    "theorem": "group privacy (docs/proofs/ledger-units.md)",
                     "charged": each.cost.as_dict(),
                 }
                 for each in self.converted

@@ -34,7 +34,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from privalue.errors import BudgetError, LedgerError, PrivalueError, UsageError
-from privalue.ledger.terms import NoConversionError, Protection, Terms, over_steps
+from privalue.ledger.terms import Protection, Terms, over_steps
 from privalue.ledger.units import NOTHING, Cost, check_mu
 from privalue.noise import OperatingSystemEntropy
 
@@ -239,7 +239,7 @@ class Book:
             )
         try:
             return balance.terms.steps(protection)
-        except NoConversionError as problem:
+        except BudgetError as problem:
             raise self.refusal(
                 dataset,
                 f"{asked} for {protection}",
@@ -312,7 +312,8 @@ class Book:
         if asked.epsilon < 1 or asked.delta < 0 or not cost.within(balance.left):
             why = f"its total is {balance.total}"
             if steps > 1:
-                why += f", for {balance.terms}: {asked} for {protection} is {steps} steps there"
+                asks = f"{asked} for {protection}"
+                why += f", for {balance.terms}; {asks} is charged as {steps} steps"
             raise self.refusal(dataset, cost, why)
         balance.reserved += cost
         self.reservations[entry["sequence"]] = self.open[dataset, study] = Held(

@@ -15,7 +15,7 @@ privacy, tight (docs/proofs/ledger-units.md). Whatever has no such path is refus
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal, localcontext
 
-from privalue.errors import UsageError
+from privalue.errors import BudgetError, UsageError
 from privalue.ledger.units import DELTA_DIGITS, EPSILON_DIGITS, Cost
 
 UNITS = ("trajectory", "person")
@@ -24,10 +24,6 @@ ACCOUNTING = "plain"
 MOST_TRAJECTORIES_PER_PERSON = 1_000_000
 _CERTAIN = 10**DELTA_DIGITS  # a delta of 1: true of everything, and within no total
 _HOPELESS = 42 * 10**EPSILON_DIGITS  # e^42 > 1e18: even one unit of delta becomes a delta of 1
-
-
-class NoConversionError(Exception):
-    """No theorem leads from a release's promise to the total's; says why, and what would do."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -90,24 +86,24 @@ class Terms:
         """k: so many steps of the release's relation lead from any neighbour to the other.
 
         Raises:
-            NoConversionError: no number of them does.
+            BudgetError: no number of them does, or none that is known; says what would do.
         """
         own = self.protection
         if asked == own:
             return 1
         if own.unit == "trajectory" and asked.unit == "person":
-            raise NoConversionError(
+            raise BudgetError(
                 "a promise to persons is not converted to one about single trajectories; declare "
                 "the dataset for persons"
             )
         if asked.neighbours == "replace-one":
             if own.neighbours == "add-remove":
-                raise NoConversionError(
+                raise BudgetError(
                     "a replace-one release publishes how many there are, which is what add-remove "
                     "hides; release with add-remove"
                 )
             if self.trajectories_per_person != 1:  # then trajectories and persons are the same
-                raise NoConversionError(
+                raise BudgetError(
                     "such a release publishes the number of trajectories, and persons may differ "
                     "in how many they have; release for persons, or with add-remove"
                 )
@@ -119,7 +115,7 @@ class Terms:
         steps = 1 if asked.neighbours == self.protection.neighbours else 2
         if asked.unit != self.protection.unit:
             if self.trajectories_per_person is None:
-                raise NoConversionError(
+                raise BudgetError(
                     "nobody vouched for how many trajectories a person has; release for persons, "
                     "or declare max_trajectories_per_person with the total"
                 )
