@@ -42,6 +42,7 @@ from privalue.release import (
 from privalue.size import PublicSize, counts_trajectories, declared_size, public_size
 from privalue.statistics import GRID_STEPS, VisitStatistics
 from privalue.study import Study
+from privalue.trajectories.queries import asks_a_database
 from privalue.version import VERSION
 
 Progress = Callable[[int, int | None], None]
@@ -58,6 +59,7 @@ class Diagnostics(Private):
     design: Design
     statistics: VisitStatistics
     perturbation: Perturbation
+    by_query: bool = False  # the rows are the result of a query
 
     def _public_shape(self) -> str:
         return f"mechanism={self.study.mechanism.name!r}, states={self.study.state_count}"
@@ -78,6 +80,9 @@ class Diagnostics(Private):
             **({"persons": self.statistics.persons} if self.statistics.persons else {}),
             "surplus_trajectories": self.statistics.surplus_trajectories,
             "surplus_visits": self.statistics.surplus_visits,
+            "units_dropped": self.statistics.units_dropped,
+            "rows_left_out": self.statistics.rows_left_out,
+            "rows_missing": self.statistics.rows_missing,
             "rows": self.statistics.rows,
             "rewards_clamped": self.statistics.rewards_clamped,
             "returns_clamped": self.statistics.returns_clamped,
@@ -115,6 +120,7 @@ class Diagnostics(Private):
                 f"{surplus} trajectories beyond max_trajectories_per_person do not count, of "
                 f"{surplus + self.statistics.trajectories}"
             )
+        found += self._dropped()
         beyond = self.statistics.surplus_visits
         if beyond:
             found.append(
@@ -124,6 +130,28 @@ class Diagnostics(Private):
         unvisited = int(np.count_nonzero(self.statistics.counts == 0))
         if unvisited:
             found.append(f"{unvisited} state(s) are visited by nobody: the noise stays large")
+        return found
+
+    def _dropped(self) -> list[str]:
+        """What was left out while reading, as the study says."""
+        found, unit = [], "persons" if self.study.privacy.unit == "person" else "trajectories"
+        statistics = self.statistics
+        if statistics.units_dropped:
+            found.append(
+                f"{statistics.units_dropped} {unit} have an invalid row and do not count; values "
+                "are of the others"
+            )
+        if statistics.rows_left_out:
+            found.append(
+                f"{statistics.rows_left_out} rows belong to nobody, since their id cannot be read"
+            )
+        if statistics.rows_missing:
+            found.append(f"{statistics.rows_missing} rows without state or reward were dropped")
+        if self.by_query:
+            found.append(
+                "the rows are the result of a query. The guarantee is for the rows that the query "
+                "returns: a join, a window or an aggregate across units is outside it"
+            )
         return found
 
 
@@ -178,6 +206,7 @@ def inspect(
         design=prepared.design,
         statistics=statistics,
         perturbation=_perturb(prepared, statistics, size, calibration),
+        by_query=asks_a_database(data),
     )
 
 
@@ -328,6 +357,7 @@ def _drawn(
             delta=study.privacy.delta,
             unit=study.privacy.unit,
             neighbours=study.privacy.neighbours,
+            invalid=study.data.invalid,
         ),
         mechanism=study.mechanism.name,
         noise=_public_noise(study, perturbation, scale, share),

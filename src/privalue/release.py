@@ -35,6 +35,10 @@ class Guarantee(_Part):
     delta: float = Field(gt=0, lt=1)
     unit: Literal["trajectory", "person"]
     neighbours: Literal["replace-one", "add-remove"]
+    invalid: Literal["refuse", "drop-unit"] = Field(
+        default="refuse",
+        description="data with an invalid row is refused, or a unit with one counts as nobody",
+    )
 
     def change(self) -> str:
         """What neighbouring data sets differ in."""

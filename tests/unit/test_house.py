@@ -89,8 +89,8 @@ def test_the_trusted_core_stays_small_enough_to_audit():
         if top not in OUTER | POST_PROCESSING:
             part = "readers" if top in READERS else "ledger" if top in KEEPERS else None
             lines[part or "from study to release"] += lines_of_code(module)
-    assert lines["from study to release"] < 4480
-    assert lines["readers"] < 2900
+    assert lines["from study to release"] < 4700
+    assert lines["readers"] < 3600
     assert lines["ledger"] < 1200  # of which its rules are some 900, the stores the rest
 
 
