@@ -9,9 +9,10 @@ from rich.table import Table
 import privalue as pv
 from privalue.features import design
 from privalue.mdp import chain_statistics, parse_world, simulate_chunks
-from privalue.mechanisms import calibration_for
+from privalue.mechanisms import mechanism_for
 from privalue.profile import exact_alpha, largest_beta
 from privalue.sensitivity import smooth_lsw
+from privalue.size import PublicSize
 
 EPSILON, DELTA = 0.1, 0.1  # the paper's
 
@@ -33,6 +34,7 @@ def study(states, prior=None):
         privacy=pv.Privacy(epsilon=EPSILON, delta=DELTA, unit="trajectory"),
         values=pv.Values(discount=0.99, rewards=(0.0, 1.0), returns=(0.0, 1.0)),
         states=pv.States(count=states, **visits),
+        mechanism=pv.Mechanism(name="dp-lsw"),
     )
 
 
@@ -62,7 +64,8 @@ def tables() -> Iterator[Table]:
             ones = np.ones(n)
 
             def noise(described, counts=counts, ones=ones, m=m):
-                chosen = calibration_for(described, design(described), m)
+                size = PublicSize(units=m, most_count=m, trajectories=m)
+                chosen = mechanism_for(described, design(described), size).calibration
                 return chosen.alpha * math.sqrt(smooth_lsw(counts, ones, chosen.beta))
 
             plain, informed = noise(study(n)), noise(study(n, prior))

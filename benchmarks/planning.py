@@ -15,7 +15,7 @@ import privalue as pv
 from privalue.features import design
 from privalue.mdp import chain_statistics, parse_world, simulate_chunks
 from privalue.mdp.icu_sepsis import _dynamics_file
-from privalue.mechanisms import MECHANISMS, calibration_for
+from privalue.mechanisms import mechanism_for
 from privalue.noise import SeededForExperimentsOnly, gaussian_on_grid
 from privalue.planning import Forecaster, options_of, public_model
 from privalue.planning.model import raw_states
@@ -88,23 +88,19 @@ class Released:
     """Releases of one study with m trajectories; the constants depend on m alone."""
 
     def __init__(self, described, trajectories):
-        self.study, self.design = described, design(described)
-        self.size = PublicSize(
-            units=trajectories, most_count=trajectories, trajectories=trajectories
-        )
-        self.constants = calibration_for(described, self.design, self.size)
-        self.perturb = MECHANISMS[described.mechanism.name].perturb
+        size = PublicSize(units=trajectories, most_count=trajectories, trajectories=trajectories)
+        self.mechanism = mechanism_for(described, design(described), size)
 
     def error(self, statistics, values, seed):
         """The root mean square error of one release."""
-        noisy = self.perturb(statistics, self.design, self.study, self.size, self.constants)
+        noisy = self.mechanism.perturbation(statistics)
         drawn = gaussian_on_grid(
             noisy.center,
             sigma=noisy.deviations,
             grid=noisy.grids,
             entropy=SeededForExperimentsOnly(seed),
         )
-        return float(np.sqrt(np.mean((noisy.estimates(drawn, None).values - values) ** 2)))
+        return float(np.sqrt(np.mean((self.mechanism.estimates(drawn).values - values) ** 2)))
 
 
 def comparisons(world, described, numbers, *, releases=RELEASES, names=None):

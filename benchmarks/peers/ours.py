@@ -41,7 +41,11 @@ def releasing(
     def release() -> list[float]:
         try:
             released = pv.release(
-                study(task, mechanism, prior), rows, entropy=entropy, accept_large_delta=True
+                study(task, mechanism, prior),
+                rows,
+                entropy=entropy,
+                accept_large_delta=True,
+                accept_useless=True,
             )
         except pv.StudyError as problem:
             raise NotAvailableError(str(problem)) from None

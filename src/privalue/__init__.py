@@ -2,16 +2,16 @@
 
 >>> import privalue as pv
 >>> study = pv.Study(
-...     privacy=pv.Privacy(epsilon=1.0, delta=0.01, unit="trajectory"),
-...     values=pv.Values(discount=0.9, rewards=(0.0, 1.0)),
+...     privacy=pv.Privacy(epsilon=1.0, delta=1e-5, unit="trajectory"),
+...     values=pv.Values(discount=0.9, rewards=(0.0, 1.0), returns=(0.0, 1.0)),
 ...     states=pv.States(labels=["ill", "well"]),
 ... )
->>> people = [[("ill", 0.0), ("well", 1.0)], [("ill", 0.0), ("ill", 0.0), ("well", 1.0)]] * 20
+>>> people = [[("ill", 0.0), ("well", 1.0)], [("ill", 0.0), ("ill", 0.0), ("well", 1.0)]] * 500
 >>> release = pv.release(study, people)
 >>> [value.state for value in release.values]
 ['ill', 'well']
 >>> pv.inspect(study, people)
-Diagnostics(private, mechanism='dp-lsw', states=2)
+Diagnostics(private, mechanism='dp-ssp', states=2)
 """
 
 from privalue.curator import Diagnostics, inspect, release
@@ -21,6 +21,7 @@ from privalue.errors import (
     LedgerError,
     MissingComponentError,
     PrivalueError,
+    PrivalueWarning,
     PrivateValueError,
     StudyError,
     UnavailableError,
@@ -61,6 +62,7 @@ __all__ = [
     "MissingComponentError",
     "Privacy",
     "PrivalueError",
+    "PrivalueWarning",
     "PrivateValueError",
     "Profile",
     "Published",

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from privalue.curator import inspect, release
-from privalue.mechanisms import Perturbation
+from privalue.mechanisms import Mechanism, Perturbation
 from privalue.noise import Entropy
 from privalue.profile import divergence
 from privalue.release import Release
@@ -123,17 +123,18 @@ def audit_release(
     the delta of the two Gaussians as they should be, and ``slack`` what the worst case costs.
     """
     epsilon, claimed = study.privacy.epsilon, study.privacy.delta
-    here, there = (inspect(study, rows).perturbation for rows in (data, neighbour))
+    inspected = [inspect(study, rows) for rows in (data, neighbour)]
+    here, there = (each.perturbation for each in inspected)
     center, other_center = (each.center / here.deviations for each in (here, there))
     ratio = there.sigma / here.sigma
     loss = _loss(center, 1.0, other_center, ratio)
     losses = []
     for rows in (data, neighbour):
         released = [
-            release(study, rows, accept_large_delta=True, entropy=entropy())
+            release(study, rows, accept_large_delta=True, accept_useless=True, entropy=entropy())
             for _ in range(2 * releases)
         ]
-        losses.append(loss(_drawn(released, here)))
+        losses.append(loss(_drawn(released, inspected[0].mechanism, here)))
     threshold = _best_threshold(losses[0][:releases], losses[1][:releases], epsilon)
     in_p, in_q = (int(np.count_nonzero(each[releases:] > threshold)) for each in losses)
     found = audit_events(in_p, in_q, draws=releases, epsilon=epsilon, claimed=claimed)
@@ -150,7 +151,7 @@ def _best_threshold(in_p: Vector, in_q: Vector, epsilon: float) -> float:
     return float(thresholds[np.argmax(above_p - math.exp(epsilon) * above_q)])
 
 
-def _drawn(released: list[Release], here: Perturbation) -> Vector:
+def _drawn(released: list[Release], mechanism: Mechanism, here: Perturbation) -> Vector:
     """What was drawn, in units of the noise, from what was released."""
     if released[0].statistics is not None:
         kept = [each.statistics for each in released if each.statistics is not None]
@@ -159,7 +160,7 @@ def _drawn(released: list[Release], here: Perturbation) -> Vector:
         return np.hstack([sums, counts])
     thetas = np.array([each.theta for each in released])
     identity = np.eye(thetas.shape[1])  # theta is linear in what was drawn
-    matrix = np.array([here.estimates(column, None).theta for column in identity])
+    matrix = np.array([mechanism.estimates(column).theta for column in identity])
     return np.asarray(np.linalg.solve(matrix.T, thetas.T).T / here.deviations)
 
 

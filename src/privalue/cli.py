@@ -21,7 +21,7 @@ import typer.exceptions
 
 import privalue
 from privalue import demo as demonstration
-from privalue.console import Json, LibrariesTalk, print_json, progress, screen, talk
+from privalue.console import Json, LibrariesTalk, notes, print_json, progress, screen, talk
 from privalue.curator import inspect as inspect_data
 from privalue.curator import prepare
 from privalue.curator import release as release_data
@@ -200,6 +200,10 @@ def check(study_file: StudyFile, as_json: Json = False) -> None:
                 "states": design.states,
                 "features": design.dimension,
                 "return_bounds": list(study.return_bounds),
+                "clamped": {
+                    "rewards": list(study.values.rewards),
+                    "returns": list(study.values.returns) if study.values.returns else None,
+                },
                 "unvisited": study.values.unvisited_value,
                 **({} if constants is None else {"alpha": constants.alpha, "beta": constants.beta}),
                 **({} if ridge is None else {"ridge": ridge}),
@@ -329,6 +333,10 @@ def release(
     accept_large_delta: Annotated[
         bool, typer.Option("--accept-large-delta", help="Allow delta >= 1/m.")
     ] = False,
+    anyway: Annotated[
+        bool,
+        typer.Option("--anyway", help="Release even if the plan is no better than guessing."),
+    ] = False,
     justification: Justification = None,
     engine: Engine = "local",
     memory: Memory = "2GB",
@@ -351,13 +359,14 @@ def release(
     limit = parse_memory(memory)
     require_publishable(out)
     study = _settled(study_file)
-    with progress("Reading rows", then="Computing") as update:
+    with notes(), progress("Reading rows", then="Computing") as update:
         released = release_data(
             study,
             data,
             ledger=None if ledger is None else open_ledger(ledger),
             expect_new=expect_new,
             accept_large_delta=accept_large_delta,
+            accept_useless=anyway,
             entropy=None if seed is None else SeededForExperimentsOnly(seed),
             engine=engine,
             memory=limit,

@@ -4,9 +4,10 @@ import io
 import json
 import logging
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import numpy as np
 import typer
@@ -22,6 +23,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.text import Text
+
+from privalue.errors import PrivalueWarning
 
 _AT_ONCE = 1 << 16
 _WIDTH = 100  # of a table that goes into a log
@@ -117,6 +120,30 @@ def _array(array: NDArray[Any]) -> Iterator[str]:
         part = json.dumps(array[start : start + _AT_ONCE].tolist(), allow_nan=False)
         yield (", " if start else "") + part[1:-1]
     yield "]"
+
+
+@contextmanager
+def notes() -> Iterator[None]:
+    """Shows what is allowed and probably not meant as notes on stderr, a line each."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", PrivalueWarning)
+        usual = warnings.showwarning
+
+        def show(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
+            if issubclass(category, PrivalueWarning):
+                talk.print(f"Note: {message}.", style="yellow", soft_wrap=True)
+            else:
+                usual(message, category, filename, lineno, file, line)
+
+        warnings.showwarning = show
+        yield
 
 
 @contextmanager

@@ -1,9 +1,9 @@
 """The one sequence from public study and private data to what leaves, or stays.
 
 ``release`` goes the whole way: prepare (public), reserve, read, charge, compute, draw, commit,
-publish. ``inspect`` computes
-everything up to the noise, for the curator alone: it returns a private type, adds no noise and
-spends nothing.
+publish. Whatever can be refused is refused before the charge, and whatever could fail afterwards is
+tried before it on public numbers. ``inspect`` computes everything up to the noise, for the curator
+alone: it returns a private type, adds no noise and spends nothing.
 """
 
 from collections.abc import Callable, Iterable
@@ -21,17 +21,18 @@ from privalue.features import Design, design
 from privalue.intervals import ReleasedScale, release_scale, scale_share
 from privalue.ledger import Ledger, Reservation, StoredRelease, study_hash
 from privalue.mechanisms import (
-    MECHANISMS,
+    Mechanism,
     Perturbation,
-    calibration_for,
     gaussian_alpha,
+    mechanism_for,
     refuse_early,
-    ridge_of,
     rules_that_need_trajectories,
 )
 from privalue.noise import Entropy, OperatingSystemEntropy, gaussian_on_grid
+from privalue.planning import require_small_delta, require_useful, resolve
 from privalue.private import Private, sealed
 from privalue.release import (
+    Accepted,
     Guarantee,
     NoiseScale,
     PublicNoise,
@@ -58,7 +59,10 @@ class Diagnostics(Private):
     study: Study
     design: Design
     statistics: VisitStatistics
+    mechanism: Mechanism  # public
     perturbation: Perturbation
+    theta: NDArray[np.float64]  # before noise
+    noise_by_state: NDArray[np.float64]  # the standard deviation of the noise in every value
     by_query: bool = False  # the rows are the result of a query
 
     def _public_shape(self) -> str:
@@ -88,19 +92,14 @@ class Diagnostics(Private):
             "returns_clamped": self.statistics.returns_clamped,
             "counts": self.statistics.counts,
             "mean_returns": self.statistics.mean_returns(self.study.values.unvisited_value),
-            "theta": perturbation.theta,
-            "values": self.design.values(perturbation.theta),
-            "alpha": perturbation.calibration.alpha,
-            "beta": perturbation.calibration.beta,
+            "theta": self.theta,
+            "values": self.design.values(self.theta),
+            "alpha": self.mechanism.calibration.alpha,
+            "beta": self.mechanism.calibration.beta,
             "psi": perturbation.psi,
             "sigma": perturbation.sigma,
             "noise_by_state": self.noise_by_state,
         }
-
-    @property
-    def noise_by_state(self) -> NDArray[np.float64]:
-        """The standard deviation of the noise in every state's value."""
-        return self.perturbation.noise_by_state()
 
     def warnings(self) -> list[str]:
         """What the curator should know before a release. PRIVATE, like everything here."""
@@ -157,14 +156,19 @@ class Diagnostics(Private):
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
-    """All that is settled before any data is opened.
+    """All that is settled before any data is opened; the mechanism, too, where it was "auto".
 
-    ``calibration`` is None where it depends on an m that the study does not declare.
+    ``mechanism`` is None where its constants depend on an m that the study does not declare.
     """
 
     study: Study
     design: Design
-    calibration: Calibration | None
+    mechanism: Mechanism | None
+
+    @property
+    def calibration(self) -> Calibration | None:
+        """alpha and beta, as far as they are known."""
+        return None if self.mechanism is None else self.mechanism.calibration
 
 
 def prepare(study: Study) -> Prepared:
@@ -173,19 +177,15 @@ def prepare(study: Study) -> Prepared:
         raise UsageError(
             f"a Study is needed, not {type(study).__name__}; read one with Study.load(path)"
         )
-    if study.mechanism.name == "auto":
-        raise UsageError(
-            'name = "auto" is settled from what is public before anything else: give '
-            "privalue.resolve(study).study instead of the study"
-        )
+    study = resolve(study).study
     built = design(study)
     size, rules = declared_size(study), rules_that_need_trajectories(study)
     if rules and size.trajectories is None:
         if not counts_trajectories(study):
             size.required(rules[0])
         refuse_early(study, built)
-        return Prepared(study=study, design=built, calibration=None)
-    return Prepared(study=study, design=built, calibration=calibration_for(study, built, size))
+        return Prepared(study=study, design=built, mechanism=None)
+    return Prepared(study=study, design=built, mechanism=mechanism_for(study, built, size))
 
 
 def inspect(
@@ -198,14 +198,18 @@ def inspect(
 ) -> Diagnostics:
     """The curator's private diagnostics of ``data``; nothing is drawn, nothing is spent."""
     prepared = prepare(study)
+    study = prepared.study
     statistics = gathered(data, study, engine=engine, memory=memory, progress=progress)
-    size = public_size(study, statistics)
-    calibration = calibration_for(study, prepared.design, size)
+    mechanism = mechanism_for(study, prepared.design, public_size(study, statistics))
+    perturbation = mechanism.perturbation(statistics)
     return Diagnostics(
         study=study,
         design=prepared.design,
         statistics=statistics,
-        perturbation=_perturb(prepared, statistics, size, calibration),
+        mechanism=mechanism,
+        perturbation=perturbation,
+        theta=mechanism.theta_before_noise(statistics),
+        noise_by_state=mechanism.noise_by_state(statistics, perturbation.sigma),
         by_query=asks_a_database(data),
     )
 
@@ -217,6 +221,7 @@ def release(
     ledger: Ledger | None = None,
     expect_new: bool = False,
     accept_large_delta: bool = False,
+    accept_useless: bool = False,
     entropy: Entropy | None = None,
     engine: str = "local",
     memory: int = DEFAULT_MEMORY,
@@ -237,32 +242,58 @@ def release(
         expect_new: refuse to answer an identical request with the stored release.
         accept_large_delta: allow delta >= 1/m, where publishing one person's data outright would
             satisfy the definition.
+        accept_useless: allow a release whose predicted error is at least 0.95 of that of guessing
+            the middle of the bounds for every state.
         entropy: the operating system's, if left out; anything else makes ``private`` false.
         engine: "local", or "spark" (``privalue.engines.spark``).
         memory: bytes that rows may take while they are put in order; more goes to disk.
         progress: called with rows read, and rows in all where known.
         say: called with what the ledger found, a line each.
 
+    Warns:
+        PrivalueWarning: what is allowed and probably not meant; always before the charge.
+
     Raises:
-        StudyError: the study asks for what cannot be done.
+        StudyError: the study asks for what cannot be done, or for what is of no use.
         DataError: the data is invalid; nothing was drawn, and nothing is charged.
         BudgetError: the dataset's budget does not allow it, or it is not new and should be.
         UnavailableError: a server does not answer; trying again never spends twice.
     """
     prepared = prepare(study)
+    study = prepared.study
     source = OperatingSystemEntropy() if entropy is None else entropy
     if not callable(getattr(source, "read", None)):
         raise UsageError("entropy must have a method read(count) that gives random bytes")
 
-    def read() -> tuple[VisitStatistics, PublicSize, Calibration]:
+    declared = declared_size(study).trajectories
+    known: list[Accepted] | None = None  # what can be decided before data is opened
+    if declared is not None or not counts_trajectories(study):
+        known = require_useful(
+            study, prepared.design, prepared.mechanism, declared, accepted=accept_useless
+        )
+
+    def read() -> _Ready:
         """The statistics, and whatever public sizes decide or refuse: part of reading."""
         statistics = gathered(data, study, engine=engine, memory=memory, progress=progress)
         size = public_size(study, statistics)
-        _require_small_delta(study, size, accept_large_delta)
-        return statistics, size, calibration_for(study, prepared.design, size)
+        accepted = require_small_delta(study, size, accepted=accept_large_delta)
+        mechanism = mechanism_for(study, prepared.design, size)
+        useful = known
+        if useful is None:
+            useful = require_useful(
+                study, prepared.design, mechanism, size.trajectories, accepted=accept_useless
+            )
+        _rehearse(mechanism, study)
+        return _Ready(
+            study=study,
+            statistics=statistics,
+            size=size,
+            mechanism=mechanism,
+            accepted=(*useful, *accepted),
+        )
 
     if ledger is None:
-        return _drawn(prepared, *read(), source, None)
+        return _drawn(read(), source, None)
     if entropy is not None:
         raise UsageError("seeded experiments do not go on a ledger; leave one of the two out")
     _require_room_on_ledger(study)
@@ -281,7 +312,7 @@ def release(
         _tell(reserved.notices, say)
         ready = read()
         head = reserved.charge()
-        drawn = _drawn(prepared, *ready, source, head)
+        drawn = _drawn(ready, source, head)
         reserved.commit(drawn.to_json())
     return drawn
 
@@ -328,17 +359,23 @@ def _reserve(ledger: Ledger, study: Study) -> Reservation | StoredRelease:
     )
 
 
-def _drawn(
-    prepared: Prepared,
-    statistics: VisitStatistics,
-    size: PublicSize,
-    calibration: Calibration,
-    source: Entropy,
-    head: str | None,
-) -> Release:
+@sealed
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False, slots=True)
+class _Ready(Private):
+    """What a release is made of once everything public has been decided."""
+
+    study: Study
+    statistics: VisitStatistics
+    size: PublicSize
+    mechanism: Mechanism
+    accepted: tuple[Accepted, ...]
+
+
+@np.errstate(all="ignore")  # whoever turns warnings into errors: none comes after the charge
+def _drawn(ready: _Ready, source: Entropy, head: str | None) -> Release:
     """Computes, draws, publishes."""
-    study = prepared.study
-    perturbation = _perturb(prepared, statistics, size, calibration)
+    study, size, mechanism = ready.study, ready.size, ready.mechanism
+    perturbation = mechanism.perturbation(ready.statistics)
     drawn = gaussian_on_grid(
         perturbation.center,
         sigma=perturbation.deviations,
@@ -346,9 +383,10 @@ def _drawn(
         entropy=source,
     )
     share, _ = scale_share(study.privacy.epsilon, study.mechanism.noise_scale_share)
-    scale = release_scale(perturbation.sigma, calibration.beta, share, source) if share else None
+    beta = mechanism.calibration.beta
+    scale = release_scale(perturbation.sigma, beta, share, source) if share else None
     # From here on everything is post-processing of what was drawn.
-    estimates = perturbation.estimates(drawn, scale)
+    estimates = mechanism.estimates(drawn, scale)
     return Release(
         private=type(source) is OperatingSystemEntropy,
         study=study.public_description(),
@@ -360,11 +398,12 @@ def _drawn(
             invalid=study.data.invalid,
         ),
         mechanism=study.mechanism.name,
-        noise=_public_noise(study, perturbation, scale, share),
-        ridge=ridge_of(study, prepared.design, size),
+        noise=_public_noise(study, mechanism, perturbation, scale, share),
+        ridge=mechanism.ridge,
         trajectories=size.units if study.privacy.unit == "trajectory" else None,
         persons=size.units if study.privacy.unit == "person" else None,
         **published(estimates, study.state_names),
+        accepted=list(ready.accepted),
         ledger_head=head,
         created=datetime.now(UTC).strftime("%Y-%m-%d"),
         software=Software(version=VERSION),
@@ -372,7 +411,11 @@ def _drawn(
 
 
 def _public_noise(
-    study: Study, perturbation: Perturbation, scale: ReleasedScale | None, share: float
+    study: Study,
+    mechanism: Mechanism,
+    perturbation: Perturbation,
+    scale: ReleasedScale | None,
+    share: float,
 ) -> PublicNoise:
     """What may be told of the noise."""
     statistics = study.mechanism.name == "dp-ssp"
@@ -380,8 +423,8 @@ def _public_noise(
     step = (high - low) / GRID_STEPS if statistics else 1.0
     return PublicNoise(
         calibration=study.mechanism.calibration,
-        alpha=perturbation.calibration.alpha,
-        beta=perturbation.calibration.beta,
+        alpha=mechanism.calibration.alpha,
+        beta=mechanism.calibration.beta,
         shape="statistics" if statistics else study.mechanism.noise,
         grid=float(np.max(perturbation.grids)) * step,
         sigma=perturbation.sigma if statistics else None,
@@ -389,21 +432,18 @@ def _public_noise(
     )
 
 
-def _require_small_delta(study: Study, size: PublicSize, accepted: bool) -> None:
-    """delta >= 1/m would allow one whole trajectory to be published with probability 1."""
-    delta = study.privacy.delta
-    units = size.units or size.trajectories  # counted, or else declared
-    if units is not None and delta * units >= 1 and not accepted:
-        what = "persons" if study.privacy.unit == "person" and size.units else "trajectories"
+@np.errstate(all="ignore")
+def _rehearse(mechanism: Mechanism, study: Study) -> None:
+    """Goes through what follows the draw, at the largest numbers that there could be.
+
+    What fails here fails from public numbers, before the charge; what does not, will not fail.
+    """
+    try:
+        published(mechanism.rehearsal(), study.state_names)
+    except StudyError:
+        raise
+    except (ValueError, ArithmeticError):
         raise StudyError(
-            f"[privacy] delta = {delta:g} is not below 1/m = {1 / units:.3g} for m = {units} "
-            f"{what}: a mechanism that publishes one of them outright would satisfy it; use a "
-            "smaller delta, or accept it explicitly (accept_large_delta=True)"
-        )
-
-
-def _perturb(
-    prepared: Prepared, statistics: VisitStatistics, size: PublicSize, calibration: Calibration
-) -> Perturbation:
-    perturb = MECHANISMS[prepared.study.mechanism.name].perturb
-    return perturb(statistics, prepared.design, prepared.study, size, calibration)
+            "[weights] weights, features, returns or ridge are too extreme to compute with; state "
+            "them in other units"
+        ) from None

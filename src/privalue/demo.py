@@ -33,10 +33,7 @@ STUDY: Mapping[tuple[str, str], str] = {
     ("study", "name"): '"recovery-chain"',
     ("study", "dataset"): f'"{DATASET}"',
     ("study", "trajectories"): str(TRAJECTORIES),
-    ("values", "returns"): "[0.0, 1.0]",
     ("values", "start"): '"start.csv"',
-    ("mechanism", "name"): '"dp-ssp"',
-    ("mechanism", "noise"): "",  # it has one shape only
 }
 
 

@@ -71,3 +71,7 @@ class UnavailableError(PrivalueError, RuntimeError):
 
 class PrivateValueError(PrivalueError, TypeError):
     """A private value was about to be pickled or copied out without being asked for by name."""
+
+
+class PrivalueWarning(UserWarning):
+    """Something that is allowed, and probably not meant; said before anything is charged."""

@@ -135,8 +135,35 @@ def lsw_fit(ratios: Ratios, means: Vector, design: Design) -> Fit:
     return Fit(lsw(means, design), ends, *_freedom(design))
 
 
+class RidgeFit(NamedTuple):
+    """theta, and the matrix Phi^T diag(rho n) Phi by its eigenvalues and eigenvectors.
+
+    Without a basis the matrix is diagonal, and the values are its entries.
+    """
+
+    theta: Vector
+    values: Vector
+    basis: Vector | None
+
+
+def ridge_fit(design: Design, counts: Vector, sums: Vector, ridge: float) -> RidgeFit:
+    """(Phi^T diag(rho n) Phi + (lambda/2) I) theta = Phi^T Gamma_rho S, for any counts at all.
+
+    By eigenvalues, none of which is taken to be below lambda/2: neither noise in the counts nor
+    rounding, which may be larger than a small lambda, can make the matrix singular.
+    """
+    rho, least = design.weights, ridge / 2
+    right = np.asarray(design.phi.T @ (rho * sums))
+    values = _gram(design, rho * counts)
+    if design.one_feature_per_state:
+        return RidgeFit(right / np.maximum(values + least, least), values, None)
+    values, basis = sl.eigh(values)
+    theta = basis @ (basis.T @ right / np.maximum(values + least, least))
+    return RidgeFit(theta, values, basis)
+
+
 def lsl_fit(ratios: Ratios, design: Design, ridge: float) -> Fit:
-    """LSL: (Phi^T diag(rho n~) Phi + (lambda/2) I) theta = Phi^T Gamma_rho S~.
+    """LSL of the noisy statistics.
 
     Counts below 0 could make the matrix anything; without noise no eigenvalue is below lambda/2,
     so those that are become that. theta~ - theta_X is the inverse of the matrix times
@@ -144,19 +171,15 @@ def lsl_fit(ratios: Ratios, design: Design, ridge: float) -> Fit:
     eigenvalue is lowered by z times its own noise.
     """
     rho, least = design.weights, ridge / 2
-    right = np.asarray(design.phi.T @ (rho * (ratios.sums + ratios.centre * ratios.counts)))
+    sums = ratios.sums + ratios.centre * ratios.counts
+    theta, values, basis = ridge_fit(design, ratios.counts, sums, ridge)
     noise = np.square(rho * ratios.count_noise)
-    basis: Vector | None = None
-    values = _gram(design, rho * ratios.counts)
-    if design.one_feature_per_state:
+    if basis is None:
         wobble = np.asarray(_powers(design.phi, 4).T @ noise)
-        theta = right / np.maximum(values + least, least)
     else:
-        values, basis = sl.eigh(values)
         wobble = np.zeros(design.dimension)
         for block, part in _blocks(design.phi, noise):
             wobble += part @ (block @ basis) ** 4
-        theta = basis @ (basis.T @ right / np.maximum(values + least, least))
     away = design.values(theta) - ratios.centre
     errors = np.square(ratios.sum_noise) + np.square(away * ratios.count_noise)
     inner = _gram(design, np.square(rho) * errors)

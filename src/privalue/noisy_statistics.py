@@ -12,7 +12,8 @@ The noise is public, so that intervals can be, too: docs/proofs/dp-ssp.md says w
 """
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -105,6 +106,35 @@ class Estimates:
                 array.setflags(write=False)
                 object.__setattr__(self, field.name, array)
 
+    def within(self, bounds: tuple[float, float]) -> "Estimates":
+        """The same with every value, and every end of an interval, moved between the bounds.
+
+        No return is outside, so nothing is lost. Whatever is covered moves in the same way: an
+        interval that covers a number covers, once both are moved, what the number becomes. theta
+        stays as it was drawn. An end that overflowed says nothing, and becomes its bound.
+        """
+
+        def moved(column: Vector | float, unknown: float) -> Vector:
+            return np.clip(np.where(np.isnan(column), unknown, column), *bounds)
+
+        ends: dict[str, Any] = {
+            name: moved(getattr(self, name), bounds[name.endswith("high")])
+            for name in _ENDS
+            if getattr(self, name) is not None
+        }
+        policy, interval = self.policy_value, self.policy_interval
+        return replace(
+            self,
+            values=np.clip(self.values, *bounds),
+            policy_value=None if policy is None else float(np.clip(policy, *bounds)),
+            policy_interval=interval
+            and (float(moved(interval[0], bounds[0])), float(moved(interval[1], bounds[1]))),
+            **ends,
+        )
+
+
+_ENDS = ("low", "high", "band_low", "band_high", "sampling_low", "sampling_high")
+
 
 def estimate(
     noisy: NoisyStatistics,
@@ -166,7 +196,7 @@ def estimate(
         policy_value=policy,
         policy_interval=interval,
         statistics=noisy,
-    )
+    ).within(noisy.return_bounds)
 
 
 def _union(inner: tuple[Vector, Vector], outer: tuple[Vector, Vector]) -> tuple[Vector, Vector]:

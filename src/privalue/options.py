@@ -19,6 +19,7 @@ def _declaration(found: re.Match[str]) -> str:
 
 SAID: Mapping[str, str | Callable[[re.Match[str]], str]] = {
     r"\baccept_large_delta=True": "--accept-large-delta",
+    r"\baccept_useless=True": "--anyway",
     r"\bledger=None": "--no-ledger",
     r"\bledger\.declare\(([^)]*)\)": _declaration,
     r"\bmemory=(\d+)": _megabytes,

@@ -75,7 +75,10 @@ def refit(
     )
 
 
-_KEPT = ("private", "privacy", "mechanism", "noise", "trajectories", "persons", "ledger_head")
+_KEPT = (
+    *("private", "privacy", "mechanism", "noise", "trajectories", "persons"),
+    *("accepted", "ledger_head"),
+)
 
 
 def _study(

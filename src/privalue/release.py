@@ -24,6 +24,9 @@ from privalue.released_values import Numbers, StateValue, StateValues, as_number
 FILE_NAME = "release.json"
 
 
+Accepted = Literal["useless", "large-delta"]
+
+
 class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -122,6 +125,10 @@ class Release(_Part):
     )
     policy_interval: PolicyInterval | None = None
     statistics: ReleasedStatistics | None = None
+    accepted: list[Accepted] = Field(
+        default=[],
+        description="what was accepted explicitly: a plan no better than guessing, delta >= 1/m",
+    )
     refit_of: str | None = Field(
         default=None,
         pattern="^[0-9a-f]{64}$",

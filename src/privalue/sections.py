@@ -160,7 +160,8 @@ class Values(Section):
         "two finite numbers [low, high], low <= high",
     )
     returns: tuple[Number, Number] | None = key(
-        "tighter public bounds of a discounted return; returns outside are clamped",
+        "public bounds of a discounted return: the first thing to set, as tight as they are known "
+        "without the data; noise grows with their range, and returns outside are clamped",
         "two finite numbers [low, high], low < high",
         None,
     )
@@ -295,10 +296,10 @@ class Weights(Section):
 class Mechanism(Section):
     """``[mechanism]``: which algorithm, and how its noise is calibrated."""
 
-    name: Literal["dp-lsw", "dp-lsl", "dp-ssp", "auto"] = key(
+    name: Literal["dp-ssp", "dp-lsw", "dp-lsl", "auto"] = key(
         "the algorithm",
-        '"dp-lsw", "dp-lsl", "dp-ssp", or "auto" (the least predicted error, from what is public)',
-        "dp-lsw",
+        '"dp-ssp", "dp-lsw", "dp-lsl", or "auto" (the least predicted error, from what is public)',
+        "dp-ssp",
     )
     calibration: Literal["exact", "nissim", "appendix"] = key(
         "the constants alpha and beta of the noise",
@@ -306,13 +307,15 @@ class Mechanism(Section):
         "exact",
     )
     noise: Literal["whitened", "isotropic"] = key(
-        "the shape of the noise",
+        "of dp-lsw and dp-lsl: the shape of the noise",
         '"isotropic" (the paper\'s; the only one for dp-lsl) or, for dp-lsw, "whitened"',
         "whitened",
     )
-    beta: Literal["auto"] | Number = key("smoothness", '"auto" or a number above 0', "auto")
+    beta: Literal["auto"] | Number = key(
+        "of dp-lsw and dp-lsl: smoothness", '"auto" or a number above 0', "auto"
+    )
     pseudo_count: Number = key(
-        "visits added to every state at the value of an unvisited one",
+        "of dp-lsw: visits added to every state at the value of an unvisited one",
         "a number from 0 to 1e15",
         0.0,
         ge=0,
@@ -332,7 +335,7 @@ class Mechanism(Section):
         True,
     )
     noise_scale_share: Number = key(
-        "share of epsilon that releases the noise scale, and with it intervals",
+        "of dp-lsw and dp-lsl: share of epsilon that releases the noise scale, for intervals",
         "a number of at least 0 and below 1",
         0.0,
         ge=0,
@@ -343,11 +346,7 @@ class Mechanism(Section):
     @classmethod
     def _noise_that_fits(cls, keys: Any) -> Any:
         """Whitened is the default where it exists."""
-        if (
-            isinstance(keys, dict)
-            and "noise" not in keys
-            and keys.get("name", "dp-lsw") != "dp-lsw"
-        ):
+        if isinstance(keys, dict) and "noise" not in keys and keys.get("name") != "dp-lsw":
             return {**keys, "noise": "isotropic"}
         return keys
 
@@ -375,7 +374,8 @@ class Mechanism(Section):
             if key in self.given and self.name not in mechanisms and not idle:
                 where = " and ".join(sorted(mechanisms))
                 raise ValueError(
-                    f'{key} applies to {where} only, and name = "{self.name}"; remove it'
+                    f'{key} applies to {where} only, and name = "{self.name}"; remove it, or '
+                    "change name"
                 )
         if self.name == "dp-ssp" and self.calibration != "exact":
             raise ValueError(
@@ -416,7 +416,7 @@ class Report(Section):
     """``[report]``: how the release is presented."""
 
     level: Number = key(
-        "level of the intervals", "a number between 0 and 1, both excluded", 0.95, gt=0, lt=1
+        "level of the intervals", "a number above 0 and at most 1 - 1e-11", 0.95, gt=0, le=1 - 1e-11
     )
 
 

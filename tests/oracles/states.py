@@ -8,8 +8,8 @@ from pydantic_core import to_json
 
 from privalue.ratios import normal_quantile
 from privalue.report.states import (
+    AT_A_BOUND,
     FEW_VISITS,
-    OUTSIDE,
     RARE,
     UNSUPPORTED,
     WEIGHTLESS,
@@ -42,9 +42,9 @@ def literal_rows(release, study=None):
             flags.append(RARE)
         if weights is not None and weights[at] == 0:
             flags.append(WEIGHTLESS)
-        slack = 1e-9 * (bounds[1] - bounds[0])
-        if not bounds[0] - slack <= entry.value <= bounds[1] + slack:
-            flags.append(OUTSIDE)
+        clipped = release.statistics is None or release.study["features"]["kind"] == "matrix"
+        if clipped and not bounds[0] < entry.value < bounds[1]:
+            flags.append(AT_A_BOUND)
         more = {
             name: getattr(entry, name)
             for name in ("band_low", "band_high", "sampling_low", "sampling_high")

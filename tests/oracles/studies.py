@@ -12,8 +12,14 @@ def study(count=3, *, discount=0.9, rewards=(0.0, 1.0), returns=None, **sections
         values["returns"] = returns
     privacy = {"epsilon": 1.0, "delta": 1e-6, "unit": "trajectory", **sections.pop("privacy", {})}
     places = sections.pop("states", {"count": count})
-    mechanism = {"calibration": "nissim", "noise": "isotropic", **sections.pop("mechanism", {})}
+    paper = {"name": "dp-lsw", "calibration": "nissim", "noise": "isotropic"}
+    mechanism = {**paper, **sections.pop("mechanism", {})}
     return pv.Study(privacy=privacy, values=values, states=places, mechanism=mechanism, **sections)
+
+
+def release_anyway(study, data, **options):
+    """A release of a study so small, or of so much noise, that its own plan calls it useless."""
+    return pv.release(study, data, accept_useless=True, **options)
 
 
 def rows_of(episodes):

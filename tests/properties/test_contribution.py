@@ -5,7 +5,6 @@ at most H distinct states. Their estimates are computed directly, without the pa
 """
 
 import math
-import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -188,20 +187,18 @@ def test_extremes(counts, weights, step, beta):
 
 
 @pytest.mark.parametrize(
-    ("name", "terms", "seconds"),
+    ("name", "terms"),
     [
-        ("uniform", 80, 2.0),
-        ("all scales", 10**4, 2.0),
-        ("flat for the q largest", 80, 3.0),
-        ("flat, nearly equal weights", 5 * 10**5, 20.0),
+        ("uniform", 80),
+        ("all scales", 10**4),
+        ("flat for the q largest", 80),
+        ("flat, nearly equal weights", 5 * 10**5),
     ],
 )
-def test_a_million_states_take_seconds_at_worst(name, terms, seconds):
+def test_a_million_states(name, terms):
+    """A search that looked at every k and every state would not end; ``make bench`` has speeds."""
     counts, weights, beta = large_case(name, 10**6)
-    smooth_lsw(counts[:100], weights[:100], beta, terms=5)  # compile
-    started = time.process_time()
     found = smooth_lsw(counts, weights, beta, terms=terms)
-    assert time.process_time() - started < seconds
     for k in {0, *np.quantile(counts, np.linspace(0, 1, 9)).astype(np.int64).tolist()}:
         at = max(k - 1, 0)
         values = weights / np.maximum(counts - at, 1.0) ** 2

@@ -7,10 +7,11 @@ import math
 
 import numpy as np
 import pytest
+from flint import ctx
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from oracles.divergence import by_chi_square, exactly
+from oracles.divergence import BITS, by_chi_square, exactly
 from privalue import profile
 from privalue.profile import divergence, exact_alpha, largest_beta, privacy_profile
 
@@ -33,23 +34,51 @@ def own_cache(tmp_path_factory):
         yield
 
 
+def towards_one(r: float) -> float:
+    """A double a few roundings nearer to 1.
+
+    The double nearest to e^{beta/2} may lie beyond it, and where delta is 1e-132 that much in the
+    ratio is 1e-10 in delta: a pair that is not allowed, and rightly worse than those that are.
+    """
+    for _ in range(4):
+        r = math.nextafter(r, 1.0)
+    return r
+
+
 def allowed(alpha: float, beta: float, ratios: int):
     """Pairs (r, s) that the conditions on neighbours allow, the extreme ones among them."""
     for x in np.linspace(-beta / 2, beta / 2, ratios):
-        r = math.exp(x)
-        yield from ((r, part * min(1.0, r) / alpha) for part in (1.0, 0.7))
+        r = towards_one(math.exp(x))
+        yield from ((r, part * min(1.0, r) / alpha * (1 - 1e-12)) for part in (1.0, 0.7))
+
+
+def turned_around(r: float, s: float) -> tuple[float, float]:
+    """The pair (1/r, s/r) of the reverse direction, rounded to one that is allowed."""
+    return towards_one(1 / r), s / r * (1 - 1e-12)
+
+
+@given(ALPHA, logarithmic(1e-6, 3.0))
+@example(math.exp(7), math.exp(-9.25))
+def test_the_pairs_that_are_tried_are_allowed(alpha, beta):
+    """|ln r^2| <= beta and s <= min(1, r)/alpha of the doubles themselves, in balls."""
+    with ctx.workprec(BITS):
+        for pair in allowed(alpha, beta, 15):
+            for r, s in (pair, turned_around(*pair)):
+                assert abs(2 * exactly(r).log()) <= exactly(beta)
+                assert exactly(s) * exactly(alpha) <= exactly(min(1.0, r))
 
 
 @settings(max_examples=150)
 @given(EPSILON, DIMENSION, ALPHA, logarithmic(1e-6, 3.0))
 @example(0.01, 1, 3.80944, 0.01)  # r = 1 is the worst
 @example(0.01, 40, 3.80944, 0.001)
+@example(math.exp(-3), 1, math.exp(7), math.exp(-9.25))  # e^{-beta/2} is rounded away from 1
 def test_no_allowed_pair_is_worse_than_the_three(epsilon, d, alpha, beta):
     """And the reverse direction, which is the pair (1/r, s/r)."""
     most = privacy_profile(alpha, beta, d, epsilon).upper
     for r, s in allowed(alpha, beta, 15):
-        assert divergence(epsilon, d, r, s * (1 - 1e-12)).lower <= most
-        assert divergence(epsilon, d, 1 / r, s / r * (1 - 1e-12)).lower <= most
+        assert divergence(epsilon, d, r, s).lower <= most
+        assert divergence(epsilon, d, *turned_around(r, s)).lower <= most
 
 
 @settings(max_examples=60)
@@ -59,7 +88,7 @@ def test_no_allowed_pair_is_worse_where_delta_matters(delta, epsilon, d, share):
     beta = share * largest_beta(epsilon, delta, d)
     alpha = exact_alpha(epsilon, delta, d, beta)
     for r, s in allowed(alpha, beta, 21):
-        assert divergence(epsilon, d, r, s * (1 - 1e-12)).lower <= delta * (1 - 1e-6)
+        assert divergence(epsilon, d, r, s).lower <= delta * (1 - 1e-6)
 
 
 def test_leaving_out_equal_scales_would_be_caught():

@@ -10,7 +10,6 @@ import math
 import os
 import statistics
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -343,10 +342,24 @@ def test_the_rounding_bound_covers_what_rounding_does():
     assert most > 1e-3
 
 
-# Speed
+# Work
 
 
-def test_search_and_certification_are_quick():
+def test_search_and_certification_need_few_nodes(monkeypatch):
+    """In nodes of the contour integral, which is where the time goes: a node takes about 100 ns."""
+    nodes, log_f = [0], profile._Loss.log_f
+
+    def counted(loss, z):
+        nodes[0] += np.size(z)
+        return log_f(loss, z)
+
+    monkeypatch.setattr(profile._Loss, "log_f", counted)
+
+    def work(call, *arguments):
+        nodes[0] = 0
+        call(*arguments)
+        return nodes[0]
+
     settings = [
         (0.1, 0.1, 40, 0.05),
         (1.0, 1e-6, 1000, 0.3),
@@ -356,14 +369,10 @@ def test_search_and_certification_are_quick():
     searches, certifications = [], []
     for epsilon, delta, d, times in settings:
         beta = fraction((epsilon, delta, d), times)
-        started = time.perf_counter()
-        profile._search(epsilon, delta, d, beta)
-        searches.append(time.perf_counter() - started)
-        started = time.perf_counter()
-        exact_alpha(epsilon, delta, d, beta)
-        certifications.append(time.perf_counter() - started)
-    assert statistics.median(searches) < 0.25  # 50 ms with room for a busy machine
-    assert max(certifications) < 5
+        searches.append(work(profile._search, epsilon, delta, d, beta))
+        certifications.append(work(profile._exact_alpha.__wrapped__, epsilon, delta, d, beta))
+    assert statistics.median(searches) < 30_000
+    assert max(certifications) < 1_000_000
 
 
 # The cache

@@ -211,7 +211,6 @@ def test_in_a_browser_without_network_the_search_finds(built, tmp_path):
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
     )
     assert "CONSOLE" not in shown.stderr
     found = re.search(r'<ol id="found">(.*?)</ol>', shown.stdout, re.DOTALL)

@@ -139,6 +139,20 @@ def test_nothing_says_to_install_it_from_an_index():
             assert found is None or path == Path(__file__), f"{path}: {found}"
 
 
+def test_no_test_asserts_how_long_something_takes():
+    """A loaded machine passes: work is counted, or the case is too large for a slow algorithm."""
+    clocks = re.compile(
+        r"\b(perf_counter|monotonic|process_time|thread_time|time\.time\(|timeit)\b"
+    )
+    when_to_kill, what_is_tested = "oracles/ledger_driver.py", "unit/test_peers.py"
+    found = {
+        str(path.relative_to(ROOT / "tests"))
+        for path in (ROOT / "tests").rglob("*.py")
+        if clocks.search(path.read_text())
+    }
+    assert found <= {when_to_kill, what_is_tested, "unit/test_house.py"}
+
+
 def test_layers_are_listed_for_every_module():
     """import-linter checks the order; a module that is missing from the list fails there."""
     layers = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]

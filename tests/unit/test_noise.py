@@ -2,7 +2,6 @@ import math
 import os
 import subprocess
 import sys
-import time
 from fractions import Fraction
 
 import numpy as np
@@ -750,9 +749,8 @@ print(before, os.read(reader, 4096).decode(), draw(), sep="\\n")
     assert len(numbers) == len(set(numbers)) == 9
 
 
-def test_half_a_million_coordinates_take_less_than_two_seconds():
-    gaussian_on_grid(np.zeros(1), sigma=1.0, grid=2.0**-10)  # compiled, or found compiled
-    started = time.process_time()
-    drawn = gaussian_on_grid(np.zeros(500_000), sigma=1.0, grid=2.0**-10)
-    assert time.process_time() - started < 2
-    assert np.std(drawn) == pytest.approx(1.0, abs=0.03)
+def test_half_a_million_coordinates_hardly_need_the_slow_program():
+    """The compiled copy gives up at the end of a block of words, and where doubles do not tell."""
+    drawn, by_the_exact_program = noise._multiples(np.zeros(500_000), 1.0, 2.0**-10, None)
+    assert len(by_the_exact_program) < 0.01 * len(drawn)
+    assert np.std(drawn * 2.0**-10) == pytest.approx(1.0, abs=0.03)

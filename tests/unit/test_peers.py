@@ -206,13 +206,13 @@ class TestMeasuring:
         assert measured["values"] == [[0.25, None, None, None, 0.5]]
 
     def test_processor_time_is_that_of_descendants_too(self):
-        busy = "import time\nwhile time.process_time() < 0.6: pass"
+        busy = "import sys, time\nwhile time.process_time() < 0.6: pass\nsys.stdin.read()"
         nested = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {busy!r}])"
         before, own = exchange.cpu_seconds(), time.process_time()
-        with subprocess.Popen([sys.executable, "-c", nested]) as process:
-            while process.poll() is None and exchange.cpu_seconds() - before < 0.3:
+        with subprocess.Popen([sys.executable, "-c", nested], stdin=subprocess.PIPE) as process:
+            while exchange.cpu_seconds() - before < 0.3:  # counted while it lives: it waits for us
+                assert process.poll() is None
                 time.sleep(0.02)
-            assert process.poll() is None  # counted while it lives
         assert exchange.cpu_seconds() - before > 0.6
         assert time.process_time() - own < exchange.cpu_seconds() - before
 

@@ -14,7 +14,7 @@ import privalue as pv
 from oracles.studies import study
 from privalue.curator import prepare
 from privalue.engines.local import statistics
-from privalue.mechanisms import dp_lsw
+from privalue.mechanisms import mechanism_for
 from privalue.size import public_size
 from privalue.trajectories import RowRules, open_source
 from privalue.trajectories.encode import Encoder
@@ -35,13 +35,9 @@ def private_objects():
     stretch, fragment = in_order(rows, rules)
     return {
         "statistics": gathered,
-        "perturbation": dp_lsw(
-            gathered,
-            prepared.design,
-            described,
-            public_size(described, gathered),
-            prepared.calibration,
-        ),
+        "perturbation": mechanism_for(
+            described, prepared.design, public_size(described, gathered)
+        ).perturbation(gathered),
         "diagnostics": pv.inspect(described, DATA),
         "fragment": fragment,
         "stretch": stretch,

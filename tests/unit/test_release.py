@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 import privalue as pv
-from oracles.studies import study
+from oracles.studies import release_anyway, study
 from privalue import curator
 from privalue.cli import run
+from privalue.mechanisms import DpLsw
 from privalue.noise import OperatingSystemEntropy
 from privalue.release import json_schema
 
@@ -32,7 +33,7 @@ def described(request):
 
 
 def test_a_release_in_the_length_that_the_documentation_promises(described, tmp_path):
-    release = pv.release(described, DATA)
+    release = release_anyway(described, DATA)
     assert [entry.state for entry in release.values] == ["0", "1", "2"]
     assert release.private
     path = release.save(tmp_path / "out")
@@ -41,10 +42,10 @@ def test_a_release_in_the_length_that_the_documentation_promises(described, tmp_
 
 
 def test_release_json_has_every_field_of_the_contract(described, tmp_path):
-    content = json.loads(pv.release(described, DATA).save(tmp_path).read_text())
+    content = json.loads(release_anyway(described, DATA).save(tmp_path).read_text())
     assert {
-        "schema_version", "private", "study", "privacy", "mechanism", "theta", "values", "created",
-        "software",
+        "schema_version", "private", "study", "privacy", "mechanism", "theta", "values", "accepted",
+        "created", "software",
     } <= set(content)  # fmt: skip
     assert set(content["privacy"]) == {"epsilon", "delta", "unit", "neighbours"}
     assert all({"state", "value"} <= set(entry) for entry in content["values"])
@@ -60,15 +61,18 @@ def test_the_schema_in_the_repository_is_the_models():
         jsonschema.Draft202012Validator(stored).validate(broken)
 
 
-def test_values_are_phi_theta_and_the_policy_value_their_mean():
+def test_values_are_phi_theta_between_the_bounds_and_the_policy_value_their_mean():
     described = study(
         3, features={"kind": "aggregate", "size": 2}, values={"start": {"0": 0.25, "2": 0.75}}
     )
-    release = pv.release(described, DATA)
-    values = [entry.value for entry in release.values]
-    assert values == [release.theta[0], release.theta[0], release.theta[1]]
-    assert release.policy_value == pytest.approx(0.25 * values[0] + 0.75 * values[2])
-    assert pv.release(study(3), DATA).policy_value is None
+    release = release_anyway(described, DATA)
+    low, high = described.return_bounds
+    theta = np.array(release.theta)
+    drawn = theta[[0, 0, 1]]
+    assert [entry.value for entry in release.values] == np.clip(drawn, low, high).tolist()
+    policy = 0.25 * theta[0] + 0.75 * theta[1]  # of what was drawn: clipping comes last
+    assert release.policy_value == pytest.approx(min(max(policy, low), high))
+    assert release_anyway(study(3), DATA).policy_value is None
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: "-".join(m.values()))
@@ -76,9 +80,9 @@ def test_the_noise_has_the_scale_that_the_curator_sees(mechanism):
     """Releases of one data set: mean and spread against ``inspect``; 0.9 and 1.1 are rejected."""
     described = study(3, mechanism=mechanism, privacy={"epsilon": 4.0})
     inspected = pv.inspect(described, DATA)
-    sigma, theta = inspected.perturbation.sigma, inspected.perturbation.theta
+    sigma, theta = inspected.perturbation.sigma, inspected.theta
     source = pv.SeededForExperimentsOnly(5)
-    drawn = np.array([pv.release(described, DATA, entropy=source).theta for _ in range(900)])
+    drawn = np.array([release_anyway(described, DATA, entropy=source).theta for _ in range(900)])
     z = (drawn - theta) / sigma  # features are tabular with w = 1: whitened or not, W = I
     share = float(np.mean(z**2))
     spread = 4 * math.sqrt(2 / z.size)
@@ -96,33 +100,34 @@ def test_whitened_noise_is_never_worse_and_has_the_right_covariance():
     whitened = study(3, mechanism={"noise": "whitened"}, **common)
     isotropic = study(3, mechanism={"noise": "isotropic"}, **common)
     gram = phi.T @ np.diag(weights) @ phi
-    narrow = pv.inspect(whitened, DATA).perturbation
-    wide = pv.inspect(isotropic, DATA).perturbation
+    inspected = pv.inspect(whitened, DATA)
+    narrow, wide = inspected.perturbation, pv.inspect(isotropic, DATA).perturbation
     covariance = narrow.sigma**2 * np.linalg.inv(gram)
     assert np.linalg.eigvalsh(wide.sigma**2 * np.eye(2) - covariance).min() > -1e-9 * wide.sigma**2
-    assert narrow.estimates(narrow.center, None).theta == pytest.approx(wide.theta, abs=1e-9)
+    theta = inspected.mechanism.estimates(narrow.center).theta
+    assert theta == pytest.approx(wide.center, abs=1e-9)
     source = pv.SeededForExperimentsOnly(3)
-    drawn = np.array([pv.release(whitened, DATA, entropy=source).theta for _ in range(600)])
+    drawn = np.array([release_anyway(whitened, DATA, entropy=source).theta for _ in range(600)])
     root = np.linalg.cholesky(np.linalg.inv(covariance))
-    standard = (drawn - wide.theta) @ root
+    standard = (drawn - wide.center) @ root
     assert np.cov(standard.T) == pytest.approx(np.eye(2), abs=6 * math.sqrt(2 / 600))
 
 
 def test_every_number_lies_on_the_public_grid():
-    release = pv.release(study(3), DATA)
+    release = release_anyway(study(3), DATA)
     steps = np.array(release.theta) / release.noise.grid
     assert np.array_equal(steps, np.round(steps))
     assert math.log2(release.noise.grid) % 1 == 0
-    other = pv.release(study(3), [*DATA[:-1], [(2, 0.0)]])
+    other = release_anyway(study(3), [*DATA[:-1], [(2, 0.0)]])
     assert other.noise.grid == release.noise.grid  # neighbours share it
 
 
 def test_a_seeded_release_says_that_it_is_not_private():
-    one = pv.release(study(3), DATA, entropy=pv.SeededForExperimentsOnly(1))
-    two = pv.release(study(3), DATA, entropy=pv.SeededForExperimentsOnly(1))
+    one = release_anyway(study(3), DATA, entropy=pv.SeededForExperimentsOnly(1))
+    two = release_anyway(study(3), DATA, entropy=pv.SeededForExperimentsOnly(1))
     assert one.theta == two.theta
     assert not one.private
-    assert pv.release(study(3), DATA).theta != pv.release(study(3), DATA).theta
+    assert release_anyway(study(3), DATA).theta != release_anyway(study(3), DATA).theta
 
 
 def test_a_source_that_only_claims_to_be_private_is_not():
@@ -132,18 +137,20 @@ def test_a_source_that_only_claims_to_be_private_is_not():
         def read(self, count):
             return os.urandom(count)
 
-    assert not pv.release(study(3), DATA, entropy=Claims()).private
-    assert pv.release(study(3), DATA, entropy=OperatingSystemEntropy()).private
+    assert not release_anyway(study(3), DATA, entropy=Claims()).private
+    assert release_anyway(study(3), DATA, entropy=OperatingSystemEntropy()).private
 
 
 def test_a_large_delta_must_be_accepted():
     large = study(3, privacy={"delta": 0.01})
     with pytest.raises(pv.StudyError, match=r"delta = 0.01 is not below 1/m = 0.000941"):
-        pv.release(large, DATA)
-    assert pv.release(large, DATA, accept_large_delta=True).private
+        release_anyway(large, DATA)
+    accepted = release_anyway(large, DATA, accept_large_delta=True)
+    assert accepted.private
+    assert accepted.accepted == ["large-delta"]
     boundary = study(3, privacy={"delta": 0.5})
     with pytest.raises(pv.StudyError, match="not below"):
-        pv.release(boundary, DATA[:2])
+        release_anyway(boundary, DATA[:2])
 
 
 # Nothing private in anything that a release makes
@@ -191,7 +198,7 @@ def test_nothing_private_in_any_file_log_message_or_repr(described, tmp_path, ca
     out = tmp_path / "out"
     with caplog.at_level(0):
         command = ["release", str(study_file), "--data", str(data_file), "--out", str(out)]
-        assert run([*command, "--no-ledger"]) == 0
+        assert run([*command, "--no-ledger", "--anyway"]) == 0
     printed = capsys.readouterr()
     made = [path for path in tmp_path.rglob("*") if path.is_file()]
     public = {"release.json", "report.html", "registry.yaml", "values.csv"}
@@ -232,8 +239,8 @@ def test_a_crash_at_any_point_leaves_no_half_written_release(step, tmp_path, mon
 
     place = {
         "statistics": (curator, "gathered"),
-        "perturb": (curator, "_perturb"),
-        "calibrate": (curator, "calibration_for"),
+        "perturb": (DpLsw, "perturbation"),
+        "calibrate": (curator, "mechanism_for"),
         "draw": (curator, "gaussian_on_grid"),
         "release": (curator, "Release"),
         "open": (os, "fdopen"),
@@ -242,26 +249,26 @@ def test_a_crash_at_any_point_leaves_no_half_written_release(step, tmp_path, mon
     }[step]
     monkeypatch.setattr(*place, crash)
     with pytest.raises(CrashError):
-        pv.release(study(3), DATA).save(tmp_path / "out")
+        release_anyway(study(3), DATA).save(tmp_path / "out")
     monkeypatch.undo()
     left = [path.name for path in tmp_path.rglob("*") if path.is_file()]
     assert left == []
-    assert pv.release(study(3), DATA).save(tmp_path / "out").exists()
+    assert release_anyway(study(3), DATA).save(tmp_path / "out").exists()
 
 
 def test_a_release_is_never_overwritten(tmp_path):
-    release = pv.release(study(3), DATA)
+    release = release_anyway(study(3), DATA)
     path = release.save(tmp_path)
     before = path.read_bytes()
     with pytest.raises(pv.UsageError, match="never overwritten"):
-        pv.release(study(3), DATA).save(tmp_path)
+        release_anyway(study(3), DATA).save(tmp_path)
     assert path.read_bytes() == before
 
 
 def test_a_folder_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(pv.UsageError, match="not a folder"):
-        pv.release(study(3), DATA).save(tmp_path / "file")
+        release_anyway(study(3), DATA).save(tmp_path / "file")
 
 
 @pytest.mark.parametrize("content", ["", "{}", '{"schema_version": 2}', "not json"])
@@ -293,11 +300,11 @@ def test_ill_conditioned_studies_are_refused_from_public_quantities_alone():
 
 def test_noise_that_no_computer_can_write_down_is_refused():
     with pytest.raises(pv.StudyError, match="must be a number from"):
-        pv.release(study(3, privacy={"epsilon": 1e-290}), DATA)
+        release_anyway(study(3, privacy={"epsilon": 1e-290}), DATA)
     tiny = {"kind": "matrix", "matrix": 1e-25 * np.eye(3)}
     described = study(3, privacy={"epsilon": 1e-97}, returns=(0.0, 1e30), features=tiny)
     with pytest.raises(pv.StudyError, match="larger than"):
-        pv.release(described, DATA)
+        release_anyway(described, DATA)
 
 
 # Extremes: a study is refused, or its noise is right
@@ -345,15 +352,16 @@ def test_extreme_studies_are_refused_or_their_noise_is_right(extreme, mechanism)
             2, rewards=(-1e30, 1e30), mechanism=mechanism, privacy={"delta": 1e-3},
             **{"returns": (0.0, 1.0), **EXTREMES[extreme]},
         )  # fmt: skip
-        here = pv.inspect(described, [*common, [(0, 1e290), (1, 1e290)]]).perturbation
+        inspected = pv.inspect(described, [*common, [(0, 1e290), (1, 1e290)]])
         there = pv.inspect(described, [*common, [(0, -1e290), (1, -1e290)]]).perturbation
     except pv.StudyError:
         return
+    here, calibration = inspected.perturbation, inspected.mechanism.calibration
     moved = float(np.linalg.norm(here.center - there.center))
     assert moved > 0 or mechanism["name"] == "dp-lsl" or mechanism.get("pseudo_count")
-    assert moved * here.calibration.alpha <= min(here.sigma, there.sigma) * (1 + 1e-9)
-    assert abs(2 * math.log(here.sigma / there.sigma)) <= here.calibration.beta + 5e-9
-    pv.release(described, common, accept_large_delta=True)
+    assert moved * calibration.alpha <= min(here.sigma, there.sigma) * (1 + 1e-9)
+    assert abs(2 * math.log(here.sigma / there.sigma)) <= calibration.beta + 5e-9
+    release_anyway(described, common, accept_large_delta=True)
 
 
 def test_no_way_around_the_checks_of_a_study():
@@ -367,7 +375,7 @@ def test_no_way_around_the_checks_of_a_study():
     with pytest.raises(pv.UsageError, match=r"Study\.load"):
         pv.inspect("study.toml", DATA)
     with pytest.raises(pv.UsageError, match="entropy"):
-        pv.release(described, DATA, entropy=7)
+        release_anyway(described, DATA, entropy=7)
 
 
 def test_a_subclass_of_the_private_source_is_not_private():
@@ -375,7 +383,7 @@ def test_a_subclass_of_the_private_source_is_not_private():
         def read(self, count):
             return bytes(range(256)) * (count // 256 + 1)
 
-    release = pv.release(study(3), DATA, entropy=Predictable())
+    release = release_anyway(study(3), DATA, entropy=Predictable())
     assert not release.private
     assert release.sentence().startswith("NOT PRIVATE")
     assert "NOT PRIVATE" in repr(release)
@@ -384,7 +392,7 @@ def test_a_subclass_of_the_private_source_is_not_private():
 def test_two_writers_leave_one_release(tmp_path):
     from concurrent.futures import ThreadPoolExecutor
 
-    releases = [pv.release(study(3), DATA) for _ in range(2)]
+    releases = [release_anyway(study(3), DATA) for _ in range(2)]
 
     def save(release, folder):
         try:
@@ -409,11 +417,11 @@ def test_a_place_that_cannot_be_written_is_refused_before_any_work(tmp_path):
         with pytest.raises(pv.UsageError, match="folder"):
             require_vacant(place)
     with pytest.raises(pv.UsageError, match="cannot write"):
-        pv.release(study(3), DATA).save("/proc/privalue/x")
+        release_anyway(study(3), DATA).save("/proc/privalue/x")
 
 
 def test_a_file_system_without_links_gets_the_release_too(tmp_path, monkeypatch):
-    released = pv.release(study(2), [[(0, 1.0)]] * 30)
+    released = release_anyway(study(2), [[(0, 1.0)]] * 30)
 
     def no_links(*_):
         raise PermissionError(1, "Operation not permitted")

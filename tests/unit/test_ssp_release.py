@@ -8,6 +8,7 @@ import pytest
 
 import privalue as pv
 from privalue import cli
+from privalue.curator import prepare
 from privalue.profile import divergence
 from privalue.release import json_schema
 
@@ -91,10 +92,11 @@ def test_the_noise_is_what_the_release_says():
 
 def test_sigma_is_the_analytic_gaussian_of_the_sensitivity():
     """All of N states in reach of one trajectory: Delta = R sqrt(N), and delta is met exactly."""
-    found = pv.inspect(described(), PEOPLE[:10]).perturbation
+    inspected = pv.inspect(described(), PEOPLE[:10])
+    found, alpha = inspected.perturbation, inspected.mechanism.calibration.alpha
     assert found.psi == pytest.approx(3.0)
-    assert found.sigma == pytest.approx(found.calibration.alpha * np.sqrt(3.0))
-    true = divergence(1.0, 6, 1.0, 1 / found.calibration.alpha)
+    assert found.sigma == pytest.approx(alpha * np.sqrt(3.0))
+    true = divergence(1.0, 6, 1.0, 1 / alpha)
     assert true.upper <= 1e-5
     assert true.lower > 0.999e-5
 
@@ -185,12 +187,15 @@ def test_a_share_of_epsilon_buys_intervals(name):
     found = pv.inspect(study, PEOPLE)
     assert release.noise.scale.sigma == pytest.approx(found.perturbation.sigma, rel=1.0)
     for entry in release.values:
-        assert entry.band_low < entry.low < entry.value < entry.high < entry.band_high
+        assert 0 <= entry.band_low <= entry.low <= entry.value
+        assert entry.value <= entry.high <= entry.band_high <= 1
         assert entry.supported is None
+    inner = release.values[0]  # far from both bounds
+    assert inner.band_low < inner.low < inner.value < inner.high < inner.band_high
     assert release.policy_interval is not None
     without = described({**chosen, "noise_scale_share": 0.0})
-    plain = pv.inspect(without, PEOPLE).perturbation
-    assert plain.calibration.alpha < found.perturbation.calibration.alpha
+    plain = pv.inspect(without, PEOPLE)
+    assert plain.mechanism.calibration.alpha < found.mechanism.calibration.alpha
     assert seeded(without).level is None
 
 
@@ -220,9 +225,13 @@ def test_intervals_cover_what_was_there_before_the_noise():
 
 def test_auto_is_settled_before_the_core_sees_it(tmp_path, capsys):
     study = described({"name": "auto"}, study={"trajectories": 6000})
-    with pytest.raises(pv.UsageError, match=r"privalue.resolve\(study\)"):
-        pv.release(study, PEOPLE)
     settled = pv.resolve(study)
+    for made in (seeded(study), pv.inspect(study, PEOPLE), prepare(study)):
+        told = made.study["mechanism"] if isinstance(made, pv.Release) else made.study.mechanism
+        name = told["name"] if isinstance(told, dict) else told.name
+        assert name == settled.study.mechanism.name
+    published = pv.publish(seeded(study), tmp_path / "out", study=study)
+    assert published.page.exists()
     assert settled.study.mechanism.name in {"dp-ssp", "dp-lsw", "dp-lsl"}
     assert settled.study.mechanism.name in settled.why
     assert pv.resolve(study).study == settled.study

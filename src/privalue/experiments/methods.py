@@ -21,7 +21,7 @@ from privalue.experiments.batches import Vector, batch, normals, world
 from privalue.experiments.settings import DELTA, EPSILON, STATES
 from privalue.features import Design, aggregation, design
 from privalue.least_squares import lsl, lsw
-from privalue.mechanisms import MECHANISMS, calibration_for
+from privalue.mechanisms import Mechanism, mechanism_for
 from privalue.sections import Privacy, States, Values
 from privalue.size import PublicSize
 from privalue.study import Study
@@ -103,14 +103,13 @@ class Prepared:
 
     study: Study
     design: Design
-    size: PublicSize
-    calibration: Calibration | None
+    mechanism: Mechanism | None  # of a private algorithm
 
     @property
     def constants(self) -> Calibration:
         """alpha and beta of a private algorithm."""
-        assert self.calibration is not None
-        return self.calibration
+        assert self.mechanism is not None
+        return self.mechanism.calibration
 
 
 @cache
@@ -124,8 +123,8 @@ def prepared(method: Method, setting: Setting, trajectories: int) -> Prepared:
     """The same for all batches of m trajectories."""
     study, phi = _study(method, setting), built(setting)
     size = PublicSize(units=trajectories, most_count=trajectories, trajectories=trajectories)
-    calibration = calibration_for(study, phi, size) if method.keys else None
-    return Prepared(study=study, design=phi, size=size, calibration=calibration)
+    mechanism = mechanism_for(study, phi, size) if method.keys else None
+    return Prepared(study=study, design=phi, mechanism=mechanism)
 
 
 def _study(method: Method, setting: Setting) -> Study:
@@ -150,16 +149,14 @@ def outcome(method: Method, setting: Setting, trajectories: int, run: int) -> Ou
     """The algorithm's estimate from one batch, with seeded noise."""
     ready = prepared(method, setting, trajectories)
     statistics = batch(trajectories, run, setting.bound)
-    if ready.calibration is None:
+    if ready.mechanism is None:
         if method.ridge is None:
             theta = lsw(statistics.mean_returns(method.unvisited), ready.design)
         else:
             theta = lsl(statistics, ready.design, method.ridge)
         return Outcome(ready.design.values(theta), theta, theta)
-    name = ready.study.mechanism.name
-    perturbed = MECHANISMS[name].perturb(
-        statistics, ready.design, ready.study, ready.size, ready.calibration
-    )
+    perturbed = ready.mechanism.perturbation(statistics)
     noise = perturbed.deviations * normals(trajectories, run, len(perturbed.center))
-    made = perturbed.estimates(perturbed.center + noise, None)
-    return Outcome(made.values, made.theta, perturbed.theta)
+    theta = ready.mechanism.estimates(perturbed.center + noise).theta
+    clean = ready.mechanism.theta_before_noise(statistics)
+    return Outcome(ready.design.values(theta), theta, clean)  # not clipped: the paper's are not

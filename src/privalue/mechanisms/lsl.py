@@ -20,17 +20,14 @@ import math
 
 import numpy as np
 
-from privalue.calibration import Calibration
 from privalue.errors import StudyError
 from privalue.features import UNIT_ROUNDOFF, Design
 from privalue.least_squares import lsl, lsl_float_error
 from privalue.mechanisms.perturbation import (
-    Perturbation,
     SmoothBound,
-    perturbation_of_theta,
-    sigma_of,
+    SmoothMechanism,
+    Vector,
 )
-from privalue.noise import public_grid
 from privalue.ridge_sensitivity import least_ridge_psi, most_ridge_psi, smooth_ridge
 from privalue.sensitivity import smooth_lsl
 from privalue.size import PublicSize
@@ -129,20 +126,24 @@ def lsl_bound(study: Study, design: Design, size: PublicSize) -> SmoothBound:
     )
 
 
-def dp_lsl(
-    statistics: VisitStatistics,
-    design: Design,
-    study: Study,
-    size: PublicSize,
-    calibration: Calibration,
-) -> Perturbation:
-    """Algorithm 2 up to the draw of eta."""
-    bound = lsl_bound(study, design, size)
-    ridge = resolve_ridge(study, design, size)
-    theta = lsl(statistics, design, ridge)  # line 1
-    psi = bound.psi(statistics.counts, calibration.beta)  # line 3; alpha and beta are line 2
-    sigma = sigma_of(psi, bound, calibration)  # line 4
-    grid = public_grid(sigma_of(bound.least, bound, calibration))
-    return perturbation_of_theta(
-        study, design, theta, psi, sigma, grid, bound.rounding, calibration
-    )
+class DpLsl(SmoothMechanism):
+    """Algorithm 2: theta gets noise."""
+
+    def __init__(self, study: Study, design: Design, size: PublicSize) -> None:
+        super().__init__(study, design, size, lsl_bound(study, design, size))
+        self._lambda = self.ridge = resolve_ridge(study, design, size)
+        self._most_count = size.most_count
+
+    def center(self, statistics: VisitStatistics) -> Vector:
+        """theta_X^lambda. PRIVATE."""
+        return self.theta_before_noise(statistics)
+
+    def theta_before_noise(self, statistics: VisitStatistics) -> Vector:
+        """theta_X^lambda. PRIVATE."""
+        return lsl(statistics, self.design, self._lambda)
+
+    def largest_center(self) -> float:
+        """||theta_X|| <= F_abs sqrt(A/(2 lambda)), A at most m sum rho."""
+        largest = max(map(abs, self.study.return_bounds))
+        visits = self._most_count * float(self.design.weights.sum())
+        return largest * math.sqrt(visits / (2 * self._lambda))

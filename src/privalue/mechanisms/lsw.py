@@ -21,19 +21,14 @@ noise is drawn for u = W theta with W^T W = Phi^T Gamma Phi, where the sensitivi
 import numpy as np
 import scipy.linalg as sl
 
-from privalue.calibration import Calibration
 from privalue.features import Design, column_squares, row_quadratics
 from privalue.least_squares import lsw, lsw_float_error
 from privalue.mechanisms.perturbation import (
-    Perturbation,
     SmoothBound,
+    SmoothMechanism,
     Vector,
-    linear_estimates,
-    perturbation_of_theta,
     row_norms,
-    sigma_of,
 )
-from privalue.noise import public_grid
 from privalue.sensitivity import smooth_lsw
 from privalue.side_files import Matrix
 from privalue.size import PublicSize
@@ -62,40 +57,42 @@ def lsw_bound(study: Study, design: Design, size: PublicSize) -> SmoothBound:
     )
 
 
-def dp_lsw(
-    statistics: VisitStatistics,
-    design: Design,
-    study: Study,
-    size: PublicSize,
-    calibration: Calibration,
-) -> Perturbation:
-    """Algorithm 1 up to the draw of eta."""
-    bound = lsw_bound(study, design, size)
-    mean_returns = statistics.mean_returns(
-        study.values.unvisited_value, pseudo_count=study.mechanism.pseudo_count
-    )
-    theta = lsw(mean_returns, design)  # line 1
-    psi = bound.psi(statistics.counts, calibration.beta)  # line 3; alpha and beta are line 2
-    sigma = sigma_of(psi, bound, calibration)  # line 4
-    grid = public_grid(sigma_of(bound.least, bound, calibration))
-    if study.mechanism.noise == "isotropic":
-        return perturbation_of_theta(
-            study, design, theta, psi, sigma, grid, bound.rounding, calibration
+class DpLsw(SmoothMechanism):
+    """Algorithm 1: theta, or u = W theta, gets noise."""
+
+    def __init__(self, study: Study, design: Design, size: PublicSize) -> None:
+        super().__init__(study, design, size, lsw_bound(study, design, size))
+        self.whitened = study.mechanism.noise == "whitened"
+        self._whitening = Whitening(design) if self.whitened else None
+
+    def center(self, statistics: VisitStatistics) -> Vector:
+        """theta_X^w, or u = W theta_X^w. PRIVATE."""
+        if self._whitening is None:
+            return self.theta_before_noise(statistics)
+        return self._whitening.whitened(self._mean_returns(statistics))
+
+    def theta_before_noise(self, statistics: VisitStatistics) -> Vector:
+        """theta_X^w. PRIVATE; where the noise is whitened, no part of a release."""
+        return lsw(self._mean_returns(statistics), self.design)
+
+    def _mean_returns(self, statistics: VisitStatistics) -> Vector:
+        return statistics.mean_returns(
+            self.study.values.unvisited_value, pseudo_count=self.study.mechanism.pseudo_count
         )
-    whitening = Whitening(design)
-    return Perturbation(
-        theta=theta,
-        center=whitening.whitened(mean_returns),
-        deviations=sigma,
-        grids=grid,
-        psi=psi,
-        sigma=sigma,
-        calibration=calibration,
-        estimates=linear_estimates(
-            study, design, whitening.theta, whitening.factors, grid, bound.rounding
-        ),
-        noise_by_state=lambda: sigma * whitening.factors(design.phi),
-    )
+
+    def largest_center(self) -> float:
+        """||u_X|| <= F_abs sqrt(sum w), and theta is at most ||(Gamma^{1/2} Phi)^+|| times that."""
+        largest = max(map(abs, self.study.return_bounds))
+        norm = largest * float(np.sqrt(self.design.weights.sum()))
+        return norm * (self.design.pseudo_inverse_norm if self._whitening is None else 1.0)
+
+    def to_theta(self, drawn: Vector) -> Vector:
+        """theta = W^{-1} u where u was drawn."""
+        return drawn if self._whitening is None else self._whitening.theta(drawn)
+
+    def factors(self, rows: Matrix) -> Vector:
+        """||W^{-T} row||, or ||row||."""
+        return row_norms(rows) if self._whitening is None else self._whitening.factors(rows)
 
 
 class Whitening:

@@ -21,10 +21,11 @@ import numpy as np
 from privalue.calibration import Calibration, gaussian
 from privalue.features import Design
 from privalue.intervals import ReleasedScale
-from privalue.least_squares import lsl, lsw
+from privalue.least_squares import lsw
 from privalue.mechanisms.lsl import ridge_of
-from privalue.mechanisms.perturbation import Perturbation, Vector
+from privalue.mechanisms.perturbation import FAR, Perturbation, Vector
 from privalue.noise import public_grid
+from privalue.noisy_fits import ridge_fit
 from privalue.noisy_statistics import Estimates, NoisyStatistics, estimate
 from privalue.size import PublicSize
 from privalue.ssp_sensitivity import count_weight, sensitivity, shape_weights
@@ -65,45 +66,62 @@ class StatisticsNoise:
         self.step = (high - low) / GRID_STEPS  # of a return, on its grid
 
 
-def ssp_calibration(study: Study) -> Calibration:
-    """The analytic Gaussian mechanism (Balle and Wang 2018), certified."""
-    return gaussian(study.privacy.epsilon, study.privacy.delta)
+class DpSsp:
+    """The noisy statistics, and what is made of them afterwards."""
 
+    def __init__(self, study: Study, design: Design, size: PublicSize) -> None:
+        self.study, self.design, self.size = study, design, size
+        # The analytic Gaussian mechanism (Balle and Wang 2018), certified.
+        self.calibration = gaussian(study.privacy.epsilon, study.privacy.delta)
+        self.ridge = ridge_of(study, design, size)
+        self.noise = StatisticsNoise(study, size, self.calibration)
 
-def dp_ssp(
-    statistics: VisitStatistics,
-    design: Design,
-    study: Study,
-    size: PublicSize,
-    calibration: Calibration,
-) -> Perturbation:
-    """The statistics up to the draw, and what is made of them afterwards."""
-    noise = StatisticsNoise(study, size, calibration)
-    counts = statistics.counts
-    centred = statistics.return_steps - counts * (GRID_STEPS // 2)  # whole grid steps: exact
-    states = len(counts)
+    def perturbation(self, statistics: VisitStatistics) -> Perturbation:
+        """The centred sums and the counts, both whole numbers, and the noise of each. PRIVATE."""
+        noise, counts = self.noise, statistics.counts
+        centred = statistics.return_steps - counts * (GRID_STEPS // 2)  # whole grid steps: exact
+        return Perturbation(
+            center=np.concatenate([centred, counts]),
+            deviations=self._deviations,
+            grids=np.repeat([noise.steps_grid, noise.counts_grid], len(counts)),
+            psi=noise.squared_sensitivity,
+            sigma=noise.sigma,
+        )
 
-    def estimates(drawn: Vector, _: ReleasedScale | None = None) -> Estimates:
+    @property
+    def _deviations(self) -> Vector:
+        return np.concatenate([self.noise.of_steps, self.noise.of_counts])
+
+    def estimates(self, drawn: Vector, scale: ReleasedScale | None = None) -> Estimates:
+        """Values, intervals and flags, as the study asks; the scale of the noise is known."""
+        noise, states = self.noise, self.design.states
         noisy = NoisyStatistics(
-            return_bounds=study.return_bounds,
+            return_bounds=self.study.return_bounds,
             sums=drawn[:states] * noise.step,
             counts=drawn[states:],
             sum_noise=noise.of_steps * noise.step,
             count_noise=noise.of_counts,
         )
-        return fitted(noisy, design, study, size)
+        return fitted(noisy, self.design, self.study, self.size)
 
-    return Perturbation(
-        theta=_without_noise(statistics, design, study, size),
-        center=np.concatenate([centred, counts]),
-        deviations=np.concatenate([noise.of_steps, noise.of_counts]),
-        grids=np.repeat([noise.steps_grid, noise.counts_grid], states),
-        psi=noise.squared_sensitivity,
-        sigma=noise.sigma,
-        calibration=calibration,
-        estimates=estimates,
-        noise_by_state=lambda: _noise_of_means(statistics, noise),
-    )
+    def rehearsal(self) -> Estimates:
+        """What would be published of the largest numbers that could be drawn; public."""
+        most = np.repeat([GRID_STEPS / 2, 1.0], self.design.states) * self.size.most_count
+        return self.estimates(most + FAR * self._deviations)
+
+    def theta_before_noise(self, statistics: VisitStatistics) -> Vector:
+        """theta as the same fit gives it without noise or shrinkage. PRIVATE."""
+        if self.ridge is None:
+            return lsw(statistics.mean_returns(self.study.values.unvisited_value), self.design)
+        counts = statistics.counts.astype(np.float64)
+        return ridge_fit(self.design, counts, statistics.return_sums, self.ridge).theta
+
+    def noise_by_state(self, statistics: VisitStatistics, sigma: float) -> Vector:
+        """Of each state's mean, to first order, before any shrinkage. PRIVATE."""
+        visits = np.maximum(statistics.counts, 1)
+        centred = statistics.return_steps / visits - GRID_STEPS / 2
+        spread = np.hypot(self.noise.of_steps, centred * self.noise.of_counts)
+        return np.asarray(spread * self.noise.step / visits)
 
 
 def fitted(noisy: NoisyStatistics, design: Design, study: Study, size: PublicSize) -> Estimates:
@@ -117,20 +135,3 @@ def fitted(noisy: NoisyStatistics, design: Design, study: Study, size: PublicSiz
         level=study.report.level,
         start=study.start_distribution,
     )
-
-
-def _without_noise(
-    statistics: VisitStatistics, design: Design, study: Study, size: PublicSize
-) -> Vector:
-    """theta as the same fit gives it without noise or shrinkage."""
-    ridge = ridge_of(study, design, size)
-    if ridge is None:
-        return lsw(statistics.mean_returns(study.values.unvisited_value), design)
-    return lsl(statistics, design, ridge)
-
-
-def _noise_of_means(statistics: VisitStatistics, noise: StatisticsNoise) -> Vector:
-    """The standard deviation of each state's mean, to first order, before any shrinkage."""
-    visits = np.maximum(statistics.counts, 1)
-    centred = statistics.return_steps / visits - GRID_STEPS / 2
-    return np.hypot(noise.of_steps, centred * noise.of_counts) * noise.step / visits

@@ -15,6 +15,7 @@
 """
 
 from privalue.planning.advice import Change, advice
+from privalue.planning.consent import large_delta, require_small_delta, require_useful
 from privalue.planning.invert import (
     Aggregation,
     Answer,
@@ -22,11 +23,13 @@ from privalue.planning.invert import (
     epsilon_for,
     trajectories_for,
 )
+from privalue.planning.judgement import Judgement, judge, judge_planned, most_helpful
 from privalue.planning.model import PublicModel, public_model
 from privalue.planning.options import Option, options_of
 from privalue.planning.predict import Forecast, Forecaster, Prediction, forecast, predict
+from privalue.planning.rare_states import planned_rare_state_words, rare_state_words
 from privalue.planning.resolve import Resolution, resolve
-from privalue.planning.words import paragraph, verdict
+from privalue.planning.words import paragraph, shown, verdict
 
 __all__ = [
     "Aggregation",
@@ -34,6 +37,7 @@ __all__ = [
     "Change",
     "Forecast",
     "Forecaster",
+    "Judgement",
     "Option",
     "Prediction",
     "PublicModel",
@@ -42,11 +46,20 @@ __all__ = [
     "aggregation_for",
     "epsilon_for",
     "forecast",
+    "judge",
+    "judge_planned",
+    "large_delta",
+    "most_helpful",
     "options_of",
     "paragraph",
+    "planned_rare_state_words",
     "predict",
     "public_model",
+    "rare_state_words",
+    "require_small_delta",
+    "require_useful",
     "resolve",
+    "shown",
     "trajectories_for",
     "verdict",
 ]

@@ -24,7 +24,7 @@ import numpy as np
 
 from privalue.errors import StudyError, UsageError
 from privalue.features import Design, design
-from privalue.mechanisms import MECHANISMS, calibration_for
+from privalue.mechanisms import Mechanism, mechanism_for
 from privalue.planning.draws import Draws
 from privalue.planning.model import SEED, PublicModel
 from privalue.planning.options import Option, options_of
@@ -189,28 +189,33 @@ def forecast(
 class Forecaster:
     """One mechanism, for any m: the same draws each time, so that the error is smooth in m."""
 
-    def __init__(self, option: Option, model: PublicModel, *, draws: int | None = None) -> None:
+    def __init__(
+        self,
+        option: Option,
+        model: PublicModel,
+        *,
+        draws: int | None = None,
+        built: Design | None = None,
+    ) -> None:
         self.option = option
         self._model = model
-        self._design: Design = design(option.study)
+        self._design: Design = design(option.study) if built is None else built
         self._draws = Draws(model, option.study, draws or enough_draws(len(model.visits)))
 
-    def at(self, trajectories: int) -> Forecast:
-        """The predicted error with m trajectories."""
+    def at(self, trajectories: int, mechanism: Mechanism | None = None) -> Forecast:
+        """The predicted error with m trajectories; ``mechanism`` is the study's, if at hand."""
         study, built = self.option.study, self._design
-        size = planned_size(study, trajectories)
-        calibration = calibration_for(study, built, size)
-        perturb = MECHANISMS[study.mechanism.name].perturb
-        expected = perturb(self._draws.expected(trajectories), built, study, size, calibration)
-        limit = built.values(expected.theta)
+        if mechanism is None:
+            mechanism = mechanism_for(study, built, planned_size(study, trajectories))
+        limit = built.values(mechanism.theta_before_noise(self._draws.expected(trajectories)))
         generator = np.random.default_rng(SEED)
         released, clean = [], []
         for statistics in self._draws.statistics(trajectories):
-            perturbed = perturb(statistics, built, study, size, calibration)
-            clean.append(built.values(perturbed.theta))
+            perturbed = mechanism.perturbation(statistics)
+            clean.append(built.values(mechanism.theta_before_noise(statistics)))
             for noise in generator.standard_normal((NOISES, len(perturbed.center))):
                 drawn = perturbed.center + perturbed.deviations * noise
-                released.append(perturbed.estimates(drawn, None).values)
+                released.append(mechanism.estimates(drawn).values)
         return self._summary(np.array(released), np.repeat(clean, NOISES, axis=0), limit)
 
     def _summary(self, released: Vector, clean: Vector, limit: Vector) -> Forecast:

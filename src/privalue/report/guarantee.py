@@ -125,7 +125,7 @@ def odds_words(privacy: Guarantee) -> str:
 
 
 def delta_words(privacy: Guarantee, units: int | None) -> str:
-    """What delta allows."""
+    """What delta allows, beside the number of units where that is public or declared."""
     share = 1 / privacy.delta
     rare = f"{share:,.0f}" if share < 1e15 else f"{share:.2g}"
     compared = ""
@@ -146,6 +146,27 @@ def delta_words(privacy: Guarantee, units: int | None) -> str:
         f"Delta = {told(privacy.delta)} is what the factor may miss: an outcome of probability "
         f"p with one data set has probability at most {odds_factor(privacy.epsilon)} p + "
         f"{told(privacy.delta)} with the other. It is one in {rare}.{compared}"
+    )
+
+
+def public_units(release: Release) -> int | None:
+    """m as delta is compared with it: counted where that is public, else as declared."""
+    declared: int | None = release.study["study"].get("trajectories")
+    return release.trajectories or release.persons or declared
+
+
+def large_delta_words(privacy: Guarantee, units: int) -> str:
+    """What to think of a delta above 1/(10 m)."""
+    share = told(float(f"{privacy.delta * units:.3g}"))
+    if privacy.delta * units < 1:
+        return (
+            f"Delta is large: times the number of units, {units:,}, it is {share}, where a tenth "
+            "should be the most. A mechanism that publishes one unit outright would have 1."
+        )
+    return (
+        f"Delta is too large to promise much: times the number of units, {units:,}, it is {share}, "
+        "and a mechanism that publishes one unit outright would have 1. This was accepted "
+        "explicitly."
     )
 
 

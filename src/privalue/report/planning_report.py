@@ -13,8 +13,11 @@ from privalue.planning import (
     Answer,
     Change,
     Forecast,
+    Judgement,
     Prediction,
+    judge_planned,
     paragraph,
+    planned_rare_state_words,
     verdict,
 )
 from privalue.planning.words import (
@@ -62,7 +65,23 @@ def plan_notes(prediction: Prediction) -> list[str]:
             f"delta = {study.privacy.delta:g} is not below 1/m = {1 / m:.3g}: a release would ask "
             "for --accept-large-delta"
         )
+    elif study.privacy.delta * m > 0.1:
+        notes.append(f"delta = {study.privacy.delta:g} is above 1/(10 m) = {0.1 / m:.3g}")
+    rare = planned_rare_state_words(study, m)
+    if rare is not None:
+        notes.append(rare)
+    judged = judge_planned(study, m)
+    if judged is not None and judged.useless:
+        notes.append(useless_words(judged))
     return notes
+
+
+def useless_words(judged: Judgement) -> str:
+    """What a release of a study would say that is no better than guessing."""
+    return (
+        f"by the study alone the predicted error is {shown(judged.rmse)}, where guessing has "
+        f"{shown(judged.guess)}: a release would be refused, unless it is accepted (--anyway)"
+    )
 
 
 def print_plan(

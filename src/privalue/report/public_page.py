@@ -10,9 +10,11 @@ from privalue.report.guarantee import (
     ALARMS,
     delta_words,
     detection_shown,
+    large_delta_words,
     odds_factor,
     odds_words,
     plain_words,
+    public_units,
     told,
     unit_words,
     validity_words,
@@ -33,6 +35,16 @@ _NOT_PRIVATE: Content = [
     "NOT PRIVATE. ",
     element("span", "Seeded noise, for experiments only: nothing is promised. Do not publish."),
 ]
+_USELESS = element(
+    "div",
+    element(
+        "p",
+        "By its own plan this release is no better than guessing the middle of the bounds for "
+        "every state. Whoever made it was told so and accepted it explicitly: do not act on the "
+        "values.",
+    ),
+    class_="note",
+)
 
 
 def public_page(
@@ -154,6 +166,7 @@ def _top(release: Release, states: StateTable) -> list[Html]:
         element(
             "p", plain_words(release) if release.private else release.sentence(), class_="lead"
         ),
+        *([_USELESS] if "useless" in release.accepted else []),
         element(
             "dl",
             [
@@ -177,8 +190,11 @@ def _guarantee(release: Release) -> Content:
             "The noise came from a source that can be predicted: this is an experiment. The page "
             "shows what a release of this study would look like.",
         )
-    units = release.trajectories or release.persons
+    units = public_units(release)
     return [
+        element("div", element("p", large_delta_words(privacy, units)), class_="note")
+        if units is not None and privacy.delta * units > 0.1
+        else None,
         element("h3", "In plain language"),
         *paragraphs(
             unit_words(

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from privalue.errors import UsageError
 from privalue.ledger import Account
+from privalue.planning import resolve
 from privalue.release import FILE_NAME, Release, require_vacant
 from privalue.report.precision import require_same_study
 from privalue.report.public_page import public_page
@@ -59,6 +60,7 @@ def publish(
         UsageError: the folder holds a release, a report or a private page, or cannot be written.
     """
     if study is not None:
+        study = resolve(study).study
         require_same_study(release, study)
     require_publishable(folder)
     written = release.save(folder)

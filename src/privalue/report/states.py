@@ -26,7 +26,7 @@ _SPECIAL = re.compile('[,"\r\n]')
 UNSUPPORTED = "too few visits"
 RARE = "rarely visited, by the public prior"
 WEIGHTLESS = "weight 0"
-OUTSIDE = "outside the bounds of returns"
+AT_A_BOUND = "at a bound of returns"
 
 MEANINGS = {
     UNSUPPORTED: "the released noisy count is no larger than what nobody's visits could give, or "
@@ -35,8 +35,8 @@ MEANINGS = {
     "visit the state: its value is likely to be mostly noise",
     WEIGHTLESS: "the study gives the state no weight: it takes no part in the fit, and its value "
     "is what the features make of the other states",
-    OUTSIDE: "noise, or features that stretch beyond the states they were fitted to, took the "
-    "value where no return can be; values are published as they were drawn, not clipped",
+    AT_A_BOUND: "noise, or features that stretch beyond the states they were fitted to, may have "
+    "taken the value where no return can be: the bound is published in its place",
 }
 FLAGS = tuple(MEANINGS)  # the flag at place k is bit k of a state's flags
 _ENDS = ("low", "high")
@@ -152,9 +152,10 @@ def _bits(
     weights = _weights(release, study)
     if weights is not None:
         bits[weights == 0] |= _bit(WEIGHTLESS)
-    low, high = return_bounds(release)
-    slack = 1e-9 * (high - low)
-    bits[(value < low - slack) | (value > high + slack)] |= _bit(OUTSIDE)
+    # The intervals of means say how far they may be from a bound; other values have no such care.
+    if release.statistics is None or release.study["features"].get("kind") == "matrix":
+        low, high = return_bounds(release)
+        bits[(value <= low) | (value >= high)] |= _bit(AT_A_BOUND)
     return bits
 
 

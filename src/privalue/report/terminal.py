@@ -8,9 +8,11 @@ from rich.table import Table
 from privalue.curator import Diagnostics, Prepared, reuse
 from privalue.intervals import scale_share
 from privalue.mechanisms import fits_by_lsl, resolve_ridge
+from privalue.planning import judge, large_delta, rare_state_words
 from privalue.profile import privacy_profile
 from privalue.release import Release
 from privalue.report.guesses import Guesses, listed, named
+from privalue.report.planning_report import useless_words
 from privalue.size import declared_size
 from privalue.study import Study
 
@@ -56,6 +58,7 @@ def print_check(console: Console, prepared: Prepared) -> None:
                 ("states, features", f"{design.states}, {design.dimension}"),
                 ("discount", study.values.discount),
                 ("returns within", f"[{low:g}, {high:g}], range {high - low:g}"),
+                ("clamped to bounds", _clamped(study)),
                 ("unvisited states get", study.values.unvisited_value),
                 ("mechanism", _mechanism(study)),
                 ("one unit counts for", _contribution(study)),
@@ -77,11 +80,17 @@ def advice(prepared: Prepared) -> list[str]:
     study = prepared.study
     found = []
     declared = study.study.trajectories
-    if declared is not None and study.privacy.delta * declared >= 1:
-        found.append(
-            f"delta = {study.privacy.delta:g} is not below 1/m = {1 / declared:.3g}: a release "
-            "will ask for --accept-large-delta"
-        )
+    delta = large_delta(study, declared_size(study))
+    if delta is not None:
+        asked = "; a release will ask for --accept-large-delta" if delta.refused else ""
+        found.append(f"{delta.text}{asked}")
+    rare = rare_state_words(study, prepared.design, prepared.mechanism, declared)
+    if rare is not None:
+        found.append(rare)
+    if declared is not None and prepared.mechanism is not None:
+        judged = judge(study, prepared.design, prepared.mechanism, declared)
+        if judged.useless:
+            found.append(useless_words(judged))
     low, high = study.return_bounds
     implied_low, implied_high = (
         study.values.model_copy(update={"returns": None}).return_bounds
@@ -103,6 +112,15 @@ def advice(prepared: Prepared) -> list[str]:
         if lost:
             found.append(f"{lost} state(s) are reached by no raw label of [states] groups")
     return found
+
+
+def _clamped(study: Study) -> str:
+    """What a row may hold and not count for in full."""
+    low, high = study.values.rewards
+    told = f"rewards below {low:g} or above {high:g}"
+    if study.values.returns is None:
+        return told
+    return f"{told}; returns below {study.values.returns[0]:g} or above {study.values.returns[1]:g}"
 
 
 def _mechanism(study: Study) -> str:

@@ -1,0 +1,321 @@
+"""After the charge nothing fails, whatever the counts: what can be refused is refused before.
+
+Studies at the ends of what is allowed go through everything that follows the charge, from
+statistics to the text of the release, with counts that no reader ever made. A study may be refused,
+by ``mechanism_for`` or by the rehearsal: neither has seen statistics. Floating-point errors are
+errors here, as they are for whoever calls ``numpy.seterr(all="raise")``.
+"""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import privalue as pv
+from privalue import curator, features
+from privalue.curator import _drawn, _Ready, _rehearse, prepare
+from privalue.intervals import ReleasedScale, laplace_scale, scale_grid, scale_share
+from privalue.mechanisms import DpLsl, DpLsw, DpSsp, SmoothMechanism, mechanism_for
+from privalue.sections import MOST_TRAJECTORIES
+from privalue.size import PublicSize
+from privalue.statistics import GRID_STEPS, VisitStatistics
+
+BOUNDS = [
+    (0.0, 1.0),
+    (-1.0, 2.5),
+    (3.0, 3.5),
+    (-1e30, 1e30),
+    (0.0, 1e-30),
+    (-1e-30, 0.0),
+    (9.99999e29, 1e30),
+    (-7e8, -6.9999999e8),
+]
+SIZES = [1e-30, 1e-9, 0.3, 1.0, 40.0, 1e9, 1e30]
+RIDGES = [1e-30, 1e-13, 1e-3, 1.0, 500.0, 1e12, 1e30]
+MANY = [1, 2, 500, 501, 10**6, MOST_TRAJECTORIES]
+
+
+@st.composite
+def matrices(draw, states):
+    """Features that overlap or not, alike or not, of ordinary sizes or at the ends."""
+    columns = draw(st.integers(1, states))
+    usual = st.sampled_from([0.0, 1.0, -1.0, 0.5, 2.0])
+    entry = usual if draw(st.booleans()) else st.sampled_from([0.0, *SIZES, -1e30, -1e-30])
+    rows = st.lists(entry, min_size=columns, max_size=columns)
+    matrix = np.array(draw(st.lists(rows, min_size=states, max_size=states)))
+    if draw(st.booleans()):  # nobody has two features
+        keep = np.arange(columns) == draw(st.integers(0, columns - 1))
+        matrix = np.where(keep | (matrix.any(axis=1, keepdims=True) & False), matrix, 0.0)
+    return matrix
+
+
+@st.composite
+def mechanisms(draw):
+    name = draw(st.sampled_from(["dp-ssp", "dp-lsw", "dp-lsl"]))
+    keys = {"name": name}
+    if name == "dp-ssp":
+        keys |= draw(
+            st.sampled_from(
+                [
+                    {},
+                    {"shrinkage": False},
+                    {"ridge_scale": draw(st.sampled_from([1e-20, 1.0, 1e20]))},
+                    *({"ridge": ridge} for ridge in RIDGES),
+                ]
+            )
+        )
+        return keys
+    keys["calibration"] = draw(st.sampled_from(["nissim", "appendix", "exact"]))
+    if keys["calibration"] == "exact":
+        keys["beta"] = draw(st.sampled_from([1e-9, 1e-5, 1e-3]))
+    if name == "dp-lsl":
+        keys["ridge"] = draw(st.sampled_from(RIDGES))
+    else:
+        keys["noise"] = draw(st.sampled_from(["whitened", "isotropic"]))
+        if keys["calibration"] == "exact":
+            keys["pseudo_count"] = draw(st.sampled_from([0.0, 0.5, 1e15]))
+    keys["noise_scale_share"] = draw(st.sampled_from([0.0, 0.01, 0.5]))
+    return keys
+
+
+@st.composite
+def studies(draw):
+    states = draw(st.sampled_from([1, 2, 5, 9]))
+    by_person = draw(st.booleans())
+    privacy = {
+        "epsilon": draw(st.sampled_from([1e-3, 0.1, 1.0, 20.0])),
+        "delta": draw(st.sampled_from([1e-15, 1e-6, 0.1, 0.5])),
+        "unit": "person" if by_person else "trajectory",
+        "neighbours": draw(st.sampled_from(["replace-one", "add-remove"])),
+    }
+    if by_person:
+        privacy["max_trajectories_per_person"] = draw(st.sampled_from([1, 3, 10**6]))
+    if draw(st.booleans()):
+        privacy["max_states_per_trajectory"] = draw(st.integers(1, states))
+    kind = draw(st.sampled_from(["tabular", "aggregate", "matrix"]))
+    described = {"kind": kind}
+    if kind == "aggregate":
+        described["size"] = draw(st.integers(1, states))
+    elif kind == "matrix":
+        matrix = draw(matrices(states))
+        described["matrix"] = sp.csr_array(matrix) if draw(st.booleans()) else matrix
+    weight = st.sampled_from([0.0, *SIZES])
+    values = {"discount": 0.9, "rewards": (0.0, 1.0), "returns": draw(st.sampled_from(BOUNDS))}
+    if draw(st.booleans()):
+        values["start"] = {str(s): 1 / states for s in range(states)}
+    places = {"count": states}
+    if draw(st.booleans()):
+        chance = st.sampled_from([0.0, 1e-12, 0.2, 1.0])
+        places["visits"] = {str(s): draw(chance) for s in range(states)}
+    mechanism = draw(mechanisms())
+    keys = {}
+    if mechanism["name"] == "dp-ssp" or mechanism["noise_scale_share"]:
+        keys["report"] = {"level": draw(st.sampled_from([1e-9, 0.95, 1 - 1e-11]))}
+    if draw(st.booleans()):
+        keys["weights"] = {"values": [draw(weight) for _ in range(states)]}
+    try:
+        return pv.Study(
+            study={"trajectories": draw(st.sampled_from(MANY))},
+            privacy=privacy,
+            values=values,
+            states=places,
+            features=described,
+            mechanism=mechanism,
+            **keys,
+        )
+    except pv.StudyError:
+        assume(False)
+
+
+def made_up(study, draw):
+    """Sizes, and statistics that fit them and nothing else."""
+    m = study.study.trajectories
+    add_remove = study.privacy.neighbours == "add-remove"
+    by_person = study.privacy.unit == "person"
+    units = None if add_remove else m
+    most = MOST_TRAJECTORIES if add_remove else m * study.trajectories_per_person
+    most = min(most, MOST_TRAJECTORIES)
+    counted = min(m, most)
+    count = st.sampled_from([0, 1, counted // 2, max(counted - 1, 0), counted])
+    counts = np.array([draw(count) for _ in range(study.state_count)], dtype=np.int64)
+    if draw(st.booleans()):
+        counts[:] = counts[0]
+    share = st.sampled_from([0, 1, GRID_STEPS // 2, GRID_STEPS - 1, GRID_STEPS])
+    steps = counts * np.array([draw(share) for _ in counts], dtype=np.int64)
+    statistics = VisitStatistics(
+        return_bounds=study.return_bounds,
+        trajectories=counted,
+        rows=int(counts.sum()),
+        rewards_clamped=0,
+        returns_clamped=0,
+        counts=counts,
+        return_steps=steps,
+        persons=counted if by_person else 0,
+    )
+    return PublicSize(units=units, most_count=most, trajectories=m), statistics
+
+
+def everything_after(study, size, mechanism, statistics, seed):
+    """What follows the charge, up to the text that is committed."""
+    ready = _Ready(study=study, statistics=statistics, size=size, mechanism=mechanism, accepted=())
+    with warnings.catch_warnings(), np.errstate(all="raise"):
+        warnings.simplefilter("error")
+        released = _drawn(ready, pv.SeededForExperimentsOnly(seed), None)
+        text = released.to_json()
+    assert pv.Release.parse(text) == released
+    return released
+
+
+def require_sound(study, released):
+    """Finite, between the bounds, and no interval upside down."""
+    low, high = study.return_bounds
+    assert np.isfinite(released.theta).all()
+    for entry in released.values:
+        assert low <= entry.value <= high
+        if entry.low is not None:
+            assert low <= entry.band_low <= entry.low <= entry.value
+            assert entry.value <= entry.high <= entry.band_high <= high
+    if released.policy_interval is not None:
+        interval = released.policy_interval
+        assert low <= interval.low <= released.policy_value <= interval.high <= high
+
+
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "by gram"])
+@settings(max_examples=250)
+@given(study=studies(), data=st.data())
+def test_after_the_charge_nothing_fails(sparse, study, data):
+    with pytest.MonkeyPatch.context() as patch:
+        if sparse:  # as if the matrices were too large to be dense
+            patch.setattr(features, "DENSE_ENTRIES", 0)
+        size, statistics = made_up(study, data.draw)
+        try:
+            built = prepare(study).design
+            mechanism = mechanism_for(study, built, size)
+            _rehearse(mechanism, study)
+        except pv.StudyError:
+            return
+        released = everything_after(study, size, mechanism, statistics, seed=1)
+        require_sound(study, released)
+
+
+@settings(max_examples=250)
+@given(study=studies(), data=st.data())
+def test_nothing_that_could_be_drawn_fails(study, data):
+    """Counts below 0, all equal, none; sums as large as can be; scales of the noise, too."""
+    size, _ = made_up(study, data.draw)
+    try:
+        mechanism = mechanism_for(study, prepare(study).design, size)
+        _rehearse(mechanism, study)
+    except pv.StudyError:
+        return
+    low, high = study.return_bounds
+    scale = None
+    if isinstance(mechanism, DpSsp):
+        far = 64 * mechanism._deviations
+        most = np.repeat([GRID_STEPS / 2, 1.0], study.state_count) * size.most_count
+        ends = np.array([-far, 0 * far, 1e-9 * far, far, most, -most, most + far, -most - far])
+    else:
+        sigma = mechanism.sigma(mechanism.bound.most)
+        most = mechanism.largest_center()
+        ends = np.array([-64 * sigma, 0.0, sigma, most, -most, most + 64 * sigma])
+        ends = np.repeat(ends[:, None], mechanism.design.dimension, axis=1)
+        if study.mechanism.noise_scale_share:
+            share, _ = scale_share(study.privacy.epsilon, study.mechanism.noise_scale_share)
+            beta = mechanism.calibration.beta
+            scale = ReleasedScale(
+                sigma=data.draw(st.sampled_from([1e-308, 1e-9, 1.0, 1e150, 8e307])),
+                laplace=laplace_scale(beta, share),
+                grid=scale_grid(beta)[0],
+            )
+    choice = st.integers(0, len(ends) - 1)
+    if data.draw(st.booleans()):
+        drawn = ends[data.draw(choice)]
+    else:
+        drawn = np.array([ends[data.draw(choice), i] for i in range(ends.shape[1])])
+    with np.errstate(all="ignore"):
+        made = mechanism.estimates(drawn, scale)
+        curator.published(made, study.state_names)
+    assert np.isfinite(made.theta).all()
+    assert ((low <= made.values) & (made.values <= high)).all()
+    if made.low is not None:
+        assert (made.band_low <= made.low).all()
+        assert (made.low <= made.values).all()
+        assert (made.values <= made.high).all()
+        assert (made.high <= made.band_high).all()
+
+
+def test_a_ridge_smaller_than_rounding_releases_whatever_the_counts(monkeypatch):
+    """Cholesky's factor of the noiseless matrix exists for some of these counts, not for others."""
+    monkeypatch.setattr(features, "DENSE_ENTRIES", 0)
+    study = pv.Study(
+        privacy=pv.Privacy(epsilon=1.0, delta=1e-6, unit="trajectory"),
+        values=pv.Values(discount=0.9, rewards=(0.0, 1.0), returns=(0.0, 1.0)),
+        states=pv.States(count=3),
+        features={"kind": "matrix", "matrix": sp.csr_array(np.full((3, 2), [0.7, 1.3]))},
+        mechanism={"name": "dp-ssp", "ridge": 1e-13},
+    )
+    built = prepare(study).design
+    assert built.by_gram
+    failed = []
+    for m in range(480, 520):
+        size = PublicSize(units=m, most_count=m, trajectories=m)
+        counts = np.full(3, m, dtype=np.int64)
+        statistics = VisitStatistics(
+            return_bounds=(0.0, 1.0),
+            trajectories=m,
+            rows=3 * m,
+            rewards_clamped=0,
+            returns_clamped=0,
+            counts=counts,
+            return_steps=counts * (GRID_STEPS // 3),
+        )
+        weighted = features.scaled_rows(built.phi, np.sqrt(counts.astype(float)))
+        failed.append(features.cholesky(features.gram(weighted), 5e-14) is None)
+        mechanism = mechanism_for(study, built, size)
+        _rehearse(mechanism, study)
+        require_sound(study, everything_after(study, size, mechanism, statistics, m))
+        assert np.isfinite(mechanism.theta_before_noise(statistics)).all()  # inspect's
+    assert 0 < sum(failed) < len(failed)
+
+
+@pytest.mark.parametrize("name", ["dp-ssp", "dp-lsw", "dp-lsl"])
+def test_a_release_computes_nothing_that_only_inspect_shows(name, monkeypatch):
+    study = pv.Study(
+        privacy=pv.Privacy(epsilon=1.0, delta=1e-6, unit="trajectory"),
+        values=pv.Values(discount=0.9, rewards=(0.0, 1.0), returns=(0.0, 1.0)),
+        states=pv.States(count=2),
+        mechanism={"name": name},
+    )
+    people = [[(0, 0.0), (1, 1.0)]] * 3000
+
+    def refuse(*_):
+        raise AssertionError("no part of a release")
+
+    for kind in (DpSsp, SmoothMechanism):
+        monkeypatch.setattr(kind, "noise_by_state", refuse)
+    for kind in (DpSsp, DpLsw):  # theta of dp-lsl is what gets noise
+        monkeypatch.setattr(kind, "theta_before_noise", refuse)
+    monkeypatch.setattr(curator, "require_useful", lambda *_, **__: [])  # it predicts, from nobody
+    assert len(pv.release(study, people).values) == 2
+    with pytest.raises(AssertionError, match="no part of a release"):
+        pv.inspect(study, people)
+
+
+def test_private_values_travel_without_functions():
+    """Post-processing is no closure that was made where statistics are in scope."""
+    study = pv.Study(
+        privacy=pv.Privacy(epsilon=1.0, delta=1e-6, unit="trajectory"),
+        values=pv.Values(discount=0.9, rewards=(0.0, 1.0), returns=(0.0, 1.0)),
+        states=pv.States(count=2),
+    )
+    found = pv.inspect(study, [[(0, 0.0), (1, 1.0)]] * 9)
+    for private in (found.statistics, found.perturbation):
+        fields = {name: getattr(private, name) for name in type(private).__slots__}
+        assert fields
+        assert not any(callable(value) for value in fields.values())
+    assert not any(isinstance(value, VisitStatistics) for value in vars(found.mechanism).values())
+    assert isinstance(found.mechanism, DpSsp)
+    assert not issubclass(DpSsp, DpLsl)
