@@ -44,7 +44,7 @@ def released(tmp_path, monkeypatch, *, failed_before):
     now[0] = STARTED
     if failed_before:
         with pytest.raises(pv.DataError):
-            pv.release(CHOSEN, [[(7, 1.0)]], ledger=ledger)
+            pv.release(CHOSEN, [[(7, 1.0)]], ledger=ledger, accept_useless=True)
     gathered = curator.gathered
 
     def slowly(*data, **options):
@@ -53,7 +53,7 @@ def released(tmp_path, monkeypatch, *, failed_before):
 
     with monkeypatch.context() as patched:
         patched.setattr(curator, "gathered", slowly)
-        release = pv.release(CHOSEN, PEOPLE, ledger=ledger)
+        release = pv.release(CHOSEN, PEOPLE, ledger=ledger, accept_useless=True)
     return release, ledger.show("trial").head
 
 
@@ -170,7 +170,7 @@ def test_every_entry_has_bytes_of_its_own(tmp_path, monkeypatch):
 
 
 def test_a_release_tells_the_day_and_not_the_time(tmp_path):
-    release = pv.release(CHOSEN, PEOPLE)
+    release = pv.release(CHOSEN, PEOPLE, accept_useless=True)
     assert datetime.strptime(release.created, "%Y-%m-%d")
     assert ":" not in release.created
     again = release.model_copy(update={"created": "2026-11-15T09:00:23Z"})

@@ -355,7 +355,7 @@ def test_terms_that_are_none(tmp_path, given_terms, why):
 
 def test_mu_is_kept_exactly_and_only_for_gaussian_releases(tmp_path):
     """The reciprocal of the certified alpha, for an accounting that adds squares."""
-    people = [[(0, 0.5), (1, 1.0)]] * 60
+    people = [[(0, 0.5), (1, 1.0)]] * 6000
     kept = open_ledger(tmp_path / "ledger.db")
     kept.declare("trial", epsilon=9.0, delta=1e-3, unit="trajectory")
     told = []

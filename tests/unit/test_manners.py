@@ -34,7 +34,7 @@ name = "dp-ssp"
 def folder(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "study.toml").write_text(STUDY)
-    assert run(["simulate", "chain:N=5", "--trajectories", "9", "--out", "rows.csv", "-q"]) == 0
+    assert run(["simulate", "chain:N=5", "--trajectories", "2000", "--out", "rows.csv", "-q"]) == 0
     capsys.readouterr()
     return tmp_path
 

@@ -15,7 +15,7 @@ from privalue import report_command
 from privalue.cli import run
 from privalue.ledger import BudgetError, open_ledger
 
-DATA = [[(0, 0.5), (1, 1.0)]] * 60
+DATA = [[(0, 0.5), (1, 1.0)]] * 900
 STUDY = """
 [study]
 dataset = "trial"
@@ -30,8 +30,7 @@ returns = [0.0, 1.0]
 [states]
 count = 2
 [mechanism]
-name = "dp-lsw"
-calibration = "nissim"
+name = "dp-ssp"
 """
 RELEASE = ["release", "study.toml", "--data", "data.csv", "--out"]
 
@@ -48,13 +47,19 @@ def folder(tmp_path, monkeypatch, ledger):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("PRIVALUE_LEDGER", raising=False)
     Path("study.toml").write_text(STUDY)
-    rows = "".join(f"{t},0,0,0.5\n{t},1,1,1\n" for t in range(60))
+    rows = "".join(f"{t},0,0,0.5\n{t},1,1,1\n" for t in range(900))
     Path("data.csv").write_text("trajectory,step,state,reward\n" + rows)
     return tmp_path
 
 
 def described(**about):
-    return study(2, study={"dataset": "trial", **about}, privacy={"epsilon": 0.5})
+    return study(
+        2,
+        study={"dataset": "trial", **about},
+        privacy={"epsilon": 0.5},
+        returns=(0.0, 1.0),
+        mechanism={"name": "dp-ssp", "calibration": "exact"},
+    )
 
 
 def entries(ledger):

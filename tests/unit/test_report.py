@@ -199,7 +199,7 @@ def test_the_promise_is_told_for_every_unit_and_relation():
         chosen = study(privacy=privacy)
         rows = {"person": [], "trajectory": [], "step": [], "state": [], "reward": []}
         for number in range(200):
-            for column, value in zip(rows, (number, 0, 0, "ill", 0.5), strict=True):
+            for column, value in zip(rows, (number, number, 0, "ill", 0.5), strict=True):
                 rows[column].append(value)
         import pandas as pd
 
