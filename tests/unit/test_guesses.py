@@ -106,8 +106,8 @@ def test_a_person_without_a_trajectory_column_has_one_trajectory():
     text = written(names)
     assert '\nperson = "patient_id"' in text
     assert "\n# trajectory = " in text
-    assert "\n# ? is visit_date a date or a time?" in text
-    assert '\n# step_type = "date"' in text
+    assert "\n# ? visit_date is taken as a date;" in text
+    assert '\nstep_type = "date"' in text
     study = pv.Study.parse(answered(text))
     assert study.privacy.unit == "person"
     assert study.data.one_trajectory_per_person

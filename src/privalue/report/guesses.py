@@ -18,13 +18,21 @@ _WORDS: Mapping[str, str] = {
     "pupil student mrn pid",
     "trajectory": "trajectory traj episode ep stay icustay hadm admission encounter session spell "
     "rollout run sequence",
-    "step": "step timestep t time day date datetime timestamp charttime visit bloc hour week month "
-    "when seq turn",
+    "step": "step timestep t time day date datum datetime timestamp charttime visit bloc hour week "
+    "month when seq turn",
     "state": "state s obs observation status condition stage ward unit",
     "reward": "reward rew r score outcome payoff",
 }
 _ROLE_OF = {word: role for role, words in _WORDS.items() for word in words.split()}
-_OF_TIME = {"date", "datetime", "timestamp", "charttime", "time", "when"}
+_OF_TIME: Mapping[str, str | None] = {  # what steps of such a name are; None: dates, times, numbers
+    "date": "date",
+    "datum": "date",
+    "datetime": "datetime",
+    "timestamp": "datetime",
+    "charttime": "datetime",
+    "time": None,
+    "when": None,
+}
 _SAY_NOTHING = {"id", "ids", "nr", "no", "num", "number", "key", "code", "name", "label"}
 
 _ASKED: Mapping[str, str] = {
@@ -74,10 +82,17 @@ def guess(names: Sequence[str]) -> Guesses:
             )
     hints = {}
     step = columns.get("step", "")
-    if _OF_TIME & set(_words(step)):
+    of_time = [_OF_TIME[word] for word in _words(step) if word in _OF_TIME]
+    if of_time:
         hints["data", "step_type"] = (
             f'is {listed([step])} a date or a time? then step_type = "date" or "datetime"'
         )
+        if of_time[-1] is not None:
+            values["data", "step_type"] = _toml(of_time[-1])
+            hints["data", "step_type"] = (
+                f'{listed([step])} is taken as a {of_time[-1]}; set it to "datetime" if it has a '
+                'time of day, or to "integer" if it is a number'
+            )
     if known["person"] and not known["trajectory"]:
         hints["data", "trajectory"] = (
             "left out, all rows of a person are one trajectory; if a person has several, name the "
