@@ -138,7 +138,7 @@ def notes() -> Iterator[None]:
             line: str | None = None,
         ) -> None:
             if issubclass(category, PrivalueWarning):
-                talk.print(f"Note: {message}.", style="yellow", soft_wrap=True)
+                talk.warn(f"Note: {message}.", style="yellow")
             else:
                 usual(message, category, filename, lineno, file, line)
 

@@ -116,7 +116,7 @@ def publish_and_tell(
         account = None if ledger is None else account_of(release, ledger)
     except UnavailableError as problem:
         account = None
-        talk.print(
+        talk.warn(
             f"Ledger: {problem}; the page tells no budget: privalue report {out} --ledger LEDGER "
             "--force makes it again"
         )

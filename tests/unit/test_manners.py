@@ -34,7 +34,7 @@ name = "dp-ssp"
 def folder(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "study.toml").write_text(STUDY)
-    assert run(["simulate", "chain:N=5", "--trajectories", "2000", "--out", "rows.csv", "-q"]) == 0
+    assert run(["simulate", "chain:N=5", "--trajectories", "3000", "--out", "rows.csv", "-q"]) == 0
     capsys.readouterr()
     return tmp_path
 
@@ -184,3 +184,13 @@ def test_the_shell_that_asks_is_told_how():
         check=False,
     )
     assert "complete -o default -F _privalue_completion privalue" in done.stdout
+
+
+def test_what_is_probably_not_meant_is_a_warning_of_the_log(folder, capsys):
+    (folder / "study.toml").write_text(STUDY.replace("1e-6", "1e-4"))
+    assert run([*RELEASE, "r", "--log-format", "json"]) == 0
+    warned = [line["message"] for line in logged(capsys) if line["level"] == "warning"]
+    assert len(warned) == 1
+    assert warned[0].startswith("Note: ")
+    assert run([*RELEASE, "s", "--quiet"]) == 0
+    assert capsys.readouterr().err == ""
