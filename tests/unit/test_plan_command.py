@@ -26,6 +26,8 @@ rewards = [0.0, 1.0]
 returns = [0.0, 1.0]
 [states]
 count = 5
+[mechanism]
+name = "dp-lsw"
 """
 
 app = typer.Typer()
@@ -154,7 +156,7 @@ def test_a_target_out_of_reach_is_an_answer(folder):
 
 
 def test_auto_is_settled_and_says_why(folder):
-    (folder / "study.toml").write_text(STUDY + '[mechanism]\nname = "auto"\n')
+    (folder / "study.toml").write_text(STUDY.replace('"dp-lsw"', '"auto"'))
     found = told("--trajectories", "1000")
     assert found["mechanism"] == "dp-ssp"
     assert any('"auto" is dp-ssp' in note for note in found["notes"])

@@ -52,7 +52,7 @@ def study(count=5, *, privacy=None, mechanism=None, **sections):
         privacy=privacy,
         values=values,
         states=sections.pop("states", {"count": count}),
-        mechanism=mechanism or {},
+        mechanism={"name": "dp-lsw", **(mechanism or {})},
         **sections,
     )
 
@@ -384,13 +384,16 @@ def test_planned_sizes_are_those_of_a_release(chain_model, unit, neighbours):
 
 
 def test_noise_is_that_of_the_literal_formula(chain_model):
-    """alpha R sqrt(psi) for every state, psi written out, at the expected counts."""
-    described = study(mechanism={"calibration": "nissim"})
+    """alpha R sqrt(psi) for every state, psi written out, at the expected counts.
+
+    R is 3: the bounds are far from all values, and nothing is clipped.
+    """
+    described = study(mechanism={"calibration": "nissim"}, values={"returns": (-1.0, 2.0)})
     found = forecast(Option(study=described), chain_model, 50_000, draws=200)
     log = math.log(2 / 1e-6)
     alpha, beta = 5 * math.sqrt(2 * log), 1 / (4 * (5 + log))
     counts = [10_000, 20_000, 30_000, 40_000, 50_000]
-    sigma = alpha * math.sqrt(literal.psi_lsw(counts, [1.0] * 5, beta))
+    sigma = 3 * alpha * math.sqrt(literal.psi_lsw(counts, [1.0] * 5, beta))
     mean_of_chi = math.sqrt(2 / 5) * math.gamma(3) / math.gamma(2.5)
     assert found.noise == pytest.approx(sigma * mean_of_chi, rel=0.03)
     wrong = 1.1 * sigma * mean_of_chi  # ten percent would be noticed

@@ -21,6 +21,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse as sp
 from scipy import special
 
 from privalue.errors import StudyError
@@ -40,6 +41,7 @@ _WORK = 50_000  # states times draws: a third of a second
 _FEWEST_DRAWS, _MOST_DRAWS = 4, 100
 _ADVICE_DRAWS = 12
 _SAMPLE = 4096  # states of which errors are averaged
+_MOST_DIMENSIONS = 1000  # in which a matrix is inverted for it
 _KEPT = 16  # judgements, for whoever releases one study many times
 _NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(16)
 
@@ -143,33 +145,28 @@ def most_helpful(study: Study, trajectories: int) -> str:
 
 
 def noise_alone(study: Study, design: Design, mechanism: Mechanism, trajectories: int) -> float:
-    """The error that noise, or a ridge, makes by itself at visits as they are expected."""
-    low, high = study.return_bounds
+    """The error that noise and ridge make by themselves, at visits as they are expected."""
     visits = study.visit_prior
     if visits is None:
         visits = np.arange(1, design.states + 1) / design.states
     expected = trajectories * visits
     if isinstance(mechanism, DpSsp):
-        errors = _of_means(mechanism, design, np.maximum(expected, 1.0), high - low)
+        errors = _of_means(mechanism, design, np.maximum(expected, 1.0), study.return_bounds)
     else:
         assert isinstance(mechanism, SmoothMechanism)
-        # At beta = 700 only k = 0 counts: psi itself may take long, and is larger.
-        beta = mechanism.calibration.beta if study.mechanism.name == "dp-lsw" else 700.0
-        psi = mechanism.bound.psi(np.rint(expected).astype(np.int64), beta)
-        errors = _of_values(mechanism, design, mechanism.sigma(psi), high - low)
-        if mechanism.ridge is not None and design.one_feature_per_state:
-            shrunk = _of_ridge(mechanism.ridge, design, expected, study.return_bounds)
-            errors = np.maximum(errors.mean(), shrunk)
+        errors = _of_values(mechanism, design, expected, study.return_bounds)
     return float(np.sqrt(np.mean(errors)))
 
 
-def _of_means(mechanism: DpSsp, design: Design, visits: Vector, reach: float) -> Vector:
+def _of_means(
+    mechanism: DpSsp, design: Design, visits: Vector, bounds: tuple[float, float]
+) -> Vector:
     """The squared errors of dp-ssp: tau^2 q/(tau^2 + q) of a mean, the least by a linear rule.
 
     Features average over states. With overlapping ones the squared errors add up to a sum of
     h_s q_s, where the leverages h_s add up to d. With a ridge nothing simple can be said.
     """
-    noise, tau2 = mechanism.noise, reach**2 / 12
+    noise, tau2 = mechanism.noise, (bounds[1] - bounds[0]) ** 2 / 12
     q = (np.square(noise.of_steps * noise.step) + tau2 * np.square(noise.of_counts)) / visits**2
     error = tau2 * q / (tau2 + q)
     if mechanism.ridge is not None:
@@ -183,34 +180,43 @@ def _of_means(mechanism: DpSsp, design: Design, visits: Vector, reach: float) ->
     return by_state[weights > 0]
 
 
-def _of_ridge(ridge: float, design: Design, visits: Vector, bounds: tuple[float, float]) -> Vector:
-    """The squared errors that a ridge makes of evenly spread values, feature by feature.
-
-    A value shrinks by lambda/2 over that and the curvature, or to the bound next to that.
-    """
-    curvature = column_squares(scaled_rows(design.phi, np.sqrt(design.weights * visits)))
-    curvature = curvature[:: len(curvature) // _SAMPLE + 1]
-    values = bounds[0] + (bounds[1] - bounds[0]) * (_NODES[:, None] + 1) / 2
-    left = values * (curvature / (curvature + ridge / 2))
-    return np.asarray(_NODE_WEIGHTS @ np.square(values - np.clip(left, *bounds)) / 2)
-
-
-def _of_values(mechanism: SmoothMechanism, design: Design, sigma: float, reach: float) -> Vector:
-    """The squared errors of values with normal noise, between bounds that they do not leave.
-
-    For a value that is spread evenly over them: twice the integral over the distance a to a bound
-    of E[min(s Z, a)^2; Z > 0]. Where features overlap, the mean variance stands for all: their
-    leverages add up to d.
-    """
-    if design.one_feature_per_state or not mechanism.whitened:
-        deviations = sigma * mechanism.factors(design.phi)[design.weights > 0]
-        deviations = deviations[:: len(deviations) // _SAMPLE + 1]
-    else:
+def _of_values(
+    mechanism: SmoothMechanism, design: Design, visits: Vector, bounds: tuple[float, float]
+) -> Vector:
+    """The squared errors of dp-lsw and dp-lsl for values that are spread evenly over the bounds."""
+    low, high = bounds
+    smooth = mechanism.ridge is None
+    # At beta = 700 only k = 0 counts: psi of dp-lsl may take long, and is larger.
+    beta = mechanism.calibration.beta if smooth else 700.0
+    sigma = mechanism.sigma(mechanism.bound.psi(np.rint(visits).astype(np.int64), beta))
+    some = np.flatnonzero(design.weights > 0)
+    some = some[:: len(some) // _SAMPLE + 1]
+    if design.by_gram and mechanism.whitened and design.dimension > _MOST_DIMENSIONS:
+        # Leverages add up to d; were they all the same, errors would be larger than they are.
         leverage = design.dimension / design.states / float(design.weights.max())
-        deviations = np.array([sigma * math.sqrt(leverage)])
-    a = (_NODES[:, None] + 1) / 2
-    s = np.maximum(deviations / reach, 1e-100)
-    t = np.minimum(a / s, 40.0)
-    inside = special.ndtr(t) - 0.5 - t * np.exp(-np.square(t) / 2) / math.sqrt(2 * math.pi)
-    part = np.square(s) * inside + np.square(a) * special.ndtr(-t)
-    return np.asarray(reach**2 * (_NODE_WEIGHTS @ part))
+        deviations = np.array([0.85 * sigma * math.sqrt(leverage)])
+    else:
+        deviations = sigma * mechanism.factors(design.phi[some])
+    kept: Vector | float = 1.0
+    if mechanism.ridge is not None and design.one_feature_per_state:
+        curvature = column_squares(scaled_rows(design.phi, np.sqrt(design.weights * visits)))
+        by_state = np.asarray(sp.csr_array(design.phi[some]).astype(bool) @ curvature)
+        kept = by_state / (by_state + mechanism.ridge / 2)
+    values = low + (high - low) * (_NODES[:, None] + 1) / 2
+    errors = _clipped_error(values, kept * values, np.maximum(deviations, 1e-100), bounds)
+    return np.asarray(_NODE_WEIGHTS @ errors / 2)
+
+
+def _clipped_error(
+    value: Vector, centre: Vector, deviation: Vector, bounds: tuple[float, float]
+) -> Vector:
+    """E[(X - v)^2] for a normal X of this centre that is moved between the bounds."""
+    a, b = ((end - centre) / deviation for end in bounds)
+    below, above = special.ndtr(a), special.ndtr(-b)
+    inside = (np.square(centre - value) + np.square(deviation)) * (1 - below - above)
+    for end, z, sign in ((bounds[0], a, 1.0), (bounds[1], b, -1.0)):
+        density = np.exp(-np.square(np.clip(z, -40, 40)) / 2) / math.sqrt(2 * math.pi)
+        inside = inside + sign * deviation * (end + centre - 2 * value) * density
+    return np.asarray(
+        inside + np.square(bounds[0] - value) * below + np.square(bounds[1] - value) * above
+    )

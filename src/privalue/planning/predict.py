@@ -17,6 +17,7 @@ formula for the error of a mechanism is written down: statistics are drawn from 
 go through the code that a release goes through, so that a prediction cannot drift from it.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -170,8 +171,14 @@ def counted_states(study: Study, model: PublicModel) -> Vector:
 
 
 def guessing_error(study: Study, model: PublicModel) -> float:
-    """The root mean square error of guessing the middle of the bounds for every state."""
+    """The root mean square error of guessing the middle of the bounds for every state.
+
+    Where values are made up they are spread evenly over the bounds. What features can represent
+    of such values, in no order, may be far less: that is no reason to think of a guess as better.
+    """
     low, high = study.return_bounds
+    if not model.known:
+        return (high - low) / math.sqrt(12)
     values = model.values[counted_states(study, model)]
     return float(np.sqrt(np.mean(np.square(values - (low + high) / 2))))
 

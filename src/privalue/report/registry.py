@@ -247,6 +247,7 @@ def _for_programs(release: Release, account: Account | None) -> dict[str, Any]:
             "file": "release.json",
             "sha256": release.sha256,
             "refit_of": release.refit_of,
+            "accepted": list(release.accepted),
             "created": release.created,
             "software": f"{release.software.name} {release.software.version}",
         },
