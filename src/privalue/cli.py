@@ -90,7 +90,8 @@ Data = Annotated[
     str,
     typer.Option(
         "--data",
-        help="A file, folder or quoted glob (CSV, Parquet), FILE.duckdb::TABLE, "
+        help="A file, folder or quoted glob (CSV, Parquet), FILE.xlsx::SHEET, "
+        "\"SELECT ... FROM 'file.parquet'\", FILE.duckdb::TABLE, "
         "FILE.sqlite::TABLE, postgresql://...::TABLE, a query in place of TABLE, or minari:NAME.",
     ),
 ]
@@ -301,7 +302,7 @@ def inspect(
     study = _settled(study_file)
     with progress("Reading rows", then="Computing") as update:
         diagnostics = inspect_data(study, data, engine=engine, memory=limit, progress=update)
-    talk.warn("PRIVATE: for the curator only. None of this may be published.", style="bold red")
+    talk.label("PRIVATE: for the curator only. None of this may be published.")
     if page is not None:
         talk.print(f"Wrote {write_private_page(diagnostics, page)}, PRIVATE")
     if as_json:

@@ -36,7 +36,8 @@ class Talk(Console):
     """What is said beside the results, on stderr.
 
     Talk and warnings are lines for people, or with ``as_json`` objects for the log of a job, one a
-    line, with level and message; with ``quiet`` there are none. An error is always said.
+    line, with level and message; with ``quiet`` there are none. An error is always said, and so is that
+    something is PRIVATE.
     """
 
     as_json = False
@@ -62,6 +63,14 @@ class Talk(Console):
     def warn(self, line: str, style: str = "bold yellow") -> None:
         """Say what should not be overlooked."""
         self.print(line, style=style, level="warning")
+
+    def label(self, line: str) -> None:
+        """Say what is said even to whoever wants quiet: that what is shown is private."""
+        quiet, self.quiet = self.quiet, False
+        try:
+            self.warn(line, style="bold red")
+        finally:
+            self.quiet = quiet
 
     def fail(self, message: str, code: int, traceback: str | None) -> None:
         """Say in one line what went wrong; a traceback, if there is one, comes with it."""

@@ -79,6 +79,12 @@ def test_quiet_is_for_one_command_only(folder, capsys):
     assert capsys.readouterr().err.startswith("Wrote s/release.json\nWrote s/values.csv, ")
 
 
+def test_quiet_or_not_what_is_private_says_so(folder, capsys):
+    assert run(["--quiet", "inspect", "study.toml", "--data", "rows.csv", "--json"]) == 0
+    said = capsys.readouterr().err
+    assert said == "PRIVATE: for the curator only. None of this may be published.\n"
+
+
 def test_talk_is_a_json_object_a_line(folder, capsys):
     assert run(["--log-format", "json", *RELEASE, "r"]) == 0
     assert logged(capsys) == [
