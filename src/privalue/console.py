@@ -36,8 +36,8 @@ class Talk(Console):
     """What is said beside the results, on stderr.
 
     Talk and warnings are lines for people, or with ``as_json`` objects for the log of a job, one a
-    line, with level and message; with ``quiet`` there are none. An error is always said, and so is that
-    something is PRIVATE.
+    line, with level and message; with ``quiet`` there are none. An error is always said, and so is
+    that something is PRIVATE.
     """
 
     as_json = False

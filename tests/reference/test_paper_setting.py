@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import privalue as pv
-from privalue.curator import _perturb, prepare
+from privalue.curator import prepare
 from privalue.mdp import chain_statistics, parse_world
-from privalue.mechanisms import calibration_for
+from privalue.mechanisms import mechanism_for
 from privalue.profile import exact_alpha, privacy_profile
 from privalue.size import public_size
 from privalue.statistics import VisitStatistics
@@ -27,12 +27,12 @@ def perturbation(trajectories, seed, **mechanism):
         privacy=pv.Privacy(epsilon=0.1, delta=0.1, unit="trajectory"),
         values=pv.Values(discount=0.99, rewards=(0.0, 1.0), returns=(0.0, 1.0)),
         states=pv.States(count=40),
-        mechanism=pv.Mechanism(**mechanism),
+        mechanism=pv.Mechanism(**{"name": "dp-lsw", **mechanism}),
     )
     prepared = prepare(described)
     size = public_size(described, gathered)
-    constants = calibration_for(described, prepared.design, size)
-    return _perturb(prepared, gathered, size, constants), gathered.counts
+    mechanism = mechanism_for(described, prepared.design, size)
+    return mechanism.perturbation(gathered), gathered.counts
 
 
 @pytest.mark.parametrize("seed", range(12))
