@@ -5,13 +5,14 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 LINTED := src tests benchmarks examples docs/make
 
-.PHONY: setup demo test lint bench docs references clean
+.PHONY: setup demo test long lint bench docs references clean
 .DEFAULT_GOAL := help
 
 .PHONY: help
 help:
 	@echo "make demo    the whole journey on the built-in recovery chain"
 	@echo "make test    lint, types, import layers and every test"
+	@echo "make long    the random suites at full size, for an hour or so; writes docs/long.md"
 	@echo "make lint    lint, types and import layers only"
 	@echo "make bench   speed, measured side by side with the literal ways"
 	@echo "make docs    the documentation as a site, in site/: open site/index.html"
@@ -38,6 +39,15 @@ lint: $(STAMP)
 test: lint
 	@# Two workers on two cores: linear algebra with threads of its own would only wait for itself.
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2
+
+# The suites with random or many inputs, at full size; their table is committed.
+RANDOM := tests/properties tests/audit tests/statistical tests/unit/test_cells.py \
+	tests/unit/test_csv_files.py tests/unit/test_invalid_rows.py tests/unit/test_ledger_terms.py \
+	tests/conformance/test_one_unit_decides_nothing.py tests/conformance/test_ledger_stores.py
+
+long: $(STAMP)
+	PRIVALUE_LONG=1 PRIVALUE_LONG_TABLE=docs/long.md OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
+		$(BIN)/pytest --numprocesses 2 $(RANDOM)
 
 demo: $(STAMP)
 	$(BIN)/privalue demo

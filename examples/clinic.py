@@ -124,9 +124,8 @@ def main() -> None:
 
     command("check", study)
     command("plan", study, "--draws", "16")
-    command(
-        "ledger", "declare", "clinic-2026", "--epsilon", "2", "--delta", "1e-5", "--ledger", ledger
-    )
+    total = ("--epsilon", "2", "--delta", "1e-5", "--unit", "person")
+    command("ledger", "declare", "clinic-2026", *total, "--ledger", ledger)
     command("release", study, "--data", data, "--out", out / "released", "--ledger", ledger)
     command("refit", out / "released", "--level", "0.99", "--out", out / "wider")
     command("ledger", "show", "clinic-2026", "--ledger", ledger)

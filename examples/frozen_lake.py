@@ -4,7 +4,7 @@ Episodes are played in Gymnasium, stored by Minari, and released from there. The
 table is public here, so that the exact values are known, and the error can be planned before any
 episode is played.
 
-    pip install 'privalue[gymnasium,minari]'
+    pip install '.[gymnasium,minari]'
     python examples/frozen_lake.py --out lake
 
 Four holes and the goal end an episode: nobody acts there, and they get no rows.

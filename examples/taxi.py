@@ -4,7 +4,7 @@ A driver's ride passes at most 18 of the 500 states. Told so (``max_states_per_t
 release needs noise for 18 states in place of 500. Rides of the best policy are deterministic: what
 is off in the release is off for privacy alone.
 
-    pip install 'privalue[gymnasium]'
+    pip install '.[gymnasium]'
     python examples/taxi.py --out taxi
 """
 

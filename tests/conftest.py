@@ -12,7 +12,10 @@ os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="privalue-tests-")
 settings.register_profile(
     "suite", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
-settings.load_profile("suite")
+# ``make long``: many more random inputs, and every odd cell through every reader.
+settings.register_profile("long", settings.get_profile("suite"), max_examples=1000)
+LONG = os.environ.get("PRIVALUE_LONG") == "1"
+settings.load_profile("long" if LONG else "suite")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -21,3 +24,30 @@ def pytest_runtest_logreport(report):
     if os.environ.get("CI") == "true" and report.skipped and not hasattr(report, "wasxfail"):
         report.outcome = "failed"
         report.longrepr = f"skipped under CI: {report.longrepr}"
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Writes what ``make long`` tried to the file that it names: a row for each module."""
+    table = os.environ.get("PRIVALUE_LONG_TABLE")
+    if not table or hasattr(terminalreporter.config, "workerinput"):
+        return
+    rows = {}
+    for outcome in ("passed", "failed", "error"):
+        for report in terminalreporter.stats.get(outcome, []):
+            module = report.nodeid.split("::")[0]
+            rows.setdefault(module, {"passed": 0, "failed": 0, "error": 0})[outcome] += 1
+    lines = [
+        "# The long run",
+        "",
+        "Made by `make long`: the suites whose inputs are random, or many, at full size. Each",
+        "property is tried on 1,000 random inputs, and every odd cell goes through every reader.",
+        "",
+        "| suite | passed | failed |",
+        "|---|---|---|",
+        *(
+            f"| `{module}` | {found['passed']:,} | {found['failed'] + found['error']:,} |"
+            for module, found in sorted(rows.items())
+        ),
+    ]
+    with open(table, "w", encoding="utf-8") as file:
+        file.write("\n".join(lines) + "\n")

@@ -19,7 +19,7 @@ def navigation() -> list[Group]:
     proofs = _linked("docs/proofs/README.md")
     decisions = sorted(p.name for p in (ROOT / "docs/decisions").glob("[0-9]*.md"))
     return [
-        _docs("Begin", "../README.md", "README.md", "tour.md"),
+        _docs("Begin", "../README.md", "README.md", "install.md", "tour.md"),
         _docs(
             "Tutorials",
             "tutorials/statistician.md",
@@ -29,7 +29,7 @@ def navigation() -> list[Group]:
         _docs("Describe and plan", "study.md", "planning.md"),
         _docs("Read the data", "sources.md", "engines.md", "spark.md", "worlds.md"),
         _docs("Add noise", "mechanisms.md", "calibration.md"),
-        _docs("Release and keep count", "report.md", "ledger.md"),
+        _docs("Release and keep count", "report.md", "ledger.md", "recurring.md"),
         _docs("What is promised", "guarantee.md", "threat-model.md", "known-limits.md"),
         _docs("Reference", "commands.md", "python.md"),
         _docs("The paper and others", "errata.md", "reproduction.md", "examples.md", "peers.md"),

@@ -24,6 +24,7 @@ from privalue.errors import (
     PrivalueWarning,
     PrivateValueError,
     StudyError,
+    UnavailableError,
     UsageError,
 )
 from privalue.ledger import open_ledger
@@ -71,6 +72,7 @@ __all__ = [
     "States",
     "Study",
     "StudyError",
+    "UnavailableError",
     "UsageError",
     "Values",
     "Weights",

@@ -4,19 +4,24 @@ Results go to stdout, talk and progress to stderr; with ``--json`` stdout is one
 error is one line on stderr, and the exit code says which kind (``privalue.errors``).
 """
 
+import json
+import logging
+import os
 import re
 import signal
 import sys
 import traceback
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 import typer
 import typer.exceptions
 
 import privalue
 from privalue import demo as demonstration
-from privalue.console import Json, notes, print_json, progress, screen, talk
+from privalue.console import Json, LibrariesTalk, notes, print_json, progress, screen, talk
 from privalue.curator import inspect as inspect_data
 from privalue.curator import prepare
 from privalue.curator import release as release_data
@@ -26,11 +31,13 @@ from privalue.ledger_commands import ledgers
 from privalue.mdp import parse_world, simulate_to_file
 from privalue.mechanisms import ridge_of
 from privalue.noise import SeededForExperimentsOnly
+from privalue.options import in_options
 from privalue.plan_command import plan
 from privalue.planning import resolve
 from privalue.refit import refit as refit_release
 from privalue.release import Release
 from privalue.report import terminal
+from privalue.report.guesses import guess, guessed_json
 from privalue.report.private_page import require_private_place, write_private_page
 from privalue.report.publish import require_publishable
 from privalue.report.spending import account_rows
@@ -39,12 +46,40 @@ from privalue.report_command import Justification, publish_and_tell, report
 from privalue.reproduce_command import reproduce
 from privalue.size import declared_size
 from privalue.study import Study
+from privalue.trajectories.headings import column_names
+
+# In the order of work.
+COMMANDS = (
+    *("demo", "simulate", "init", "check", "plan", "ledger", "inspect", "release", "report"),
+    *("refit", "reproduce"),
+)
+EXAMPLE = """
+\b
+Example:
+  privalue init study.toml                        what is public: edit it
+  privalue check study.toml                       all that can be said without data
+  privalue plan study.toml --trajectories 5000    the error to expect
+  privalue release study.toml --data rows.csv --out released --no-ledger
+
+\b
+Documentation: docs/README.md in the source; make docs makes a site of it.
+"""
+
+
+class InOrder(typer.core.TyperGroup):
+    """The commands as a user comes to need them."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return their names; one that has no place yet comes last."""
+        known = super().list_commands(ctx)
+        return sorted(known, key=lambda n: COMMANDS.index(n) if n in COMMANDS else len(COMMANDS))
+
 
 app = typer.Typer(
-    add_completion=False,
+    cls=InOrder,
     pretty_exceptions_enable=False,  # they would print local variables, private ones included
     rich_markup_mode=None,
-    help="What a policy is worth, told privately.",
+    epilog=EXAMPLE,
 )
 
 
@@ -55,7 +90,8 @@ Data = Annotated[
     str,
     typer.Option(
         "--data",
-        help="A file, folder or quoted glob (CSV, Parquet), FILE.duckdb::TABLE, "
+        help="A file, folder or quoted glob (CSV, Parquet), FILE.xlsx::SHEET, "
+        "\"SELECT ... FROM 'file.parquet'\", FILE.duckdb::TABLE, "
         "FILE.sqlite::TABLE, postgresql://...::TABLE, a query in place of TABLE, or minari:NAME.",
     ),
 ]
@@ -80,13 +116,39 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def _quiet(wanted: bool) -> None:
+    talk.quiet = wanted
+
+
+def _log_format(chosen: str) -> None:
+    talk.as_json = chosen == "json"
+
+
 @app.callback()
 def _options(
     debug: Annotated[
         bool, typer.Option("--debug", help="Show a traceback (it may quote private data).")
     ] = False,
+    quiet: Annotated[
+        bool,
+        typer.Option(
+            *("--quiet", "-q"), callback=_quiet, is_eager=True, help="Only errors on stderr."
+        ),
+    ] = False,
+    log_format: Annotated[
+        Literal["text", "json"],
+        typer.Option(
+            "--log-format",
+            callback=_log_format,
+            is_eager=True,
+            help="json, for jobs: an object a line on stderr, with level and message.",
+        ),
+    ] = "text",
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+        bool,
+        typer.Option(
+            *("--version", "-V"), callback=_version, is_eager=True, help="Print the version."
+        ),
     ] = False,
 ) -> None:
     """What a policy is worth, told privately."""
@@ -95,19 +157,34 @@ def _options(
 @app.command()
 def init(
     path: Annotated[Path, typer.Argument(help="Where to write it.")] = Path("study.toml"),
+    data: Annotated[
+        str | None,
+        typer.Option(
+            "--data", help="Fill in [data] by the names of its columns; no row is looked at."
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     as_json: Json = False,
 ) -> None:
     """Write a commented study file."""
     _require_absent(path, force)
+    guessed = None if data is None else guess(column_names(data))
+    text = (
+        study_template()
+        if guessed is None
+        else study_template(guessed.values, {**guessed.questions, **guessed.hints})
+    )
     try:
-        path.write_text(study_template(), encoding="utf-8")
+        path.write_text(text, encoding="utf-8")
     except OSError as problem:
         raise UsageError(f"cannot write {path}: {problem.strerror}") from None
     if as_json:
-        print_json({"study": str(path)})
-    else:
+        print_json({"study": str(path), **({} if guessed is None else guessed_json(guessed))})
+    elif guessed is None:
         print(f"Wrote {path}. Edit it, then: privalue check {path}")
+    else:
+        terminal.print_guesses(screen(), guessed)
+        print(f"Wrote {path}. Answer what it asks, then: privalue check {path}")
 
 
 @app.command()
@@ -218,14 +295,14 @@ def inspect(
     memory: Memory = "2GB",
     as_json: Json = False,
 ) -> None:
-    """Show the curator's private diagnostics; no noise, nothing spent."""
+    """Show the curator what the data says: PRIVATE, nothing spent."""
     limit = parse_memory(memory)
     if page is not None:
         require_private_place(page)
     study = _settled(study_file)
     with progress("Reading rows", then="Computing") as update:
         diagnostics = inspect_data(study, data, engine=engine, memory=limit, progress=update)
-    talk.print("PRIVATE: for the curator only. None of this may be published.", style="bold red")
+    talk.label("PRIVATE: for the curator only. None of this may be published.")
     if page is not None:
         talk.print(f"Wrote {write_private_page(diagnostics, page)}, PRIVATE")
     if as_json:
@@ -240,10 +317,19 @@ def release(
     data: Data,
     out: Annotated[Path, typer.Option("--out", help="A folder for the release and its report.")],
     ledger: Annotated[
-        str | None, typer.Option("--ledger", help="The ledger: a file, or postgresql://...")
+        str | None,
+        typer.Option(
+            "--ledger",
+            help="The ledger: a file, or postgresql://...; the environment's PRIVALUE_LEDGER, if "
+            "neither this nor --no-ledger is given.",
+        ),
     ] = None,
     no_ledger: Annotated[
         bool, typer.Option("--no-ledger", help="Release without recording what it spends.")
+    ] = False,
+    expect_new: Annotated[
+        bool,
+        typer.Option("--expect-new", help="Exit 4 where the ledger would answer with an old one."),
     ] = False,
     accept_large_delta: Annotated[
         bool, typer.Option("--accept-large-delta", help="Allow delta >= 1/m.")
@@ -264,10 +350,12 @@ def release(
     as_json: Json = False,
 ) -> None:
     """Release the value function once, with noise."""
+    if ledger is None and not no_ledger:
+        ledger = os.environ.get("PRIVALUE_LEDGER") or None
     if (ledger is None) != no_ledger:
         raise UsageError(
-            "choose one: --ledger FILE records what the release spends; with --no-ledger nobody "
-            "does, and you keep count of epsilon and delta yourself"
+            "choose one: --ledger FILE (or PRIVALUE_LEDGER) records what the release spends; with "
+            "--no-ledger nobody does, and you keep count of epsilon and delta yourself"
         )
     limit = parse_memory(memory)
     require_publishable(out)
@@ -277,6 +365,7 @@ def release(
             study,
             data,
             ledger=None if ledger is None else open_ledger(ledger),
+            expect_new=expect_new,
             accept_large_delta=accept_large_delta,
             accept_useless=anyway,
             entropy=None if seed is None else SeededForExperimentsOnly(seed),
@@ -287,9 +376,17 @@ def release(
         )
     publish_and_tell(released, out, study=study, ledger=ledger, justification=justification)
     if as_json:
-        sys.stdout.writelines(released.json_parts())
+        sys.stdout.writelines(_with_reuse(released))
     else:
         terminal.print_release(screen(), released)
+
+
+def _with_reuse(released: Release) -> Iterator[str]:
+    """The text of the release, with the one thing that is not part of it."""
+    parts = released.json_parts()
+    yield f'{{\n  "reused": {json.dumps(released.reused)},'
+    yield next(parts).removeprefix("{")
+    yield from parts
 
 
 @app.command()
@@ -328,7 +425,7 @@ def refit(
     level: Annotated[float | None, typer.Option("--level", help="Level of the intervals.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Fit other features, weights or ridge to a dp-ssp release; spends nothing."""
+    """Fit other features to a dp-ssp release; spends nothing."""
     if sum((features is not None, aggregate is not None, tabular)) > 1:
         raise UsageError("choose one of --features, --aggregate and --tabular")
     chosen: dict[str, object] | None = None
@@ -462,6 +559,8 @@ INTERRUPTED = 130
 def main() -> None:
     """Run the command line and leave with the exit code of what happened."""
     signal.signal(signal.SIGTERM, _terminated)
+    logging.captureWarnings(True)
+    logging.getLogger().addHandler(LibrariesTalk())
     sys.exit(run(sys.argv[1:]))
 
 
@@ -472,22 +571,26 @@ def _terminated(*_: object) -> None:
 
 def run(arguments: list[str]) -> int:
     """The exit code of one command; errors become one line on stderr."""
-    debug = "--debug" in arguments
-    arguments = [argument for argument in arguments if argument != "--debug"]
+    talk.quiet = talk.as_json = False
     if not arguments:
         app(["--help"], prog_name="privalue", standalone_mode=False)
         return 2
+    arguments = _general_first(arguments)
+    debug = "--debug" in arguments
+    if "--install-completion" in arguments and not os.path.isabs(os.path.expanduser("~")):
+        return _failed("you have no home to install it in; --show-completion prints it", 2, debug)
     try:
         code = app(arguments, prog_name="privalue", standalone_mode=False)
         if code == INTERRUPTED:  # typer makes this of Ctrl-C, and says nothing
             return _failed("interrupted", INTERRUPTED, debug)
-        return code if isinstance(code, int) else 0
+        # typer leaves with 1 where it cannot tell which shell to complete for
+        return (2 if code == 1 else code) if isinstance(code, int) else 0
     except typer.exceptions.TyperException as problem:
-        return _failed(_with_hint(problem.format_message()), 2, debug)
+        return _failed(_with_hint(problem), 2, debug)
     except (typer.Abort, KeyboardInterrupt):
         return _failed("interrupted", INTERRUPTED, debug)
     except PrivalueError as problem:
-        return _failed(_in_flags(str(problem)), problem.exit_code, debug)
+        return _failed(in_options(str(problem)), problem.exit_code, debug)
     except MemoryError:
         return _failed("there is not enough memory for this; use fewer states", 3, debug)
     except OSError as problem:
@@ -503,29 +606,36 @@ def run(arguments: list[str]) -> int:
         )
 
 
-# What an argument of the library is called on the command line.
-_FLAGS = {
-    "accept_large_delta=True": "--accept-large-delta",
-    "accept_useless=True": "--anyway",
-}
+def _general_first(arguments: list[str]) -> list[str]:
+    """The program's own options before the command: people write them after it as well."""
+    own, others, rest = [], [], iter(arguments)
+    for word in rest:
+        if word == "--":
+            others += [word, *rest]
+        elif word == "--log-format":
+            own += [word, *islice(rest, 1)]
+        elif word in {"--debug", "--quiet", "-q"} or word.startswith("--log-format="):
+            own.append(word)
+        else:
+            others.append(word)
+    return own + others
 
 
-def _in_flags(message: str) -> str:
-    for argument, flag in _FLAGS.items():
-        message = message.replace(argument, flag)
-    return message
-
-
-def _with_hint(message: str) -> str:
+def _with_hint(problem: Any) -> str:
+    message: str = problem.format_message()
     if message.startswith("Missing command"):
-        return "the command ledger needs one of declare, show, verify and settle"
+        *names, last = problem.ctx.command.list_commands(problem.ctx)
+        return f"{problem.ctx.command_path} needs one of {', '.join(names)} and {last}"
+    if "'--charge'" in message:
+        return (
+            "choose one: --charge keeps what it reserved spent, and is always safe; --cancel gives "
+            "it back, if you know that nothing came of it"
+        )
     if "unexpected extra argument" in message:
         return f"{message} If that was a glob, quote it: --data 'folder/*.parquet'"
     return message
 
 
 def _failed(message: str, code: int, debug: bool) -> int:
-    if debug:
-        traceback.print_exc()
-    print(f"privalue: {' '.join(message.split())}", file=sys.stderr)
+    talk.fail(message, code, traceback.format_exc() if debug else None)
     return code

@@ -1,6 +1,8 @@
 """Where the command line prints: results to stdout, talk to stderr."""
 
+import io
 import json
+import logging
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -25,9 +27,81 @@ from rich.text import Text
 from privalue.errors import PrivalueWarning
 
 _AT_ONCE = 1 << 16
-talk = Console(stderr=True, markup=False, highlight=False)
+_WIDTH = 100  # of a table that goes into a log
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
+
+
+class Talk(Console):
+    """What is said beside the results, on stderr.
+
+    Talk and warnings are lines for people, or with ``as_json`` objects for the log of a job, one a
+    line, with level and message; with ``quiet`` there are none. An error is always said, and so is
+    that something is PRIVATE.
+    """
+
+    as_json = False
+    quiet = False
+
+    def __init__(self) -> None:
+        super().__init__(stderr=True, markup=False, highlight=False)
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether somebody looks on, and progress is worth showing."""
+        return super().is_terminal and not (self.as_json or self.quiet)
+
+    def print(self, *objects: Any, level: str = "info", **options: Any) -> None:
+        """Say it. In a log a line is never broken in two."""
+        if self.quiet:
+            return
+        if self.as_json:
+            self._log(level, _as_text(*objects))
+        else:
+            super().print(*objects, **{"soft_wrap": not self.is_terminal, **options})
+
+    def warn(self, line: str, style: str = "bold yellow") -> None:
+        """Say what should not be overlooked."""
+        self.print(line, style=style, level="warning")
+
+    def label(self, line: str) -> None:
+        """Say what is said even to whoever wants quiet: that what is shown is private."""
+        quiet, self.quiet = self.quiet, False
+        try:
+            self.warn(line, style="bold red")
+        finally:
+            self.quiet = quiet
+
+    def fail(self, message: str, code: int, traceback: str | None) -> None:
+        """Say in one line what went wrong; a traceback, if there is one, comes with it."""
+        message = " ".join(message.split())
+        if self.as_json:
+            more = {} if traceback is None else {"traceback": traceback}
+            self._log("error", message, exit_code=code, **more)
+        else:
+            self.file.write(f"{traceback or ''}privalue: {message}\n")
+
+    def _log(self, level: str, message: str, **more: Any) -> None:
+        self.file.write(json.dumps({"level": level, "message": message, **more}) + "\n")
+
+
+def _as_text(*objects: Any) -> str:
+    """Plain text, of tables, too."""
+    plain = Console(file=io.StringIO(), width=_WIDTH, markup=False, highlight=False)
+    with plain.capture() as text:
+        plain.print(*objects, soft_wrap=all(isinstance(each, str) for each in objects))
+    return text.get().strip("\n")
+
+
+talk = Talk()
+
+
+class LibrariesTalk(logging.Handler):
+    """Warnings and logs of the libraries beneath, said in the manner of the rest."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Pass it on in one line."""
+        talk.warn(f"{record.name}: {' '.join(record.getMessage().split())}")
 
 
 def screen() -> Console:
@@ -73,7 +147,7 @@ def notes() -> Iterator[None]:
             line: str | None = None,
         ) -> None:
             if issubclass(category, PrivalueWarning):
-                talk.print(f"Note: {message}.", style="yellow", soft_wrap=True)
+                talk.warn(f"Note: {message}.", style="yellow")
             else:
                 usual(message, category, filename, lineno, file, line)
 

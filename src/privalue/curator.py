@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 
 from privalue.calibration import Calibration
 from privalue.engines import DEFAULT_MEMORY, gathered
-from privalue.errors import StudyError, UsageError
+from privalue.errors import BudgetError, StudyError, UsageError
 from privalue.features import Design, design
 from privalue.intervals import ReleasedScale, release_scale, scale_share
 from privalue.ledger import Ledger, Reservation, StoredRelease, study_hash
 from privalue.mechanisms import (
     Mechanism,
     Perturbation,
+    gaussian_alpha,
     mechanism_for,
     refuse_early,
     rules_that_need_trajectories,
@@ -42,6 +43,7 @@ from privalue.release import (
 from privalue.size import PublicSize, counts_trajectories, declared_size, public_size
 from privalue.statistics import GRID_STEPS, VisitStatistics
 from privalue.study import Study
+from privalue.trajectories.queries import asks_a_database
 from privalue.version import VERSION
 
 Progress = Callable[[int, int | None], None]
@@ -61,6 +63,7 @@ class Diagnostics(Private):
     perturbation: Perturbation
     theta: NDArray[np.float64]  # before noise
     noise_by_state: NDArray[np.float64]  # the standard deviation of the noise in every value
+    by_query: bool = False  # the rows are the result of a query
 
     def _public_shape(self) -> str:
         return f"mechanism={self.study.mechanism.name!r}, states={self.study.state_count}"
@@ -81,6 +84,9 @@ class Diagnostics(Private):
             **({"persons": self.statistics.persons} if self.statistics.persons else {}),
             "surplus_trajectories": self.statistics.surplus_trajectories,
             "surplus_visits": self.statistics.surplus_visits,
+            "units_dropped": self.statistics.units_dropped,
+            "rows_left_out": self.statistics.rows_left_out,
+            "rows_missing": self.statistics.rows_missing,
             "rows": self.statistics.rows,
             "rewards_clamped": self.statistics.rewards_clamped,
             "returns_clamped": self.statistics.returns_clamped,
@@ -113,6 +119,7 @@ class Diagnostics(Private):
                 f"{surplus} trajectories beyond max_trajectories_per_person do not count, of "
                 f"{surplus + self.statistics.trajectories}"
             )
+        found += self._dropped()
         beyond = self.statistics.surplus_visits
         if beyond:
             found.append(
@@ -122,6 +129,28 @@ class Diagnostics(Private):
         unvisited = int(np.count_nonzero(self.statistics.counts == 0))
         if unvisited:
             found.append(f"{unvisited} state(s) are visited by nobody: the noise stays large")
+        return found
+
+    def _dropped(self) -> list[str]:
+        """What was left out while reading, as the study says."""
+        found, unit = [], "persons" if self.study.privacy.unit == "person" else "trajectories"
+        statistics = self.statistics
+        if statistics.units_dropped:
+            found.append(
+                f"{statistics.units_dropped} {unit} have an invalid row and do not count; values "
+                "are of the others"
+            )
+        if statistics.rows_left_out:
+            found.append(
+                f"{statistics.rows_left_out} rows belong to nobody, since their id cannot be read"
+            )
+        if statistics.rows_missing:
+            found.append(f"{statistics.rows_missing} rows without state or reward were dropped")
+        if self.by_query:
+            found.append(
+                "the rows are the result of a query. The guarantee is for the rows that the query "
+                "returns: a join, a window or an aggregate across units is outside it"
+            )
         return found
 
 
@@ -187,6 +216,7 @@ def inspect(
         perturbation=perturbation,
         theta=mechanism.theta_before_noise(statistics),
         noise_by_state=mechanism.noise_by_state(statistics, perturbation.sigma),
+        by_query=asks_a_database(data),
     )
 
 
@@ -195,6 +225,7 @@ def release(
     data: Any,
     *,
     ledger: Ledger | None = None,
+    expect_new: bool = False,
     accept_large_delta: bool = False,
     accept_useless: bool = False,
     entropy: Entropy | None = None,
@@ -206,14 +237,15 @@ def release(
     """The private value function of ``data``: each call is a new release, and spends anew.
 
     With a ledger the cost is reserved before the data is opened and charged as soon as statistics
-    exist; an identical request gets the stored release, and spends nothing. Without one, nobody
-    keeps count.
+    exist; an identical request gets the stored release (``reused``), and spends nothing: the data
+    is not even opened. Without one, nobody keeps count.
 
     Args:
         study: what is public.
         data: a file name, folder or glob, a database, a pandas, Polars or Arrow table, a Minari
             dataset, or a list of episodes.
         ledger: where the dataset's budget is kept, from ``open_ledger``.
+        expect_new: refuse to answer an identical request with the stored release.
         accept_large_delta: allow delta >= 1/m, where publishing one person's data outright would
             satisfy the definition.
         accept_useless: allow a release whose predicted error is at least 0.95 of that of guessing
@@ -230,7 +262,8 @@ def release(
     Raises:
         StudyError: the study asks for what cannot be done, or for what is of no use.
         DataError: the data is invalid; nothing was drawn, and nothing is charged.
-        BudgetError: the dataset's budget does not allow it.
+        BudgetError: the dataset's budget does not allow it, or it is not new and should be.
+        UnavailableError: a server does not answer; trying again never spends twice.
     """
     prepared = prepare(study)
     study = prepared.study
@@ -272,9 +305,15 @@ def release(
     _require_room_on_ledger(study)
     reserved = _reserve(ledger, study)
     if isinstance(reserved, StoredRelease):
-        _tell(reserved.notices, say)
-        _tell(["the identical request was answered before: nothing was spent on this"], say)
-        return Release.parse(reserved.artefact)
+        answer = Release.answered(reserved.artefact)
+        if expect_new:
+            raise BudgetError(
+                f'dataset "{study.study.dataset}": the identical request was answered on '
+                f"{answer.created}, and a new release was expected; nothing was spent; [study] "
+                "period makes a request another one, or ask without expecting a new one"
+            )
+        _tell([f"{reuse(answer)}; the data was not opened", *reserved.notices], say)
+        return answer
     with reserved:  # cancelled, on the record, unless it comes to the charge
         _tell(reserved.notices, say)
         ready = read()
@@ -282,6 +321,14 @@ def release(
         drawn = _drawn(ready, source, head)
         reserved.commit(drawn.to_json())
     return drawn
+
+
+def reuse(answer: Release) -> str:
+    """That a release is not new, in words."""
+    return (
+        f"the identical request was answered on {answer.created}: this is that release again, and "
+        "nothing was spent on it"
+    )
 
 
 def _tell(lines: Iterable[str], say: Callable[[str], None] | None) -> None:
@@ -296,7 +343,7 @@ def _require_room_on_ledger(study: Study) -> None:
     if study.state_count * each > MOST_STORED:
         raise UsageError(
             f"a release of {study.state_count} states is too large to be stored on a ledger; use "
-            "fewer states, or --no-ledger and keep count yourself"
+            "fewer states, or ledger=None and keep count yourself"
         )
 
 
@@ -312,6 +359,9 @@ def _reserve(ledger: Ledger, study: Study) -> Reservation | StoredRelease:
         study_hash(study.public_description()),
         epsilon=study.privacy.epsilon,
         delta=study.privacy.delta,
+        unit=study.privacy.unit,
+        neighbours=study.privacy.neighbours,
+        gaussian_alpha=gaussian_alpha(study),
     )
 
 
@@ -351,6 +401,7 @@ def _drawn(ready: _Ready, source: Entropy, head: str | None) -> Release:
             delta=study.privacy.delta,
             unit=study.privacy.unit,
             neighbours=study.privacy.neighbours,
+            invalid=study.data.invalid,
         ),
         mechanism=study.mechanism.name,
         noise=_public_noise(study, mechanism, perturbation, scale, share),
@@ -360,7 +411,7 @@ def _drawn(ready: _Ready, source: Entropy, head: str | None) -> Release:
         **published(estimates, study.state_names),
         accepted=list(ready.accepted),
         ledger_head=head,
-        created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        created=datetime.now(UTC).strftime("%Y-%m-%d"),
         software=Software(version=VERSION),
     )
 

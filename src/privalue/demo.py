@@ -103,7 +103,7 @@ def run(
     ledger_file = folder / "ledger.db"
     say(f"6. Give these people a total of epsilon {TOTAL_EPSILON:g}: {ledger_file}")
     ledger = open_ledger(ledger_file)
-    ledger.declare(DATASET, epsilon=TOTAL_EPSILON, delta=TOTAL_DELTA)
+    ledger.declare(DATASET, epsilon=TOTAL_EPSILON, delta=TOTAL_DELTA, unit="trajectory")
 
     say(f"7. Release, once, on the ledger: {public}")
     with progress("Reading rows") as update:

@@ -10,10 +10,14 @@
     ├── LedgerError (RuntimeError)      5   the ledger fails its check, or cannot be used
     ├── MissingComponentError
     │       (ImportError)               6   an optional part is not installed
+    ├── UnavailableError
+    │       (RuntimeError)              7   a database or server does not answer: try again
     └── PrivateValueError (TypeError)  70   something tried to serialise a private value
 
-A message is one line: what, which value, what is allowed, what to do. A ``DataError`` may quote
-the data: it is for the curator, and never part of a release.
+A message is one line: what, which value, what is allowed, what to do. It names a key of the study
+as ``key = value`` and a parameter of the call as ``parameter=value``; the command line shows the
+latter as its option (``privalue.options``). A ``DataError`` may quote the data: it is for the
+curator, and never part of a release.
 """
 
 
@@ -57,6 +61,12 @@ class MissingComponentError(PrivalueError, ImportError):
     """An optional part is not installed."""
 
     exit_code = 6
+
+
+class UnavailableError(PrivalueError, RuntimeError):
+    """A database or server does not answer, or is kept busy by others; try again."""
+
+    exit_code = 7
 
 
 class PrivateValueError(PrivalueError, TypeError):

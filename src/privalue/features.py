@@ -18,7 +18,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
-import numba
 import numpy as np
 import scipy.linalg as sl
 import scipy.sparse as sp
@@ -26,6 +25,7 @@ import scipy.sparse.linalg as sparse_linalg
 from numpy.typing import NDArray
 
 from privalue.errors import StudyError
+from privalue.kernels import kernel
 from privalue.side_files import Matrix
 from privalue.study import Study
 
@@ -366,7 +366,7 @@ def row_quadratics(rows: Matrix, matrix: Vector) -> Vector:
     return np.maximum(made, 0.0)
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel(nogil=True)
 def _sparse_quadratics(begins, columns, entries, matrix, made):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     for row in range(len(made)):
         total = 0.0

@@ -28,6 +28,22 @@ def declare(
     dataset: Annotated[str, typer.Argument(help="Which people: [study] dataset.")],
     epsilon: Annotated[float, typer.Option("--epsilon", help="The total of all releases.")],
     delta: Annotated[float, typer.Option("--delta", help="The total of all releases.")],
+    unit: Annotated[
+        str, typer.Option("--unit", help="Whom the total protects: trajectory or person.")
+    ],
+    neighbours: Annotated[
+        str, typer.Option("--neighbours", help="How: replace-one or add-remove.")
+    ] = "replace-one",
+    most: Annotated[
+        int | None,
+        typer.Option(
+            "--max-trajectories-per-person",
+            help="You vouch that no person has more; converts releases for trajectories.",
+        ),
+    ] = None,
+    accounting: Annotated[
+        str, typer.Option("--accounting", help="plain: epsilons and deltas are summed.")
+    ] = "plain",
     ledger: LedgerFile = DEFAULT_LEDGER,
     replace: Annotated[
         bool, typer.Option("--replace", help="Change a total, on the record.")
@@ -35,7 +51,16 @@ def declare(
     as_json: Json = False,
 ) -> None:
     """Give a dataset its total; makes the ledger if there is none."""
-    account = open_ledger(ledger).declare(dataset, epsilon=epsilon, delta=delta, replace=replace)
+    account = open_ledger(ledger).declare(
+        dataset,
+        epsilon=epsilon,
+        delta=delta,
+        unit=unit,
+        neighbours=neighbours,
+        max_trajectories_per_person=most,
+        accounting=accounting,
+        replace=replace,
+    )
     _print_account(account, as_json)
 
 

@@ -1,4 +1,4 @@
-"""Noise drawn exactly, on a public grid; the only module that asks for entropy.
+"""Noise drawn exactly, on a public grid; the only module that asks the system for entropy.
 
 ::
 
@@ -33,11 +33,11 @@ from fractions import Fraction
 from functools import partial
 from typing import Any, Protocol, Self
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from privalue.errors import StudyError, UsageError
+from privalue.kernels import kernel
 
 _BITS = 64
 _HALF = 1 << (_BITS - 1)  # a uniform number is below 1/2 if its first word is below this
@@ -456,7 +456,7 @@ def _in_doubles(
     return whole, rest, scale
 
 
-@numba.njit(cache=True)
+@kernel()
 def _go_ahead(words, at, whole, rest, scale, first, multiples):  # type: ignore[no-untyped-def]
     """Fills ``multiples`` from place ``first`` on, until one has to be given up.
 
@@ -478,7 +478,7 @@ def _go_ahead(words, at, whole, rest, scale, first, multiples):  # type: ignore[
     return len(whole), at
 
 
-@numba.njit(cache=True)
+@kernel()
 def _normal_ahead(words, at):  # type: ignore[no-untyped-def]
     """``_standard_normal`` with one word for the fraction: negative, k, x, and the place."""
     nothing = False, 0, _WORD_HALF, _GIVE_UP
@@ -509,7 +509,7 @@ def _normal_ahead(words, at):  # type: ignore[no-untyped-def]
             return words[at] < _WORD_HALF, k, x, at + 1
 
 
-@numba.njit(cache=True)
+@kernel()
 def _survives_half_ahead(words, at):  # type: ignore[no-untyped-def]
     if at == len(words):
         return False, _GIVE_UP
@@ -519,7 +519,7 @@ def _survives_half_ahead(words, at):  # type: ignore[no-untyped-def]
     return not survived, after
 
 
-@numba.njit(cache=True)
+@kernel()
 def _survives_ahead(words, at, x, halved):  # type: ignore[no-untyped-def]
     even = True
     last = x

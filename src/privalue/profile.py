@@ -51,6 +51,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize
 
+from privalue.caches import user_cache
 from privalue.errors import StudyError
 
 _U = 2.0**-53
@@ -331,16 +332,17 @@ def _search(epsilon: float, delta: float, d: int, beta: float) -> float:
 
 
 def _cache() -> Path:
-    chosen = os.environ.get("XDG_CACHE_HOME", "")
-    base = Path(chosen) if os.path.isabs(chosen) else Path.home() / ".cache"
-    return base / "privalue" / "alpha.json"
+    folder = user_cache()
+    if folder is None:
+        raise FileNotFoundError
+    return folder / "alpha.json"
 
 
 def _known() -> dict[str, Any]:
     try:
         with _cache().open("rb") as file:
             known = json.loads(file.read(2**20))
-    except (OSError, ValueError, RuntimeError):  # RuntimeError: no home, or absurd nesting
+    except (OSError, ValueError, RecursionError):
         return {}
     return known if isinstance(known, dict) else {}
 
@@ -353,5 +355,5 @@ def _keep(key: str, alpha: float) -> None:
         part = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}")
         part.write_text(json.dumps(known, indent=0), encoding="utf-8")
         part.replace(path)
-    except (OSError, RuntimeError):
+    except OSError:
         pass

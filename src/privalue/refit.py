@@ -69,7 +69,7 @@ def refit(
             "ridge": ridge_of(study, built, size),
             **published(fitted(noisy, built, study, size), study.state_names),
             "refit_of": release.sha256,
-            "created": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "created": datetime.now(UTC).strftime("%Y-%m-%d"),
             "software": Software(version=VERSION),
         }
     )

@@ -38,6 +38,10 @@ class Guarantee(_Part):
     delta: float = Field(gt=0, lt=1)
     unit: Literal["trajectory", "person"]
     neighbours: Literal["replace-one", "add-remove"]
+    invalid: Literal["refuse", "drop-unit"] = Field(
+        default="refuse",
+        description="data with an invalid row is refused, or a unit with one counts as nobody",
+    )
 
     def change(self) -> str:
         """What neighbouring data sets differ in."""
@@ -100,7 +104,7 @@ class Software(_Part):
 class Release(_Part):
     """A value function, released once under differential privacy."""
 
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     private: bool = Field(description="false only for seeded experiments")
     study: dict[str, Any] = Field(description="the public description, side files hashed")
     privacy: Guarantee
@@ -135,7 +139,10 @@ class Release(_Part):
         pattern="^[0-9a-f]{64}$",
         description="the hash of this release's charge in the dataset's ledger",
     )
-    created: str = Field(description="when, in UTC, to the second")
+    created: str = Field(
+        pattern=r"^\d{4}-\d\d-\d\d$",
+        description="the day, in UTC; not the time, which depends on how much there was to read",
+    )
     software: Software
 
     def __repr__(self) -> str:
@@ -164,11 +171,20 @@ class Release(_Part):
 
     _text: str | None = PrivateAttr(default=None)  # as it was first written, if it was read
     _sha256: str = PrivateAttr(default="")
+    _reused: bool = PrivateAttr(default=False)
+
+    @property
+    def reused(self) -> bool:
+        """Whether a ledger answered with it: ``created`` is then the day of the original.
+
+        It is about how this object came about, and no part of the release itself.
+        """
+        return self._reused
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Another release, whose text is its own."""
         copied = super().model_copy(update=update, deep=deep)
-        copied._text, copied._sha256 = None, ""
+        copied._text, copied._sha256, copied._reused = None, "", False
         return copied
 
     def __eq__(self, other: object) -> bool:
@@ -194,6 +210,13 @@ class Release(_Part):
             digest.update(part.encode())
             yield part
         self._sha256 = digest.hexdigest()
+
+    @classmethod
+    def answered(cls, text: str) -> "Release":
+        """The release with which a ledger answers a request that it has answered before."""
+        release = cls.parse(text)
+        release._reused = True
+        return release
 
     @classmethod
     def parse(cls, text: str) -> "Release":

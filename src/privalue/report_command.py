@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from privalue.console import Json, print_json, talk
-from privalue.errors import UsageError
+from privalue.errors import UnavailableError, UsageError
 from privalue.ledger import Account, open_ledger
 from privalue.planning import resolve
 from privalue.release import FILE_NAME, Release
@@ -50,7 +50,7 @@ def report(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Make the report, the registry entry and the table of a release again; spends nothing."""
+    """Make the pages and tables of a release again; spends nothing."""
     release = Release.load(release_file)
     folder = _folder(release_file, out)
     names = (PAGE, REGISTRY, VALUES) if out is None else (out.name,)
@@ -107,8 +107,18 @@ def publish_and_tell(
     ledger: str | None = None,
     justification: str | None = None,
 ) -> None:
-    """Writes everything that a command leaves, what was paid for first, and says where it is."""
+    """Writes everything that a command leaves, what was paid for first, and says where it is.
+
+    If the ledger does not answer any more, the page tells no budget: the release stands.
+    """
     talk.print(f"Wrote {release.save(out)}")
-    account = None if ledger is None else account_of(release, ledger)
+    try:
+        account = None if ledger is None else account_of(release, ledger)
+    except UnavailableError as problem:
+        account = None
+        talk.warn(
+            f"Ledger: {problem}; the page tells no budget: privalue report {out} --ledger LEDGER "
+            "--force makes it again"
+        )
     written = write_report(release, out, study=study, account=account, justification=justification)
     talk.print(f"Wrote {', '.join(str(path) for path in written.values())}")

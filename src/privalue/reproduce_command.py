@@ -27,7 +27,7 @@ def reproduce(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Reproduce the paper's experiments, decide its claims, and surpass them."""
+    """Reproduce the paper's experiments, and surpass them."""
     chosen = (os.cpu_count() or 1) if processes is None else processes
     if not 1 <= chosen <= 256:
         raise UsageError(f"--processes {chosen}: it must be from 1 to 256")

@@ -3,7 +3,7 @@
 A mistake is a ``StudyError`` of one line: what, which value, what is allowed, what to do.
 """
 
-import difflib
+import codecs
 import math
 from collections.abc import Mapping
 from numbers import Integral, Real
@@ -20,6 +20,7 @@ from pydantic import (
 )
 
 from privalue.errors import StudyError
+from privalue.hints import about_unknown
 
 MOST_STATES = 2**31 - 1
 MOST_TRAJECTORIES = 2**33 - 1  # 2^33 returns of at most 2^30 grid steps each fill an int64
@@ -91,6 +92,12 @@ class About(Section):
     dataset: str | None = key(
         "which people the data is about: the ledger's key", "a text", None, min_length=1
     )
+    period: str | None = key(
+        "which of several releases: another period makes an otherwise identical request a new one",
+        "a text",
+        None,
+        min_length=1,
+    )
     trajectories: Whole | None = key(
         "the number of trajectories m, as publicly declared",
         f"a whole number from 1 to {MOST_TRAJECTORIES}",
@@ -134,13 +141,7 @@ class Privacy(Section):
 
     @model_validator(mode="after")
     def _persons(self) -> "Privacy":
-        limit = self.max_trajectories_per_person
-        if self.unit == "person" and limit is None:
-            raise ValueError(
-                'unit = "person" needs the key max_trajectories_per_person: how many trajectories '
-                "of one person count at most, e.g. max_trajectories_per_person = 3"
-            )
-        if self.unit != "person" and limit is not None:
+        if self.unit != "person" and self.max_trajectories_per_person is not None:
             raise ValueError(
                 'max_trajectories_per_person applies to unit = "person" only; remove it, or '
                 "protect whole persons"
@@ -420,13 +421,67 @@ class Report(Section):
 
 
 class Columns(Section):
-    """``[data]``: the names of the columns, where they are not the usual ones."""
+    """``[data]``: the names of the columns, and what their cells are.
+
+    A cell is read by what is declared here and by nothing else: no row says how another is read.
+    """
 
     trajectory: str = key("column of the trajectory's id", "a text", "trajectory", min_length=1)
     step: str = key("column that orders a trajectory's rows", "a text", "step", min_length=1)
     state: str = key("column of the state", "a text", "state", min_length=1)
     reward: str = key("column of the reward", "a text", "reward", min_length=1)
-    person: str = key("column of the person's id", "a text", "person", min_length=1)
+    person: str = key(
+        "column of the person's id; if it is named and trajectory is not, each person has one "
+        "trajectory",
+        "a text",
+        "person",
+        min_length=1,
+    )
+    id_type: Literal["text", "integer"] = key(
+        "what ids are: texts as they stand (a number is its usual text), or whole numbers",
+        '"text" or "integer"',
+        "text",
+    )
+    step_type: Literal["integer", "number", "date", "datetime"] = key(
+        "what steps are",
+        '"integer", "number", "date" or "datetime"',
+        "integer",
+    )
+    step_format: str | None = key(
+        "how dates or times are written in text, where not as 2026-11-15 or 2026-11-15T08:30",
+        'a text of strptime codes, e.g. "%d.%m.%Y"',
+        None,
+        min_length=2,
+    )
+    invalid: Literal["refuse", "drop-unit"] = key(
+        "what becomes of a row that cannot be read: the run ends with an error, or the whole "
+        "trajectory (person) is left out",
+        '"refuse" or "drop-unit"',
+        "refuse",
+    )
+    missing: list[str] = key(
+        "the texts that mean that a state, a reward or a step is missing",
+        "a list of texts",
+        [""],
+    )
+    missing_rows: Literal["invalid", "drop-row"] = key(
+        "what becomes of a row whose state or reward is missing",
+        '"invalid" or "drop-row"',
+        "invalid",
+    )
+    decimal: Literal[".", ","] = key("the decimal mark of texts", '"." or ","', ".")
+    delimiter: str | None = key(
+        "what separates the cells of a CSV file; left out, the heading tells",
+        'one character, e.g. ";"',
+        None,
+        min_length=1,
+        max_length=1,
+    )
+    encoding: str = key(
+        "the encoding of CSV files",
+        '"utf-8", "utf-16", or one of a byte a character, e.g. "latin-1" or "cp1252"',
+        "utf-8",
+    )
     sorted: StrictBool = key(
         "whether rows come in order of person, trajectory and step; checked while reading",
         "true or false",
@@ -434,11 +489,61 @@ class Columns(Section):
     )
 
     @model_validator(mode="after")
-    def _distinct(self) -> "Columns":
+    def _readable(self) -> "Columns":
         names = [self.trajectory, self.step, self.state, self.reward, self.person]
         if len(set(names)) < len(names):
             raise ValueError("two keys name the same column; each needs its own")
+        if self.step_format is not None and self.step_type not in {"date", "datetime"}:
+            raise ValueError(
+                f'step_format applies to step_type = "date" or "datetime", and step_type = '
+                f'"{self.step_type}"; change step_type, or remove step_format'
+            )
+        if self.delimiter is not None and (
+            not self.delimiter.isascii() or self.delimiter in '"\r\n' or self.delimiter.isalnum()
+        ):
+            raise ValueError(
+                f"delimiter = {self.delimiter!r} cannot separate cells; it is one character that "
+                'is neither a letter, a digit nor a quote, e.g. ";"'
+            )
+        if not one_character_at_a_time(self.encoding):
+            raise ValueError(
+                f'encoding = "{self.encoding}" is not read; it must be "utf-8", "utf-16", or an '
+                'encoding of one byte a character, e.g. "latin-1" or "cp1252"'
+            )
+        if self.sorted and self.invalid == "drop-unit":
+            raise ValueError(
+                'sorted = true goes with invalid = "refuse" only: rows out of order are an error '
+                'of all rows, and with "drop-unit" nothing may be one; remove sorted'
+            )
         return self
+
+    @property
+    def drops(self) -> bool:
+        """Whether some units or rows do not count, so that how many do depends on what they are."""
+        return self.invalid == "drop-unit" or self.missing_rows == "drop-row"
+
+    @property
+    def one_trajectory_per_person(self) -> bool:
+        """Whether the person's id is the trajectory's too: person is named, trajectory is not."""
+        return "person" in self.given and "trajectory" not in self.given
+
+
+def one_character_at_a_time(encoding: str) -> bool:
+    """Whether no character of one row can change how the next row is read."""
+    try:
+        name = codecs.lookup(encoding).name
+    except (LookupError, ValueError):
+        return False
+    if name in {"utf-8", "utf-8-sig", "utf-16"}:
+        return True
+    if "escape" in name:
+        return False
+    ascii_bytes = bytes(range(128))
+    try:  # a table of 256 characters, with the line's end where ASCII has it
+        one_each = len(bytes(range(256)).decode(name, errors="replace")) == 256
+        return one_each and ascii_bytes.decode(name) == ascii_bytes.decode("ascii")
+    except (LookupError, ValueError, TypeError):
+        return False
 
 
 def explain(problem: ValidationError, model: type["Section"]) -> str:
@@ -449,8 +554,7 @@ def explain(problem: ValidationError, model: type["Section"]) -> str:
     whole = model.holds_sections
     heading = f"[{key}]" if whole else key
     if first["type"] == "extra_forbidden":
-        near = difflib.get_close_matches(key, list(model.model_fields), n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(model.model_fields)}"
+        hint = about_unknown(key, model.model_fields)
         return f"{heading} is not a {'section' if whole else 'key'} of a study; {hint}"
     cause = first.get("ctx", {}).get("error")
     if cause is not None and str(cause):  # a check that spans keys, or a section's own complaint

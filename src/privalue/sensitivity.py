@@ -22,9 +22,10 @@ are rounded up by what covers every error made on the way, ``INFLATION`` at leas
 import math
 from collections.abc import Callable
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
+
+from privalue.kernels import kernel
 
 Vector = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -193,7 +194,7 @@ def breakpoints(counts: Integers, step: int, floor: int) -> Integers:
     return np.asarray(ascending[np.flatnonzero(np.diff(ascending, prepend=-1))])
 
 
-@numba.njit(cache=True)
+@kernel()
 def _running_sums(values):  # type: ignore[no-untyped-def]
     """Prefix sums by compensated summation, each right to a few units in the last place."""
     sums = np.empty(len(values))
@@ -233,7 +234,7 @@ def _expansions(points: Vector, mass: Vector) -> tuple[Vector, Vector, Vector]:
     return tree
 
 
-@numba.njit(cache=True)
+@kernel()
 def _fill_tree(points, mass, leaves, centres, radii, moments):  # type: ignore[no-untyped-def]
     width = leaves * _LEAF
     first_of_level = 0
@@ -261,7 +262,7 @@ def _fill_tree(points, mass, leaves, centres, radii, moments):  # type: ignore[n
     return centres, radii, moments
 
 
-@numba.njit(cache=True)
+@kernel()
 def _split(first, last, place, kappa, lower, states, centres, radii, moments, nodes, terms, stack):  # type: ignore[no-untyped-def]
     """Covers the counts from ``first`` on by nodes of the tree, as coarse as the error allows.
 
@@ -306,7 +307,7 @@ def _split(first, last, place, kappa, lower, states, centres, radii, moments, no
     return found, errors
 
 
-@numba.njit(cache=True)
+@kernel()
 def _phi(place, kappa, reached, found, points, mass, sums, centres, radii, moments, nodes, terms):  # type: ignore[no-untyped-def]
     """phi = sum_g W_g / (max(c_g - k L, L) + kappa)^2, right to the errors of ``_split``.
 
@@ -334,7 +335,7 @@ def _phi(place, kappa, reached, found, points, mass, sums, centres, radii, momen
     return total
 
 
-@numba.njit(cache=True)
+@kernel()
 def _best_candidate(  # type: ignore[no-untyped-def]
     candidates, places, reached, points, mass, sums, kappa, beta, centres, radii, moments
 ):
@@ -407,7 +408,7 @@ def _best_candidate(  # type: ignore[no-untyped-def]
 # tau(a) = tau(b) = tau, the sum is q tau + sum_s (t_s - tau)_+, and nothing is selected any more.
 
 
-@numba.njit(cache=True)
+@kernel()
 def _best_of_largest(  # type: ignore[no-untyped-def]
     candidates, step, floor, counts, weights, kappas, terms, beta, best, best_value
 ):
@@ -471,7 +472,7 @@ def _best_of_largest(  # type: ignore[no-untyped-def]
     return best
 
 
-@numba.njit(cache=True)
+@kernel()
 def _sift(  # type: ignore[no-untyped-def]
     pool, begin, end, a, b, floor, counts, weights, kappas, tau_a, tau_b, tau, allowed, polynomial
 ):
@@ -518,7 +519,7 @@ def _sift(  # type: ignore[no-untyped-def]
     return kept, joined
 
 
-@numba.njit(cache=True)
+@kernel()
 def _largest_sum(live, place, floor, counts, weights, kappas, wanted, tau, scratch):  # type: ignore[no-untyped-def]
     """The sum of the ``wanted`` largest terms and the smallest of them, tau.
 
@@ -541,7 +542,7 @@ def _largest_sum(live, place, floor, counts, weights, kappas, wanted, tau, scrat
     return total, tau
 
 
-@numba.njit(cache=True)
+@kernel()
 def _nth_largest(values, n):  # type: ignore[no-untyped-def]
     """The n-th largest value, 0 if there are no more than n; reorders the values.
 
@@ -574,7 +575,7 @@ def _nth_largest(values, n):  # type: ignore[no-untyped-def]
             return pivot
 
 
-@numba.njit(cache=True)
+@kernel()
 def _evaluate(polynomial, x):  # type: ignore[no-untyped-def]
     total = 0.0
     for p in range(_TERMS - 1, -1, -1):
@@ -582,7 +583,7 @@ def _evaluate(polynomial, x):  # type: ignore[no-untyped-def]
     return total
 
 
-@numba.njit(cache=True)
+@kernel()
 def _recentre(polynomial, by):  # type: ignore[no-untyped-def]
     """The same polynomial in x - by, in place."""
     for i in range(_TERMS - 1):

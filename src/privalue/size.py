@@ -5,9 +5,11 @@
 | trajectory, replace-one | m, counted        | m                       | m                |
 | person, replace-one     | U, counted        | U L                     | as declared      |
 | either, add-remove      | nothing           | what the software takes | as declared      |
+| either, if any are dropped | nothing        | what the software takes | as declared      |
 
 Replacing one trajectory leaves m as it is, and replacing one person U: both may be published.
-Replacing a person changes m, and adding or removing anyone changes both.
+Replacing a person changes m, and adding or removing anyone changes both; so does replacing a unit
+by one of which nothing is left, where invalid units or incomplete rows are dropped.
 """
 
 from dataclasses import dataclass
@@ -30,8 +32,9 @@ class PublicSize:
         """The number of trajectories, or an error that says what needs it."""
         if self.trajectories is None:
             raise StudyError(
-                f"[study] {needed_by} needs the number of trajectories, which is not public here; "
-                "declare it: trajectories = 10000, or whatever is known beforehand"
+                "[study] trajectories is missing: the number of trajectories is not public here, "
+                f"and the default {needed_by} of [mechanism] follows from it; give trajectories = "
+                "10000, or whatever is known beforehand"
             )
         return self.trajectories
 
@@ -43,7 +46,7 @@ def declared_size(study: Study) -> PublicSize:
     serves to refuse early what no data could make right, and to show constants.
     """
     declared = study.study.trajectories
-    if study.privacy.neighbours == "add-remove":
+    if not study.size_is_public:
         return PublicSize(units=None, most_count=MOST_TRAJECTORIES, trajectories=declared)
     if counts_trajectories(study):
         return PublicSize(units=declared, most_count=declared or 1, trajectories=declared)
@@ -53,7 +56,7 @@ def declared_size(study: Study) -> PublicSize:
 def public_size(study: Study, statistics: VisitStatistics) -> PublicSize:
     """The sizes of a data set; a wrong declaration of what is public is refused."""
     declared = study.study.trajectories
-    if study.privacy.neighbours == "add-remove":
+    if not study.size_is_public:
         return declared_size(study)
     if not counts_trajectories(study):
         persons = statistics.persons
@@ -70,4 +73,4 @@ def public_size(study: Study, statistics: VisitStatistics) -> PublicSize:
 
 def counts_trajectories(study: Study) -> bool:
     """Whether m is public, so that it may be counted from the data."""
-    return study.privacy.unit == "trajectory" and study.privacy.neighbours == "replace-one"
+    return study.privacy.unit == "trajectory" and study.size_is_public

@@ -18,11 +18,11 @@ steps to a state; m < 2^33 is checked, so the sums cannot overflow.
 
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from privalue.errors import DataError
+from privalue.kernels import kernel
 from privalue.private import Private, sealed
 from privalue.sections import MOST_TRAJECTORIES
 from privalue.study import Study
@@ -33,8 +33,7 @@ GRID_STEPS = 2**30
 Integers = NDArray[np.int64]
 
 _ARRAYS = ("counts", "return_steps")
-_ADDED = (
-    *_ARRAYS,
+SCALARS = (
     "trajectories",
     "rows",
     "rewards_clamped",
@@ -42,7 +41,11 @@ _ADDED = (
     "persons",
     "surplus_trajectories",
     "surplus_visits",
+    "units_dropped",
+    "rows_left_out",
+    "rows_missing",
 )
+_ADDED = (*_ARRAYS, *SCALARS)
 
 
 @sealed
@@ -64,6 +67,9 @@ class VisitStatistics(Private):
     persons: int = 0  # U, where the unit is a person
     surplus_trajectories: int = 0
     surplus_visits: int = 0
+    units_dropped: int = 0  # for a row that is invalid, where the study says so
+    rows_left_out: int = 0  # that belong to nobody
+    rows_missing: int = 0  # dropped for a missing state or reward
 
     def __post_init__(self) -> None:
         for name in _ARRAYS:
@@ -98,8 +104,7 @@ class VisitStatistics(Private):
     __hash__ = None  # type: ignore[assignment]
 
     def _scalars(self) -> tuple[object, ...]:
-        numbers = (getattr(self, name) for name in _ADDED if name not in _ARRAYS)
-        return (self.return_bounds, *numbers)
+        return (self.return_bounds, *(getattr(self, name) for name in SCALARS))
 
     @classmethod
     def empty(cls, study: Study) -> "VisitStatistics":
@@ -135,11 +140,12 @@ class VisitStatistics(Private):
 
 
 def complete(statistics: VisitStatistics, study: Study) -> VisitStatistics:
-    """The statistics of a whole source, which must not be empty where its size is public.
+    """Refuse an empty data set, but only where its size is public.
 
-    With add-remove neighbours it is not, and an error would tell nobody from somebody.
+    Where it is secret (add-remove neighbours, or invalid units dropped), an error for "no rows"
+    would tell an empty data set from its neighbour with one trajectory.
     """
-    if statistics.rows == 0 and study.privacy.neighbours == "replace-one":
+    if statistics.rows == 0 and study.size_is_public:
         raise DataError("the data has no rows; at least one trajectory is needed")
     return statistics
 
@@ -160,18 +166,20 @@ class Accumulator:
         self._counts = np.zeros(study.state_count, dtype=np.int64)
         self._steps = np.zeros(study.state_count, dtype=np.int64)
         self._stamp = np.zeros(study.state_count, dtype=np.int64)
+        self._dropping = study.data.invalid == "drop-unit"
         # trajectories met, of these counted, persons met, trajectories of the last person,
-        # returns clamped, visits beyond the first H states
-        self._tally = np.zeros(6, dtype=np.int64)
+        # returns clamped, visits beyond the first H states, units dropped
+        self._tally = np.zeros(7, dtype=np.int64)
         self._rows = 0
-        self._open: list[Fragment] = []  # the trajectory that may go on in the next fragment
+        self._open: list[Fragment] = []  # the unit that may go on in the next fragment
 
     def add(self, fragment: Fragment) -> None:
-        """Gathers every trajectory that is known to be complete, and keeps the rest."""
-        if len(fragment.starts) == 0:
+        """Gathers every unit that is known to be complete, and keeps the rest."""
+        units = fragment.units
+        if len(units) == 0:
             self._open.append(fragment)
             return
-        first, last = int(fragment.starts[0]), int(fragment.starts[-1])
+        first, last = int(units[0]), int(units[-1])
         self._open.append(fragment.part(0, first))
         self._close()
         self.gather(fragment.part(first, last))
@@ -186,38 +194,32 @@ class Accumulator:
         self._tally += other._tally
         self._rows += other._rows
 
-    def finish(self, *, rewards_clamped: int = 0) -> VisitStatistics:
-        """The statistics of everything that was added."""
+    def finish(self, **found: int) -> VisitStatistics:
+        """The statistics of everything that was added, and what reading ``found`` besides."""
         self._close()
-        met, counted, persons, _, clamped, beyond = self._tally.tolist()
+        met, counted, persons, _, clamped, beyond, dropped = self._tally.tolist()
         return VisitStatistics(
             return_bounds=self._bounds,
             trajectories=counted,
             rows=self._rows,
-            rewards_clamped=rewards_clamped,
             returns_clamped=clamped,
             counts=self._counts,
             return_steps=self._steps,
             persons=persons,
             surplus_trajectories=met - counted,
             surplus_visits=beyond,
+            units_dropped=dropped,
+            **{"rewards_clamped": 0, **found},
         )
 
     def _close(self) -> None:
-        """Gathers the open trajectory, which is complete."""
+        """Gathers the open unit, which is complete."""
         parts, self._open = self._open, []
         if parts:
-            self.gather(
-                Fragment(
-                    parts[0].starts,
-                    np.concatenate([part.states for part in parts]),
-                    np.concatenate([part.rewards for part in parts]),
-                    parts[0].persons,
-                )
-            )
+            self.gather(Fragment.together(parts))
 
     def gather(self, fragment: Fragment) -> None:
-        """Adds whole trajectories (of whole persons, or of the person whose rows came last)."""
+        """Adds whole units."""
         fresh = np.zeros(0, dtype=np.bool_)
         if self._by_person:
             if fragment.persons is None:
@@ -234,6 +236,7 @@ class Accumulator:
             self._bounds[1],
             self._most_states,
             self._most_trajectories,
+            self._dropping,
             self._counts,
             self._steps,
             self._stamp,
@@ -245,8 +248,8 @@ class Accumulator:
             )
 
 
-@numba.njit(nogil=True, cache=True)
-def gather(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+@kernel(nogil=True)
+def gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912  # pragma: no cover - compiled
     states,
     rewards,
     starts,
@@ -256,6 +259,7 @@ def gather(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     high,
     most_states,
     most_trajectories,
+    dropping,
     counts,
     steps,
     stamp,
@@ -266,14 +270,27 @@ def gather(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     Forwards through each trajectory, to find its first visits to the first H distinct states, then
     backwards, G = r + gamma G, to add the return from each of them. ``stamp`` holds the trajectory
     that met a state last; ``fresh`` says which trajectories begin a person, and is empty where
-    persons do not matter.
+    persons do not matter. Where ``dropping``, a unit with a row in state N, which is an invalid
+    row, does not count at all.
     """
     scale = GRID_STEPS / (high - low)
     longest = 0
     for trajectory in range(len(starts) - 1):
         longest = max(longest, starts[trajectory + 1] - starts[trajectory])
     first_visit = np.empty(longest, dtype=np.bool_)
+    dropped = False
     for trajectory in range(len(starts) - 1):
+        if dropping:
+            if len(fresh) == 0 or fresh[trajectory]:
+                after = trajectory + 1  # where the unit ends
+                while len(fresh) > 0 and after < len(starts) - 1 and not fresh[after]:
+                    after += 1
+                dropped = False
+                for t in range(starts[trajectory], starts[after]):
+                    dropped |= states[t] == len(counts)
+                tally[6] += dropped
+            if dropped:
+                continue
         tally[0] += 1
         mark = tally[0]
         if len(fresh) > 0:

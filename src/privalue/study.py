@@ -84,12 +84,12 @@ class Study(Section):
     @classmethod
     def load(cls, path: str | Path) -> "Study":
         """The study described by a TOML file; side files are found beside it."""
-        path = Path(path)
+        named, path = path, Path(path)  # a path would show https:// with one slash
         try:
             text = path.read_text(encoding="utf-8-sig")
         except FileNotFoundError:
             raise StudyError(
-                f"the study file {path} does not exist; privalue init writes one"
+                f"the study file {named} does not exist; privalue init writes one"
             ) from None
         except UnicodeDecodeError:
             raise StudyError(f"the study file {path} is not UTF-8 text; save it as such") from None
@@ -107,6 +107,17 @@ class Study(Section):
             sections = tomllib.loads(text)
         except tomllib.TOMLDecodeError as problem:
             raise StudyError(f"not valid TOML: {problem}") from None
+        open_questions = [
+            f"[{name}] {key}"
+            for name, keys in sections.items()
+            for key, value in (keys.items() if isinstance(keys, dict) else ())
+            if value == "?"
+        ]
+        if open_questions:
+            raise StudyError(
+                f"{len(open_questions)} question(s) are left: {', '.join(open_questions)}; write "
+                'the answer in place of "?"'
+            )
         if "matrix" in sections.get("features", {}):
             raise StudyError("[features] matrix is for Python only; name a file instead")
         folder = _side_file_folder.set(base or Path())
@@ -131,6 +142,7 @@ class Study(Section):
                 "[report] level is of intervals, which dp-lsw and dp-lsl release with [mechanism] "
                 "noise_scale_share only; set it, e.g. to 0.1, use dp-ssp, or remove level"
             )
+        self._require_limit_of_trajectories()
         self._folder = _side_file_folder.get()
         self._read_labels()
         self._read_groups()
@@ -146,6 +158,25 @@ class Study(Section):
                 f"[features] size = {self.features.size}: there are only {self.state_count} states"
             )
         return self
+
+    def _require_limit_of_trajectories(self) -> None:
+        """Asks for L where a person may have several trajectories, and refuses it where not."""
+        limit, one = self.privacy.max_trajectories_per_person, self.data.one_trajectory_per_person
+        if self.privacy.unit != "person":
+            return
+        if limit is None and not one:
+            raise StudyError(
+                '[privacy] unit = "person" needs the key max_trajectories_per_person: how many '
+                "trajectories of one person count at most, e.g. max_trajectories_per_person = 3; "
+                "if each person has one trajectory, name their column alone: [data] person = "
+                f'"{self.data.person}"'
+            )
+        if one and limit not in {None, 1}:
+            raise StudyError(
+                f"[privacy] max_trajectories_per_person = {limit}: [data] names person and not "
+                "trajectory, so that each person has one trajectory; name that column too, e.g. "
+                'trajectory = "trajectory", or remove max_trajectories_per_person'
+            )
 
     # The states, in order
 
@@ -248,6 +279,15 @@ class Study(Section):
     def trajectories_per_person(self) -> int:
         """L: the most trajectories that count per unit of privacy."""
         return self.privacy.max_trajectories_per_person or 1
+
+    @property
+    def size_is_public(self) -> bool:
+        """Whether the number of units is the same for all neighbours, and may be counted.
+
+        Replacing one leaves it as it is; but where invalid units or incomplete rows are dropped,
+        a unit may be replaced by one of which nothing is left.
+        """
+        return self.privacy.neighbours == "replace-one" and not self.data.drops
 
     @property
     def states_touched(self) -> int:

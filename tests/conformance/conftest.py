@@ -1,10 +1,12 @@
-"""A Spark session for the suites that need one: two cores, two attempts per task."""
+"""What suites need that is slow to start: a Spark session, a PostgreSQL server."""
 
 import os
 import shutil
 import sys
 
 import pytest
+
+from oracles.sources import Place
 
 
 @pytest.fixture(scope="session")
@@ -45,3 +47,27 @@ def spark(tmp_path_factory):
         session = builder.getOrCreate()
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="module")
+def start_server():
+    """Starts a PostgreSQL server where a test needs one, and only then."""
+    started = []
+
+    def start():
+        if not started:
+            pytest.importorskip("psycopg", reason="the extra postgres is not installed")
+            from conformance.test_ledger_stores import Server
+
+            started.append(Server())
+        return started[0]
+
+    yield start
+    for server in started:
+        server.stop()
+        shutil.rmtree(server.folder, ignore_errors=True)
+
+
+@pytest.fixture
+def place(tmp_path, start_server):
+    return Place(tmp_path, start_server)

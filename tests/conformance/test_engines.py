@@ -34,7 +34,7 @@ from privalue.engines import local, spark_rows, spark_tasks
 from privalue.engines import spark as engine
 from privalue.errors import MissingComponentError
 from privalue.statistics import VisitStatistics
-from privalue.trajectories.chunks import select
+from privalue.trajectories import RowRules
 
 pytestmark = pytest.mark.xdist_group("spark")  # one session serves all
 
@@ -67,8 +67,9 @@ def by_hand(table, described, states):
     """Groups the rows with dictionaries: the trajectories that count, as episodes."""
     persons = defaultdict(lambda: defaultdict(list))
     names = described.data
+    by_person = "person" in RowRules.of(described).columns
     for row in table.to_pylist():
-        whose = row.get(names.person)
+        whose = row[names.person] if by_person else None
         cell = (row[names.step], states(row[names.state]), float(row[names.reward]))
         persons[whose][row[names.trajectory]].append(cell)
     limit = described.privacy.max_trajectories_per_person
@@ -101,8 +102,9 @@ def in_order(table, described):
             return (0, int(cell)) if cell.isascii() and cell.isdigit() else (1, cell.encode())
         return cell
 
-    ids = [n for n in (described.data.person, described.data.trajectory) if n in table.schema.names]
-    keys = [table.column(name).to_pylist() for name in (*ids, described.data.step)]
+    rules = RowRules.of(described)
+    names = [rules.columns[role] for role in (*rules.id_roles, "step")]
+    keys = [table.column(name).to_pylist() for name in names]
     return table.take(
         sorted(range(table.num_rows), key=lambda row: [rank(column[row]) for column in keys])
     )
@@ -198,7 +200,7 @@ CASES = {
     "labels": (labelled(), study(states={"labels": list(WARDS)})),
     "groups": (labelled(), study(states={"labels": ["0", "1", "2"], "groups": WARDS})),
     "tight returns": (made(9), study(STATES, rewards=(-1, 1), returns=(-0.5, 0.75), discount=1.0)),
-    "times and decimals": (timed(), study(STATES)),
+    "times and decimals": (timed(), study(STATES, data={"step_type": "datetime"})),
     "a skewed key": (skewed(), study(STATES)),
     "strange names": (
         renamed(),
@@ -295,7 +297,7 @@ def test_files_that_spark_reads_into_a_dataframe(spark, tmp_path, packing, parti
 
 
 def test_csv_files(spark, tmp_path):
-    table = made(2, name=lambda t: f'stay, "{t}"\nof May')
+    table = made(2, name=lambda t: f'stay, "{t}" of May')
     for at, part in enumerate(pieces_of(table, [10, 10, 60])):
         pacsv.write_csv(part, tmp_path / f"part{at}.csv")
     assert engine.statistics(tmp_path, study(STATES), session=spark) == local.statistics(
@@ -366,8 +368,8 @@ def test_a_task_that_is_tried_again_counts_once(spark, tmp_path, way):
 
 
 def source_of(table, described):
-    names = select(spark_rows.columns_of(described), table.schema.names, spark_rows.FRAME)
-    return spark_rows.Source(study=spark_rows.public_part(described), names=names)
+    RowRules.of(described).select(table.schema.names, spark_rows.FRAME)
+    return spark_rows.Source(study=spark_rows.public_part(described))
 
 
 def simulated(partitions, described, most_rows=1000):
@@ -375,7 +377,7 @@ def simulated(partitions, described, most_rows=1000):
     source = source_of(partitions[0][0], described)
     sums = {}
     for at, tables in enumerate(partitions):
-        rows = pa.concat_tables(tables).select(source.names)
+        rows = pa.concat_tables(tables).select(source.rules.names)
         first = at << spark_rows.ROW_BITS
         rows = rows.append_column("row", pa.array(range(first, first + rows.num_rows), pa.int64()))
         pieces = np.repeat(np.arange(len(tables)), [piece.num_rows for piece in tables])
@@ -420,6 +422,7 @@ def arrangements(draw, table):
     return partitions
 
 
+BOTH = {"person": "person", "trajectory": "trajectory"}
 PRIVACIES = [
     {"max_states_per_trajectory": 2},
     PERSONS,
@@ -430,7 +433,7 @@ PRIVACIES = [
 @settings(max_examples=60)
 @given(data=st.data(), table=tables(), privacy=st.sampled_from(PRIVACIES))
 def test_sorted_rows_may_be_cut_and_dealt_out_anyhow(data, table, privacy):
-    described = study(STATES, privacy=privacy)
+    described = study(STATES, privacy=privacy, data=BOTH)
     partitions = data.draw(arrangements(in_order(table, described)))
     found = simulated(
         partitions, declared_sorted(described), most_rows=data.draw(st.integers(1, 9))
@@ -451,7 +454,7 @@ def unless_refused(work, *arguments):
 @settings(max_examples=60)
 @given(data=st.data(), table=tables(), privacy=st.sampled_from(PRIVACIES))
 def test_rows_that_are_not_sorted_are_refused_or_do_no_harm(data, table, privacy):
-    described = study(STATES, privacy=privacy)
+    described = study(STATES, privacy=privacy, data=BOTH)
     partitions = [[pa.concat_tables(pieces)] for pieces in data.draw(arrangements(table))]
     expected = local.statistics(table, described)
     found = unless_refused(simulated, partitions, declared_sorted(described))
@@ -461,7 +464,7 @@ def test_rows_that_are_not_sorted_are_refused_or_do_no_harm(data, table, privacy
 @settings(max_examples=60)
 @given(data=st.data(), table=tables(), privacy=st.sampled_from(PRIVACIES))
 def test_units_may_be_dealt_out_anyhow(data, table, privacy):
-    described = study(STATES, privacy=privacy)
+    described = study(STATES, privacy=privacy, data=BOTH)
     unit = source_of(table, described).unit
     dealt = {}
     for at, key in enumerate(zip(*(table.column(name).to_pylist() for name in unit), strict=True)):
@@ -475,14 +478,14 @@ def test_units_may_be_dealt_out_anyhow(data, table, privacy):
 @settings(max_examples=60)
 @given(data=st.data(), table=tables(repeated=True))
 def test_a_step_that_stands_twice_is_found_wherever_partitions_are_cut(data, table):
-    described = study(STATES)
+    described = study(STATES, data=BOTH)
     partitions = data.draw(arrangements(in_order(table, described)))
     keys = list(zip(*(table.column(i).to_pylist() for i in range(3)), strict=True))
     if len(set(keys)) == len(keys):
         assert simulated(partitions, declared_sorted(described)).rows == len(keys)
         return
     for rows, way in (([[table]], described), (partitions, declared_sorted(described))):
-        with pytest.raises(pv.DataError, match=r" stands twice in trajectory \d| comes after "):
+        with pytest.raises(pv.DataError, match=r" stands twice in trajectory .\d| comes after "):
             simulated(rows, way)
 
 
@@ -583,7 +586,7 @@ def test_files_that_cannot_be_read_are_named_alike(spark, tmp_path):
 
     assert "does not exist" in alike(tmp_path / "nowhere.parquet")
     (tmp_path / "short.csv").write_text("trajectory,step,state,reward\n1,2,3,0\n1,3,3\n")
-    assert "row 2: 3 columns where the heading has 4" in alike(tmp_path / "short.csv")
+    assert "row 2: 3 cells where the heading has 4" in alike(tmp_path / "short.csv")
     (tmp_path / "headless.csv").write_text("trajectory,step,state\n1,2,3\n")
     assert "has no column 'reward'" in alike(tmp_path / "headless.csv")
     (tmp_path / "no.parquet").write_text("nonsense")
@@ -602,8 +605,8 @@ def test_files_that_cannot_be_read_are_named_alike(spark, tmp_path):
 def test_a_dataframe_without_a_column(spark):
     frame = framed(spark, [made(1)])
     assert complaint(engine.statistics, frame.drop("reward"), study(STATES)).endswith(
-        " has no column 'reward'; it has 'trajectory', 'step', 'state': add it, or map it in the "
-        "study's section [data]"
+        " has no column 'reward'; it has 'trajectory', 'step', 'state': name the right one: "
+        '[data] reward = "..."'
     )
     protected = study(STATES, privacy=PERSONS)
     assert "has no column 'person'" in complaint(engine.statistics, frame, protected)
@@ -649,10 +652,10 @@ def exchanges(frame, described):
 def test_sorted_rows_are_not_shuffled(spark):
     frame = framed(spark, [made(1, persons=2)] * 2)
     sums = "hashpartitioning(state, "
-    described = study(STATES)
+    described = study(STATES, data=BOTH)
     assert exchanges(frame, declared_sorted(described)) == [sums]
     assert exchanges(frame, described) == [sums, "hashpartitioning(person, trajectory, "]
-    assert exchanges(frame.drop("person"), described) == [sums, "hashpartitioning(trajectory, "]
+    assert exchanges(frame, study(STATES)) == [sums, "hashpartitioning(trajectory, "]
     protected = study(STATES, privacy=PERSONS)
     assert exchanges(frame, protected) == [sums, "hashpartitioning(person, "]
 
@@ -721,7 +724,7 @@ def test_what_is_missing_is_named(monkeypatch):
             with pytest.raises(MissingComponentError, match=f"needs Java 17 or newer, and {words}"):
                 engine.session()
     monkeypatch.setitem(sys.modules, "pyspark.sql", None)
-    with pytest.raises(MissingComponentError, match=r"pip install 'privalue\[spark\]'"):
+    with pytest.raises(MissingComponentError, match="pip install 'pyspark"):
         engine.statistics("trial.csv", study(STATES))
 
 

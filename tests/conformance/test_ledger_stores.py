@@ -25,12 +25,13 @@ import pytest
 
 from oracles import ledger_driver
 from oracles.ledger_driver import DATASET, DELTA, EPSILON
+from oracles.ledgers import DECLARED, RESERVED, open_ledger
 from privalue.ledger import (
     BudgetError,
     LedgerError,
     Reservation,
     StoredRelease,
-    open_ledger,
+    UnavailableError,
     study_hash,
 )
 from privalue.ledger.chain import Book, canonical, sha256
@@ -266,7 +267,7 @@ def test_a_ledger_is_made_by_its_first_total_only(place):
         lambda: ledger.show(DATASET),
         ledger.head,
     ):
-        with pytest.raises(BudgetError, match=r"left nothing; .*privalue ledger declare"):
+        with pytest.raises(BudgetError, match=r"left nothing; .*ledger\.declare\("):
             refused()
     with pytest.raises(LedgerError, match="does not exist"):
         ledger.verify()
@@ -316,6 +317,67 @@ def test_once_charged_it_stays(place):
     assert str(ledger.show(DATASET).spent) == "epsilon 0.7, delta 1e-7"
     with pytest.raises(BudgetError, match="cannot be cancelled"):
         ledger.settle(reservation.sequence, charge=False, reason="changed my mind")
+
+
+def test_a_charge_covers_one_draw(place):
+    """Not the next one of the same process, nor of a fork of it, nor after a commit."""
+    ledger = open_ledger(place.location)
+    ledger.declare(DATASET, epsilon=1.0, delta=1e-6)
+    once = r"reservation 3 is charged, and cannot be charged: a charge covers one draw"
+    with ledger.reserve(DATASET, STUDY, epsilon=0.7, delta=1e-7) as reservation:
+        head = reservation.charge()
+        with pytest.raises(BudgetError, match=once):
+            reservation.charge()
+        assert (reservation.head, ledger.head()) == (head, head)
+        assert in_a_fork(reservation.charge) == "BudgetError"
+        reservation.commit(f'{{"ledger": "{head}"}}')
+        with pytest.raises(BudgetError, match="is committed, and cannot be charged"):
+            reservation.charge()
+    assert str(ledger.show(DATASET).spent) == "epsilon 0.7, delta 1e-7"
+
+
+def test_the_first_of_two_forks_to_charge_is_the_only_one(place):
+    ledger = open_ledger(place.location)
+    ledger.declare(DATASET, epsilon=1.0, delta=1e-6)
+    reservation = ledger.reserve(DATASET, STUDY, epsilon=0.7, delta=1e-7)
+    assert in_a_fork(reservation.charge) == ""
+    with pytest.raises(BudgetError, match="a charge covers one draw"):
+        reservation.charge()
+
+
+def test_what_a_person_settled_as_charged_still_covers_one_draw_only(place):
+    ledger = open_ledger(place.location)
+    ledger.declare(DATASET, epsilon=1.0, delta=1e-6)
+    reservation = ledger.reserve(DATASET, STUDY, epsilon=0.7, delta=1e-7)
+    ledger.settle(reservation.sequence, charge=True, reason="it hangs")
+    with pytest.raises(BudgetError, match="is charged and settled, and cannot be committed"):
+        reservation.commit("without a charge of its own")
+    head = reservation.charge()  # it was alive after all: it is paid for
+    with pytest.raises(BudgetError, match="a charge covers one draw"):
+        reservation.charge()
+    reservation.commit("late")
+    ledger.verify(head=head, artefact="late")
+    assert str(ledger.show(DATASET).spent) == "epsilon 0.7, delta 1e-7"
+
+
+def in_a_fork(action):
+    """The kind of error that an action meets in a copy of this process."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        said = ""
+        try:
+            action()
+        except Exception as problem:
+            said = type(problem).__name__
+        finally:
+            os.write(writer, said.encode())
+            os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as told:
+        said = told.read()
+    os.waitpid(child, 0)
+    return said
 
 
 def test_an_error_before_the_charge_cancels_without_quoting_it(place):
@@ -377,7 +439,7 @@ def test_a_total_changes_on_the_record_and_never_below_what_is_used(place):
     ledger.declare(DATASET, epsilon=1.0, delta=1e-6)
     spend(ledger, epsilon=0.4)
     ledger.reserve(DATASET, OTHER, epsilon=0.2, delta=DELTA)
-    with pytest.raises(BudgetError, match=r"requested a total of epsilon 2, .*--replace"):
+    with pytest.raises(BudgetError, match=r"requested a total of epsilon 2, .*replace=True"):
         ledger.declare(DATASET, epsilon=2.0, delta=1e-6)
     with pytest.raises(BudgetError, match=r"below what is used, epsilon 0\.6, delta 2e-7"):
         ledger.declare(DATASET, epsilon=0.59, delta=1e-6, replace=True)
@@ -534,8 +596,10 @@ def test_the_server_is_killed_and_comes_back(server):
     reservation = ledger.reserve(DATASET, STUDY, epsilon=EPSILON, delta=DELTA)
     head = reservation.charge()
     server.stop(signal.SIGQUIT)  # no clean end: the server recovers from its log
-    with pytest.raises(LedgerError, match=r'dataset "people": requested .*; left unknown; '):
+    unknown = r'dataset "people": requested .*; left unknown; .* does not answer .*; try again'
+    with pytest.raises(UnavailableError, match=unknown) as found:
         reservation.commit("an artefact")
+    assert found.value.exit_code == 7
     server.start()
     reservation.commit("an artefact")
     ledger.verify(head=head, artefact="an artefact")
@@ -674,7 +738,7 @@ def test_a_chain_that_fits_must_also_follow_the_rules(history, place):
     broken = {
         "no begin": good[1:],
         "a second begin": [*good, good[0]],
-        "another format": [changed(good[0], format=2), *good[1:]],
+        "another format": [changed(good[0], format=3), *good[1:]],
         "overdrawn": [changed(row, epsilon=10**12 + 1) if row is reserve else row for row in good],
         "a cost of nothing": [changed(row, epsilon=0) if row is reserve else row for row in good],
         "a negative delta": [changed(row, delta=-1) if row is reserve else row for row in good],
@@ -684,15 +748,71 @@ def test_a_chain_that_fits_must_also_follow_the_rules(history, place):
         "a total below what is used": [
             changed(row, epsilon=1) if row is good[len(kinds) - 4] else row for row in good
         ],
-        "a number that is not whole": [changed(good[0], format=1.0), *good[1:]],
+        "a number that is not whole": [changed(good[0], format=2.0), *good[1:]],
         "an unknown kind": [*good, changed(good[-1], kind="refund")],
         "an unknown key": [*good, changed(good[-1], note="x")],
         "no time": [*good, changed(good[at["cancel"]], at="yesterday")],
         "a hash that is none": [changed(row, study="x") if row is reserve else row for row in good],
+        "no salt": [changed(row, salt="") if row is reserve else row for row in good],
+        "half a salt": [changed(row, salt="0" * 32) if row is reserve else row for row in good],
+        "other people": [changed(row, unit="person") if row is reserve else row for row in good],
+        "nobody": [changed(row, unit="household") if row is reserve else row for row in good],
+        "cheaper by steps": [changed(row, steps=0) if row is reserve else row for row in good],
+        "dearer by steps": [changed(row, steps=2) if row is reserve else row for row in good],
+        "a relation that pays twice": [
+            changed(row, neighbours="add-remove") if row is reserve else row for row in good
+        ],
+        "a mu that is none": [changed(row, mu="0.23") if row is reserve else row for row in good],
+        "another accounting": [
+            changed(row, accounting="gaussian") if i == 1 else row for i, row in enumerate(good)
+        ],
+        "whom it protects, later": [
+            changed(row, unit="person") if i == len(kinds) - 4 else row
+            for i, row in enumerate(good)
+        ],
     }
     for name, rows in broken.items():
         rewrite(place, rechained(rows))
         assert re.search(r"fails its check: entry \d+", complaint(ledger.verify)), name
+
+
+def of_0_1():
+    """The rows of a ledger as privalue 0.1 wrote them."""
+    common = {"at": "2026-01-01T00:00:00Z"}
+    head, rows = "0" * 64, []
+    for number, own in enumerate(
+        [
+            {"kind": "begin", "format": 1},
+            {"kind": "declare", "dataset": DATASET, "epsilon": 10**12, "delta": 10**12},
+            {
+                **{"kind": "reserve", "dataset": DATASET, "epsilon": 10**11, "delta": 10**11},
+                **{"study": STUDY, "process": "1@here"},
+            },
+            {"kind": "charge", "reservation": 3},
+        ],
+        start=1,
+    ):
+        body = canonical({"sequence": number, "previous": head, **common, **own})
+        head = sha256(body)
+        rows.append((number, body, head))
+    return rows
+
+
+def test_a_ledger_of_0_1_is_refused_and_told_what_to_do(place):
+    ledger = open_ledger(place.location)
+    ledger.declare(DATASET, epsilon=1.0, delta=1e-6)
+    rewrite(place, of_0_1())
+    for action in (
+        ledger.verify,
+        lambda: ledger.show(DATASET),
+        lambda: ledger.reserve(DATASET, OTHER, epsilon=0.1, delta=DELTA),
+        lambda: ledger.declare(DATASET, epsilon=1.0, delta=1e-6, replace=True),
+    ):
+        with pytest.raises(LedgerError, match=r"it is of privalue 0\.1 \(format 1\)") as found:
+            action()
+        assert found.value.exit_code == 5
+        assert "keep it as a record, declare the dataset in a new ledger" in str(found.value)
+    assert [tuple(row) for row in entries(place)] == of_0_1()
 
 
 @pytest.mark.parametrize(
@@ -740,7 +860,7 @@ def test_a_locked_ledger_says_so(place):
     ledger.declare(DATASET, epsilon=1.0, delta=1e-6)
     release = place.hold()
     try:
-        with pytest.raises(LedgerError) as found:
+        with pytest.raises(UnavailableError) as found:
             ledger.reserve(DATASET, STUDY, epsilon=EPSILON, delta=DELTA)
     finally:
         release()
@@ -748,7 +868,7 @@ def test_a_locked_ledger_says_so(place):
         'dataset "people": requested epsilon 0.1, delta 1e-7; left unknown; the ledger '
     )
     assert "is locked by another process, and stayed so for 0.2 s" in str(found.value)
-    assert found.value.exit_code == 5
+    assert found.value.exit_code == 7
     assert isinstance(ledger.reserve(DATASET, STUDY, epsilon=0.1, delta=DELTA), Reservation)
 
 
@@ -756,14 +876,13 @@ def test_a_locked_ledger_says_so(place):
 def hundred_thousand():
     """The rows of a long and busy ledger."""
     at, book = datetime(2026, 1, 1, tzinfo=UTC), Book()
-    rows = [book.write("begin", at, format=1)]
-    rows.append(book.write("declare", at, dataset=DATASET, epsilon=10**16, delta=10**17))
-    cost = {"epsilon": 10**10, "delta": 10**5}
+    rows = [book.write("begin", at, format=2)]
+    total = {"epsilon": 10**16, "delta": 10**17, **DECLARED}
+    rows.append(book.write("declare", at, dataset=DATASET, **total))
+    cost = {"epsilon": 10**10, "delta": 10**5, **RESERVED}
     while len(rows) < 100_000:
         study = study_hash({"number": len(rows)})
-        rows.append(
-            book.write("reserve", at, dataset=DATASET, study=study, process="1@here", **cost)
-        )
+        rows.append(book.write("reserve", at, dataset=DATASET, study=study, **cost))
         number = book.sequence
         rows.append(book.write("charge", at, reservation=number))
         rows.append(book.write("settle", at, reservation=number, outcome="charged", reason="-"))

@@ -137,7 +137,9 @@ def test_a_trajectory_is_the_pair_of_both_ids(engine):
     owned = people(8)
     frame = rows_of_people(owned).to_pandas()
     frame["trajectory"] -= frame.groupby("person")["trajectory"].transform("min")
-    found = engine(pa.Table.from_pandas(frame, preserve_index=False), study(5, **BOUNDS))
+    both = {"person": "person", "trajectory": "trajectory"}
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    found = engine(table, study(5, data=both, **BOUNDS))
     assert_is_the_twin(found, [episode for mine in owned.values() for episode in mine])
 
 
@@ -161,7 +163,7 @@ def test_mistakes_are_refused(engine, column, value, message):
 def test_a_step_that_stands_twice_is_refused(engine):
     table = rows_of_people(people(3)).drop_columns("person")
     twice = pa.concat_tables([table, table.slice(7, 1)])
-    again = rf"step = {table['step'][7]} stands twice in trajectory {table['trajectory'][7]} "
+    again = rf"step = {table['step'][7]} stands twice in trajectory '{table['trajectory'][7]}' "
     with pytest.raises(pv.DataError, match=again):
         engine(twice, study(5, **BOUNDS))
 
@@ -202,7 +204,7 @@ def test_ranges_that_do_not_follow_each_other_are_refused():
     )
     seams = local.Seams(described)
     seams.add(after)
-    with pytest.raises(pv.DataError, match=r"half, row 1: trajectory = 0, step = -5 comes after"):
+    with pytest.raises(pv.DataError, match=r"half, row 1: trajectory = '0', step = -5 comes after"):
         seams.add(before)
 
 
@@ -216,6 +218,6 @@ def test_rows_that_are_not_where_they_were_are_told_by_their_numbers():
     with pytest.raises(pv.DataError, match=rf"^number {again}: step.*the other is number {first}"):
         local.statistics_of_chunks([chunk], study(5, **BOUNDS))
     column = pa.array([9 if at == 20 else 0 for at in range(len(twice))])
-    spoilt = Chunk("", 0, twice.set_column(2, "state", column), chunk.told)
+    spoilt = Chunk("", 0, twice.set_column(2, "state", column), chunk.locate)
     with pytest.raises(pv.DataError, match=rf"^number {numbers[20]}: state"):
         local.statistics_of_chunks([spoilt], study(5, **BOUNDS))

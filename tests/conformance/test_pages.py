@@ -61,7 +61,7 @@ def public(folder):
     """A page with everything on it: intervals, flags, hostile names, a ledger."""
     chosen = study(HOSTILE, name="</title><script>alert('name')</script> \u202eRTL 👩‍⚕️ ω" * 2)
     ledger = pv.open_ledger(folder / "ledger.db")
-    ledger.declare("trial", epsilon=3.0, delta=1e-4)
+    ledger.declare("trial", epsilon=3.0, delta=1e-4, unit="trajectory")
     release = pv.release(chosen, people(HOSTILE), ledger=ledger)
     return pv.publish(
         release,

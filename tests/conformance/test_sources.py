@@ -23,7 +23,6 @@ import pytest
 from hypothesis import given, settings
 
 import privalue as pv
-from conformance.test_ledger_stores import Server
 from oracles import literal
 from oracles.sources import (
     HEADING,
@@ -42,10 +41,9 @@ from oracles.sources import (
 from oracles.studies import episodes, rows_of, study
 from privalue.cli import run
 from privalue.engines.local import statistics
-from privalue.errors import MissingComponentError
+from privalue.errors import MissingComponentError, UnavailableError
 from privalue.mdp import rollout
-from privalue.sections import Columns
-from privalue.trajectories import open_source
+from privalue.trajectories import RowRules, open_source
 
 EPISODES = [
     [(0, 0.0), (1, 0.25), (0, 0.5)],
@@ -54,29 +52,8 @@ EPISODES = [
     [(0, 1 / 3)],
 ]
 STUDY = study(STATES)
+RULES = RowRules.of(STUDY)
 DATABASES = ["duckdb", "sqlite", "postgresql"]
-
-
-@pytest.fixture(scope="module")
-def start_server():
-    """Starts a PostgreSQL server where a test needs one, and only then."""
-    started = []
-
-    def start():
-        if not started:
-            pytest.importorskip("psycopg", reason="the extra postgres is not installed")
-            started.append(Server())
-        return started[0]
-
-    yield start
-    for server in started:
-        server.stop()
-        shutil.rmtree(server.folder, ignore_errors=True)
-
-
-@pytest.fixture
-def place(tmp_path, start_server):
-    return Place(tmp_path, start_server)
 
 
 def twin(data, described=STUDY):
@@ -97,8 +74,8 @@ def shuffled(rows, seed=3):
     return rows
 
 
-def complaint(data, described=STUDY):
-    with pytest.raises(pv.DataError) as caught:
+def complaint(data, described=STUDY, kind=pv.DataError):
+    with pytest.raises(kind) as caught:
         statistics(data, described)
     assert "\n" not in str(caught.value)
     return str(caught.value)
@@ -149,7 +126,26 @@ def test_other_columns_are_ignored_and_names_are_mapped(place, source):
 def test_with_persons_a_trajectory_is_the_pair_of_both_ids(place, source):
     rows = [(f"p{t // 2}", t % 2, *rest) for t, *rest in shuffled(rows_of(EPISODES))]
     made = TABLES[source](place, ("person", *HEADING), rows)
+    both = {"person": "person", "trajectory": "trajectory"}
+    assert found(made, study(STATES, data=both)) == twin(EPISODES)
+
+
+@pytest.mark.parametrize("source", TABLES)
+def test_a_heading_that_the_study_does_not_name_changes_nothing(place, source):
+    """The unit is a trajectory: a column that happens to be called person is not read."""
+    rows = [(f"p{at}", *row) for at, row in enumerate(shuffled(rows_of(EPISODES)))]
+    made = TABLES[source](place, ("person", *HEADING), rows)
     assert found(made) == twin(EPISODES)
+
+
+@pytest.mark.parametrize("source", TABLES)
+@pytest.mark.parametrize("unit", ["person", "trajectory"])
+def test_each_person_has_one_trajectory_where_the_study_names_no_other(place, source, unit):
+    rows = [(f"p{t}", 7, *rest) for t, *rest in shuffled(rows_of(EPISODES))]
+    rows = [(person, at, *rest) for at, (person, _, *rest) in enumerate(rows)]
+    made = TABLES[source](place, ("patient", *HEADING), rows)
+    one_each = study(STATES, privacy={"unit": unit}, data={"person": "patient"})
+    assert found(made, one_each) == twin(EPISODES)
 
 
 @pytest.mark.parametrize("source", TABLES)
@@ -179,30 +175,32 @@ def test_progress_knows_how_many_rows_there_are(place, source):
 
 # The same mistakes get the same words
 
+MISSING = 'every row needs one, or [data] missing_rows = "drop-row" leaves such rows out'
+STATES_ARE = "states are the whole numbers 0 to 3, or what [states] labels lists"
 MISTAKES = {
-    "missing state": ((9, 0, None, 1.0), "row 10: state is missing; every row needs one"),
-    "missing reward": ((9, 0, 0, None), "row 10: reward is missing; every row needs one"),
+    "missing state": ((9, 0, None, 1.0), f"row 10: state is missing; {MISSING}"),
+    "missing reward": ((9, 0, 0, None), f"row 10: reward is missing; {MISSING}"),
     "missing step": ((9, None, 0, 0.0), "row 10: step is missing; every row needs one"),
     "missing trajectory": ((None, 0, 0, 0.0), "row 10: trajectory is missing; every row needs one"),
     "bad state": (
         (9, 0, 7, 0.0),
-        "row 10: state = 7 is not a state: states are the numbers 0 to 3",
+        f"row 10: state = 7 is not a state: {STATES_ARE}",
     ),
     "negative state": (
         (9, 0, -1, 0.0),
-        "row 10: state = -1 is not a state: states are the numbers 0 to 3",
+        f"row 10: state = -1 is not a state: {STATES_ARE}",
     ),
     "text in state": (
         (9, 0, "ward", 0.0),
-        "row 10: state = ward must be a whole number (states are the numbers 0 to 3, or what "
-        "[states] labels lists)",
+        f"row 10: state = ward is not a state: {STATES_ARE}",
     ),
     "NaN reward": ((9, 0, 0, float("nan")), "row 10: reward = nan must be a finite number"),
     "infinite reward": ((9, 0, 0, float("inf")), "row 10: reward = inf must be a finite number"),
-    "text in reward": ((9, 0, 0, "x"), "row 10: reward = x must be a number"),
+    "text in reward": ((9, 0, 0, "x"), "row 10: reward = x must be a finite number"),
     "text in step": (
         (9, "noon", 0, 0.0),
-        "row 10: step = noon must be a whole number (within 64 bits)",
+        "row 10: step = noon must be a whole number (within 64 bits); [data] step_type says what "
+        'steps are: "integer", "number", "date" or "datetime"',
     ),
     "duplicate step": (
         (2, 1, 0, 0.0),
@@ -211,8 +209,8 @@ MISTAKES = {
 }
 # A dataset of Minari holds whole numbers and numbers, in order.
 RECORDED = ["bad state", "negative state", "NaN reward", "infinite reward"]
-# In a column of numbers these have NULL for NaN.
-NO_NAN = {"pandas", "sqlite"}
+# A number that is none is missing; only a text can say nan.
+TEXTS = {"csv", "csv.gz"}
 
 
 @pytest.mark.parametrize(
@@ -222,7 +220,7 @@ NO_NAN = {"pandas", "sqlite"}
 )
 def test_a_mistake_is_named_alike_wherever_it_stands(place, source, mistake):
     row, expected = MISTAKES[mistake]
-    if mistake == "NaN reward" and source in NO_NAN:
+    if mistake == "NaN reward" and source not in TEXTS:
         expected = MISTAKES["missing reward"][1]
     message = complaint(SOURCES[source](place, HEADING, [*rows_of(EPISODES), row]))
     where = message[: message.index(", row ")]
@@ -243,8 +241,8 @@ def test_a_mistake_is_named_alike_wherever_it_stands(place, source, mistake):
 def test_a_missing_column_is_named_alike(place, source):
     made = TABLES[source](place, HEADING[:3], [row[:3] for row in rows_of(EPISODES)])
     assert complaint(made).endswith(
-        " has no column 'reward'; it has 'trajectory', 'step', 'state': add it, or map it in the "
-        "study's section [data]"
+        " has no column 'reward'; it has 'trajectory', 'step', 'state': name the right one: "
+        '[data] reward = "..."'
     )
 
 
@@ -265,7 +263,7 @@ def test_a_mistake_in_a_later_batch_has_its_row(place, source):
     rows = [(t, 0, 1, 0.5) for t in range(40_000)]
     rows[33_332] = (33_332, 0, 1, "x")
     made = TABLES[source](place, HEADING, rows)
-    assert complaint(made).endswith("table rows, row 33333: reward = 'x' must be a number")
+    assert complaint(made).endswith("table rows, row 33333: reward = 'x' must be a finite number")
 
 
 # Naming what is in a database
@@ -434,38 +432,31 @@ def test_a_sqlite_column_may_hold_numbers_and_texts(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("ids", "words"),
+    ("ids", "different"),
     [
-        ([1, "1"], "row 2: trajectory = '1' is a text, unlike the ids before it"),
-        (["a", "b", 3], "row 3: trajectory = 3 is no text, unlike the ids before it"),
-        ([None, "a", 2.0], "row 3: trajectory = 2.0 is no text, unlike the ids before it"),
-        ([*range(20_000), "x"], "row 20001: trajectory = 'x' is a text, unlike the ids before it"),
+        ([1, "1", 1.0], 1),
+        (["a", "b", 3], 3),
+        (["a", 2.0, "2"], 2),
+        ([*range(20_000), "x", "7"], 20_001),
+        ([2**62 + 1, 2**62 + 2, str(2**62 + 1), 7, 7.0], 3),
+        (["1.0", 1, "01"], 3),
     ],
 )
-def test_sqlite_ids_of_two_kinds_are_refused(tmp_path, ids, words):
+def test_sqlite_ids_are_their_canonical_texts(tmp_path, ids, different):
     path = tmp_path / "mixed.sqlite"
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("CREATE TABLE rows (trajectory, step, state, reward)")
-        connection.executemany("INSERT INTO rows VALUES (?, 0, 0, 0)", [(each,) for each in ids])
-    assert complaint(path).startswith(f"{path}, table rows, {words}; an id has one type")
-
-
-def test_sqlite_ids_that_are_equal_are_one(tmp_path):
-    """Large whole numbers among fractions of whole value: still no id is split in two."""
-    path = tmp_path / "large.sqlite"
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("CREATE TABLE rows (trajectory, step, state, reward)")
-        rows = [(2**62 + 1, 0), (2**62 + 2, 0), (7, 0), (7.0, 1), (1.5e20, 0), (1.5e21, 0)]
+        rows = [(each, at) for at, each in enumerate(ids)]
         connection.executemany("INSERT INTO rows VALUES (?, ?, 0, 0)", rows)
-    assert statistics(path, STUDY).trajectories == 5
+    assert statistics(path, STUDY).trajectories == different
 
 
 def test_a_sqlite_cell_that_is_no_text_and_no_number(tmp_path):
     path = as_sqlite(Place(tmp_path), HEADING, [(0, 0, 0, 0.0), (0, 1, 0, b"\x01")])
-    assert complaint(path).endswith("table rows, row 2: reward = \"x'01'\" must be a number")
+    assert "table rows, row 2: reward = \"x'01'\" must be a finite number" in complaint(path)
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("UPDATE rows SET reward = CAST(x'ff' AS TEXT) WHERE step = 1")
-    assert ", table rows, row 1 or later, cannot be read: " in complaint(path)
+    assert ", table rows, row 2: reward = b'" in complaint(path)
 
 
 def test_sqlite_rows_are_numbered_as_they_stand_whatever_the_indexes(tmp_path):
@@ -509,23 +500,27 @@ def test_duckdb_types(tmp_path):
             FROM made
         """)
         connection.execute("CREATE VIEW seen AS SELECT * FROM rows")
-    assert found(f"{path}::rows") == twin(EPISODES)
+    timed = study(STATES, data={"step_type": "datetime"})
+    assert found(f"{path}::rows", timed) == twin(EPISODES)
     others = study(
         states={"labels": [f"s{number}" for number in range(STATES)]},
         data={"trajectory": "stay", "step": "huge", "state": "label"},
     )
     assert found(f"{path}::seen", others) == twin(EPISODES)
-    points = study(STATES, rewards=(-5000, 8000), data={"reward": "points"})
+    points = study(
+        STATES, rewards=(-5000, 8000), data={"reward": "points", "step_type": "datetime"}
+    )
     scaled = [[(s, float(round(r * 1024))) for s, r in episode] for episode in EPISODES]
     assert found(f"{path}::rows", points) == twin(scaled, points)
     with closing(duckdb.connect(path)) as connection:
         connection.execute("UPDATE rows SET state = 1.5 WHERE huge = 2")
-    assert "table rows, row 3: state = 1.5 must be a whole number" in complaint(f"{path}::rows")
+    message = complaint(f"{path}::rows", timed)
+    assert "table rows, row 3: state = Decimal('1.500') is not a state" in message
 
 
 def test_a_duckdb_file_may_be_read_by_several_and_not_while_it_is_written(tmp_path):
     path = as_duckdb(Place(tmp_path), HEADING, rows_of(EPISODES))
-    chunks = open_source(path, Columns()).chunks()
+    chunks = open_source(path, RULES).chunks()
     assert next(chunks).rows.num_rows == 9
     assert found(path) == twin(EPISODES)
     chunks.close()
@@ -562,29 +557,31 @@ def test_postgres_types(place):
     schema = address.rpartition("%3D")[2]
     place.server().execute(POSTGRES_TYPES.format(schema))
     typed = f"{address}::typed"
-    assert found(typed) == twin(EPISODES)
+    timed = {"step_type": "datetime"}
+    assert found(typed, study(STATES, data=timed)) == twin(EPISODES)
     labels = {"labels": [f"s{number}" for number in range(STATES)]}
     for names in (
         {"trajectory": "stay", "step": "small", "state": "medium"},
-        {"trajectory": "stay", "step": "day", "state": "padded"},
+        {"trajectory": "stay", "step": "day", "state": "padded", "step_type": "date"},
     ):
         assert found(typed, study(STATES, data=names)) == twin(EPISODES)
-    assert found(typed, study(states=labels, data={"state": "label"})) == twin(EPISODES)
-    points = study(STATES, rewards=(-5000, 8000), data={"reward": "points"})
+    assert found(typed, study(states=labels, data={"state": "label", **timed})) == twin(EPISODES)
+    points = study(STATES, rewards=(-5000, 8000), data={"reward": "points", **timed})
     scaled = [[(s, float(f"{r * 1024:.15g}")) for s, r in episode] for episode in EPISODES]
     assert found(typed, points) == twin(scaled, points)
     rough = [[(s, float(str(np.float32(r)))) for s, r in episode] for episode in EPISODES]
-    assert found(typed, study(STATES, data={"reward": "rough"})) == twin(rough)
+    assert found(typed, study(STATES, data={"reward": "rough", **timed})) == twin(rough)
     for bad, words in {
-        "points = 'NaN' WHERE small = 2": "reward = nan must be a finite number",
-        "points = 'Infinity' WHERE small = 2": "reward = inf must be a finite number",
-        "state = 1.5 WHERE small = 2": "state = 1.5 must be a whole number",
-        "step = 'infinity' WHERE small = 2": "or later, cannot be read: timestamp too large",
+        "points = 'NaN' WHERE small = 2": "reward is missing",
+        "points = 'Infinity' WHERE small = 2": "must be a finite number",
+        "state = 1.5 WHERE small = 2": "state = '1.5' is not a state",
+        "step = 'infinity' WHERE small = 2": "step = 'infinity' must be a datetime",
     }.items():
         place.server().execute(f"CREATE TABLE {schema}.bad AS SELECT * FROM {schema}.typed")
         place.server().execute(f"UPDATE {schema}.bad SET {bad}")
         names = "trajectory, step, state, points AS reward"
-        message = complaint(f"{address}::SELECT {names} FROM bad ORDER BY small DESC")
+        query = f"{address}::SELECT {names} FROM bad ORDER BY small DESC"
+        message = complaint(query, study(STATES, data=timed))
         assert words in message
         place.server().execute(f"DROP TABLE {schema}.bad")
 
@@ -595,14 +592,45 @@ def test_postgres_casts_in_a_query_are_no_separators(place):
     assert found(f"{address}::{query}") == twin(EPISODES)
     assert found(f"{address.replace('postgresql', 'postgres')}::rows") == twin(EPISODES)
     assert found(f"{address.replace('keeper@', 'keeper:a::b@')}::rows") == twin(EPISODES)
-    assert complaint("postgresql://keeper@[::1]:1/none::rows").startswith(
-        "postgresql://::1/none cannot be opened: "
+    assert complaint("postgresql://keeper@[::1]:1/none::rows", kind=UnavailableError).startswith(
+        "postgresql://::1/none: the server does not answer ("
     )
+
+
+def test_a_server_that_does_not_answer_is_exit_7_and_one_that_refuses_is_exit_3(place, capsys):
+    address = as_postgres(place, HEADING, rows_of(EPISODES))
+    (place.folder / "study.toml").write_text(TOML)
+    command = ["inspect", str(place.folder / "study.toml"), "--data"]
+    nowhere = f"postgresql://keeper@/postgres?host={quote(str(place.folder), safe='')}::rows"
+    for gone in (nowhere, "postgresql://keeper@127.0.0.1:1/postgres::rows"):
+        assert run([*command, gone]) == 7
+        assert "the server does not answer" in capsys.readouterr().err
+    for refused in (
+        address.replace("/postgres?", "/no-such-database?") + "::rows",
+        address.replace("keeper@", "no-such-user@") + "::rows",
+        f"{address}::no_such_table",
+        f"{address}::SELECT 1/0 AS trajectory",
+    ):
+        assert run([*command, refused]) == 3, refused
+        assert "does not answer" not in capsys.readouterr().err
+
+
+def test_a_server_that_goes_away_between_rows_is_no_answer(place):
+    address = as_postgres(place, HEADING, [(t, 0, 1, 0.5) for t in range(50_000)])
+    chunks = open_source(address, RULES).chunks()
+    next(chunks)
+    place.server().execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+        "WHERE state = 'idle in transaction' AND pid <> pg_backend_pid()"
+    )
+    with pytest.raises(UnavailableError, match=r"the server does not answer .*; try again"):
+        for _ in chunks:
+            pass
 
 
 def test_postgres_rows_come_in_batches_and_unread_ones_are_left(place):
     address = as_postgres(place, HEADING, [(t, 0, 1, 0.5) for t in range(50_000)])
-    chunks = open_source(address, Columns()).chunks()
+    chunks = open_source(address, RULES).chunks()
     assert 0 < next(chunks).rows.num_rows < 20_000
     chunks.close()
     assert statistics(address, STUDY).trajectories == 50_000
@@ -630,23 +658,23 @@ def test_postgres_rows_come_in_batches_and_unread_ones_are_left(place):
 )
 def test_no_password_is_ever_shown(place, address, capsys):
     written = address.format(host=quote(str(place.server().folder), safe=""))
-    message = complaint(written)
+    message = complaint(written, kind=(pv.DataError, UnavailableError))
     assert "s3cr" not in message
     assert "nobody:" not in message
     (place.folder / "study.toml").write_text(TOML)
-    assert run(["inspect", str(place.folder / "study.toml"), "--data", written]) == 3
+    assert run(["inspect", str(place.folder / "study.toml"), "--data", written]) in {3, 7}
     said = capsys.readouterr()
     assert "s3cr" not in said.out + said.err
 
 
 def test_what_is_not_installed_is_said(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(MissingComponentError, match=r"pip install 'privalue\[postgres\]'"):
+    with pytest.raises(MissingComponentError, match=r"pip install 'psycopg\[binary\]'"):
         statistics("postgresql://somewhere/db::rows", STUDY)
     made = minari_dataset(tmp_path, EPISODES, "hdf5").storage.data_path.parent
     monkeypatch.setitem(sys.modules, "minari", None)
     for data in (made, str(made), "minari:toy/trial-v0"):
-        with pytest.raises(MissingComponentError, match=r"pip install 'privalue\[minari\]'"):
+        with pytest.raises(MissingComponentError, match=r"pip install 'minari\[hdf5\]'"):
             statistics(data, STUDY)
 
 
@@ -676,12 +704,12 @@ def test_some_episodes_of_a_minari_dataset(tmp_path, data_format):
     dataset = minari_dataset(tmp_path, EPISODES, data_format)
     long = dataset.filter_episodes(lambda episode: len(episode) > 1)
     assert found(long) == twin(EPISODES[::2])
-    assert open_source(long, Columns()).total_rows == 7
+    assert open_source(long, RULES).total_rows == 7
     backwards = minari.MinariDataset(dataset.storage, episode_indices=np.array([2, 0]))
     assert found(backwards) == twin(EPISODES[::2])
     twice = minari.MinariDataset(dataset.storage, episode_indices=np.array([0, 2, 0]))
     message = complaint(twice)
-    assert f"minari:{dataset.id}, row 8: step = 0 stands twice in trajectory 0" in message
+    assert f"minari:{dataset.id}, row 8: step = 0 stands twice in trajectory '0'" in message
 
 
 @pytest.mark.parametrize("data_format", ["hdf5", "arrow", "parquet"])
@@ -690,7 +718,7 @@ def test_a_long_episode_is_read_to_its_end(tmp_path, data_format):
     lengths = [70_000, 2, 40_000]
     data = [[(number, 1.0)] * length for number, length in enumerate(lengths)]
     made = minari_dataset(tmp_path, data, data_format)
-    assert [chunk.rows.num_rows for chunk in open_source(made, Columns()).chunks()] == [110_002]
+    assert [chunk.rows.num_rows for chunk in open_source(made, RULES).chunks()] == [110_002]
     assert found(made) == twin(data)
 
 

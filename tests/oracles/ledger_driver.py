@@ -30,6 +30,8 @@ from privalue.ledger import Reservation, StoredRelease, open_ledger, study_hash
 from privalue.ledger.sqlite import SqliteStore
 
 EPSILON, DELTA = 0.1, 1e-7
+WHOM = {"unit": "trajectory", "neighbours": "replace-one"}
+COST = {"epsilon": EPSILON, "delta": DELTA, **WHOM}
 DATASET = "people"
 CRASH_AT = "LEDGER_CRASH_AT"
 SETTINGS = ("PRAGMA synchronous", "PRAGMA fullfsync", "SHOW", "SELECT set_config")
@@ -88,10 +90,10 @@ class Events:
 def one_release(location, out, event):
     """Everything from a total to a published artefact; ``out`` is the world outside."""
     ledger = open_ledger(location)
-    ledger.declare(DATASET, epsilon=1.0, delta=1e-6)
+    ledger.declare(DATASET, epsilon=1.0, delta=1e-6, **WHOM)
     event("declared")
     request = study_hash({"study": "killed"})
-    with ledger.reserve(DATASET, request, epsilon=EPSILON, delta=DELTA) as reservation:
+    with ledger.reserve(DATASET, request, **COST) as reservation:
         event("reserved")
         head = reservation.charge()
         event("charged")
@@ -187,7 +189,7 @@ def race(location, rounds, units, processes):
 
 def _declare(ledger, dataset, units):
     try:
-        ledger.declare(dataset, epsilon=EPSILON * units, delta=DELTA * units)
+        ledger.declare(dataset, epsilon=EPSILON * units, delta=DELTA * units, **WHOM)
     except PrivalueError as problem:
         return type(problem).__name__, str(problem)
     return "declared", dataset
@@ -197,7 +199,7 @@ def _ask(ledger, turn, me):
     identical = os.environ.get("LEDGER_IDENTICAL") == "1"
     request = study_hash({"turn": turn, "process": 0 if identical else me})
     try:
-        granted = ledger.reserve(f"{DATASET}-{turn}", request, epsilon=EPSILON, delta=DELTA)
+        granted = ledger.reserve(f"{DATASET}-{turn}", request, **COST)
         if isinstance(granted, StoredRelease):
             return "stored", granted.artefact
         artefact = json.dumps({"turn": turn, "process": me, "ledger": granted.charge()})
@@ -256,7 +258,7 @@ def starve(location, mode):
     if mode in {"full", "full-at-commit"}:
         if mode == "full":
             _limit(ledger)
-        granted = _tell(lambda: ledger.reserve(DATASET, "a" * 64, epsilon=EPSILON, delta=DELTA))
+        granted = _tell(lambda: ledger.reserve(DATASET, "a" * 64, **COST))
         if isinstance(granted, Reservation):
             _tell(granted.charge)
             _limit(ledger)
@@ -267,9 +269,9 @@ def starve(location, mode):
             os.setgid(65534)
             os.setuid(65534)
         if mode == "declare":
-            _tell(lambda: ledger.declare(DATASET, epsilon=1.0, delta=1e-6))
+            _tell(lambda: ledger.declare(DATASET, epsilon=1.0, delta=1e-6, **WHOM))
         else:
-            _tell(lambda: ledger.reserve(DATASET, "a" * 64, epsilon=EPSILON, delta=DELTA))
+            _tell(lambda: ledger.reserve(DATASET, "a" * 64, **COST))
             _tell(lambda: ledger.show(DATASET))
 
 

@@ -33,6 +33,7 @@ sys.path.append(str(ROOT))  # docs.make is not installed
 PARSED = {
     "docs/engines.md": "a study and data; tests/conformance/test_local_engine.py runs the like",
     "docs/examples.md": "tests/reference/test_examples.py runs it",
+    "docs/install.md": "an environment; tests/reference/test_install.py makes one",
     "docs/planning.md": "minutes; tests/unit/test_plan_command.py runs the like",
     "docs/report.md": "a study and data; tests/unit/test_report.py runs the like",
     "docs/reproduction.md": "minutes; tests/unit/test_experiments.py runs the like",
@@ -94,6 +95,8 @@ class Reader:
         self.printed = printed.getvalue()
 
     def _command(self, words):
+        while words and re.fullmatch(r"[A-Z_]+=\S*", words[0]):
+            words = words[1:]
         if not words:
             return
         name, *rest = words
@@ -102,17 +105,31 @@ class Reader:
         elif name == "make":
             assert re.search(rf"^{rest[0]}:", (ROOT / "Makefile").read_text(), re.M), words
         elif name in {"pip", ".venv/bin/pip"}:
-            known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-            extra = re.fullmatch(r"privalue\[(\w+)\]", rest[-1])
-            assert rest[0] == "install", words
-            assert extra[1] in known["optional-dependencies"], words
-        elif name in {"python", ".venv/bin/python"} and rest[0] == "-m":
+            self._pip(*rest)
+        elif name == "sh":
+            assert (ROOT / rest[0]).exists(), words
+        elif name == "podman":
+            assert (ROOT / "Containerfile").exists(), words
+        elif name in {"python", "python3", ".venv/bin/python"} and rest[0] == "-m":
             assert importlib.util.find_spec(rest[1]) is not None, words
         elif name in {"python", ".venv/bin/python"}:
             assert (ROOT / rest[0]).exists(), words
         else:
             assert name == "export", words
             assert self.page in PARSED, words
+
+    @staticmethod
+    def _pip(act, *words):
+        """From a checkout, with extras or without; or a package that one of the extras brings."""
+        known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+        extras = known["optional-dependencies"]
+        from_checkout = re.fullmatch(r"\.(?:\[([\w,]+)\])?", words[-1])
+        assert act in {"install", "wheel"}, words
+        if from_checkout:
+            assert {*(from_checkout[1] or "dev").split(",")} <= {*extras}, words
+        else:
+            brought = [package for packages in extras.values() for package in packages]
+            assert any(package.startswith(words[-1]) for package in brought), words
 
     def _toml(self, code):
         from privalue import Study
@@ -163,7 +180,9 @@ def test_the_blocks_of_a_page_run(page, tmp_path, monkeypatch):
         ("```sh\nprivalue relaese study.toml\n```", AssertionError),
         ("```sh\ncurl example.org\n```", AssertionError),
         ("```sh\nmake coffee\n```", AssertionError),
-        ("```sh\npip install 'privalue[coffee]'\n```", AssertionError),
+        ("```sh\npip install '.[coffee]'\n```", AssertionError),
+        ("```sh\npip install coffee\n```", AssertionError),
+        ("```sh\nsh deploy/coffee.sh\n```", AssertionError),
         ("```toml\n[privacy]\nepsilon = 1\n```", ValueError),
     ],
 )

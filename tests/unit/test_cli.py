@@ -90,6 +90,7 @@ def test_the_journey_as_json(folder, capsys):
     command = ["release", "study.toml", "--data", "data.parquet", "--out", "r", "--no-ledger"]
     assert run([*command, "--json"]) == 0
     released = printed_json(capsys)
+    assert released.pop("reused") is False
     assert released == json.loads((folder / "r" / "release.json").read_text())
 
 

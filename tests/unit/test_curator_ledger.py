@@ -36,7 +36,7 @@ count = 2
 @pytest.fixture
 def ledger(tmp_path):
     opened = open_ledger(tmp_path / "ledger.db")
-    opened.declare("trial", epsilon=1.0, delta=1e-5)
+    opened.declare("trial", epsilon=1.0, delta=1e-5, unit="trajectory")
     return opened
 
 
@@ -97,7 +97,7 @@ def test_invalid_input_cancels_the_reservation_on_the_record(ledger, data, secti
 def test_what_m_alone_decides_is_decided_before_the_charge(ledger):
     chosen = study(2, study={"dataset": "trial"}, privacy={"epsilon": 0.5, "delta": 9e-6})
     many = DATA * 2000
-    with pytest.raises(pv.StudyError, match="accept_large_delta"):
+    with pytest.raises(pv.StudyError, match="accept_large_delta=True"):
         pv.release(chosen, many, ledger=ledger)
     assert spent(ledger) == (0.0, 0.0)
 
@@ -180,7 +180,22 @@ def test_kill_9_never_spends_less_than_is_released(step, tmp_path, monkeypatch, 
     Path("study.toml").write_text(STUDY)
     rows = "".join(f"{t},0,0,0.5\n{t},1,1,1\n" for t in range(60))
     Path("data.csv").write_text("trajectory,step,state,reward\n" + rows)
-    assert run(["ledger", "declare", "trial", "--epsilon", "1", "--delta", "1e-5"]) == 0
+    assert (
+        run(
+            [
+                "ledger",
+                "declare",
+                "trial",
+                "--epsilon",
+                "1",
+                "--delta",
+                "1e-5",
+                "--unit",
+                "trajectory",
+            ]
+        )
+        == 0
+    )
     command = ["release", "study.toml", "--data", "data.csv", "--ledger", "ledger.db", "--out"]
     done = subprocess.run(
         [sys.executable, "-c", KILLED.format(step=step), *command, "first"],
@@ -224,7 +239,17 @@ def test_the_ledgers_commands(tmp_path, monkeypatch, capsys):
     )
     release = ["release", "study.toml", "--data", "data.csv", "--ledger", "ledger.db", "--out"]
     assert run([*release, "r0"]) == 4
-    declare = ["ledger", "declare", "trial", "--epsilon", "0.8", "--delta", "1e-5"]
+    declare = [
+        "ledger",
+        "declare",
+        "trial",
+        "--epsilon",
+        "0.8",
+        "--delta",
+        "1e-5",
+        "--unit",
+        "trajectory",
+    ]
     assert run(declare) == 0
     assert run(declare) == 4
     assert run([*declare, "--replace"]) == 0

@@ -67,6 +67,22 @@ def test_no_module_but_noise_asks_for_entropy(module):
     assert names_of_entropy((SOURCE / module).read_text(encoding="utf-8")) == []
 
 
+# Who takes the operating system's source from ``noise``, and what for.
+MAY_ASK = {
+    "curator.py": "the noise of a release",
+    "ledger/chain.py": "bytes that nobody can guess, so that no head can be searched",
+}
+
+
+def test_two_modules_take_the_private_source_from_noise():
+    asking = [
+        module
+        for module in modules()
+        if "OperatingSystemEntropy" in (SOURCE / module).read_text(encoding="utf-8")
+    ]
+    assert set(asking) == set(MAY_ASK)
+
+
 def test_the_scan_sees_the_core():
     assert {"errors.py", "intervals.py"} <= set(modules())
     assert "noise.py" not in modules()

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from oracles.ledgers import DECLARED, RESERVED, open_ledger
 from privalue.errors import MissingComponentError, PrivalueError, UsageError
 from privalue.ledger import (
     BudgetError,
     Cost,
     LedgerError,
     Reservation,
-    open_ledger,
     study_hash,
     units,
 )
@@ -115,13 +115,13 @@ def test_numbers_are_shown_as_people_write_them():
 def thirds_fit():
     """0.1 + 0.1 + 0.1 is 0.3, which doubles deny."""
     book = Book()
-    book.write("begin", NOW, format=1)
+    book.write("begin", NOW, format=2)
     total, tenth = units.total("d", 0.3, 3e-7), units.cost("d", 0.1, 1e-7)
-    book.write("declare", NOW, dataset="d", epsilon=total.epsilon, delta=total.delta)
+    book.write("declare", NOW, dataset="d", epsilon=total.epsilon, delta=total.delta, **DECLARED)
     for number in range(3):
         study = study_hash({"number": number})
         cost = {"epsilon": tenth.epsilon, "delta": tenth.delta}
-        book.write("reserve", NOW, dataset="d", study=study, process="-", **cost)
+        book.write("reserve", NOW, dataset="d", study=study, **RESERVED, **cost)
     return book.balances["d"].left == units.NOTHING
 
 
@@ -194,18 +194,18 @@ class Model:
         self.total, self.amounts = total, []
 
     def used(self):
-        return sum(cost for cost, state, _ in self.amounts if state != "cancelled")
+        return sum(cost for cost, state, *_ in self.amounts if state != "cancelled")
 
     def allows(self, kind, at, value):
         if kind == "declare":
             return value >= max(1, self.used())
         if kind == "reserve":
             return value <= self.total - self.used()
-        _, state, settled = self.amounts[at]
+        _, state, settled, drawn = self.amounts[at]
         return {
-            "charge": state == "reserved",
+            "charge": state in {"reserved", "charged"} and not drawn,  # a charge covers one draw
             "cancel": state == "reserved",
-            "commit": state == "charged",
+            "commit": state == "charged" and drawn,
             "settle-charged": state in {"reserved", "charged"} and not settled,
             "settle-cancelled": state == "reserved",
         }[kind]
@@ -214,13 +214,14 @@ class Model:
         if kind == "declare":
             self.total = value
         elif kind == "reserve":
-            self.amounts.append((value, "reserved", False))
+            self.amounts.append((value, "reserved", False, False))
         else:
-            cost, _, settled = self.amounts[at]
+            cost, _, settled, drawn = self.amounts[at]
             state = {"charge": "charged", "cancel": "cancelled", "commit": "committed"}.get(
                 kind, kind.removeprefix("settle-")
             )
-            self.amounts[at] = (cost, state, settled or kind.startswith("settle"))
+            settled, drawn = settled or kind.startswith("settle"), drawn or kind == "charge"
+            self.amounts[at] = (cost, state, settled, drawn)
 
 
 KINDS = st.sampled_from(
@@ -231,21 +232,21 @@ KINDS = st.sampled_from(
 @given(st.lists(st.tuples(KINDS, st.integers(0, 5), st.integers(1, 12)), max_size=40))
 def test_the_rules_are_those_of_the_naive_model(steps):
     book, model = Book(), Model(20)
-    rows = [book.write("begin", NOW, format=1)]
-    rows.append(book.write("declare", NOW, dataset="d", epsilon=20, delta=20))
+    rows = [book.write("begin", NOW, format=2)]
+    rows.append(book.write("declare", NOW, dataset="d", epsilon=20, delta=20, **DECLARED))
     numbers = []
     for kind, which, value in steps:
         if kind not in {"declare", "reserve"} and not numbers:
             continue
         at = which % len(numbers) if numbers else 0
         own = {
-            "declare": {"dataset": "d", "epsilon": value, "delta": value},
+            "declare": {"dataset": "d", "epsilon": value, "delta": value, **DECLARED},
             "reserve": {
                 "dataset": "d",
                 "study": study_hash({"number": len(numbers)}),
                 "epsilon": value,
                 "delta": value,
-                "process": "-",
+                **RESERVED,
             },
             "cancel": {"reason": "-"},
             "commit": {"artefact": STUDY},
@@ -365,12 +366,12 @@ def test_composition_without_the_extra_says_why(monkeypatch):
     monkeypatch.setitem(sys.modules, "dp_accounting.pld.privacy_loss_distribution", None)
     told = spending.advance_composition([Cost(epsilon=1, delta=1)], 1e-5)
     assert told.epsilon is None
-    assert "privalue[accounting]" in told.note
+    assert "pip install dp-accounting" in told.note
 
 
 def test_postgresql_without_the_extra_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(MissingComponentError, match=r"privalue\[postgres\]") as missing:
+    with pytest.raises(MissingComponentError, match=r"psycopg\[binary\]") as missing:
         open_ledger("postgresql://host/database")
     assert missing.value.exit_code == 6
 

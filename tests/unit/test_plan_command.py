@@ -202,13 +202,13 @@ def test_the_picture_of_a_study_that_cannot_be_planned(folder):
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ([], UsageError, "--trajectories M"),
+        ([], UsageError, "trajectories=M"),
         (["--trajectories", "0"], UsageError, "whole number from 1"),
         (["--solve", "epsilon"], UsageError, "needs a target"),
         (["--solve", "delta", "--target-rmse", "1"], UsageError, "trajectories, epsilon or"),
         (["--target-rmse", "0"], UsageError, "above 0"),
         (["--target-rmse", "nan"], UsageError, "above 0"),
-        (["--target-rmse", "0.1", "--solve", "epsilon"], UsageError, "--trajectories M"),
+        (["--target-rmse", "0.1", "--solve", "epsilon"], UsageError, "trajectories=M"),
         (["--trajectories", "10", "--picture", "x.pdf"], UsageError, ".png or .svg"),
         (["--trajectories", "10", "--picture", "no/x.png"], UsageError, "is no folder"),
         (["--trajectories", "10", "--world", "chian"], UsageError, "did you mean"),

@@ -462,7 +462,7 @@ def test_the_error_falls_smoothly_with_m(chain_model):
 
 
 def test_m_must_be_known_and_possible(chain_model):
-    with pytest.raises(UsageError, match="--trajectories M"):
+    with pytest.raises(UsageError, match="trajectories=M"):
         predict(study(), chain_model)
     assert predict(
         study(study={"trajectories": 50}), chain_model, options=[Option(study=study())], draws=8

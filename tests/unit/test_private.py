@@ -16,7 +16,7 @@ from privalue.curator import prepare
 from privalue.engines.local import statistics
 from privalue.mechanisms import mechanism_for
 from privalue.size import public_size
-from privalue.trajectories import open_source
+from privalue.trajectories import RowRules, open_source
 from privalue.trajectories.encode import Encoder
 from privalue.trajectories.order import in_order
 
@@ -29,9 +29,10 @@ def private_objects():
     described = study(2)
     gathered = statistics(DATA, described)
     prepared = prepare(described)
-    chunk = next(open_source(DATA, described.data).chunks())
-    rows = Encoder(described).encode(chunk)
-    stretch, fragment = in_order(rows, described.data, by_person=False, ids_ascend=True)
+    rules = RowRules.of(described)
+    chunk = next(open_source(DATA, rules).chunks())
+    rows = Encoder(rules).encode(chunk)
+    stretch, fragment = in_order(rows, rules)
     return {
         "statistics": gathered,
         "perturbation": mechanism_for(

@@ -47,7 +47,7 @@ def test_release_json_has_every_field_of_the_contract(described, tmp_path):
         "schema_version", "private", "study", "privacy", "mechanism", "theta", "values", "accepted",
         "created", "software",
     } <= set(content)  # fmt: skip
-    assert set(content["privacy"]) == {"epsilon", "delta", "unit", "neighbours"}
+    assert set(content["privacy"]) == {"epsilon", "delta", "unit", "neighbours", "invalid"}
     assert all({"state", "value"} <= set(entry) for entry in content["values"])
     assert content["software"]["version"] == pv.__version__
     jsonschema.Draft202012Validator(json_schema()).validate(content)

@@ -199,7 +199,7 @@ def test_the_promise_is_told_for_every_unit_and_relation():
         chosen = study(privacy=privacy)
         rows = {"person": [], "trajectory": [], "step": [], "state": [], "reward": []}
         for number in range(200):
-            for column, value in zip(rows, (number, 0, 0, "ill", 0.5), strict=True):
+            for column, value in zip(rows, (number, number, 0, "ill", 0.5), strict=True):
                 rows[column].append(value)
         import pandas as pd
 
@@ -294,7 +294,7 @@ def test_a_plan_that_needs_side_files_asks_for_the_study(tmp_path):
     (tmp_path / "study.toml").write_text(text)
     chosen = pv.Study.load(tmp_path / "study.toml")
     release = released(chosen, people(100, 100, 100, 100))
-    assert "--study STUDY" in planned(release).reason
+    assert "make the report with the study" in planned(release).reason
     assert planned(release, chosen).prediction is not None
 
 
@@ -345,7 +345,7 @@ def plain(value):
 def test_the_registry_entry_says_everything_that_a_registry_asks(tmp_path):
     chosen = study(study=pv.About(name=NASTY[0], dataset="trial"))
     ledger = pv.open_ledger(tmp_path / "ledger.db")
-    ledger.declare("trial", epsilon=2.0, delta=1e-4)
+    ledger.declare("trial", epsilon=2.0, delta=1e-4, unit="trajectory")
     release = pv.release(chosen, people(99, 99, 99, 99), ledger=ledger)
     account = ledger.show("trial")
     entry = registry_entry(release, justification="because\n\u2028", account=account)
@@ -404,7 +404,22 @@ INSPECT = ("inspect", "study.toml", "--data", "data.parquet")
 
 
 def test_a_release_leaves_four_files_that_agree(folder, capsys):
-    assert run(["ledger", "declare", "trial", "--epsilon", "3", "--delta", "1e-4"]) == 0
+    assert (
+        run(
+            [
+                "ledger",
+                "declare",
+                "trial",
+                "--epsilon",
+                "3",
+                "--delta",
+                "1e-4",
+                "--unit",
+                "trajectory",
+            ]
+        )
+        == 0
+    )
     assert run([*RELEASE, "--out", "r", "--ledger", "ledger.db", "--justification", "agreed"]) == 0
     assert sorted(path.name for path in (folder / "r").iterdir()) == sorted(PUBLIC_FILES)
     release = pv.Release.load(folder / "r")
@@ -503,7 +518,13 @@ def test_a_private_page_replaces_a_private_page_and_nothing_else(folder, capsys)
     (folder / "notes.html").write_text("mine")
     assert "is no private page" in failed(capsys, *INSPECT, "--page", "notes.html")
     assert "must end in .html" in failed(capsys, *INSPECT, "--page", "notes.txt")
-    assert "is no folder" in failed(capsys, *INSPECT, "--page", "nowhere/p.html")
+    assert "notes.html is no folder" in failed(capsys, *INSPECT, "--page", "notes.html/p.html")
+
+
+def test_a_private_page_gets_its_folder_for_its_owner_alone(folder):
+    assert run([*INSPECT, "--page", "new/folder/p.html"]) == 0
+    assert stat.S_IMODE((folder / "new" / "folder").stat().st_mode) == 0o700
+    assert stat.S_IMODE((folder / "new" / "folder" / "p.html").stat().st_mode) == 0o600
 
 
 def test_publish_refuses_another_study_and_a_taken_folder(folder):

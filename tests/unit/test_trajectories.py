@@ -76,12 +76,6 @@ def as_dictionary_parquet(folder):
     return folder / "d.pq"
 
 
-def as_timestamps(_):
-    made = frame()
-    made["step"] = pd.to_datetime(made["step"], unit="D")
-    return made
-
-
 SOURCES = {
     "csv": as_csv,
     "csv.gz": as_gzip,
@@ -95,7 +89,6 @@ SOURCES = {
     "reader": lambda _: pa.Table.from_pandas(frame()).to_reader(max_chunksize=2),
     "episodes": lambda _: EPISODES,
     "generator": lambda _: (episode for episode in EPISODES),
-    "timestamps": as_timestamps,
     "float ids": lambda _: frame().astype({"trajectory": float, "step": float, "state": float}),
     "text ids": lambda _: frame().astype({"trajectory": str, "state": str}),
     "unsigned": lambda _: frame().astype({"trajectory": "uint64", "step": "uint8"}),
@@ -106,6 +99,47 @@ SOURCES = {
 @pytest.mark.parametrize("source", SOURCES)
 def test_every_source_gives_the_same_statistics(source, tmp_path):
     assert statistics(SOURCES[source](tmp_path), STUDY) == EXPECTED
+
+
+def as_text_of_dates(made, how):
+    return made.assign(step=pd.to_datetime(made["step"], unit="D").dt.strftime(how))
+
+
+@pytest.mark.parametrize(
+    ("declared", "steps"),
+    [
+        ({"step_type": "datetime"}, lambda f: f.assign(step=pd.to_datetime(f["step"], unit="D"))),
+        ({"step_type": "datetime"}, lambda f: f.assign(step=pd.to_datetime(f["step"], unit="s"))),
+        (
+            {"step_type": "datetime"},
+            lambda f: f.assign(step=pd.to_datetime(f["step"], unit="h", utc=True)),
+        ),
+        ({"step_type": "date"}, lambda f: f.assign(step=pd.to_datetime(f["step"], unit="D"))),
+        ({"step_type": "date"}, lambda f: as_text_of_dates(f, "%Y-%m-%d")),
+        ({"step_type": "datetime"}, lambda f: as_text_of_dates(f, "%Y-%m-%dT%H:%M:%S.250+02:00")),
+        (
+            {"step_type": "date", "step_format": "%d.%m.%y"},
+            lambda f: as_text_of_dates(f, "%d.%m.%y"),
+        ),
+        ({"step_type": "number"}, lambda f: f.assign(step=f["step"] / 3 - 0.5)),
+        ({"step_type": "integer"}, lambda f: f.assign(step=f["step"].map("{}.0".format))),
+    ],
+)
+def test_steps_are_what_the_study_says(tmp_path, declared, steps):
+    made = steps(frame())
+    assert statistics(made, study(3, data=declared)) == EXPECTED
+    made.to_csv(tmp_path / "d.csv", index=False)
+    assert statistics(tmp_path / "d.csv", study(3, data=declared)) == EXPECTED
+
+
+def test_steps_of_another_type_are_refused_before_a_row_is_read():
+    made = frame().assign(step=pd.to_datetime(frame()["step"], unit="D"))
+    with pytest.raises(
+        pv.DataError, match=r"timestamp\[ns\]; .*step_type.* set it to \"datetime\""
+    ):
+        statistics(made, STUDY)
+    with pytest.raises(pv.DataError, match=r"int64; .* set it to \"integer\""):
+        statistics(frame(), study(3, data={"step_type": "date"}))
 
 
 def test_other_columns_are_ignored_and_columns_can_be_mapped():
@@ -119,12 +153,11 @@ def test_with_a_person_column_a_trajectory_is_the_pair_of_both_ids():
     made = frame()
     person, trajectory = made["trajectory"] // 2, made["trajectory"] % 2
     made["trajectory"] = trajectory
-    made["person"] = person.map(lambda p: f"p{p}")
-    assert statistics(made, STUDY) == EXPECTED
-    renamed = made.rename(columns={"person": "patient_id"})
-    assert statistics(renamed, study(3, data={"person": "patient_id"})) == EXPECTED
+    made["patient_id"] = person.map(lambda p: f"p{p}")
+    both = {"person": "patient_id", "trajectory": "trajectory"}
+    assert statistics(made, study(3, data=both)) == EXPECTED
     with pytest.raises(pv.DataError, match="no column 'patient_id'"):
-        statistics(made, study(3, data={"person": "patient_id"}))
+        statistics(made.rename(columns={"patient_id": "other"}), study(3, data=both))
 
 
 def test_raw_labels_are_grouped_while_reading():
@@ -176,20 +209,20 @@ GOOD_ROW = ("0", "0", "0", "1")
     [
         (("0", "1", "7", "1"), r"row 2: state = '7' is not a state: states are .* 0 to 2"),
         (("0", "1", "-1", "1"), r"row 2: state = '-1' is not a state"),
-        (("0", "1", "x", "1"), r"row 2: state = 'x' must be a whole number"),
+        (("0", "1", "x", "1"), r"row 2: state = 'x' is not a state"),
         (("0", "1", "", "1"), r"row 2: state is missing"),
-        (("0", "1", "1", "abc"), r"row 2: reward = 'abc' must be a number"),
+        (("0", "1", "1", "abc"), r"row 2: reward = 'abc' must be a finite number"),
         (("0", "1", "1", ""), r"row 2: reward is missing"),
-        (("0", "1", "1", "nan"), r"row 2: reward = nan must be a finite number"),
-        (("0", "1", "1", "-inf"), r"row 2: reward = -inf must be a finite number"),
-        (("0", "1", "1", "1e999"), r"row 2: reward = inf must be a finite number"),
+        (("0", "1", "1", "nan"), r"row 2: reward = 'nan' must be a finite number"),
+        (("0", "1", "1", "-inf"), r"row 2: reward = '-inf' must be a finite number"),
+        (("0", "1", "1", "1e999"), r"row 2: reward = '1e999' must be a finite number"),
         (("0", "one", "1", "1"), r"row 2: step = 'one' must be a whole number"),
-        (("0", "1.5", "1", "1"), r"row 2: step = 1.5 must be a whole number"),
+        (("0", "1.5", "1", "1"), r"row 2: step = '1.5' must be a whole number"),
         (("0", "", "1", "1"), r"row 2: step is missing"),
         (("", "1", "1", "1"), r"row 2: trajectory is missing"),
         (("0", "0", "1", "1"), r"row 2: step = 0 stands twice in trajectory '0' .*row 1"),
-        (("0", "1", "1"), r"row 2: 3 columns where the heading has 4"),
-        (("0", "1", "1", "1", "1"), r"row 2: 5 columns where the heading has 4"),
+        (("0", "1", "1"), r"row 2: 3 cells where the heading has 4"),
+        (("0", "1", "1", "1", "1"), r"row 2: 5 cells where the heading has 4"),
     ],
 )
 def test_a_bad_row_of_a_csv_file_is_named(tmp_path, row, message):
@@ -203,7 +236,7 @@ def test_a_bad_row_of_a_csv_file_is_named(tmp_path, row, message):
     ("column", "value", "message"),
     [
         ("state", 3, "row 5: state = 3.0 is not a state"),
-        ("state", 1.5, "row 5: state = 1.5 must be a whole number"),
+        ("state", 1.5, "row 5: state = 1.5 is not a state"),
         ("reward", np.inf, "row 5: reward = inf must be a finite number"),
         ("reward", np.nan, "row 5: reward is missing"),
         ("step", np.nan, "row 5: step is missing"),
@@ -236,15 +269,12 @@ def test_a_step_that_stands_twice_in_two_files_is_named_in_both(tmp_path):
     ("make", "message"),
     [
         (lambda f: f / "no.csv", "does not exist"),
-        (lambda f: f, "holds no .csv"),
-        (lambda f: write(f / "x.txt", "a"), "must end in"),
+        (lambda f: f, "holds no CSV"),
+        (lambda f: write(f / "x.doc", "a"), "must end in"),
         (lambda f: write(f / "x.csv", ""), "is empty"),
         (lambda f: write(f / "x.csv", "trajectory,step,state,reward\n"), "no rows"),
         (lambda f: write(f / "x.csv", "trajectory,step,state\n1,2,3\n"), "no column 'reward'"),
-        (
-            lambda f: write(f / "x.csv", "trajectory;step;state;reward\n"),
-            "separate the columns",
-        ),
+        (lambda f: write(f / "x.csv", "trajectory:step:state:reward\n"), "no column"),
         (lambda f: write(f / "x.csv", "step,step,trajectory,state,reward\n"), "more than once"),
         (lambda f: write(f / "x.parquet", "not parquet"), "cannot be read as Parquet"),
         (lambda f: write(f / "x.csv.gz", "not gzip"), "cannot be read as CSV"),
@@ -252,7 +282,7 @@ def test_a_step_that_stands_twice_in_two_files_is_named_in_both(tmp_path):
         (lambda f: [[(0, 1.0)], [(0,)]], "episode 1 .* is not a list"),
         (lambda f: [[(0, 1.0)], 7], "episode 1 .* is not a list"),
         (lambda f: [], "no rows"),
-        (lambda f: [[(0, 1.0), ("a", 1.0)]], "mixed types"),
+        (lambda f: [[(0, 1.0), ("a", 1.0)]], "row 2: state = .*a.* is not a state"),
         (lambda f: 7, "not understood"),
         (lambda f: frame().drop(columns="step"), "no column 'step'"),
         (lambda f: frame().iloc[:0], "no rows"),
@@ -303,8 +333,8 @@ def test_data_larger_than_memory_is_sorted_on_disk(tmp_path):
     assert small.trajectories == people
 
 
-def test_quoted_cells_may_hold_commas_and_new_lines(tmp_path):
-    (tmp_path / "d.csv").write_text('trajectory,step,state,reward\n"a,\nb",0,1,0.5\n')
+def test_quoted_cells_may_hold_commas_and_quotes(tmp_path):
+    (tmp_path / "d.csv").write_text('trajectory,step,state,reward\n"a,""b",0,1,0.5\n')
     assert statistics(tmp_path / "d.csv", STUDY).trajectories == 1
 
 
@@ -323,17 +353,18 @@ def test_text_that_is_no_text_names_nobody(tmp_path):
     rest = {"step": [0, 0, 0], "state": [0, 1, 2], "reward": [0.0, 0.5, 1.0]}
     for data in (table := pa.table({"trajectory": ids, **rest}), tmp_path / "d.parquet"):
         pq.write_table(table, tmp_path / "d.parquet")
-        with pytest.raises(pv.DataError, match="cannot be read"):
+        with pytest.raises(pv.DataError, match=r"row 1: trajectory = b'a.xff' is no id"):
             statistics(data, STUDY)
 
 
-def test_steps_of_two_clocks_do_not_mix(tmp_path):
+def test_steps_of_two_clocks_are_the_same_time(tmp_path):
     for name, unit, tick in (("a", "ms", 100_000), ("b", "us", 50_000_000)):
         step = pa.array([tick], pa.timestamp(unit))
         rest = {"trajectory": [7], "state": [0], "reward": [1.0]}
         pq.write_table(pa.table({"step": step, **rest}), tmp_path / f"{name}.parquet")
-    with pytest.raises(pv.DataError, match=r"steps are timestamp\[us\] here and timestamp\[ms\]"):
-        statistics(tmp_path, STUDY)
+    found = statistics(tmp_path, study(3, data={"step_type": "datetime"}))
+    assert (found.rows, found.trajectories) == (2, 1)
+    assert found.mean_returns(0.0)[0] == pytest.approx(1.9)  # the second file's row comes first
 
 
 def test_a_heading_alone_is_no_rows_however_it_is_read(tmp_path):
@@ -342,7 +373,7 @@ def test_a_heading_alone_is_no_rows_however_it_is_read(tmp_path):
     with gzip.open(tmp_path / "a.csv.gz", "wt") as file:
         file.write(heading)
     (tmp_path / "b.csv").write_text(heading)
-    (tmp_path / "c.csv").write_text(heading + ',"x\ny"')
+    (tmp_path / "c.csv").write_text(heading + ',"x,y"\n')
     for name in ("a.csv.gz", "b.csv", "c.csv"):
         assert statistics(tmp_path / name, open_to_all).rows == 0
 
@@ -354,10 +385,10 @@ def test_a_pattern_that_matches_a_folder_and_its_files_reads_each_once(tmp_path)
 
 
 def test_places_of_rows_do_not_keep_the_text_of_a_file(tmp_path):
-    from privalue.trajectories import open_source
+    from privalue.trajectories import RowRules, open_source
 
     path = tmp_path / "d.csv"
     path.write_text(csv_text(shuffled_rows()))
-    told = next(open_source(str(path), STUDY.data).unread()).read().told
+    told = next(open_source(str(path), RowRules.of(STUDY)).unread()).read().locate
     assert not any(isinstance(given, bytes) or hasattr(given, "text") for given in told.args)
     assert told(2) == f"{path}, row 2"

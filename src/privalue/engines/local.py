@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from dataclasses import replace
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
@@ -18,10 +17,10 @@ from privalue.statistics import Accumulator, VisitStatistics, complete
 from privalue.study import Study
 from privalue.trajectories import open_source
 from privalue.trajectories.chunks import Chunk, Piece, Source
-from privalue.trajectories.csv_files import NotPlainError
-from privalue.trajectories.encode import Encoder, Origin, Row, Rows
+from privalue.trajectories.encode import Encoder, Row, Rows, Tally
 from privalue.trajectories.order import Fragment, OutOfOrderError, Stretch, in_order, joined
 from privalue.trajectories.partition import Partitions
+from privalue.trajectories.rules import RowRules
 
 DEFAULT_MEMORY = 2 << 30
 THREADS = 2
@@ -43,20 +42,8 @@ def statistics(
 
     Rows in all are an estimate for CSV files, and None where nobody knows.
     """
-    source = open_source(data, study.data, by_person=study.privacy.unit == "person")
-    try:
-        return _statistics(source, study, memory, progress, threads)
-    except NotPlainError:  # a CSV file with quotes: from its beginning, then
-        return _statistics(replace(source, pieces=None), study, memory, progress, threads)
+    source = open_source(data, RowRules.of(study))
 
-
-def _statistics(
-    source: Source,
-    study: Study,
-    memory: int,
-    progress: Callable[[int, int | None], None] | None,
-    threads: int,
-) -> VisitStatistics:
     def report(rows: int) -> None:
         if progress is not None:
             progress(rows, source.total_rows)
@@ -64,7 +51,7 @@ def _statistics(
     if source.in_order or source.again or study.data.sorted:
         reading = _Reading(study, source, threads, report)
         try:
-            return complete(reading.in_order(ids_ascend=not source.in_order), study)
+            return complete(reading.in_order(), study)
         except OutOfOrderError:
             if source.in_order or study.data.sorted:
                 raise
@@ -84,21 +71,20 @@ def statistics_of_ordered_chunks(
     """The statistics of what is complete in rows that come in order, and the ends to be joined."""
     ends: list[Stretch] = []
     reading = _Reading(study, Source(lambda: iter(chunks)), threads=1)
-    return reading.between_seams(ends.append, ids_ascend=True), ends
+    return reading.between_seams(ends.append), ends
 
 
 class Seams:
     """Joins the ends of stretches that follow each other, in order."""
 
-    def __init__(self, study: Study, *, ids_ascend: bool = True) -> None:
-        self._columns = study.data
-        self._ids_ascend = ids_ascend
+    def __init__(self, study: Study) -> None:
+        self._rules = RowRules.of(study)
         self._accumulator = Accumulator(study)
         self._last: Row | None = None
 
     def add(self, stretch: Stretch) -> None:
         """Goes on from the stretch before; raises ``OutOfOrderError`` where it does not."""
-        head = joined(self._last, stretch, self._columns, ids_ascend=self._ids_ascend)
+        head = joined(self._last, stretch, self._rules)
         self._accumulator.add(head)
         if stretch.tail is not None:
             self._accumulator.add(stretch.tail)
@@ -123,82 +109,68 @@ class _Reading:
         self._source = source
         self._threads = threads
         self._report = report
-        self._by_person = study.privacy.unit == "person"
-        self._encoder = Encoder(study)
+        self._rules = RowRules.of(study)
+        self._encoder = Encoder(self._rules)
         self._idle: SimpleQueue[Accumulator] = SimpleQueue()  # those that no thread works with
         self._stopped = False
 
-    def in_order(self, *, ids_ascend: bool) -> VisitStatistics:
+    def in_order(self) -> VisitStatistics:
         """Each chunk on its own; the ends are joined."""
-        seams = Seams(self._study, ids_ascend=ids_ascend)
-        found = self.between_seams(seams.add, ids_ascend=ids_ascend)
+        seams = Seams(self._study)
+        found = self.between_seams(seams.add)
         return found + seams.finish()
 
-    def between_seams(
-        self, join: Callable[[Stretch], None], *, ids_ascend: bool
-    ) -> VisitStatistics:
+    def between_seams(self, join: Callable[[Stretch], None]) -> VisitStatistics:
         """What is complete within a part of a chunk; the ends go to whoever joins them."""
 
-        def work(_: int, pieces: list[Piece]) -> tuple[list[Stretch], int, int]:
-            ends, count, outside = [], 0, 0
+        def work(_: int, pieces: list[Piece]) -> tuple[list[Stretch], int, Tally]:
+            ends, count, tally = [], 0, Tally()
             for rows in self._rows(pieces):
-                stretch, between = in_order(
-                    rows, self._study.data, by_person=self._by_person, ids_ascend=ids_ascend
-                )
-                self._gather(between)
-                ends.append(stretch)
-                count, outside = count + len(rows), outside + rows.rewards_clamped
-            return ends, count, outside
+                count, tally = count + len(rows), tally + rows.tally
+                if len(rows):
+                    stretch, between = in_order(rows, self._rules)
+                    self._gather(between)
+                    ends.append(stretch)
+            return ends, count, tally
 
-        done = clamped = 0
+        done, found = 0, Tally()
         with self._each(work, self._tasks()) as results:
-            for ends, count, outside in results:
+            for ends, count, tally in results:
                 for stretch in ends:
                     join(stretch)
-                done, clamped = done + count, clamped + outside
+                done, found = done + count, found + tally
                 self._report(done)
-        return self._total(clamped)
+        return self._total(found)
 
     def in_any_order(self, memory: int) -> VisitStatistics:
         """Every row to its partition, then partition by partition; a row is done after both."""
 
-        def keep(number: int, pieces: list[Piece]) -> tuple[Origin | None, int, int]:
+        def keep(number: int, pieces: list[Piece]) -> tuple[int, Tally]:
             parts = list(self._rows(pieces))
-            for part in parts:
-                parts[0].origin.require_same_ids(part.origin)
-            if parts:
-                partitions.put(number, parts)
-            origin = parts[0].origin if parts else None
-            return origin, sum(map(len, parts)), sum(part.rewards_clamped for part in parts)
+            full = [part for part in parts if len(part)]
+            if full:
+                partitions.put(number, full)
+            return sum(map(len, full)), sum((part.tally for part in parts), Tally())
 
         def gather(_: int, partition: int) -> int:
             fragment = partitions.take(partition)
             self._gather(fragment)
             return len(fragment.states)
 
-        done = clamped = 0
-        first: Origin | None = None
-        partitions = Partitions(
-            memory,
-            self._source.total_rows,
-            states=self._study.state_count,
-            by_person=self._by_person,
-        )
+        done, found = 0, Tally()
+        partitions = Partitions(memory, self._source.total_rows, self._rules)
         with closing(partitions):
             with self._each(keep, self._tasks()) as kept:
-                for origin, count, outside in kept:
-                    first = first or origin
-                    if first and origin:
-                        first.require_same_ids(origin)
-                    done, clamped = done + count, clamped + outside
+                for count, tally in kept:
+                    done, found = done + count, found + tally
                     self._report(done // 2)
             filled = range(partitions.count if done else 0)
             with self._each(gather, (number for number in filled)) as gathered:
                 for count in gathered:
                     done += count
                     self._report(done // 2)
-            partitions.require_distinct_steps(self._study.data)
-        return self._total(clamped)
+            partitions.require_distinct_steps()
+        return self._total(found)
 
     def _rows(self, pieces: list[Piece]) -> Iterator[Rows]:
         for piece in pieces:
@@ -252,8 +224,8 @@ class _Reading:
         accumulator.gather(fragment)
         self._idle.put(accumulator)
 
-    def _total(self, rewards_clamped: int) -> VisitStatistics:
+    def _total(self, found: Tally) -> VisitStatistics:
         total = Accumulator(self._study)
         while not self._idle.empty():
             total.absorb(self._idle.get())
-        return total.finish(rewards_clamped=rewards_clamped)
+        return total.finish(**found._asdict())

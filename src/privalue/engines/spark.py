@@ -29,16 +29,16 @@ from privalue.engines.spark_rows import (
     FRAME,
     Batches,
     Source,
-    columns_of,
     public_part,
     source_of_files,
 )
-from privalue.engines.spark_tasks import LINE, SCALARS, lines, unpacked
+from privalue.engines.spark_tasks import LINE, lines, unpacked
 from privalue.errors import DataError, MissingComponentError, UsageError
-from privalue.statistics import VisitStatistics, complete
+from privalue.statistics import SCALARS, VisitStatistics, complete
 from privalue.study import Study
-from privalue.trajectories.chunks import BATCH_ROWS, select
-from privalue.trajectories.encode import LONGEST_ID, widened
+from privalue.trajectories import RowRules
+from privalue.trajectories.cells import LONGEST_ID, widened
+from privalue.trajectories.chunks import BATCH_ROWS, one_line
 from privalue.trajectories.order import Stretch
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def session() -> "SparkSession":
             made = builder.getOrCreate()
         except _errors().PySparkRuntimeError as problem:
             raise MissingComponentError(
-                f"Spark does not start: {_one_line(problem)}; it needs Java 17 or newer"
+                f"Spark does not start: {one_line(problem)}; it needs Java 17 or newer"
             ) from None
         finally:
             del os.environ["PYSPARK_PYTHON"]
@@ -161,8 +161,8 @@ def _pyspark() -> Any:
         return import_module("pyspark.sql")
     except ImportError:
         raise MissingComponentError(
-            "the engine spark needs PySpark and pandas: pip install 'privalue[spark]'; and Java, "
-            "17 or newer"
+            "the engine spark needs PySpark and pandas: pip install 'pyspark>=4.0' "
+            "'pandas>=2.3,<3'; and Java, 17 or newer"
         ) from None
 
 
@@ -217,13 +217,9 @@ def _reason(problem: BaseException) -> str:
     if cause is not None:
         while cause.getCause() is not None:
             cause = cause.getCause()
-        return _one_line(cause.toString())
+        return one_line(cause.toString())
     lines = str(problem).strip().splitlines() or [type(problem).__name__]
-    return _one_line(lines[-1] if isinstance(problem, _errors().PythonException) else lines[0])
-
-
-def _one_line(problem: object) -> str:
-    return " ".join(str(problem).split())[:200]
+    return one_line(lines[-1] if isinstance(problem, _errors().PythonException) else lines[0])
 
 
 # Rows, wherever they are
@@ -232,18 +228,31 @@ def _one_line(problem: object) -> str:
 def _of_frame(data: "DataFrame", study: Study) -> tuple["DataFrame", Source]:
     """The columns that are needed, and the rows' numbers."""
     functions = import_module("pyspark.sql.functions")
-    names = select(columns_of(study), data.columns, FRAME)
-    source = Source(study=public_part(study), names=names)
+    rules = RowRules.of(study)
+    names = rules.select(data.columns, FRAME)
+    types = import_module("pyspark.sql.pandas.types")
+    schema = (
+        (field.name, types.to_arrow_type(field.dataType, timezone="UTC")) for field in data.schema
+    )
+    rules.require_types((field for field in schema if field[0] in names), FRAME)
+    source = Source(study=public_part(study))
     extra = {"row": functions.monotonically_increasing_id()}
     if study.data.sorted:
         extra["piece"] = _piece(data)
     # By position: names may hold dots, or differ in case only.
     cells = [f"c{at}" for at in range(len(data.columns))]
-    roles = [*source.ids, "step", "state", "reward"]
-    wanted = {role: cells[data.columns.index(n)] for role, n in zip(roles, names, strict=True)}
+    wanted = {role: cells[data.columns.index(name)] for role, name in rules.columns.items()}
     renamed = data.select("*", *extra.values()).toDF(*cells, *extra)
-    chosen = (functions.col(cell).alias(role) for role, cell in wanted.items())
+    chosen = (_cell(role, data.schema, cell, functions) for role, cell in wanted.items())
     return renamed.select(*chosen, *extra), source
+
+
+def _cell(role: str, schema: Any, cell: str, functions: Any) -> Any:
+    """A column; an id of -0.0 goes where 0.0 does."""
+    column = functions.col(cell)
+    kind = schema[int(cell[1:])].dataType.typeName()
+    signed = role in {"person", "trajectory"} and kind in {"float", "double"}
+    return (column + functions.lit(0.0).cast(kind) if signed else column).alias(role)
 
 
 def _piece(data: "DataFrame") -> Any:

@@ -4,6 +4,7 @@ Spark hands a task rows of a DataFrame, or the numbers of pieces of files, which
 as the local engine does. Only what is public is sent to the tasks.
 """
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -16,11 +17,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from privalue.errors import DataError
-from privalue.sections import Columns, States, Values
+from privalue.sections import States, Values
 from privalue.study import Study
-from privalue.trajectories import csv_files, sources
+from privalue.trajectories import RowRules, csv_files, sources
 from privalue.trajectories.chunks import BATCH_ROWS, Chunk
-from privalue.trajectories.encode import Encoder, Origin, clock
+from privalue.trajectories.encode import Encoder, Tally
+from privalue.trajectories.files import file_kind, find_files, reading_parquet
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -39,14 +41,17 @@ class Piece:
     group: int | None = None
     first_row: int = 1
 
-    def chunks(self, names: list[str]) -> Iterator[Chunk]:
-        """Its rows, with these columns."""
+    def chunks(self, rules: RowRules) -> Iterator[Chunk]:
+        """Its rows, the needed columns."""
+        names = rules.names
         if self.group is None:
-            for chunk in csv_files.csv_chunks(self.path, names):
-                yield Chunk(self.name, chunk.first_row, chunk.rows)
+            first_row = 1
+            for chunk in csv_files.csv_chunks(csv_files.open_csv(self.path, rules)):
+                yield Chunk(self.name, first_row, chunk.rows, None, chunk.left_out)
+                first_row += chunk.rows.num_rows
             return
         first_row = self.first_row
-        with sources._reading_parquet(self.path), pq.ParquetFile(self.path) as file:
+        with reading_parquet(self.path), pq.ParquetFile(self.path) as file:
             for rows in file.iter_batches(BATCH_ROWS, row_groups=[self.group], columns=names):
                 yield Chunk(self.name, first_row, rows.select(names))
                 first_row += rows.num_rows
@@ -61,20 +66,23 @@ class Source:
     """
 
     study: Study
-    names: list[str]  # of the columns, in the order person, trajectory, step, state, reward
     files: tuple[str, ...] = ()  # none: a Spark DataFrame
     pieces: tuple[Piece, ...] = ()
-    id_types: tuple[str, ...] = ()  # of files
+
+    @property
+    def rules(self) -> RowRules:
+        """How rows are read."""
+        return RowRules.of(self.study)
 
     @property
     def ids(self) -> list[str]:
         """What the ids name."""
-        return _ids(self.names)
+        return self.rules.id_roles
 
     @property
     def unit(self) -> list[str]:
         """The ids whose rows must meet in one place."""
-        return ["person"] if self.study.privacy.unit == "person" else self.ids
+        return self.rules.unit_roles
 
     def place(self, row: int) -> str:
         """Where a row is, in words."""
@@ -93,7 +101,7 @@ class Source:
         for batch in batches:
             if self.files:
                 for at in batch.column(0).to_pylist():
-                    yield from ((0, chunk) for chunk in self.pieces[at].chunks(self.names))
+                    yield from ((0, chunk) for chunk in self.pieces[at].chunks(self.rules))
                 continue
             pieces = batch.column(batch.num_columns - 1).to_numpy()
             changes = (np.flatnonzero(pieces[1:] != pieces[:-1]) + 1).tolist()
@@ -102,43 +110,60 @@ class Source:
                 yield (int(pieces[begin]) if end else 0), self._chunk(part, told)
 
     def _chunk(self, batch: pa.RecordBatch, told: list[int]) -> Chunk:
-        cells = [_in_utc(cell) for cell in batch.columns[: len(self.names)]]
-        rows = batch.column(len(self.names)).to_numpy()
+        names = self.rules.names
+        rows = batch.column(len(names)).to_numpy()
 
         def place(number: int) -> str:
             told.append(int(rows[number]))
             return self.place(told[-1])
 
-        return Chunk(FRAME, 0, pa.RecordBatch.from_arrays(cells, names=self.names), place)
+        cells = batch.columns[: len(names)]
+        return Chunk(FRAME, 0, pa.RecordBatch.from_arrays(cells, names=names), place)
 
     # Rows of files that are shuffled have been checked by those who read them.
 
     @property
     def checked_schema(self) -> str:
         """Of rows of files that were checked, in Spark's words."""
-        words = {"int64": "long", "string": "string"}
-        ids = [f"{name} {words[kind]}" for name, kind in zip(self.ids, self.id_types, strict=True)]
+        kind = "long" if self.study.data.id_type == "integer" else "string"
+        ids = [f"{role} {kind}" for role in self.ids]
         return ", ".join([*ids, "step long, state int, reward double, row long, note string"])
 
+    @property
+    def checked_study(self) -> Study:
+        """How checked rows are read: their steps and states are whole numbers now."""
+        data = self.study.data
+        update = {"step_type": "integer"} if "step_type" in data.given else {}
+        names = {name: getattr(data, name) for name in data.given - {"step_format"}}
+        return self.study.model_copy(
+            update={
+                "states": States(count=self.study.state_count),
+                "data": type(data)(**{**names, **update}),
+            }
+        )
+
     def checked(self, batches: Batches) -> Batches:
-        """Rows as plain numbers, and a note: the mistake, or how many rewards were clamped."""
-        encoder, clamped, row, note = Encoder(self.study), 0, 0, ""
+        """Rows as plain numbers, and a note: the mistake, or what was done to rows on the way."""
+        rules = self.rules
+        encoder, tally, row, mistake = Encoder(rules), Tally(), 0, ""
         try:
             for piece in (self.pieces[at] for batch in batches for at in batch[0].to_pylist()):
-                for chunk in piece.chunks(self.names):
-                    if chunk.rows.num_rows == 0:
-                        continue
+                for chunk in piece.chunks(rules):
                     row = (piece.file << ROW_BITS) + chunk.first_row - 1
                     encoded = encoder.encode(chunk)
-                    clamped += encoded.rewards_clamped
-                    numbers = np.arange(row, row + len(encoded))
+                    tally += encoded.tally
+                    kept = encoded.origin.kept
+                    numbers = row + (np.arange(len(encoded)) if kept is None else kept)
                     cells = [encoded.steps, encoded.states, encoded.rewards, numbers]
-                    yield self._plain([*encoder.ids(chunk), *cells], None)
+                    if len(encoded):
+                        yield self._plain([*encoder.id_columns(chunk, encoded), *cells], None)
         except DataError as problem:
-            note = str(problem)
-        nobody = [pa.nulls(1, getattr(pa, kind)()) for kind in self.id_types]
+            mistake = str(problem)
+        id_type = pa.int64() if rules.id_type == "integer" else pa.string()
+        nobody = [pa.nulls(1, id_type) for _ in self.ids]
         cells = [np.zeros(1, kind) for kind in (np.int64, np.int32, np.float64)]
-        yield self._plain([*nobody, *cells, np.array([row if note else clamped])], note)
+        note = json.dumps({"mistake": mistake} if mistake else {"tally": tally})
+        yield self._plain([*nobody, *cells, np.array([row])], note)
 
     def _plain(self, cells: list[Any], note: str | None) -> pa.RecordBatch:
         names = [*self.ids, "step", "state", "reward", "row"]
@@ -147,68 +172,24 @@ class Source:
         return rows.append_column("note", nothing if note is None else pa.array([note]))
 
 
-def _in_utc(cell: pa.Array) -> pa.Array:
-    """Times as UTC tells them, so that ids that are times do not depend on the session's zone."""
-    if pa.types.is_timestamp(cell.type) and cell.type.tz:
-        return cell.cast(pa.timestamp(cell.type.unit, "UTC"))
-    return cell
-
-
 def source_of_files(data: str | Path, study: Study) -> Source:
     """The files that the local engine would read, with its complaints."""
-    columns = columns_of(study)
-    sources._files(data, columns)
-    paths = sources._find(data)
-    pieces: list[Piece] = []
-    origins: list[Origin] = []
-    for at, path in enumerate(paths):
-        names, id_types, step_kind, more = _opened(at, path, columns)
-        pieces += more
-        origins.append(Origin(str(path), 1, None, id_types, step_kind))
-        origins[0].require_same_ids(origins[-1])
-    return Source(
-        study=public_part(study),
-        names=names,
-        files=tuple(map(str, paths)),
-        pieces=tuple(pieces),
-        id_types=id_types,
-    )
+    rules = RowRules.of(study)
+    sources.open_files(data, rules)
+    paths = find_files(data)
+    pieces = [piece for at, path in enumerate(paths) for piece in _pieces(at, path, rules)]
+    return Source(study=public_part(study), files=tuple(map(str, paths)), pieces=tuple(pieces))
 
 
-def _opened(
-    at: int, path: Path, columns: Columns
-) -> tuple[list[str], tuple[str, ...], str, list[Piece]]:
-    """The columns to read of a file, the types of its ids and its steps, and its pieces."""
+def _pieces(at: int, path: Path, rules: RowRules) -> list[Piece]:
+    """What tasks read of a file: all of a CSV file, groups of rows of a Parquet file."""
     piece = partial(Piece, at, str(path), path.absolute())
-    if sources._kind(path) == "csv":
-        names = csv_files.csv_columns(path, columns)
-        return names, ("string",) * len(_ids(names)), "int64", [piece()]
-    metadata, names = sources._parquet_columns(path, columns)
-    schema = metadata.schema.to_arrow_schema()
-    id_types = tuple(_id_type(schema.field(name).type) for name in names[: len(_ids(names))])
+    if file_kind(path) == "csv":
+        return [piece()]
+    metadata = sources.open_parquet(path, rules)
     sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
     starts = accumulate(sizes[:-1], initial=1) if sizes else []
-    step_kind = clock(schema.field(names[-3]).type)
-    return names, id_types, step_kind, [piece(*start) for start in enumerate(starts)]
-
-
-def _ids(names: list[str]) -> list[str]:
-    return ["trajectory"] if len(names) == 4 else ["person", "trajectory"]
-
-
-def _id_type(kind: pa.DataType) -> str:
-    """What an ``Encoder`` makes of an id."""
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-    whole = pa.types.is_integer(kind) and not pa.types.is_uint64(kind)
-    return "int64" if whole or pa.types.is_floating(kind) else "string"
-
-
-def columns_of(study: Study) -> Columns:
-    """The names of the columns; the person's is asked for where persons are protected."""
-    if study.privacy.unit == "person":
-        return study.data.model_copy(update={"person": study.data.person})
-    return study.data
+    return [piece(*start) for start in enumerate(starts)]
 
 
 def public_part(study: Study) -> Study:

@@ -4,8 +4,9 @@ A line of output is a state's count and sum; or, at -1, -2 ..., one of the scala
 from ``_OTHER`` downwards, a mistake and its row, or the ends of ordered rows.
 """
 
+import json
 from collections.abc import Iterator, Sequence
-from itertools import accumulate, groupby
+from itertools import groupby
 from operator import itemgetter
 
 import numpy as np
@@ -14,23 +15,14 @@ import pyarrow as pa
 from privalue.engines.local import statistics_of_chunks, statistics_of_ordered_chunks
 from privalue.engines.spark_rows import FRAME, Batches, Source
 from privalue.errors import DataError
-from privalue.sections import States
-from privalue.statistics import Accumulator, Integers, VisitStatistics
+from privalue.statistics import SCALARS, Accumulator, Integers, VisitStatistics
 from privalue.study import Study
+from privalue.trajectories import RowRules
 from privalue.trajectories.chunks import Chunk
-from privalue.trajectories.encode import Origin, Row
+from privalue.trajectories.encode import Origin, Row, Tally
 from privalue.trajectories.order import Fragment, Stretch, joined
 
 LINE = "state long, count long, steps long, mistake string, ends binary"
-SCALARS = (
-    "trajectories",
-    "rows",
-    "rewards_clamped",
-    "returns_clamped",
-    "persons",
-    "surplus_trajectories",
-    "surplus_visits",
-)
 _OTHER = -100
 _MOST_PIECES = 1_000_000  # of files, in a partition
 
@@ -43,9 +35,8 @@ def lines(source: Source, batches: Batches, partition: int) -> Batches:
         if source.study.data.sorted:
             found, stretches = _in_order(source, source.pieces_in_order(batches, told))
         elif source.files:  # they were checked, and states are numbers now
-            states = States(count=source.study.state_count)
-            plain = source.study.model_copy(update={"states": states})
-            found = statistics_of_chunks(source.chunks(notes.sifted(batches), told), plain)
+            rows = source.chunks(notes.sifted(batches), told)
+            found = statistics_of_chunks(rows, source.checked_study)
         else:
             found = statistics_of_chunks(source.chunks(batches, told), source.study)
     except DataError as problem:
@@ -58,7 +49,8 @@ def lines(source: Source, batches: Batches, partition: int) -> Batches:
     seen = np.flatnonzero(found.counts)
     yield _line(seen, found.counts[seen], found.return_steps[seen])
     scalars = {name: getattr(found, name) for name in SCALARS}
-    scalars["rewards_clamped"] += notes.clamped
+    for name, number in notes.tally._asdict().items():
+        scalars[name] += number
     yield _line(-1 - np.arange(len(scalars)), list(scalars.values()))
     for number, stretch in enumerate(stretches):
         yield _line([other - number], [0], ends=[packed(stretch)])
@@ -88,7 +80,7 @@ class _Notes:
     """What those who checked the rows found."""
 
     def __init__(self) -> None:
-        self.clamped = 0
+        self.tally = Tally()
         self.mistakes: list[tuple[int, str]] = []
 
     def sifted(self, batches: Batches) -> Batches:
@@ -98,11 +90,12 @@ class _Notes:
             if notes.null_count == len(notes):
                 yield batch
                 continue
-            for note in batch.filter(notes.is_valid()).select(["row", "note"]).to_pylist():
-                if note["note"]:
-                    self.mistakes.append((note["row"], note["note"]))
+            for noted in batch.filter(notes.is_valid()).select(["row", "note"]).to_pylist():
+                note = json.loads(noted["note"])
+                if "mistake" in note:
+                    self.mistakes.append((noted["row"], note["mistake"]))
                 else:
-                    self.clamped += note["row"]
+                    self.tally += Tally(*note["tally"])
             yield batch.filter(notes.is_null())
 
 
@@ -129,31 +122,20 @@ def _outermost(ends: list[Stretch], study: Study) -> tuple[VisitStatistics, Stre
     """Stretches that follow each other as one; what is complete between its ends."""
     fragments: list[Fragment] = []
     last: Row | None = None
+    rules = RowRules.of(study)
     for stretch in ends:
-        fragments.append(joined(last, stretch, study.data, ids_ascend=True))
+        fragments.append(joined(last, stretch, rules))
         if stretch.tail is not None:
             fragments.append(stretch.tail)
         last = stretch.last
-    rows = _one_after_another(fragments)
-    units = rows.starts if rows.persons is None else rows.starts[rows.persons]
+    rows = Fragment.together(fragments)
+    units = rows.units
     accumulator, size = Accumulator(study), len(rows.states)
     second, latest = (int(units[1]), int(units[-1])) if len(units) > 1 else (size, size)
     accumulator.gather(rows.part(second, latest))
     tail = rows.part(latest, size) if latest < size else None
     outer = Stretch(rows.part(0, second), tail, ends[0].first, ends[-1].last)
     return accumulator.finish(), outer
-
-
-def _one_after_another(fragments: list[Fragment]) -> Fragment:
-    begins = accumulate((len(fragment.states) for fragment in fragments), initial=0)
-    starts = [fragment.starts + begin for fragment, begin in zip(fragments, begins, strict=False)]
-    flags = [fragment.persons for fragment in fragments if fragment.persons is not None]
-    return Fragment(
-        np.concatenate(starts),
-        np.concatenate([fragment.states for fragment in fragments]),
-        np.concatenate([fragment.rewards for fragment in fragments]),
-        np.concatenate(flags) if flags else None,
-    )
 
 
 _ENDS = pa.schema(
@@ -163,7 +145,7 @@ _ENDS = pa.schema(
         "rewards": pa.list_(pa.float64()),
         "persons": pa.list_(pa.bool_()),
         "head": pa.int64(),  # rows of it
-        "id_types": pa.list_(pa.string()),
+        "ids": pa.int64(),
         "keys": pa.list_(pa.list_(pa.int64())),  # of the first and the last row, as what follows
         "steps": pa.list_(pa.int64()),
         "places": pa.list_(pa.string()),
@@ -174,14 +156,14 @@ _ENDS = pa.schema(
 def packed(stretch: Stretch) -> bytes:
     """PRIVATE: the ends of ordered rows as bytes, for the driver."""
     parts = [stretch.head] if stretch.tail is None else [stretch.head, stretch.tail]
-    rows, outer = _one_after_another(parts), (stretch.first, stretch.last)
+    rows, outer = Fragment.together(parts), (stretch.first, stretch.last)
     fields = {
         "starts": rows.starts,
         "states": rows.states,
         "rewards": rows.rewards,
         "persons": rows.persons,
         "head": len(stretch.head.states),
-        "id_types": stretch.first.origin.kinds,
+        "ids": len(stretch.first.keys),
         "keys": [row.keys.ravel() for row in outer],
         "steps": [row.step for row in outer],
         "places": [row.where for row in outer],
@@ -205,13 +187,13 @@ def unpacked(content: bytes) -> Stretch:
     flags = fields["persons"].values
     persons = None if flags is None else flags.to_numpy(zero_copy_only=False)
     rows, head = Fragment(starts, states, rewards, persons), fields["head"].as_py()
-    kinds = tuple(fields["id_types"].as_py())
+    ids = fields["ids"].as_py()
     told = zip(*(fields[name].as_py() for name in ("keys", "steps", "places")), strict=True)
-    first, last = (_row(keys, step, place, kinds) for keys, step, place in told)
+    first, last = (_row(keys, step, place, ids) for keys, step, place in told)
     tail = rows.part(head, len(states)) if head < len(states) else None
     return Stretch(rows.part(0, head), tail, first, last)
 
 
-def _row(keys: list[int], step: int, place: str, kinds: tuple[str, ...]) -> Row:
-    by_id = np.array(keys, dtype=np.int64).reshape(len(kinds), -1)
-    return Row(Origin(FRAME, 0, lambda _: place, kinds), 0, by_id, step)
+def _row(keys: list[int], step: int, place: str, ids: int) -> Row:
+    by_id = np.array(keys, dtype=np.int64).reshape(ids, -1)
+    return Row(Origin(FRAME, 0, lambda _: place), 0, by_id, step)

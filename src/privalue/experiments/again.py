@@ -7,8 +7,6 @@ publishes is drawn thin beside them. Panel 1 has no privacy in it, and panel 3 i
 from dataclasses import dataclass
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from privalue.experiments.batches import batch, rmse, truth
 from privalue.experiments.excess import LINEAR, lsl_excess, lsw_excess
@@ -37,6 +35,7 @@ from privalue.experiments.pictures import (
 from privalue.experiments.schedules import ridge
 from privalue.experiments.settings import TIGHT, Effort
 from privalue.experiments.table import Curve, Row, Table, rows_of
+from privalue.report.drawing import Axes, Figure
 
 EXACT_LSW, EXACT_LSL, SSP_LSL = "DP-LSW, exact", "DP-LSL, exact", "DP-SSP, ridge"
 SQRT = "sqrt(m)"

@@ -7,8 +7,6 @@ of estimates clipped to [0, 1] are kept beside the paper's own measure.
 from dataclasses import dataclass
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from privalue.experiments.batches import rmse, truth
 from privalue.experiments.experiment import Experiment
@@ -25,6 +23,7 @@ from privalue.experiments.pictures import ORANGE, algorithm_style, draw, panels,
 from privalue.experiments.schedules import pretty, ridge
 from privalue.experiments.settings import BOUNDS, TIGHT, Effort
 from privalue.experiments.table import Row, Table, rows_of
+from privalue.report.drawing import Axes, Figure
 
 SCHEDULES = ("10 sqrt(m)", "100 sqrt(m)", "1000 sqrt(m)")
 DRAWN = {TIGHT: "100 sqrt(m)"}  # in full colour; elsewhere the largest constant is the best

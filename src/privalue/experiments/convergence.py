@@ -6,8 +6,6 @@ run: what becomes of the comparison depends on it.
 
 from dataclasses import dataclass
 
-from matplotlib.figure import Figure
-
 from privalue.experiments.batches import rmse
 from privalue.experiments.experiment import Experiment
 from privalue.experiments.methods import Method, Setting, outcome, plain_lsl, plain_lsw
@@ -15,6 +13,7 @@ from privalue.experiments.pictures import BLUE, GOLD, ORANGE, PURPLE, draw, pane
 from privalue.experiments.schedules import pretty, ridge
 from privalue.experiments.settings import Effort
 from privalue.experiments.table import Row, Table, rows_of
+from privalue.report.drawing import Figure
 
 CONSTANT, SMALL, LARGE = "1", "sqrt(m)", "100 sqrt(m)"
 

@@ -17,8 +17,6 @@ latter, and with it DP-LSL's noise.
 from dataclasses import dataclass
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from privalue.experiments.batches import Vector, batch
 from privalue.experiments.experiment import Experiment
@@ -28,6 +26,7 @@ from privalue.experiments.schedules import pretty, ridge
 from privalue.experiments.settings import BOUNDS, TIGHT, Effort
 from privalue.experiments.table import Curve, Row, Table, rows_of
 from privalue.features import Design
+from privalue.report.drawing import Axes, Figure
 from privalue.sensitivity import Integers
 
 SQRT, LINEAR = "100 sqrt(m)", "10 m"

@@ -9,10 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from matplotlib.figure import Figure
-
 from privalue.experiments.settings import Effort
 from privalue.experiments.table import Row, Table
+from privalue.report.drawing import Figure
 
 S = TypeVar("S")
 

@@ -3,14 +3,18 @@
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from privalue.experiments.table import Curve
+from privalue.report.drawing import (
+    Axes,
+    Figure,
+    FigureCanvasAgg,
+    FuncFormatter,
+    LogLocator,
+    NullLocator,
+    mpl,
+)
 
 # Okabe and Ito's colours. The algorithm decides the colour, privacy the line: whoever sees no
 # colours still sees which line is private.

@@ -7,8 +7,6 @@ schedule should grow. For that, m goes as far as sums stay exact.
 from dataclasses import dataclass
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from privalue.experiments.batches import rmse, truth
 from privalue.experiments.experiment import Experiment
@@ -23,6 +21,7 @@ from privalue.experiments.methods import (
 from privalue.experiments.pictures import GREY, algorithm_style, draw, panels, reference
 from privalue.experiments.settings import BOUNDS, Effort
 from privalue.experiments.table import Curve, Row, Table, rows_of
+from privalue.report.drawing import Axes, Figure
 
 
 @dataclass(frozen=True, kw_only=True)

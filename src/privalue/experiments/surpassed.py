@@ -22,8 +22,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from privalue.experiments.batches import rmse
 from privalue.experiments.evidence import Reached, reached
@@ -49,6 +47,7 @@ from privalue.experiments.pictures import (
 )
 from privalue.experiments.settings import TIGHT, WIDE, Effort
 from privalue.experiments.table import Curve, Row, Table, rows_of
+from privalue.report.drawing import Axes, Figure
 
 PAPER_LSW, PAPER_LSL = "DP-LSW", "DP-LSL"
 EXACT, PSEUDO = "exact", "exact + pseudo-count"

@@ -1,9 +1,11 @@
 """The privacy budget: reserved before data is opened, spent once statistics exist, never undone.
 
-A dataset is a set of people, whatever files hold them. It is declared a total; every release adds
-its epsilon and delta to a plain sum, which is safe even where later questions depend on earlier
-answers, and is refused where the sum would exceed the total. The record is append-only and
-hash-chained, and whatever is not on it was not released:
+A dataset is a set of people, whatever files hold them. It is declared a total, and whom that
+protects (a trajectory or a person, replaced or added and removed); every release adds its epsilon
+and delta to a plain sum, which is safe even where later questions depend on earlier answers, and is
+refused where the sum would exceed the total. A release that protects others is converted by a
+theorem, at its true cost, or refused. The record is append-only and hash-chained, and whatever is
+not on it was not released:
 
     reserve -> read -> charge -> draw -> commit -> publish
           \\-> cancel (invalid input)
@@ -13,16 +15,17 @@ person settles it. Never is less on the record than was released.
 
 >>> import tempfile
 >>> ledger = open_ledger(tempfile.mkdtemp() + "/ledger.db")
->>> print(ledger.declare("trial-2026", epsilon=1.0, delta=1e-6).left)
+>>> print(ledger.declare("trial-2026", epsilon=1.0, delta=1e-6, unit="trajectory").left)
 epsilon 1, delta 1e-6
 >>> request = study_hash({"name": "recovery"})
->>> with ledger.reserve("trial-2026", request, epsilon=0.4, delta=1e-7) as reservation:
+>>> promise = dict(epsilon=0.4, delta=1e-7, unit="trajectory", neighbours="replace-one")
+>>> with ledger.reserve("trial-2026", request, **promise) as reservation:
 ...     head = reservation.charge()  # the data was read, and statistics exist
 ...     reservation.commit(f'{{"ledger": "{head}"}}')
 >>> account = ledger.show("trial-2026")
 >>> print(account.left, "| like the last:", account.like_the_last)
 epsilon 0.6, delta 9e-7 | like the last: 1
->>> ledger.reserve("trial-2026", request, epsilon=0.4, delta=1e-7).artefact[:12]
+>>> ledger.reserve("trial-2026", request, **promise).artefact[:12]
 '{"ledger": "'
 >>> ledger.verify(head=head).entries
 5
@@ -30,23 +33,28 @@ epsilon 0.6, delta 9e-7 | like the last: 1
 
 from pathlib import Path
 
-from privalue.errors import BudgetError, LedgerError
-from privalue.ledger.account import Account, Unfinished
+from privalue.errors import BudgetError, LedgerError, UnavailableError
+from privalue.ledger.account import Account, Converted, Unfinished
 from privalue.ledger.chain import Step, study_hash
 from privalue.ledger.ledger import Clock, Ledger, Reservation, StoredRelease, Verified
 from privalue.ledger.postgres import PostgresStore
 from privalue.ledger.sqlite import SqliteStore
+from privalue.ledger.terms import Protection, Terms
 from privalue.ledger.units import Cost
 
 __all__ = [
     "Account",
     "BudgetError",
+    "Converted",
     "Cost",
     "Ledger",
     "LedgerError",
+    "Protection",
     "Reservation",
     "Step",
     "StoredRelease",
+    "Terms",
+    "UnavailableError",
     "Unfinished",
     "Verified",
     "open_ledger",

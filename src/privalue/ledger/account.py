@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from privalue.ledger.chain import Book, Held, Step
+from privalue.ledger.terms import Protection, Terms
 from privalue.ledger.units import Cost
 
 
@@ -22,15 +23,34 @@ class Unfinished:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Converted:
+    """A release that protects others than the total does, and what it costs there."""
+
+    entry: int
+    protection: Protection
+    asked: Cost
+    steps: int
+    cost: Cost
+
+    def __str__(self) -> str:
+        return (
+            f"entry {self.entry}: {self.asked} for {self.protection}; charged as {self.steps} step"
+            f"{'s' * (self.steps > 1)}, by group privacy: {self.cost}"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class Account:
     """How a dataset stands."""
 
     dataset: str
+    terms: Terms
     total: Cost
     spent: Cost
     reserved: Cost
     left: Cost
     releases: tuple[Cost, ...]  # what is spent, release by release
+    converted: tuple[Converted, ...]  # those of them that had another unit or relation
     like_the_last: int | None  # how many more like the last; None before the first
     unfinished: tuple[Unfinished, ...]
     steps: tuple[Step, ...]
@@ -43,13 +63,26 @@ class Account:
         balance = book.balances[dataset]
         mine = [held for held in book.reservations.values() if held.dataset == dataset]
         asked = [held.cost for held in mine if held.status != "cancelled"]
+        paid = [held for held in mine if held.status in {"charged", "committed"}]
         return cls(
             dataset=dataset,
+            terms=balance.terms,
             total=balance.total,
             spent=balance.spent,
             reserved=balance.reserved,
             left=balance.left,
-            releases=tuple(h.cost for h in mine if h.status in {"charged", "committed"}),
+            releases=tuple(held.cost for held in paid),
+            converted=tuple(
+                Converted(
+                    entry=held.sequence,
+                    protection=held.protection,
+                    asked=held.asked,
+                    steps=held.steps,
+                    cost=held.cost,
+                )
+                for held in paid
+                if held.protection != balance.terms.protection
+            ),
             like_the_last=asked[-1].times_in(balance.left) if asked else None,
             unfinished=unfinished(book, dataset, now),
             steps=tuple(balance.steps),
@@ -61,11 +94,27 @@ class Account:
         """Plain values, for JSON."""
         return {
             "dataset": self.dataset,
+            "unit": self.terms.protection.unit,
+            "neighbours": self.terms.protection.neighbours,
+            "max_trajectories_per_person": self.terms.trajectories_per_person,
+            "accounting": self.terms.accounting,
             "total": self.total.as_dict(),
             "spent": self.spent.as_dict(),
             "reserved": self.reserved.as_dict(),
             "left": self.left.as_dict(),
             "releases": len(self.releases),
+            "converted": [
+                {
+                    "entry": each.entry,
+                    "unit": each.protection.unit,
+                    "neighbours": each.protection.neighbours,
+                    "asked": each.asked.as_dict(),
+                    "steps": each.steps,
+                    "theorem": "group privacy (docs/proofs/ledger-units.md)",
+                    "charged": each.cost.as_dict(),
+                }
+                for each in self.converted
+            ],
             "like_the_last": self.like_the_last,
             "unfinished": [
                 {

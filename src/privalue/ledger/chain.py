@@ -15,6 +15,13 @@ own new entry under the same rules, and appends it; so every step checks all tha
 | cancel  | nothing was computed: reserved becomes left again                           |
 | settle  | a person decided about a reservation that its process left behind           |
 
+Every entry holds 32 random bytes. Releases carry the hash of their charge, and pages the last one:
+without them, whoever guesses times, process, host and earlier failures could check the guess.
+
+A ``declare`` says whom its total protects, a ``reserve`` whom the release does, what it promises
+them and, of a Gaussian release, its mu = 1/alpha; ``steps`` leads from one to the other (see
+``terms``).
+
 The time of an entry is recorded and never trusted: order is by number.
 """
 
@@ -27,28 +34,39 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from privalue.errors import BudgetError, LedgerError, PrivalueError, UsageError
-from privalue.ledger.units import NOTHING, Cost
+from privalue.ledger.terms import Protection, Terms, over_steps
+from privalue.ledger.units import NOTHING, Cost, check_mu
+from privalue.noise import OperatingSystemEntropy
 
-FORMAT = 1
+FORMAT = 2
 GENESIS = "0" * 64  # what the first entry names as the one before it
 LONGEST_NAME = 200
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
+_HEXADECIMAL = re.compile("[0-9a-f]{64}")
 
 Row = tuple[int, str, str]  # number, canonical JSON, its SHA-256
 
 _SHAPES: Mapping[str, Mapping[str, type]] = {
     "begin": {"format": int},
-    "declare": {"dataset": str, "epsilon": int, "delta": int},
-    "reserve": {"dataset": str, "study": str, "epsilon": int, "delta": int, "process": str},
+    "declare": {
+        **{"dataset": str, "epsilon": int, "delta": int, "unit": str, "neighbours": str},
+        **{"trajectories_per_person": int, "accounting": str},
+    },
+    "reserve": {
+        **{"dataset": str, "epsilon": int, "delta": int, "unit": str, "neighbours": str},
+        **{"study": str, "mu": str, "steps": int, "process": str},
+    },
     "charge": {"reservation": int},
     "commit": {"reservation": int, "artefact": str},
     "cancel": {"reservation": int, "reason": str},
     "settle": {"reservation": int, "outcome": str, "reason": str},
 }
-_COMMON: Mapping[str, type] = {"sequence": int, "previous": str, "at": str, "kind": str}
+_COMMON: Mapping[str, type] = {
+    **{"sequence": int, "previous": str, "at": str, "kind": str, "salt": str},
+}
 _OUTCOME = {"charge": "charged", "commit": "committed", "cancel": "cancelled"}
 _MOVES = {
-    "charge": {("reserved", "charged")},
+    "charge": {("reserved", "charged"), ("charged", "charged")},  # once, see below
     "commit": {("charged", "committed")},
     "cancel": {("reserved", "cancelled")},
     "settle": {("reserved", "charged"), ("charged", "charged"), ("reserved", "cancelled")},
@@ -70,9 +88,14 @@ def study_hash(description: Mapping[str, Any]) -> str:
     return sha256(canonical(description))
 
 
+def salt() -> str:
+    """32 bytes that nobody can guess, in hexadecimal."""
+    return OperatingSystemEntropy().read(32).hex()
+
+
 def check_hash(what: str, text: str) -> str:
     """The text itself, if it is a SHA-256 in hexadecimal."""
-    if len(text) != 64 or not set(text) <= set("0123456789abcdef"):
+    if _HEXADECIMAL.fullmatch(text) is None:
         raise UsageError(f"{what} {text!r} is not a SHA-256: it has 64 digits of 0-9 and a-f")
     return text
 
@@ -94,11 +117,15 @@ class Held:
     sequence: int
     dataset: str
     study: str
-    cost: Cost
+    cost: Cost  # to the dataset's total
+    asked: Cost  # as the release promises it, to whom it does
+    protection: Protection
+    steps: int
     at: str
     process: str
-    head: str  # the hash of the entry that reserved it, then of the one that charged it
+    head: str  # the hash of the entry that reserved it, then of its charge
     status: str = "reserved"
+    drawn: bool = False  # its one charge stands: what it covers is drawn, or never will be
     settled: bool = False
     artefact: str | None = None
 
@@ -124,6 +151,7 @@ class Step(NamedTuple):
 class Balance:
     """How a dataset stands."""
 
+    terms: Terms
     total: Cost = NOTHING
     spent: Cost = NOTHING
     reserved: Cost = NOTHING
@@ -164,6 +192,7 @@ class Book:
             "previous": self.head,
             "at": at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
             "kind": kind,
+            "salt": salt(),
             **own,
         }
         body = canonical(entry)
@@ -180,6 +209,12 @@ class Book:
         if not isinstance(body, str) or sha256(body) != digest:
             raise LedgerError(f"entry {sequence} was changed: its hash does not fit its content")
         entry = _parse(body)
+        if sequence == 1 and entry is None and _is_of_0_1(body):
+            raise LedgerError(
+                "it is of privalue 0.1 (format 1), whose entries tell neither unit nor relation, "
+                "so that their sum promises nothing; keep it as a record, declare the dataset in a "
+                "new ledger, and take what its releases cost off the new total"
+            )
         if entry is None or entry["sequence"] != sequence:
             raise LedgerError(f"entry {sequence} is no entry of a ledger: {body[:200]!r}")
         if entry["previous"] != self.head:
@@ -191,6 +226,25 @@ class Book:
             self._apply(entry, digest)
         except PrivalueError as problem:
             raise LedgerError(f"entry {sequence} breaks the rules: {problem}") from None
+
+    def steps(self, dataset: str, asked: Cost, protection: Protection) -> int:
+        """How many steps of a release's relation are one of the dataset's; a refusal if none."""
+        balance = self.balances.get(dataset)
+        if balance is None:
+            raise self.refusal(
+                dataset,
+                asked,
+                "no total is declared for it: "
+                "ledger.declare(DATASET, epsilon=E, delta=D, unit=UNIT)",
+            )
+        try:
+            return balance.terms.steps(protection)
+        except BudgetError as problem:
+            raise self.refusal(
+                dataset,
+                f"{asked} for {protection}",
+                f"its total is for {balance.terms}, and {problem}",
+            ) from None
 
     # The rules: each refuses before it changes anything
 
@@ -217,26 +271,35 @@ class Book:
     def _declare(self, entry: Mapping[str, Any]) -> None:
         dataset = check_dataset(entry["dataset"])
         total = Cost(epsilon=entry["epsilon"], delta=entry["delta"])
-        balance = self.balances.get(dataset, Balance())
+        terms = Terms(
+            protection=_protection(entry),
+            trajectories_per_person=entry["trajectories_per_person"] or None,
+            accounting=entry["accounting"],
+        ).check()
+        balance = self.balances.get(dataset) or Balance(terms=terms)
         used = balance.spent + balance.reserved
         if total.epsilon < 1 or not used.within(total):
             raise self.refusal(
                 dataset, f"a total of {total}", f"a total cannot be below what is used, {used}"
             )
-        balance.total = total
+        if terms != balance.terms and used != NOTHING:
+            raise self.refusal(
+                dataset,
+                f"a total for {terms}",
+                f"its total is for {balance.terms}, and what is used was counted so; another kind "
+                "of total needs another name, and what was spent taken off it",
+            )
+        balance.total, balance.terms = total, terms
         self.balances[dataset] = balance
 
     def _reserve(self, entry: Mapping[str, Any], digest: str) -> None:
         dataset, study = entry["dataset"], check_hash("the study hash", entry["study"])
-        cost = Cost(epsilon=entry["epsilon"], delta=entry["delta"])
-        balance = self.balances.get(dataset)
-        if balance is None:
-            raise self.refusal(
-                dataset,
-                cost,
-                "no total is declared for it: privalue ledger declare DATASET --epsilon E "
-                "--delta D",
-            )
+        asked, protection = Cost(epsilon=entry["epsilon"], delta=entry["delta"]), _protection(entry)
+        check_mu(entry["mu"])
+        steps = self.steps(dataset, asked, protection.check())
+        if entry["steps"] != steps:
+            raise UsageError(f"{entry['steps']} steps: from {protection} it takes {steps}")
+        cost, balance = over_steps(asked, steps), self.balances[dataset]
         other = self.open.get((dataset, study))
         if other is not None:
             raise self.refusal(
@@ -246,14 +309,21 @@ class Book:
                 f"{other.status}, process {other.process}); wait for it, or if that process is "
                 f"gone: {other.how_to_settle}",
             )
-        if cost.epsilon < 1 or cost.delta < 0 or not cost.within(balance.left):
-            raise self.refusal(dataset, cost, f"its total is {balance.total}")
+        if asked.epsilon < 1 or asked.delta < 0 or not cost.within(balance.left):
+            why = f"its total is {balance.total}"
+            if steps > 1:
+                asks = f"{asked} for {protection}"
+                why += f", for {balance.terms}; {asks} is charged as {steps} steps"
+            raise self.refusal(dataset, cost, why)
         balance.reserved += cost
         self.reservations[entry["sequence"]] = self.open[dataset, study] = Held(
             sequence=entry["sequence"],
             dataset=dataset,
             study=study,
             cost=cost,
+            asked=asked,
+            protection=protection,
+            steps=steps,
             at=entry["at"],
             process=entry["process"],
             head=digest,
@@ -264,13 +334,15 @@ class Book:
         if held is None:
             raise UsageError(f"entry {entry['reservation']} is no reservation of this ledger")
         wanted = entry["outcome"] if kind == "settle" else _OUTCOME[kind]
-        again = kind == "settle" and held.settled
-        if again or (held.status, wanted) not in _MOVES[kind]:
+        # A charge covers one draw, whoever asks: its process again, a fork of it, or one whose
+        # reservation a person had settled as charged. Only what has its charge is committed.
+        barred = {"charge": held.drawn, "commit": not held.drawn, "settle": held.settled}
+        if barred.get(kind, False) or (held.status, wanted) not in _MOVES[kind]:
             raise self.refusal(
                 held.dataset,
                 held.cost,
                 f"reservation {held.sequence} is {held.status}{' and settled' * held.settled}, and "
-                f"cannot be {wanted}",
+                f"cannot be {wanted}{': a charge covers one draw' * held.drawn}",
             )
         key, balance = (held.dataset, held.study), self.balances[held.dataset]
         if kind == "commit":
@@ -280,7 +352,8 @@ class Book:
             balance.reserved -= held.cost
             if wanted == "charged":
                 balance.spent += held.cost
-                held.head = digest
+        if kind == "charge":
+            held.drawn, held.head = True, digest
         held.status, held.settled = wanted, held.settled or kind == "settle"
         if kind != "charge" and self.open.get(key) is held:  # not one that came after a settlement
             del self.open[key]
@@ -290,6 +363,18 @@ class Book:
         balance = self.balances.get(dataset)
         left = "nothing" if balance is None else balance.left
         return BudgetError(f'dataset "{dataset}": requested {requested}; left {left}; {why}')
+
+
+def _protection(entry: Mapping[str, Any]) -> Protection:
+    return Protection(unit=entry["unit"], neighbours=entry["neighbours"])
+
+
+def _is_of_0_1(body: str) -> bool:
+    try:
+        entry = json.loads(body)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(entry, dict) and (entry.get("kind"), entry.get("format")) == ("begin", 1)
 
 
 def _parse(body: str) -> dict[str, Any] | None:
@@ -302,6 +387,7 @@ def _parse(body: str) -> dict[str, Any] | None:
             entry.keys() == shape.keys()
             and all(type(entry[key]) is kind for key, kind in shape.items())
             and _TIME.fullmatch(entry["at"]) is not None
+            and _HEXADECIMAL.fullmatch(entry["salt"]) is not None
             and canonical(entry) == body
         )
     except (ValueError, KeyError, TypeError, RecursionError):

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Self
 
-from privalue.errors import BudgetError, LedgerError, UsageError
+from privalue.errors import BudgetError, LedgerError, UnavailableError, UsageError
 from privalue.ledger.account import Account, clock_notices, notices
 from privalue.ledger.chain import FORMAT, Book, Held, check_dataset, check_hash, sha256
 from privalue.ledger.store import AbsentLedgerError, Store, Transaction
-from privalue.ledger.units import Cost, cost, total
+from privalue.ledger.terms import ACCOUNTING, Protection, Terms
+from privalue.ledger.units import Cost, cost, mu, total
 
 Clock = Callable[[], datetime]
 Append = Callable[..., None]
@@ -47,18 +48,19 @@ class Reservation:
         self._ledger = ledger
         self.sequence = held.sequence
         self.dataset = held.dataset
-        self.cost = held.cost
+        self.cost = held.cost  # to the dataset's total
         self.head = held.head  # after charge(): the one that stands in the release
         self.charged = False
         self.notices = found
 
     def charge(self) -> str:
-        """The charge's hash, for the release: statistics exist, and what they cost is spent."""
+        """The charge's hash, for the release: statistics exist, and what they cost is spent.
+
+        It covers one draw: whoever asks again, in this process or in another, is refused.
+        """
         with self._ledger._writing(self.dataset, self.cost) as (book, append, _):
-            held = book.reservations[self.sequence]
-            if held.status != "charged":  # a person may have settled it so
-                append("charge", reservation=self.sequence)
-            head = held.head
+            append("charge", reservation=self.sequence)
+            head = book.head
         self.head, self.charged = head, True
         return head
 
@@ -80,7 +82,8 @@ class Reservation:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if not self.charged:
-            with suppress(BudgetError, LedgerError):  # what it cannot cancel keeps counting
+            # What it cannot cancel keeps counting.
+            with suppress(BudgetError, LedgerError, UnavailableError):
                 self.cancel("left without computing" if kind is None else kind.__name__)
 
 
@@ -97,14 +100,39 @@ class Ledger:
         return self._store.place
 
     def declare(
-        self, dataset: str, *, epsilon: float, delta: float, replace: bool = False
+        self,
+        dataset: str,
+        *,
+        epsilon: float,
+        delta: float,
+        unit: str,
+        neighbours: str = "replace-one",
+        max_trajectories_per_person: int | None = None,
+        accounting: str = ACCOUNTING,
+        replace: bool = False,
     ) -> Account:
         """Gives a dataset (people, not files) its total; makes the ledger if there is none.
+
+        Args:
+            dataset: what these people are called.
+            epsilon: of all releases together.
+            delta: of all releases together.
+            unit: "trajectory" or "person": whom the total protects.
+            neighbours: "replace-one" or "add-remove": how.
+            max_trajectories_per_person: you vouch that no person has more; only with it are
+                releases for single trajectories converted to a total for persons.
+            accounting: "plain": epsilons and deltas are summed.
+            replace: change a total, on the record; whom it protects only while nothing is used.
 
         Raises:
             BudgetError: it has one and ``replace`` is false, or more is already used.
         """
         amount = total(check_dataset(dataset), epsilon, delta)
+        terms = Terms(
+            protection=Protection(unit=unit, neighbours=neighbours),
+            trajectories_per_person=max_trajectories_per_person,
+            accounting=accounting,
+        ).check()
         requested = f"a total of {amount}"
         with _concerning(dataset, requested):
             self._make()
@@ -112,24 +140,53 @@ class Ledger:
             known = book.balances.get(dataset)
             if known is not None and not replace:
                 raise book.refusal(
-                    dataset, requested, f"its total is {known.total}; --replace changes it"
+                    dataset, requested, f"its total is {known.total}; replace=True changes it"
                 )
-            append("declare", dataset=dataset, epsilon=amount.epsilon, delta=amount.delta)
+            append(
+                "declare",
+                dataset=dataset,
+                epsilon=amount.epsilon,
+                delta=amount.delta,
+                unit=unit,
+                neighbours=neighbours,
+                trajectories_per_person=terms.trajectories_per_person or 0,
+                accounting=accounting,
+            )
             return Account.of(book, dataset, self._clock())
 
     def reserve(
-        self, dataset: str, study_hash: str, *, epsilon: float, delta: float
+        self,
+        dataset: str,
+        study_hash: str,
+        *,
+        epsilon: float,
+        delta: float,
+        unit: str,
+        neighbours: str,
+        gaussian_alpha: float | None = None,
     ) -> Reservation | StoredRelease:
         """Sets aside what a release costs, or returns what the identical request was given.
 
         ``notices`` of either say what was found: reservations that nobody finished, a clock that
         ran backwards.
 
+        Args:
+            dataset: whose total it is.
+            study_hash: what identifies the request.
+            epsilon: as the release promises it, to whom it does.
+            delta: likewise.
+            unit: whom the release protects.
+            neighbours: how.
+            gaussian_alpha: sigma over the sensitivity, where the release is Gaussian noise of one
+                public sigma, and nothing else: mu is its reciprocal. dp-lsw and dp-lsl have an
+                alpha, and are no such release.
+
         Raises:
-            BudgetError: no total is declared, not enough is left, or the identical request is in
-                progress.
+            BudgetError: no total is declared, it protects somebody else and no theorem converts,
+                not enough is left, or the identical request is in progress.
         """
         amount = cost(check_dataset(dataset), epsilon, delta)
+        protection = Protection(unit=unit, neighbours=neighbours).check()
         check_hash("the study hash", study_hash)
         with self._writing(dataset, amount) as (book, append, transaction):
             found = notices(book, dataset, self._clock())
@@ -142,6 +199,10 @@ class Ledger:
                 study=study_hash,
                 epsilon=amount.epsilon,
                 delta=amount.delta,
+                unit=unit,
+                neighbours=neighbours,
+                mu=mu(gaussian_alpha),
+                steps=book.steps(dataset, amount, protection),
                 process=f"{os.getpid()}@{platform.node()}",
             )
             held = book.open[dataset, study_hash]
@@ -259,8 +320,8 @@ class Ledger:
             yield
         except AbsentLedgerError as problem:
             raise BudgetError(
-                f"{whose}left nothing; {problem}; make it with a total: privalue ledger declare "
-                "DATASET --epsilon E --delta D"
+                f"{whose}left nothing; {problem}; make it with a total: ledger.declare("
+                "DATASET, epsilon=E, delta=D, unit=UNIT)"
             ) from None
 
     def _replay(self, transaction: Transaction) -> Book:
@@ -290,7 +351,8 @@ def _concerning(dataset: str, requested: Cost | str) -> Iterator[None]:
     """Says whom a failure of the ledger keeps from what."""
     try:
         yield
-    except LedgerError as problem:
-        raise LedgerError(
+    except (LedgerError, UnavailableError) as problem:
+        kind = UnavailableError if isinstance(problem, UnavailableError) else LedgerError
+        raise kind(
             f'dataset "{dataset}": requested {requested}; left unknown; {problem}'
         ) from problem

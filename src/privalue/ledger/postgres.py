@@ -11,9 +11,10 @@ from contextlib import closing, contextmanager, suppress
 from importlib import import_module
 from typing import Any
 
-from privalue.errors import LedgerError, MissingComponentError
+from privalue.errors import LedgerError, MissingComponentError, UnavailableError
 from privalue.ledger.chain import Row
 from privalue.ledger.store import AbsentLedgerError, Transaction, locked
+from privalue.servers import unanswered
 
 _TURN = 7_386_415_041  # the advisory lock of every privalue ledger
 _TABLES = (
@@ -43,7 +44,7 @@ class PostgresStore:
             self._driver: Any = import_module("psycopg")
         except ImportError:
             raise MissingComponentError(
-                "a ledger in PostgreSQL needs psycopg: pip install 'privalue[postgres]'"
+                "a ledger in PostgreSQL needs psycopg: pip install 'psycopg[binary]'"
             ) from None
         self._location = location
         self._wait = wait
@@ -105,7 +106,7 @@ class PostgresStore:
                         connection.execute("ROLLBACK")
                     raise
         except self._driver.Error as problem:
-            raise LedgerError(f"the ledger {self.place} {self._explain(problem)}") from problem
+            raise self._explained(problem) from problem
 
     def _prepare(self, connection: Any) -> None:
         (synced,) = connection.execute("SHOW fsync").fetchone()
@@ -119,8 +120,14 @@ class PostgresStore:
             "SELECT set_config('lock_timeout', %s, true)", (str(int(self._wait * 1000)),)
         )
 
-    def _explain(self, problem: Any) -> str:
+    def _explained(self, problem: Any) -> LedgerError | UnavailableError:
         if isinstance(problem, self._driver.errors.LockNotAvailable):
-            return locked(self._wait)
+            return locked(self.place, self._wait)
         first = str(problem).split("\n", maxsplit=1)[0]
-        return f"failed ({first}); privalue ledger show tells what was recorded"
+        kept = "privalue ledger show tells what was recorded"
+        if unanswered(problem, self._driver):
+            return UnavailableError(
+                f"the server of the ledger {self.place} does not answer ({first}); try again; "
+                f"{kept}"
+            )
+        return LedgerError(f"the ledger {self.place} failed ({first}); {kept}")

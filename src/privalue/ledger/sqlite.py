@@ -104,12 +104,13 @@ class SqliteStore:
                 connection.execute("PRAGMA fullfsync = ON")  # macOS: past the drive's cache
                 yield connection
         except (sqlite3.Error, UnicodeError) as problem:  # a damaged page may be any text
-            raise LedgerError(f"the ledger {self.place} {self._explain(problem)}") from problem
+            code = getattr(problem, "sqlite_errorcode", 0) & 0xFF  # without the extended part
+            if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
+                raise locked(self.place, self._wait) from problem
+            explained = self._explain(problem, code)
+            raise LedgerError(f"the ledger {self.place} {explained}") from problem
 
-    def _explain(self, problem: Exception) -> str:
-        code = getattr(problem, "sqlite_errorcode", 0) & 0xFF  # without the extended part
-        if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
-            return locked(self._wait)
+    def _explain(self, problem: Exception, code: int) -> str:
         if code == sqlite3.SQLITE_FULL:
             return "has no space left on its disk; nothing was recorded; make room, try again"
         if code == sqlite3.SQLITE_IOERR:

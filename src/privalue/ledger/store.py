@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from privalue.errors import LedgerError
+from privalue.errors import LedgerError, UnavailableError
 from privalue.ledger.chain import Row
 
 
@@ -15,11 +15,11 @@ class AbsentLedgerError(LedgerError):
         super().__init__(f"the ledger {place} does not exist")
 
 
-def locked(wait: float) -> str:
+def locked(place: str, wait: float) -> UnavailableError:
     """What to say of a place where another writer does not finish."""
-    return (
-        f"is locked by another process, and stayed so for {wait:g} s; nothing was recorded; try "
-        "again when that process is done"
+    return UnavailableError(
+        f"the ledger {place} is locked by another process, and stayed so for {wait:g} s; nothing "
+        "was recorded; try again when that process is done"
     )
 
 
@@ -63,7 +63,11 @@ class Transaction:
 
 
 class Store(Protocol):
-    """One ledger's place: fails with a LedgerError, an AbsentLedgerError where there is none."""
+    """One ledger's place.
+
+    It fails with a LedgerError, with an AbsentLedgerError where there is none, and with an
+    UnavailableError where it does not answer.
+    """
 
     place: str  # as a person would name it, without any password
 

@@ -6,6 +6,7 @@ The double that the mechanism computes with differs from its decimal by a relati
 calibration leaves room for more than that (docs/decisions/0006-ledger.md).
 """
 
+import math
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from numbers import Real
@@ -66,6 +67,22 @@ def cost(dataset: str, epsilon: float, delta: float) -> Cost:
 def total(dataset: str, epsilon: float, delta: float) -> Cost:
     """What a dataset may spend in all, rounded down to a unit."""
     return _amount(dataset, epsilon, delta, ROUND_FLOOR)
+
+
+def mu(alpha: float | None) -> str:
+    """mu = 1/alpha of a Gaussian release, exactly, as a text: "1/4.25"; "none" of any other."""
+    return "none" if alpha is None else check_mu(f"1/{float(alpha)!r}")
+
+
+def check_mu(text: str) -> str:
+    """The text itself, if it is one."""
+    try:
+        alpha = float(text.removeprefix("1/"))
+    except ValueError:
+        alpha = 0.0
+    if text != "none" and not (0 < alpha < math.inf and text == f"1/{alpha!r}"):
+        raise UsageError(f'mu = {text!r}: it must be "none", or 1/ and a number above 0')
+    return text
 
 
 def _amount(dataset: str, epsilon: float, delta: float, rounding: str) -> Cost:

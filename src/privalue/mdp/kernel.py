@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-import numba
 import numpy as np
 
+from privalue.kernels import kernel
 from privalue.mdp.outcomes import END
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def alias_table(process: MarkovRewardProcess) -> AliasTable:
     )
 
 
-@numba.njit(cache=True)
+@kernel()
 def _vose(
     offsets: Integers, probabilities: Floats
 ) -> tuple[Floats, Integers]:  # pragma: no cover - compiled
@@ -93,13 +93,13 @@ def _vose(
     return thresholds, aliases
 
 
-@numba.njit(cache=True, inline="always")
+@kernel(inline="always")
 def _rotate(word: np.uint64, by: int) -> np.uint64:  # pragma: no cover - compiled
     left: np.uint64 = word << np.uint64(by)
     return left | (word >> np.uint64(64 - by))
 
 
-@numba.njit(cache=True)
+@kernel()
 def next_word(generator: NDArray[np.uint64]) -> np.uint64:  # pragma: no cover - compiled
     """The next 64 bits of xoshiro256++, whose four words move on."""
     a, b, c, d = generator[0], generator[1], generator[2], generator[3]
@@ -115,7 +115,7 @@ def next_word(generator: NDArray[np.uint64]) -> np.uint64:  # pragma: no cover -
     return result
 
 
-@numba.njit(cache=True)
+@kernel()
 def _draw(
     row: int,
     generator: NDArray[np.uint64],
@@ -134,7 +134,7 @@ def _draw(
     return k
 
 
-@numba.njit(cache=True)
+@kernel()
 def walk(
     table: AliasTable,
     generator: NDArray[np.uint64],

@@ -33,7 +33,7 @@ def gymnasium() -> Any:
         return importlib.import_module("gymnasium")
     except ImportError as error:
         raise MissingComponentError(
-            "Gymnasium is not installed; install it with: pip install 'privalue[gymnasium]'"
+            "Gymnasium is not installed; install it with: pip install gymnasium"
         ) from error
 
 

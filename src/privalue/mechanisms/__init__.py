@@ -7,7 +7,7 @@ curator's business; what is made of the noisy vector is post-processing.
 
 from collections.abc import Callable
 
-from privalue.calibration import require_exact
+from privalue.calibration import gaussian, require_exact
 from privalue.errors import StudyError
 from privalue.features import Design
 from privalue.intervals import scale_share
@@ -37,6 +37,16 @@ def mechanism_for(study: Study, design: Design, size: PublicSize) -> Mechanism:
             "[weights] weights, features, returns or ridge are too extreme to compute with; state "
             "them in other units"
         ) from None
+
+
+def gaussian_alpha(study: Study) -> float | None:
+    """alpha, where all that is drawn is Gaussian noise of one public sigma: mu = 1/alpha of it.
+
+    None for the others: they have an alpha, and a sigma that depends on the data.
+    """
+    if study.mechanism.name in SMOOTH:
+        return None
+    return gaussian(study.privacy.epsilon, study.privacy.delta).alpha
 
 
 def refuse_early(study: Study, design: Design) -> None:
@@ -77,6 +87,7 @@ __all__ = [
     "SmoothBound",
     "SmoothMechanism",
     "fits_by_lsl",
+    "gaussian_alpha",
     "mechanism_for",
     "refuse_early",
     "resolve_ridge",

@@ -135,7 +135,7 @@ def planned_trajectories(study: Study, trajectories: int | None) -> int:
     m = study.study.trajectories if trajectories is None else trajectories
     if m is None:
         raise UsageError(
-            "how many trajectories are planned? give --trajectories M, or declare it in the study: "
+            "how many trajectories are planned? give trajectories=M, or declare it in the study: "
             "[study] trajectories = 10000"
         )
     if isinstance(m, bool) or not isinstance(m, int) or not 1 <= m <= MOST_TRAJECTORIES:
@@ -147,7 +147,7 @@ def planned_trajectories(study: Study, trajectories: int | None) -> int:
 
 def planned_size(study: Study, trajectories: int) -> PublicSize:
     """The sizes that would be public with m trajectories; persons have as many as they may."""
-    if study.privacy.neighbours == "add-remove":
+    if not study.size_is_public:
         return PublicSize(units=None, most_count=MOST_TRAJECTORIES, trajectories=trajectories)
     if counts_trajectories(study):
         return PublicSize(units=trajectories, most_count=trajectories, trajectories=trajectories)

@@ -43,21 +43,19 @@ def plain_words(release: Release) -> str:
     )
 
 
-def unit_words(privacy: Guarantee, limit: int | None) -> str:
-    """Whom it protects, in one sentence."""
+def unit_words(privacy: Guarantee, limit: int | None, *, counted: bool = True) -> str:
+    """Whom it protects; ``counted`` says that the number of units is public."""
     if privacy.unit == "person":
-        trajectories = "trajectory" if limit == 1 else "trajectories"
-        whole = (
-            f"What is protected is one whole person, with up to {limit} {trajectories} that count"
-        )
+        trajectories = "trajectories that count" if (limit or 1) > 1 else "trajectory that counts"
+        whole = f"What is protected is one whole person, with up to {limit or 1} {trajectories}"
     else:
         whole = "What is protected is one trajectory: everything that was recorded in it"
     how = (
         f"The promise compares data sets that differ by replacing one {privacy.unit} with any "
-        "other; how many there are is the same in both, and public"
+        f"other: it hides what anybody's record is. {_size_words(privacy, counted)}"
         if privacy.neighbours == "replace-one"
         else f"The promise compares data sets that differ by one {privacy.unit} being there or "
-        "not; how many there are is protected, too"
+        "not: it hides whether anybody was in the data, and so how many there are"
     )
     more = (
         " A person who has k trajectories is protected with k times epsilon only, and a larger "
@@ -66,6 +64,32 @@ def unit_words(privacy: Guarantee, limit: int | None) -> str:
         else ""
     )
     return f"{whole}. {how}.{more}"
+
+
+def _size_words(privacy: Guarantee, counted: bool) -> str:
+    if counted:
+        return (
+            "It does not hide how many there are, which is published: whoever knows the number "
+            f"without one {privacy.unit} can tell whether that one was there"
+        )
+    return "How many there are is neither counted nor published"
+
+
+def validity_words(privacy: Guarantee) -> str:
+    """Which rows are valid, and what becomes of others: part of what is promised."""
+    valid = (
+        "A row is valid if each of its cells can be read as the study declares, and if no other "
+        "row of its trajectory has the same step."
+    )
+    if privacy.invalid == "refuse":
+        return (
+            f"{valid} Data with an invalid row is refused before anything is computed. That a run "
+            "was refused depends on the data, and is not covered by the promise."
+        )
+    return (
+        f"{valid} A {privacy.unit} with an invalid row counts as if it were not there, and a row "
+        "whose id cannot be read belongs to nobody, so that there is a release for every data set."
+    )
 
 
 def odds_factor(epsilon: float) -> str:

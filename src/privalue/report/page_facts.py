@@ -34,6 +34,7 @@ def public_part(release: Release) -> Content:
     rows: list[tuple[Content, Content]] = [
         ("study", named(about["name"])),
         ("people (dataset)", named(about["dataset"]) if "dataset" in about else "not named"),
+        *([("period", named(about["period"]))] if "period" in about else []),
         ("number in the data", size),
         ("declared beforehand", f"{declared:,} trajectories" if declared else "no number"),
         ("contribution limits", ", ".join(bounds) or "none but the states themselves"),
@@ -148,9 +149,23 @@ def budget_part(release: Release, account: Account | None) -> Content:
             small=True,
             numbers=(1, 2),
         ),
-        *paragraphs(["The ledger's head: ", hash_of(account.head)]),
+        *paragraphs(
+            f"The total is what all releases together may cost {account.terms}."
+            + _conversions(account),
+            ["The ledger's head: ", hash_of(account.head)],
+        ),
     ]
     return content
+
+
+def _conversions(account: Account) -> str:
+    number = len(account.converted)
+    if not number:
+        return ""
+    return (
+        f" {number} of the releases promise{'s' if number == 1 else ''} something else, and "
+        f"{'is' if number == 1 else 'are'} counted at what that comes to here, by group privacy."
+    )
 
 
 def method_part(release: Release, justification: str | None) -> Content:

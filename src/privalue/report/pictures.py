@@ -3,9 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-import matplotlib as mpl
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
+from privalue.report.drawing import Figure, FigureCanvasAgg, mpl
 
 
 def draw_values(

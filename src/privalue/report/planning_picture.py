@@ -5,16 +5,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import matplotlib as mpl
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from privalue.errors import StudyError, UsageError
 from privalue.planning import Forecaster, Option, Prediction
 from privalue.planning.predict import Progress
 from privalue.planning.returns import Vector
+from privalue.report.drawing import (
+    Figure,
+    FigureCanvasAgg,
+    FuncFormatter,
+    LogLocator,
+    NullFormatter,
+    mpl,
+)
 from privalue.sections import MOST_TRAJECTORIES
 
 # Okabe and Ito's colours, which most colour-blind people tell apart
@@ -165,9 +169,11 @@ def draw_plan(
 def checked_picture(file: Path) -> None:
     """Refuses a file that is neither PNG nor SVG, or has no folder to go to."""
     if file.suffix.lower() not in {".png", ".svg"}:
-        raise UsageError(f"--picture {file}: it must end in .png or .svg")
+        raise UsageError(f"the picture {file} must end in .png or .svg")
     if not file.parent.is_dir():
-        raise UsageError(f"--picture {file}: {file.parent} is no folder; make it first")
+        raise UsageError(
+            f"the picture {file} has no place: {file.parent} is no folder; make it first"
+        )
 
 
 def _label(option: Option) -> str:

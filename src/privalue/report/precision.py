@@ -86,7 +86,7 @@ def study_of(release: Release) -> Study:
         remedy = (
             "a refit is predicted only without files"
             if release.refit_of is not None
-            else "give the study with its side files, --study STUDY"
+            else "make the report with the study, which names its side files"
         )
         raise UsageError(f"the release names {files[0]} by its hash and does not hold it; {remedy}")
     states: dict[str, Any] = (

@@ -34,27 +34,36 @@ BANNER: Content = [
 
 
 def require_private_place(file: str | Path) -> Path:
-    """Refuses, before any work, a place for the page that is public, taken or not there."""
+    """Refuses, before any work, a place for the page that is public or taken."""
     file = Path(file)
     if file.suffix.lower() != ".html":
-        raise UsageError(f"--page {file}: it must end in .html")
-    if not file.parent.is_dir():
-        raise UsageError(f"--page {file}: {file.parent} is no folder; make it first")
-    for public in sorted(file.parent.iterdir()):
+        raise UsageError(f"the private page {file} must end in .html")
+    there = next(folder for folder in file.parents if folder.exists())
+    if not there.is_dir():
+        raise UsageError(f"the private page {file} has no place: {there} is no folder")
+    for public in sorted(there.iterdir()) if there == file.parent else []:
         if public.name not in PUBLIC_FILES and not is_marked(public, PUBLIC_MARK):
             continue
         raise UsageError(
-            f"--page {file}: {public} is public, or cannot be read, and a private page never goes "
-            "beside it; give a file in another folder"
+            f"{public} is public, or cannot be read, and a private page never goes beside it; give "
+            f"a file in another folder than {file}"
         )
     if os.path.lexists(file) and not is_private_page(file):
-        raise UsageError(f"--page {file}: it exists, and is no private page; give another name")
+        raise UsageError(f"{file} exists, and is no private page; give another name")
     return file
 
 
 def write_private_page(diagnostics: Diagnostics, file: str | Path) -> Path:
-    """Writes the page. PRIVATE: mode 0600, and never beside what is public."""
-    return write_text(require_private_place(file), private_page(diagnostics), 0o600)
+    """Writes the page. PRIVATE: mode 0600, and never beside what is public.
+
+    A folder that is not there is made, for its owner alone.
+    """
+    target = require_private_place(file)
+    try:
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as problem:
+        raise UsageError(f"cannot make the folder {target.parent}: {problem.strerror}") from None
+    return write_text(target, private_page(diagnostics), 0o600)
 
 
 def private_page(diagnostics: Diagnostics) -> str:
@@ -130,6 +139,9 @@ def _notes(diagnostics: Diagnostics, fields: dict[str, Any]) -> Content:
         ("rows", f"{fields['rows']:,}"),
         ("trajectories beyond the limit", f"{fields['surplus_trajectories']:,}"),
         ("first visits beyond the limit", f"{fields['surplus_visits']:,}"),
+        ("units dropped for an invalid row", f"{fields['units_dropped']:,}"),
+        ("rows that belong to nobody", f"{fields['rows_left_out']:,}"),
+        ("rows dropped as incomplete", f"{fields['rows_missing']:,}"),
         ("rewards clamped", f"{fields['rewards_clamped']:,}"),
         ("returns clamped", f"{fields['returns_clamped']:,}"),
         ("alpha, beta", f"{fields['alpha']:.10g}, {fields['beta']:.10g}"),

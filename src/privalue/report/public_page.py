@@ -17,6 +17,7 @@ from privalue.report.guarantee import (
     public_units,
     told,
     unit_words,
+    validity_words,
 )
 from privalue.report.html import Content, Html, element, table
 from privalue.report.look import Part, page
@@ -196,7 +197,12 @@ def _guarantee(release: Release) -> Content:
         else None,
         element("h3", "In plain language"),
         *paragraphs(
-            unit_words(privacy, limits.get("max_trajectories_per_person")),
+            unit_words(
+                privacy,
+                limits.get("max_trajectories_per_person"),
+                counted=(release.trajectories or release.persons) is not None,
+            ),
+            validity_words(privacy),
             odds_words(privacy),
             delta_words(privacy, units),
             "This holds against anyone, whatever else they know now or learn later, and whatever "

@@ -8,7 +8,9 @@ from privalue.study import Study
 _INTRODUCTION = """# The study file
 
 What is public, and only that; TOML. The data never adds to it. `privalue init` writes one with
-comments, `privalue check` says everything that can be said without data. Side files are keyed by
+comments; with `--data FILE` it fills in `[data]` by the names of the columns alone, and leaves a
+`"?"`, with a question above it, for whatever they do not tell. `privalue check` says what is left
+to answer, and then everything that can be said without data. Side files are keyed by
 state label (`.npy` and `.npz` by position) and found beside the study file. A key that is unknown
 or does not apply is refused.
 

@@ -7,14 +7,13 @@ import typer
 
 from privalue import errors
 
-# In the order in which they are used; others follow as the command has them.
-_ORDER = ("demo", "init", "check", "plan", "simulate", "inspect", "release", "report", "refit")
-
 _INTRODUCTION = """# The command line
 
 `privalue COMMAND --help` says the same, shorter. Results go to stdout, talk and progress to stderr;
 with `--json` stdout is one JSON object. An error is one line: what, which value, what is allowed,
-what to do.
+what to do. For jobs, `--log-format json` makes every line of stderr a JSON object with `level`
+(`info`, `warning`, `error`) and `message`, an error's with `exit_code`; `--quiet` leaves errors
+only. Both may stand before or after the command. `python -m privalue` is the same command.
 
 This page is made from the command itself, by `make references`.
 """
@@ -32,7 +31,7 @@ def command_reference(app: typer.Typer) -> str:
 def _in_order(group: Any) -> Iterator[tuple[str, Any]]:
     """The commands, those of a group among them by their full names."""
     known: dict[str, Any] = group.commands
-    for name in (*(n for n in _ORDER if n in known), *(n for n in known if n not in _ORDER)):
+    for name in group.list_commands(None):
         if hasattr(known[name], "commands"):
             inner = known[name].commands
             yield from ((f"{name} {part}", command) for part, command in inner.items())
@@ -41,7 +40,7 @@ def _in_order(group: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _general(command: Any) -> Iterator[str]:
-    yield "\n| option | for every command |\n|---|---|\n"
+    yield "\n| option | of the program |\n|---|---|\n"
     for option in command.params:
         yield f"| {_names(option)} | {_cell(option.help)} |\n"
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from privalue.ledger import Account, study_hash
 from privalue.release import Release
-from privalue.report.guarantee import unit_words
+from privalue.report.guarantee import unit_words, validity_words
 from privalue.report.states import return_bounds
 from privalue.report.yaml import Missing, to_yaml
 
@@ -40,14 +40,16 @@ SIDE_CHANNELS: Mapping[str, str] = {
     "sensitivity",
     "randomness": "the operating system's entropy alone; seeded noise marks a release as not "
     "private",
-    "errors and logs": "after the rows are parsed, no failure depends on private values; messages "
-    "about rows are for the curator and no part of a release",
+    "errors and logs": "a row that cannot be read ends the run with an error, unless the study "
+    'says invalid = "drop-unit": that there was an error depends on the data. After the rows are '
+    "read and the budget is charged, no failure depends on them; messages about rows are for the "
+    "curator and no part of a release",
     "metadata": "a release holds no counts, no noise scale and no size but those that are public "
     "or part of the analysed output",
     "timing": "not protected: how long a release takes depends on the data, so nobody outside "
     "should be able to measure it",
-    "memory and disk": "not protected against who can read them on the curator's machine; "
-    "temporary files are removed",
+    "memory and disk": "not protected against who can read them on the curator's machine; rows "
+    "that outgrow memory are in a file without a name, gone with the process however it ends",
 }
 
 
@@ -125,7 +127,10 @@ def registry_entry(
         },
         "privacy_loss": {
             "privacy_unit": f"{privacy.unit.capitalize()}-level",
-            "privacy_unit_details": unit_words(privacy, limit),
+            "privacy_unit_details": unit_words(
+                privacy, limit, counted=(release.trajectories or release.persons) is not None
+            ),
+            "invalid_rows": validity_words(privacy),
             "privacy_parameters": {"epsilon": privacy.epsilon, "delta": privacy.delta}
             if release.private
             else {},
@@ -221,6 +226,8 @@ def _for_programs(release: Release, account: Account | None) -> dict[str, Any]:
                 {}
                 if account is None
                 else {
+                    "dataset_unit": account.terms.protection.unit,
+                    "dataset_relation": account.terms.protection.neighbours,
                     "dataset_total": account.total.as_dict(),
                     "dataset_spent": account.spent.as_dict(),
                     "dataset_left": account.left.as_dict(),

@@ -13,12 +13,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 
 from privalue.ledger import Account, Cost
+from privalue.report.drawing import Figure, FigureCanvasAgg, mpl
 
 _BARS = " ▁▂▃▄▅▆▇█"
 
@@ -41,7 +39,7 @@ def advance_composition(releases: Sequence[Cost], delta: float) -> AdvanceCompos
         pld = import_module("dp_accounting.pld.privacy_loss_distribution")
         common = import_module("dp_accounting.pld.common")
     except ImportError:
-        missing = "PLD composition needs dp-accounting: pip install 'privalue[accounting]'"
+        missing = "PLD composition needs dp-accounting: pip install dp-accounting"
         return AdvanceComposition(epsilon=None, delta=delta, note=missing)
     composed = None
     for cost, times in Counter(releases).items():
@@ -71,11 +69,13 @@ def account_rows(account: Account) -> list[tuple[str, object]]:
     like = account.like_the_last
     advance = advance_composition(account.releases, account.total.as_dict()["delta"])
     return [
+        ("protects", account.terms),
         ("total", account.total),
         ("spent", account.spent),
         ("reserved", account.reserved),
         ("left", account.left),
         ("releases", len(account.releases)),
+        *[("converted", each) for each in account.converted],
         ("like the last, left", "no release yet" if like is None else like),
         ("over time", spending_line(account)),
         (

@@ -26,6 +26,7 @@ STARTING_POINT: Mapping[str, Mapping[str, str]] = {
 
 _EXAMPLES: Mapping[str, str] = {
     "dataset": '"trial-2026"',
+    "period": '"2026-11"',
     "trajectories": "10000",
     "unvisited": "0.0",
     "start": '"start.csv"',
@@ -45,6 +46,15 @@ _EXAMPLES: Mapping[str, str] = {
     "noise_scale_share": "0.1",
     "level": "0.95",
     "sorted": "true",
+    "id_type": '"integer"',
+    "step_type": '"date"',
+    "step_format": '"%d.%m.%Y"',
+    "invalid": '"drop-unit"',
+    "missing": '["", "NA"]',
+    "missing_rows": '"drop-row"',
+    "decimal": '","',
+    "delimiter": '";"',
+    "encoding": '"cp1252"',
     "trajectory": '"stay_id"',
     "step": '"day"',
     "state": '"ward"',
@@ -55,8 +65,14 @@ _EXAMPLES: Mapping[str, str] = {
 _FILES = {"states": '"states.csv"', "features": '"features.npy"', "weights": '"weights.csv"'}
 
 
-def study_template(changes: Mapping[tuple[str, str], str] | None = None) -> str:
-    """A study file with every key that is built, explained; ``changes`` are TOML values."""
+def study_template(
+    changes: Mapping[tuple[str, str], str] | None = None,
+    questions: Mapping[tuple[str, str], str] | None = None,
+) -> str:
+    """A study file with every key that is built, explained.
+
+    ``changes`` are TOML values; ``questions`` stand above their keys, for a person to answer.
+    """
     lines = [
         "# What is public about a study, and only that. The data never adds to it.",
         "# A line that starts with # is a key you may use; the rest is what is in force.",
@@ -70,6 +86,8 @@ def study_template(changes: Mapping[tuple[str, str], str] | None = None) -> str:
             line = f"{key} = {chosen}" if chosen else f"# {key} = {_example(section, key)}"
             if line.endswith("= "):
                 continue
+            if (section, key) in (questions or {}):
+                lines.append(f"# ? {(questions or {})[section, key]}")
             lines.append(f"{line}  # {_explanation(field)}")
     return "\n".join(lines) + "\n"
 

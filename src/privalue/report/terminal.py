@@ -5,12 +5,13 @@ from collections.abc import Iterable
 from rich.console import Console
 from rich.table import Table
 
-from privalue.curator import Diagnostics, Prepared
+from privalue.curator import Diagnostics, Prepared, reuse
 from privalue.intervals import scale_share
 from privalue.mechanisms import fits_by_lsl, resolve_ridge
 from privalue.planning import judge, large_delta, rare_state_words
 from privalue.profile import privacy_profile
 from privalue.release import Release
+from privalue.report.guesses import Guesses, listed, named
 from privalue.report.planning_report import useless_words
 from privalue.size import declared_size
 from privalue.study import Study
@@ -26,6 +27,18 @@ def facts(title: str, rows: Iterable[tuple[str, object]]) -> Table:
     for what, value in rows:
         table.add_row(what, str(value))
     return table
+
+
+def print_guesses(console: Console, guessed: Guesses) -> None:
+    """Which column was taken for what, and what is left to answer."""
+    console.print("Guessed from the names of columns alone; no row was looked at:")
+    for role, name in guessed.columns.items():
+        console.print(f"  {role:<12}{listed([name])}", soft_wrap=True)
+    if guessed.unread:
+        console.print(f"  {'not read':<12}{listed(guessed.unread)}", soft_wrap=True)
+    console.print("Left to you:")
+    for about, asked in {**guessed.questions, **guessed.hints}.items():
+        console.print(f"  {named(about)}: {asked}", soft_wrap=True)
 
 
 def print_check(console: Console, prepared: Prepared) -> None:
@@ -157,7 +170,9 @@ def _check_details(prepared: Prepared) -> list[tuple[str, object]]:
 
 
 def print_release(console: Console, release: Release) -> None:
-    """The guarantee, what was public, the values."""
+    """The guarantee, what was public, the values; first, that it is not new, if it is not."""
+    if release.reused:
+        console.print(f"Not new: {reuse(release)}.", style="bold yellow")
     console.print(release.sentence(), style="bold" if release.private else "bold red")
     console.print(_what_was_public(release))
     table = Table(title="Released values", title_justify="left")
@@ -238,6 +253,9 @@ def print_private_diagnostics(console: Console, diagnostics: Diagnostics) -> Non
                     *(["persons"] if "persons" in fields else []),
                     "surplus_trajectories",
                     "surplus_visits",
+                    "units_dropped",
+                    "rows_left_out",
+                    "rows_missing",
                     "rows",
                     "rewards_clamped",
                     "returns_clamped",

@@ -1,12 +1,14 @@
 """Rows in, ordered fragments of trajectories out.
 
-``sources`` opens whatever holds the rows, ``encode`` is the one place that meets untrusted values,
-``order`` sorts them out of core and hands on fragments. A failure here may quote the data: it is
-for the curator, before anything has been computed.
+``rules`` is what the study says about rows, ``sources`` opens whatever holds them, ``cells`` turns
+each cell into a number by what is declared, ``encode`` puts the cells of a row together, ``order``
+and ``partition`` bring the rows of a unit together. No row decides how another is read. A failure
+here may quote the data: it is for the curator, before anything has been computed.
 """
 
 from privalue.trajectories.chunks import Source
 from privalue.trajectories.order import Fragment
+from privalue.trajectories.rules import RowRules
 from privalue.trajectories.sources import open_source
 
-__all__ = ["Fragment", "Source", "open_source"]
+__all__ = ["Fragment", "RowRules", "Source", "open_source"]

@@ -1,16 +1,12 @@
 """Rows on their way in: chunks of them, and the sources that they come from."""
 
-import difflib
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
 import pyarrow as pa
 
-from privalue.errors import DataError
 from privalue.private import Private, sealed
-from privalue.sections import Columns
 
 BATCH_ROWS = 1 << 17
 
@@ -18,27 +14,29 @@ BATCH_ROWS = 1 << 17
 @sealed
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Chunk(Private):
-    """Some rows of a source: where they are from, the first one's number there, and the values."""
+    """Some rows of a source, as they stand there.
+
+    ``locate`` maps a row's number to a description such as "trial.csv, row 17", where
+    ``first_row`` plus its position would be wrong.
+    """
 
     place: str
     first_row: int  # counted from 1, the heading of a CSV file not counted
     rows: pa.RecordBatch
-    told: Callable[[int], str] | None = None  # of a row's number, where rows are not as they were
-    # Of cells that were read as numbers: the same rows as they stand. Ids are texts then, each the
-    # usual way to write its number.
-    as_text: Callable[[], "Chunk"] | None = None
+    locate: Callable[[int], str] | None = None
+    left_out: int = 0  # lines of a file that are no row of anybody
 
     def parts(self, rows: int) -> Iterator["Chunk"]:
         """The same, so many rows at a time."""
-        for start in range(0, self.rows.num_rows, rows):
-            as_text = None if self.as_text is None else partial(self._part_as_text, start, rows)
+        for start in range(0, max(self.rows.num_rows, 1), rows):
             part = self.rows.slice(start, rows)
-            yield Chunk(self.place, self.first_row + start, part, self.told, as_text)
+            left_out = 0 if start else self.left_out
+            yield Chunk(self.place, self.first_row + start, part, self.locate, left_out)
 
-    def _part_as_text(self, start: int, rows: int) -> "Chunk":
-        assert self.as_text is not None
-        text = self.as_text()
-        return Chunk(text.place, text.first_row + start, text.rows.slice(start, rows), text.told)
+    def where(self, at: int) -> str:
+        """The file and the number of a row in it."""
+        number = self.first_row + at
+        return self.locate(number) if self.locate else f"{self.place}, row {number}"
 
 
 class Piece(NamedTuple):
@@ -57,10 +55,10 @@ class Piece(NamedTuple):
 class Source:
     """A stream of chunks.
 
-    ``in_order`` says that rows come grouped by trajectory (and person) and steps ascend within;
-    ``total_rows`` is an estimate where counting would mean reading; ``again`` says that the same
-    rows come again when it is read again; ``pieces`` are the chunks, still to be read, so that
-    several threads can read at once.
+    ``in_order`` says that rows come grouped by trajectory (and person), ids ascending, and steps
+    ascend within; ``total_rows`` is an estimate where counting would mean reading; ``again`` says
+    that the same rows come again when it is read again; ``pieces`` are the chunks, still to be
+    read, so that several threads can read at once.
     """
 
     chunks: Callable[[], Iterator[Chunk]]
@@ -77,31 +75,6 @@ class Source:
         yield from map(Piece.at_hand, self.chunks())
 
 
-def select(columns: Columns, present: Sequence[str], place: str) -> list[str]:
-    """The names of the columns to read, in the order person, trajectory, step, state, reward.
-
-    The person's column is read where there is one: a trajectory is then the pair of both ids.
-    """
-    needed = [columns.trajectory, columns.step, columns.state, columns.reward]
-    if "person" in columns.given or columns.person in present:
-        needed.insert(0, columns.person)
-    for name in needed:
-        if name not in present:
-            near = difflib.get_close_matches(name, [p.strip().lower() for p in present], n=1)
-            if len(present) == 1 and any(mark in present[0] for mark in ";\t|"):
-                hint = "separate the columns by commas"
-            elif near:
-                hint = f"rename the one that looks like {near[0]!r}, or map it in [data]"
-            else:
-                hint = "add it, or map it in the study's section [data]"
-            raise DataError(
-                f"{place} has no column {name!r}; it has {', '.join(map(repr, present))}: {hint}"
-            )
-        if list(present).count(name) > 1:
-            raise DataError(f"{place} has the column {name!r} more than once; rename one")
-    return needed
-
-
-def one_line(problem: BaseException) -> str:
+def one_line(problem: object) -> str:
     """What a library complains of, short enough for a line."""
     return " ".join(str(problem).split())[:200]

@@ -1,315 +1,369 @@
-"""CSV files: by blocks of lines, in several threads, or from the beginning where cells are quoted.
+"""CSV files: a physical line is a row, whatever is in it.
 
-A quoted cell may hold the end of a line, so only a file without quotes can be cut anywhere. Whether
-it has some is seen on the way; it is then read again, from its beginning.
+A file is cut into blocks at ends of lines, in several threads where it is neither compressed nor
+in another encoding. Each line is checked by itself: as many cells as the heading has, quotes that
+are closed in the same line, valid text. So no quote of one row can swallow another row; a line that
+fails is an invalid row of nobody. What passes is split into cells by Arrow, as texts: what a cell
+is, the study says (``cells``). The delimiter is told from the heading alone.
 """
 
+import codecs
 import csv
-import gzip
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
 from privalue.errors import DataError
-from privalue.private import Private, sealed
-from privalue.sections import Columns
-from privalue.trajectories.chunks import Chunk, Piece, one_line, select
+from privalue.kernels import kernel
+from privalue.trajectories.chunks import Chunk, Piece, one_line
+from privalue.trajectories.rules import RowRules
 
+ENDINGS = tuple(name + packed for name in (".csv", ".tsv") for packed in ("", ".gz", ".zst"))
 BLOCK_BYTES = 1 << 22
+LONGEST_LINE = 1 << 26
 _ROW_BYTES = 16  # about
-
-
-class NotPlainError(Exception):
-    """Lines of the file cannot be told without reading it from the beginning."""
-
-
-def csv_columns(path: Path, columns: Columns) -> list[str]:
-    """The names of the columns to read."""
-    opener = gzip.open if path.name.lower().endswith(".gz") else open
-    try:
-        with opener(path, "rt", encoding="utf-8-sig", newline="") as text:
-            heading = next(csv.reader(text), [])
-    except (OSError, EOFError, UnicodeDecodeError, csv.Error) as problem:
-        raise DataError(
-            f"{path} cannot be read as CSV (UTF-8, comma-separated): {problem}"
-        ) from None
-    if not heading:
-        raise DataError(f"{path} is empty; it needs a heading and at least one row")
-    return select(columns, heading, str(path))
-
-
-def csv_rows(paths: Sequence[Path]) -> int | None:
-    """About how many rows there are, by the size of the first ones; None where compressed."""
-    lines = sampled = size = 0
-    for path in paths:
-        if path.name.lower().endswith(".gz"):
-            return None
-        with path.open("rb") as file:
-            sample = file.read(1 << 16)
-        size += path.stat().st_size
-        sampled += len(sample)
-        lines += sample.count(b"\n")
-    return max(lines, size * lines // max(sampled, 1)) - len(paths)
-
-
-def csv_chunks(path: Path, names: list[str]) -> Iterator[Chunk]:
-    """Every row in order, as text."""
-    first_row = 1
-    if not _has_rows(path):
-        return
-    with _explained(path, lambda: -1) as remember:  # the heading is a row here
-        reader = pacsv.open_csv(
-            path,
-            # One thread: only then does a malformed row come with its number.
-            read_options=pacsv.ReadOptions(use_threads=False, block_size=1 << 23),
-            parse_options=pacsv.ParseOptions(newlines_in_values=True, invalid_row_handler=remember),
-            convert_options=_conversion(names),
-        )
-        for batch in reader:
-            yield Chunk(str(path), first_row, batch)
-            first_row += batch.num_rows
-
-
-def _has_rows(path: Path) -> bool:
-    """Whether anything follows the heading: of a heading alone the parser would complain."""
-    opener = gzip.open if path.name.lower().endswith(".gz") else open
-    with opener(path, "rt", encoding="utf-8", errors="replace", newline="") as text:
-        try:
-            return len(list(islice(csv.reader(text), 2))) > 1
-        except csv.Error:  # the parser knows better what to say
-            return True
-
-
-def _conversion(names: list[str]) -> Any:
-    """Text as it stands: an id "NA" is an id, and a mistake can be quoted."""
-    return pacsv.ConvertOptions(
-        include_columns=names,
-        column_types=dict.fromkeys(names, pa.string()),
-        strings_can_be_null=False,
-        null_values=[],
-    )
-
-
-@contextmanager
-def _explained(path: Path, rows_before: Callable[[], int]) -> Iterator[Callable[[Any], str]]:
-    """What the parser complains of, in our words; yields its handler of malformed rows."""
-    bad: list[Any] = []
-
-    def remember(row: Any) -> str:
-        bad.append(row)
-        return "error"
-
-    try:
-        yield remember
-    except (pa.ArrowException, OSError) as problem:
-        if bad:
-            row = bad[0]
-            where = f", row {row.number + rows_before()}" if row.number else ""
-            raise DataError(
-                f"{path}{where}: {row.actual_columns} columns where the heading has "
-                f"{row.expected_columns}; quote cells that hold a comma"
-            ) from None
-        raise DataError(f"{path} cannot be read as CSV: {one_line(problem)}") from None
-
-
-# Blocks of lines
+_MARKS = (",", ";", "\t", "|")
 
 
 class Heading(NamedTuple):
     """The first line of a file."""
 
     columns: list[str]
+    delimiter: str
+    encoding: str
     size: int  # bytes
 
 
-def plain_heading(path: Path) -> Heading | None:
-    """The heading of a file that can be cut into lines as far as it shows; None of any other."""
-    if path.name.lower().endswith(".gz"):
-        return None
-    with path.open("rb") as file:
-        line = file.readline()
-    whole = line.count(b'"') % 2 == 0  # no quoted name goes on in the next line
-    if not whole or b"\r" in line.removesuffix(b"\n").removesuffix(b"\r"):
-        return None
-    return Heading(next(csv.reader([line.decode("utf-8-sig")])), len(line))
-
-
-def plain_blocks(path: Path, heading: Heading, names: list[str]) -> Iterator[Piece]:
-    """The rows of a file without quotes, a few megabytes of them at a time."""
-    for begin in range(heading.size, path.stat().st_size, BLOCK_BYTES):
-        yield Piece(BLOCK_BYTES // _ROW_BYTES, partial(_block, path, heading, names, begin))
-
-
-def _block(path: Path, heading: Heading, names: list[str], begin: int) -> Chunk:
-    """The lines that begin in the block at ``begin``."""
-    with path.open("rb") as file:
-        file.seek(begin - 1)  # a line begins where the one before it ended
-        text = file.read(BLOCK_BYTES + 1)
-        if not text.endswith(b"\n"):
-            text += file.readline()
-    first = text.find(b"\n", 0, BLOCK_BYTES) + 1 or len(text)
-    lines = _Lines(path, heading, names, begin - 1, first, text)
-    return lines.as_numbers() or lines.as_text()
-
-
-@sealed
-@dataclass(frozen=True, eq=False, repr=False, slots=True)
-class _Lines(Private):
-    """Some lines of a file: the bytes from ``begin`` on, without those before ``first``."""
+class CsvFile(NamedTuple):
+    """A CSV file, its heading read."""
 
     path: Path
     heading: Heading
-    names: list[str]
-    begin: int
-    first: int
-    text: bytes
+    rules: RowRules
 
-    def as_numbers(self) -> Chunk | None:
-        """The rows, if all cells are plain numbers."""
-        if not self.text.endswith(b"\n"):
+    @property
+    def cut_anywhere(self) -> bool:
+        """Whether every line can be found without reading those before it."""
+        return self.heading.encoding == "utf-8" and not _packed(self.path)
+
+
+def is_csv(path: Path) -> bool:
+    """Whether the name says so."""
+    return path.name.lower().endswith(ENDINGS)
+
+
+def open_csv(path: Path, rules: RowRules) -> CsvFile:
+    """Reads the heading; refuses a file without the columns that are needed."""
+    found = heading(path, rules.encoding, rules.delimiter)
+    rules.select(found.columns, str(path))
+    return CsvFile(path, found, rules)
+
+
+def heading(path: Path, encoding: str = "utf-8", delimiter: str | None = None) -> Heading:
+    """Reads the first line, which alone tells the delimiter; a mark of bytes tells the encoding."""
+    try:
+        with _opened(path) as file:
+            start = file.read(1 << 16)
+            while b"\n" not in start and len(start) < LONGEST_LINE and (more := file.read(1 << 20)):
+                start += more
+    except (OSError, EOFError, pa.ArrowException) as problem:
+        raise DataError(f"{path} cannot be read as CSV: {one_line(problem)}") from None
+    if start[:2] in {codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE}:
+        encoding = "utf-16"
+    elif start.startswith(codecs.BOM_UTF8) or codecs.lookup(encoding).name.startswith("utf-8"):
+        encoding = "utf-8"
+    size = start.find(b"\n") + 1 or len(start)
+    try:
+        wide = encoding == "utf-16"
+        text = start.decode(encoding, "ignore") if wide else start[:size].decode(encoding)
+    except UnicodeDecodeError:
+        raise DataError(
+            f'{path} is not {encoding}; say what it is: [data] encoding = "cp1252", or whatever'
+        ) from None
+    line = text.removeprefix("\ufeff").split("\n", 1)[0].removesuffix("\r")
+    if "\r" in line:
+        raise DataError(f"{path} ends its lines with a bare CR; save it with ends of lines LF")
+    if not line:
+        raise DataError(f"{path} is empty; it needs a heading and at least one row")
+    if delimiter is None:
+        delimiter = max(_MARKS, key=lambda mark: len(_cells(line, mark, path)))
+    return Heading(_cells(line, delimiter, path), delimiter, encoding, size)
+
+
+def _cells(line: str, delimiter: str, path: Path) -> list[str]:
+    try:
+        return next(csv.reader([line], delimiter=delimiter), [])
+    except csv.Error as problem:
+        raise DataError(f"{path}: the heading cannot be read as CSV: {problem}") from None
+
+
+def csv_rows(files: Sequence[CsvFile]) -> int | None:
+    """About how many rows there are, by the size of the first ones; None where compressed."""
+    lines = sampled = size = 0
+    for one in files:
+        if not one.cut_anywhere:
             return None
-        columns = self.heading.columns
-        roles = np.array([self.names.index(n) if n in self.names else -1 for n in columns])
-        room = len(self.text) // (len(columns) + len(self.names)) + 1  # a digit a cell, no less
-        whole, rewards = np.empty((len(self.names) - 1, room), np.int64), np.empty(room)
-        text = np.frombuffer(self.text, np.uint8)
-        rows = _parse(text, self.first, roles, whole, rewards)
-        if rows < 0:
-            return None
-        cells = [*whole[:, :rows], rewards[:rows]]
-        numbers = pa.record_batch([pa.array(cell) for cell in cells], names=self.names)
-        return Chunk(str(self.path), 1, numbers, self.place(), self.as_text)
-
-    def as_text(self) -> Chunk:
-        """The rows as they stand."""
-        text = self.text[self.first :]
-        if b'"' in text or text.count(b"\r") != text.count(b"\r\n"):
-            raise NotPlainError
-        rows = pa.record_batch({name: pa.array([], pa.string()) for name in self.names})
-        before = partial(_rows_before, self.path, self.heading.size, self.begin + self.first)
-        if text.strip(b"\r\n"):
-            with _explained(self.path, before) as remember:
-                table = pacsv.read_csv(
-                    pa.py_buffer(text),
-                    read_options=pacsv.ReadOptions(
-                        use_threads=False,
-                        column_names=self.heading.columns,
-                        block_size=len(text) + 1,
-                    ),
-                    parse_options=pacsv.ParseOptions(invalid_row_handler=remember),
-                    convert_options=_conversion(self.names),
-                )
-            rows = table.combine_chunks().to_batches()[0]
-        return Chunk(str(self.path), 1, rows, self.place())
-
-    def place(self) -> Callable[[int], str]:
-        """Tells where a row is, in words; it outlives the lines, and does not keep them."""
-        return partial(_place, self.path, self.heading.size, self.begin + self.first)
+        with one.path.open("rb") as file:
+            sample = file.read(1 << 16)
+        size += one.path.stat().st_size
+        sampled += len(sample)
+        lines += sample.count(b"\n")
+    return max(lines, size * lines // max(sampled, 1)) - len(files)
 
 
-def _place(path: Path, heading: int, begin: int, number: int) -> str:
-    return f"{path}, row {_rows_before(path, heading, begin) + number}"
+def csv_pieces(file: CsvFile) -> Iterator[Piece]:
+    """The rows of a file, a few megabytes of lines at a time."""
+    if file.cut_anywhere:
+        for begin in range(file.heading.size, file.path.stat().st_size, BLOCK_BYTES):
+            yield Piece(BLOCK_BYTES // _ROW_BYTES, partial(_block, file, begin))
+        return
+    first_row = 1
+    for text in _streamed(file):
+        chunk = _chunk(file, text, partial(int, first_row - 1))
+        first_row += _count_rows(text)
+        yield Piece.at_hand(chunk)
 
 
-def _rows_before(path: Path, heading: int, begin: int) -> int:
-    """How many rows a file has before a line: only a mistake pays for counting them."""
-    rows, at = 0, heading
-    with path.open("rb") as file:
-        file.seek(at)
+def csv_chunks(file: CsvFile) -> Iterator[Chunk]:
+    """Every row in order."""
+    return (piece.read() for piece in csv_pieces(file))
+
+
+# Blocks of whole lines
+
+
+def _block(file: CsvFile, begin: int) -> Chunk:
+    """The lines that begin in the block at ``begin``."""
+    with file.path.open("rb") as opened:
+        opened.seek(begin - 1)  # a line begins where the one before it ended
+        text = opened.read(BLOCK_BYTES + 1)
+        if not text.endswith(b"\n"):
+            text += _rest_of_line(opened, file.path)
+    first = text.find(b"\n", 0, BLOCK_BYTES) + 1 or len(text)
+    return _chunk(file, text[first:], partial(_rows_before, file, begin - 1 + first))
+
+
+def _rest_of_line(opened: Any, path: Path) -> bytes:
+    rest: bytes = opened.readline(LONGEST_LINE)
+    if len(rest) == LONGEST_LINE:
+        raise DataError(f"{path} has a line of more than {LONGEST_LINE >> 20} MB")
+    return rest
+
+
+def _streamed(file: CsvFile) -> Iterator[bytes]:
+    """Blocks of whole lines after the heading, in UTF-8.
+
+    A byte that is no character in the file's encoding becomes one that is none in UTF-8, so that
+    the line that holds it is invalid, and no other.
+    """
+    rest, heading = b"", True
+    try:
+        with _opened(file.path) as opened:
+            for block in _decoded(opened, file.heading.encoding):
+                text = rest + block
+                end = text.rfind(b"\n") + 1
+                rest = text[end:]
+                if len(rest) > LONGEST_LINE:
+                    raise DataError(f"{file.path} has a line of more than {LONGEST_LINE >> 20} MB")
+                if heading and end:
+                    text, end = text[text.find(b"\n") + 1 :], end - text.find(b"\n") - 1
+                    heading = False
+                if end > 0:
+                    yield text[:end]
+    except (OSError, EOFError, pa.ArrowException, UnicodeError) as problem:
+        raise DataError(f"{file.path} cannot be read as CSV: {one_line(problem)}") from None
+    if rest and not heading:
+        yield rest
+
+
+def _decoded(opened: Any, encoding: str) -> Iterator[bytes]:
+    if encoding == "utf-8":
+        while block := opened.read(BLOCK_BYTES):
+            yield block
+        return
+    errors = "surrogatepass" if encoding == "utf-16" else "surrogateescape"
+    decoder = codecs.getincrementaldecoder(encoding)(errors)
+    while block := opened.read(BLOCK_BYTES):
+        yield decoder.decode(block).encode("utf-8", "surrogatepass")
+    yield decoder.decode(b"", final=True).encode("utf-8", "surrogatepass")
+
+
+def _chunk(file: CsvFile, text: bytes, rows_before: Callable[[], int]) -> Chunk:
+    """Lines as rows of texts; those that fail are left out, or refused."""
+    left_out, sound = 0, _is_text(text)
+    if not sound or b'"' in text or text.count(b"\r") != text.count(b"\r\n"):
+        lines = _checked(
+            np.frombuffer(text, np.uint8), ord(file.heading.delimiter), len(file.heading.columns)
+        )
+        if not sound:
+            for line in lines:
+                line[2] &= _is_text(text[line[0] : line[1]])
+        bad = np.flatnonzero(lines[:, 2] == 0)
+        if len(bad) and not file.rules.drop_invalid:
+            begin, end, _ = lines[bad[0]]
+            what = _what_is_wrong(text[begin:end], file.heading)
+            raise DataError(f"{file.path}, row {rows_before() + bad[0] + 1}: the line has {what}")
+        if len(bad):
+            left_out = len(bad)
+            text = b"".join(text[begin:end] for begin, end, good in lines.tolist() if good)
+    rows, skipped = _split(file, text, rows_before)
+    locate = partial(_where, str(file.path), rows_before)
+    return Chunk(str(file.path), 1, rows, locate, left_out + skipped)
+
+
+def _what_is_wrong(line: bytes, heading: Heading) -> str:
+    """What a line has that makes it invalid."""
+    if not _is_text(line):
+        return f"bytes that are no {heading.encoding}; [data] encoding says how it is written"
+    if b"\r" in line.rstrip(b"\r\n"):
+        return "a CR inside it; convert the file to Parquet"
+    if b'"' in line:
+        return (
+            "quotes that it does not close, or that stand inside a cell, or another number of "
+            "cells than the heading; a cell holds no end of line: convert the file to Parquet"
+        )
+    return f"not the {len(heading.columns)} cells of the heading; convert the file to Parquet"
+
+
+def _split(
+    file: CsvFile, text: bytes, rows_before: Callable[[], int]
+) -> tuple[pa.RecordBatch, int]:
+    """Arrow's cells of good lines; a line with another number of cells is left out or refused."""
+    names = file.rules.names
+    bad: list[Any] = []
+
+    def remember(row: Any) -> str:
+        bad.append(row)
+        return "skip" if file.rules.drop_invalid else "error"
+
+    rows = pa.record_batch({name: pa.array([], pa.string()) for name in names})
+    if not text.strip(b"\r\n"):
+        return rows, 0
+    try:
+        table = pacsv.read_csv(
+            pa.py_buffer(text),
+            read_options=pacsv.ReadOptions(
+                use_threads=False,  # only then does a malformed row come with its number
+                column_names=file.heading.columns,
+                block_size=len(text) + 1,
+            ),
+            parse_options=pacsv.ParseOptions(
+                delimiter=file.heading.delimiter, invalid_row_handler=remember
+            ),
+            convert_options=pacsv.ConvertOptions(
+                include_columns=names,
+                column_types=dict.fromkeys(names, pa.string()),
+                strings_can_be_null=False,
+                null_values=[],
+                check_utf8=False,
+            ),
+        )
+    except pa.ArrowException as problem:
+        if bad:
+            row = bad[0]
+            raise DataError(
+                f"{file.path}, row {rows_before() + (row.number or 1)}: {row.actual_columns} cells "
+                f"where the heading has {row.expected_columns}; quote cells that hold "
+                f"{file.heading.delimiter!r}, or convert the file to Parquet"
+            ) from None
+        raise DataError(f"{file.path} cannot be read as CSV: {one_line(problem)}") from None
+    batches = table.combine_chunks().to_batches()
+    return (batches[0].select(names) if batches else rows), len(bad)
+
+
+def _is_text(text: bytes) -> bool:
+    try:
+        text.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+@kernel(nogil=True)
+def _checked(text, delimiter, columns):  # type: ignore[no-untyped-def]  # noqa: PLR0912  # pragma: no cover - compiled
+    """Begin, end and soundness of every line that is not blank.
+
+    A cell is quoted from its first character to its last, with quotes inside doubled, or has no
+    quote at all; an end of line ends the row, quoted or not.
+    """
+    found = np.empty((1024, 3), dtype=np.int64)
+    count = 0
+    at = 0
+    while at < len(text):
+        begin, cells, good = at, 1, True
+        quoted, fresh = False, True  # inside quotes; at the beginning of a cell
+        while at < len(text) and text[at] != ord("\n"):
+            byte = text[at]
+            if byte == ord('"'):
+                if fresh:
+                    quoted = True
+                elif quoted and at + 1 < len(text) and text[at + 1] == ord('"'):
+                    at += 1
+                elif quoted:
+                    quoted = False
+                    after = text[at + 1] if at + 1 < len(text) else ord("\n")
+                    good &= after == delimiter or after == ord("\n") or after == ord("\r")
+                else:
+                    good = False
+                fresh = False
+            elif byte == delimiter and not quoted:
+                cells += 1
+                fresh = True
+            else:
+                if byte == ord("\r"):
+                    good &= at + 1 == len(text) or text[at + 1] == ord("\n")
+                fresh = False
+            at += 1
+        blank = True
+        for i in range(begin, at):
+            blank &= text[i] == ord("\r")
+        at += at < len(text)
+        if blank:
+            continue
+        if count == len(found):
+            found = np.concatenate((found, np.empty_like(found)))
+        found[count, 0], found[count, 1] = begin, at
+        found[count, 2] = good and not quoted and cells == columns
+        count += 1
+    return found[:count]
+
+
+# Where a row is
+
+
+def _where(path: str, rows_before: Callable[[], int], number: int) -> str:
+    return f"{path}, row {rows_before() + number}"
+
+
+def _rows_before(file: CsvFile, begin: int) -> int:
+    """How many rows a file has before a line: only an error pays for counting them."""
+    rows, at = 0, file.heading.size
+    with file.path.open("rb") as opened:
+        opened.seek(at)
         while at < begin:
-            line = file.readline()
+            line = opened.readline()
             at += len(line)
             rows += bool(line.strip(b"\r\n"))
     return rows
 
 
-# Powers of ten are exact up to 22, and so are whole numbers below 2^53: one division rounds as
-# reading the decimal does.
-_POWERS = np.array([float(10**power) for power in range(16)])
+def _count_rows(text: bytes) -> int:
+    return sum(bool(line.strip(b"\r")) for line in text.split(b"\n"))
 
 
-@numba.njit(nogil=True, cache=True)
-def _parse(text, at, roles, whole, rewards):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
-    """Fills the columns from ``at`` on; how many rows, or -1 where a cell is no plain number.
-
-    A role is a row of ``whole``, or the one after the last for the reward, or -1. The text ends
-    with the end of a line, which ends every loop.
-    """
-    row = 0
-    while at < len(text):
-        for column in range(len(roles)):
-            role, good = roles[column], True
-            if role < 0:
-                at, good = _passed_over(text, at)
-            elif role < len(whole):
-                whole[role, row], at, good = _whole_number(text, at)
-            else:
-                rewards[row], at, good = _decimal(text, at)
-            if column < len(roles) - 1:
-                good &= text[at] == ord(",")
-                at += good
-            if not good:
-                return -1
-        at += text[at] == ord("\r")
-        if text[at] != ord("\n"):
-            return -1
-        at += 1
-        row += 1
-    return row
+def _packed(path: Path) -> bool:
+    return path.name.lower().endswith((".gz", ".zst"))
 
 
-@numba.njit(nogil=True, cache=True, inline="always")
-def _digits(text, at):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
-    number = np.int64(0)
-    while ord("0") <= text[at] <= ord("9"):
-        number = 10 * number + (np.int64(text[at]) - ord("0"))
-        at += 1
-    return number, at
-
-
-@numba.njit(nogil=True, cache=True, inline="always")
-def _whole_number(text, at):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
-    """As it is usually written, up to 18 digits: an id 007 is not 7, nor is -0."""
-    negative = text[at] == ord("-")
-    begin = at + negative
-    number, at = _digits(text, begin)
-    usual = text[begin] != ord("0") or (at == begin + 1 and not negative)
-    return (-number if negative else number), at, usual and 0 < at - begin <= 18
-
-
-@numba.njit(nogil=True, cache=True, inline="always")
-def _decimal(text, at):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
-    """Up to 15 digits, with or without a point among them."""
-    negative = text[at] == ord("-")
-    begin = at + negative
-    number, at = _digits(text, begin)
-    digits, after, good = at - begin, 0, at > begin
-    if text[at] == ord("."):
-        fraction, end = _digits(text, at + 1)
-        after, at = end - at - 1, end
-        good &= after > 0
-    if digits + after > 15:
-        return 0.0, at, False
-    if after:
-        number = number * np.int64(_POWERS[after]) + fraction
-    value = number / _POWERS[after]
-    return (-value if negative else value), at, good
-
-
-@numba.njit(nogil=True, cache=True, inline="always")
-def _passed_over(text, at):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
-    """Up to the end of a cell that nobody reads, if it has no quotes."""
-    good = True
-    while text[at] != ord(",") and text[at] != ord("\n") and text[at] != ord("\r"):
-        good &= text[at] != ord('"')
-        at += 1
-    return at, good
+def _opened(path: Path) -> Any:
+    """The bytes of a file, decompressed."""
+    if path.name.lower().endswith(".zst"):
+        return pa.input_stream(str(path), compression="zstd")
+    if path.name.lower().endswith(".gz"):
+        return pa.input_stream(str(path), compression="gzip")
+    return path.open("rb")

@@ -6,11 +6,12 @@ too large (``shift`` is -1): two words for each lane and for the step, one for t
 the reward. Lower halves come first.
 """
 
-import numba
 import numpy as np
 
+from privalue.kernels import kernel
 
-@numba.njit(nogil=True, cache=True, inline="always")
+
+@kernel(nogil=True, inline="always")
 def _hash(record, width):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     """Of the first ``width`` numbers; zeros do not count, so that more lanes change nothing."""
     mixed = np.uint64(0)
@@ -23,7 +24,7 @@ def _hash(record, width):  # type: ignore[no-untyped-def]  # pragma: no cover - 
     return mixed
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel(nogil=True)
 def choose(keys, hashed, which, sizes):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     """The partition of each row, by the upper half of the hash; how many are in each."""
     for row in range(len(keys)):
@@ -33,7 +34,7 @@ def choose(keys, hashed, which, sizes):  # type: ignore[no-untyped-def]  # pragm
         sizes[partition] += 1
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel(nogil=True)
 def scatter(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     keys, steps, states, rewards, shift, which, free, words
 ):
@@ -56,7 +57,7 @@ def scatter(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
         words[at, -1] = rewards[row] >> 32
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel(nogil=True)
 def group(words, width, which, firsts):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     """Numbers trajectories, told by the first ``width`` words: each row's, and their first rows."""
     table = np.full(1024, -1, dtype=np.int32)  # first rows, by open addressing, a quarter full
@@ -89,20 +90,21 @@ def group(words, width, which, firsts):  # type: ignore[no-untyped-def]  # pragm
     return count
 
 
-@numba.njit(nogil=True, cache=True, inline="always")
+@kernel(nogil=True, inline="always")
 def _step_and_state(record, lanes, shift):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     if shift >= 0:
         return np.int64(record[lanes] >> shift), record[lanes] & ((1 << shift) - 1)
     return _joined(record[2 * lanes], record[2 * lanes + 1]), np.int64(record[-3])
 
 
-@numba.njit(nogil=True, cache=True)
-def arrange(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
-    words, lanes, shift, which, count, steps, places, bits, states, rewards
+@kernel(nogil=True)
+def arrange(  # type: ignore[no-untyped-def]  # noqa: PLR0912  # pragma: no cover - compiled
+    words, lanes, shift, which, count, steps, places, bits, twice_is, states, rewards
 ):
     """States and rewards by trajectory and step; whether a step stands twice in one.
 
-    ``steps``, ``places`` and ``bits`` are room for what is in order of trajectories only.
+    ``steps``, ``places`` and ``bits`` are room for what is in order of trajectories only. Unless
+    it is negative, ``twice_is`` becomes the state of a row in a trajectory with a step twice.
     """
     starts = np.zeros(count + 1, dtype=np.int64)
     for row in range(len(words)):
@@ -117,8 +119,9 @@ def arrange(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
         steps[at], places[at] = _step_and_state(words[row], lanes, shift)
         bits[at] = _joined(words[row, -2], words[row, -1])
     order = np.empty(longest, dtype=np.int64)
-    twice = False
+    any_twice = False
     for trajectory in range(count):
+        twice = False
         begin, end = starts[trajectory], starts[trajectory + 1]
         length = end - begin
         low = high = steps[begin]
@@ -139,10 +142,14 @@ def arrange(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
             row = max(order[at - begin], begin)
             states[at] = places[row]
             rewards[at] = bits[row]
-    return starts, twice
+        if twice:
+            any_twice = True
+            if twice_is >= 0:
+                states[begin] = twice_is
+    return starts, any_twice
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel(nogil=True)
 def _sort_by_step(order, steps):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     """Shell's sort, in place."""
     gap = 1
@@ -158,7 +165,7 @@ def _sort_by_step(order, steps):  # type: ignore[no-untyped-def]  # pragma: no c
         gap //= 3
 
 
-@numba.njit(nogil=True, cache=True, inline="always")
+@kernel(nogil=True, inline="always")
 def _joined(lower, upper):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     """The number of 64 bits that has these halves."""
     return (np.int64(upper) << 32) | (np.int64(lower) & 0xFFFFFFFF)

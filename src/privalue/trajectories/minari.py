@@ -21,8 +21,8 @@ import pyarrow.dataset
 from numpy.typing import NDArray
 
 from privalue.errors import DataError, MissingComponentError
-from privalue.sections import Columns
-from privalue.trajectories.chunks import BATCH_ROWS, Chunk, Source
+from privalue.trajectories.chunks import BATCH_ROWS, Chunk, Source, one_line
+from privalue.trajectories.rules import RowRules
 
 _PREFIX = "minari:"
 _UNREADABLE = (OSError, ValueError, KeyError, TypeError, AssertionError, pa.ArrowException)
@@ -30,17 +30,18 @@ _UNREADABLE = (OSError, ValueError, KeyError, TypeError, AssertionError, pa.Arro
 Values = NDArray[Any]
 
 
-def open_minari(data: Any, columns: Columns, *, by_person: bool = False) -> Source | None:
+def open_minari(data: Any, rules: RowRules) -> Source | None:
     """The transitions of a Minari dataset, or None where ``data`` is none."""
     found = _dataset(data)
     if found is None:
         return None
     dataset, place = found
-    if by_person:
+    if rules.by_person:
         raise DataError(
             f'{place} names no person, and unit = "person" needs one; give a table with the column '
-            f"{columns.person!r}"
+            f"{rules.columns['person']!r}"
         )
+    rules.require_types([(rules.columns["step"], pa.int64())], place)
     first_state = _first_state(dataset.observation_space, place)
     indices = [int(index) for index in dataset.episode_indices]
     try:
@@ -48,7 +49,7 @@ def open_minari(data: Any, columns: Columns, *, by_person: bool = False) -> Sour
     except _UNREADABLE as problem:
         raise _unreadable(place, problem) from None
     return Source(
-        lambda: _chunks(dataset.storage, indices, first_state, columns, place),
+        lambda: _chunks(dataset.storage, indices, first_state, rules, place),
         # An episode that is listed twice must be sorted, and refused as a step that stands twice.
         in_order=all(here < after for here, after in pairwise(indices)),
         total_rows=total_rows,
@@ -74,7 +75,7 @@ def _dataset(data: Any) -> tuple[Any, str] | None:
         return minari.MinariDataset(folder), place
     except ImportError:  # Minari itself, or what its storage needs
         raise MissingComponentError(
-            f"{place} needs Minari with HDF5: pip install 'privalue[minari]'"
+            f"{place} needs Minari with HDF5: pip install 'minari[hdf5]'"
         ) from None
     except FileNotFoundError:
         raise DataError(
@@ -105,13 +106,13 @@ def _first_state(space: Any, place: str) -> int:
     if isinstance(space, spaces.MultiDiscrete) and space.shape == (1,):
         return int(space.start[0])
     raise DataError(
-        f"{place} has observations {_one_line(space)}; they must be Discrete, one number per "
+        f"{place} has observations {one_line(space)}; they must be Discrete, one number per "
         "state: map them to numbers and give a table"
     )
 
 
 def _chunks(
-    storage: Any, indices: Sequence[int], first_state: int, columns: Columns, place: str
+    storage: Any, indices: Sequence[int], first_state: int, rules: RowRules, place: str
 ) -> Iterator[Chunk]:
     parts: list[tuple[Values, Values, Values, Values]] = []
     first_row, waiting = 1, 0
@@ -131,10 +132,10 @@ def _chunks(
         parts.append((np.full(steps, index), np.arange(steps), states, rewards))
         waiting += steps
         if waiting >= BATCH_ROWS:
-            yield Chunk(place, first_row, _batch(parts, columns, place))
+            yield Chunk(place, first_row, _batch(parts, rules, place))
             first_row, waiting, parts = first_row + waiting, 0, []
     if parts:
-        yield Chunk(place, first_row, _batch(parts, columns, place))
+        yield Chunk(place, first_row, _batch(parts, rules, place))
 
 
 def _counted_from(first_state: int, observations: Values) -> Values:
@@ -145,11 +146,12 @@ def _counted_from(first_state: int, observations: Values) -> Values:
 
 
 def _batch(
-    parts: list[tuple[Values, Values, Values, Values]], columns: Columns, place: str
+    parts: list[tuple[Values, Values, Values, Values]], rules: RowRules, place: str
 ) -> pa.RecordBatch:
-    names = [columns.trajectory, columns.step, columns.state, columns.reward]
+    names = [rules.columns[role] for role in (*rules.id_roles, "step", "state", "reward")]
     try:
         arrays = [pa.array(np.concatenate(column)) for column in zip(*parts, strict=True)]
+        arrays = [*arrays[:1] * (len(rules.id_roles) - 1), *arrays]
     except _UNREADABLE as problem:
         raise _unreadable(place, problem) from None
     return pa.record_batch(arrays, names=names)
@@ -183,8 +185,4 @@ def _arrow_episode(storage: Any, index: int) -> tuple[Values, Values]:
 
 
 def _unreadable(place: str, problem: Exception) -> DataError:
-    return DataError(f"{place} cannot be read as a Minari dataset: {_one_line(problem)}")
-
-
-def _one_line(problem: object) -> str:
-    return " ".join(str(problem).split())[:200]
+    return DataError(f"{place} cannot be read as a Minari dataset: {one_line(problem)}")

@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 
 from privalue.errors import DataError
 from privalue.private import Private, sealed
-from privalue.sections import Columns
-from privalue.trajectories.encode import Integers, Origin, Row, Rows, widened
+from privalue.trajectories.cells import Integers, widened
+from privalue.trajectories.encode import Origin, Row, Rows
 from privalue.trajectories.grouping import arrange, choose, group, scatter
 from privalue.trajectories.order import Fragment, stands_twice
+from privalue.trajectories.rules import RowRules
 from privalue.trajectories.spill import Spill, Words
 
 PARTITION_BYTES = 1 << 22  # about: what a processor's cache holds
@@ -54,11 +55,12 @@ def _width(lanes: int, shift: int) -> int:
 class Partitions:
     """The rows of a source, by partition; several threads may put and take at once."""
 
-    def __init__(self, memory: int, rows: int | None, *, states: int, by_person: bool) -> None:
+    def __init__(self, memory: int, rows: int | None, rules: RowRules) -> None:
         size = 256 * PARTITION_BYTES if rows is None else 24 * rows
         self.count = min(max(size // PARTITION_BYTES, 1), MOST_PARTITIONS)
-        self._by_person = by_person
-        self._shift = (states - 1).bit_length()
+        self._rules = rules
+        self._by_person = rules.by_person
+        self._shift = rules.states.bit_length()  # one more than the last is an invalid row's
         free = max(memory - RESERVED_BYTES, LEAST_BYTES)
         self._most = free // 40  # bytes of a partition: to group two takes 9 times that
         self._spill = Spill(free * 7 // 8 if memory > RESERVED_BYTES else 0)
@@ -126,10 +128,11 @@ class Partitions:
             room("places", np.int32, count),
             room("bits", np.int64, count),
         )
+        twice_is = self._rules.states if self._rules.drop_invalid else -1
         starts, twice = arrange(
-            words, lanes, shift, which, len(firsts), *by_trajectory, states, rewards
+            words, lanes, shift, which, len(firsts), *by_trajectory, twice_is, states, rewards
         )
-        if twice:
+        if twice and twice_is < 0:
             rows = [self._rows(one, partition) for one in kept]
             keys, steps = _numbers(words, lanes, shift)
             self._remember(keys, steps, which, np.repeat(chunks, sizes), np.concatenate(rows))
@@ -164,11 +167,11 @@ class Partitions:
         which = self._spill.part(kept.words, begin, begin + (count + 1) // 2).view(np.uint16)
         return np.flatnonzero(which[:count] == partition)
 
-    def require_distinct_steps(self, columns: Columns) -> None:
+    def require_distinct_steps(self) -> None:
         """Refuses two rows with the same step of the same trajectory, and shows the first such."""
         if self._twice:
             _, row, again = min(self._twice, key=itemgetter(0))
-            raise DataError(stands_twice(row, again, columns))
+            raise DataError(stands_twice(row, again, self._rules))
 
     def close(self) -> None:
         """Forgets every row."""
@@ -198,7 +201,7 @@ class Partitions:
             needed = -(-(40 * size + RESERVED_BYTES) >> 20)
             raise DataError(
                 f"rows that must be in memory together take {-(-size >> 20)} MB: one {whole} has "
-                f"very many, or the source is very large; allow --memory {needed}MB"
+                f"very many, or the source is very large; give memory={needed << 20}"
             )
 
 

@@ -1,14 +1,12 @@
 """Whatever holds the rows, opened as a stream of Arrow batches in the source's own order.
 
-Files: CSV (also gzip) and Parquet; one file, a folder, or a glob. Objects: anything that offers
-the Arrow stream interface (pandas, Polars, pyarrow, a DuckDB relation), and episodes, an iterable
-of lists of (state, reward). Values are passed on as they are: ``encode`` judges them.
+Files: CSV (also compressed), Parquet, Excel; one file, a folder, or a glob. Databases and queries.
+Objects: anything that offers the Arrow stream interface (pandas, Polars, pyarrow, a DuckDB
+relation), and episodes, an iterable of lists of (state, reward). A column's type is checked before
+a row is read; cells are passed on as they are: ``cells`` says what each one is.
 """
 
-import glob
-import os
 from collections.abc import Iterable, Iterator, Sized
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,79 +15,78 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from privalue.errors import DataError
-from privalue.sections import Columns
-from privalue.trajectories.chunks import BATCH_ROWS, Chunk, Piece, Source, one_line, select
-from privalue.trajectories.csv_files import (
-    csv_chunks,
-    csv_columns,
-    csv_rows,
-    plain_blocks,
-    plain_heading,
-)
+from privalue.trajectories import python_cells
+from privalue.trajectories.chunks import BATCH_ROWS, Chunk, Piece, Source, one_line
+from privalue.trajectories.csv_files import csv_chunks, csv_pieces, csv_rows, open_csv
+from privalue.trajectories.databases import divided, open_database
+from privalue.trajectories.excel import is_workbook, open_excel
+from privalue.trajectories.files import file_kind, find_files, reading_parquet
+from privalue.trajectories.minari import open_minari
+from privalue.trajectories.queries import is_query, open_query
+from privalue.trajectories.rules import RowRules
 
 PIECE_ROWS = 1 << 20  # of Parquet, read at once by one thread
-_CSV = (".csv", ".csv.gz")
-_PARQUET = (".parquet", ".pq")
 
 
-def open_source(data: Any, columns: Columns, *, by_person: bool = False) -> Source:
-    """The rows of a file name, folder or glob, of an Arrow-like object, or of episodes.
-
-    ``by_person`` says that the person's column must be there.
-    """
-    if by_person:
-        columns = columns.model_copy(update={"person": columns.person})  # asked for by name
-    from privalue.trajectories.databases import open_database  # noqa: PLC0415 - builds on this
-    from privalue.trajectories.minari import open_minari  # noqa: PLC0415 - builds on this
-
-    recorded = open_minari(data, columns, by_person=by_person)  # before the branch of iterables
+def open_source(data: Any, rules: RowRules) -> Source:
+    """The rows of a file name, folder or glob, of an Arrow-like object, or of episodes."""
+    recorded = open_minari(data, rules)  # before the branch of iterables
     if recorded is not None:
         return recorded
     if isinstance(data, str | Path):
-        if not str(data):
-            raise DataError("the name of the data is empty; give a file, a database or a dataset")
-        database = open_database(data, columns)
-        return _files(data, columns) if database is None else database
+        return _named(data, rules)
+    if _is_pandas(data):
+        return Source(lambda: _frame(data, rules), total_rows=len(data), again=True)
     if hasattr(data, "__arrow_c_stream__"):
-        stays = type(data).__module__.split(".")[0] in {"pandas", "polars"}
+        stays = type(data).__module__.split(".")[0] == "polars"
         if (stays and isinstance(data, Sized)) or isinstance(data, pa.Table | pa.RecordBatch):
-            return Source(lambda: _stream(data, columns), total_rows=len(data), again=True)
-        return Source(lambda: _stream(data, columns))
+            return Source(lambda: _stream(data, rules), total_rows=len(data), again=True)
+        return Source(lambda: _stream(data, rules))
     if isinstance(data, Iterable) and not isinstance(data, bytes | dict):
-        if by_person:
+        if rules.by_person:
             raise DataError(
                 'episodes name no person, and unit = "person" needs one; give a table with the '
-                f"column {columns.person!r}"
+                f"column {rules.columns['person']!r}"
             )
-        return Source(lambda: _episodes(data, columns), in_order=True)
+        names = [rules.columns.get("trajectory", "trajectory"), rules.columns["step"]]
+        rules.require_types(zip(names, (pa.int64(), pa.int64()), strict=True), "the episodes")
+        return Source(lambda: _episodes(data, rules), in_order=True)
     raise DataError(
         f"data of type {type(data).__name__} is not understood; give a file name, a pandas, Polars "
         "or Arrow table (a lazy frame collected first), or a list of episodes"
     )
 
 
+def _named(data: str | Path, rules: RowRules) -> Source:
+    if not str(data):
+        raise DataError("the name of the data is empty; give a file, a database or a dataset")
+    if is_query(data):
+        return open_query(str(data), rules)
+    path, request = divided(str(data))
+    if is_workbook(path) and not path.is_dir():
+        return open_excel(path, request, rules)
+    database = open_database(data, rules)
+    return open_files(data, rules) if database is None else database
+
+
 # Files
 
 
-def _files(data: str | Path, columns: Columns) -> Source:
-    paths = _find(data)
-    kinds = {_kind(path) for path in paths}
+def open_files(data: str | Path, rules: RowRules) -> Source:
+    """The rows of CSV or Parquet files."""
+    paths = find_files(data)
+    kinds = {file_kind(path) for path in paths}
     if len(kinds) > 1:
         raise DataError(f"{data} holds both CSV and Parquet files; name one kind, e.g. *.parquet")
     if kinds == {"csv"}:
-        wanted = [(path, csv_columns(path, columns)) for path in paths]
-        plain = [
-            (path, heading, names) for path, names in wanted if (heading := plain_heading(path))
-        ]
+        texts = [open_csv(path, rules) for path in paths]
         return Source(
-            lambda: (chunk for file in wanted for chunk in csv_chunks(*file)),
-            total_rows=csv_rows(paths),
+            lambda: (chunk for file in texts for chunk in csv_chunks(file)),
+            total_rows=csv_rows(texts),
             again=True,
-            pieces=(lambda: (block for file in plain for block in plain_blocks(*file)))
-            if len(plain) == len(wanted)
-            else None,
+            pieces=lambda: (piece for file in texts for piece in csv_pieces(file)),
         )
-    files = [(path, *_parquet_columns(path, columns)) for path in paths]
+    files = [(path, open_parquet(path, rules), rules.names) for path in paths]
 
     def pieces() -> Iterator[Piece]:
         return (piece for file in files for piece in _parquet_pieces(*file))
@@ -102,56 +99,13 @@ def _files(data: str | Path, columns: Columns) -> Source:
     )
 
 
-def _find(data: str | Path) -> list[Path]:
-    try:
-        return _found(data)
-    except OSError as problem:
-        raise DataError(f"{data} cannot be read: {problem.strerror}") from None
-
-
-def _found(data: str | Path) -> list[Path]:
-    path = Path(data)
-    if path.is_dir():
-        os.listdir(path)  # complains where it may not be read; a search would pass it over
-        found = sorted(
-            file
-            for file in path.rglob("*")
-            if file.is_file()
-            and file.name.lower().endswith(_CSV + _PARQUET)
-            and not file.name.startswith(("_", "."))
-        )
-        if not found:
-            raise DataError(f"the folder {path} holds no .csv, .csv.gz or .parquet file")
-        return found
-    if path.exists():
-        return [path]
-    matches = sorted(Path(name) for name in glob.glob(str(data), recursive=True))
-    if not matches:
-        raise DataError(f"{path} does not exist; give a CSV or Parquet file, a folder or a glob")
-    every = (file for m in matches for file in (_found(m) if m.is_dir() else [m]))
-    return list(dict.fromkeys(every))  # a pattern may match a folder and what is in it
-
-
-def _kind(path: Path) -> str:
-    name = path.name.lower()
-    if name.endswith(_CSV):
-        return "csv"
-    if name.endswith(_PARQUET):
-        return "parquet"
-    raise DataError(f"{path} must end in .csv, .csv.gz, .parquet or .pq")
-
-
-@contextmanager
-def _reading_parquet(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except (pa.ArrowException, OSError) as problem:
-        raise DataError(f"{path} cannot be read as Parquet: {one_line(problem)}") from None
-
-
-def _parquet_columns(path: Path, columns: Columns) -> tuple[Any, list[str]]:
-    with _reading_parquet(path), pq.ParquetFile(path) as file:
-        return file.metadata, select(columns, file.schema_arrow.names, str(path))
+def open_parquet(path: Path, rules: RowRules) -> Any:
+    """The metadata of a file whose columns have types that can be read."""
+    with reading_parquet(path), pq.ParquetFile(path) as file:
+        schema = file.schema_arrow
+        rules.select(schema.names, str(path))
+        rules.require_types(zip(schema.names, schema.types, strict=True), str(path))
+        return file.metadata
 
 
 def _parquet_pieces(path: Path, metadata: Any, names: list[str]) -> Iterator[Piece]:
@@ -168,7 +122,7 @@ def _parquet_pieces(path: Path, metadata: Any, names: list[str]) -> Iterator[Pie
         if size <= PIECE_ROWS:
             groups, rows = [*groups, group], rows + size
             continue
-        with _reading_parquet(path), pq.ParquetFile(path, metadata=metadata) as file:
+        with reading_parquet(path), pq.ParquetFile(path, metadata=metadata) as file:
             for batch in file.iter_batches(PIECE_ROWS, row_groups=[group], columns=names):
                 yield Piece.at_hand(Chunk(str(path), first_row, batch.select(names)))
                 first_row += batch.num_rows
@@ -180,7 +134,7 @@ def _parquet_chunk(
     path: Path, metadata: Any, groups: list[int], names: list[str], first_row: int
 ) -> Chunk:
     # To read ahead is for storage that is far away; here it is one copy more.
-    with _reading_parquet(path), pq.ParquetFile(path, metadata=metadata, pre_buffer=False) as file:
+    with reading_parquet(path), pq.ParquetFile(path, metadata=metadata, pre_buffer=False) as file:
         table = file.read_row_groups(groups, columns=names, use_threads=False).select(names)
         batches = table.combine_chunks().to_batches()  # one, unless there are gigabytes of text
         rows = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
@@ -190,11 +144,12 @@ def _parquet_chunk(
 # Objects in memory
 
 
-def _stream(data: Any, columns: Columns) -> Iterator[Chunk]:
-    place = f"the {type(data).__module__.split('.')[0]} {type(data).__name__}"
+def _stream(data: Any, rules: RowRules) -> Iterator[Chunk]:
+    place = _what(data)
     try:
         reader = pa.RecordBatchReader.from_stream(data)
-        names = select(columns, reader.schema.names, place)
+        names = rules.select(reader.schema.names, place)
+        rules.require_types(zip(reader.schema.names, reader.schema.types, strict=True), place)
         first_row = 1
         for batch in reader:
             for start in range(0, batch.num_rows, BATCH_ROWS):
@@ -207,17 +162,57 @@ def _stream(data: Any, columns: Columns) -> Iterator[Chunk]:
         raise DataError(f"{place} cannot be read: {one_line(problem)}") from None
 
 
-def _episodes(data: Iterable[Any], columns: Columns) -> Iterator[Chunk]:
+def _is_pandas(data: Any) -> bool:
+    return type(data).__module__.split(".")[0] == "pandas" and hasattr(data, "columns")
+
+
+def _frame(data: Any, rules: RowRules) -> Iterator[Chunk]:
+    """A pandas frame: a column of objects may hold anything, and is read cell by cell."""
+    place = _what(data)
+    headings = [str(name) for name in data.columns]
+    names = rules.select(headings, place)
+    wanted = data.iloc[:, [headings.index(name) for name in names]]
+    typed = [at for at, kind in enumerate(wanted.dtypes) if not _holds_objects(kind)]
+    schema = ((names[at], _series(wanted.iloc[:0, at]).type) for at in typed)
+    rules.require_types(schema, place)
+    for start in range(0, len(data), BATCH_ROWS):
+        part = wanted.iloc[start : start + BATCH_ROWS]
+        arrays = [_series(part.iloc[:, at]) for at in range(len(names))]
+        yield Chunk(place, start + 1, pa.record_batch(arrays, names=names))
+
+
+def _holds_objects(kind: Any) -> bool:
+    return str(kind) == "object"
+
+
+def _series(series: Any) -> pa.Array:
+    if not _holds_objects(series.dtype):
+        try:
+            found = pa.array(series)
+            return pa.concat_arrays(found.chunks) if isinstance(found, pa.ChunkedArray) else found
+        except (pa.ArrowException, TypeError, ValueError):
+            pass  # categories of several types, sparse columns and the like
+    return python_cells.as_arrow(series.tolist())
+
+
+def _what(data: Any) -> str:
+    return f"the {type(data).__module__.split('.')[0]} {type(data).__name__}"
+
+
+def _episodes(data: Iterable[Any], rules: RowRules) -> Iterator[Chunk]:
     """Episodes as rows: the trajectory is the episode's number, the step the place in it."""
-    names = [columns.trajectory, columns.step, columns.state, columns.reward]
-    rows: list[tuple[int, int, Any, Any]] = []
+    ids = [rules.columns[role] for role in rules.id_roles]
+    names = [*ids, *(rules.columns[role] for role in ("step", "state", "reward"))]
+    rows: list[tuple[Any, ...]] = []
     first_row = 1
     for number, episode in enumerate(data):
         try:
-            steps = [(number, at, *pair) for at, pair in enumerate(episode)]
+            steps = [(*(number for _ in ids), at, *pair) for at, pair in enumerate(episode)]
         except TypeError:
             steps = []
-        if not steps or any(len(step) != 4 for step in steps):
+        if not steps or any(len(step) != len(names) for step in steps):
+            if rules.drop_invalid:
+                continue
             raise DataError(
                 f"episode {number} (counted from 0) is not a list of at least one (state, reward)"
             )
@@ -230,15 +225,6 @@ def _episodes(data: Iterable[Any], columns: Columns) -> Iterator[Chunk]:
         yield _episode_chunk(rows, names, first_row)
 
 
-def _episode_chunk(
-    rows: list[tuple[int, int, Any, Any]], names: list[str], first_row: int
-) -> Chunk:
-    place = "the list of episodes"
-    try:
-        arrays = [pa.array(column, from_pandas=False) for column in zip(*rows, strict=True)]
-    except (pa.ArrowException, TypeError, OverflowError) as problem:
-        raise DataError(
-            f"{place}, rows {first_row} to {first_row + len(rows) - 1}: states or rewards are of "
-            f"mixed types: {one_line(problem)}"
-        ) from None
-    return Chunk(place, first_row, pa.record_batch(arrays, names=names))
+def _episode_chunk(rows: list[tuple[Any, ...]], names: list[str], first_row: int) -> Chunk:
+    arrays = [python_cells.as_arrow(column) for column in zip(*rows, strict=True)]
+    return Chunk("the list of episodes", first_row, pa.record_batch(arrays, names=names))

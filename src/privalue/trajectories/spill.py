@@ -80,5 +80,5 @@ class Spill:
     def _refused(problem: OSError) -> DataError:
         return DataError(
             f"rows that outgrow the memory cannot be kept in {tempfile.gettempdir()}: "
-            f"{problem.strerror}; make room there, set TMPDIR, or allow more --memory"
+            f"{problem.strerror}; make room there, set TMPDIR, or give a larger memory="
         )

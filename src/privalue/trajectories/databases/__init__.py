@@ -10,13 +10,13 @@ from os.path import isdir, isfile
 from pathlib import Path
 
 from privalue.errors import DataError
-from privalue.sections import Columns
 from privalue.trajectories.chunks import Source
-from privalue.trajectories.databases.duckdb_file import open_duckdb
-from privalue.trajectories.databases.postgres import open_postgres
-from privalue.trajectories.databases.sqlite_file import open_sqlite
+from privalue.trajectories.databases.duckdb_file import duckdb_columns, open_duckdb
+from privalue.trajectories.databases.postgres import open_postgres, postgres_columns
+from privalue.trajectories.databases.sqlite_file import open_sqlite, sqlite_columns
+from privalue.trajectories.rules import RowRules
 
-__all__ = ["open_database"]
+__all__ = ["database_columns", "divided", "open_database"]
 
 _ENDINGS = (".duckdb", ".ddb", ".sqlite", ".sqlite3", ".db")
 # An address ends at the first "::" that is part of neither credentials nor an IPv6 host.
@@ -25,31 +25,52 @@ _SERVER = re.compile(
 )
 
 
-def open_database(data: str | Path, columns: Columns) -> Source | None:
+def open_database(data: str | Path, rules: RowRules) -> Source | None:
     """The rows of a table or a query, or None where ``data`` does not name a database."""
-    text = str(data)
-    server = _SERVER.fullmatch(text)
+    found = _database(data)
+    if found is None:
+        return None
+    kind, where, request = found
+    if kind == "postgresql":
+        return open_postgres(str(where), request, rules)
+    return {"duckdb": open_duckdb, "sqlite": open_sqlite}[kind](Path(where), request, rules)
+
+
+def database_columns(data: str | Path) -> list[str] | None:
+    """The names of the columns, or None where ``data`` does not name a database."""
+    found = _database(data)
+    if found is None:
+        return None
+    kind, where, request = found
+    if kind == "postgresql":
+        return postgres_columns(str(where), request)
+    return {"duckdb": duckdb_columns, "sqlite": sqlite_columns}[kind](Path(where), request)
+
+
+def _database(data: str | Path) -> tuple[str, str | Path, str | None] | None:
+    """Which database holds the data, where it is, and what is wanted of it."""
+    server = _SERVER.fullmatch(str(data))
     if server is not None:
-        return open_postgres(server[1], server[2], columns)
-    path, request = _divided(text)
+        return "postgresql", server[1], server[2]
+    path, request = divided(str(data))
     head = _first_bytes(path)
     if head[8:12] == b"DUCK":
-        return open_duckdb(path, request, columns)
+        return "duckdb", path, request
     if head == b"SQLite format 3\0":
-        return open_sqlite(path, request, columns)
+        return "sqlite", path, request
     if path.name.lower().endswith(_ENDINGS) and not isdir(path):
         if not isfile(path):
             raise DataError(f"{path} does not exist; give a DuckDB or SQLite file")
         raise DataError(f"{path} is neither a DuckDB nor an SQLite file")
     if request is not None and isfile(path):
         raise DataError(
-            f"{path} is no database; only a DuckDB or SQLite file, or postgresql://..., is "
-            "followed by :: and a table or a query"
+            f"{path} is no database; only a DuckDB or SQLite file, an Excel workbook, or "
+            "postgresql://..., is followed by :: and a table or a query"
         )
     return None
 
 
-def _divided(text: str) -> tuple[Path, str | None]:
+def divided(text: str) -> tuple[Path, str | None]:
     """A file and what is wanted of it; a file's name may hold "::" too."""
     if "::" not in text or isfile(text):
         return Path(text), None

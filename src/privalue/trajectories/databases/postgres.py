@@ -6,11 +6,12 @@ from contextlib import closing, contextmanager
 from importlib import import_module
 from typing import Any
 
-from privalue.errors import DataError, MissingComponentError
-from privalue.sections import Columns
-from privalue.trajectories.chunks import Chunk, Source, select
-from privalue.trajectories.databases.python_rows import Fetch, column_names
-from privalue.trajectories.databases.request import Table, in_chunks, one_line, quoted, requested
+from privalue.errors import DataError, MissingComponentError, UnavailableError
+from privalue.servers import unanswered
+from privalue.trajectories.chunks import Chunk, Source, one_line
+from privalue.trajectories.databases.cursor import Fetch, column_names
+from privalue.trajectories.databases.request import Table, in_chunks, quoted, requested
+from privalue.trajectories.rules import RowRules
 
 _TABLES = """
     SELECT n.nspname, c.relname, pg_catalog.pg_table_is_visible(c.oid)
@@ -26,16 +27,16 @@ _SETTINGS = (
 )
 
 
-def open_postgres(address: str, request: str | None, columns: Columns) -> Source:
+def open_postgres(address: str, request: str | None, rules: RowRules) -> Source:
     """The rows of a table, a view or a query."""
     server = _Server(address)
     with server.connected() as connection:
         try:
             wanted = requested(request, _tables(connection), server.place)
             empty = connection.execute(f"SELECT * FROM ({wanted.query}) AS wanted LIMIT 0")
-            names = select(columns, column_names(empty), wanted.place)
+            names = rules.select(column_names(empty), wanted.place)
         except server.problem as problem:
-            raise DataError(f"{server.place} cannot be read: {server.explain(problem)}") from None
+            raise server.unreadable(server.place, problem) from None
     query = wanted.query
     if wanted.table is not None:
         query = f"SELECT {', '.join(map(quoted, names))} FROM {wanted.table.sql}"
@@ -45,12 +46,32 @@ def open_postgres(address: str, request: str | None, columns: Columns) -> Source
             try:
                 cursor.execute(query)
             except server.problem as problem:
-                reason = server.explain(problem)
-                raise DataError(f"{wanted.place} cannot be read: {reason}") from None
-            fetch = Fetch(cursor, columns, wanted.place)
-            yield from in_chunks(fetch, wanted.place, (server.problem, UnicodeError))
+                raise server.unreadable(wanted.place, problem) from None
+            fetch = Fetch(cursor, rules, wanted.place)
+
+            def answered() -> Any:
+                try:
+                    return fetch()
+                except server.problem as problem:
+                    if unanswered(problem, server.driver):
+                        raise server.unreadable(wanted.place, problem) from None
+                    raise
+
+            yield from in_chunks(answered, wanted.place, (server.problem, UnicodeError))
 
     return Source(chunks)
+
+
+def postgres_columns(address: str, request: str | None) -> list[str]:
+    """The names of the columns of a table, a view or a query."""
+    server = _Server(address)
+    with server.connected() as connection:
+        try:
+            wanted = requested(request, _tables(connection), server.place)
+            empty = connection.execute(f"SELECT * FROM ({wanted.query}) AS wanted LIMIT 0")
+            return column_names(empty)
+        except server.problem as problem:
+            raise server.unreadable(server.place, problem) from None
 
 
 def _tables(connection: Any) -> list[Table]:
@@ -66,15 +87,15 @@ class _Server:
 
     def __init__(self, address: str) -> None:
         try:
-            self._driver: Any = import_module("psycopg")
+            self.driver: Any = import_module("psycopg")
         except ImportError:
             raise MissingComponentError(
-                "data in PostgreSQL needs psycopg: pip install 'privalue[postgres]'"
+                "data in PostgreSQL needs psycopg: pip install 'psycopg[binary]'"
             ) from None
         self._address = address
-        self.problem: type[Exception] = self._driver.Error
+        self.problem: type[Exception] = self.driver.Error
         try:
-            parts = self._driver.conninfo.conninfo_to_dict(address)
+            parts = self.driver.conninfo.conninfo_to_dict(address)
         except self.problem:  # its message may quote the password
             raise self._malformed() from None
         host, database = str(parts.get("host", "localhost")), str(parts.get("dbname", ""))
@@ -95,18 +116,45 @@ class _Server:
     def connected(self) -> Iterator[Any]:
         """A connection in a read-only transaction; nothing is ever committed."""
         try:
-            connection = self._driver.connect(
+            connection = self.driver.connect(
                 self._address, connect_timeout=10, client_encoding="utf8"
             )
         except self.problem as problem:
-            raise DataError(f"{self.place} cannot be opened: {self.explain(problem)}") from None
+            raise self.unreadable(self.place, problem, "opened") from None
         with closing(connection):
             connection.read_only = True
-            for setting in _SETTINGS:
-                connection.execute(setting)
+            self._read_every_time(connection)
+            try:
+                for setting in _SETTINGS:
+                    connection.execute(setting)
+            except self.problem as problem:
+                raise self.unreadable(self.place, problem, "opened") from None
             yield connection
 
-    def explain(self, problem: Exception) -> str:
-        """What the server said, in one line."""
+    def _read_every_time(self, connection: Any) -> None:
+        """A time that Python cannot hold, such as infinity, makes one cell invalid, as its text."""
+        loaders: Any = import_module("psycopg.types.datetime")
+        for kind in ("Date", "Timestamp", "Timestamptz"):
+            loader = type(kind, (_OrText, getattr(loaders, f"{kind}Loader")), {})
+            connection.adapters.register_loader(kind.lower(), loader)
+
+    def unreadable(
+        self, place: str, problem: Exception, done: str = "read"
+    ) -> DataError | UnavailableError:
+        """The error for what the server said, or for that it said nothing, in one line."""
         said = one_line(problem)
-        return said.replace(self._password, "***") if self._password else said
+        said = said.replace(self._password, "***") if self._password else said
+        if unanswered(problem, self.driver):
+            return UnavailableError(f"{place}: the server does not answer ({said}); try again")
+        return DataError(f"{place} cannot be {done}: {said}")
+
+
+class _OrText:
+    """Of a loader of psycopg: what it cannot load stays a text."""
+
+    def load(self, data: Any) -> Any:
+        """The value, or its text."""
+        try:
+            return super().load(data)  # type: ignore[misc]
+        except import_module("psycopg").DataError:
+            return bytes(data).decode("utf-8")

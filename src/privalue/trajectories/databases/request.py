@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from privalue.errors import DataError
-from privalue.trajectories.chunks import Chunk
+from privalue.trajectories.chunks import Chunk, one_line
 
 _QUERY = re.compile(r"\(|(?:select|with|from|values|table)\b", re.IGNORECASE)
 
@@ -92,8 +92,3 @@ def in_chunks(
             return
         yield Chunk(place, first_row, batch)
         first_row += batch.num_rows
-
-
-def one_line(problem: object) -> str:
-    """What a driver says, without its line breaks."""
-    return " ".join(str(problem).split())[:200]

@@ -9,19 +9,19 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from privalue.errors import DataError
-from privalue.sections import Columns
-from privalue.trajectories.chunks import Chunk, Source, select
-from privalue.trajectories.databases.python_rows import Fetch, column_names
-from privalue.trajectories.databases.request import Table, in_chunks, one_line, quoted, requested
+from privalue.trajectories.chunks import Chunk, Source, one_line
+from privalue.trajectories.databases.cursor import Fetch, column_names
+from privalue.trajectories.databases.request import Table, in_chunks, quoted, requested
+from privalue.trajectories.rules import RowRules
 
 
-def open_sqlite(path: Path, request: str | None, columns: Columns) -> Source:
+def open_sqlite(path: Path, request: str | None, rules: RowRules) -> Source:
     """The rows of a table, a view or a query."""
     with _opened(path) as connection:
         try:
             wanted = requested(request, _tables(connection), str(path))
             empty = connection.execute(f"SELECT * FROM ({wanted.query}) LIMIT 0")
-            names = select(columns, column_names(empty), wanted.place)
+            names = rules.select(column_names(empty), wanted.place)
             query, total_rows = wanted.query, None
             if wanted.table is not None:
                 # Not by an index: rows are numbered as they stand in the table.
@@ -39,10 +39,20 @@ def open_sqlite(path: Path, request: str | None, columns: Columns) -> Source:
                 cursor = connection.execute(query)
             except sqlite3.Error as problem:
                 raise DataError(f"{wanted.place} cannot be read: {one_line(problem)}") from None
-            fetch = Fetch(cursor, columns, wanted.place)
+            fetch = Fetch(cursor, rules, wanted.place)
             yield from in_chunks(fetch, wanted.place, (sqlite3.Error,))
 
     return Source(chunks, total_rows=total_rows)
+
+
+def sqlite_columns(path: Path, request: str | None) -> list[str]:
+    """The names of the columns of a table, a view or a query."""
+    with _opened(path) as connection:
+        try:
+            wanted = requested(request, _tables(connection), str(path))
+            return column_names(connection.execute(f"SELECT * FROM ({wanted.query}) LIMIT 0"))
+        except sqlite3.Error as problem:
+            raise DataError(f"{path} cannot be read: {one_line(problem)}") from None
 
 
 def _tables(connection: sqlite3.Connection) -> list[Table]:
@@ -64,4 +74,6 @@ def _opened(path: Path) -> Iterator[sqlite3.Connection]:
         raise DataError(f"{path} cannot be opened: {one_line(problem)}") from None
     with closing(connection):
         connection.execute("PRAGMA trusted_schema = OFF")  # a view may not call just anything
+        # Bytes that are no UTF-8 make one cell invalid, and not the batch.
+        connection.text_factory = lambda text: text.decode("utf-8", "surrogateescape")
         yield connection

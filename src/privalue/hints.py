@@ -1,0 +1,57 @@
+"""What to say to whoever uses another name for a key of the study, or one that is not built yet."""
+
+import difflib
+from collections.abc import Collection, Mapping
+
+# Key of ours, with its section: what others call it.
+_CALLED: Mapping[str, str] = {
+    "discount in [values]": "gamma discount_factor discount_rate",
+    "rewards in [values]": "reward_bounds reward_range reward_min reward_max r_min r_max",
+    "returns in [values]": "return_bounds return_range value_bounds",
+    "ridge in [mechanism]": "lambda lambda_ lam regularisation regularization l2",
+    "name in [mechanism]": "algorithm method",
+    "trajectories in [study]": "episodes n_episodes num_episodes n_trajectories num_trajectories",
+    "epsilon in [privacy]": "eps",
+    "neighbours in [privacy]": "adjacency relation",
+    "max_trajectories_per_person in [privacy]": "max_episodes_per_person max_contributions",
+    "count in [states]": "n_states num_states state_count",
+    "level in [report]": "confidence confidence_level",
+    "person in [data]": "person_id patient patient_id subject subject_id user user_id",
+    "trajectory in [data]": "trajectory_id episode episode_id stay stay_id",
+    "step in [data]": "time timestep time_step t day date",
+    "state in [data]": "observation obs s",
+    "reward in [data]": "r",
+}
+_OUR_NAME = {theirs: ours for ours, names in _CALLED.items() for theirs in names.split()}
+
+_FOLLOWS: Mapping[str, str] = {
+    "alpha": "it follows from epsilon, delta and beta; the level of intervals is level in [report]",
+    "sigma": "the scale of the noise follows from epsilon and delta",
+    "seed": "noise comes from the operating system; experiments are seeded where they are run",
+}
+
+_NOT_BUILT: Mapping[str, str] = {
+    "action": "it would name the column of actions, for a value of every state and action",
+    "actions": "it would list actions, for a value of every state and action",
+    "probability": "it would name the column of the probabilities with which actions were chosen",
+    "policy": "it would name another policy, to be evaluated from these data",
+    "arms": "it would name the arms of a trial, for values arm by arm",
+    "model": "it would release transitions and rewards themselves",
+}
+
+
+def about_unknown(key: str, known: Collection[str]) -> str:
+    """Return what helps whoever wrote ``key`` where only ``known`` are keys.
+
+    >>> about_unknown("gamma", ["discount", "rewards"])
+    'here it is called discount in [values]'
+    """
+    written = key.lower().replace("-", "_")
+    if written in _NOT_BUILT:
+        return f"{_NOT_BUILT[written]}, which is not built yet; remove it"
+    if written in _OUR_NAME:
+        return f"here it is called {_OUR_NAME[written]}"
+    if written in _FOLLOWS:
+        return f"{_FOLLOWS[written]}; remove it"
+    near = difflib.get_close_matches(written, known, n=1, cutoff=0.5)
+    return f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"

@@ -1,0 +1,41 @@
+"""What the library says of its parameters, in the words of the command line.
+
+An error of the library names a parameter, ``accept_large_delta=True``: whoever calls it from Python
+can act on that. On the command line the same error names the option.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+
+
+def _megabytes(found: re.Match[str]) -> str:
+    return f"--memory {-(-int(found[1]) // 1_000_000)}MB"
+
+
+def _declaration(found: re.Match[str]) -> str:
+    given = re.sub(r", (\w+)=(\w+)", r" --\1 \2", found[1])
+    return f"privalue ledger declare {given}"
+
+
+SAID: Mapping[str, str | Callable[[re.Match[str]], str]] = {
+    r"\baccept_large_delta=True": "--accept-large-delta",
+    r"\baccept_useless=True": "--anyway",
+    r"\bledger=None": "--no-ledger",
+    r"\bledger\.declare\(([^)]*)\)": _declaration,
+    r"\bmemory=(\d+)": _megabytes,
+    r"\bmemory=": "--memory",
+    r"\breplace=True": "--replace",
+    r"\btrajectories=M\b": "--trajectories M",
+    r"\b(https?|ftp|s3|gs|hdfs):/(?=[^/])": r"\1://",  # as it was before it was a path
+}
+
+
+def in_options(message: str) -> str:
+    """The same message, with options for parameters.
+
+    >>> in_options("rows take 70 MB; give memory=70000001")
+    'rows take 70 MB; give --memory 71MB'
+    """
+    for parameter, option in SAID.items():
+        message = re.sub(parameter, option, message)
+    return message

@@ -1,0 +1,531 @@
+"""One unit's rows decide nothing about another's, through every reader.
+
+Odd cells of every kind are planted in one person's rows: decimals of any scale, times of any unit
+and zone, bools, hex, signed zeros, huge numbers, texts of numbers, blanks, quotes. With
+``invalid = "drop-unit"`` the statistics of everybody are then those of the others plus those of
+the odd one alone; with ``"refuse"`` they are, or there is an error.
+"""
+
+import csv
+import io
+import os
+import sqlite3
+from contextlib import closing
+from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
+
+import duckdb
+import numpy as np
+import openpyxl
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import privalue as pv
+from oracles.sources import minari_dataset
+from oracles.studies import study
+from privalue.engines.local import statistics
+from privalue.trajectories import RowRules, cells, encode
+
+HEADING = ("person", "trajectory", "step", "state", "reward")
+STATES = 3
+PERSON = {"unit": "person", "max_trajectories_per_person": 1}
+
+# Of each person's two trajectories the one called 2 counts, and not 10: 2, 10 as numbers, but
+# '10.0', '2.0' as texts. The two visit different states, so that a flip shows.
+OTHERS = [
+    row
+    for person in range(301, 307)
+    for row in (
+        (person, 2, 1, 0, 0.25),
+        (person, 2, 2, 0, 0.5),
+        (person, 10, 1, 1, 1.0),
+    )
+]
+ODD_PERSON = [(70, 2, 1, 2, 0.5), (70, 2, 2, 1, 0.5), (70, 10, 1, 0, 0.75)]
+
+BERLIN = timezone(timedelta(hours=2))
+ODD = [
+    70.0,
+    -0.0,
+    0.5,
+    1e300,
+    float("nan"),
+    float("inf"),
+    2**24 + 1,
+    2**60,
+    2**70,
+    -5,
+    True,
+    Decimal("70.0"),
+    Decimal("70.000"),
+    Decimal("0.10"),
+    Decimal("1E+2"),
+    Decimal("-0.0"),
+    datetime(2026, 1, 2),
+    datetime(2026, 1, 2, 3, 4, 5, 600, tzinfo=UTC),
+    datetime(2026, 1, 2, 3, tzinfo=BERLIN),
+    date(2026, 1, 2),
+    "70",
+    "70.0",
+    "007",
+    "0x10",
+    "1_0",
+    "1e5",
+    "+2",
+    "nan",
+    "TRUE",
+    "",
+    "  ",
+    None,
+    "é",
+    "a,b",
+    "a;b",
+    'a"b',
+    '"',
+    "x" * 300,
+]
+FEW = [70.0, 2**70, True, *ODD[11:20:2], "70.0", "0x10", "", None, 'a"b', "x" * 300]
+LONG = os.environ.get("PRIVALUE_LONG") == "1"  # make long
+SLOW = {"duckdb", "a query", "a query of csv", "xlsx"}  # to make
+
+
+def with_odd(role, odd):
+    """The odd person's rows with one odd cell (an odd person is odd in all of them)."""
+    at = HEADING.index(role)
+    rows = [list(row) for row in ODD_PERSON]
+    for row in rows if role == "person" else rows[1:2]:
+        row[at] = odd
+    return [tuple(row) for row in rows]
+
+
+def described(invalid):
+    return study(STATES, privacy=PERSON, data={"invalid": invalid})
+
+
+def numbers(found):
+    return np.array([*found.counts, *found.return_steps, found.trajectories, found.persons])
+
+
+def unless_refused(data):
+    try:
+        return numbers(statistics(data, described("refuse")))
+    except pv.DataError:
+        return None
+
+
+def check(make, role, odds):
+    """The others, the odd one and both together: sums are sums, whatever is odd."""
+    others = numbers(statistics(make(OTHERS), described("drop-unit")))
+    assert others[:STATES].tolist() == [6, 0, 0]
+    tried = 0
+    for odd in odds:
+        rows = with_odd(role, odd)
+        try:  # a source is used before the next is made: they share a name
+            one = numbers(statistics(make(rows), described("drop-unit")))
+            together = make([*OTHERS[:9], *rows, *OTHERS[9:]])
+        except CannotHoldError:
+            continue
+        both = numbers(statistics(together, described("drop-unit")))
+        assert (both == others + one).all(), (role, odd)
+        assert one[:STATES].max() <= 1
+        refused = unless_refused(together)
+        assert refused is None or (refused == others + one).all(), (role, odd)
+        tried += 1
+    assert tried
+
+
+class CannotHoldError(Exception):
+    """A source has no way to hold such a cell."""
+
+
+# Makers of sources: each holds odd cells in the way that its own users would get them there
+
+
+def as_csv_file(folder):
+    def make(rows):
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows([HEADING, *rows])
+        (folder / "d.csv").write_text(text.getvalue())
+        return folder / "d.csv"
+
+    return make
+
+
+def as_semicolons(folder):
+    def make(rows):
+        text = io.StringIO()
+        csv.writer(text, delimiter=";", lineterminator="\r\n").writerows([HEADING, *rows])
+        (folder / "e.csv").write_text("\ufeff" + text.getvalue(), newline="")
+        return folder / "e.csv"
+
+    return make
+
+
+def inferred(values):
+    """A column as Arrow infers it from all of its cells; decimals have one scale."""
+    try:
+        if any(isinstance(value, Decimal) for value in values):
+            exact = [None if value is None else Decimal(str(value)) for value in values]
+            scale = max(-number.as_tuple().exponent for number in exact if number is not None)
+            return pa.array(exact, pa.decimal128(38, max(scale, 0)))
+        return pa.array(values)
+    except (pa.ArrowException, OverflowError, ArithmeticError) as problem:
+        raise CannotHoldError from problem
+
+
+def arrow_table(rows):
+    return pa.table(
+        [inferred(list(column)) for column in zip(*rows, strict=True)], names=list(HEADING)
+    )
+
+
+def as_arrow(_):
+    return arrow_table
+
+
+def as_parquet(folder):
+    def make(rows):
+        pq.write_table(arrow_table(rows), folder / "d.parquet")
+        return folder / "d.parquet"
+
+    return make
+
+
+def as_parquet_files(folder):
+    """The odd person's rows in a file of their own, with types of its own."""
+
+    def make(rows):
+        part = folder / "parts"
+        part.mkdir(exist_ok=True)
+        for file in part.iterdir():
+            file.unlink()
+        odd = [row for row in rows if row not in OTHERS]
+        rest = [row for row in rows if row in OTHERS]
+        for name, some in (("a", rest[:9]), ("b", odd), ("c", rest[9:])):
+            if some:
+                pq.write_table(arrow_table(some), part / f"{name}.parquet")
+        return part
+
+    return make
+
+
+def as_pandas(_):
+    return lambda rows: pd.DataFrame(rows, columns=list(HEADING))
+
+
+def as_pandas_objects(_):
+    return lambda rows: pd.DataFrame(rows, columns=list(HEADING), dtype=object)
+
+
+def as_polars(_):
+    def make(rows):
+        try:
+            made = pl.DataFrame(rows, schema=list(HEADING), orient="row", strict=True)
+        except (TypeError, pl.exceptions.PolarsError, OverflowError) as problem:
+            raise CannotHoldError from problem
+        if pl.Int128 in made.dtypes:  # Arrow has no such type: refused before a row is read
+            raise CannotHoldError
+        return made
+
+    return make
+
+
+def as_duckdb(folder):
+    def make(rows):
+        path = folder / "d.duckdb"
+        path.unlink(missing_ok=True)
+        with closing(duckdb.connect(path)) as connection:
+            connection.register("made", arrow_table(rows))
+            connection.execute("CREATE TABLE rows AS SELECT * FROM made")
+        return path
+
+    return make
+
+
+def as_query(folder):
+    write = as_parquet(folder)
+    return lambda rows: f"SELECT * FROM '{write(rows)}'"
+
+
+def as_query_of_csv(folder):
+    write = as_csv_file(folder)
+    return lambda rows: f"SELECT person, trajectory, step, state, reward FROM '{write(rows)}'"
+
+
+def as_sqlite(folder):
+    def make(rows):
+        path = folder / "d.sqlite"
+        path.unlink(missing_ok=True)
+        with closing(sqlite3.connect(path)) as connection, connection:
+            connection.execute("CREATE TABLE rows (person, trajectory, step, state, reward)")
+            try:
+                connection.executemany(
+                    "INSERT INTO rows VALUES (?, ?, ?, ?, ?)",
+                    [[str(c) if isinstance(c, Decimal | date) else c for c in r] for r in rows],
+                )
+            except OverflowError as problem:
+                raise CannotHoldError from problem
+        return path
+
+    return make
+
+
+def as_workbook(folder):
+    def make(rows):
+        workbook = openpyxl.Workbook()
+        workbook.active.append(HEADING)
+        for row in rows:
+            try:
+                workbook.active.append(row)
+            except (ValueError, TypeError) as problem:
+                raise CannotHoldError from problem
+        try:
+            workbook.save(folder / "d.xlsx")
+        except TypeError as problem:  # a time with a zone
+            raise CannotHoldError from problem
+        return folder / "d.xlsx"
+
+    return make
+
+
+MAKERS = {
+    "csv": as_csv_file,
+    "semicolons": as_semicolons,
+    "arrow": as_arrow,
+    "parquet": as_parquet,
+    "parquet files": as_parquet_files,
+    "pandas": as_pandas,
+    "pandas objects": as_pandas_objects,
+    "polars": as_polars,
+    "duckdb": as_duckdb,
+    "a query": as_query,
+    "a query of csv": as_query_of_csv,
+    "sqlite": as_sqlite,
+    "xlsx": as_workbook,
+}
+
+
+@pytest.mark.parametrize("role", HEADING)
+@pytest.mark.parametrize("maker", MAKERS)
+def test_odd_cells_of_one_person_move_nobody_else(maker, role, tmp_path):
+    check(MAKERS[maker](tmp_path), role, FEW if maker in SLOW and not LONG else ODD)
+
+
+@pytest.mark.parametrize("kind", ["numeric", "text"])
+@pytest.mark.parametrize("role", HEADING)
+def test_odd_cells_in_postgresql(place, role, kind):
+    server = place.server()
+    server.execute("DROP SCHEMA IF EXISTS odd CASCADE; CREATE SCHEMA odd")
+    columns = ", ".join(f"{name} {kind}" for name in HEADING)
+
+    def make(rows):
+        import psycopg
+
+        server.execute("DROP TABLE IF EXISTS odd.rows")
+        server.execute(f"CREATE TABLE odd.rows ({columns})")
+        with psycopg.connect(server.address("odd")) as connection:
+            try:
+                for row in rows:
+                    cells = [c if c is None else str(c) for c in row]
+                    connection.execute("INSERT INTO odd.rows VALUES (%s, %s, %s, %s, %s)", cells)
+            except psycopg.DataError as problem:
+                raise CannotHoldError from problem
+        return f"{server.address('odd')}::rows"
+
+    check(make, role, ODD if LONG else FEW)
+
+
+def test_odd_states_and_rewards_in_episodes():
+    """Episodes have no persons: the odd trajectory is dropped, and no other."""
+    dropping = study(STATES, data={"invalid": "drop-unit"})
+    others = [[(0, 0.5), (1, 0.25)], [(1, 1.0)], [(0, 0.125)]]
+    expected = statistics(others, dropping)
+    for odd in [*ODD, [1], {"a": 1}, object(), np.float32(0.5), np.int64(1)]:
+        for episode in ([(odd, 0.5)], [(2, odd)], [(2, 0.5), (odd, odd)]):
+            both = statistics([others[0], episode, *others[1:]], dropping)
+            one = statistics([episode], dropping)
+            assert both.counts.tolist() == (expected.counts + one.counts).tolist()
+            assert both.return_steps.tolist() == (expected.return_steps + one.return_steps).tolist()
+            assert one.counts.max() <= 1
+    malformed = statistics([*others, [], 7, [(1,)]], dropping)
+    assert malformed.counts.tolist() == expected.counts.tolist()
+
+
+@pytest.mark.parametrize("data_format", ["hdf5", "arrow"])
+def test_odd_rewards_in_minari(tmp_path, data_format):
+    dropping = study(STATES, data={"invalid": "drop-unit"})
+    others = [[(0, 0.5), (1, 0.25)], [(1, 1.0)], [(0, 0.125)]]
+    expected = statistics(others, dropping)
+    for odd in (float("nan"), float("inf"), -0.0, 1e300):
+        made = [others[0], [(2, odd)], *others[1:]]
+        both = statistics(minari_dataset(tmp_path, made, data_format, final=0), dropping)
+        one = statistics([[(2, odd)]], dropping)
+        assert both.counts.tolist() == (expected.counts + one.counts).tolist()
+
+
+@pytest.mark.parametrize("way", ["a frame", "files"])
+@pytest.mark.parametrize("role", HEADING)
+def test_odd_cells_on_spark(spark, tmp_path, role, way):
+    from privalue.engines import spark as engine
+
+    write = as_parquet_files(tmp_path)
+    others = numbers(statistics(write(OTHERS), described("drop-unit")))
+    few = [Decimal("70.0"), -0.0, None]
+    for odd in few:
+        rows = with_odd(role, odd)
+        made = write([*OTHERS[:9], *rows, *OTHERS[9:]])
+        if way == "a frame":
+            cells_of = [["" if c is None else str(c) for c in r] for r in [*OTHERS, *rows]]
+            made = spark.createDataFrame(cells_of, ", ".join(f"{name} string" for name in HEADING))
+            one = statistics(
+                pd.DataFrame(cells_of[-3:], columns=list(HEADING)), described("drop-unit")
+            )
+            found = engine.statistics(made, described("drop-unit"))
+        else:
+            found = engine.statistics(made, described("drop-unit"), session=spark)
+            one = statistics(write(rows), described("drop-unit"))
+        assert (numbers(found) == others + numbers(one)).all(), (role, odd, way)
+
+
+# Which files a person's rows are in
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (pa.int64(), pa.decimal128(30, 3)),
+        (pa.int32(), pa.float32()),
+        (pa.decimal128(30, 1), pa.decimal256(60, 9)),
+        (pa.string(), pa.int64()),
+        (pa.large_string(), pa.uint64()),
+        (pa.dictionary(pa.int8(), pa.string()), pa.float64()),
+        (pa.timestamp("s"), pa.timestamp("ns")),
+        (pa.timestamp("ms"), pa.timestamp("us", "UTC")),
+        (pa.timestamp("us", "Europe/Berlin"), pa.timestamp("s", "America/New_York")),
+        (pa.date32(), pa.timestamp("ms")),
+        (pa.date32(), pa.date64()),
+    ],
+)
+def test_files_of_other_types_are_the_same_persons(tmp_path, first, second):
+    """Each person's second half is in the second file, of another physical type."""
+    times = pa.types.is_temporal(first)
+    for name, kind, steps in (("a", first, [1, 2]), ("b", second, [3, 4])):
+        ids = [11, 12, 13]
+        if times:
+            persons = pa.array(
+                [datetime(2026, 1, day, tzinfo=UTC) for day in ids], pa.timestamp("s", "UTC")
+            )
+            persons = persons.cast(pa.timestamp("s")) if not getattr(kind, "tz", None) else persons
+        else:
+            persons = pa.array(ids)
+        persons = (
+            persons.cast(pa.string()).dictionary_encode()
+            if pa.types.is_dictionary(kind)
+            else persons.cast(kind)
+        )
+        table = pa.table(
+            {
+                "person": pa.concat_arrays([persons, persons]).take(pa.array([0, 3, 1, 4, 2, 5])),
+                "step": steps * 3,
+                "state": [0, 1] * 3,
+                "reward": [0.5] * 6,
+            }
+        )
+        pq.write_table(table, tmp_path / f"{name}.parquet")
+    one_each = study(STATES, privacy={"unit": "person"}, data={"person": "person"})
+    found = statistics(tmp_path, one_each)
+    assert (found.persons, found.trajectories, found.rows) == (3, 3, 12)
+
+
+def test_a_reward_of_a_decimal_column_does_not_depend_on_its_scale():
+    for text in ("0.1", "0.3", "123.456", "0.0000001"):
+        found = {
+            float(cells.numbers(pa.array([Decimal(text)], pa.decimal128(38, scale))).values[0])
+            for scale in (7, 10, 20, 30)
+        }
+        assert found == {float(text)}
+
+
+def test_labels_that_are_numbers_are_their_own_texts():
+    """Labels 1 and 1.0: a number is 1 whatever its column is; only a text can be 1.0."""
+    both = study(states={"labels": ["1", "1.0"]})
+    for column in (pa.array([1]), pa.array([1.0]), pa.array([Decimal("1.0")]), pa.array(["1"])):
+        table = pa.table({"trajectory": [1], "step": [1], "state": column, "reward": [0.5]})
+        assert statistics(table, both).counts.tolist() == [1, 0]
+    table = pa.table({"trajectory": [1], "step": [1], "state": ["1.0"], "reward": [0.5]})
+    assert statistics(table, both).counts.tolist() == [0, 1]
+
+
+# The planted mistakes
+
+
+def test_a_column_cast_to_text_is_caught(monkeypatch, tmp_path):
+    """As it was: the text of a decimal has the scale of its column, which one row sets."""
+    real = cells.canonical_texts
+
+    def by_column(column):
+        column = cells.plain(column)
+        if pa.types.is_decimal(column.type):
+            return column.cast(pa.string()), cells._absent(column)
+        return real(column)
+
+    def decimals(rows):
+        return pa.table(
+            [
+                pa.array([None if c is None else Decimal(str(c)) for c in column])
+                for column in zip(*rows, strict=True)
+            ],
+            names=list(HEADING),
+        )
+
+    check(decimals, "trajectory", [Decimal("70.0"), Decimal("0.10")])
+    monkeypatch.setattr(cells, "canonical_texts", by_column)
+    with pytest.raises(AssertionError):
+        check(decimals, "trajectory", [Decimal("70.0")])
+
+
+def test_a_type_told_from_all_rows_is_caught(monkeypatch, tmp_path):
+    """The planted mistake: ids are numbers if all of a column are, and else texts of doubles."""
+    real = cells.ids
+
+    def inferring(column, id_type):
+        texts = cells.plain(column)
+        if cells.is_text(texts.type):
+            try:
+                return real(texts.cast(pa.int64()), id_type)
+            except pa.ArrowInvalid:
+                zeros = pa.array([f"{t.as_py()}.0" for t in texts], pa.string())
+                return real(zeros, id_type)
+        return real(column, id_type)
+
+    monkeypatch.setattr(encode.cells, "ids", inferring)
+    with pytest.raises(AssertionError):
+        check(as_csv_file(tmp_path), "trajectory", ["a"])
+
+
+def test_rows_are_encoded_one_by_one():
+    """encode(a + b) is encode(a) and encode(b)."""
+    rules = RowRules.of(described("drop-unit"))
+    encoder = encode.Encoder(rules)
+    from privalue.trajectories import open_source
+
+    def encoded(rows):
+        frame = pd.DataFrame(rows, columns=list(HEADING), dtype=object)
+        return [
+            (
+                tuple(part.row(at).shown(rules).values()),
+                int(part.states[at]),
+                float(part.rewards[at]),
+            )
+            for chunk in open_source(frame, rules).chunks()
+            for part in encoder.parts(chunk)
+            for at in range(len(part))
+        ]
+
+    for role in HEADING:
+        for odd in ODD:
+            rows = with_odd(role, odd)
+            assert encoded([*OTHERS, *rows]) == encoded(OTHERS) + encoded(rows)

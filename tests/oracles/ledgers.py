@@ -1,0 +1,23 @@
+"""Ledgers whose totals and requests are for one trajectory, replace-one, unless a test says so."""
+
+from privalue import ledger
+
+USUAL = {"unit": "trajectory", "neighbours": "replace-one"}
+DECLARED = {**USUAL, "trajectories_per_person": 0, "accounting": "plain"}
+RESERVED = {**USUAL, "mu": "none", "steps": 1, "process": "1@here"}
+
+
+class UsualLedger(ledger.Ledger):
+    """A ledger that fills in what nearly every test would write."""
+
+    def declare(self, dataset, **amounts):
+        return super().declare(dataset, **{**USUAL, **amounts})
+
+    def reserve(self, dataset, study_hash, **amounts):
+        return super().reserve(dataset, study_hash, **{**USUAL, **amounts})
+
+
+def open_ledger(location, **options):
+    """As ``privalue.ledger.open_ledger``."""
+    opened = ledger.open_ledger(location, **options)
+    return UsualLedger(opened._store, opened._clock)

@@ -1,0 +1,220 @@
+"""Cells by declaration: every physical type against the literal twin, and each cell by itself."""
+
+from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from oracles import cells as literal
+from privalue.trajectories import cells
+from privalue.trajectories.python_cells import as_arrow
+from privalue.trajectories.text_kernels import INVALID, MISSING, OK
+
+TEXTS = st.one_of(
+    st.text(max_size=12),
+    st.integers(-(10**25), 10**25).map(str),
+    st.floats().map(repr),
+    st.decimals(allow_nan=False, allow_infinity=False).map(str).filter(lambda t: len(t) < 40),
+    st.text("0123456789+-.eE ", max_size=8),
+    st.sampled_from(
+        [
+            "",
+            " ",
+            "\t1\n",
+            "1_0",
+            "0x10",
+            "\u0661",
+            "TRUE",
+            "False",
+            "-0",
+            "+0",
+            ".",
+            "-",
+            "1e",
+            "5.",
+        ]
+    ),
+)
+
+
+def column(texts, kind=None):
+    return pa.array(texts, kind or pa.string())
+
+
+def outcome(found):
+    status = np.zeros(len(found.values)) if found.status is None else found.status
+    return [None if s else v for v, s in zip(found.values.tolist(), status, strict=True)]
+
+
+@given(st.lists(TEXTS, max_size=8))
+@example(["9223372036854775807", "-9223372036854775808", "9223372036854775808"])
+@example(["1e999999999", "1e-999999999", "000000000000000000000000000001", "1e+05"])
+def test_texts_as_whole_numbers(texts):
+    expected = [literal.whole(text) for text in texts]
+    assert outcome(cells.whole_numbers(column(texts))) == expected
+
+
+@given(st.lists(TEXTS, max_size=8))
+@example(["0.1234567890123456789", "1e400", "-1e400", "1e-400", "123456789012345678901234"])
+@example(["9007199254740993", "0.30000000000000004", "2.2250738585072011e-308"])
+def test_texts_as_doubles(texts):
+    found = cells.numbers(column(texts))
+    assert outcome(found) == [literal.double(t) for t in texts]
+
+
+@given(st.lists(TEXTS.map(lambda t: t.replace(",", "")), max_size=6))
+def test_a_decimal_comma_is_a_decimal_point(texts):
+    """The same texts with the one for the other; a point is then no part of a number."""
+    swapped = [text.replace(".", ",") for text in texts]
+    as_commas = cells.numbers(column(swapped), decimal=",")
+    assert outcome(as_commas) == [literal.double(t) for t in texts]
+    pointed = [text for text in texts if "." in text]
+    assert outcome(cells.numbers(column(pointed), decimal=",")) == [None] * len(pointed)
+
+
+VALUES = {
+    "int64": (st.integers(-(2**63), 2**63 - 1), pa.int64()),
+    "uint64": (st.integers(0, 2**64 - 1), pa.uint64()),
+    "double": (st.floats(), pa.float64()),
+    "bool": (st.booleans(), pa.bool_()),
+    "decimal": (st.decimals(-(10**15), 10**15, places=3), pa.decimal128(30, 3)),
+    "wide decimal": (st.decimals(-(10**9), 10**9, places=9), pa.decimal256(60, 25)),
+    "text": (
+        st.text(min_size=1, max_size=9).filter(lambda t: t.strip(literal.BLANKS)),
+        pa.string(),
+    ),
+    "date": (st.dates(), pa.date32()),
+    "naive time": (st.datetimes(), pa.timestamp("us")),
+    "zoned time": (
+        st.datetimes(timezones=st.sampled_from([UTC, timezone(timedelta(hours=-5))])).filter(
+            lambda t: date(2, 1, 1) < t.date() < date(9998, 1, 1)
+        ),
+        pa.timestamp("us", "Asia/Tokyo"),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", VALUES)
+@given(data=st.data())
+def test_ids_of_every_type_are_their_canonical_texts(kind, data):
+    made, arrow = VALUES[kind]
+    values = data.draw(st.lists(made, min_size=1, max_size=6))
+    expected = [literal.canonical(value) for value in values]
+    found = cells.ids(pa.array(values, arrow, from_pandas=False), "text")
+    status = np.zeros(len(values)) if found.status is None else found.status
+    shown = [
+        None if s != OK else cells.id_of(words, "text")
+        for words, s in zip(found.values, status, strict=True)
+    ]
+    assert shown == expected
+    as_objects = cells.ids(as_arrow(values), "text")
+    objects = np.zeros(len(values)) if as_objects.status is None else as_objects.status
+    assert ((objects != OK) == (status != OK)).all()
+    width = max(found.values.shape[1], as_objects.values.shape[1])
+    good = status == OK
+    assert np.array_equal(
+        cells.widened(found.values, width)[good], cells.widened(as_objects.values, width)[good]
+    )
+
+
+@given(st.lists(st.one_of(st.text(min_size=1, max_size=9), st.integers().map(str)), max_size=9))
+def test_words_are_in_the_order_of_ids(texts):
+    texts = [text for text in texts if text.strip(literal.BLANKS)]
+    words = cells.ids(column(texts), "text").values.tolist()
+    by_words = sorted(range(len(texts)), key=lambda at: words[at])
+    by_rank = sorted(range(len(texts)), key=lambda at: literal.rank(texts[at]))
+    assert [texts[at] for at in by_words] == [texts[at] for at in by_rank]
+
+
+@given(st.lists(TEXTS, min_size=1, max_size=6), st.data())
+def test_each_cell_by_itself(texts, data):
+    """f(a + b) = f(a) + f(b), for every function and wherever the column is cut."""
+    at = data.draw(st.integers(0, len(texts)))
+    for function in (
+        cells.whole_numbers,
+        cells.numbers,
+        lambda c: cells.steps(c, "date"),
+        lambda c: cells.steps(c, "datetime"),
+        lambda c: cells.steps(c, "number"),
+        lambda c: cells.positions(c, pa.array(["1", "a"])),
+    ):
+        parts = outcome(function(column(texts[:at]))) + outcome(function(column(texts[at:])))
+        assert repr(outcome(function(column(texts)))) == repr(parts)
+
+
+def test_float32_ids_beyond_what_they_tell_apart_are_refused():
+    ids = cells.ids(pa.array([2.0**24 - 1, 2.0**24, 7.0], pa.float32()), "text")
+    assert ids.status.tolist() == [OK, INVALID, OK]
+    doubles = cells.ids(pa.array([2.0**53 - 1, 2.0**53, -(2.0**53)]), "text")
+    assert doubles.status.tolist() == [OK, INVALID, INVALID]
+
+
+def test_signed_zeros_are_one_id_and_one_step():
+    assert cells.ids(pa.array([0.0, -0.0]), "text").values.tolist() == [[0], [0]]
+    steps = cells.steps(pa.array([0.0, -0.0, -1.5, 2.0]), "number").values
+    assert steps[0] == steps[1]
+    assert steps[2] < steps[0] < steps[3]
+
+
+@pytest.mark.parametrize(
+    ("text", "how", "day"),
+    [
+        ("2026-01-02", None, date(2026, 1, 2)),
+        ("20260102", None, date(2026, 1, 2)),
+        ("2026-01-02T00:00:00Z", None, date(2026, 1, 2)),
+        ("2026-01-02T00:00:00+01:00", None, None),
+        ("2026-01-02T08:30", None, None),
+        ("02.01.2026", None, None),
+        ("02.01.2026", "%d.%m.%Y", date(2026, 1, 2)),
+        ("1/2/26", "%m/%d/%y", date(2026, 1, 2)),
+        ("2026-13-01", None, None),
+        ("noon", "%d.%m.%Y", None),
+    ],
+)
+def test_dates(text, how, day):
+    found = outcome(cells.steps(column([text]), "date", how))
+    assert found == [None if day is None else (day - date(1970, 1, 1)).days]
+
+
+@given(
+    st.datetimes(datetime(1700, 1, 1), datetime(2200, 1, 1)),
+    st.sampled_from(["s", "ms", "us", "ns"]),
+)
+def test_times_of_any_unit_and_as_text_are_the_same_step(moment, unit):
+    moment = moment.replace(microsecond=0)
+    typed = cells.steps(pa.array([moment], pa.timestamp(unit)), "datetime")
+    zoned = cells.steps(
+        pa.array([moment.replace(tzinfo=UTC)], pa.timestamp(unit, "Asia/Tokyo")), "datetime"
+    )
+    written = cells.steps(column([moment.isoformat()]), "datetime")
+    assert outcome(typed) == outcome(zoned) == outcome(written)
+    assert cells.step_text(outcome(typed)[0], "datetime").startswith(moment.isoformat()[:10])
+
+
+def test_missing_texts():
+    words = cells.missing_texts(["NA", " . ", ""])
+    found = cells.numbers(column(["NA", ".", "", " ", "1", "N", None]), words)
+    assert found.status.tolist() == [MISSING, MISSING, MISSING, MISSING, OK, INVALID, MISSING]
+    assert cells.missing_texts([""]) is None
+    listed = cells.positions(column(["NA", "x", "."]), pa.array(["NA", "x"]), words)
+    assert listed.status.tolist() == [OK, OK, MISSING]  # a label that the study lists is one
+
+
+def test_objects_that_are_neither_text_nor_number_are_invalid():
+    odd = [object(), [1], {"a": 1}, b"\x00", float("nan"), None, "\ud800", Decimal("NaN"), 1 + 2j]
+    found = cells.ids(as_arrow(odd), "text").status.tolist()
+    assert found == [
+        INVALID,
+        INVALID,
+        INVALID,
+        OK,
+        MISSING,
+        MISSING,
+        INVALID,
+        MISSING,
+        INVALID,
+    ]

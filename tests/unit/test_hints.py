@@ -1,0 +1,173 @@
+"""Hints that help: our name for a key, the parameter in Python, the option on the command line."""
+
+import ast
+import json
+from pathlib import Path
+
+import pytest
+import typer
+
+import privalue as pv
+from privalue import hints, options
+from privalue.cli import app, run
+
+SOURCE = Path(pv.__file__).parent
+SECTIONS = {
+    "privacy": {"epsilon": 1.0, "delta": 1e-6, "unit": "trajectory"},
+    "values": {"discount": 0.9, "rewards": (0.0, 1.0), "returns": (0.0, 1.0)},
+    "states": {"count": 3},
+}
+STUDY = """
+[privacy]
+epsilon = 1.0
+delta = 0.1
+unit = "trajectory"
+[values]
+discount = 0.9
+rewards = [0.0, 1.0]
+returns = [0.0, 1.0]
+[states]
+count = 3
+[mechanism]
+name = "dp-ssp"
+"""
+ROWS = [[(0, 0.0), (1, 0.0), (2, 1.0)]] * 20
+
+
+def said(section, key):
+    with pytest.raises(pv.StudyError) as caught:
+        pv.Study(**{**SECTIONS, section: {**SECTIONS.get(section, {}), key: 1}})
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "ours"),
+    [
+        ("values", "gamma", "discount in [values]"),
+        ("mechanism", "lambda", "ridge in [mechanism]"),
+        ("study", "episodes", "trajectories in [study]"),
+        ("data", "person_id", "person in [data]"),
+        ("data", "Patient-ID", "person in [data]"),
+        ("privacy", "gamma", "discount in [values]"),
+        ("states", "n_states", "count in [states]"),
+    ],
+)
+def test_a_key_by_another_name_is_told_ours(section, key, ours):
+    expected = f"[{section}] {key} is not a key of a study; here it is called {ours}"
+    assert said(section, key) == expected
+
+
+def test_a_key_outside_of_all_sections_is_told_ours():
+    with pytest.raises(pv.StudyError, match=r"here it is called discount in \[values\]"):
+        pv.Study.parse("gamma = 0.9\n")
+
+
+def test_what_is_not_built_yet_says_what_it_would_be_for():
+    assert said("data", "action") == (
+        "[data] action is not a key of a study; it would name the column of actions, for a value "
+        "of every state and action, which is not built yet; remove it"
+    )
+    with pytest.raises(pv.StudyError, match="which is not built yet"):
+        pv.Study(**SECTIONS, actions={"count": 2})
+
+
+def test_what_follows_from_other_keys_is_told():
+    assert "follows from epsilon, delta and beta" in said("mechanism", "alpha")
+    assert "level in [report]" in said("report", "alpha")
+
+
+def test_other_near_names_are_still_found():
+    assert said("privacy", "epsilom").endswith("did you mean epsilon?")
+    assert "known are count" in said("states", "xyzzy")
+
+
+def test_hints_are_about_keys_that_exist_and_about_none_that_is_built():
+    built = {name: field.annotation.model_fields for name, field in pv.Study.model_fields.items()}
+    for ours in hints._CALLED:
+        key, section = ours.removesuffix("]").split(" in [")
+        assert key in built[section], ours
+    every = set(built).union(*built.values())
+    assert not every & set(hints._NOT_BUILT)
+
+
+def test_a_default_that_needs_the_number_of_trajectories_names_what_is_missing():
+    privacy = {**SECTIONS["privacy"], "neighbours": "add-remove"}
+    study = pv.Study(**{**SECTIONS, "privacy": privacy}, mechanism={"name": "dp-lsw"})
+    with pytest.raises(pv.StudyError, match=r"^\[study\] trajectories is missing: ") as caught:
+        pv.release(study, ROWS)
+    assert "[study] beta" not in str(caught.value)
+    assert 'the default beta = "auto" of [mechanism] follows from it' in str(caught.value)
+
+
+# Parameters in Python, options on the command line
+
+
+def test_python_is_told_the_parameter_and_the_command_line_the_option(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    Path("study.toml").write_text(STUDY)
+    rows = [(n, t, *row) for n, rows in enumerate(ROWS) for t, row in enumerate(rows)]
+    text = "".join(",".join(map(str, row)) + "\n" for row in rows)
+    Path("rows.csv").write_text(f"trajectory,step,state,reward\n{text}")
+    with pytest.raises(pv.StudyError, match=r"\(accept_large_delta=True\)"):
+        pv.release(pv.Study.load("study.toml"), ROWS)
+    command = ["release", "study.toml", "--data", "rows.csv", "--out", "r", "--no-ledger"]
+    assert run(command) == 3
+    assert "(--accept-large-delta)" in capsys.readouterr().err
+    assert run([*command, "--log-format", "json"]) == 3
+    assert "(--accept-large-delta)" in json.loads(capsys.readouterr().err)["message"]
+    assert run(["plan", "study.toml"]) == 2
+    assert "give --trajectories M, or declare it" in capsys.readouterr().err
+
+
+def test_a_budget_is_declared_in_the_words_of_whoever_asks(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("study.toml").write_text(f'[study]\ndataset = "trial"\n{STUDY}')
+    with pytest.raises(pv.BudgetError, match=r"ledger\.declare\(DATASET, epsilon=E, delta=D"):
+        pv.release(pv.Study.load("study.toml"), ROWS, ledger=pv.open_ledger("ledger.db"))
+    command = ["release", "study.toml", "--data", "no.csv", "--out", "r", "--ledger", "ledger.db"]
+    assert run(command) == 4
+    assert "privalue ledger declare DATASET --epsilon E --delta D" in capsys.readouterr().err
+
+
+def test_memory_is_said_in_bytes_to_python_and_rounded_up_for_the_command_line():
+    assert options.in_options("; give memory=864026624") == "; give --memory 865MB"
+    assert options.in_options("or give a larger memory=") == "or give a larger --memory"
+
+
+def test_every_option_that_stands_for_a_parameter_exists():
+    found = typer.main.get_command(app)
+    commands = [*found.commands.values(), *found.commands["ledger"].commands.values()]
+    names = {name for command in commands for option in command.params for name in option.opts}
+    named = [o.split()[0] for o in options.SAID.values() if isinstance(o, str) and o[:2] == "--"]
+    assert len(named) >= 5
+    assert set(named) <= names
+
+
+def test_no_error_of_the_library_names_an_option():
+    """Only what prints for the command line may: commands, and tables on a terminal."""
+    printing = {"cli.py", "options.py", "console.py", "terminal.py", "planning_report.py"}
+    for path in SOURCE.rglob("*.py"):
+        if path.name in printing or path.stem.endswith(("_command", "_commands")):
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            made = isinstance(node, ast.Call) and ast.unparse(node.func).endswith("Error")
+            if not isinstance(node, ast.Raise) and not made:
+                continue
+            for part in ast.walk(node):
+                text = getattr(part, "value", None)
+                if isinstance(text, str) and "pip install" not in text:
+                    assert " --" not in f" {text}", f"{path.name}: {text}"
+
+
+def test_an_address_keeps_both_slashes(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("study.toml").write_text(STUDY)
+    study = pv.Study.load("study.toml")
+    with pytest.raises(pv.DataError, match=r"^https://example\.org/rows\.csv is an address"):
+        pv.inspect(study, "https://example.org/rows.csv")
+    with pytest.raises(pv.StudyError, match=r"file https://example\.org/s\.toml does not"):
+        pv.Study.load("https://example.org/s.toml")
+    assert run(["check", "https://example.org/s.toml"]) == 3
+    assert "https://example.org/s.toml does not exist" in capsys.readouterr().err

@@ -1,0 +1,220 @@
+"""Invalid rows: refused, or their whole unit left out; what is said of it, and to whom."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import privalue as pv
+from oracles.studies import study
+from privalue.cli import run
+from privalue.engines.local import statistics
+from privalue.sections import MOST_TRAJECTORIES
+from privalue.size import declared_size, public_size
+
+COLUMNS = ["person", "trajectory", "step", "state", "reward"]
+GOOD = [
+    (person, trajectory, step, (person + step) % 3, 0.25 * step)
+    for person in range(6)
+    for trajectory in range(2)
+    for step in range(3)
+]
+PERSON = {"unit": "person", "max_trajectories_per_person": 2}
+BAD = {
+    "state": (2, 0, 1, 9, 0.5),
+    "reward": (2, 0, 1, 1, float("inf")),
+    "a missing reward": (2, 0, 1, 1, None),
+    "step": (2, 0, "noon", 1, 0.5),
+    "trajectory": (2, None, 1, 1, 0.5),
+    "twice": (2, 1, 2, 1, 0.5),
+}
+
+
+def frame(rows):
+    return pd.DataFrame(rows, columns=COLUMNS, dtype=object)
+
+
+def with_bad(kind, shuffle=False):
+    """The good rows, one of them replaced by a bad one (or a row that stands twice)."""
+    rows = [*GOOD[:13], BAD[kind], *GOOD[(13 if kind == "twice" else 14) :]]
+    made = frame(rows)
+    return made.sample(frac=1, random_state=5) if shuffle else made
+
+
+def numbers(found):
+    return [*found.counts, *found.return_steps, found.trajectories, found.persons]
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize("kind", BAD)
+def test_a_person_with_an_invalid_row_is_nobody(kind, shuffle):
+    dropping = study(3, privacy=PERSON, data={"invalid": "drop-unit"})
+    found = statistics(with_bad(kind, shuffle), dropping)
+    others = statistics(frame([row for row in GOOD if row[0] != 2]), dropping)
+    assert numbers(found) == numbers(others)
+    assert (found.units_dropped, found.rows_left_out) == (1, 0)
+    with pytest.raises(pv.DataError):
+        statistics(with_bad(kind, shuffle), study(3, privacy=PERSON))
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_a_trajectory_with_an_invalid_row_is_left_out_and_its_person_is_not(kind):
+    both = {"person": "person", "trajectory": "trajectory", "invalid": "drop-unit"}
+    found = statistics(with_bad(kind), study(3, data=both))
+    lost = 1 if kind == "twice" else 0
+    kept = [row for row in GOOD if row[:2] != (2, lost)]
+    if kind == "trajectory":  # the row belongs to nobody; the trajectory lost it before it counted
+        kept = [row for row in GOOD if row != GOOD[13]]
+    assert numbers(found) == numbers(statistics(frame(kept), study(3, data=both)))
+
+
+def test_a_row_whose_person_cannot_be_told_belongs_to_nobody():
+    dropping = study(3, privacy=PERSON, data={"invalid": "drop-unit"})
+    for odd in (None, "", 1e300, "x" * 256, [7]):
+        found = statistics(frame([*GOOD, (odd, 0, 0, 0, 0.5)]), dropping)
+        assert numbers(found) == numbers(statistics(frame(GOOD), dropping))
+        assert (found.units_dropped, found.rows_left_out) == (0, 1)
+
+
+def test_across_every_boundary_of_chunks(monkeypatch):
+    """A person's first trajectory is read long before the invalid row of the second."""
+    from privalue.engines import local
+    from privalue.trajectories import encode, sources
+
+    dropping = study(3, privacy=PERSON, data={"invalid": "drop-unit"})
+    others = statistics(frame([row for row in GOOD if row[0] != 2]), dropping)
+    rows = [*GOOD[:17], (2, 1, 2, 9, 0.5), *GOOD[18:]]
+    for size in range(1, 8):
+        monkeypatch.setattr(encode, "PART_ROWS", size)
+        monkeypatch.setattr(sources, "BATCH_ROWS", size)
+        monkeypatch.setattr(local, "TASK_ROWS", size)
+        assert numbers(statistics(frame(rows), dropping)) == numbers(others)
+
+
+CELLS = st.one_of(
+    st.none(),
+    st.integers(-2, 4),
+    st.floats(),
+    st.text(max_size=3),
+    st.sampled_from(["0", "1.0", "x" * 300, b"\xff", [], True, float("nan")]),
+)
+
+
+@given(
+    rows=st.lists(st.tuples(CELLS, CELLS, CELLS, CELLS, CELLS), max_size=6),
+    unit=st.sampled_from([{"unit": "trajectory"}, PERSON]),
+    neighbours=st.sampled_from(["replace-one", "add-remove"]),
+)
+def test_there_is_a_release_for_every_input(rows, unit, neighbours):
+    """The mechanism is total: any rows at all, none included."""
+    dropping = study(
+        3,
+        privacy={**unit, "neighbours": neighbours},
+        mechanism={"name": "dp-ssp", "calibration": "exact"},
+        data={"invalid": "drop-unit"},
+    )
+    released = pv.release(dropping, frame(rows), entropy=pv.SeededForExperimentsOnly(1))
+    assert len(released.values) == 3
+    assert released.trajectories is None
+    assert released.persons is None
+
+
+@pytest.mark.parametrize("declared", [{"invalid": "drop-unit"}, {"missing_rows": "drop-row"}])
+def test_no_size_is_counted_where_units_may_vanish(declared):
+    """A unit of which nothing is left changes m between neighbours."""
+    described = study(3, data=declared)
+    one, two = (statistics([[(0, 0.5)], [(1, reward)]], described) for reward in (0.5, None))
+    assert one.trajectories != two.trajectories
+    for found in (one, two):
+        size = public_size(described, found)
+        assert (size.units, size.most_count, size.trajectories) == (None, MOST_TRAJECTORIES, None)
+    counted = study(3, data=declared, study={"trajectories": 7})
+    assert public_size(counted, one).trajectories == 7
+    assert declared_size(study(3)).units is None
+    assert public_size(study(3), statistics([[(0, 0.5)]], study(3))).units == 1
+
+
+def test_sorted_rows_and_dropped_units_do_not_go_together():
+    with pytest.raises(pv.StudyError, match=r"sorted = true goes with invalid = .refuse. only"):
+        study(3, data={"sorted": True, "invalid": "drop-unit"})
+
+
+# What is said, and to whom
+
+TOML = """
+[study]
+trajectories = 4000
+
+[privacy]
+epsilon = 1.0
+delta = 1e-6
+unit = "person"
+
+[values]
+discount = 0.9
+rewards = [0.0, 1.0]
+returns = [0.0, 1.0]
+
+[states]
+count = 3
+
+[mechanism]
+name = "dp-ssp"
+
+[data]
+person = "who"
+invalid = "drop-unit"
+"""
+
+
+def test_the_curator_sees_what_was_dropped_and_the_public_does_not(tmp_path, capsys):
+    rows = [(f"p{at}", 0, at % 3, 0.5) for at in range(4000)]
+    rows[7], rows[11], rows[13] = ("p7", 0, 9, 0.5), ("", 0, 1, 0.5), ("p13", "x", 1, 0.5)
+    frame = pd.DataFrame(rows, columns=["who", "step", "state", "reward"])
+    frame.to_csv(tmp_path / "d.csv", index=False)
+    (tmp_path / "study.toml").write_text(TOML)
+    study_file, data = str(tmp_path / "study.toml"), str(tmp_path / "d.csv")
+    private = tmp_path / "private" / "page.html"
+    assert run(["inspect", study_file, "--data", data, "--json", "--page", str(private)]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["units_dropped"], told["rows_left_out"]) == (2, 1)
+    assert "2 persons have an invalid row" in private.read_text()
+    out = tmp_path / "out"
+    assert run(["release", study_file, "--data", data, "--out", str(out), "--no-ledger"]) == 0
+    released = json.loads((out / "release.json").read_text())
+    assert released["privacy"]["invalid"] == "drop-unit"
+    assert "persons" not in released or released["persons"] is None
+    for file in out.iterdir():
+        text = file.read_bytes().decode("utf-8", "replace")
+        for word in ("units_dropped", "rows_left_out", "3997", "3,997", "3,998"):
+            assert word not in text, (file, word)
+    page = (out / "report.html").read_text()
+    assert "counts as if it were not there" in page
+    assert "one whole person" in page
+    assert "How many there are is neither counted nor published" in page
+
+
+def test_the_refusal_says_that_it_depends_on_the_data(tmp_path):
+    people = [[(0, 0.5), (1, 0.25)]] * 4000
+    refusing = study(3, mechanism={"name": "dp-ssp", "calibration": "exact"})
+    released = pv.release(refusing, people)
+    assert released.privacy.invalid == "refuse"
+    from privalue.report.guarantee import unit_words, validity_words
+
+    assert "depends on the data, and is not covered" in validity_words(released.privacy)
+    told = unit_words(released.privacy, None)
+    assert "whoever knows the number without one trajectory can tell" in told
+
+
+def test_rows_without_a_reward_are_dropped_one_by_one():
+    dropping = study(3, data={"missing_rows": "drop-row"})
+    rows = [[(0, 0.5), (1, None), (2, 1.0)], [(1, None)], [(2, 0.25)]]
+    found = statistics(rows, dropping)
+    expected = statistics([[(0, 0.5), (2, 1.0)], [(2, 0.25)]], dropping)
+    assert np.array_equal(found.return_steps, expected.return_steps)
+    assert (found.trajectories, found.rows_missing) == (2, 2)
+    with pytest.raises(pv.DataError, match=r"reward = .*inf"):
+        statistics([[(0, float("inf"))]], dropping)
