@@ -39,7 +39,7 @@ def described(name="dp-lsw", *, count=3, privacy=None, about=None, states=None, 
 @pytest.fixture
 def ledger(tmp_path):
     kept = pv.open_ledger(tmp_path / "ledger.db")
-    kept.declare("trial", epsilon=1.0, delta=1e-5)
+    kept.declare("trial", epsilon=1.0, delta=1e-5, unit="trajectory")
     return kept
 
 
@@ -113,7 +113,7 @@ def test_a_refit_keeps_what_was_accepted():
 def test_without_a_public_or_declared_size_nothing_is_refused_and_a_note_says_why(privacy):
     import pandas as pd
 
-    rows = [(who, 0, 0, 0, 1.0) for who in range(9)]
+    rows = [(who, who, 0, 0, 1.0) for who in range(9)]
     frame = pd.DataFrame(rows, columns=["person", "trajectory", "step", "state", "reward"])
     study = described("dp-ssp", privacy=privacy)
     with pytest.warns(pv.PrivalueWarning, match="neither public nor declared; set"):

@@ -104,6 +104,6 @@ def large_delta(study: Study, size: PublicSize) -> LargeDelta | None:
 def _note(text: str) -> None:
     """Warns whoever called us from outside the package."""
     level, frame = 2, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals["__name__"].startswith("privalue."):
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("privalue."):
         level, frame = level + 1, frame.f_back
     warnings.warn(text, PrivalueWarning, stacklevel=level)
