@@ -125,17 +125,27 @@ def _chunks(
             raise _unreadable(f"{place}, episode {index}", problem) from None
         steps = len(rewards)
         if len(observations) != steps + 1 or steps == 0:
+            if rules.drop_invalid:
+                continue
             raise DataError(
                 f"{place}, episode {index}, has {len(observations)} observations and {steps} "
                 "rewards; an episode has at least one reward, and one more observation"
             )
-        parts.append((np.full(steps, index), np.arange(steps), states, rewards))
+        part = (np.full(steps, index), np.arange(steps), states, rewards)
+        if parts and _types(parts[-1]) != _types(part):  # no episode decides another's type
+            yield Chunk(place, first_row, _batch(parts, rules, place))
+            first_row, waiting, parts = first_row + waiting, 0, []
+        parts.append(part)
         waiting += steps
         if waiting >= BATCH_ROWS:
             yield Chunk(place, first_row, _batch(parts, rules, place))
             first_row, waiting, parts = first_row + waiting, 0, []
     if parts:
         yield Chunk(place, first_row, _batch(parts, rules, place))
+
+
+def _types(part: tuple[Values, ...]) -> list[np.dtype[Any]]:
+    return [column.dtype for column in part]
 
 
 def _counted_from(first_state: int, observations: Values) -> Values:
