@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from privalue.errors import DataError, MissingComponentError
 from privalue.trajectories.chunks import BATCH_ROWS, Chunk, Source, one_line
+from privalue.trajectories.python_cells import as_arrow
 from privalue.trajectories.rules import RowRules
 
 _PREFIX = "minari:"
@@ -144,6 +145,13 @@ def _chunks(
         yield Chunk(place, first_row, _batch(parts, rules, place))
 
 
+def _column(values: Values) -> pa.Array:
+    try:
+        return pa.array(values)
+    except pa.ArrowException:  # of a type that Arrow has not: cell by cell, as what each one is
+        return as_arrow(values.tolist())
+
+
 def _types(part: tuple[Values, ...]) -> list[np.dtype[Any]]:
     return [column.dtype for column in part]
 
@@ -160,7 +168,7 @@ def _batch(
 ) -> pa.RecordBatch:
     names = [rules.columns[role] for role in (*rules.id_roles, "step", "state", "reward")]
     try:
-        arrays = [pa.array(np.concatenate(column)) for column in zip(*parts, strict=True)]
+        arrays = [_column(np.concatenate(column)) for column in zip(*parts, strict=True)]
         arrays = [*arrays[:1] * (len(rules.id_roles) - 1), *arrays]
     except _UNREADABLE as problem:
         raise _unreadable(place, problem) from None
