@@ -170,6 +170,12 @@ class Prepared:
         """alpha and beta, as far as they are known."""
         return None if self.mechanism is None else self.mechanism.calibration
 
+    def mechanism_for(self, size: PublicSize) -> Mechanism:
+        """The mechanism for the public sizes of a data set, which may be those declared."""
+        if self.mechanism is not None and size == declared_size(self.study):
+            return self.mechanism
+        return mechanism_for(self.study, self.design, size)
+
 
 def prepare(study: Study) -> Prepared:
     """Checks everything that can be checked without data."""
@@ -200,7 +206,7 @@ def inspect(
     prepared = prepare(study)
     study = prepared.study
     statistics = gathered(data, study, engine=engine, memory=memory, progress=progress)
-    mechanism = mechanism_for(study, prepared.design, public_size(study, statistics))
+    mechanism = prepared.mechanism_for(public_size(study, statistics))
     perturbation = mechanism.perturbation(statistics)
     return Diagnostics(
         study=study,
@@ -277,7 +283,7 @@ def release(
         statistics = gathered(data, study, engine=engine, memory=memory, progress=progress)
         size = public_size(study, statistics)
         accepted = require_small_delta(study, size, accepted=accept_large_delta)
-        mechanism = mechanism_for(study, prepared.design, size)
+        mechanism = prepared.mechanism_for(size)
         useful = known
         if useful is None:
             useful = require_useful(
@@ -439,7 +445,9 @@ def _rehearse(mechanism: Mechanism, study: Study) -> None:
     What fails here fails from public numbers, before the charge; what does not, will not fail.
     """
     try:
-        published(mechanism.rehearsal(), study.state_names)
+        made = mechanism.rehearsal()
+        if made is not None:
+            published(made, study.state_names)
     except StudyError:
         raise
     except (ValueError, ArithmeticError):

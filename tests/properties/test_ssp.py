@@ -166,11 +166,13 @@ def test_values_lie_in_their_intervals_and_those_in_the_bands(
     assert (made.sampling_low <= made.values).all()
     assert (made.values <= made.sampling_high).all()
     assert made.policy_interval[0] <= made.policy_value <= made.policy_interval[1]
-    assert made.policy_value == pytest.approx(start @ made.values)
-    assert made.values == pytest.approx(design.phi @ made.theta)
+    fit = design.phi @ made.theta
+    assert made.policy_value == pytest.approx(np.clip(start @ fit, low, high))
+    assert made.values == pytest.approx(np.clip(fit, low, high))
     assert not made.supported[made.high - made.low > (high - low) / 2].any()
-    if "tabular" in name and ridge is None:
-        assert ((low <= made.low) & (made.high <= high)).all()
+    assert ((low <= made.band_low) & (made.band_high <= high)).all()
+    assert low <= made.policy_interval[0]
+    assert made.policy_interval[1] <= high
 
 
 @settings(max_examples=300)

@@ -27,11 +27,10 @@ def perturbation(trajectories, seed, **mechanism):
         privacy=pv.Privacy(epsilon=0.1, delta=0.1, unit="trajectory"),
         values=pv.Values(discount=0.99, rewards=(0.0, 1.0), returns=(0.0, 1.0)),
         states=pv.States(count=40),
-        mechanism=pv.Mechanism(**{"name": "dp-lsw", **mechanism}),
+        mechanism=pv.Mechanism(name="dp-lsw", **mechanism),
     )
-    prepared = prepare(described)
     size = public_size(described, gathered)
-    mechanism = mechanism_for(described, prepared.design, size)
+    mechanism = mechanism_for(described, prepare(described).design, size)
     return mechanism.perturbation(gathered), gathered.counts
 
 

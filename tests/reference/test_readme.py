@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import pytest
 from scipy import stats
 
 import privalue as pv
@@ -21,10 +20,8 @@ def shell_block():
     return re.search(r"```sh\n(.*?)```", section, re.DOTALL)[1]
 
 
-@pytest.fixture(scope="module")
-def followed(tmp_path_factory):
-    """A folder in which every line of the block has run, without one error."""
-    folder = tmp_path_factory.mktemp("stranger")
+def follow(folder):
+    """Every line of the block, without one error."""
     (folder / ".venv").symlink_to(sys.prefix)
     done = subprocess.run(
         ["sh", "-e", "-c", shell_block()],
@@ -35,17 +32,23 @@ def followed(tmp_path_factory):
     )
     assert done.returncode == 0, done.stderr
     assert "Note:" not in done.stderr  # nothing in it is probably not meant
-    return folder
 
 
-def test_the_block_goes_from_simulation_to_release(followed):
+def test_the_block_gives_values_far_better_than_guessing_within_their_intervals(tmp_path):
+    follow(tmp_path)
+    require_the_whole_journey(tmp_path)
+    require_far_better_than_guessing(tmp_path)
+    require_intervals_that_keep_their_promise(tmp_path)
+
+
+def require_the_whole_journey(followed):
     commands = [line.split()[1] for line in shell_block().splitlines()]
     assert commands == ["simulate", "init", "check", "plan", "ledger", "release"]
     names = {path.name for path in (followed / "released").iterdir()}
     assert names == {"release.json", "report.html", "registry.yaml", "values.csv"}
 
 
-def test_what_is_released_by_default_is_far_better_than_guessing(followed):
+def require_far_better_than_guessing(followed):
     release = pv.Release.load(followed / "released")
     assert release.mechanism == "dp-ssp"
     assert release.accepted == []
@@ -59,7 +62,7 @@ def test_what_is_released_by_default_is_far_better_than_guessing(followed):
     assert 5 * error(values) <= error((low + high) / 2)
 
 
-def test_the_intervals_keep_their_promise(followed):
+def require_intervals_that_keep_their_promise(followed):
     """They cover what would have been released without noise, each with probability 0.95."""
     shown = subprocess.run(
         [".venv/bin/privalue", "inspect", "study.toml", "--data", "trial.parquet", "--json"],

@@ -264,9 +264,11 @@ def fitted(world, fit, factor=1.0, level=0.95):
     states = len(found.counts)
     build, ridge = FITS[fit]
     design = build(states)
-    truth = noiseless(found, design, ridge)
+    fit_without_noise = noiseless(found, design, ridge)
+    truth = np.clip(fit_without_noise, *found.bounds)  # as it would be published
     start = np.arange(1, states + 1) / np.arange(1, states + 1).sum()
     generator = np.random.default_rng(17)
+    number = float(np.clip(start @ fit_without_noise, *found.bounds))
     single = joint = policy = 0
     room = 1e-9 * (found.bounds[1] - found.bounds[0])
     for _ in range(RELEASES):
@@ -277,7 +279,7 @@ def fitted(world, fit, factor=1.0, level=0.95):
         single += np.mean((made.low <= truth + room) & (truth <= made.high + room))
         joint += np.all((made.band_low <= truth + room) & (truth <= made.band_high + room))
         low, high = made.policy_interval
-        policy += low - room <= start @ truth <= high + room
+        policy += low - room <= number <= high + room
     return single / RELEASES, joint / RELEASES, policy / RELEASES
 
 

@@ -39,7 +39,7 @@ def described(name="dp-lsw", *, count=3, privacy=None, about=None, states=None, 
 @pytest.fixture
 def ledger(tmp_path):
     kept = pv.open_ledger(tmp_path / "ledger.db")
-    kept.declare("trial", epsilon=1.0, delta=1e-5)
+    kept.declare("trial", epsilon=1.0, delta=1e-5, unit="trajectory")
     return kept
 
 
@@ -113,7 +113,7 @@ def test_a_refit_keeps_what_was_accepted():
 def test_without_a_public_or_declared_size_nothing_is_refused_and_a_note_says_why(privacy):
     import pandas as pd
 
-    rows = [(who, 0, 0, 0, 1.0) for who in range(9)]
+    rows = [(who, who, 0, 0, 1.0) for who in range(9)]
     frame = pd.DataFrame(rows, columns=["person", "trajectory", "step", "state", "reward"])
     study = described("dp-ssp", privacy=privacy)
     with pytest.warns(pv.PrivalueWarning, match="neither public nor declared; set"):
@@ -186,17 +186,20 @@ def test_the_judgement_is_the_plans_own_prediction():
     "sections",
     [
         {"mechanism": {"name": "dp-ssp"}},
-        {"mechanism": {"name": "dp-lsw"}},
-        {"mechanism": {"name": "dp-lsw", "noise": "isotropic"}},
-        {"mechanism": {"name": "dp-lsl"}},
-        {"mechanism": {"name": "dp-lsl", "ridge_scale": 1.0}},
+        {"mechanism": {"name": "dp-lsw", "beta": 0.01}},
+        {"mechanism": {"name": "dp-lsw", "beta": 0.01, "noise": "isotropic"}},
+        {"mechanism": {"name": "dp-lsl", "beta": 0.01}},
+        {"mechanism": {"name": "dp-lsl", "beta": 0.01, "ridge_scale": 1.0}},
         {"mechanism": {"name": "dp-ssp"}, "features": {"kind": "aggregate", "size": 3}},
-        {"mechanism": {"name": "dp-lsw"}, "features": {"kind": "aggregate", "size": 3}},
+        {
+            "mechanism": {"name": "dp-lsw", "beta": 0.01},
+            "features": {"kind": "aggregate", "size": 3},
+        },
         {"mechanism": {"name": "dp-ssp"}, "features": "smooth"},
-        {"mechanism": {"name": "dp-lsw"}, "features": "smooth"},
+        {"mechanism": {"name": "dp-lsw", "beta": 0.01}, "features": "smooth"},
         {"mechanism": {"name": "dp-ssp", "ridge": 5.0}},
         {"mechanism": {"name": "dp-ssp"}, "states": "prior"},
-        {"mechanism": {"name": "dp-lsw"}, "states": "prior"},
+        {"mechanism": {"name": "dp-lsw", "beta": 0.01}, "states": "prior"},
     ],
     ids=lambda sections: json.dumps(list(sections.values())),
 )

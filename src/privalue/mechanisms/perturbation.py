@@ -71,6 +71,7 @@ class Perturbation(Private):
     grids: float | Vector  # public
     psi: float
     sigma: float
+    calibration: Calibration  # public
 
     def __post_init__(self) -> None:
         array = np.array(self.center)
@@ -93,8 +94,11 @@ class Mechanism(Protocol):
     def estimates(self, drawn: Vector, scale: ReleasedScale | None = None) -> Estimates:
         """What is published, from what was drawn and the noise scale if that was released."""
 
-    def rehearsal(self) -> Estimates:
-        """What would be published of the largest numbers that could be drawn; public."""
+    def rehearsal(self) -> Estimates | None:
+        """What would be published of the largest numbers that could be drawn; public.
+
+        None where nothing can fail.
+        """
 
     def theta_before_noise(self, statistics: VisitStatistics) -> Vector:
         """theta as the same fit gives it without noise. PRIVATE, and no part of a release."""
@@ -145,7 +149,14 @@ class SmoothMechanism(ABC):
         center = self.center(statistics)  # line 1
         psi = self.bound.psi(statistics.counts, self.calibration.beta)  # line 3; line 2 is before
         sigma = self.sigma(psi)  # line 4
-        return Perturbation(center=center, deviations=sigma, grids=self.grid, psi=psi, sigma=sigma)
+        return Perturbation(
+            center=center,
+            deviations=sigma,
+            grids=self.grid,
+            psi=psi,
+            sigma=sigma,
+            calibration=self.calibration,
+        )
 
     def noise_by_state(self, statistics: VisitStatistics, sigma: float) -> Vector:
         """The standard deviation of each value's noise. PRIVATE, and no part of a release."""

@@ -25,7 +25,7 @@ from privalue.least_squares import lsw
 from privalue.mechanisms.lsl import ridge_of
 from privalue.mechanisms.perturbation import FAR, Perturbation, Vector
 from privalue.noise import public_grid
-from privalue.noisy_fits import ridge_fit
+from privalue.noisy_fits import is_tabular, ridge_fit
 from privalue.noisy_statistics import Estimates, NoisyStatistics, estimate
 from privalue.size import PublicSize
 from privalue.ssp_sensitivity import count_weight, sensitivity, shape_weights
@@ -86,6 +86,7 @@ class DpSsp:
             grids=np.repeat([noise.steps_grid, noise.counts_grid], len(counts)),
             psi=noise.squared_sensitivity,
             sigma=noise.sigma,
+            calibration=self.calibration,
         )
 
     @property
@@ -104,8 +105,14 @@ class DpSsp:
         )
         return fitted(noisy, self.design, self.study, self.size)
 
-    def rehearsal(self) -> Estimates:
-        """What would be published of the largest numbers that could be drawn; public."""
+    def rehearsal(self) -> Estimates | None:
+        """What would be published of the largest numbers that could be drawn; public.
+
+        Where every state has a value of its own there is nothing to try: it is a quotient of two
+        numbers that doubles hold with ease, moved between the bounds.
+        """
+        if self.ridge is None and is_tabular(self.design):
+            return None
         most = np.repeat([GRID_STEPS / 2, 1.0], self.design.states) * self.size.most_count
         return self.estimates(most + FAR * self._deviations)
 

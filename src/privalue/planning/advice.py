@@ -11,7 +11,14 @@ from privalue.mdp import MarkovRewardProcess, World
 from privalue.planning.invert import MOST_EPSILON, with_aggregation, with_epsilon
 from privalue.planning.model import PublicModel, public_model
 from privalue.planning.options import Option, with_mechanism
-from privalue.planning.predict import Forecast, Prediction, Progress, forecast, guessing_error
+from privalue.planning.predict import (
+    USELESS,
+    Forecast,
+    Prediction,
+    Progress,
+    forecast,
+    guessing_error,
+)
 from privalue.planning.returns import return_range
 from privalue.sections import MOST_TRAJECTORIES
 from privalue.study import Study
@@ -25,8 +32,18 @@ class Change:
 
     what: str
     rmse: float
-    hopeless: bool  # no better than guessing, even so
+    guess: float  # the error of guessing, once it is made
     condition: str = ""
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether it is no better than guessing, even so."""
+        return not self.rmse < self.guess
+
+    @property
+    def useless(self) -> bool:
+        """Whether a release would be refused, even so."""
+        return not self.rmse < USELESS * self.guess
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -56,7 +73,7 @@ def advice(
             Change(
                 what=f"another mechanism: {best.option.label}",
                 rmse=best.rmse,
-                hopeless=not best.rmse < prediction.guess,
+                guess=prediction.guess,
             )
         )
     makers = _variants(prediction, world)
@@ -71,7 +88,7 @@ def advice(
                     Change(
                         what=f"{variant.what}{other}",
                         rmse=found.rmse,
-                        hopeless=not found.rmse < guessing_error(variant.study, variant.model),
+                        guess=guessing_error(variant.study, variant.model),
                         condition=variant.condition,
                     )
                 )

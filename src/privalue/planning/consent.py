@@ -9,6 +9,7 @@ The number of trajectories m is the counted one where that is public, or as the 
 without either nothing is refused. Notes are Python warnings, and come before anything is charged.
 """
 
+import sys
 import warnings
 from typing import NamedTuple
 
@@ -101,4 +102,8 @@ def large_delta(study: Study, size: PublicSize) -> LargeDelta | None:
 
 
 def _note(text: str) -> None:
-    warnings.warn(text, PrivalueWarning, stacklevel=4)  # whoever called release
+    """Warns whoever called us from outside the package."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("privalue."):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, PrivalueWarning, stacklevel=level)

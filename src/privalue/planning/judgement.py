@@ -31,12 +31,17 @@ from privalue.mechanisms import DpSsp, Mechanism, SmoothMechanism, mechanism_for
 from privalue.planning.advice import advice
 from privalue.planning.model import MOST_STATES, study_model
 from privalue.planning.options import Option, with_mechanism
-from privalue.planning.predict import Forecaster, guessing_error, planned_size, predict
+from privalue.planning.predict import (
+    USELESS,
+    Forecaster,
+    guessing_error,
+    planned_size,
+    predict,
+)
 from privalue.planning.returns import Vector
 from privalue.planning.words import shown
 from privalue.study import Study
 
-USELESS = 0.95  # of the error of guessing: from there on a release is refused
 _WORK = 50_000  # states times draws: a third of a second
 _FEWEST_DRAWS, _MOST_DRAWS = 4, 100
 _ADVICE_DRAWS = 12
@@ -134,7 +139,7 @@ def most_helpful(study: Study, trajectories: int) -> str:
     changes = advice(prediction, draws=draws)
     if not changes:
         return "no single change that was tried helps"
-    useful = [change for change in changes if not change.hopeless]
+    useful = [change for change in changes if not change.useless]
     best = (useful or changes)[0]
     condition = f", {best.condition}" if best.condition else ""
     words = f"most helpful is {best.what}{condition} (predicted error {shown(best.rmse)})"

@@ -36,6 +36,7 @@ from privalue.study import Study
 
 Progress = Callable[[int, int | None], None]
 
+USELESS = 0.95  # of the error of guessing: from there on a release is refused
 NOISES = 4  # draws of noise for each draw of statistics
 
 
