@@ -30,6 +30,7 @@ def described(mechanism, states=STATES, **privacy):
         returns=(0.0, 1.0),
         privacy={"epsilon": 1.0, "delta": 0.05, **privacy},
         mechanism={"calibration": "exact", **mechanism},
+        data={"person": "person", "trajectory": "trajectory"},
     )
 
 

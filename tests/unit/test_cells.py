@@ -196,10 +196,10 @@ def test_times_of_any_unit_and_as_text_are_the_same_step(moment, unit):
 
 
 def test_missing_texts():
-    words = cells.missing_texts(["NA", " . ", ""])
-    found = cells.numbers(column(["NA", ".", "", " ", "1", "N", None]), words)
-    assert found.status.tolist() == [MISSING, MISSING, MISSING, MISSING, OK, INVALID, MISSING]
-    assert cells.missing_texts([""]) is None
+    words = cells.Missing.of(["NA", " . ", "", "-99"])
+    found = cells.numbers(column(["NA", ".", "", " ", "1", "N", None, "-99"]), words)
+    assert found.status.tolist() == [*[MISSING] * 4, OK, INVALID, MISSING, MISSING]
+    assert cells.Missing.of([""]).texts is None
     listed = cells.positions(column(["NA", "x", "."]), pa.array(["NA", "x"]), words)
     assert listed.status.tolist() == [OK, OK, MISSING]  # a label that the study lists is one
 
@@ -218,3 +218,73 @@ def test_objects_that_are_neither_text_nor_number_are_invalid():
         MISSING,
         INVALID,
     ]
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        pa.array(["-99", "1"]),
+        pa.array(["-99.0", "1"]),
+        pa.array([-99, 1]),
+        pa.array([-99.0, 1.0]),
+        pa.array([Decimal("-99.00"), Decimal("1.00")]),
+        as_arrow([-99, "1"]),
+        as_arrow(["-99", 1.0]),
+        as_arrow([Decimal("-99.0"), True]),
+    ],
+)
+def test_a_number_that_means_missing_does_so_in_every_type(made):
+    missing = cells.Missing.of(["-99"])
+    for function in (cells.numbers, cells.whole_numbers):
+        found = function(made, missing)
+        assert found.status.tolist() == [MISSING, OK]
+        assert found.values.tolist()[1] == 1
+
+
+OBJECTS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**70), 2**70),
+    st.floats(),
+    st.decimals(allow_nan=True, allow_infinity=True).filter(lambda d: len(str(d)) < 60),
+    st.text(max_size=6),
+    st.dates(),
+    st.datetimes(),
+    st.datetimes(timezones=st.sampled_from([UTC, timezone(timedelta(hours=3))])),
+    st.sampled_from(["-99", -99, -99.0, "0,5", "0.5", 0.5, b"x", [1], 1e16, 5e-324]),
+)
+
+
+@given(st.lists(OBJECTS, min_size=1, max_size=6), st.sampled_from([".", ","]))
+def test_objects_are_read_one_by_one(values, decimal):
+    """A column of objects is its cells: none is read otherwise because of its neighbours."""
+    missing = cells.Missing.of(["-99", "NA"])
+    labels = pa.array(["0", "1", "0.5", "-99", "a"])
+    for function in (
+        lambda c: cells.numbers(c, missing, decimal),
+        lambda c: cells.whole_numbers(c, missing, decimal),
+        lambda c: cells.steps(c, "number", None, missing, decimal),
+        lambda c: cells.steps(c, "date", "%Y-%d-%m", missing, decimal),
+        lambda c: cells.steps(c, "datetime", None, missing, decimal),
+        lambda c: cells.positions(c, labels, missing),
+        lambda c: cells.ids(c, "integer"),
+    ):
+        whole = function(as_arrow(values))
+        assert repr(outcome(whole)) == repr([outcome(function(as_arrow([v])))[0] for v in values])
+    texts = cells.ids(as_arrow(values), "text")
+    alone = [cells.ids(as_arrow([value]), "text") for value in values]
+    width = max(texts.values.shape[1], *(one.values.shape[1] for one in alone))
+    status = np.zeros(len(values), np.uint8) if texts.status is None else texts.status
+    for at, one in enumerate(alone):
+        assert status[at] == (0 if one.status is None else one.status[0])
+        if status[at] == OK:
+            same = cells.widened(one.values, width)[0] == cells.widened(texts.values, width)[at]
+            assert same.all()
+
+
+def test_a_type_told_from_all_cells_is_caught():
+    """The planted mistake: one text among numbers makes texts of them all."""
+    floats = [0.25, 0.5]
+    as_texts = pa.array([str(value) for value in [*floats, "0,5"]])
+    assert outcome(cells.numbers(as_arrow([*floats, "0,5"]), decimal=",")) == [0.25, 0.5, 0.5]
+    assert outcome(cells.numbers(as_texts, decimal=",")) == [None, None, 0.5]

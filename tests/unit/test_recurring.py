@@ -259,3 +259,19 @@ def test_the_job_of_the_page_tries_again_where_nobody_answers(folder, ledger):
     assert done.stderr.count("does not answer") == 3
     assert Path("pauses").read_text().split() == ["0", "60", "600"]
     assert ledger.show("trial").reserved.epsilon == 0  # each attempt gave back what it reserved
+
+
+def test_what_is_under_way_is_nothing_for_the_public(tmp_path, ledger):
+    """A run that was killed leaves a reservation: pages and registry do not tell."""
+    left_behind = ledger.reserve(
+        "trial", "f" * 64, epsilon=0.7, delta=1e-7, unit="trajectory", neighbours="replace-one"
+    )
+    assert left_behind is not None
+    release = pv.release(described(), DATA, ledger=ledger)
+    account = ledger.show("trial")
+    assert account.reserved.as_dict()["epsilon"] == 0.7
+    pv.publish(release, tmp_path / "out", study=described(), account=account)
+    for file in (tmp_path / "out").iterdir():
+        text = file.read_text()
+        assert "reserved" not in text, file
+        assert "0.8" not in text or file.suffix in {".json", ".csv"}, file  # 2 - 0.5 - 0.7

@@ -57,6 +57,11 @@ class Account:
     head: str
     notices: tuple[str, ...]
 
+    @property
+    def unspent(self) -> Cost:
+        """What is left once no run is under way: all that the public may know of the rest."""
+        return self.total - self.spent
+
     @classmethod
     def of(cls, book: Book, dataset: str, now: datetime) -> "Account":
         """The account of a dataset that has a total."""

@@ -103,7 +103,8 @@ def budget_part(release: Release, account: Account | None) -> Content:
             )
         return content
     total, spent = account.total.as_dict(), account.spent.as_dict()
-    reserved, left = account.reserved.as_dict(), account.left.as_dict()
+    # Reservations are of runs that are under way or were killed: nothing for the public.
+    left = account.unspent.as_dict()
     bars = []
     for key, symbol in (("epsilon", "ε"), ("delta", "δ")):
         whole = total[key] or 1.0
@@ -112,7 +113,6 @@ def budget_part(release: Release, account: Account | None) -> Content:
                 f"{symbol}, of {told(total[key])}",
                 [
                     Bar(size=spent[key] / whole, label="spent", colour="value"),
-                    Bar(size=reserved[key] / whole, label="reserved", colour="second"),
                     Bar(size=left[key] / whole, label="left", colour="rest"),
                 ],
                 f"{100 * spent[key] / whole:.3g}% spent",
@@ -122,7 +122,7 @@ def budget_part(release: Release, account: Account | None) -> Content:
         element("h3", "The dataset's budget when this page was written"),
         element(
             "figure",
-            key_of(("bar", "spent"), ("second", "reserved"), ("rest", "left")),
+            key_of(("bar", "spent"), ("rest", "left")),
             bar_chart(
                 bars,
                 name=f"Budget: spent epsilon {spent['epsilon']:g} of {total['epsilon']:g}, delta "
@@ -141,7 +141,6 @@ def budget_part(release: Release, account: Account | None) -> Content:
                 for what, amount in (
                     ("total", total),
                     ("spent, this release included", spent),
-                    ("reserved", reserved),
                     ("left", left),
                 )
             ],

@@ -230,7 +230,7 @@ def _for_programs(release: Release, account: Account | None) -> dict[str, Any]:
                     "dataset_relation": account.terms.protection.neighbours,
                     "dataset_total": account.total.as_dict(),
                     "dataset_spent": account.spent.as_dict(),
-                    "dataset_left": account.left.as_dict(),
+                    "dataset_left": account.unspent.as_dict(),
                     "head_when_written": account.head,
                 }
             ),

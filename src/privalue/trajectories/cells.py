@@ -14,10 +14,9 @@ that is none.
 
 import re
 from collections.abc import Callable, Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, NamedTuple
-from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -41,6 +40,31 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY = 86_400
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _FRACTION = re.compile(r"(.*:\d\d)[.,](\d{1,9})(.*)", re.DOTALL)
+
+
+class Missing(NamedTuple):
+    """What means that a cell is missing: texts as listed, and numbers equal to a listed one."""
+
+    texts: pa.Array | None = None  # without the blank, which is seen anyway
+    numbers: NDArray[np.float64] | None = None
+
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> "Missing":
+        """What these texts mean, in cells of any type."""
+        listed = sorted({text.strip() for text in texts} - {""})
+        if not listed:
+            return cls()
+        found = numbers(pa.array(listed, pa.string()))
+        status = np.zeros(len(listed)) if found.status is None else found.status
+        return cls(pa.array(listed, pa.string()), found.values[status == OK])
+
+    def mark(self, found: NDArray[Any], status: Status) -> None:
+        """Marks the numbers that mean missing."""
+        if self.numbers is not None and len(self.numbers):
+            status[np.isin(found, self.numbers) & (status == OK)] = MISSING
+
+
+NOTHING = Missing()
 
 
 class Cells(NamedTuple):
@@ -96,10 +120,27 @@ def is_time(kind: pa.DataType) -> bool:
     return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
 
 
-def missing_texts(texts: Sequence[str]) -> pa.Array | None:
-    """Of the texts that mean missing those that need a look: a blank is seen anyway."""
-    other = sorted({text.strip() for text in texts} - {""})
-    return pa.array(other, pa.string()) if other else None
+def by_kind(function: Callable[..., Cells], column: pa.Array, *given: Any) -> Cells:
+    """Applies a function to each kind of cell of a union by itself."""
+    codes, offsets = np.asarray(column.type_codes), np.asarray(column.offsets)
+    values: NDArray[Any] | None = None
+    status = np.zeros(len(column), dtype=np.uint8)
+    for code in range(column.type.num_fields):
+        at = np.flatnonzero(codes == code)
+        if len(at) == 0:
+            continue
+        found = function(column.field(code).take(pa.array(offsets[at])), *given)
+        if values is None:
+            values = np.zeros((len(column), *found.values.shape[1:]), dtype=found.values.dtype)
+        if values.ndim > 1:  # ids need more words for some kinds than for others
+            words = max(values.shape[1], found.values.shape[1])
+            values, found = (
+                widened(values, words),
+                Cells(widened(found.values, words), found.status),
+            )
+        values[at] = found.values
+        status[at] = 0 if found.status is None else found.status
+    return Cells(np.zeros(0) if values is None else values, status)
 
 
 # Ids
@@ -107,6 +148,8 @@ def missing_texts(texts: Sequence[str]) -> pa.Array | None:
 
 def ids(column: pa.Array, id_type: str) -> Cells:
     """Rows of words, equal and in order where the ids are."""
+    if pa.types.is_union(column.type):
+        return by_kind(ids, column, id_type)
     column = plain(column)
     if id_type == "integer":
         numbers = whole_numbers(column)
@@ -151,6 +194,21 @@ def _words(texts: pa.Array, status: Status) -> Cells:
     return Cells(words, status)
 
 
+def texts_of(column: pa.Array) -> pa.Array:
+    """The canonical text of each cell of any column; null where it has none."""
+    if not pa.types.is_union(column.type):
+        return canonical_texts(column)[0]
+    codes, offsets = np.asarray(column.type_codes), np.asarray(column.offsets)
+    texts: list[str | None] = [None] * len(column)
+    for code in range(column.type.num_fields):
+        at = np.flatnonzero(codes == code)
+        found, _ = canonical_texts(column.field(code).take(pa.array(offsets[at])))
+        for where, text in zip(at.tolist(), found, strict=True):
+            if text.is_valid:
+                texts[where] = bytes(text.as_buffer()).decode("utf-8", "replace")
+    return pa.array(texts, pa.string())
+
+
 def canonical_texts(column: pa.Array) -> tuple[pa.Array, Status]:
     """The text of each cell; a null has none."""
     column = plain(column)
@@ -167,45 +225,25 @@ def canonical_texts(column: pa.Array) -> tuple[pa.Array, Status]:
         try:
             return column.cast(pa.int64()).cast(pa.string()), status
         except pa.ArrowInvalid:
-            return _by_value(column.to_pylist(), canonical_text, status)
+            return _by_value(column.to_pylist(), _decimal_text, status)
     if pa.types.is_floating(kind):
         exact = _exact_floats(column, status)
         shown = exact.values.astype({2: np.float16, 4: np.float32, 8: np.float64}[_bytes(kind)])
         whole = np.floor(exact.values) == exact.values
-        if whole.all():
-            return pa.array(exact.values.astype(np.int64)).cast(pa.string()), status
-        return _by_value([Decimal(str(number)) for number in shown], canonical_text, status)
+        if whole.all():  # a cell without a number has no text: 0 only stands in for it
+            digits = pa.array(exact.values.astype(np.int64), mask=status != OK)
+            return digits.cast(pa.string()), status
+        return _by_value([Decimal(str(number)) for number in shown], _decimal_text, status)
     seconds, ticks = _moments(column, status)
     stamps = zip(seconds.tolist(), ticks.tolist(), strict=True)
     return _by_value(list(stamps), lambda stamp: _iso(*stamp), status)
 
 
-def canonical_text(value: Any) -> str | None:
-    """The text of one value, as Python has it; None where it has none."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, bool):
-        return "1" if value else "0"
-    if isinstance(value, float):
-        if value.is_integer():
-            return str(int(value)) if abs(value) < 2.0**53 else None
-        return canonical_text(Decimal(repr(value)))
-    if isinstance(value, Decimal):
-        if not value.is_finite() or abs(value.adjusted()) > LONGEST_ID:
-            return None
-        digits = format(value, "f")
-        digits = digits.rstrip("0").rstrip(".") if "." in digits else digits
-        return "0" if digits in {"-0", ""} else digits
-    if isinstance(value, datetime):
-        aware = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
-        since = aware - _EPOCH
-        nanoseconds = since.microseconds * 1000 + getattr(value, "nanosecond", 0)
-        return _iso(since.days * _DAY + since.seconds, nanoseconds)
-    if isinstance(value, date):
-        return value.isoformat()
-    if isinstance(value, bytes | bytearray | memoryview):
-        return f"x'{bytes(value).hex()}'"  # as in SQL, and not a number
-    return str(value) if isinstance(value, str | int | UUID) else None
+def _decimal_text(value: Decimal) -> str:
+    """A decimal without trailing zeros, whatever its scale."""
+    digits = format(value, "f")
+    digits = digits.rstrip("0").rstrip(".") if "." in digits else digits
+    return "0" if digits in {"-0", ""} else digits
 
 
 def _iso(seconds: int, nanoseconds: int) -> str | None:
@@ -234,8 +272,19 @@ def _by_value(
 # Numbers
 
 
-def whole_numbers(column: pa.Array, missing: pa.Array | None = None, decimal: str = ".") -> Cells:
+def whole_numbers(column: pa.Array, missing: Missing = NOTHING, decimal: str = ".") -> Cells:
     """Whole numbers within 64 bits, however they are written."""
+    if pa.types.is_union(column.type):
+        return by_kind(whole_numbers, column, missing, decimal)
+    found = _whole_numbers(column, missing, decimal)
+    if missing.numbers is None or len(missing.numbers) == 0:
+        return found
+    status = np.zeros(len(column), dtype=np.uint8) if found.status is None else found.status
+    missing.mark(found.values, status)
+    return Cells(found.values, status)
+
+
+def _whole_numbers(column: pa.Array, missing: Missing, decimal: str) -> Cells:
     column = plain(column)
     kind = column.type
     if pa.types.is_int64(kind) and column.null_count == 0:
@@ -272,8 +321,19 @@ def whole_numbers(column: pa.Array, missing: pa.Array | None = None, decimal: st
     return Cells(numbers, status)
 
 
-def numbers(column: pa.Array, missing: pa.Array | None = None, decimal: str = ".") -> Cells:
+def numbers(column: pa.Array, missing: Missing = NOTHING, decimal: str = ".") -> Cells:
     """Finite doubles, each the one nearest to what is written."""
+    if pa.types.is_union(column.type):
+        return by_kind(numbers, column, missing, decimal)
+    found = _numbers(column, missing, decimal)
+    if missing.numbers is None or len(missing.numbers) == 0:
+        return found
+    status = np.zeros(len(column), dtype=np.uint8) if found.status is None else found.status
+    missing.mark(found.values, status)
+    return Cells(found.values, status)
+
+
+def _numbers(column: pa.Array, missing: Missing, decimal: str) -> Cells:
     column = plain(column)
     kind = column.type
     if pa.types.is_float64(kind) and column.null_count == 0:
@@ -343,7 +403,10 @@ def _whole_number(text: str, decimal: str) -> int | None:
         text = "" if "." in text else text.replace(decimal, ".")
     if len(text) > _LONGEST_NUMBER or not _NUMBER.fullmatch(text):
         return None
-    number = Decimal(text)
+    try:
+        number = Decimal(text)
+    except ArithmeticError:  # an exponent of very many digits
+        return None
     if number != 0 and not 0 <= number.adjusted() < 20:
         return None
     if number == 0:
@@ -359,10 +422,12 @@ def steps(
     column: pa.Array,
     step_type: str,
     step_format: str | None = None,
-    missing: pa.Array | None = None,
+    missing: Missing = NOTHING,
     decimal: str = ".",
 ) -> Cells:
     """Steps as int64, in the order of the steps."""
+    if pa.types.is_union(column.type):
+        return by_kind(steps, column, step_type, step_format, missing, decimal)
     if step_type == "integer":
         return whole_numbers(column, missing, decimal)
     if step_type == "number":
@@ -375,6 +440,9 @@ def steps(
         seconds = ticks = np.zeros(len(column), dtype=np.int64)
     elif is_time(column.type):
         seconds, ticks = _moments(column, status)
+    elif not is_text(column.type):
+        seconds = ticks = np.zeros(len(column), dtype=np.int64)
+        status[status == OK] = INVALID
     else:
         _mark_missing(column, missing, status)
         seconds, ticks = _written_moments(column, step_format, status)
@@ -443,7 +511,8 @@ def moment_of(text: str, step_format: str | None) -> tuple[int, int] | None:
     split = _FRACTION.fullmatch(text)
     try:
         if split is None:
-            return _since_1970(datetime.fromisoformat(text), 0)
+            moment = datetime.fromisoformat(text)
+            return _since_1970(moment, moment.microsecond * 1000)
         whole = datetime.fromisoformat(split[1] + split[3])
         return _since_1970(whole, int(split[2].ljust(9, "0")))
     except (ValueError, OverflowError):
@@ -459,14 +528,16 @@ def _since_1970(moment: datetime, nanoseconds: int) -> tuple[int, int]:
 # States
 
 
-def positions(column: pa.Array, labels: pa.Array, missing: pa.Array | None = None) -> Cells:
+def positions(column: pa.Array, labels: pa.Array, missing: Missing = NOTHING) -> Cells:
     """Where each cell's canonical text stands among ``labels``; blanks around it do not count."""
+    if pa.types.is_union(column.type):
+        return by_kind(positions, column, labels, missing)
     texts, status = canonical_texts(column)
     if is_text(plain(column).type):
         texts = pc.ascii_trim_whitespace(texts)
         blank = pc.equal(pc.binary_length(texts), 0).fill_null(False)
         status[blank.to_numpy(zero_copy_only=False)] = MISSING
-        _mark_missing(texts, missing, status)
+    _mark_missing(texts, missing, status)
     at = pc.index_in(texts, value_set=labels)
     known = at.is_valid().to_numpy(zero_copy_only=False)
     status[~known & (status == OK)] = INVALID
@@ -484,9 +555,9 @@ def _absent(column: pa.Array) -> Status:
     return status
 
 
-def _mark_missing(texts: pa.Array, missing: pa.Array | None, status: Status) -> None:
-    if missing is not None and is_text(texts.type):
-        found = pc.is_in(pc.ascii_trim_whitespace(texts), value_set=missing)
+def _mark_missing(texts: pa.Array, missing: Missing, status: Status) -> None:
+    if missing.texts is not None and is_text(texts.type):
+        found = pc.is_in(pc.ascii_trim_whitespace(texts), value_set=missing.texts)
         status[found.to_numpy(zero_copy_only=False)] = MISSING
 
 

@@ -25,7 +25,7 @@ from privalue.trajectories.rules import RowRules
 
 ENDINGS = tuple(name + packed for name in (".csv", ".tsv") for packed in ("", ".gz", ".zst"))
 BLOCK_BYTES = 1 << 22
-LONGEST_LINE = 1 << 26
+MOST_HEADING = 1 << 26
 _ROW_BYTES = 16  # about
 _MARKS = (",", ";", "\t", "|")
 
@@ -69,7 +69,7 @@ def heading(path: Path, encoding: str = "utf-8", delimiter: str | None = None) -
     try:
         with _opened(path) as file:
             start = file.read(1 << 16)
-            while b"\n" not in start and len(start) < LONGEST_LINE and (more := file.read(1 << 20)):
+            while b"\n" not in start and len(start) < MOST_HEADING and (more := file.read(1 << 20)):
                 start += more
     except (OSError, EOFError, pa.ArrowException) as problem:
         raise DataError(f"{path} cannot be read as CSV: {one_line(problem)}") from None
@@ -143,16 +143,9 @@ def _block(file: CsvFile, begin: int) -> Chunk:
         opened.seek(begin - 1)  # a line begins where the one before it ended
         text = opened.read(BLOCK_BYTES + 1)
         if not text.endswith(b"\n"):
-            text += _rest_of_line(opened, file.path)
+            text += opened.readline()
     first = text.find(b"\n", 0, BLOCK_BYTES) + 1 or len(text)
     return _chunk(file, text[first:], partial(_rows_before, file, begin - 1 + first))
-
-
-def _rest_of_line(opened: Any, path: Path) -> bytes:
-    rest: bytes = opened.readline(LONGEST_LINE)
-    if len(rest) == LONGEST_LINE:
-        raise DataError(f"{path} has a line of more than {LONGEST_LINE >> 20} MB")
-    return rest
 
 
 def _streamed(file: CsvFile) -> Iterator[bytes]:
@@ -168,8 +161,6 @@ def _streamed(file: CsvFile) -> Iterator[bytes]:
                 text = rest + block
                 end = text.rfind(b"\n") + 1
                 rest = text[end:]
-                if len(rest) > LONGEST_LINE:
-                    raise DataError(f"{file.path} has a line of more than {LONGEST_LINE >> 20} MB")
                 if heading and end:
                     text, end = text[text.find(b"\n") + 1 :], end - text.find(b"\n") - 1
                     heading = False
@@ -190,7 +181,10 @@ def _decoded(opened: Any, encoding: str) -> Iterator[bytes]:
     decoder = codecs.getincrementaldecoder(encoding)(errors)
     while block := opened.read(BLOCK_BYTES):
         yield decoder.decode(block).encode("utf-8", "surrogatepass")
-    yield decoder.decode(b"", final=True).encode("utf-8", "surrogatepass")
+    try:
+        yield decoder.decode(b"", final=True).encode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:  # half a character: the last line is invalid, and no other
+        yield b"\xff"
 
 
 def _chunk(file: CsvFile, text: bytes, rows_before: Callable[[], int]) -> Chunk:
@@ -244,6 +238,8 @@ def _split(
     rows = pa.record_batch({name: pa.array([], pa.string()) for name in names})
     if not text.strip(b"\r\n"):
         return rows, 0
+    if text.startswith(codecs.BOM_UTF8):  # of a cell: Arrow would take it for that of a file
+        text = b"\n" + text
     try:
         table = pacsv.read_csv(
             pa.py_buffer(text),

@@ -7,6 +7,8 @@ stays, with ``states`` (one more than the last) as its state, so that its whole 
 later; a row whose own unit cannot be told belongs to nobody and is left out at once.
 """
 
+import difflib
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, NoReturn
@@ -104,7 +106,7 @@ class Encoder:
 
     def __init__(self, rules: RowRules) -> None:
         self._rules = rules
-        self._missing = cells.missing_texts(rules.missing)
+        self._missing = cells.Missing.of(rules.missing)
         self._raw_labels: pa.Array | None = None
         if rules.raw_labels is not None:
             self._raw_labels = pa.array(list(rules.raw_labels), pa.string())
@@ -155,7 +157,7 @@ class Encoder:
         if self._rules.id_type == "integer":
             return [pa.array(rows.keys[:, at, 0]) for at in range(rows.keys.shape[1])]
         names = [self._rules.columns[role] for role in self._rules.id_roles]
-        texts = [cells.canonical_texts(chunk.rows.column(name))[0] for name in names]
+        texts = [cells.texts_of(chunk.rows.column(name)) for name in names]
         kept = rows.origin.kept
         return texts if kept is None else [column.take(pa.array(kept)) for column in texts]
 
@@ -236,9 +238,9 @@ class Encoder:
                 hint += ', or [data] missing_rows = "drop-row" leaves such rows out'
             raise DataError(f"{chunk.where(at)}: {name} is missing; {hint}")
         shown = _shown(chunk.rows.column(name), at)
-        raise DataError(f"{chunk.where(at)}: {name} = {shown} {self._expected(role)}")
+        raise DataError(f"{chunk.where(at)}: {name} = {shown} {self._expected(role, shown)}")
 
-    def _expected(self, role: str) -> str:
+    def _expected(self, role: str, shown: str) -> str:
         rules = self._rules
         if role in rules.id_roles:
             if rules.id_type == "integer":
@@ -254,20 +256,36 @@ class Encoder:
                     'are: "integer", "number", "date" or "datetime"'
                 )
             how = f", written as {rules.step_format}" if rules.step_format else ""
-            iso = ", written as ISO does" if rules.step_type.startswith("date") and not how else ""
-            return f"must be a {rules.step_type}{how or iso}, as [data] step_type says"
+            if rules.step_type in {"date", "datetime"} and not how:
+                how = ' as ISO writes it; [data] step_format says how else, e.g. "%d.%m.%Y"'
+            return f"must be a {rules.step_type}{how}"
         if role == "reward":
-            mark = ', with the decimal mark ","' if rules.decimal == "," else ""
-            return f"must be a finite number{mark}"
+            return f"must be a finite number{self._about_numbers(shown)}"
         if rules.raw_labels is None:
             return (
                 f"is not a state: states are the whole numbers 0 to {rules.states - 1}, or what "
                 "[states] labels lists"
             )
         known = "the raw labels of [states] groups" if rules.grouped else "the states"
-        first = [repr(label) for label, _ in zip(rules.raw_labels, range(3), strict=False)]
-        more = ", ..." if len(rules.raw_labels) > 3 else ""
-        return f"is not one of {known}, {len(rules.raw_labels)} in all: {', '.join(first)}{more}"
+        few = min(len(rules.raw_labels), 5)
+        first = [repr(label) for label, _ in zip(rules.raw_labels, range(few), strict=False)]
+        more = ", ..." if len(rules.raw_labels) > few else ""
+        near = difflib.get_close_matches(shown.strip("'"), list(rules.raw_labels)[:1000], n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        return (
+            f"is not one of {known}, {len(rules.raw_labels)} in all: {', '.join(first)}{more}{hint}"
+        )
+
+    def _about_numbers(self, shown: str) -> str:
+        """What to declare where a text looks like a number written otherwise, or like none."""
+        if self._rules.decimal == ".":
+            if re.fullmatch(r"'[+-]?\d+,\d+'", shown):
+                return '; if that is a decimal comma, set [data] decimal = ","'
+        elif re.fullmatch(r"'[+-]?\d+\.\d+'", shown):
+            return ', with the decimal mark "," as [data] decimal says'
+        if re.fullmatch(r"'[A-Za-z./-]{1,8}'", shown):
+            return f'; if that means missing, set [data] missing = ["", "{shown[1:-1]}"]'
+        return ""
 
 
 def _shown(column: pa.Array, at: int) -> str:

@@ -35,6 +35,13 @@ def choose(keys, hashed, which, sizes):  # type: ignore[no-untyped-def]  # pragm
 
 
 @kernel(nogil=True)
+def divide(keys, hashed, share):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+    """A second hash of each row, from bits of the first that choose no partition."""
+    for row in range(len(keys)):
+        share[row] = (_hash(keys[row], hashed) >> np.uint64(8)) & np.uint64(0xFFFF)
+
+
+@kernel(nogil=True)
 def scatter(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     keys, steps, states, rewards, shift, which, free, words
 ):

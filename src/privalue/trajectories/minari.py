@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from privalue.errors import DataError, MissingComponentError
 from privalue.trajectories.chunks import BATCH_ROWS, Chunk, Source, one_line
+from privalue.trajectories.python_cells import as_arrow
 from privalue.trajectories.rules import RowRules
 
 _PREFIX = "minari:"
@@ -125,17 +126,34 @@ def _chunks(
             raise _unreadable(f"{place}, episode {index}", problem) from None
         steps = len(rewards)
         if len(observations) != steps + 1 or steps == 0:
+            if rules.drop_invalid:
+                continue
             raise DataError(
                 f"{place}, episode {index}, has {len(observations)} observations and {steps} "
                 "rewards; an episode has at least one reward, and one more observation"
             )
-        parts.append((np.full(steps, index), np.arange(steps), states, rewards))
+        part = (np.full(steps, index), np.arange(steps), states, rewards)
+        if parts and _types(parts[-1]) != _types(part):  # no episode decides another's type
+            yield Chunk(place, first_row, _batch(parts, rules, place))
+            first_row, waiting, parts = first_row + waiting, 0, []
+        parts.append(part)
         waiting += steps
         if waiting >= BATCH_ROWS:
             yield Chunk(place, first_row, _batch(parts, rules, place))
             first_row, waiting, parts = first_row + waiting, 0, []
     if parts:
         yield Chunk(place, first_row, _batch(parts, rules, place))
+
+
+def _column(values: Values) -> pa.Array:
+    try:
+        return pa.array(values)
+    except pa.ArrowException:  # of a type that Arrow has not: cell by cell, as what each one is
+        return as_arrow(values.tolist())
+
+
+def _types(part: tuple[Values, ...]) -> list[np.dtype[Any]]:
+    return [column.dtype for column in part]
 
 
 def _counted_from(first_state: int, observations: Values) -> Values:
@@ -150,7 +168,7 @@ def _batch(
 ) -> pa.RecordBatch:
     names = [rules.columns[role] for role in (*rules.id_roles, "step", "state", "reward")]
     try:
-        arrays = [pa.array(np.concatenate(column)) for column in zip(*parts, strict=True)]
+        arrays = [_column(np.concatenate(column)) for column in zip(*parts, strict=True)]
         arrays = [*arrays[:1] * (len(rules.id_roles) - 1), *arrays]
     except _UNREADABLE as problem:
         raise _unreadable(place, problem) from None

@@ -19,7 +19,7 @@ from privalue.errors import DataError
 from privalue.private import Private, sealed
 from privalue.trajectories.cells import Integers, widened
 from privalue.trajectories.encode import Origin, Row, Rows
-from privalue.trajectories.grouping import arrange, choose, group, scatter
+from privalue.trajectories.grouping import arrange, choose, divide, group, scatter
 from privalue.trajectories.order import Fragment, stands_twice
 from privalue.trajectories.rules import RowRules
 from privalue.trajectories.spill import Spill, Words
@@ -99,22 +99,89 @@ class Partitions:
     def take(self, partition: int) -> Fragment:
         """The trajectories of a partition: in the order of their ids, if persons are the unit.
 
-        They are good until the same thread takes the next one.
+        They are good until the same thread takes the next one. A partition that is larger than
+        memory allows, for whatever reason (an id much longer than the others, a wrong estimate of
+        how many rows there are), is taken some units at a time: only a single unit can be too
+        large.
         """
         chunks = sorted(self._kept)
+        slices = [self._native(number, partition) for number in chunks]
+        shift = min(self._kept[number].shift for number in chunks)
+        lanes = self._kept[chunks[0]].ids * max(needed for _, needed in slices)
+        rows = [words for words, _ in slices]
+        size = 4 * _width(lanes, shift) * sum(map(len, rows))
+        if size <= self._most:
+            return self._arranged(partition, chunks, rows, None, lanes, shift)
+        shares = [self._share(number, words) for number, words in zip(chunks, rows, strict=True)]
+        return Fragment.together(
+            self._divided(partition, chunks, rows, shares, shift, (0, 1 << 16))
+        )
+
+    def _divided(
+        self,
+        partition: int,
+        chunks: list[int],
+        rows: list[Words],
+        shares: list[NDArray[np.uint16]],
+        shift: int,
+        span: tuple[int, int],
+    ) -> list[Fragment]:
+        """The units whose second hash is within ``span``, as many at a time as memory allows."""
+        chosen = [np.flatnonzero((s >= span[0]) & (s < span[1])) for s in shares]
+        if not any(map(len, chosen)):
+            return []
         kept = [self._kept[number] for number in chunks]
-        bounds = [one.bounds[partition : partition + 2].tolist() for one in kept]
-        lanes = kept[0].ids * max(one.lanes for one in kept)
-        shift = min(one.shift for one in kept)
-        sizes = [end - begin for begin, end in bounds]
+        needed = [
+            _needed(words[at], one) for words, at, one in zip(rows, chosen, kept, strict=True)
+        ]
+        lanes = kept[0].ids * max(needed)
+        size = 4 * _width(lanes, shift) * sum(map(len, chosen))
+        if size <= self._most:
+            return [self._arranged(partition, chunks, rows, chosen, lanes, shift).copy()]
+        if span[1] - span[0] == 1:
+            self._require_room(size)
+        middle = sum(span) // 2
+        return [
+            *self._divided(partition, chunks, rows, shares, shift, (span[0], middle)),
+            *self._divided(partition, chunks, rows, shares, shift, (middle, span[1])),
+        ]
+
+    def _native(self, number: int, partition: int) -> tuple[Words, int]:
+        """The rows of a chunk in a partition, as they are kept; how many lanes their ids need."""
+        kept = self._kept[number]
+        begin, end = kept.bounds[partition : partition + 2].tolist()
+        words = self._spill.part(kept.words, begin * kept.width, end * kept.width)
+        words = words.reshape(end - begin, kept.width)
+        return words, _needed(words, kept)
+
+    def _share(self, number: int, words: Words) -> NDArray[np.uint16]:
+        """A second hash of each row's unit."""
+        kept = self._kept[number]
+        keys, _ = _numbers(words, kept.ids * kept.lanes, kept.shift)
+        share = np.empty(len(words), dtype=np.uint16)
+        divide(keys, kept.lanes if self._by_person else kept.ids * kept.lanes, share)
+        return share
+
+    def _arranged(
+        self,
+        partition: int,
+        chunks: list[int],
+        slices: list[Words],
+        chosen: list[Integers] | None,
+        lanes: int,
+        shift: int,
+    ) -> Fragment:
+        """The chosen rows of each chunk's slice (all, if None), by trajectory and step."""
+        kept = [self._kept[number] for number in chunks]
+        sizes = [len(words) for words in (slices if chosen is None else chosen)]
         width, count = _width(lanes, shift), sum(sizes)
-        self._require_room(4 * width * count)
         room = self._scratch()
         words = room("words", np.int32, count * width).reshape(count, width)
         at = 0
-        for one, (begin, end) in zip(kept, bounds, strict=True):
-            words[at : at + end - begin] = self._slice(one, begin, end, lanes, shift)
-            at += end - begin
+        for number, one in enumerate(kept):
+            some = slices[number] if chosen is None else slices[number][chosen[number]]
+            words[at : at + len(some)] = self._alike(one, some, lanes, shift)
+            at += len(some)
         width = lanes if shift >= 0 else 2 * lanes
         which, firsts = room("which", np.int32, count), room("firsts", np.int32, count)
         firsts = firsts[: group(words, width, which, firsts)]
@@ -134,6 +201,8 @@ class Partitions:
         )
         if twice and twice_is < 0:
             rows = [self._rows(one, partition) for one in kept]
+            if chosen is not None:
+                rows = [row[some] for row, some in zip(rows, chosen, strict=True)]
             keys, steps = _numbers(words, lanes, shift)
             self._remember(keys, steps, which, np.repeat(chunks, sizes), np.concatenate(rows))
         return Fragment(starts[:-1], states, rewards.view(np.float64), persons)
@@ -145,15 +214,13 @@ class Partitions:
         scratch: _Scratch = self._local.scratch
         return scratch
 
-    def _slice(self, kept: _Kept, begin: int, end: int, lanes: int, shift: int) -> Words:
-        """Some rows of a chunk, with so many lanes and this shift."""
-        words = self._spill.part(kept.words, begin * kept.width, end * kept.width)
-        words = words.reshape(end - begin, kept.width)
+    def _alike(self, kept: _Kept, words: Words, lanes: int, shift: int) -> Words:
+        """Rows of a chunk with so many lanes, which are enough for them, and this shift."""
         if (kept.ids * kept.lanes, kept.shift) == (lanes, shift):
             return words
         keys, steps = _numbers(words, kept.ids * kept.lanes, kept.shift)
-        alike = widened(keys.reshape(len(words), kept.ids, kept.lanes), lanes // kept.ids)
-        alike = alike.reshape(len(words), lanes)
+        by_id = keys.reshape(len(words), kept.ids, kept.lanes)[:, :, : lanes // kept.ids]
+        alike = widened(by_id, lanes // kept.ids).reshape(len(words), lanes)
         if shift >= 0:
             return np.hstack([alike.astype(np.int32), words[:, -3:]])
         states = words[:, -3:-2] & ((1 << kept.shift) - 1 if kept.shift >= 0 else -1)
@@ -237,6 +304,15 @@ def _numbers(words: Words, lanes: int, shift: int) -> tuple[Integers, Integers]:
         return words[:, :lanes].astype(np.int64), words[:, lanes].astype(np.int64) >> shift
     numbers = np.ascontiguousarray(words[:, : 2 * lanes + 2]).view(np.int64)
     return numbers[:, :-1], numbers[:, -1]
+
+
+def _needed(words: Words, kept: _Kept) -> int:
+    """How many lanes the longest id of these rows has; the rest is zero."""
+    if kept.lanes == 1 or len(words) == 0:
+        return 1
+    keys, _ = _numbers(words, kept.ids * kept.lanes, kept.shift)
+    used = keys.reshape(len(words), kept.ids, kept.lanes).any(axis=(0, 1))
+    return int(np.flatnonzero(used)[-1]) + 1 if used.any() else 1
 
 
 def _within(numbers: Integers, low: int, high: int) -> bool:

@@ -1,42 +1,50 @@
 """Cells that are Python objects, as drivers, lists and frames of objects hand them over.
 
-A column may hold anything, so nothing is inferred from it as a whole: its cells become their
-canonical texts, one by one. Where all have one plain type the same comes about faster.
+A column may hold anything, so nothing is inferred from it as a whole. Cells are sorted by what each
+one is (a whole number, a float, a text, a time ...), and a column with several kinds is a union of
+Arrow arrays, one for each. So a number among texts is read as the same number among numbers.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import date, datetime
-from types import NoneType
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
+import numpy as np
 import pyarrow as pa
-
-from privalue.trajectories.cells import canonical_text
 
 BATCH_ROWS = 1 << 14  # Python objects take more room than numbers do
 _NO_TEXT = b"\xff"  # no UTF-8: a cell that is neither a text nor anything that has one
-_PLAIN = {int: pa.int64(), float: pa.float64(), str: pa.string(), bool: pa.bool_()}
+_TEXT = pa.string()
+_MOST_DIGITS = 76  # of Arrow's widest decimals
+_MOMENT = pa.timestamp("us", "UTC")
+_SHORT_MOMENT = pa.timestamp("ns", "UTC")
+_PLAIN = {int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
 
 
 def as_arrow(values: Sequence[Any]) -> pa.Array:
     """The cells of a column as Arrow, each what it is by itself."""
-    kinds = set(map(type, values)) - {NoneType}
-    if len(kinds) == 1:
-        kind = next(iter(kinds))
+    kinds = set(map(type, values))
+    if len(kinds) == 1 and kinds <= set(_PLAIN):  # the same as below, and faster
         try:
-            if kind in _PLAIN:
-                return pa.array(values, _PLAIN[kind])
-            if kind in {date, datetime} and len({_zone(v) for v in values}) == 1:
-                return pa.array(values)
-        except (pa.ArrowException, OverflowError, UnicodeError):
+            return pa.array(values, _PLAIN[kinds.pop()], from_pandas=False)
+        except (pa.ArrowException, OverflowError):
             pass
-    texts = [None if _is_missing(value) else _encoded(value) for value in values]
-    return pa.array(texts, pa.binary()).view(pa.string())
+    found = [_cell(value) for value in values]
+    children: dict[pa.DataType, list[Any]] = {}
+    codes, offsets = np.empty(len(found), np.int8), np.empty(len(found), np.int32)
+    for at, (kind, cell) in enumerate(found):
+        child = children.setdefault(kind, [])
+        codes[at], offsets[at] = list(children).index(kind), len(child)
+        child.append(cell)
+    arrays = [_child(kind, cells) for kind, cells in children.items()]
+    if len(arrays) < 2:
+        return arrays[0] if arrays else pa.array([], _TEXT)
+    return pa.UnionArray.from_dense(pa.array(codes), pa.array(offsets), arrays)
 
 
-def batches(
-    columns: Mapping[str, Sequence[Any]], rows: int = BATCH_ROWS
-) -> Iterator[pa.RecordBatch]:
+def batches(columns: Mapping[str, Sequence[Any]]) -> Iterator[pa.RecordBatch]:
     """Columns of objects as Arrow, so many rows at a time."""
     count = len(next(iter(columns.values())))
     for start in range(0, count, BATCH_ROWS):
@@ -45,23 +53,59 @@ def batches(
         )
 
 
-def _zone(value: Any) -> Any:
-    return getattr(value, "tzinfo", None)
+def _child(kind: pa.DataType, cells: list[Any]) -> pa.Array:
+    if kind == _TEXT:  # texts as bytes: some may be none
+        return pa.array(cells, pa.binary()).view(_TEXT)
+    return pa.array(cells, kind, from_pandas=False)
 
 
-def _is_missing(value: Any) -> bool:
-    """None, and whatever is not even equal to itself: nan, NaT; pandas' NA says neither."""
-    if value is None:
-        return True
+def _cell(value: Any) -> tuple[pa.DataType, Any]:
+    """What one cell is, and its value; whatever an object does when it is asked."""
     try:
-        return bool(value != value)  # noqa: PLR0124 - on purpose
-    except (TypeError, ValueError):
-        return type(value).__name__ == "NAType"
+        return _kind(value)
+    except Exception:  # an object of any class: its methods may raise anything
+        return _TEXT, _NO_TEXT
 
 
-def _encoded(value: Any) -> bytes:
-    try:
-        text = canonical_text(value)
-    except (ValueError, OverflowError, ArithmeticError):
-        text = None
-    return _NO_TEXT if text is None else text.encode("utf-8", "surrogatepass")
+def _kind(value: Any) -> tuple[pa.DataType, Any]:
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or type(value).__name__ in {"NAType", "NaTType"}:
+        return _TEXT, None
+    if isinstance(value, str):
+        return _TEXT, str(value).encode("utf-8", "surrogatepass")
+    if isinstance(value, bool):
+        return pa.bool_(), bool(value)
+    if isinstance(value, int):
+        small = -(2**63) <= value < 2**63
+        return (pa.int64(), int(value)) if small else _exact(Decimal(int(value)))
+    if isinstance(value, float):
+        return pa.float64(), float(value)
+    if isinstance(value, Decimal):
+        return (_TEXT, None) if value.is_nan() else _exact(value)
+    if isinstance(value, datetime):
+        return _moment(value)
+    if isinstance(value, date):
+        return pa.date32(), date(value.year, value.month, value.day)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return _TEXT, f"x'{bytes(value).hex()}'".encode()  # as in SQL, and not a number
+    return (_TEXT, str(value).encode()) if isinstance(value, UUID) else (_TEXT, _NO_TEXT)
+
+
+def _exact(value: Decimal) -> tuple[pa.DataType, Any]:
+    """A decimal with its own scale; one that Arrow has no room for is nothing."""
+    _, digits, exponent = value.as_tuple()
+    if not isinstance(exponent, int):  # infinite: as a float it is invalid, too
+        return pa.float64(), float(value)
+    scale = max(-exponent, 0)
+    if scale > _MOST_DIGITS or len(digits) + max(exponent, 0) > _MOST_DIGITS:
+        return _TEXT, _NO_TEXT
+    return pa.decimal256(_MOST_DIGITS, scale), value
+
+
+def _moment(value: datetime) -> tuple[pa.DataType, Any]:
+    aware = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+    if getattr(value, "nanosecond", 0):
+        return _SHORT_MOMENT, int(getattr(aware, "value"))  # noqa: B009 - only pandas has it
+    plain = datetime(*aware.timetuple()[:6], aware.microsecond, tzinfo=UTC)
+    return _MOMENT, plain

@@ -136,6 +136,10 @@ def _parquet_chunk(
     # To read ahead is for storage that is far away; here it is one copy more.
     with reading_parquet(path), pq.ParquetFile(path, metadata=metadata, pre_buffer=False) as file:
         table = file.read_row_groups(groups, columns=names, use_threads=False).select(names)
+        for at, field in enumerate(table.schema):
+            if pa.types.is_dictionary(field.type):  # one for all groups may not be large enough
+                values = table.column(at).cast(field.type.value_type)
+                table = table.set_column(at, field.name, values)
         batches = table.combine_chunks().to_batches()  # one, unless there are gigabytes of text
         rows = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
         return Chunk(str(path), first_row, rows)
