@@ -50,6 +50,7 @@ def described(mechanism, *, unit, neighbours, most_states, most, features, prior
         features=features,
         weights={"values": weights},
         mechanism={"calibration": "exact", **mechanism},
+        data={"person": "person", "trajectory": "trajectory"},
     )
 
 

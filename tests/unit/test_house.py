@@ -90,7 +90,7 @@ def test_the_trusted_core_stays_small_enough_to_audit():
             part = "readers" if top in READERS else "ledger" if top in KEEPERS else None
             lines[part or "from study to release"] += lines_of_code(module)
     assert lines["from study to release"] < 4700
-    assert lines["readers"] < 3600
+    assert lines["readers"] < 3800
     assert lines["ledger"] < 1200  # of which its rules are some 900, the stores the rest
 
 

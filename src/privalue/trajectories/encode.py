@@ -283,7 +283,7 @@ class Encoder:
                 return '; if that is a decimal comma, set [data] decimal = ","'
         elif re.fullmatch(r"'[+-]?\d+\.\d+'", shown):
             return ', with the decimal mark "," as [data] decimal says'
-        if re.fullmatch(r"'[A-Za-z./-]{1,8}'", shown):
+        if re.fullmatch(r"'(?i:na|n/a|nan|null|none|missing|unknown|[.?-]+)'", shown):
             return f'; if that means missing, set [data] missing = ["", "{shown[1:-1]}"]'
         return ""
 
