@@ -10,7 +10,11 @@ from hypothesis import HealthCheck, settings
 os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="privalue-tests-")
 
 settings.register_profile(
-    "suite", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+    "suite",
+    deadline=None,
+    max_examples=60,
+    suppress_health_check=[HealthCheck.too_slow],
+    print_blob=True,
 )
 # ``make long``: many more random inputs, and every odd cell through every reader.
 settings.register_profile("long", settings.get_profile("suite"), max_examples=1000)

@@ -571,7 +571,13 @@ def _terminated(*_: object) -> None:
 
 def run(arguments: list[str]) -> int:
     """The exit code of one command; errors become one line on stderr."""
-    talk.quiet = talk.as_json = False
+    try:
+        return _ran(arguments)
+    finally:
+        talk.quiet = talk.as_json = False  # they are for one command
+
+
+def _ran(arguments: list[str]) -> int:
     if not arguments:
         app(["--help"], prog_name="privalue", standalone_mode=False)
         return 2

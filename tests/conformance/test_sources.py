@@ -194,7 +194,11 @@ MISTAKES = {
         (9, 0, "ward", 0.0),
         f"row 10: state = ward is not a state: {STATES_ARE}",
     ),
-    "NaN reward": ((9, 0, 0, float("nan")), "row 10: reward = nan must be a finite number"),
+    "NaN reward": (
+        (9, 0, 0, float("nan")),
+        "row 10: reward = nan must be a finite number; if that means missing, set [data] missing = "
+        '["", "nan"]',
+    ),
     "infinite reward": ((9, 0, 0, float("inf")), "row 10: reward = inf must be a finite number"),
     "text in reward": ((9, 0, 0, "x"), "row 10: reward = x must be a finite number"),
     "text in step": (
@@ -574,7 +578,7 @@ def test_postgres_types(place):
     for bad, words in {
         "points = 'NaN' WHERE small = 2": "reward is missing",
         "points = 'Infinity' WHERE small = 2": "must be a finite number",
-        "state = 1.5 WHERE small = 2": "state = '1.5' is not a state",
+        "state = 1.5 WHERE small = 2": "state = Decimal('1.500') is not a state",
         "step = 'infinity' WHERE small = 2": "step = 'infinity' must be a datetime",
     }.items():
         place.server().execute(f"CREATE TABLE {schema}.bad AS SELECT * FROM {schema}.typed")

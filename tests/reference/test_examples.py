@@ -16,7 +16,8 @@ CHECKS = {
     "clinic": lambda found: found["rmse"] < found["constant"],
     "frozen_lake": lambda found: found["rmse"] < 0.4 and found["episodes"] == 200,
     "icu_sepsis": lambda found: found["rmse"] < 0.1 and len(found["values"]) == 10,
-    "taxi": lambda found: found["limited"] < found["unlimited"],
+    # At this size both errors are near the constant's, and which is smaller is chance.
+    "taxi": lambda found: found["limited_supported"] > found["unlimited_supported"],
 }
 
 
