@@ -22,6 +22,14 @@ LONG = os.environ.get("PRIVALUE_LONG") == "1"
 settings.load_profile("long" if LONG else "suite")
 
 
+def pytest_collection_modifyitems(config, items):
+    """Leaves the full-size statistics to ``make long``."""
+    if LONG:
+        return
+    config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("long")])
+    items[:] = [item for item in items if item.get_closest_marker("long") is None]
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_logreport(report):
     """With CI=true a skipped suite is a failure: a skip must not hide it."""

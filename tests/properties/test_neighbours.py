@@ -5,6 +5,7 @@ most sigma/alpha of either, and ln sigma^2 by at most beta: the two conditions o
 """
 
 import math
+import os
 
 import numpy as np
 import pytest
@@ -93,7 +94,7 @@ def assert_conditions_of_lemma_1(here: Perturbation, there: Perturbation):
     assert here.grids == there.grids
 
 
-@settings(max_examples=2000)
+@settings(max_examples=2000 if os.environ.get("PRIVALUE_LONG") == "1" else 500)
 @given(
     pair=neighbours(),
     mechanism=st.sampled_from(MECHANISMS),

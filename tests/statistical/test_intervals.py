@@ -120,6 +120,7 @@ def test_a_public_scale_covers(level):
     assert min(alarms(covered(public, level), level)) > ALARM
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("level", LEVELS)
 def test_bands_of_correlated_values_cover(level):
     """Six values of two coordinates, in all directions; and their mean, a policy's one number."""
@@ -191,6 +192,7 @@ def wrong_releases(released, beta, epsilon, sigma=SIGMA):
     return releases(beta, epsilon, SeededForExperimentsOnly(5), sigma=sigma, released=released)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("level", LEVELS)
 def test_the_variance_taken_for_the_deviation_is_rejected(level):
     """At sigma = 1, where the two agree but for J."""
@@ -198,6 +200,7 @@ def test_the_variance_taken_for_the_deviation_is_rejected(level):
     assert alarms(covered(drawn, level), level)[0] < ALARM
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("level", LEVELS)
 def test_half_the_steps_are_rejected(level):
     """Too little noise on the scale shows as intervals that cover too often; and, the other way
@@ -226,6 +229,7 @@ def coarse_releases():
     return releases(*COARSE, OperatingSystemEntropy(), sigma=BELOW_A_STEP)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("level", LEVELS)
 def test_a_coarse_grid_covers(level):
     assert alarms(covered(coarse_releases(), level), level)[0] > ALARM

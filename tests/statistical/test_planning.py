@@ -23,6 +23,7 @@ def worlds():
     return {described.study.name: (world, described) for world, described in bench.settings()}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "numbers", "least"),
     [
