@@ -58,10 +58,14 @@ class Missing(NamedTuple):
         status = np.zeros(len(listed)) if found.status is None else found.status
         return cls(pa.array(listed, pa.string()), found.values[status == OK])
 
-    def mark(self, found: NDArray[Any], status: Status) -> None:
-        """Marks the numbers that mean missing."""
-        if self.numbers is not None and len(self.numbers):
-            status[np.isin(found, self.numbers) & (status == OK)] = MISSING
+    def marked(self, found: "Cells") -> "Cells":
+        """The same cells, with the numbers that mean missing marked as such."""
+        if self.numbers is None or len(self.numbers) == 0:
+            return found
+        values, status = found.values, found.status
+        status = np.zeros(len(values), dtype=np.uint8) if status is None else status
+        status[np.isin(values, self.numbers) & (status == OK)] = MISSING
+        return Cells(values, status)
 
 
 NOTHING = Missing()
@@ -276,12 +280,7 @@ def whole_numbers(column: pa.Array, missing: Missing = NOTHING, decimal: str = "
     """Whole numbers within 64 bits, however they are written."""
     if pa.types.is_union(column.type):
         return by_kind(whole_numbers, column, missing, decimal)
-    found = _whole_numbers(column, missing, decimal)
-    if missing.numbers is None or len(missing.numbers) == 0:
-        return found
-    status = np.zeros(len(column), dtype=np.uint8) if found.status is None else found.status
-    missing.mark(found.values, status)
-    return Cells(found.values, status)
+    return missing.marked(_whole_numbers(column, missing, decimal))
 
 
 def _whole_numbers(column: pa.Array, missing: Missing, decimal: str) -> Cells:
@@ -325,12 +324,7 @@ def numbers(column: pa.Array, missing: Missing = NOTHING, decimal: str = ".") ->
     """Finite doubles, each the one nearest to what is written."""
     if pa.types.is_union(column.type):
         return by_kind(numbers, column, missing, decimal)
-    found = _numbers(column, missing, decimal)
-    if missing.numbers is None or len(missing.numbers) == 0:
-        return found
-    status = np.zeros(len(column), dtype=np.uint8) if found.status is None else found.status
-    missing.mark(found.values, status)
-    return Cells(found.values, status)
+    return missing.marked(_numbers(column, missing, decimal))
 
 
 def _numbers(column: pa.Array, missing: Missing, decimal: str) -> Cells:
