@@ -7,7 +7,7 @@ from rich.table import Table
 
 import privalue as pv
 from privalue.audit import audit_release, audit_worst_pairs
-from privalue.calibration import exact
+from privalue.core._calibration import exact
 
 SETTINGS = [(0.1, 0.1, 40, 0.05), (0.5, 0.05, 4, 0.06), (1.0, 0.01, 10, 0.05), (2.0, 0.01, 1, 0.3)]
 HIGH, LOW = [(s, 1.0) for s in range(3)], [(s, 0.0) for s in range(3)]

@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.clock import seconds
-from privalue import profile
-from privalue.calibration import nissim
+from privalue.core import _profile as profile
+from privalue.core._calibration import nissim
 
 SETTINGS = [  # epsilon, delta, d
     (0.1, 0.1, 40),

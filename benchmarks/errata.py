@@ -13,10 +13,10 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from rich.table import Table
 
-from privalue import theory
-from privalue.calibration import nissim
-from privalue.features import Design, aggregation
-from privalue.mdp import chain_statistics, parse_world
+from privalue.core._calibration import nissim
+from privalue.core._design import Design, aggregation
+from privalue.paper import theory
+from privalue.simulation import chain_statistics, parse_world
 
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 EPSILON, DELTA = 0.1, 0.1  # the paper's setting

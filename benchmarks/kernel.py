@@ -11,10 +11,10 @@ from rich.table import Table
 
 import privalue as pv
 from benchmarks.clock import seconds
-from privalue.engines.local import statistics
-from privalue.mdp import parse_world, simulate_episodes, simulate_to_file
-from privalue.statistics import Accumulator
-from privalue.trajectories import Fragment
+from privalue.core._contributions import Accumulator
+from privalue.readers import Fragment
+from privalue.readers._local import statistics
+from privalue.simulation import parse_world, simulate_episodes, simulate_to_file
 
 
 def study(states: int) -> pv.Study:

@@ -7,8 +7,8 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from privalue.calibration import appendix, exact, nissim
-from privalue.profile import privacy_profile
+from privalue.core._calibration import appendix, exact, nissim
+from privalue.core._profile import privacy_profile
 
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 EPSILON, DELTA, STATES = 0.1, 0.1, 40  # the paper's setting

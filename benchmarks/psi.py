@@ -7,9 +7,9 @@ import numpy as np
 from rich.table import Table
 
 from benchmarks.clock import seconds
-from privalue.features import Design, aggregation
-from privalue.ridge_sensitivity import smooth_ridge
-from privalue.sensitivity import smooth_lsl, smooth_lsw
+from privalue.core._design import Design, aggregation
+from privalue.core._sensitivity_lsl import smooth_ridge
+from privalue.core._sensitivity_lsw import smooth_lsl, smooth_lsw
 
 SIZES = ((40, 10**4), (1000, 10**6), (10**5, 10**7), (10**6, 10**8))
 

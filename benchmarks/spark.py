@@ -11,8 +11,9 @@ from rich.table import Table
 
 from benchmarks.clock import seconds
 from benchmarks.kernel import study
-from privalue.engines import local, spark
-from privalue.mdp import parse_world, simulate_episodes
+from privalue.readers import _local as local
+from privalue.readers import _spark as spark
+from privalue.simulation import parse_world, simulate_episodes
 
 STATES, TRAJECTORIES = 40, 100_000
 

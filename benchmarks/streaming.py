@@ -111,7 +111,7 @@ def study(states: int) -> pv.Study:
 
 
 def ours(path: str, states: int) -> None:
-    from privalue.engines.local import statistics  # noqa: PLC0415
+    from privalue.readers._local import statistics  # noqa: PLC0415
 
     statistics(path, study(states), memory=LIMIT)
 

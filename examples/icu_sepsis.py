@@ -23,8 +23,8 @@ import pyarrow as pa
 from scipy.cluster.vq import kmeans2
 
 import privalue as pv
-from privalue.cli import run
-from privalue.mdp import Episodes, icu_sepsis, simulate_episodes, simulate_to_file
+from privalue.cli._app import run
+from privalue.simulation import Episodes, icu_sepsis, simulate_episodes, simulate_to_file
 
 PATIENTS, GROUPS, STATES = 5_000, 10, 713
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import privalue as pv
-from privalue.mdp import from_gymnasium, optimal_policy, rollout
+from privalue.simulation import from_gymnasium, optimal_policy, rollout
 
 LONGEST = 18  # states of the longest best ride: public, like the city
 

@@ -10,7 +10,7 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from benchmarks.peers.exchange import RELATIONS, Task
-from privalue.mdp import parse_world, simulate_to_file
+from privalue.simulation import parse_world, simulate_to_file
 
 WORLD = "chain:N=40,p=0.5,discount=0.99"
 EPSILON, DELTA = 0.1, 0.1  # the paper's

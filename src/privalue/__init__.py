@@ -14,6 +14,9 @@
 Diagnostics(private, mechanism='dp-ssp', states=2)
 """
 
+from privalue.artefact._release import Release
+from privalue.core._noise import SeededForExperimentsOnly
+from privalue.core._profile import Profile, privacy_profile
 from privalue.curator import Diagnostics, inspect, release
 from privalue.errors import (
     BudgetError,
@@ -27,14 +30,11 @@ from privalue.errors import (
     UnavailableError,
     UsageError,
 )
+from privalue.estimate._refit import refit
 from privalue.ledger import open_ledger
-from privalue.noise import SeededForExperimentsOnly
 from privalue.planning import resolve
-from privalue.profile import Profile, privacy_profile
-from privalue.refit import refit
-from privalue.release import Release
-from privalue.report.publish import Published, publish
-from privalue.sections import (
+from privalue.report._publish import Published, publish
+from privalue.study._sections import (
     About,
     Columns,
     Features,
@@ -45,7 +45,7 @@ from privalue.sections import (
     Values,
     Weights,
 )
-from privalue.study import Study
+from privalue.study._study import Study
 from privalue.version import VERSION
 
 __version__ = VERSION

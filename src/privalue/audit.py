@@ -22,12 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from privalue.artefact._release import Release
+from privalue.core._mechanisms import Mechanism, Perturbation
+from privalue.core._noise import Entropy
+from privalue.core._profile import divergence
 from privalue.curator import inspect, release
-from privalue.mechanisms import Mechanism, Perturbation
-from privalue.noise import Entropy
-from privalue.profile import divergence
-from privalue.release import Release
-from privalue.study import Study
+from privalue.study._study import Study
 
 Vector = NDArray[np.float64]
 

@@ -14,24 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privalue.calibration import Calibration
-from privalue.engines import DEFAULT_MEMORY, gathered
-from privalue.errors import BudgetError, StudyError, UsageError
-from privalue.features import Design, design
-from privalue.intervals import ReleasedScale, release_scale, scale_share
-from privalue.ledger import Ledger, Reservation, StoredRelease, study_hash
-from privalue.mechanisms import (
-    Mechanism,
-    Perturbation,
-    gaussian_alpha,
-    mechanism_for,
-    refuse_early,
-    rules_that_need_trajectories,
-)
-from privalue.noise import Entropy, OperatingSystemEntropy, gaussian_on_grid
-from privalue.planning import require_small_delta, require_useful, resolve
-from privalue.private import Private, sealed
-from privalue.release import (
+from privalue.artefact._release import (
     Accepted,
     Guarantee,
     NoiseScale,
@@ -40,10 +23,27 @@ from privalue.release import (
     Software,
     published,
 )
-from privalue.size import PublicSize, counts_trajectories, declared_size, public_size
-from privalue.statistics import GRID_STEPS, VisitStatistics
-from privalue.study import Study
-from privalue.trajectories.queries import asks_a_database
+from privalue.core._calibration import Calibration
+from privalue.core._contributions import GRID_STEPS, VisitStatistics
+from privalue.core._design import Design, design
+from privalue.core._mechanisms import (
+    Mechanism,
+    Perturbation,
+    gaussian_alpha,
+    mechanism_for,
+    refuse_early,
+    rules_that_need_trajectories,
+)
+from privalue.core._noise import Entropy, OperatingSystemEntropy, gaussian_on_grid
+from privalue.core._private import Private, sealed
+from privalue.core._size import PublicSize, counts_trajectories, declared_size, public_size
+from privalue.errors import BudgetError, StudyError, UsageError
+from privalue.estimate._intervals import ReleasedScale, release_scale, scale_share
+from privalue.ledger import Ledger, Reservation, StoredRelease, study_hash
+from privalue.planning import require_small_delta, require_useful, resolve
+from privalue.readers._engines import DEFAULT_MEMORY, gathered
+from privalue.readers._queries import asks_a_database
+from privalue.study._study import Study
 from privalue.version import VERSION
 
 Progress = Callable[[int, int | None], None]
@@ -251,7 +251,7 @@ def release(
         accept_useless: allow a release whose predicted error is at least 0.95 of that of guessing
             the middle of the bounds for every state.
         entropy: the operating system's, if left out; anything else makes ``private`` false.
-        engine: "local", or "spark" (``privalue.engines.spark``).
+        engine: "local", or "spark" (``privalue.readers._spark``).
         memory: bytes that rows may take while they are put in order; more goes to disk.
         progress: called with rows read, and rows in all where known.
         say: called with what the ledger found, a line each.

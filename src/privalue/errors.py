@@ -16,7 +16,7 @@
 
 A message is one line: what, which value, what is allowed, what to do. It names a key of the study
 as ``key = value`` and a parameter of the call as ``parameter=value``; the command line shows the
-latter as its option (``privalue.options``). A ``DataError`` may quote the data: it is for the
+latter as its option (``privalue.cli._options``). A ``DataError`` may quote the data: it is for the
 curator, and never part of a release.
 """
 

@@ -6,7 +6,7 @@ import pytest
 import privalue as pv
 from oracles.studies import study
 from privalue.audit import audit_events, audit_release, audit_worst_pairs
-from privalue.calibration import exact
+from privalue.core._calibration import exact
 
 SETTINGS = [(0.5, 0.05, 1, 0.1), (0.5, 0.05, 4, 0.06), (1.0, 0.02, 20, 0.03), (0.1, 0.1, 40, 0.02)]
 

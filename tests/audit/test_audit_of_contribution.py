@@ -5,8 +5,9 @@ import pytest
 
 import privalue as pv
 from oracles.studies import study
-from privalue import curator, statistics
+from privalue import curator
 from privalue.audit import audit_release
+from privalue.core import _contributions as statistics
 
 STATES = 4
 MIDDLE = 0.5

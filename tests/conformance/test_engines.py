@@ -30,11 +30,13 @@ import privalue as pv
 from oracles import literal
 from oracles.sources import arrow
 from oracles.studies import study
-from privalue.engines import local, spark_rows, spark_tasks
-from privalue.engines import spark as engine
+from privalue.core._contributions import VisitStatistics
 from privalue.errors import MissingComponentError
-from privalue.statistics import VisitStatistics
-from privalue.trajectories import RowRules
+from privalue.readers import RowRules
+from privalue.readers import _local as local
+from privalue.readers import _spark as engine
+from privalue.readers import _spark_rows as spark_rows
+from privalue.readers import _spark_tasks as spark_tasks
 
 pytestmark = pytest.mark.xdist_group("spark")  # one session serves all
 
@@ -729,7 +731,7 @@ def test_what_is_missing_is_named(monkeypatch):
 
 
 def test_importing_privalue_does_not_import_pyspark():
-    loaded = "import privalue.engines.spark, sys; sys.exit('pyspark' in sys.modules)"
+    loaded = "import privalue.readers._spark, sys; sys.exit('pyspark' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", loaded], check=False).returncode == 0
 
 

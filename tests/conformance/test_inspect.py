@@ -11,10 +11,10 @@ import scipy.sparse as sp
 import privalue as pv
 from oracles import literal
 from oracles.studies import rows_of, study
-from privalue.cli import run
-from privalue.engines.local import statistics
-from privalue.features import design
-from privalue.least_squares import least_squares, lsl, lsw
+from privalue.cli._app import run
+from privalue.core._design import design
+from privalue.core._least_squares import least_squares, lsl, lsw
+from privalue.readers._local import statistics
 
 
 def random_case(seed, mechanism):

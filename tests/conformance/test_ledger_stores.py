@@ -34,7 +34,7 @@ from privalue.ledger import (
     UnavailableError,
     study_hash,
 )
-from privalue.ledger.chain import Book, canonical, sha256
+from privalue.ledger._chain import Book, canonical, sha256
 
 STUDY = study_hash({"study": 1})
 OTHER = study_hash({"study": 2})
@@ -119,7 +119,7 @@ class PostgresPlace:
     def hold(self):
         import psycopg
 
-        from privalue.ledger.postgres import _TURN
+        from privalue.ledger._postgres import _TURN
 
         connection = psycopg.connect(self.location)
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_TURN,))
@@ -1008,7 +1008,7 @@ def test_the_file_is_its_owners_and_every_commit_reaches_the_disk(tmp_path):
             spoken.append(statement)
             return super().execute(statement, *parameters)
 
-    from privalue.ledger.sqlite import SqliteStore
+    from privalue.ledger._sqlite import SqliteStore
 
     connect, sqlite3.connect = sqlite3.connect, lambda *a, **o: connect(*a, factory=Listening, **o)
     try:

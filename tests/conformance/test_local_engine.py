@@ -11,9 +11,9 @@ import pytest
 import privalue as pv
 from oracles import literal
 from oracles.studies import study
-from privalue.engines import local
-from privalue.statistics import VisitStatistics, complete
-from privalue.trajectories.chunks import Chunk
+from privalue.core._contributions import VisitStatistics, complete
+from privalue.readers import _local as local
+from privalue.readers._chunks import Chunk
 
 BOUNDS = {"rewards": (-1.0, 1.0), "returns": (-1.5, 2.5)}
 

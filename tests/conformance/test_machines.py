@@ -80,7 +80,7 @@ class Machine:
                 os.close(number)
 
     def privalue(self, *words: str, **more: str) -> "subprocess.CompletedProcess[str]":
-        return self.python("-c", "from privalue.cli import main; main()", *words, **more)
+        return self.python("-c", "from privalue.cli._app import main; main()", *words, **more)
 
     def made(self) -> set[str]:
         return {path.name for path in self.here.iterdir()}
@@ -152,7 +152,7 @@ def test_kernels_that_came_with_the_installation_are_used(machine):
     installed = machine.source / "privalue"
     folders = [installed, *(path for path in installed.rglob("*") if path.is_dir())]
     program = (
-        "from privalue.noise import _survives_half_ahead as kernel; import numpy as np\n"
+        "from privalue.core._noise import _survives_half_ahead as kernel; import numpy as np\n"
         "kernel(np.zeros(2, dtype=np.uint64), 0)\n"
         "print(sum(kernel.stats.cache_hits.values()))"
     )

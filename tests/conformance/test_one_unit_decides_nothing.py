@@ -26,8 +26,10 @@ import pytest
 import privalue as pv
 from oracles.sources import minari_dataset
 from oracles.studies import study
-from privalue.engines.local import statistics
-from privalue.trajectories import RowRules, cells, encode
+from privalue.readers import RowRules
+from privalue.readers import _cells as cells
+from privalue.readers import _encode as encode
+from privalue.readers._local import statistics
 
 HEADING = ("person", "trajectory", "step", "state", "reward")
 STATES = 3
@@ -377,7 +379,7 @@ def test_odd_rewards_in_minari(tmp_path, data_format):
     else [("person", "a frame"), ("person", "files"), ("trajectory", "files"), ("reward", "files")],
 )
 def test_odd_cells_on_spark(spark, tmp_path, role, way):
-    from privalue.engines import spark as engine
+    from privalue.readers import _spark as engine
 
     write = as_parquet_files(tmp_path)
     others = numbers(statistics(write(OTHERS), described("drop-unit")))
@@ -518,7 +520,7 @@ def test_rows_are_encoded_one_by_one():
     """encode(a + b) is encode(a) and encode(b)."""
     rules = RowRules.of(described("drop-unit"))
     encoder = encode.Encoder(rules)
-    from privalue.trajectories import open_source
+    from privalue.readers import open_source
 
     def encoded(rows):
         frame = pd.DataFrame(rows, columns=list(HEADING), dtype=object)

@@ -6,7 +6,7 @@ from pypdf import PdfReader
 import privalue as pv
 from oracles import pages
 from oracles.studies import release_anyway
-from privalue.report.private_page import write_private_page
+from privalue.report._private_page import write_private_page
 
 HOSTILE = [
     "<script>alert(1)</script>",

@@ -39,11 +39,11 @@ from oracles.sources import (
     minari_dataset,
 )
 from oracles.studies import episodes, rows_of, study
-from privalue.cli import run
-from privalue.engines.local import statistics
+from privalue.cli._app import run
 from privalue.errors import MissingComponentError, UnavailableError
-from privalue.mdp import rollout
-from privalue.trajectories import RowRules, open_source
+from privalue.readers import RowRules, open_source
+from privalue.readers._local import statistics
+from privalue.simulation import rollout
 
 EPISODES = [
     [(0, 0.0), (1, 0.25), (0, 0.5)],

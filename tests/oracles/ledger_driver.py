@@ -27,7 +27,7 @@ from pathlib import Path
 
 from privalue.errors import PrivalueError
 from privalue.ledger import Reservation, StoredRelease, open_ledger, study_hash
-from privalue.ledger.sqlite import SqliteStore
+from privalue.ledger._sqlite import SqliteStore
 
 EPSILON, DELTA = 0.1, 1e-7
 WHOM = {"unit": "trajectory", "neighbours": "replace-one"}

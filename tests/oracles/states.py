@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from pydantic_core import to_json
 
-from privalue.ratios import normal_quantile
-from privalue.report.states import (
+from privalue.estimate._ratios import normal_quantile
+from privalue.report._states import (
     AT_A_BOUND,
     FEW_VISITS,
     RARE,

@@ -15,13 +15,14 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import privalue as pv
-from privalue import curator, features
+from privalue import curator
+from privalue.core import _design as features
+from privalue.core._contributions import GRID_STEPS, VisitStatistics
+from privalue.core._mechanisms import DpLsl, DpLsw, DpSsp, SmoothMechanism, mechanism_for
+from privalue.core._size import PublicSize
 from privalue.curator import _drawn, _Ready, _rehearse, prepare
-from privalue.intervals import ReleasedScale, laplace_scale, scale_grid, scale_share
-from privalue.mechanisms import DpLsl, DpLsw, DpSsp, SmoothMechanism, mechanism_for
-from privalue.sections import MOST_TRAJECTORIES
-from privalue.size import PublicSize
-from privalue.statistics import GRID_STEPS, VisitStatistics
+from privalue.estimate._intervals import ReleasedScale, laplace_scale, scale_grid, scale_share
+from privalue.study._sections import MOST_TRAJECTORIES
 
 BOUNDS = [
     (0.0, 1.0),

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import privalue as pv
 from oracles.studies import study
-from privalue import statistics
+from privalue.core import _contributions as statistics
 
 STATES = 6
 COLUMNS = ["person", "trajectory", "step", "state", "reward"]

@@ -12,8 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from oracles.divergence import BITS, by_chi_square, exactly
-from privalue import profile
-from privalue.profile import divergence, exact_alpha, largest_beta, privacy_profile
+from privalue.core import _profile as profile
+from privalue.core._profile import divergence, exact_alpha, largest_beta, privacy_profile
 
 
 def logarithmic(low: float, high: float):

@@ -11,15 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles import contribution, literal
-from privalue.features import Design, aggregation
-from privalue.ridge_sensitivity import (
+from privalue.core._design import Design, aggregation
+from privalue.core._sensitivity_lsl import (
     TOLERANCE,
     indicator_features,
     least_ridge_psi,
     most_ridge_psi,
     smooth_ridge,
 )
-from privalue.sections import MOST_TRAJECTORIES
+from privalue.study._sections import MOST_TRAJECTORIES
 
 PHI = np.array([[1.0, 0.5], [0.0, 1.0], [2.0, 0.0], [1.0, 1.0], [0.3, -1.0]])
 COUNTS = st.lists(st.integers(0, 40), min_size=5, max_size=5)

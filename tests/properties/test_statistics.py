@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from oracles import literal
 from oracles.studies import episodes, rows_of, study
-from privalue.engines.local import statistics
-from privalue.statistics import Accumulator, VisitStatistics
-from privalue.trajectories import Fragment
+from privalue.core._contributions import Accumulator, VisitStatistics
+from privalue.readers import Fragment
+from privalue.readers._local import statistics
 
 COLUMNS = ("trajectory", "step", "state", "reward")
 
@@ -108,7 +108,8 @@ def test_statistics_of_different_studies_do_not_merge():
 @pytest.mark.parametrize("shuffled", [True, False])
 def test_long_trajectories_over_many_batches(batch, shuffled, monkeypatch):
     """Cutting into batches and joining again loses nothing."""
-    from privalue.trajectories import encode, sources
+    from privalue.readers import _encode as encode
+    from privalue.readers import _sources as sources
 
     monkeypatch.setattr(sources, "BATCH_ROWS", batch)
     monkeypatch.setattr(encode, "PART_ROWS", max(batch // 2, 1))

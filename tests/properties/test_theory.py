@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from oracles import literal
 from oracles import theory as slow
-from privalue import theory
-from privalue.calibration import Calibration
-from privalue.features import Design
+from privalue.core._calibration import Calibration
+from privalue.core._design import Design
+from privalue.paper import theory
 
 STATES = 3
 DESIGNS = [

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from oracles import literal
-from privalue.calibration import appendix, automatic_beta, exact, nissim
+from privalue.core._calibration import appendix, automatic_beta, exact, nissim
+from privalue.core._profile import exact_alpha, privacy_profile
+from privalue.core._sensitivity_lsw import smooth_lsw
 from privalue.errors import StudyError
-from privalue.profile import exact_alpha, privacy_profile
-from privalue.sensitivity import smooth_lsw
 
 GRID = [
     (epsilon, delta, d)

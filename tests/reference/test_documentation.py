@@ -146,13 +146,13 @@ class Reader:
 
 
 def start(words):
-    from privalue.cli import run
+    from privalue.cli._app import run
 
     assert run(words) == 0, words
 
 
 def parse(words):
-    from privalue.cli import app
+    from privalue.cli._app import app
 
     command = typer.main.get_command(app)
     while hasattr(command, "commands"):

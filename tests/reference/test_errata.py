@@ -12,12 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from privalue import theory
-from privalue.calibration import nissim
-from privalue.features import Design, aggregation
-from privalue.mdp import MarkovRewardProcess, chain_statistics, parse_world
-from privalue.profile import privacy_profile
-from privalue.sensitivity import smooth_lsl, smooth_lsw
+from privalue.core._calibration import nissim
+from privalue.core._design import Design, aggregation
+from privalue.core._profile import privacy_profile
+from privalue.core._sensitivity_lsw import smooth_lsl, smooth_lsw
+from privalue.paper import theory
+from privalue.simulation import MarkovRewardProcess, chain_statistics, parse_world
 
 PAGE = (Path(__file__).parents[2] / "docs" / "errata.md").read_text()
 CHAIN = parse_world("chain")
@@ -211,7 +211,7 @@ def test_one_state_of_lsl_is_wrong_without_limit():
     """docs/proofs/utility.md, section 5: at least about T/(5 + ln T), T = 1/(2 e beta)."""
     from scipy import stats
 
-    from privalue.calibration import Calibration
+    from privalue.core._calibration import Calibration
 
     previous = 1.0
     for beta in (1e-3, 1e-4, 1e-5):

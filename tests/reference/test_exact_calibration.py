@@ -16,9 +16,9 @@ import pytest
 from flint import acb, arb, ctx
 
 from oracles.divergence import by_chi_square, by_integral, exactly, shift_at, worst
-from privalue import profile
+from privalue.core import _profile as profile
+from privalue.core._profile import divergence, exact_alpha, largest_beta, privacy_profile
 from privalue.errors import StudyError
-from privalue.profile import divergence, exact_alpha, largest_beta, privacy_profile
 
 
 @pytest.fixture(autouse=True)

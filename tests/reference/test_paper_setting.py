@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 import privalue as pv
+from privalue.core._contributions import VisitStatistics
+from privalue.core._mechanisms import mechanism_for
+from privalue.core._profile import exact_alpha, privacy_profile
+from privalue.core._size import public_size
 from privalue.curator import prepare
-from privalue.mdp import chain_statistics, parse_world
-from privalue.mechanisms import mechanism_for
-from privalue.profile import exact_alpha, privacy_profile
-from privalue.size import public_size
-from privalue.statistics import VisitStatistics
+from privalue.simulation import chain_statistics, parse_world
 
 
 def perturbation(trajectories, seed, **mechanism):

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import stats
 
 import privalue as pv
-from privalue.mdp import parse_world
+from privalue.simulation import parse_world
 
 ROOT = Path(__file__).parents[2]
 

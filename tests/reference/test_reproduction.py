@@ -13,14 +13,15 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from privalue import theory
-from privalue.calibration import nissim
+from privalue.cli._reproduce import reproduce
+from privalue.core._calibration import nissim
 from privalue.errors import UsageError
-from privalue.experiments import EXPERIMENTS, surpassed
-from privalue.experiments.batches import rmse, world
-from privalue.experiments.claims import CLAIMS
-from privalue.experiments.excess import lsw_excess
-from privalue.experiments.methods import (
+from privalue.paper import EXPERIMENTS, theory
+from privalue.paper import _surpassed as surpassed
+from privalue.paper._batches import rmse, world
+from privalue.paper._claims import CLAIMS
+from privalue.paper._excess import lsw_excess
+from privalue.paper._methods import (
     Method,
     Setting,
     built,
@@ -29,9 +30,8 @@ from privalue.experiments.methods import (
     paper_lsw,
     plain_lsw,
 )
-from privalue.experiments.settings import DELTA, EPSILON
-from privalue.experiments.table import KEYS
-from privalue.reproduce_command import reproduce
+from privalue.paper._settings import DELTA, EPSILON
+from privalue.paper._table import KEYS
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "reproduction.md"

@@ -6,7 +6,7 @@ from importlib import metadata
 import numpy as np
 import pytest
 
-from privalue.mdp import (
+from privalue.simulation import (
     MDP,
     MarkovRewardProcess,
     Policy,

@@ -15,7 +15,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from privalue.intervals import (
+from privalue.core._noise import (
+    OperatingSystemEntropy,
+    SeededForExperimentsOnly,
+    discrete_laplace,
+    gaussian_on_grid,
+    public_grid,
+)
+from privalue.estimate._intervals import (
     ReleasedScale,
     known_scale,
     pivot_quantile,
@@ -23,13 +30,6 @@ from privalue.intervals import (
     release_scale,
     scale_grid,
     simultaneous_quantile,
-)
-from privalue.noise import (
-    OperatingSystemEntropy,
-    SeededForExperimentsOnly,
-    discrete_laplace,
-    gaussian_on_grid,
-    public_grid,
 )
 
 REPETITIONS = 20_000

@@ -16,8 +16,8 @@ import pytest
 
 from oracles.gaussian import CHECKS, RoundedGaussian, alarm_of_counts, alarm_of_distance
 from oracles.intervals import discrete_laplace_mass
-from privalue import noise
-from privalue.noise import (
+from privalue.core import _noise as noise
+from privalue.core._noise import (
     OperatingSystemEntropy,
     SeededForExperimentsOnly,
     discrete_laplace,

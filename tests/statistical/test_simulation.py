@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from privalue.mdp import (
+from privalue.simulation import (
     END,
     MarkovRewardProcess,
     Outcomes,
@@ -23,7 +23,7 @@ from privalue.mdp import (
     simulate_episodes,
     simulation,
 )
-from privalue.mdp.chain_sampler import STEPS
+from privalue.simulation._chain_sampler import STEPS
 from unit.mdp.literal import first_visits
 
 LEVEL = 1e-6

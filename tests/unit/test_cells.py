@@ -10,9 +10,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from oracles import cells as literal
-from privalue.trajectories import cells
-from privalue.trajectories.python_cells import as_arrow
-from privalue.trajectories.text_kernels import INVALID, MISSING, OK
+from privalue.readers import _cells as cells
+from privalue.readers._python_cells import as_arrow
+from privalue.readers._text_kernels import INVALID, MISSING, OK
 
 TEXTS = st.one_of(
     st.text(max_size=12),

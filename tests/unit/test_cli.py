@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import privalue
-from privalue import cli
-from privalue.cli import run
+from privalue.cli import _app as cli
+from privalue.cli._app import run
 
 STUDY = """
 [privacy]
@@ -195,7 +195,7 @@ def test_the_installed_command_runs(folder):
         [
             sys.executable,
             "-c",
-            "from privalue.cli import main; main()",
+            "from privalue.cli._app import main; main()",
             "check",
             "study.toml",
             "--json",
@@ -246,7 +246,7 @@ def test_an_interrupted_release_ends_at_once_and_leaves_nothing(folder, number):
     command = ["release", "study.toml", "--data", "mixed.parquet", "--out", "r", "--no-ledger"]
     command += ["--memory", "64MB"]
     started = subprocess.Popen(
-        [sys.executable, "-c", "from privalue.cli import main; main()", *command],
+        [sys.executable, "-c", "from privalue.cli._app import main; main()", *command],
         env={**os.environ, "TMPDIR": str(spill)},
         stderr=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 import privalue as pv
-from privalue.cli import run
-from privalue.features import design
-from privalue.mechanisms import mechanism_for
+from privalue.cli._app import run
+from privalue.core._design import design
+from privalue.core._mechanisms import mechanism_for
+from privalue.core._size import PublicSize
 from privalue.planning import judge_planned
-from privalue.planning.consent import large_delta
-from privalue.planning.judgement import USELESS, affordable_draws, judge, noise_alone
-from privalue.planning.predict import planned_size
-from privalue.report.public_page import public_page
-from privalue.size import PublicSize
+from privalue.planning._consent import large_delta
+from privalue.planning._judgement import USELESS, affordable_draws, judge, noise_alone
+from privalue.planning._predict import planned_size
+from privalue.report._public_page import public_page
 
 PEOPLE = [[(0, 0.0), (1, 0.0), (2, 1.0)], [(0, 0.0), (2, 1.0)]] * 500
 USELESS_WORDS = "this release would be of no use: with 1,000 trajectories dp-lsw is predicted to be"
@@ -236,7 +236,7 @@ def test_the_bound_is_near_the_prediction(name):
 
 def test_very_many_states_are_judged_by_the_bound(monkeypatch):
     """Nothing is simulated for them: it would take minutes."""
-    monkeypatch.setattr("privalue.planning.judgement.Forecaster", None)
+    monkeypatch.setattr("privalue.planning._judgement.Forecaster", None)
     for name, useless in (("dp-ssp", False), ("dp-lsw", True), ("dp-lsl", False)):
         mechanism = {"name": name} if name == "dp-ssp" else {"name": name, "beta": 1e-4}
         study = described(count=200_000, privacy={"epsilon": 1.0}, mechanism=mechanism)

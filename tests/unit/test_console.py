@@ -5,7 +5,7 @@ import io
 from rich.console import Console
 from rich.progress import Progress, TimeRemainingColumn
 
-from privalue import console
+from privalue.cli import _console as console
 
 
 def shown(done, total, seconds):

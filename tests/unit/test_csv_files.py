@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 import privalue as pv
 from oracles.studies import study
-from privalue.engines.local import statistics
-from privalue.trajectories import RowRules, csv_files, open_source
-from privalue.trajectories.encode import Encoder
+from privalue.readers import RowRules, open_source
+from privalue.readers import _csv_files as csv_files
+from privalue.readers._encode import Encoder
+from privalue.readers._local import statistics
 
 VALUES = {"rewards": (-100.0, 100.0), "returns": (-1000.0, 1000.0)}
 HEAD = "trajectory,step,state,reward"

@@ -12,9 +12,9 @@ import pytest
 import privalue as pv
 from oracles.studies import study
 from privalue import curator
-from privalue.cli import run
+from privalue.cli._app import run
+from privalue.core._mechanisms import DpSsp
 from privalue.ledger import BudgetError, open_ledger
-from privalue.mechanisms import DpSsp
 
 DATA = [[(0, 0.5), (1, 1.0)]] * 60
 STUDY = """
@@ -139,9 +139,10 @@ def test_choices_that_do_not_go_together(ledger):
 
 KILLED = """
 import os, signal, sys
-from privalue import cli, curator
+from privalue import curator
+from privalue.cli import _app as cli
 from privalue.ledger import Ledger, Reservation
-from privalue.release import Release
+from privalue.artefact._release import Release
 
 owner, name, when = {step!r}
 owner = {{"curator": curator, "Ledger": Ledger, "Reservation": Reservation,

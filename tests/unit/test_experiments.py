@@ -11,15 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oracles import literal
-from privalue import theory
-from privalue.calibration import nissim
+from privalue.core._calibration import nissim
+from privalue.core._contributions import VisitStatistics
+from privalue.core._design import aggregation
+from privalue.core._least_squares import lsl
 from privalue.errors import UsageError
-from privalue.experiments import claims as claims_module
-from privalue.experiments import runner, surpassed
-from privalue.experiments.batches import batch, batch_seed, noise_seed, normals, rmse, truth
-from privalue.experiments.claims import Claim, Part, markdown, projections, schedule_loss
-from privalue.experiments.convergence import PANEL_1
-from privalue.experiments.evidence import (
+from privalue.paper import _claims as claims_module
+from privalue.paper import _runner as runner
+from privalue.paper import _surpassed as surpassed
+from privalue.paper import theory
+from privalue.paper._batches import batch, batch_seed, noise_seed, normals, rmse, truth
+from privalue.paper._claims import Claim, Part, markdown, projections, schedule_loss
+from privalue.paper._convergence import PANEL_1
+from privalue.paper._evidence import (
     above,
     crossing,
     estimate,
@@ -29,9 +33,9 @@ from privalue.experiments.evidence import (
     resampled_slope,
     slope,
 )
-from privalue.experiments.excess import lsl_excess, lsw_excess
-from privalue.experiments.experiment import Experiment
-from privalue.experiments.methods import (
+from privalue.paper._excess import lsl_excess, lsw_excess
+from privalue.paper._experiment import Experiment
+from privalue.paper._methods import (
     Method,
     Setting,
     built,
@@ -41,16 +45,13 @@ from privalue.experiments.methods import (
     plain_lsl,
     plain_lsw,
 )
-from privalue.experiments.page import replaced
-from privalue.experiments.pictures import panels, save
-from privalue.experiments.reproduce import savings_markdown
-from privalue.experiments.schedules import ridge
-from privalue.experiments.settings import DELTA, EPSILON, FULL, QUICK, Effort
-from privalue.experiments.table import Curve, Row, Table, rows_of
-from privalue.features import aggregation
-from privalue.least_squares import lsl
-from privalue.mdp import parse_world, simulate_episodes
-from privalue.statistics import VisitStatistics
+from privalue.paper._page import replaced
+from privalue.paper._pictures import panels, save
+from privalue.paper._reproduce import savings_markdown
+from privalue.paper._schedules import ridge
+from privalue.paper._settings import DELTA, EPSILON, FULL, QUICK, Effort
+from privalue.paper._table import Curve, Row, Table, rows_of
+from privalue.simulation import parse_world, simulate_episodes
 
 # Batches
 

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import privalue as pv
-from privalue.cli import run
-from privalue.report.guesses import ROLES, guess
-from privalue.report.template import study_template
+from privalue.cli._app import run
+from privalue.report._guesses import ROLES, guess
+from privalue.study._template import study_template
 
 ANSWERS = {
     "count": "3",

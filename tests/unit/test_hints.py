@@ -8,8 +8,9 @@ import pytest
 import typer
 
 import privalue as pv
-from privalue import hints, options
-from privalue.cli import app, run
+from privalue.cli import _options as options
+from privalue.cli._app import app, run
+from privalue.study import _hints as hints
 
 SOURCE = Path(pv.__file__).parent
 SECTIONS = {

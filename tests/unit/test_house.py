@@ -100,19 +100,23 @@ def test_post_processing_sees_no_private_type():
         imported = re.findall(
             r"^from (privalue\.[a-z_.]+) import", (SOURCE / name).read_text(), re.M
         )
-        private = {"privalue.statistics", "privalue.trajectories", "privalue.curator"}
+        private = {"privalue.core._contributions", "privalue.readers", "privalue.curator"}
         assert not private & set(imported)
 
 
 def test_what_makes_public_files_sees_no_private_type():
     """Of all that people look at, only the curator's page and screen are handed diagnostics."""
     private = {
-        "privalue.statistics",
-        "privalue.trajectories",
+        "privalue.core._contributions",
+        "privalue.readers",
         "privalue.curator",
-        "privalue.private",
+        "privalue.core._private",
     }
-    private |= {"privalue.engines", "privalue.mechanisms", "privalue.report.private_page"}
+    private |= {
+        "privalue.readers._engines",
+        "privalue.core._mechanisms",
+        "privalue.report._private_page",
+    }
     curators = {"private_page.py", "terminal.py"}
     for path in (SOURCE / "report").glob("*.py"):
         imported = re.findall(r"^from (privalue\.[a-z_.]+) import", path.read_text(), re.M)

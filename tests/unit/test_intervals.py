@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from scipy import special
 
 from oracles.intervals import coverage, discrete_coverage, quantile
-from privalue import intervals
+from privalue.core._noise import SeededForExperimentsOnly, discrete_laplace
 from privalue.errors import PrivalueError, StudyError, UsageError
-from privalue.intervals import (
+from privalue.estimate import _intervals as intervals
+from privalue.estimate._intervals import (
     ReleasedScale,
     distinct_directions,
     known_scale,
@@ -27,7 +28,6 @@ from privalue.intervals import (
     scale_share,
     simultaneous_quantile,
 )
-from privalue.noise import SeededForExperimentsOnly, discrete_laplace
 
 BETAS = [0.0, 1e-12, 2.5e-9, 1e-6, 5.8145e-4, 0.019, 0.045, 0.25, 1.0, 7.3, 100.0]
 PSI_ERROR = 2e-9  # relative, of psi: docs/proofs/calibration.md

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 import privalue as pv
 from oracles.studies import study
-from privalue.cli import run
-from privalue.engines.local import statistics
-from privalue.sections import MOST_TRAJECTORIES
-from privalue.size import declared_size, public_size
+from privalue.cli._app import run
+from privalue.core._size import declared_size, public_size
+from privalue.readers._local import statistics
+from privalue.study._sections import MOST_TRAJECTORIES
 
 COLUMNS = ["person", "trajectory", "step", "state", "reward"]
 GOOD = [
@@ -81,8 +81,9 @@ def test_a_row_whose_person_cannot_be_told_belongs_to_nobody():
 
 def test_across_every_boundary_of_chunks(monkeypatch):
     """A person's first trajectory is read long before the invalid row of the second."""
-    from privalue.engines import local
-    from privalue.trajectories import encode, sources
+    from privalue.readers import _encode as encode
+    from privalue.readers import _local as local
+    from privalue.readers import _sources as sources
 
     dropping = study(3, privacy=PERSON, data={"invalid": "drop-unit"})
     others = statistics(frame([row for row in GOOD if row[0] != 2]), dropping)
@@ -202,7 +203,7 @@ def test_the_refusal_says_that_it_depends_on_the_data(tmp_path):
     refusing = study(3, mechanism={"name": "dp-ssp", "calibration": "exact"})
     released = pv.release(refusing, people)
     assert released.privacy.invalid == "refuse"
-    from privalue.report.guarantee import unit_words, validity_words
+    from privalue.report._guarantee import unit_words, validity_words
 
     assert "depends on the data, and is not covered" in validity_words(released.privacy)
     told = unit_words(released.privacy, None)

@@ -9,10 +9,10 @@ import numba
 import pytest
 
 import privalue
-from privalue.caches import user_cache
+from privalue.core._caches import user_cache
 
 KERNEL = """
-from privalue.kernels import kernel
+from privalue.core._kernels import kernel
 
 @kernel(nogil=True)
 def twice(number):

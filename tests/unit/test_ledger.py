@@ -20,8 +20,8 @@ from privalue.ledger import (
     study_hash,
     units,
 )
-from privalue.ledger.chain import Book
-from privalue.report import spending
+from privalue.ledger._chain import Book
+from privalue.report import _spending as spending
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 STUDY = study_hash({"study": 1})

@@ -14,9 +14,10 @@ import pytest
 import privalue as pv
 from oracles.studies import study
 from privalue import curator
-from privalue.ledger import chain, open_ledger, study_hash
-from privalue.ledger.chain import GENESIS, canonical, sha256
-from privalue.ledger.units import cost, total
+from privalue.ledger import _chain as chain
+from privalue.ledger import open_ledger, study_hash
+from privalue.ledger._chain import GENESIS, canonical, sha256
+from privalue.ledger._units import cost, total
 
 MADE = datetime(2026, 11, 15, 8, 0, tzinfo=UTC)  # when the total was declared: a page says so
 STARTED = MADE + timedelta(hours=1)  # when the job runs every day

@@ -15,12 +15,13 @@ from mpmath import mp, mpf
 import privalue as pv
 from oracles import group_privacy
 from oracles.studies import study
-from privalue.calibration import gaussian
-from privalue.cli import run
+from privalue.cli._app import run
+from privalue.core._calibration import gaussian
 from privalue.errors import UsageError
-from privalue.ledger import BudgetError, Cost, Protection, Terms, open_ledger, study_hash, terms
-from privalue.ledger.terms import over_steps
-from privalue.report.spending import account_rows
+from privalue.ledger import BudgetError, Cost, Protection, Terms, open_ledger, study_hash
+from privalue.ledger import _terms as terms
+from privalue.ledger._terms import over_steps
+from privalue.report._spending import account_rows
 
 EPSILON, DELTA = 10**12, 10**18  # units of 1
 

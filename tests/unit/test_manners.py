@@ -11,7 +11,7 @@ import pytest
 import typer
 
 import privalue
-from privalue.cli import COMMANDS, app, run
+from privalue.cli._app import COMMANDS, app, run
 
 ROOT = Path(__file__).parents[2]
 STUDY = """
@@ -132,7 +132,7 @@ def test_tables_and_long_lines_are_one_message_each(folder, capsys):
 
 def test_what_libraries_warn_of_is_logged_like_the_rest(folder):
     program = (
-        "import sys, warnings, logging; import privalue.cli as cli\n"
+        "import sys, warnings, logging; import privalue.cli._app as cli\n"
         "def warned(_): warnings.warn('in\\ntwo lines'); logging.getLogger('far').warning('off')\n"
         "cli.prepare = warned\n"
         "cli.main()"

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privalue import noise
-from privalue.errors import PrivalueError, StudyError, UsageError
-from privalue.noise import (
+from privalue.core import _noise as noise
+from privalue.core._noise import (
     OperatingSystemEntropy,
     SeededForExperimentsOnly,
     discrete_laplace,
@@ -19,6 +18,7 @@ from privalue.noise import (
     gaussian_on_grid,
     public_grid,
 )
+from privalue.errors import PrivalueError, StudyError, UsageError
 
 LARGEST = sys.float_info.max
 SMALLEST_NORMAL = sys.float_info.min
@@ -731,7 +731,7 @@ def test_parent_and_child_draw_different_noise():
     """In a process of its own, because forking one with threads is warned about."""
     program = """
 import os, numpy as np
-from privalue.noise import OperatingSystemEntropy, gaussian_multiples
+from privalue.core._noise import OperatingSystemEntropy, gaussian_multiples
 source = OperatingSystemEntropy()
 draw = lambda: gaussian_multiples(np.zeros(3), sigma=2.0**200, grid=1.0, entropy=source)
 before = draw()

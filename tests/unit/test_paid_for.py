@@ -6,7 +6,8 @@ import scipy.sparse as sp
 
 import privalue as pv
 from oracles.studies import release_anyway, study
-from privalue import curator, features
+from privalue import curator
+from privalue.core import _design as features
 from privalue.curator import prepare
 
 PEOPLE = [[(0, 1.0), (1, 0.5)], [(1, 0.2), (2, 0.9)]] * 40

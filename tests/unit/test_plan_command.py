@@ -7,11 +7,11 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from privalue.cli._plan import plan
 from privalue.errors import StudyError, UsageError
-from privalue.plan_command import plan
 from privalue.planning import predict, public_model
-from privalue.report.planning_picture import curves_of, draw_plan
-from privalue.study import Study
+from privalue.report._planning_picture import curves_of, draw_plan
+from privalue.study._study import Study
 
 STUDY = """
 [study]

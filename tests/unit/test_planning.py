@@ -11,10 +11,9 @@ from scipy import stats
 
 import privalue as pv
 from oracles import literal
+from privalue.core._size import public_size
 from privalue.curator import prepare
-from privalue.engines import local
 from privalue.errors import StudyError, UsageError
-from privalue.mdp import END, MarkovRewardProcess, Outcomes, World, parse_world, simulate_episodes
 from privalue.planning import (
     Forecaster,
     Option,
@@ -31,15 +30,23 @@ from privalue.planning import (
     trajectories_for,
     verdict,
 )
-from privalue.planning.draws import Draws, binomial_quantiles, bounded_means, normal_scores
-from privalue.planning.invert import aggregation_sizes, with_aggregation, with_epsilon
-from privalue.planning.model import even_spread, raw_states
-from privalue.planning.options import main_options
-from privalue.planning.predict import guessing_error, planned_size
-from privalue.planning.returns import first_visits, return_range, second_moments
-from privalue.planning.words import approximation_shown, shown
-from privalue.sections import MOST_TRAJECTORIES
-from privalue.size import public_size
+from privalue.planning._draws import Draws, binomial_quantiles, bounded_means, normal_scores
+from privalue.planning._invert import aggregation_sizes, with_aggregation, with_epsilon
+from privalue.planning._model import even_spread, raw_states
+from privalue.planning._options import main_options
+from privalue.planning._predict import guessing_error, planned_size
+from privalue.planning._returns import first_visits, return_range, second_moments
+from privalue.planning._words import approximation_shown, shown
+from privalue.readers import _local as local
+from privalue.simulation import (
+    END,
+    MarkovRewardProcess,
+    Outcomes,
+    World,
+    parse_world,
+    simulate_episodes,
+)
+from privalue.study._sections import MOST_TRAJECTORIES
 
 CHAIN = parse_world("chain:N=5")
 
@@ -160,7 +167,7 @@ def test_rewards_on_a_loop_have_no_bound_without_discount():
 
 
 def test_large_worlds_are_solved_sparsely(monkeypatch):
-    from privalue.planning import returns
+    from privalue.planning import _returns as returns
 
     process = parse_world("random-chain:N=30").process
     groups = np.arange(30) // 2
@@ -241,7 +248,7 @@ def test_an_endless_world_is_refused():
 @pytest.mark.parametrize("unit", ["trajectory", "person"])
 def test_simulated_batches_agree_with_the_engine(unit):
     """The batches go past the encoder; the same rows through the front door count the same."""
-    from privalue.planning.model import BATCHES, SEED, _moments, _simulated
+    from privalue.planning._model import BATCHES, SEED, _moments, _simulated
 
     person = {"unit": "person", "max_trajectories_per_person": 3} if unit == "person" else {}
     groups = {"count": 2, "groups": {"0": 0, "1": 0, "2": 1, "3": 1, "4": 1}}

@@ -13,8 +13,8 @@ import pytest
 
 import privalue as pv
 from oracles.studies import rows_of, study
-from privalue.engines.local import statistics
-from privalue.trajectories.queries import asks_a_database, is_query
+from privalue.readers._local import statistics
+from privalue.readers._queries import asks_a_database, is_query
 
 EPISODES = [[(0, 0.0), (1, 0.25), (0, 0.5)], [(2, 1.0)], [(1, 0.0), (2, 1.0)]]
 COLUMNS = ["trajectory", "step", "state", "reward"]
@@ -59,7 +59,7 @@ def test_the_rows_of_a_query(folder, query):
 
 
 def test_the_command_line_takes_a_query(folder, capsys):
-    from privalue.cli import run
+    from privalue.cli._app import run
 
     pv_study = folder / "study.toml"
     pv_study.write_text(
@@ -100,8 +100,8 @@ def test_no_other_file_can_be_read(folder):
     inside = f"(SELECT content FROM read_text('{folder}/secret.csv'))"
     query = f"SELECT trajectory, step, state, length({inside}) AS reward FROM '{folder}/d.parquet'"
     assert "calls read_text()" in complaint(query)
-    from privalue.trajectories import RowRules
-    from privalue.trajectories.queries import ready
+    from privalue.readers import RowRules
+    from privalue.readers._queries import ready
 
     with ready(f"FROM '{folder}/d.parquet'", RowRules.of(STUDY)) as (connection, _):
         for sneak in (
@@ -152,8 +152,8 @@ def test_what_is_a_query(tmp_path, monkeypatch):
 SORTING = """
     import sys, duckdb, pyarrow as pa, pyarrow.parquet as pq
     import privalue as pv
-    from privalue.engines import local
-    from privalue.trajectories import RowRules, open_source
+    from privalue.readers import _local as local
+    from privalue.readers import RowRules, open_source
     study = pv.Study(
         privacy=pv.Privacy(epsilon=1.0, delta=1e-6, unit="trajectory"),
         values=pv.Values(discount=0.9, rewards=(0.0, 1.0)),
@@ -193,7 +193,7 @@ def test_a_killed_query_leaves_nothing_on_disk(tmp_path, by):
     spill = tmp_path / "spill"
     spill.mkdir()
     small = """
-    import privalue.trajectories.databases.duckdb_rows as reader
+    import privalue.readers._databases.duckdb_rows as reader
     real = reader.duckdb.connect
     def limited(config):
         return real(config={**config, "memory_limit": "30MB"})

@@ -11,8 +11,8 @@ import pytest
 
 import privalue as pv
 from oracles.studies import study
-from privalue import report_command
-from privalue.cli import run
+from privalue.cli import _report as report_command
+from privalue.cli._app import run
 from privalue.ledger import BudgetError, open_ledger
 
 DATA = [[(0, 0.5), (1, 1.0)]] * 900
@@ -215,7 +215,7 @@ def job(folder, data="data.csv"):
     """The script of docs/recurring.md in a folder, with the command and no pauses on its path."""
     page = (Path(__file__).parents[2] / "docs" / "recurring.md").read_text()
     (script,) = re.findall(r"```text\n(#!/bin/sh\n.*?)```", page, re.DOTALL)
-    command = "from privalue.cli import main; main()"
+    command = "from privalue.cli._app import main; main()"
     (folder / "bin").mkdir()
     programs = {
         "job": script.replace("data.csv", data),

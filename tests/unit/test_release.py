@@ -13,10 +13,10 @@ import pytest
 import privalue as pv
 from oracles.studies import release_anyway, study
 from privalue import curator
-from privalue.cli import run
-from privalue.mechanisms import DpLsw
-from privalue.noise import OperatingSystemEntropy
-from privalue.release import json_schema
+from privalue.artefact._release import json_schema
+from privalue.cli._app import run
+from privalue.core._mechanisms import DpLsw
+from privalue.core._noise import OperatingSystemEntropy
 
 # Easy to recognise: counts 1009, 1013 and 54, and returns that nothing public contains.
 DATA = (
@@ -410,7 +410,7 @@ def test_two_writers_leave_one_release(tmp_path):
 
 
 def test_a_place_that_cannot_be_written_is_refused_before_any_work(tmp_path):
-    from privalue.release import require_vacant
+    from privalue.artefact._release import require_vacant
 
     (tmp_path / "file").write_text("x")
     for place in (tmp_path / "file" / "x", ""):

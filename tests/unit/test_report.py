@@ -16,17 +16,17 @@ from scipy.optimize import linprog
 
 import privalue as pv
 from oracles.studies import release_anyway
-from privalue.cli import run
-from privalue.released_values import StateValues
-from privalue.report import states
-from privalue.report.guarantee import detection
-from privalue.report.precision import planned
-from privalue.report.private_page import private_page, write_private_page
-from privalue.report.public_page import public_page
-from privalue.report.publish import PRIVATE_MARK, PUBLIC_FILES
-from privalue.report.registry import registry_entry, registry_yaml
-from privalue.report.svg import Series, groups_of, state_chart
-from privalue.report.yaml import Missing, to_yaml
+from privalue.artefact._values import StateValues
+from privalue.cli._app import run
+from privalue.report import _states as states
+from privalue.report._guarantee import detection
+from privalue.report._precision import planned
+from privalue.report._private_page import private_page, write_private_page
+from privalue.report._public_page import public_page
+from privalue.report._publish import PRIVATE_MARK, PUBLIC_FILES
+from privalue.report._registry import registry_entry, registry_yaml
+from privalue.report._svg import Series, groups_of, state_chart
+from privalue.report._yaml import Missing, to_yaml
 
 LABELS = ["ill", "better", "well", "gone"]
 NASTY = [
@@ -541,7 +541,7 @@ def test_publish_refuses_another_study_and_a_taken_folder(folder):
 
 def test_what_was_paid_for_is_written_before_anything_can_fail(folder, monkeypatch):
     """A report that fails leaves the release itself, and the report can be made later."""
-    from privalue.report import publish as module
+    from privalue.report import _publish as module
 
     def broken(*_, **__):
         raise RuntimeError

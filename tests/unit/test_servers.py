@@ -2,7 +2,7 @@
 
 import pytest
 
-from privalue.servers import unanswered
+from privalue._servers import unanswered
 
 psycopg = pytest.importorskip("psycopg", reason="the extra postgres is not installed")
 SOCKET = 'connection failed: connection to server on socket "/run/.s.PGSQL.5432" failed: '

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 
 import privalue as pv
-from privalue import cli
+from privalue.artefact._release import json_schema
+from privalue.cli import _app as cli
+from privalue.core._profile import divergence
 from privalue.curator import prepare
-from privalue.profile import divergence
-from privalue.release import json_schema
 
 PEOPLE = [
     [("ill", 0.0), ("better", 0.0), ("well", 1.0)],

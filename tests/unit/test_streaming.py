@@ -18,10 +18,8 @@ from hypothesis import strategies as st
 
 import privalue as pv
 from oracles.studies import rows_of, study
-from privalue.engines import local
-from privalue.engines.local import statistics
-from privalue.statistics import Accumulator
-from privalue.trajectories import (
+from privalue.core._contributions import Accumulator
+from privalue.readers import (
     RowRules,
     cells,
     encode,
@@ -31,6 +29,8 @@ from privalue.trajectories import (
     partition,
     sources,
 )
+from privalue.readers import _local as local
+from privalue.readers._local import statistics
 
 COLUMNS = ["trajectory", "step", "state", "reward"]
 STUDY = study(3)
@@ -423,7 +423,7 @@ def script(text, **environment):
         import resource, signal, sys
         import pyarrow.parquet as pq
         import privalue as pv
-        from privalue.engines.local import statistics
+        from privalue.readers._local import statistics
         study = pv.Study(
             privacy=pv.Privacy(epsilon=1.0, delta=1e-6, unit="trajectory"),
             values=pv.Values(discount=0.9, rewards=(0.0, 1.0)),

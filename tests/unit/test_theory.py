@@ -12,11 +12,11 @@ import scipy.linalg as sl
 import privalue
 from oracles import literal
 from oracles import theory as slow
-from privalue import theory
-from privalue.calibration import Calibration, nissim
+from privalue.core._calibration import Calibration, nissim
+from privalue.core._design import Design, aggregation
+from privalue.core._profile import privacy_profile
 from privalue.errors import StudyError, UsageError
-from privalue.features import Design, aggregation
-from privalue.profile import privacy_profile
+from privalue.paper import theory
 
 PHI = np.array([[1.0, 0.0], [0.5, 2.0], [0.0, 1.5]])
 RHO = np.array([1.0, 0.25, 0.6])
@@ -45,7 +45,7 @@ def public_functions():
     return {
         name: function
         for name, function in inspect.getmembers(theory, inspect.isfunction)
-        if function.__module__ == "privalue.theory" and not name.startswith("_")
+        if function.__module__ == "privalue.paper.theory" and not name.startswith("_")
     }
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import privalue as pv
 from oracles.studies import rows_of, study
-from privalue.engines.local import statistics
+from privalue.readers._local import statistics
 
 COLUMNS = ["trajectory", "step", "state", "reward"]
 EPISODES = [[(0, 0.0), (1, 0.25), (0, 0.5)], [(2, 1.0)], [(1, 0.0), (2, 1.0)]]
@@ -385,7 +385,7 @@ def test_a_pattern_that_matches_a_folder_and_its_files_reads_each_once(tmp_path)
 
 
 def test_places_of_rows_do_not_keep_the_text_of_a_file(tmp_path):
-    from privalue.trajectories import RowRules, open_source
+    from privalue.readers import RowRules, open_source
 
     path = tmp_path / "d.csv"
     path.write_text(csv_text(shuffled_rows()))

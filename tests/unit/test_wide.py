@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 
 import privalue as pv
 from oracles.studies import release_anyway, study
-from privalue import features, noisy_fits, ridge_sensitivity
-from privalue.features import Design, cholesky, row_quadratics, spectrum
-from privalue.mechanisms import refuse_early
-from privalue.release import Release
-from privalue.released_values import StateValue, StateValues
+from privalue.artefact._release import Release
+from privalue.artefact._values import StateValue, StateValues
+from privalue.core import _design as features
+from privalue.core import _sensitivity_lsl as ridge_sensitivity
+from privalue.core._design import Design, cholesky, row_quadratics, spectrum
+from privalue.core._mechanisms import refuse_early
+from privalue.estimate import _fits as noisy_fits
 
 
 def overlapping(states=300, dimension=40, seed=0, signed=False):
@@ -191,7 +193,7 @@ def test_the_text_is_the_models_own(monkeypatch):
     labels = ['"', "},{", '\n  "values": []', "é", "x", "\\"]
     described = study(6, states={"labels": labels})
     released = release_anyway(described, [[(label, 1.0)] for label in described.state_labels] * 30)
-    monkeypatch.setattr("privalue.released_values._AT_ONCE", 2)
+    monkeypatch.setattr("privalue.artefact._values._AT_ONCE", 2)
     text = released.to_json()
     assert json.loads(text) == json.loads(released.model_dump_json(exclude_none=True))
     assert Release.parse(text) == released

@@ -15,17 +15,19 @@ from hypothesis import strategies as st
 import privalue as pv
 from oracles.states import literal_csv, literal_group, literal_rows
 from oracles.studies import release_anyway, study
-from privalue.cli import run
-from privalue.console import print_json
+from privalue.artefact._release import Release
+from privalue.artefact._values import StateValues
+from privalue.cli._app import run
+from privalue.cli._console import print_json
 from privalue.planning import resolve
-from privalue.release import Release
-from privalue.released_values import StateValues
-from privalue.report import precision, states, svg
-from privalue.report.precision import achieved, planned, require_same_study, study_of
-from privalue.report.private_page import private_page
-from privalue.report.public_page import public_page
-from privalue.report.publish import write_report
-from privalue.report.svg import Series, groups_of
+from privalue.report import _precision as precision
+from privalue.report import _states as states
+from privalue.report import _svg as svg
+from privalue.report._precision import achieved, planned, require_same_study, study_of
+from privalue.report._private_page import private_page
+from privalue.report._public_page import public_page
+from privalue.report._publish import write_report
+from privalue.report._svg import Series, groups_of
 
 LABELS = ["a,b", 'say "c"', "line\nbreak", "é", "x y", "7", "carriage\rreturn", "-", "plain"]
 MANY = 40_000
@@ -183,7 +185,7 @@ def test_achieved_precision_is_that_of_the_states():
 
 @pytest.mark.parametrize("mechanism", ["dp-ssp", "dp-lsw"])
 def test_the_text_is_the_same_in_parts_and_its_hash_is_kept(mechanism, tmp_path, monkeypatch):
-    monkeypatch.setattr("privalue.released_values._AT_ONCE", 4)
+    monkeypatch.setattr("privalue.artefact._values._AT_ONCE", 4)
     release = released(described(mechanism))
     file = release.save(tmp_path)
     assert release.sha256 == hashlib.sha256(file.read_bytes()).hexdigest()
@@ -208,14 +210,14 @@ def test_what_is_no_number_is_not_released():
     for wrong in (["x"], [None], [float("nan")]):
         with pytest.raises(pv.DataError, match="theta"):
             Release.parse(json.dumps({**told, "theta": wrong}))
-    from privalue.released_values import as_numbers
+    from privalue.artefact._values import as_numbers
 
     with pytest.raises(ValueError, match="finite"):
         as_numbers(np.array([0.0, np.nan]))
 
 
 def test_arrays_are_printed_as_lists(capsys, monkeypatch):
-    monkeypatch.setattr("privalue.console._AT_ONCE", 2)
+    monkeypatch.setattr("privalue.cli._console._AT_ONCE", 2)
     for array in (np.arange(5) / 7, np.arange(4), np.array([1.5]), np.zeros(0)):
         print_json({"a": 1.5, "b": array, "c": {"d": ["e"]}})
         expected = json.dumps({"a": 1.5, "b": array.tolist(), "c": {"d": ["e"]}}) + "\n"
@@ -229,7 +231,7 @@ def test_the_error_of_very_many_states_is_not_predicted_and_the_page_says_so(mon
     chosen = described("dp-lsw")
     release = released(chosen)
     assert planned(release).prediction is not None
-    monkeypatch.setattr("privalue.planning.model.MOST_STATES", 8)
+    monkeypatch.setattr("privalue.planning._model.MOST_STATES", 8)
     monkeypatch.setattr(sys.modules[resolve.__module__], "MOST_STATES", 8)
     reason = planned(release).reason
     assert "predicted for at most 8 states, and this study has 9" in reason

@@ -12,8 +12,8 @@ import pytest
 
 import privalue as pv
 from oracles.studies import rows_of, study
-from privalue.engines.local import statistics
-from privalue.trajectories.headings import column_names
+from privalue.readers._headings import column_names
+from privalue.readers._local import statistics
 
 EPISODES = [[(0, 0.0), (1, 0.25), (0, 0.5)], [(2, 1.0)], [(1, 0.0), (2, 1.0)]]
 COLUMNS = ["trajectory", "step", "state", "reward"]

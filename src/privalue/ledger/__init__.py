@@ -34,13 +34,13 @@ epsilon 0.6, delta 9e-7 | like the last: 1
 from pathlib import Path
 
 from privalue.errors import BudgetError, LedgerError, UnavailableError
-from privalue.ledger.account import Account, Converted, Unfinished
-from privalue.ledger.chain import Step, study_hash
-from privalue.ledger.ledger import Clock, Ledger, Reservation, StoredRelease, Verified
-from privalue.ledger.postgres import PostgresStore
-from privalue.ledger.sqlite import SqliteStore
-from privalue.ledger.terms import Protection, Terms
-from privalue.ledger.units import Cost
+from privalue.ledger._account import Account, Converted, Unfinished
+from privalue.ledger._chain import Step, study_hash
+from privalue.ledger._ledger import Clock, Ledger, Reservation, StoredRelease, Verified
+from privalue.ledger._postgres import PostgresStore
+from privalue.ledger._sqlite import SqliteStore
+from privalue.ledger._terms import Protection, Terms
+from privalue.ledger._units import Cost
 
 __all__ = [
     "Account",

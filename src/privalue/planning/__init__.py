@@ -1,8 +1,9 @@
 """The error of a release before any data is opened.
 
 >>> import privalue as pv
->>> from privalue.mdp import parse_world
->>> from privalue.planning import predict, public_model
+>>> from privalue.simulation import parse_world
+>>> from privalue.planning import public_model
+>>> from privalue.planning import predict
 >>> study = pv.Study(
 ...     privacy=pv.Privacy(epsilon=1.0, delta=1e-6, unit="trajectory"),
 ...     values=pv.Values(discount=0.99, rewards=(0.0, 1.0), returns=(0.0, 1.0)),
@@ -14,22 +15,22 @@
 (False, True)
 """
 
-from privalue.planning.advice import Change, advice
-from privalue.planning.consent import large_delta, require_small_delta, require_useful
-from privalue.planning.invert import (
+from privalue.planning._advice import Change, advice
+from privalue.planning._consent import large_delta, require_small_delta, require_useful
+from privalue.planning._invert import (
     Aggregation,
     Answer,
     aggregation_for,
     epsilon_for,
     trajectories_for,
 )
-from privalue.planning.judgement import Judgement, judge, judge_planned, most_helpful
-from privalue.planning.model import PublicModel, public_model
-from privalue.planning.options import Option, options_of
-from privalue.planning.predict import Forecast, Forecaster, Prediction, forecast, predict
-from privalue.planning.rare_states import planned_rare_state_words, rare_state_words
-from privalue.planning.resolve import Resolution, resolve
-from privalue.planning.words import paragraph, shown, verdict
+from privalue.planning._judgement import Judgement, judge, judge_planned, most_helpful
+from privalue.planning._model import PublicModel, public_model
+from privalue.planning._options import Option, options_of
+from privalue.planning._predict import Forecast, Forecaster, Prediction, forecast, predict
+from privalue.planning._rare_states import planned_rare_state_words, rare_state_words
+from privalue.planning._resolve import Resolution, resolve
+from privalue.planning._words import paragraph, shown, verdict
 
 __all__ = [
     "Aggregation",

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from privalue.mdp import END, Episodes, MarkovRewardProcess
+from privalue.simulation import END, Episodes, MarkovRewardProcess
 
 
 def first_visits(rows: Episodes, states: int, discount: float) -> tuple[Any, Any]:

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from privalue.errors import UsageError
-from privalue.mdp import chain, chain_statistics, parse_world, simulate_episodes
-from privalue.mdp.chain_sampler import STEPS, _in_steps, _powers
+from privalue.simulation import chain, chain_statistics, parse_world, simulate_episodes
+from privalue.simulation._chain_sampler import STEPS, _in_steps, _powers
 from unit.mdp.literal import first_visits
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import privalue
 from privalue.errors import StudyError, UsageError
-from privalue.mdp import (
+from privalue.simulation import (
     MarkovRewardProcess,
     World,
     chain,

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 from privalue.errors import MissingComponentError, StudyError, UsageError
-from privalue.mdp import icu_sepsis as build
-from privalue.mdp import parse_world
+from privalue.simulation import icu_sepsis as build
+from privalue.simulation import parse_world
 
-MODULE = sys.modules["privalue.mdp.icu_sepsis"]
+MODULE = sys.modules["privalue.simulation._icu_sepsis"]
 
 
 @pytest.fixture(scope="module")

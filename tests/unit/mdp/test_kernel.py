@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privalue.mdp import MarkovRewardProcess, chain, random_chain
-from privalue.mdp.kernel import alias_table, next_word
+from privalue.simulation import MarkovRewardProcess, chain, random_chain
+from privalue.simulation._kernel import alias_table, next_word
 
 
 def test_the_generator_is_xoshiro256plusplus():

@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 from privalue.errors import StudyError
-from privalue.mdp import END, MDP, MarkovRewardProcess, Policy
+from privalue.simulation import END, MDP, MarkovRewardProcess, Policy
 
 # State 0: action 0 stays or advances, action 1 jumps to the last. State 2 is absorbing.
 TRANSITIONS = np.array(

@@ -1,7 +1,7 @@
 import pytest
 
 from privalue.errors import StudyError, UsageError
-from privalue.mdp import parse_world
+from privalue.simulation import parse_world
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from privalue.errors import StudyError
-from privalue.mdp import END, Outcomes
+from privalue.simulation import END, Outcomes
 
 
 def two_states(**changes):

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from privalue.errors import StudyError
-from privalue.mdp import MDP, Policy, optimal_policy
-from privalue.mdp import policies as module
+from privalue.simulation import MDP, Policy, optimal_policy
+from privalue.simulation import _policies as module
 
 
 def corridor(*, discount=0.9, rewards=None):

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from privalue.errors import UsageError
-from privalue.mdp import Policy, rollout
+from privalue.simulation import Policy, rollout
 
 gymnasium = pytest.importorskip("gymnasium")
 

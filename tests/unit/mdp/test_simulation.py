@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from privalue.errors import StudyError, UsageError
-from privalue.mdp import (
+from privalue.simulation import (
     MarkovRewardProcess,
     chain,
     random_chain,

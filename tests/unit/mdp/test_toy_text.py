@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from privalue.errors import MissingComponentError, StudyError, UsageError
-from privalue.mdp import END, Policy, from_gymnasium, parse_world, toy_text
-from privalue.mdp.names import environment_options
+from privalue.simulation import END, Policy, from_gymnasium, parse_world, toy_text
+from privalue.simulation._names import environment_options
 
 gymnasium = pytest.importorskip("gymnasium")
 TAXI = max(name for name in gymnasium.registry if name.startswith("Taxi-v"))

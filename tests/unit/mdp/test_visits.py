@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privalue.mdp import MarkovRewardProcess, chain, random_chain
+from privalue.simulation import MarkovRewardProcess, chain, random_chain
 from unit.mdp.literal import pair_probabilities
 
 

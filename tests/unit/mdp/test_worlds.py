@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from privalue.errors import StudyError
-from privalue.mdp import END, Policy, chain, grid, parse_world, random_chain
+from privalue.simulation import END, Policy, chain, grid, parse_world, random_chain
 
 
 def test_the_chain_by_its_definition():

@@ -1,0 +1,332 @@
+"""The public artefact: what leaves, and nothing else.
+
+A release holds the study (public), what is promised, and the analysed mechanism's output. It never
+holds counts, sigma, psi or anything else that depends on the data in another way. Its JSON schema
+is ``docs/release.schema.json``, made from this model.
+"""
+
+import contextlib
+import hashlib
+import os
+import tempfile
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
+
+from privalue.artefact._values import Numbers, StateValue, StateValues, as_numbers, written
+from privalue.errors import DataError, UsageError
+from privalue.estimate._statistics import Estimates
+
+FILE_NAME = "release.json"
+
+
+Accepted = Literal["useless", "large-delta"]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Guarantee(_Part):
+    """What is promised, to whom."""
+
+    epsilon: float = Field(gt=0)
+    delta: float = Field(gt=0, lt=1)
+    unit: Literal["trajectory", "person"]
+    neighbours: Literal["replace-one", "add-remove"]
+    invalid: Literal["refuse", "drop-unit"] = Field(
+        default="refuse",
+        description="data with an invalid row is refused, or a unit with one counts as nobody",
+    )
+
+    def change(self) -> str:
+        """What neighbouring data sets differ in."""
+        return (
+            f"replacing any one {self.unit} by another"
+            if self.neighbours == "replace-one"
+            else f"adding or removing any one {self.unit}"
+        )
+
+
+class NoiseScale(_Part):
+    """The noise scale of a smooth mechanism, released with noise of its own."""
+
+    sigma: float = Field(gt=0, description="e^{Y/2} times the true one, Y ~ Laplace(spread)")
+    spread: float = Field(gt=0, description="the scale of Y, public")
+    epsilon: float = Field(gt=0, description="what this part cost, of the whole epsilon")
+
+
+class PublicNoise(_Part):
+    """What is public about the noise: its constants and its grid.
+
+    Its scale is a secret of the data, unless it was released (``scale``), or is the same for all
+    data sets (dp-ssp: ``sigma``).
+    """
+
+    calibration: Literal["exact", "nissim", "appendix"]
+    alpha: float = Field(gt=0)
+    beta: float = Field(ge=0, description="0 where the scale is the same for all data sets")
+    shape: Literal["isotropic", "whitened", "statistics"]
+    grid: float = Field(gt=0, description="every drawn number (of dp-ssp, sum) is a multiple of it")
+    scale: NoiseScale | None = None
+    sigma: float | None = Field(
+        default=None, gt=0, description="of dp-ssp: the noise of a return sum whose shape is 1"
+    )
+
+
+class ReleasedStatistics(_Part):
+    """The output of dp-ssp itself: everything else is computed from it, at no further cost."""
+
+    sums: Numbers = Field(description="noisy sums of returns less the middle of their bounds")
+    counts: Numbers = Field(description="noisy numbers of trajectories that visit each state")
+    sum_noise: Numbers = Field(description="the standard deviation of each sum's noise")
+    count_noise: Numbers = Field(description="the standard deviation of each count's noise")
+
+
+class PolicyInterval(_Part):
+    """The policy's one number, as an interval."""
+
+    low: float
+    high: float
+
+
+class Software(_Part):
+    """What made the release."""
+
+    name: Literal["privalue"] = "privalue"
+    version: str
+
+
+class Release(_Part):
+    """A value function, released once under differential privacy."""
+
+    schema_version: Literal[2] = 2
+    private: bool = Field(description="false only for seeded experiments")
+    study: dict[str, Any] = Field(description="the public description, side files hashed")
+    privacy: Guarantee
+    mechanism: Literal["dp-lsw", "dp-lsl", "dp-ssp"]
+    noise: PublicNoise
+    ridge: float | None = Field(default=None, gt=0, description="lambda of LSL, public")
+    trajectories: int | None = Field(
+        default=None, ge=1, description="m, where replacing one trajectory leaves it as it is"
+    )
+    persons: int | None = Field(
+        default=None, ge=1, description="U, where replacing one person leaves it as it is"
+    )
+    level: float | None = Field(default=None, gt=0, lt=1, description="of every interval")
+    theta: Numbers
+    values: StateValues
+    policy_value: float | None = Field(
+        default=None, description="sum_s start(s) V(s), where the study gives a start distribution"
+    )
+    policy_interval: PolicyInterval | None = None
+    statistics: ReleasedStatistics | None = None
+    accepted: list[Accepted] = Field(
+        default=[],
+        description="what was accepted explicitly: a plan no better than guessing, delta >= 1/m",
+    )
+    refit_of: str | None = Field(
+        default=None,
+        pattern="^[0-9a-f]{64}$",
+        description="the SHA-256 of the release that this was computed from, at no further cost",
+    )
+    ledger_head: str | None = Field(
+        default=None,
+        pattern="^[0-9a-f]{64}$",
+        description="the hash of this release's charge in the dataset's ledger",
+    )
+    created: str = Field(
+        pattern=r"^\d{4}-\d\d-\d\d$",
+        description="the day, in UTC; not the time, which depends on how much there was to read",
+    )
+    software: Software
+
+    def __repr__(self) -> str:
+        kind = "private" if self.private else "NOT PRIVATE"
+        return f"Release({self.mechanism}, {kind}, states={len(self.values)}, {self.created})"
+
+    __str__ = __repr__
+
+    def sentence(self) -> str:
+        """The guarantee in one sentence; of a seeded experiment, that there is none."""
+        if not self.private:
+            return (
+                "NOT PRIVATE: the noise came from a source that can be predicted, for experiments "
+                "only. Nothing is promised; do not publish this."
+            )
+        epsilon, delta = self.privacy.epsilon, self.privacy.delta
+        return (
+            f"This release is ({epsilon:g}, {delta:g})-differentially private: "
+            f"{self.privacy.change()} changes the probability of any outcome by a factor of at "
+            f"most e^{epsilon:g}, up to {delta:g}."
+        )
+
+    def as_dict(self) -> dict[str, float]:
+        """The values by state label."""
+        return {entry["state"]: entry["value"] for entry in self.values.fields()}
+
+    _text: str | None = PrivateAttr(default=None)  # as it was first written, if it was read
+    _sha256: str = PrivateAttr(default="")
+    _reused: bool = PrivateAttr(default=False)
+
+    @property
+    def reused(self) -> bool:
+        """Whether a ledger answered with it: ``created`` is then the day of the original.
+
+        It is about how this object came about, and no part of the release itself.
+        """
+        return self._reused
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Another release, whose text is its own."""
+        copied = super().model_copy(update=update, deep=deep)
+        copied._text, copied._sha256, copied._reused = None, "", False
+        return copied
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Release) and self.model_dump() == other.model_dump()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def to_json(self) -> str:
+        """The text of ``release.json``; of one that was read, to the letter."""
+        return self._text or "".join(self.json_parts())
+
+    @property
+    def sha256(self) -> str:
+        """The SHA-256 of ``release.json``."""
+        if not self._sha256:
+            deque(self.json_parts(), maxlen=0)
+        return self._sha256
+
+    def json_parts(self) -> Iterator[str]:
+        """The text a part at a time, for states may be very many; its hash is kept."""
+        digest = hashlib.sha256()
+        for part in chain(written(self), "\n") if self._text is None else [self._text]:
+            digest.update(part.encode())
+            yield part
+        self._sha256 = digest.hexdigest()
+
+    @classmethod
+    def answered(cls, text: str) -> "Release":
+        """The release with which a ledger answers a request that it has answered before."""
+        release = cls.parse(text)
+        release._reused = True
+        return release
+
+    @classmethod
+    def parse(cls, text: str) -> "Release":
+        """The release that a text holds."""
+        try:
+            release = cls.model_validate_json(text)
+        except ValidationError as problem:
+            first = problem.errors(include_url=False)[0]
+            where = ".".join(str(part) for part in first["loc"]) or "the text"
+            raise DataError(f"this is not a release: {where}: {first['msg']}") from None
+        release._text = text
+        return release
+
+    def save(self, folder: str | Path) -> Path:
+        """Writes ``release.json`` into a folder, whole or not at all; never over another one."""
+        target = require_vacant(folder)
+        partial: Path | None = None
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            handle, name = tempfile.mkstemp(prefix=f".{FILE_NAME}.", dir=target.parent)
+            partial = Path(name)
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.writelines(self.json_parts())
+                file.flush()
+                os.fsync(file.fileno())
+            partial.chmod(0o644)
+            _appear(partial, target)
+        except FileExistsError:
+            raise UsageError(f"{target} exists; a release is never overwritten") from None
+        except OSError as problem:
+            raise UsageError(f"cannot write {target}: {problem.strerror}") from None
+        finally:
+            if partial is not None:
+                with contextlib.suppress(OSError):
+                    partial.unlink()
+        return target
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Release":
+        """The release that a file, or the ``release.json`` in a folder, holds."""
+        path = Path(path)
+        path = path / FILE_NAME if path.is_dir() else path
+        try:
+            return cls.parse(path.read_text(encoding="utf-8"))
+        except OSError as problem:
+            raise DataError(
+                f"{path} cannot be read: {problem.strerror}; give a release.json, or its folder"
+            ) from None
+        except (DataError, UnicodeDecodeError) as problem:
+            raise DataError(f"{path}: {problem}") from None
+
+
+def _appear(partial: Path, target: Path) -> None:
+    """Gives a finished file its name, unless something has it: a rename would replace that."""
+    try:
+        os.link(partial, target)
+    except FileExistsError:
+        raise
+    except OSError:  # some file systems know no links: the name is taken first, then replaced
+        os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
+        partial.replace(target)
+
+
+def published(estimates: Estimates, states: Sequence[str] | range) -> dict[str, Any]:
+    """The parts of a release that come from the mechanism's output alone."""
+    columns = {"value": estimates.values} | {
+        name: getattr(estimates, name)
+        for name in StateValue.model_fields
+        if getattr(estimates, name, None) is not None
+    }
+    return {
+        "theta": as_numbers(estimates.theta),
+        "values": StateValues(states, columns),
+        "level": estimates.level,
+        "policy_value": estimates.policy_value,
+        "policy_interval": estimates.policy_interval
+        and PolicyInterval(low=estimates.policy_interval[0], high=estimates.policy_interval[1]),
+        "statistics": estimates.statistics
+        and ReleasedStatistics(
+            **{
+                name: as_numbers(getattr(estimates.statistics, name))
+                for name in ReleasedStatistics.model_fields
+            }
+        ),
+    }
+
+
+def require_vacant(folder: str | Path) -> Path:
+    """Where the release goes; refuses, before any work, what could not be written or holds one."""
+    if not str(folder):
+        raise UsageError("the folder for the release has no name; give one")
+    target = Path(folder) / FILE_NAME
+    there = Path(folder)
+    while not os.path.lexists(there):
+        there = there.parent
+    if not there.is_dir():
+        raise UsageError(f"{there} is not a folder; give a folder for the release")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise UsageError(f"{there} may not be written to; give another folder for the release")
+    if os.path.lexists(target):
+        raise UsageError(
+            f"{target} exists, and a release is never overwritten: it was paid for; give another "
+            "folder"
+        )
+    return target
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON schema of ``release.json``."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **Release.model_json_schema(),
+    }

@@ -1,0 +1,124 @@
+"""``privalue report``: the page of a release, made again from what is public."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from privalue.artefact._release import FILE_NAME, Release
+from privalue.cli._console import Json, print_json, talk
+from privalue.errors import UnavailableError, UsageError
+from privalue.ledger import Account, open_ledger
+from privalue.planning import resolve
+from privalue.report._precision import require_same_study
+from privalue.report._public_page import public_page
+from privalue.report._publish import (
+    PAGE,
+    REGISTRY,
+    VALUES,
+    require_no_private_page,
+    write_report,
+    write_text,
+)
+from privalue.study._study import Study
+
+Justification = Annotated[
+    str | None,
+    typer.Option(
+        "--justification", help="Why these parameters: public, for the report and the registry."
+    ),
+]
+
+
+def report(
+    release_file: Annotated[
+        Path, typer.Argument(metavar="RELEASE", readable=False, help="A release, or its folder.")
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="An .html file for the page alone; else, beside the release."),
+    ] = None,
+    study_file: Annotated[
+        Path | None, typer.Option("--study", help="Its study, for what side files say.")
+    ] = None,
+    ledger: Annotated[
+        str | None, typer.Option("--ledger", help="The ledger that it is on, for the budget.")
+    ] = None,
+    justification: Justification = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Overwrite existing files, the release never.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Make the pages and tables of a release again; spends nothing."""
+    release = Release.load(release_file)
+    folder = _folder(release_file, out)
+    names = (PAGE, REGISTRY, VALUES) if out is None else (out.name,)
+    for name in names:
+        if (folder / name).exists() and not force:
+            raise UsageError(f"{folder / name} exists; use --force to overwrite it, or --out FILE")
+    require_no_private_page(folder)
+    study = None if study_file is None else resolve(Study.load(study_file)).study
+    if study is not None:
+        require_same_study(release, study)
+    account = None if ledger is None else account_of(release, ledger)
+    if out is None:
+        written = list(
+            write_report(
+                release, folder, study=study, account=account, justification=justification
+            ).values()
+        )
+    else:
+        text = public_page(release, study=study, account=account, justification=justification)
+        written = [write_text(out, text)]
+    if as_json:
+        print_json({"files": [str(path) for path in written]})
+        return
+    for path in written:
+        print(f"Wrote {path}")
+
+
+def _folder(release_file: Path, out: Path | None) -> Path:
+    if out is None:
+        return release_file if release_file.is_dir() else release_file.parent
+    if out.suffix.lower() != ".html" or out.name == FILE_NAME:
+        raise UsageError(f"--out {out}: it must end in .html")
+    if not out.parent.is_dir():
+        raise UsageError(f"--out {out}: {out.parent} is no folder; make it first")
+    return out.parent
+
+
+def account_of(release: Release, ledger: str) -> Account:
+    """How the release's dataset stands on a ledger that has this release on its record."""
+    opened, dataset = open_ledger(ledger), release.study["study"].get("dataset")
+    if dataset is None or release.ledger_head is None:
+        raise UsageError(
+            "this release is on no ledger: it was made with --no-ledger; leave --ledger out"
+        )
+    opened.verify(head=release.ledger_head)
+    return opened.show(dataset)
+
+
+def publish_and_tell(
+    release: Release,
+    out: Path,
+    *,
+    study: Study | None = None,
+    ledger: str | None = None,
+    justification: str | None = None,
+) -> None:
+    """Writes everything that a command leaves, what was paid for first, and says where it is.
+
+    If the ledger does not answer any more, the page tells no budget: the release stands.
+    """
+    talk.print(f"Wrote {release.save(out)}")
+    try:
+        account = None if ledger is None else account_of(release, ledger)
+    except UnavailableError as problem:
+        account = None
+        talk.warn(
+            f"Ledger: {problem}; the page tells no budget: privalue report {out} --ledger LEDGER "
+            "--force makes it again"
+        )
+    written = write_report(release, out, study=study, account=account, justification=justification)
+    talk.print(f"Wrote {', '.join(str(path) for path in written.values())}")

@@ -1,0 +1,161 @@
+"""(epsilon, delta, d) -> (alpha, beta): how much noise a smooth bound needs.
+
+| symbol         | here                  | public |
+|----------------|-----------------------|--------|
+| alpha          | ``calibration.alpha`` | yes    |
+| beta           | ``calibration.beta``  | yes    |
+| d              | ``dimension``         | yes    |
+
+A mechanism N(mu_X, sigma_X^2 I_d) is (epsilon, delta)-DP if, for all neighbours,
+sigma_X >= alpha ||mu_X - mu_X'|| and |ln sigma_X^2 - ln sigma_X'^2| <= beta, for constants that
+suit (epsilon, delta, d):
+
+* ``exact``: any public beta, and the smallest alpha that will do with it (``profile``).
+* ``nissim``: [BGP16] Lemma 1, from Nissim, Raskhodnikova and Smith (2011). The lemma needs a
+  condition on epsilon that its statement lacks (at d = 1, delta = 0.1 it first fails near 51).
+* ``appendix``: [BGP16] appendix A, proved for epsilon <= 5.
+
+The published pairs are re-checked by the true profile each time, and refused where they fail. All
+are rounded towards more noise: alpha up, beta down (a smaller beta makes psi larger).
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from privalue.core._profile import exact_alpha, largest_beta, privacy_profile
+from privalue.errors import StudyError
+
+_ROUNDING = 1e-15  # relative; a few units in the last place
+# psi is computed to a relative 1e-12 (DP-LSW) or 1e-9 (DP-LSL): sigma of neighbours may differ by
+# that much more than beta says, and may be that much too small (docs/proofs/calibration.md).
+_SLACK = 5e-9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibration:
+    """The pair of constants, and where it is from."""
+
+    name: str
+    alpha: float
+    beta: float
+
+
+def require_exact(epsilon: float, delta: float, dimension: int) -> None:
+    """Refuses what exact calibration does not cover."""
+    _largest_beta(epsilon, delta, dimension)
+
+
+@lru_cache
+def _largest_beta(epsilon: float, delta: float, dimension: int) -> float:
+    try:
+        return largest_beta(epsilon, delta, dimension)
+    except StudyError as problem:
+        raise StudyError(f'[mechanism] calibration = "exact": {problem}') from None
+
+
+@lru_cache
+def exact(epsilon: float, delta: float, dimension: int, beta: float) -> Calibration:
+    """The smallest alpha for a beta, certified (docs/proofs/exact-calibration.md)."""
+    try:
+        alpha = exact_alpha(epsilon, delta, dimension, beta + _SLACK)
+    except StudyError as problem:
+        raise StudyError(f'[mechanism] calibration = "exact": {problem}') from None
+    return Calibration(name="exact", alpha=alpha * (1 + _SLACK), beta=beta)
+
+
+@lru_cache
+def gaussian(epsilon: float, delta: float) -> Calibration:
+    """The smallest alpha where sigma is the same for all data sets: beta = 0, in any dimension.
+
+    The analytic Gaussian mechanism (Balle and Wang 2018), certified as every other alpha.
+    """
+    try:
+        alpha = exact_alpha(epsilon, delta, 1, 0.0)
+    except StudyError as problem:
+        raise StudyError(f"[privacy] {problem}") from None
+    return Calibration(name="exact", alpha=alpha * (1 + _ROUNDING), beta=0.0)
+
+
+def automatic_beta(
+    epsilon: float, delta: float, dimension: int, predicted_psi: Callable[[float], float]
+) -> float:
+    """The beta with the least predicted noise, alpha(beta) sqrt(psi(beta)).
+
+    ``predicted_psi`` is psi at counts that are guessed from public numbers, never from data. A
+    larger beta lets the noise fall sooner as visits come in, and makes it larger for good.
+    """
+
+    def predicted(log_beta: float) -> float:
+        beta = math.exp(log_beta)
+        alpha = exact_alpha(epsilon, delta, dimension, beta)
+        return math.log(alpha) + 0.5 * math.log(predicted_psi(beta))
+
+    high = math.log(_largest_beta(epsilon, delta, dimension)) - 1e-3
+    low = high - math.log(1e4)
+    for points in (25, 9, 9):
+        grid = np.linspace(low, high, points).tolist()
+        values = [predicted(log_beta) for log_beta in grid]
+        at = values.index(min(values))
+        low, high, best = grid[max(at - 1, 0)], grid[min(at + 1, points - 1)], grid[at]
+    return float(f"{math.exp(best):.6g}")  # six digits: a number that people can copy
+
+
+def calibrate(name: str, *, epsilon: float, delta: float, dimension: int) -> Calibration:
+    """The pair of a published lemma, or a refusal where the lemma does not hold."""
+    return {"nissim": nissim, "appendix": appendix}[name](epsilon, delta, dimension)
+
+
+@lru_cache
+def nissim(epsilon: float, delta: float, dimension: int) -> Calibration:
+    """alpha = 5 sqrt(2 ln(2/delta)) / epsilon, beta = epsilon / (4 (d + ln(2/delta))).
+
+    [BGP16] Lemma 1 and line 2 of Algorithms 1 and 2.
+    """
+    log = math.log(2 / delta)
+    pair = Calibration(
+        name="nissim",
+        alpha=5 * math.sqrt(2 * log) / epsilon * (1 + _ROUNDING),
+        beta=epsilon / (4 * (dimension + log)) * (1 - _ROUNDING),
+    )
+    return _checked(pair, epsilon, delta, dimension)
+
+
+@lru_cache
+def appendix(epsilon: float, delta: float, dimension: int) -> Calibration:
+    """alpha = 15 sqrt(2 ln(4/delta)) / epsilon, beta = (2 ln 2) epsilon / (5 (sqrt d + C)^2).
+
+    [BGP16] appendix A, C = sqrt(2 ln(4/delta)); proved for epsilon <= 5, where beta <= ln 2.
+    """
+    if epsilon > 5:
+        raise StudyError(
+            f'[mechanism] calibration = "appendix" is proved for epsilon <= 5 only, and epsilon = '
+            f'{epsilon:g}; use a smaller epsilon or calibration = "exact"'
+        )
+    tail = math.sqrt(2 * math.log(4 / delta))
+    pair = Calibration(
+        name="appendix",
+        alpha=15 * tail / epsilon * (1 + _ROUNDING),
+        beta=2 * math.log(2) * epsilon / (5 * (math.sqrt(dimension) + tail) ** 2) * (1 - _ROUNDING),
+    )
+    return _checked(pair, epsilon, delta, dimension)
+
+
+def _checked(pair: Calibration, epsilon: float, delta: float, dimension: int) -> Calibration:
+    """The pair itself, if its true delta is small enough with room for the rounding of sigma."""
+    try:
+        worst = privacy_profile(
+            pair.alpha * (1 - _SLACK), pair.beta + _SLACK, dimension, epsilon
+        ).upper
+    except StudyError as problem:
+        raise StudyError(f'[mechanism] calibration = "{pair.name}": {problem}') from None
+    if not worst <= delta:
+        raise StudyError(
+            f'[mechanism] calibration = "{pair.name}" does not hold at epsilon = {epsilon:g}, '
+            f"delta = {delta:g} with {dimension} feature(s): the true delta would be {worst:.3g}; "
+            'use a smaller epsilon or calibration = "exact"'
+        )
+    return pair

@@ -1,0 +1,377 @@
+"""Phi and the weights, with their norms rounded towards more noise.
+
+| symbol              | here                       | shape  | public |
+|---------------------|----------------------------|--------|--------|
+| Phi                 | ``design.phi``             | N x d  | yes    |
+| w or rho            | ``design.weights``         | N      | yes    |
+| Gamma^{1/2} Phi     | ``design.weighted_phi``    | N x d  | yes    |
+| ||Phi||             | ``design.norm``            |        | yes, an upper bound |
+| ||(Gamma^{1/2} Phi)^+|| | ``design.pseudo_inverse_norm`` |  | yes, an upper bound |
+
+Everything here is public, and so is the number of floating-point errors that it allows for:
+computed singular values are those of a matrix within ``backward_error`` of the given one (LAPACK
+is backward stable), and every bound is moved by that much in the direction of more noise.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.linalg as sl
+import scipy.sparse as sp
+import scipy.sparse.linalg as sparse_linalg
+from numpy.typing import NDArray
+
+from privalue.core._kernels import kernel
+from privalue.errors import StudyError
+from privalue.study._side_files import Matrix
+from privalue.study._study import Study
+
+UNIT_ROUNDOFF = 2.0**-53
+DENSE_ENTRIES = 4_000_000  # a sparse matrix up to this size is treated as a dense one
+MOST_EIGENVALUES = 1500  # dimensions in which all of them are computed
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spectrum:
+    """The extreme singular values of a matrix: never more than ``low``, never above ``high``."""
+
+    low: float
+    high: float
+
+    @property
+    def condition(self) -> float:
+        """An upper bound of the condition number; infinite without full column rank."""
+        return self.high / self.low if self.low > 0 else np.inf
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Design:
+    """Phi with the weights of the regression."""
+
+    phi: Matrix
+    weights: NDArray[np.float64]
+
+    @property
+    def states(self) -> int:
+        """N."""
+        return int(self.phi.shape[0])
+
+    @property
+    def dimension(self) -> int:
+        """d."""
+        return int(self.phi.shape[1])
+
+    def values(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Phi theta: the value of every state."""
+        return np.asarray(self.phi @ theta)
+
+    @cached_property
+    def one_feature_per_state(self) -> bool:
+        """Whether no row of Phi has two entries: then the features do not overlap."""
+        if isinstance(self.phi, np.ndarray):
+            return bool((np.count_nonzero(self.phi, axis=1) <= 1).all())
+        return bool((np.diff(self.phi.indptr) <= 1).all())
+
+    @property
+    def by_gram(self) -> bool:
+        """Whether Phi is sparse, general, and so solved by its Gram matrix."""
+        return not (self.one_feature_per_state or isinstance(self.phi, np.ndarray))
+
+    @cached_property
+    def weighted_phi(self) -> Matrix:
+        """A = Gamma^{1/2} Phi. A new array: the weights themselves stay as they are."""
+        return scaled_rows(self.phi, np.sqrt(self.weights))
+
+    @cached_property
+    def norm(self) -> float:
+        """||Phi||, rounded up."""
+        if (self.weights == 1.0).all():
+            return self.weighted.high
+        return spectrum(self.phi, self.one_feature_per_state).high
+
+    @cached_property
+    def weighted(self) -> Spectrum:
+        """The spectrum of Gamma^{1/2} Phi."""
+        many = self.by_gram and self.states >= self.dimension > MOST_EIGENVALUES
+        return spectrum(
+            self.weighted_phi, self.one_feature_per_state, self._factor if many else None
+        )
+
+    @property
+    def full_rank(self) -> bool:
+        """Whether Gamma^{1/2} Phi certainly has full column rank."""
+        return self.weighted.low > 0
+
+    @property
+    def pseudo_inverse_norm(self) -> float:
+        """||(Gamma^{1/2} Phi)^+|| = 1/sigma_min, rounded up."""
+        self.require_full_rank()
+        return float(np.nextafter(1.0 / self.weighted.low, np.inf))
+
+    @cached_property
+    def _factor(self) -> Vector | None:
+        return cholesky(gram(self.weighted_phi))
+
+    @property
+    def root(self) -> Vector:
+        """W, upper triangular with W^T W = Phi^T Gamma Phi, from that matrix."""
+        self.require_full_rank()
+        assert self._factor is not None  # certainly
+        return self._factor
+
+    @cached_property
+    def upper_inverse(self) -> Vector:
+        """The upper triangle of (Phi^T Gamma Phi)^{-1}: for error bars, which forgive rounding."""
+        inverse, _ = sl.lapack.dpotri(self.root)
+        return np.asarray(inverse)
+
+    def require_full_rank(self) -> None:
+        """Refuses a design whose least-squares solution is not unique ([BGP16] section 3.1)."""
+        if self.one_feature_per_state and not self.full_rank:
+            lost = int(np.argmin(column_squares(self.weighted_phi)))
+            raise StudyError(
+                f"[weights] nothing determines feature {lost} (counted from 0): Gamma^(1/2) Phi "
+                "does not have full column rank, since every state that has this feature has "
+                "weight 0; give one of them weight, or drop the feature"
+            )
+        if not self.full_rank:
+            raise StudyError(
+                f"[features] Gamma^(1/2) Phi ({self.states} states, {self.dimension} features) "
+                "does not have full column rank: the weighted states do not determine every "
+                "feature; drop redundant features, or give weight to the states they need"
+            )
+
+    @cached_property
+    def backward_error(self) -> float:
+        """p u: a factorisation of the design is exact for a matrix this close, relatively.
+
+        [Higham, *Accuracy and Stability of Numerical Algorithms*, 2nd ed., theorems 19.4 and 20.3]
+        has a small constant times N d u, and sqrt(d) of that for Q; where features do not overlap,
+        sums are all there is. From the Gram matrix, relative to ||Gamma^{1/2} Phi||^2: the error of
+        forming it, and that of Cholesky's factor (theorem 10.3).
+        """
+        if self.one_feature_per_state:
+            return 2.0 * (longest_column(self.phi) + 8) * UNIT_ROUNDOFF
+        if self.by_gram:
+            steps = 4.0 * (longest_column(self.phi) + self.dimension + 16)
+            frobenius = float(column_squares(self.weighted_phi).sum())
+            return steps * UNIT_ROUNDOFF * frobenius / self.weighted.high**2
+        return 8.0 * self.states * self.dimension * math.sqrt(self.dimension) * UNIT_ROUNDOFF
+
+    @property
+    def solver_slack(self) -> float:
+        """How much larger than ||(Gamma^{1/2} Phi)^+|| the computed solver's norm can be.
+
+        The computed factors define a public linear map from returns to theta; its norm is that of
+        the pseudo-inverse up to this factor (docs/proofs/float-error.md).
+        """
+        return 1.0 + 3.0 * self.backward_error * self.conditioning
+
+    def require_well_conditioned(self) -> None:
+        """Refuses a design that floating point cannot solve, by public quantities alone."""
+        if not self.backward_error * self.conditioning <= 0.05:
+            raise StudyError(
+                f"[features] Gamma^(1/2) Phi is too ill-conditioned (condition number up to "
+                f"{self.weighted.condition:.3g}) for {self.states} states and {self.dimension} "
+                "features; use features that are less alike, or weights less extreme"
+            )
+
+    @property
+    def conditioning(self) -> float:
+        """What the solver multiplies rounding errors by: kappa, or kappa^2 from the Gram matrix."""
+        if self.one_feature_per_state:
+            return 1.0
+        return self.weighted.condition ** (1 if isinstance(self.phi, np.ndarray) else 2)
+
+
+def design(study: Study) -> Design:
+    """Phi and the weights of a study; refuses a DP-LSW study without full column rank."""
+    n = study.state_count
+    if study.feature_matrix is not None:
+        phi = study.feature_matrix
+    else:
+        size = study.features.size if study.features.kind == "aggregate" else 1
+        phi = aggregation(n, size or 1)
+    built = Design(phi=phi, weights=study.state_weights)
+    if not built.norm > 0:
+        raise StudyError("[features] every feature of every state is 0; at least one must not be")
+    if not built.one_feature_per_state and built.states * built.dimension <= DENSE_ENTRIES:
+        built = Design(phi=_dense(phi), weights=study.state_weights)
+    if study.mechanism.name == "dp-lsw":
+        built.require_full_rank()
+        built.require_well_conditioned()
+    return built
+
+
+def aggregation(states: int, size: int) -> sp.csr_array:
+    """Phi that ties the values of ``size`` adjacent states; 1 is the tabular one.
+
+    The last group is smaller where ``size`` does not divide the number of states.
+    """
+    group = np.arange(states, dtype=np.int64) // size
+    return sp.csr_array(
+        (np.ones(states), group, np.arange(states + 1, dtype=np.int64)),
+        shape=(states, int(group[-1]) + 1),
+    )
+
+
+def scaled_rows(matrix: Matrix, scale: NDArray[np.float64]) -> Matrix:
+    """diag(scale) matrix, in the same storage."""
+    if isinstance(matrix, np.ndarray):
+        return scale[:, None] * matrix
+    return sp.csr_array(
+        (matrix.data * np.repeat(scale, np.diff(matrix.indptr)), matrix.indices, matrix.indptr),
+        shape=matrix.shape,
+    )
+
+
+def spectrum(matrix: Matrix, one_entry_per_row: bool, factor: Vector | None = None) -> Spectrum:
+    """Bounds of the smallest and the largest singular value of an N x d matrix.
+
+    ``factor`` is Cholesky's of the Gram matrix, if it is at hand.
+    """
+    states, dimension = matrix.shape
+    if one_entry_per_row:
+        return _spectrum_of_disjoint_columns(matrix)
+    if states < dimension:
+        return Spectrum(low=0.0, high=_spectrum_of_dense(_dense(matrix)).high)
+    if isinstance(matrix, np.ndarray):
+        return _spectrum_of_dense(matrix)
+    return _spectrum_by_gram(matrix, factor)
+
+
+def _spectrum_of_disjoint_columns(matrix: Matrix) -> Spectrum:
+    """Columns that share no row are orthogonal: the singular values are their norms."""
+    squares = column_squares(matrix)
+    longest = longest_column(matrix)
+    error = (longest + 4) * UNIT_ROUNDOFF
+    return Spectrum(
+        low=float(np.sqrt(squares.min())) * (1 - error),
+        high=float(np.sqrt(squares.max())) * (1 + error),
+    )
+
+
+def _spectrum_of_dense(matrix: NDArray[np.float64]) -> Spectrum:
+    values = sl.svdvals(matrix)
+    error = 8 * max(matrix.shape) * UNIT_ROUNDOFF * float(values[0])
+    return Spectrum(low=max(float(values[-1]) - error, 0.0), high=float(values[0]) + error)
+
+
+def gram(matrix: Matrix) -> Vector:
+    """A^T A, dense."""
+    return np.asarray(sp.csr_array(matrix.T @ matrix).toarray())
+
+
+def _spectrum_by_gram(matrix: sp.csr_array, factor: Vector | None) -> Spectrum:
+    """From the eigenvalues of A^T A, with the error of forming it and of its eigenvalues."""
+    squares = gram(matrix)
+    trace, d = float(np.trace(squares)), len(squares)
+    formed = UNIT_ROUNDOFF * (longest_column(matrix) + 4) * trace
+    if trace == 0.0:
+        return Spectrum(low=0.0, high=0.0)
+    if d > MOST_EIGENVALUES:
+        low, high = _certified_eigenvalues(squares, matrix, factor)
+        # Rump 2006: what a completed factorisation leaves open
+        open_low, open_high = (2 * (d + 8) * UNIT_ROUNDOFF * t for t in (trace, d * high))
+    else:
+        values = sl.eigvalsh(squares)
+        low, high = float(values[0]), float(values[-1])
+        open_low = open_high = UNIT_ROUNDOFF * 8 * d * high
+    return Spectrum(
+        low=float(np.sqrt(max(low - formed - open_low, 0.0))) * (1 - 4 * UNIT_ROUNDOFF),
+        high=float(np.sqrt(high + formed + open_high)) * (1 + 4 * UNIT_ROUNDOFF),
+    )
+
+
+def _certified_eigenvalues(
+    squares: Vector, matrix: sp.csr_array, factor: Vector | None
+) -> tuple[float, float]:
+    """Numbers between which all eigenvalues are: a positive definite matrix has a Cholesky factor.
+
+    Lanczos guesses; the factors of squares - low I and of high I - squares certify.
+    """
+    high = 1.01 * _largest_eigenvalue(len(squares), lambda x: matrix.T @ (matrix @ x))
+    while cholesky(-squares, high) is None:
+        high *= 1.1
+    factor = cholesky(squares) if factor is None else factor
+    if factor is None:
+        return 0.0, high
+    inverse = _largest_eigenvalue(
+        len(squares), lambda x: sl.cho_solve((factor, False), x, check_finite=False)
+    )
+    for share in (0.98, 0.9, 0.5, 0.1):
+        if cholesky(squares, -share / inverse) is not None:
+            return share / inverse, high
+    return 0.0, high
+
+
+def _largest_eigenvalue(size: int, product: Callable[[Vector], Vector]) -> float:
+    """About: by Lanczos, from a start that is always the same, and like nothing in particular."""
+    operator = sparse_linalg.LinearOperator((size, size), matvec=product, dtype=np.float64)
+    start = np.cos(np.square(np.arange(size, dtype=np.float64)))
+    found = sparse_linalg.eigsh(
+        operator, k=1, which="LA", v0=start, tol=1e-2, return_eigenvectors=False
+    )
+    return float(found[0])
+
+
+def cholesky(matrix: Vector, shift: float = 0.0) -> Vector | None:
+    """Cholesky's upper factor of matrix + shift I; None where there is none."""
+    shifted = matrix.T.copy(order="F")
+    shifted[np.diag_indices_from(shifted)] += shift
+    factor, failed = sl.lapack.dpotrf(shifted, overwrite_a=1)
+    return None if failed else factor
+
+
+def absolute(matrix: Matrix) -> Matrix:
+    """|matrix|, entry by entry, in the same storage."""
+    if isinstance(matrix, np.ndarray):
+        return np.abs(matrix)
+    return sp.csr_array((np.abs(matrix.data), matrix.indices, matrix.indptr), shape=matrix.shape)
+
+
+def column_squares(matrix: Matrix) -> NDArray[np.float64]:
+    """The squared norm of every column."""
+    if isinstance(matrix, np.ndarray):
+        return np.asarray(np.square(matrix).sum(axis=0))
+    squares = np.bincount(matrix.indices, np.square(matrix.data), minlength=matrix.shape[1])
+    return squares.astype(np.float64)
+
+
+def longest_column(matrix: Matrix) -> int:
+    """The most entries that any column has."""
+    if isinstance(matrix, np.ndarray):
+        return int(np.count_nonzero(matrix, axis=0).max())
+    return int(np.bincount(matrix.indices, minlength=1).max())
+
+
+def _dense(matrix: Matrix) -> NDArray[np.float64]:
+    return matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
+
+
+def row_quadratics(rows: Matrix, matrix: Vector) -> Vector:
+    """row matrix row^T for each row, of a symmetric positive semidefinite matrix.
+
+    Of sparse rows the upper triangle is enough.
+    """
+    if isinstance(rows, np.ndarray):
+        return np.asarray(np.maximum(np.einsum("ij,ij->i", rows @ matrix, rows), 0.0))
+    made = np.empty(rows.shape[0])
+    _sparse_quadratics(rows.indptr, rows.indices, rows.data, matrix, made)
+    return np.maximum(made, 0.0)
+
+
+@kernel(nogil=True)
+def _sparse_quadratics(begins, columns, entries, matrix, made):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+    for row in range(len(made)):
+        total = 0.0
+        for a in range(begins[row], begins[row + 1]):
+            for b in range(begins[row], begins[row + 1]):
+                upper, right = min(columns[a], columns[b]), max(columns[a], columns[b])
+                total += entries[a] * entries[b] * matrix[upper, right]
+        made[row] = total

@@ -1,0 +1,81 @@
+"""Compile the kernels, and keep what was compiled where a machine has room for it.
+
+Places are tried in turn for every kernel:
+
+| place                          | where                                | used              |
+|--------------------------------|--------------------------------------|-------------------|
+| as told                        | ``NUMBA_CACHE_DIR``                  | if it is writable |
+| beside the source              | ``__pycache__``                      | if it is writable |
+| the user's cache folder        | ``XDG_CACHE_HOME``, or ``~/.cache``  | if it is writable |
+| beside the source, as it stands | what an installation brought along  | read only         |
+
+Where none of them will do, kernels are compiled in memory, anew in every process. A place that
+fails later (a full disk, a file cut short) costs time and nothing else: kernels are also compiled
+after a charge, where nothing may fail.
+"""
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import numba
+from numba.core import caching
+
+from privalue.core._caches import user_cache
+
+
+def kernel(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Return a decorator that compiles a function; ``options`` are those of ``numba.njit``."""
+
+    def compiled(function: Callable[..., Any]) -> Any:
+        dispatcher = numba.njit(**options)(function)
+        with suppress(RuntimeError):  # no place will do
+            dispatcher._cache = _KernelCache(function)
+        return dispatcher
+
+    return compiled
+
+
+class _UserCache(caching.UserWideCacheLocator):  # type: ignore[misc]  # Numba has no types
+    """The user's cache folder, if there is a user."""
+
+    def get_cache_path(self) -> str:
+        folder = user_cache()
+        if folder is None:
+            raise FileNotFoundError
+        return str(folder / "kernels" / self.get_suitable_cache_subpath(self._py_file))
+
+
+class _AsItStands(caching.InTreeCacheLocator):  # type: ignore[misc]
+    """What stands beside the source already; it is read, and cannot be added to."""
+
+    def ensure_cache_path(self) -> None:
+        os.listdir(self.get_cache_path())
+
+
+class _Places(caching.CompileResultCacheImpl):  # type: ignore[misc]
+    _locator_classes = [  # noqa: RUF012 - Numba's name and shape
+        caching.UserProvidedCacheLocator,
+        caching.InTreeCacheLocator,
+        _UserCache,
+        _AsItStands,
+    ]
+
+
+class _KernelCache(caching.FunctionCache):  # type: ignore[misc]
+    """Numba's cache, which nothing on the disk can make fail."""
+
+    _impl_class = _Places
+
+    def load_overload(self, *about: Any) -> Any:
+        try:
+            return super().load_overload(*about)
+        except Exception:  # unreadable, cut short, or not what it seems: compile it
+            return None
+
+    def save_overload(self, *about: Any) -> None:
+        try:
+            super().save_overload(*about)
+        except Exception:
+            self.disable()

@@ -1,0 +1,166 @@
+"""LS, LSW and LSL from the first-visit statistics.
+
+| symbol       | here                | shape | public      |
+|--------------|---------------------|-------|-------------|
+| theta_X      | ``least_squares``   | d     | **private** |
+| theta_X^w    | ``lsw``             | d     | **private** |
+| theta_X^lambda | ``lsl``           | d     | **private** |
+| F_X, S       | means, sums of returns | N  | **private** |
+| lambda       | ``ridge``           |       | yes         |
+
+Every solution comes from an orthogonal factorisation of the matrix itself (from a Cholesky
+factorisation of its Gram matrix where Phi is sparse and general, and by division where features do
+not overlap); nothing is inverted. Each solver has a companion that bounds its floating-point error
+by public quantities alone (docs/proofs/float-error.md).
+"""
+
+import numpy as np
+import scipy.linalg as sl
+import scipy.sparse as sp
+import scipy.sparse.linalg as sparse_linalg
+from numpy.typing import NDArray
+
+from privalue.core._contributions import VisitStatistics
+from privalue.core._design import (
+    UNIT_ROUNDOFF,
+    Design,
+    absolute,
+    cholesky,
+    column_squares,
+    gram,
+    longest_column,
+    scaled_rows,
+)
+from privalue.errors import StudyError
+from privalue.study._side_files import Matrix
+
+Vector = NDArray[np.float64]
+
+# A study is refused where rounding could move its values, in root mean square over the states, by
+# more than this share of the largest return.
+LARGEST_ERROR = 1e-4
+
+
+def least_squares(statistics: VisitStatistics, design: Design) -> Vector:
+    """theta_X of least norm: argmin J_X, not unique in general ([BGP16] equations 3 and 5)."""
+    weight = np.sqrt(design.weights * statistics.counts)
+    matrix = scaled_rows(design.phi, weight)
+    target = weight * statistics.mean_returns(0.0)  # where nobody was, the weight is 0
+    dense = matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
+    return np.asarray(np.linalg.lstsq(dense, target, rcond=None)[0])
+
+
+def lsw(mean_returns: Vector, design: Design) -> Vector:
+    """theta_X^w = (Gamma^{1/2} Phi)^+ Gamma^{1/2} F_X ([BGP16] equation 8)."""
+    design.require_full_rank()
+    target = np.sqrt(design.weights) * mean_returns
+    if design.by_gram:
+        right = design.weighted_phi.T @ target
+        return np.asarray(sl.cho_solve((design.root, False), right, check_finite=False))
+    return _solve(design.weighted_phi, target, design.one_feature_per_state)
+
+
+def lsl(statistics: VisitStatistics, design: Design, ridge: float) -> Vector:
+    """theta_X^lambda, which solves (Phi^T D Phi + (lambda/2) I) theta = Phi^T Gamma_rho S.
+
+    [BGP16] equation 11 multiplied by m: D = diag(rho_s |X_s|), S the sums of returns; there is no
+    m in it. As least squares: sqrt(D) Phi over sqrt(lambda/2) I, against sqrt(rho/|X_s|) S over 0.
+    """
+    visits = np.maximum(statistics.counts, 1)  # where nobody was, the sum is 0 anyway
+    matrix = scaled_rows(design.phi, np.sqrt(design.weights * statistics.counts))
+    target = np.sqrt(design.weights / visits) * statistics.return_sums
+    return _solve(matrix, target, design.one_feature_per_state, ridge / 2)
+
+
+def _solve(matrix: Matrix, target: Vector, one_entry_per_row: bool, shift: float = 0.0) -> Vector:
+    """argmin ||matrix theta - target||^2 + shift ||theta||^2."""
+    dimension = matrix.shape[1]
+    if one_entry_per_row:  # features do not overlap: d separate problems
+        right = np.asarray(matrix.T @ target)
+        return np.asarray(right / (column_squares(matrix) + shift))
+    if not isinstance(matrix, np.ndarray):
+        factor = cholesky(gram(matrix), shift)
+        assert factor is not None  # the shift is larger than what rounding can do
+        return np.asarray(sl.cho_solve((factor, False), matrix.T @ target, check_finite=False))
+    if shift:
+        matrix = np.vstack([matrix, np.sqrt(shift) * np.eye(dimension)])
+        target = np.concatenate([target, np.zeros(dimension)])
+    q, r = sl.qr(matrix, mode="economic")
+    return np.asarray(sl.solve_triangular(r, q.T @ target))
+
+
+def lsw_float_error(design: Design, largest_return: float, *, whitened: bool = False) -> float:
+    """tau: a public bound of how far theta is from the solver's public linear map of F_X.
+
+    ``whitened`` asks for u = W theta instead, which needs no division by W.
+    """
+    n, d, condition = design.states, design.dimension, design.weighted.condition
+    if design.one_feature_per_state:  # each entry is a quotient of two sums, with its own error
+        squares = column_squares(design.weighted_phi)
+        largest = np.asarray(absolute(design.weighted_phi).T @ np.sqrt(design.weights))
+        size = np.linalg.norm(largest / (np.sqrt(squares) if whitened else squares))
+        steps = longest_column(design.phi) + 8.0
+        return 4.0 * steps * UNIT_ROUNDOFF * largest_return * float(size)
+    products = (n + 2) * d**0.5  # inner products over the states
+    triangles = d**1.5  # one triangular solve
+    if isinstance(design.phi, np.ndarray):
+        steps = products if whitened else products + triangles * condition
+    else:
+        steps = (products + 2 * triangles) * condition
+    target = largest_return * float(np.sqrt(design.weights.sum()))
+    error = 4.0 * steps * UNIT_ROUNDOFF * target
+    return error if whitened else _small(design, error / design.weighted.low, largest_return)
+
+
+def lsl_float_error(
+    design: Design,
+    ridge: float,
+    trajectories: int,
+    largest_return: float,
+    most_states: int | None = None,
+) -> float:
+    """tau: a public bound of ||computed theta - theta||, from the largest counts m allows.
+
+    No state has more than m visits, and all have no more than m H together. By an orthogonal
+    factorisation: 5 p u kappa ||target|| / sigma_min. From the Gram matrix M, with mu = lambda/2:
+    (4/(3 mu)) (||e|| + ||E|| ||target|| / (2 sqrt(mu))), E and e the errors of M and of Phi^T S.
+    """
+    low = float(np.sqrt(ridge / 2))
+    visits = trajectories * float(min(most_states or design.states, design.states))
+    heaviest = float(design.weights.max())
+    weight = min(trajectories * float(design.weights.sum()), visits * heaviest)
+    target = largest_return * float(np.sqrt(weight))
+    if design.by_gram:
+        squares = design.weights * _row_squares(design.phi)
+        trace = min(trajectories * float(squares.sum()), visits * float(squares.max()))
+        longest, d = longest_column(design.phi), design.dimension
+        matrix = 4.0 * (longest + 3 * d + 32) * UNIT_ROUNDOFF * (trace + d * ridge / 2)
+        vector = 4.0 * (longest + 8) * UNIT_ROUNDOFF * float(np.sqrt(trace)) * target
+        error = (vector + matrix * target / (2 * low)) / (0.75 * low**2)
+        return _small(design, error if matrix <= low**2 / 4 else np.inf, largest_return)
+    high = float(np.sqrt(design.norm**2 * heaviest * trajectories + low**2))
+    if design.one_feature_per_state:
+        relative = 4.0 * (longest_column(design.phi) + 8) * UNIT_ROUNDOFF
+    else:
+        size = 8.0 * (design.states + design.dimension) * design.dimension * UNIT_ROUNDOFF
+        relative = 5.0 * size * high / low
+    if not relative <= 0.25:
+        relative = np.inf
+    return _small(design, relative * target / low, largest_return)
+
+
+def _row_squares(matrix: Matrix) -> Vector:
+    """||phi_s||^2 of every state."""
+    return np.asarray(np.square(sparse_linalg.norm(sp.csr_array(matrix), axis=1)))
+
+
+def _small(design: Design, error: float, largest_return: float) -> float:
+    """The error itself, or refusal where it is not small beside the values."""
+    largest = LARGEST_ERROR * largest_return * float(np.sqrt(design.states)) / design.norm
+    if not error <= largest:
+        raise StudyError(
+            f"[features] the regression is too ill-conditioned: rounding could move its solution "
+            f"by {error:.2g}, and {largest:.2g} is allowed; use features that are less alike, "
+            "weights less extreme, a larger ridge, or max_states_per_trajectory"
+        )
+    return error

@@ -1,0 +1,359 @@
+"""The true delta of a Gaussian whose scale depends on the data, and the smallest alpha for it.
+
+The mechanism is N(mu_X, sigma_X^2 I_d) with, for all neighbours,
+||mu_X - mu_X'|| <= min(sigma_X, sigma_X')/alpha and |ln sigma_X^2 - ln sigma_X'^2| <= beta.
+Proofs are in docs/proofs/exact-calibration.md, by section. Everything here is public.
+
+::
+
+    symbol    code         what it is
+    D         divergence   sup_E P(E) - e^epsilon Q(E), P = N(0, I_d), Q = N(s e_1, r^2 I_d)
+    r, s      r, s         the ratio of the scales; the shift, in units of the scale of P
+    L                      the privacy loss ln(p/q), a quadratic function of a normal vector
+    tau, w    tau, w       ln r^2; r^-2 - 1
+    kappa     pull         s^2/r^2
+    q         q            1 - w z
+    M(z)                   E_P[e^{zL}]
+    f(z)      exp(log_f)   M(z) e^{-epsilon z} / (z (1 + z))
+    c, h, J   c, h, last   the nodes are c + i j h, j = 0, ..., J
+    c'        c2           a second abscissa, for the lower bound only
+    theta     theta        the speed of the phase of f far up the line Re z = c
+    b, B      bend, turn   s^2/(2 (1 - r^2)^2); d/2 + 2 + b/(|w| J h)
+    u         _U           the unit roundoff, 2^-53
+
+Sections 1 and 2: delta is the largest of D at r = e^{-beta/2}, 1 and e^{beta/2}, each with
+s = min(1, r)/alpha. Section 3: for every c > 0 with M(c) finite, D is 1/(2 pi i) times the
+integral of f over the line Re z = c, and
+
+    M(z) = exp( (d/2) (z tau - ln q) + (kappa/2) z (1 + z)/q ).
+
+Section 4: the trapezoidal sum of this integral, (h/2 pi) sum_j f(c + i j h) over all integers j,
+is D plus positive terms, which are known. Section 5 bounds what is left out after J, section 6 the
+rounding. Assumed of the arithmetic: IEEE doubles; real exp, log and expm1 and complex products,
+quotients and exp within 8 u of the true value, relative to it; complex log within 8 u, relative
+to the larger of 1 and the value.
+
+Differs from [BW18] (Balle and Wang, Improving the Gaussian mechanism for differential privacy,
+ICML 2018) in that scales may differ: beta = 0 is their analytic Gaussian mechanism.
+"""
+
+import functools
+import json
+import math
+import os
+import threading
+from dataclasses import dataclass
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import optimize
+
+from privalue.core._caches import user_cache
+from privalue.errors import StudyError
+
+_U = 2.0**-53
+_TINY = 1e-300  # smaller numbers are told as "from 0 to this"
+_FINE = (1e-9, 2**18)  # the relative width of the bounds, and the most nodes for it
+_QUICK = (1e-6, 2**13)
+_MARGIN = 1e-6  # alpha is accepted where the upper bound is at most delta (1 - _MARGIN)
+_ROOM = 2e-3  # beta is accepted where scales alone take at most delta (1 - _ROOM)
+_ACCURACY = 1e-3  # relative, of alpha, from above
+_VERSION = 1  # of the algorithm; part of the key of what is kept on disk
+
+_Complex = NDArray[np.complexfloating[Any, Any]]
+_Float = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Profile:
+    """A number between proven bounds: lower <= true value <= upper, and the best guess."""
+
+    lower: float
+    estimate: float
+    upper: float
+
+
+def privacy_profile(alpha: float, beta: float, d: int, epsilon: float) -> Profile:
+    """The smallest delta for which the constants (alpha, beta) give (epsilon, delta)-DP.
+
+    >>> profile = privacy_profile(122.387, 5.8145e-4, 40, 0.1)  # the paper's, made for delta = 0.1
+    >>> f"{profile.estimate:.3g}"
+    '1.53e-22'
+    """
+    _check("alpha", alpha, 1e-100, 1e100)
+    _check("beta", beta, 0, 100)
+    _check("d", d, 1, 10**9)
+    _check("epsilon", epsilon, 0, 10**6)
+    return _worst(float(alpha), float(beta), int(d), float(epsilon), _FINE)
+
+
+def divergence(epsilon: float, d: int, r: float, s: float) -> Profile:
+    """D(r, s): the smallest delta for N(0, I_d) against N(s e_1, r^2 I_d), one way round."""
+    _check("epsilon", epsilon, 0, 10**6)
+    _check("d", d, 1, 10**9)
+    _check("r", r, 1e-20, 1e20)
+    _check("s", s, 0, 1e100)
+    r, s = float(r), float(s)
+    loss = _Loss(d / 2, 2 * math.log(r), (1 - r) / r * ((1 + r) / r), (s / r) ** 2, float(epsilon))
+    return loss.divergence(*_FINE)
+
+
+def largest_beta(epsilon: float, delta: float, d: int) -> float:
+    """The largest beta, to about four digits, for which ``exact_alpha`` has an answer.
+
+    Scales that differ by e^{beta/2} are told apart even with no shift, s = 0, and then D grows
+    with beta (section 2). What is left for the shift must be at least 0.2% of delta: the alpha
+    for less is of use to nobody.
+    """
+    _check_target(epsilon, delta, d)
+
+    def excess(log_beta: float) -> float:
+        found = _worst(math.inf, math.exp(log_beta), d, epsilon, _QUICK)
+        return math.log(max(found.estimate, _TINY) / (delta * (1 - _ROOM)))
+
+    root: float = optimize.brentq(excess, math.log(1e-12), math.log(100), xtol=1e-7)
+    return math.exp(root) * (1 - 1e-4)
+
+
+def exact_alpha(epsilon: float, delta: float, d: int, beta: float) -> float:
+    """The smallest alpha that will do with beta, at most 0.1% above it, never below.
+
+    Certified: ``privacy_profile(alpha, beta, d, epsilon).upper <= delta * (1 - 1e-6)``. Every
+    larger alpha will do, too.
+
+    >>> f"{exact_alpha(0.1, 0.1, 40, 5.8145e-4):.4f}"
+    '2.8473'
+    """
+    _check_target(epsilon, delta, d)
+    _check("beta", beta, 0, 100)
+    return _exact_alpha(float(epsilon), float(delta), int(d), float(beta))
+
+
+def _check(name: str, value: float, low: float, high: float) -> None:
+    kind, what = (Integral, "a whole number") if name == "d" else (Real, "a number")
+    if isinstance(value, bool) or not isinstance(value, kind) or not low <= value <= high:
+        raise StudyError(f"{name} = {value!r} must be {what} from {low:g} to {high:g}")
+
+
+def _check_target(epsilon: float, delta: float, d: int) -> None:
+    _check("epsilon", epsilon, 0.001, 20)
+    _check("delta", delta, 1e-15, 0.5)
+    _check("d", d, 1, 10**7)
+
+
+# Sections 1 and 2: the supremum over neighbours
+
+
+def _worst(alpha: float, beta: float, d: int, epsilon: float, effort: tuple[float, int]) -> Profile:
+    """The largest of D(e^{-beta/2}), D(1) and D(e^{beta/2}), each at s = min(1, r)/alpha."""
+    found = []
+    for tau in {-beta, 0.0, beta}:
+        pull = math.exp(-max(tau, 0.0)) / alpha**2  # (s/r)^2
+        loss = _Loss(d / 2, tau, math.expm1(-tau), pull, epsilon)
+        found.append(loss.divergence(*effort))
+    return Profile(
+        lower=max(each.lower for each in found),
+        estimate=max(each.estimate for each in found),
+        upper=max(each.upper for each in found),
+    )
+
+
+# Sections 3 to 6: one divergence
+
+
+@dataclass(frozen=True)
+class _Loss:
+    """The privacy loss of N(0, I_d) against N(s e_1, r^2 I_d), and the level epsilon for it."""
+
+    half: float  # d/2
+    tau: float
+    w: float
+    pull: float
+    epsilon: float
+
+    def log_f(self, z: _Complex) -> tuple[_Complex, _Float]:
+        """ln f, and how far off it may be by rounding (section 6)."""
+        q = 1 - self.w * z
+        log_q, log_z, log_1z = np.log(q), np.log(z), np.log(1 + z)
+        shift = self.pull / 2 * (z * (1 + z) / q)
+        value = self.half * (z * self.tau - log_q) + shift - self.epsilon * z - log_z - log_1z
+        spread = (1 + abs(self.w * z)) / abs(q)
+        terms = self.half * (abs(self.tau * z) + abs(log_q) + spread) + spread * abs(shift)
+        terms += self.epsilon * abs(z) + abs(log_z) + abs(log_1z) + 2
+        return value, 64 * _U * terms
+
+    def slope(self, c: float) -> float:
+        """(ln f)' on the positive line, where ln f is convex."""
+        q = 1 - self.w * c
+        slope = self.half * (self.tau + self.w / q) - self.epsilon - 1 / c - 1 / (1 + c)
+        return slope + self.pull / 2 * (1 + 2 * c + self.w * c * (1 + c) / q) / q
+
+    def abscissae(self) -> tuple[float, float]:
+        """(c, c'): about where f is smallest on the positive line, and a point beyond.
+
+        The bounds hold for any two; they are narrow for these. c stays where rounding is small.
+        """
+        near = self.w > 1e-60  # otherwise the pole of f, z = 1/w, is out of the way
+        pole = 1 / self.w if near else math.inf
+        most = math.log(2.0**30 / (self.half * abs(self.tau) + self.epsilon + _TINY))
+
+        def point(x: float) -> float:
+            return pole / (1 + math.exp(-x)) if near else math.exp(x)
+
+        low, high = (-60 - max(0.0, math.log(pole)), 30.0) if near else (-60.0, min(60.0, most))
+        while high - low > 0.01:
+            middle = (low + high) / 2
+            low, high = (low, middle) if self.slope(point(middle)) > 0 else (middle, high)
+        c = point(low)
+        return c, c + min(c, (pole - c) / 2)
+
+    def divergence(self, width: float, most: int) -> Profile:
+        """D, with bounds about ``width`` apart relative to it if ``most`` nodes are enough."""
+        parts = (self.half * self.tau, -self.epsilon, -self.pull / (2 * self.w) if self.w else 0.0)
+        theta, doubt = sum(parts), 32 * _U * sum(map(abs, parts))
+        if (self.w < 0 and theta < -doubt) or (self.w == 0 and self.pull == 0):
+            return Profile(lower=0.0, estimate=0.0, upper=0.0)  # section 3: L <= epsilon always
+        with np.errstate(all="ignore"):
+            return self._by_nodes(width, most, theta, doubt)
+
+    def _by_nodes(self, width: float, most: int, theta: float, doubt: float) -> Profile:
+        c, c2 = self.abscissae()
+        value, error = self.log_f(np.array([c, c2], dtype=np.complex128))
+        top, top2 = value.real
+        step = (c2 - c) / 1000
+        rough = -0.5 * np.log(2 * math.pi * (self.slope(c + step) - self.slope(c)) / step)
+        log_d = top + rough  # about ln D: good enough to choose h and J by
+
+        # Section 4: the sum over all j exceeds D by at most ``extra``; Chernoff's bound beside it.
+        apart = 1 - math.log(width) - log_d
+        h = 2 * math.pi * min(c / apart, (c2 - c) / max(apart + top2 + math.log(c2), 1.0))
+        h = math.ldexp(1.0, math.frexp(h)[1] - 1)  # a power of two: the nodes are exact
+        extra = 1 / np.expm1(2 * math.pi * c / h)
+        extra += c2 * np.exp(top2 + error[1]) / np.expm1(2 * math.pi * (c2 - c) / h)
+        chernoff = c * np.exp(top + error[0])
+        if chernoff < _TINY:
+            return Profile(lower=0.0, estimate=0.0, upper=_TINY)
+
+        last, weight, cut, slack = self._end(c, h, top, width * np.exp(rough), most, theta, doubt)
+        value, error = self.log_f(c + 1j * (h * np.arange(last + 1)))
+        terms = np.exp(value - top)
+        terms[0] /= 2
+        terms[-1] *= weight
+        error = np.expm1(3 * error + 8 * _U * abs(top)) + (last + 64) * _U
+        error[-1] += slack
+        total = h / math.pi * terms.real.sum()
+        cut += 1.05 * h / math.pi * (abs(terms) * error).sum()
+        scale = np.exp(top)
+        upper = float(np.fmin(np.fmin(1.0, chernoff), scale * (total + cut)))
+        lower = float(np.fmax(0.0, scale * (total - cut) - 1.05 * extra))
+        estimate = float(scale * total)
+        inside = lower <= estimate <= upper  # not so only where D is about 1, or nothing is known
+        return Profile(lower=lower, estimate=estimate if inside else upper, upper=upper)
+
+    def _end(
+        self, c: float, h: float, top: float, aim: float, most: int, theta: float, doubt: float
+    ) -> tuple[int, complex, float, float]:
+        """Section 5: J, the weight of node J, how much is left out, the weight's relative error.
+
+        What is left out is in units of f(c), and so is ``aim``, what it may be.
+        """
+        steps = np.unique(np.geomspace(8, most, 60).astype(np.int64))
+        y = h * steps
+        z = c + 1j * y
+        value, error = self.log_f(z)
+        modulus = np.exp(value.real + error - top) * abs(z * (1 + z))
+        plain = modulus / (math.pi * y)
+        gap = 2 * abs(np.sin(h * theta / 2))
+        bend = self.pull * math.exp(-self.tau) / (2 * np.float64(self.w) ** 2)
+        turn = self.half + 2 + bend / (abs(self.w) * y)
+        summed = modulus * (turn**2 + 2 * turn) * 2 * h**2 / (3 * math.pi * y**3 * gap**2)
+        slack = 2 * (h * doubt + 16 * _U) / gap
+        if not slack < 0.01:
+            summed[:] = np.inf
+        cut = 1.05 * np.fmin(plain, summed)
+        at = int(np.argmax(cut <= aim)) if (cut <= aim).any() else -1
+        if summed[at] < plain[at]:
+            return int(steps[at]), 1 / (1 - np.exp(1j * h * theta)), float(cut[at]), float(slack)
+        return int(steps[at]), 1.0, float(cut[at]), 0.0
+
+
+# Section 7: the smallest alpha
+
+
+@functools.lru_cache(maxsize=1024)
+def _exact_alpha(epsilon: float, delta: float, d: int, beta: float) -> float:
+    if not _worst(math.inf, beta, d, epsilon, _QUICK).estimate <= delta * (1 - _ROOM):
+        raise StudyError(
+            f"beta = {beta:g} is too large for epsilon = {epsilon:g}, delta = {delta:g} and d = "
+            f"{d}: alpha would be infinite, or useless; use beta <= "
+            f"{largest_beta(epsilon, delta, d):.4g}"
+        )
+
+    def certified(alpha: float) -> bool:
+        return _worst(alpha, beta, d, epsilon, _FINE).upper <= delta * (1 - _MARGIN)
+
+    key = f"{_VERSION} {epsilon!r} {delta!r} {d} {beta!r}"
+    kept: Any = _known().get(key)
+    plausible = isinstance(kept, float) and 1e-9 < kept < 1e30
+    if plausible and certified(kept) and not certified(kept / (1 + _ACCURACY)):
+        return float(kept)
+    alpha, step = _search(epsilon, delta, d, beta), 1e-5
+    while not certified(alpha):
+        alpha, step = alpha * (1 + step), 2 * step
+        if alpha > 1e30:
+            raise StudyError(f"no alpha can be certified for beta = {beta:g}; use a smaller beta")
+    _keep(key, alpha)
+    return alpha
+
+
+def _search(epsilon: float, delta: float, d: int, beta: float) -> float:
+    """Where the estimate of delta is a little below delta. Nothing is proved of it."""
+
+    def excess(log_alpha: float) -> float:
+        found = _worst(math.exp(log_alpha), beta, d, epsilon, _QUICK)
+        return math.log(max(found.estimate, _TINY) / (delta * (1 - 2 * _MARGIN)))
+
+    tail = math.sqrt(-2 * math.log(delta))
+    low = math.log(min((tail + math.sqrt(tail**2 + 2 * epsilon)) / (2 * epsilon), 0.4 / delta))
+    high = low
+    while excess(low) <= 0:
+        low -= 0.5
+    while excess(high) > 0:
+        high += 0.5
+    root: float = optimize.brentq(excess, low, high, xtol=1e-7)
+    return math.exp(root)
+
+
+# What was found before. It is only ever a candidate, certified like any other: whoever writes to
+# the file can make the search start anew, but cannot change how much noise is added.
+
+
+def _cache() -> Path:
+    folder = user_cache()
+    if folder is None:
+        raise FileNotFoundError
+    return folder / "alpha.json"
+
+
+def _known() -> dict[str, Any]:
+    try:
+        with _cache().open("rb") as file:
+            known = json.loads(file.read(2**20))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return known if isinstance(known, dict) else {}
+
+
+def _keep(key: str, alpha: float) -> None:
+    known = dict([*_known().items()][-500:]) | {key: alpha}
+    try:
+        path = _cache()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}")
+        part.write_text(json.dumps(known, indent=0), encoding="utf-8")
+        part.replace(path)
+    except OSError:
+        pass

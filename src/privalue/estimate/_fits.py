@@ -1,0 +1,259 @@
+"""theta from noisy statistics, by LSW or LSL, and intervals of what is made of theta.
+
+| symbol      | here             | shape | public |
+|-------------|------------------|-------|--------|
+| T~, n~, c   | ``ratios``       | N     | yes    |
+| Phi, w, rho | ``design``       |       | yes    |
+| lambda      | ``ridge``        |       | yes    |
+| theta~      | ``fit.theta``    | d     | yes    |
+| theta_X     |                  | d     | **private**, what intervals cover |
+
+| estimator                           | interval of a value                                     |
+|-------------------------------------|---------------------------------------------------------|
+| tabular LSW; LSL with one 1 per row | exact: the value is one ratio                           |
+| LSW                                 | of a sum of means without bias: approximate, rather wide |
+| LSL                                 | first order in the noise of the matrix, rather wide     |
+
+docs/proofs/dp-ssp.md has the arguments. Where features do not overlap, matrices are diagonal, and
+vectors stand for them; otherwise they are d x d, and nothing is N x N.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+import scipy.linalg as sl
+import scipy.sparse as sp
+
+from privalue.core._design import Design, absolute, column_squares, row_quadratics, scaled_rows
+from privalue.core._least_squares import lsw
+from privalue.estimate._ratios import Ratios, Vector, ratio_intervals, summands
+from privalue.study._side_files import Matrix
+
+_ENTRIES = 4_000_000  # of Phi that are made dense at a time
+MOST_DIMENSIONS = 3000  # in which two d x d matrices are multiplied
+
+
+class Fit(NamedTuple):
+    """theta, and the ends of intervals of rows times theta at some z."""
+
+    theta: Vector
+    ends: Callable[[Matrix, float], tuple[Vector, Vector]]
+    directions: int  # values that differ
+    dimension: int  # of the noise, where chi applies; 0 where it does not
+
+
+def is_indicator(matrix: Matrix) -> bool:
+    """Whether every row has exactly one entry, a 1."""
+    entries = sp.csr_array(matrix)
+    return bool((np.diff(entries.indptr) == 1).all() and (entries.data == 1).all())
+
+
+def is_tabular(design: Design) -> bool:
+    """Whether Phi is the identity."""
+    if design.states != design.dimension or not is_indicator(design.phi):
+        return False
+    return bool((sp.csr_array(design.phi).indices == np.arange(design.states)).all())
+
+
+def ratio_fit(ratios: Ratios, values: Vector, at: float) -> Fit:
+    """theta is one ratio after the other, each inside its interval at some z.
+
+    A row with one 1 has the interval of its ratio. Others, such as a start distribution, have the
+    usual one of a sum, with everything possible for ratios whose count is not clear.
+    """
+    inner = ratio_intervals(ratios, at)
+
+    def ends(rows: Matrix, z: float) -> tuple[Vector, Vector]:
+        if is_indicator(rows):
+            chosen = sp.csr_array(rows).indices
+            low, high = inner if z == at else ratio_intervals(ratios, z)
+            return low[chosen], high[chosen]
+        centre, variance, unknown = summands(ratios)
+        middle = np.asarray(rows @ centre)
+        half = z * np.sqrt(_quadratic(rows, variance)) + absolute(rows) @ unknown
+        # A distribution's mean of numbers between bounds is between them.
+        return np.clip(middle - half, *ratios.bounds), np.clip(middle + half, *ratios.bounds)
+
+    theta = np.clip(values, *inner)
+    return Fit(theta, ends, len(theta), 0)
+
+
+def group_ratios(ratios: Ratios, design: Design, ridge: float) -> Ratios:
+    """theta of LSL where every state has one feature, of value 1: a ratio for each group.
+
+    theta_g = (sum rho S)/(lambda/2 + sum rho n) over the group, S = T + c n, so that
+    theta_g - c = (sum rho T - c lambda/2)/(lambda/2 + sum rho n). It lies between the bounds and 0.
+    """
+    rho, members = design.weights, design.phi.T
+    least = 1e-9 * ridge  # of noise, where no state of a group has weight
+    low, high = ratios.bounds
+    return Ratios(
+        sums=members @ (rho * ratios.sums) - ratios.centre * ridge / 2,
+        counts=members @ (rho * ratios.counts) + ridge / 2,
+        sum_noise=np.sqrt(members @ np.square(rho * ratios.sum_noise)) + least * (high - low),
+        count_noise=np.sqrt(members @ np.square(rho * ratios.count_noise)) + least,
+        centre=ratios.centre,
+        bounds=(min(low, 0.0), max(high, 0.0)),
+    )
+
+
+def group_fit(ratios: Ratios, design: Design, ridge: float, z: float) -> Fit:
+    """LSL with indicator features. Counts are at least 0: no divisor is below lambda/2."""
+    groups = group_ratios(ratios, design, ridge)
+    theta = groups.centre + groups.sums / np.maximum(groups.counts, ridge / 2)
+    return ratio_fit(groups, np.clip(theta, *groups.bounds), z)
+
+
+def lsw_fit(ratios: Ratios, means: Vector, design: Design) -> Fit:
+    """LSW of the means; intervals from sums of independent means without bias.
+
+    A state whose count is not clear may have any value: it adds |map| R/2 to the half-width, or,
+    where features overlap, what the inequality of Cauchy and Schwarz makes of that.
+    """
+    centre, variance, unknown = summands(ratios)
+    middle = lsw(centre, design)
+    deviations = _deviations(design, variance)
+    bounds = ratios.bounds if is_indicator(design.phi) else (-np.inf, np.inf)
+    if design.one_feature_per_state:
+        whole = column_squares(design.weighted_phi)
+        share = np.asarray(absolute(design.phi).T @ (design.weights * unknown)) / whole
+
+        def slack(rows: Matrix) -> Vector:
+            return np.asarray(absolute(rows) @ share)
+    else:
+        spread, many = _deviations(design, np.square(unknown)), np.count_nonzero(unknown) ** 0.5
+
+        def slack(rows: Matrix) -> Vector:
+            return many * spread(rows)
+
+    def ends(rows: Matrix, z: float) -> tuple[Vector, Vector]:
+        value = np.asarray(rows @ middle)
+        half = z * deviations(rows) + slack(rows)
+        return np.clip(value - half, *bounds), np.clip(value + half, *bounds)
+
+    return Fit(lsw(means, design), ends, *_freedom(design))
+
+
+class RidgeFit(NamedTuple):
+    """theta, and the matrix Phi^T diag(rho n) Phi by its eigenvalues and eigenvectors.
+
+    Without a basis the matrix is diagonal, and the values are its entries.
+    """
+
+    theta: Vector
+    values: Vector
+    basis: Vector | None
+
+
+def ridge_fit(design: Design, counts: Vector, sums: Vector, ridge: float) -> RidgeFit:
+    """(Phi^T diag(rho n) Phi + (lambda/2) I) theta = Phi^T Gamma_rho S, for any counts at all.
+
+    By eigenvalues, none of which is taken to be below lambda/2: neither noise in the counts nor
+    rounding, which may be larger than a small lambda, can make the matrix singular.
+    """
+    rho, least = design.weights, ridge / 2
+    right = np.asarray(design.phi.T @ (rho * sums))
+    values = _gram(design, rho * counts)
+    if design.one_feature_per_state:
+        return RidgeFit(right / np.maximum(values + least, least), values, None)
+    values, basis = sl.eigh(values)
+    theta = basis @ (basis.T @ right / np.maximum(values + least, least))
+    return RidgeFit(theta, values, basis)
+
+
+def lsl_fit(ratios: Ratios, design: Design, ridge: float) -> Fit:
+    """LSL of the noisy statistics.
+
+    Counts below 0 could make the matrix anything; without noise no eigenvalue is below lambda/2,
+    so those that are become that. theta~ - theta_X is the inverse of the matrix times
+    Phi^T Gamma_rho e, e_s normal with variance s_T^2 + (v_s - c)^2 s_n^2. For the intervals each
+    eigenvalue is lowered by z times its own noise.
+    """
+    rho, least = design.weights, ridge / 2
+    sums = ratios.sums + ratios.centre * ratios.counts
+    theta, values, basis = ridge_fit(design, ratios.counts, sums, ridge)
+    noise = np.square(rho * ratios.count_noise)
+    if basis is None:
+        wobble = np.asarray(_powers(design.phi, 4).T @ noise)
+    else:
+        wobble = np.zeros(design.dimension)
+        for block, part in _blocks(design.phi, noise):
+            wobble += part @ (block @ basis) ** 4
+    away = design.values(theta) - ratios.centre
+    errors = np.square(ratios.sum_noise) + np.square(away * ratios.count_noise)
+    inner = _gram(design, np.square(rho) * errors)
+
+    def ends(rows: Matrix, z: float) -> tuple[Vector, Vector]:
+        value = np.asarray(rows @ theta)
+        inverse = 1 / np.maximum(values + least - z * np.sqrt(wobble), least)
+        if basis is None:
+            covariance = inner * np.square(inverse)
+        else:
+            solver = (basis * inverse) @ basis.T
+            covariance = solver @ inner @ solver
+        half = z * np.sqrt(_quadratic(rows, covariance))
+        return value - half, value + half
+
+    return Fit(theta, ends, *_freedom(design))
+
+
+def _freedom(design: Design) -> tuple[int, int]:
+    """How many values differ, and in how many dimensions."""
+    count = design.dimension if design.one_feature_per_state else design.states
+    return count, design.dimension
+
+
+def _deviations(design: Design, variances: Vector) -> Callable[[Matrix], Vector]:
+    """Of rows times (Phi^T Gamma Phi)^{-1} Phi^T Gamma x, where x has these variances.
+
+    In very many dimensions an upper bound, by max(w v) (Phi^T Gamma Phi)^{-1} in the place of the
+    covariance: it needs no product of large matrices.
+    """
+    if design.by_gram and design.dimension > MOST_DIMENSIONS:
+        largest = float((design.weights * variances).max())
+        return lambda rows: np.sqrt(
+            largest * row_quadratics(sp.csr_array(rows), design.upper_inverse)
+        )
+    inner = _gram(design, np.square(design.weights) * variances)
+    if design.one_feature_per_state:
+        covariance = inner / np.square(column_squares(design.weighted_phi))
+    else:
+        a = design.weighted_phi
+        root = np.linalg.qr(a, mode="r") if isinstance(a, np.ndarray) else design.root
+        covariance = sl.cho_solve((root, False), sl.cho_solve((root, False), inner).T)
+    return lambda rows: np.sqrt(_quadratic(rows, np.asarray(covariance)))
+
+
+def _gram(design: Design, diagonal: Vector) -> Vector:
+    """Phi^T diag(diagonal) Phi."""
+    if design.one_feature_per_state:
+        return np.asarray(_powers(design.phi, 2).T @ diagonal)
+    if design.by_gram:
+        return sp.csr_array(design.phi.T @ scaled_rows(design.phi, diagonal)).toarray()
+    return np.asarray(design.phi.T @ (diagonal[:, None] * design.phi))
+
+
+def _quadratic(rows: Matrix, matrix: Vector) -> Vector:
+    """row matrix row^T for each row; not below 0."""
+    if matrix.ndim == 1:
+        return np.asarray(_powers(rows, 2) @ matrix)
+    return row_quadratics(rows, matrix)
+
+
+def _powers(matrix: Matrix, power: int) -> Matrix:
+    """Every entry to a power, in the same storage."""
+    if isinstance(matrix, np.ndarray):
+        return np.asarray(matrix**power)
+    return sp.csr_array(matrix.power(power))
+
+
+def _blocks(matrix: Matrix, vector: Vector | None = None) -> Iterator[tuple[Vector, Vector]]:
+    """Some rows at a time, dense, with their part of the vector."""
+    states, dimension = matrix.shape
+    beside = np.zeros(states) if vector is None else vector
+    size = max(_ENTRIES // dimension, 1)
+    for begin in range(0, states, size):
+        block = matrix[begin : begin + size]
+        dense = block if isinstance(block, np.ndarray) else block.toarray()
+        yield dense, beside[begin : begin + size]

@@ -1,0 +1,288 @@
+"""What becomes of the noisy statistics of DP-SSP: values, intervals, flags. All post-processing.
+
+| symbol          | here               | shape | public |
+|-----------------|--------------------|-------|--------|
+| T~, n~          | ``sums``, ``counts`` | N   | yes    |
+| s_T, s_n        | ``sum_noise``, ``count_noise`` | N | yes, standard deviations |
+| c, R/2          | ``middle``, ``reach`` |    | yes, of the return bounds |
+| w, rho, lambda  | ``design``, ``ridge`` |    | yes    |
+| F_X             |                    | N     | **private**: c + T/n, what intervals cover |
+
+The noise is public, so that intervals can be, too: docs/proofs/dp-ssp.md says which are exact.
+"""
+
+import math
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy import special
+
+from privalue.core._design import Design, absolute, column_squares, scaled_rows
+from privalue.errors import StudyError, UsageError
+from privalue.estimate._fits import group_fit, is_indicator, is_tabular, lsl_fit, lsw_fit, ratio_fit
+from privalue.estimate._ratios import Ratios, Vector, normal_quantile, plain_values
+from privalue.estimate._shrinkage import shrunk
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NoisyStatistics:
+    """The output of DP-SSP: centred sums of returns and counts, and how noisy each is."""
+
+    return_bounds: tuple[float, float]
+    sums: Vector
+    counts: Vector
+    sum_noise: Vector
+    count_noise: Vector
+
+    def __post_init__(self) -> None:
+        low, high = self.return_bounds
+        if not -math.inf < low < high < math.inf:
+            raise UsageError(f"return_bounds is {self.return_bounds!r}; the lower must come first")
+        for name in ("sums", "counts", "sum_noise", "count_noise"):
+            array = np.array(getattr(self, name), dtype=np.float64)
+            if array.ndim != 1 or len(array) == 0 or len(array) != len(self.sums):
+                raise UsageError(f"{name} must hold one number for each state")
+            if not np.isfinite(array).all() or (name.endswith("noise") and not (array > 0).all()):
+                raise UsageError(f"{name} must hold finite numbers, above 0 if they are noise")
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+
+    @property
+    def middle(self) -> float:
+        """c."""
+        return 0.5 * self.return_bounds[0] + 0.5 * self.return_bounds[1]
+
+    @property
+    def ratios(self) -> Ratios:
+        """The means, as ratios of sums and counts."""
+        return Ratios(
+            sums=self.sums,
+            counts=self.counts,
+            sum_noise=self.sum_noise,
+            count_noise=self.count_noise,
+            centre=self.middle,
+            bounds=self.return_bounds,
+        )
+
+    @property
+    def reach(self) -> float:
+        """R/2, from the middle to either bound."""
+        return 0.5 * self.return_bounds[1] - 0.5 * self.return_bounds[0]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Estimates:
+    """What is published of a value function; None where the mechanism does not say it.
+
+    ``low`` and ``high`` are privacy intervals: each covers, with probability ``level``, what the
+    same estimator gives without noise. ``band_low`` and ``band_high`` do so for all states at
+    once. ``sampling_low`` and ``sampling_high`` are about something else, the choice of people:
+    where V may be if the value were the noiseless one. ``supported`` is False where the counts
+    are too small to say much.
+    """
+
+    theta: Vector
+    values: Vector
+    level: float | None = None
+    low: Vector | None = None
+    high: Vector | None = None
+    band_low: Vector | None = None
+    band_high: Vector | None = None
+    sampling_low: Vector | None = None
+    sampling_high: Vector | None = None
+    supported: NDArray[np.bool_] | None = None
+    policy_value: float | None = None
+    policy_interval: tuple[float, float] | None = None
+    statistics: NoisyStatistics | None = None  # of DP-SSP: what all of it was computed from
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, np.ndarray):
+                array = value.copy()
+                array.setflags(write=False)
+                object.__setattr__(self, field.name, array)
+
+    def within(self, bounds: tuple[float, float]) -> "Estimates":
+        """The same with every value, and every end of an interval, moved between the bounds.
+
+        No return is outside, so nothing is lost. Whatever is covered moves in the same way: an
+        interval that covers a number covers, once both are moved, what the number becomes. theta
+        stays as it was drawn. An end that overflowed says nothing, and becomes its bound.
+        """
+
+        def moved(column: Vector | float, unknown: float) -> Vector:
+            return np.clip(np.where(np.isnan(column), unknown, column), *bounds)
+
+        ends: dict[str, Any] = {
+            name: moved(getattr(self, name), bounds[name.endswith("high")])
+            for name in _ENDS
+            if getattr(self, name) is not None
+        }
+        policy, interval = self.policy_value, self.policy_interval
+        return replace(
+            self,
+            values=np.clip(self.values, *bounds),
+            policy_value=None if policy is None else float(np.clip(policy, *bounds)),
+            policy_interval=interval
+            and (float(moved(interval[0], bounds[0])), float(moved(interval[1], bounds[1]))),
+            **ends,
+        )
+
+
+_ENDS = ("low", "high", "band_low", "band_high", "sampling_low", "sampling_high")
+
+
+def estimate(
+    noisy: NoisyStatistics,
+    design: Design,
+    *,
+    unvisited: float,
+    ridge: float | None = None,
+    shrinkage: bool = True,
+    level: float = 0.95,
+    start: Vector | None = None,
+) -> Estimates:
+    """Values, privacy intervals, sampling bands and flags from the noisy statistics alone.
+
+    Without a ridge: LSW of the means, which for tabular features are the values. With one: LSL,
+    whose ridge takes the place of shrinkage.
+
+    Args:
+        noisy: the output of DP-SSP.
+        design: Phi, and the weights w or rho.
+        unvisited: what a state is worth that nobody visits.
+        ridge: lambda of LSL.
+        shrinkage: whether thin states are drawn towards the others.
+        level: of every interval and band.
+        start: a distribution over states, for the policy's one number.
+    """
+    _require(noisy, design, unvisited, ridge, level, start)
+    ratios, z = noisy.ratios, normal_quantile(level)
+    if ridge is None:
+        plain = plain_values(ratios, unvisited)
+        means = shrunk(ratios, plain) if shrinkage else plain
+        tabular = is_tabular(design)
+        fit = ratio_fit(ratios, means, z) if tabular else lsw_fit(ratios, means, design)
+    elif is_indicator(design.phi):
+        fit = group_fit(ratios, design, ridge, z)
+    else:
+        fit = lsl_fit(ratios, design, ridge)
+    values = design.values(fit.theta)
+    joint = normal_quantile(level, fit.directions, fit.dimension)
+    low, high = _union((values, values), fit.ends(design.phi, z))
+    band_low, band_high = _union((low, high), fit.ends(design.phi, joint))
+    sampling_low, sampling_high = _sampling(noisy, values, _visits(noisy, design, ridge), z)
+    policy: float | None = None
+    interval: tuple[float, float] | None = None
+    if start is not None:
+        policy = float(start @ values)
+        ends = fit.ends(np.asarray(design.phi.T @ start).reshape(1, -1), z)
+        interval = (min(policy, float(ends[0][0])), max(policy, float(ends[1][0])))
+    return Estimates(
+        theta=fit.theta,
+        values=values,
+        level=level,
+        low=low,
+        high=high,
+        band_low=band_low,
+        band_high=band_high,
+        sampling_low=sampling_low,
+        sampling_high=sampling_high,
+        supported=_clear(noisy, design, level) & (high - low <= noisy.reach),
+        policy_value=policy,
+        policy_interval=interval,
+        statistics=noisy,
+    ).within(noisy.return_bounds)
+
+
+def _union(inner: tuple[Vector, Vector], outer: tuple[Vector, Vector]) -> tuple[Vector, Vector]:
+    """The interval that holds both."""
+    return np.minimum(inner[0], outer[0]), np.maximum(inner[1], outer[1])
+
+
+def _clear(noisy: NoisyStatistics, design: Design, level: float) -> NDArray[np.bool_]:
+    """Where the noisy count of a state's group is above what no visits at all would give.
+
+    With probability ``level`` no unvisited group is among them. Overlapping features have no
+    groups, and the width of the interval must tell.
+    """
+    if not design.one_feature_per_state:
+        return np.ones(design.states, dtype=bool)
+    members = sp.csr_array(design.phi).astype(bool).astype(np.float64)
+    limit = max(-float(special.ndtri(-math.expm1(math.log(level) / design.dimension))), 0.0)
+    counts = members.T @ noisy.counts
+    clear = counts > limit * np.sqrt(members.T @ np.square(noisy.count_noise))
+    return np.asarray(members @ clear.astype(np.float64) > 0)
+
+
+def _visits(noisy: NoisyStatistics, design: Design, ridge: float | None) -> Vector:
+    """How many independent visits the value of each state is worth, at least; approximately.
+
+    A trajectory's returns in two states may be as good as equal, so standard deviations add up:
+    of means 1/sqrt(n) times the share that each has. Overlapping features: a state's own visits.
+    """
+    counts = np.maximum(noisy.counts, 1.0)
+    if not design.one_feature_per_state:
+        return counts
+    share = design.weights if ridge is None else design.weights * counts
+    whole = column_squares(scaled_rows(design.phi, np.sqrt(share)))
+    whole += 0.0 if ridge is None else ridge / 2
+    roots = absolute(design.phi) @ (absolute(design.phi).T @ (share / np.sqrt(counts)) / whole)
+    return np.asarray(1 / np.square(np.maximum(roots, 1e-150)))
+
+
+def _sampling(
+    noisy: NoisyStatistics, values: Vector, visits: Vector, z: float
+) -> tuple[Vector, Vector]:
+    """{V : (value - V)^2 <= z^2 (F_hi - V)(V - F_lo)/n~}, Wilson's interval; approximate.
+
+    Returns between bounds, of mean V, have a variance of at most (F_hi - V)(V - F_lo) (Bhatia and
+    Davis 2000). Trajectories are taken to be independent: if persons have up to L that are not,
+    the band should be up to sqrt(L) times as wide.
+    """
+    x = np.clip((values - noisy.middle) / (2 * noisy.reach) + 0.5, 0, 1)
+    extra = z**2 / visits
+    middle = (x + extra / 2) / (1 + extra)
+    half = np.sqrt(extra * x * (1 - x) + extra**2 / 4) / (1 + extra)
+    low, high = (noisy.middle + noisy.reach * (2 * p - 1) for p in (middle - half, middle + half))
+    ends = np.clip(low, *noisy.return_bounds), np.clip(high, *noisy.return_bounds)
+    return _union((values, values), ends)
+
+
+def _require(
+    noisy: NoisyStatistics,
+    design: Design,
+    unvisited: float,
+    ridge: float | None,
+    level: float,
+    start: Vector | None,
+) -> None:
+    low, high = noisy.return_bounds
+    if design.states != len(noisy.sums):
+        raise StudyError(
+            f"[features] are for {design.states} states, and the statistics for "
+            f"{len(noisy.sums)}; use features of the same states"
+        )
+    if not low <= unvisited <= high:
+        raise StudyError(
+            f"[values] unvisited = {unvisited!r} must be inside the return bounds [{low}, {high}]"
+        )
+    if ridge is not None and not 0 < ridge < math.inf:
+        raise StudyError(f"[mechanism] ridge = {ridge!r} must be a finite number above 0")
+    if not 0 < level < 1 or 1 - level < 1e-12:
+        raise StudyError(
+            f"[report] level = {level!r} must be above 0 and below 1, by at least 1e-12"
+        )
+    if start is not None and not (
+        np.shape(start) == (design.states,)
+        and (np.asarray(start) >= 0).all()
+        and abs(float(np.sum(start)) - 1) <= 1e-6
+    ):
+        raise StudyError(
+            f"[values] start must be {design.states} probabilities, one for each state, that "
+            "sum to 1"
+        )

@@ -1,0 +1,181 @@
+"""How a dataset stands, as values."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from privalue.ledger._chain import Book, Held, Step
+from privalue.ledger._terms import Protection, Terms
+from privalue.ledger._units import Cost
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unfinished:
+    """A reservation that neither ended nor was settled: in progress, or left by a crash."""
+
+    entry: int
+    cost: Cost
+    charged: bool
+    at: str
+    age: timedelta  # by clocks that nobody trusts; negative where they ran backwards
+    process: str
+    notice: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Converted:
+    """A release that protects others than the total does, and what it costs there."""
+
+    entry: int
+    protection: Protection
+    asked: Cost
+    steps: int
+    cost: Cost
+
+    def __str__(self) -> str:
+        return (
+            f"entry {self.entry}: {self.asked} for {self.protection}; charged as {self.steps} step"
+            f"{'s' * (self.steps > 1)}, by group privacy: {self.cost}"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Account:
+    """How a dataset stands."""
+
+    dataset: str
+    terms: Terms
+    total: Cost
+    spent: Cost
+    reserved: Cost
+    left: Cost
+    releases: tuple[Cost, ...]  # what is spent, release by release
+    converted: tuple[Converted, ...]  # those of them that had another unit or relation
+    like_the_last: int | None  # how many more like the last; None before the first
+    unfinished: tuple[Unfinished, ...]
+    steps: tuple[Step, ...]
+    head: str
+    notices: tuple[str, ...]
+
+    @property
+    def unspent(self) -> Cost:
+        """What is left once no run is under way: all that the public may know of the rest."""
+        return self.total - self.spent
+
+    @classmethod
+    def of(cls, book: Book, dataset: str, now: datetime) -> "Account":
+        """The account of a dataset that has a total."""
+        balance = book.balances[dataset]
+        mine = [held for held in book.reservations.values() if held.dataset == dataset]
+        asked = [held.cost for held in mine if held.status != "cancelled"]
+        paid = [held for held in mine if held.status in {"charged", "committed"}]
+        return cls(
+            dataset=dataset,
+            terms=balance.terms,
+            total=balance.total,
+            spent=balance.spent,
+            reserved=balance.reserved,
+            left=balance.left,
+            releases=tuple(held.cost for held in paid),
+            converted=tuple(
+                Converted(
+                    entry=held.sequence,
+                    protection=held.protection,
+                    asked=held.asked,
+                    steps=held.steps,
+                    cost=held.cost,
+                )
+                for held in paid
+                if held.protection != balance.terms.protection
+            ),
+            like_the_last=asked[-1].times_in(balance.left) if asked else None,
+            unfinished=unfinished(book, dataset, now),
+            steps=tuple(balance.steps),
+            head=book.head,
+            notices=notices(book, dataset, now),
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            "dataset": self.dataset,
+            "unit": self.terms.protection.unit,
+            "neighbours": self.terms.protection.neighbours,
+            "max_trajectories_per_person": self.terms.trajectories_per_person,
+            "accounting": self.terms.accounting,
+            "total": self.total.as_dict(),
+            "spent": self.spent.as_dict(),
+            "reserved": self.reserved.as_dict(),
+            "left": self.left.as_dict(),
+            "releases": len(self.releases),
+            "converted": [
+                {
+                    "entry": each.entry,
+                    "unit": each.protection.unit,
+                    "neighbours": each.protection.neighbours,
+                    "asked": each.asked.as_dict(),
+                    "steps": each.steps,
+                    "theorem": "group privacy (docs/proofs/ledger-units.md)",
+                    "charged": each.cost.as_dict(),
+                }
+                for each in self.converted
+            ],
+            "like_the_last": self.like_the_last,
+            "unfinished": [
+                {
+                    "entry": found.entry,
+                    **found.cost.as_dict(),
+                    "charged": found.charged,
+                    "at": found.at,
+                    "age_seconds": int(found.age.total_seconds()),
+                    "process": found.process,
+                }
+                for found in self.unfinished
+            ],
+            "history": [
+                {
+                    name: value.as_dict() if isinstance(value, Cost) else value
+                    for name, value in step._asdict().items()
+                }
+                for step in self.steps
+            ],
+            "head": self.head,
+            "notices": list(self.notices),
+        }
+
+
+def notices(book: Book, dataset: str, now: datetime) -> tuple[str, ...]:
+    """What a person should know before going on: a line each."""
+    return tuple(found.notice for found in unfinished(book, dataset, now)) + clock_notices(book)
+
+
+def unfinished(book: Book, dataset: str, now: datetime) -> tuple[Unfinished, ...]:
+    """Every open reservation of a dataset."""
+    return tuple(_found(held, now) for held in book.open.values() if held.dataset == dataset)
+
+
+def clock_notices(book: Book) -> tuple[str, ...]:
+    """A line about the clock, if there is anything to say."""
+    if not book.backwards:
+        return ()
+    sequence, before, after = book.backwards[-1]
+    times = "" if len(book.backwards) == 1 else f", as {len(book.backwards) - 1} times before"
+    return (
+        f"the clock ran backwards at entry {sequence}, from {before} to {after}{times}: order is "
+        "by entry, and nothing depends on the clock",
+    )
+
+
+def _found(held: Held, now: datetime) -> Unfinished:
+    age = now - datetime.fromisoformat(held.at)
+    return Unfinished(
+        entry=held.sequence,
+        cost=held.cost,
+        charged=held.status == "charged",
+        at=held.at,
+        age=age,
+        process=held.process,
+        notice=f'dataset "{held.dataset}": found entry {held.sequence}, {held.cost}, {held.status} '
+        f"at {held.at} by process {held.process} and not finished: it counts until it is; if that "
+        f"process is gone: {held.how_to_settle}",
+    )

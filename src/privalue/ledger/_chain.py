@@ -1,0 +1,395 @@
+"""The entries, their chain, and the one set of rules that writing and checking share.
+
+An entry is a line of canonical JSON (sorted keys, integers and texts only) that holds its number
+and the SHA-256 of the entry before it; its own SHA-256 stands beside it. Nothing else is stored:
+what is spent, reserved and left is what replaying the entries gives. A writer replays, applies its
+own new entry under the same rules, and appends it; so every step checks all that came before.
+
+| kind    | says                                                                        |
+|---------|-----------------------------------------------------------------------------|
+| begin   | this ledger exists                                                          |
+| declare | the dataset's total is this                                                 |
+| reserve | this study may be about to spend so much                                    |
+| charge  | statistics exist: reserved becomes spent, for good                          |
+| commit  | this artefact is what was charged for                                       |
+| cancel  | nothing was computed: reserved becomes left again                           |
+| settle  | a person decided about a reservation that its process left behind           |
+
+Every entry holds 32 random bytes. Releases carry the hash of their charge, and pages the last one:
+without them, whoever guesses times, process, host and earlier failures could check the guess.
+
+A ``declare`` says whom its total protects, a ``reserve`` whom the release does, what it promises
+them and, of a Gaussian release, its mu = 1/alpha; ``steps`` leads from one to the other (see
+``terms``).
+
+The time of an entry is recorded and never trusted: order is by number.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from privalue.core._noise import OperatingSystemEntropy
+from privalue.errors import BudgetError, LedgerError, PrivalueError, UsageError
+from privalue.ledger._terms import Protection, Terms, over_steps
+from privalue.ledger._units import NOTHING, Cost, check_mu
+
+FORMAT = 2
+GENESIS = "0" * 64  # what the first entry names as the one before it
+LONGEST_NAME = 200
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
+_HEXADECIMAL = re.compile("[0-9a-f]{64}")
+
+Row = tuple[int, str, str]  # number, canonical JSON, its SHA-256
+
+_SHAPES: Mapping[str, Mapping[str, type]] = {
+    "begin": {"format": int},
+    "declare": {
+        **{"dataset": str, "epsilon": int, "delta": int, "unit": str, "neighbours": str},
+        **{"trajectories_per_person": int, "accounting": str},
+    },
+    "reserve": {
+        **{"dataset": str, "epsilon": int, "delta": int, "unit": str, "neighbours": str},
+        **{"study": str, "mu": str, "steps": int, "process": str},
+    },
+    "charge": {"reservation": int},
+    "commit": {"reservation": int, "artefact": str},
+    "cancel": {"reservation": int, "reason": str},
+    "settle": {"reservation": int, "outcome": str, "reason": str},
+}
+_COMMON: Mapping[str, type] = {
+    **{"sequence": int, "previous": str, "at": str, "kind": str, "salt": str},
+}
+_OUTCOME = {"charge": "charged", "commit": "committed", "cancel": "cancelled"}
+_MOVES = {
+    "charge": {("reserved", "charged"), ("charged", "charged")},  # once, see below
+    "commit": {("charged", "committed")},
+    "cancel": {("reserved", "cancelled")},
+    "settle": {("reserved", "charged"), ("charged", "charged"), ("reserved", "cancelled")},
+}
+
+
+def canonical(value: Mapping[str, Any]) -> str:
+    """JSON with sorted keys and no spaces: the same text for the same value."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def sha256(text: str) -> str:
+    """The SHA-256 of a text, in hexadecimal."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def study_hash(description: Mapping[str, Any]) -> str:
+    """What identifies a request beside its dataset: the hash of the public description."""
+    return sha256(canonical(description))
+
+
+def salt() -> str:
+    """32 bytes that nobody can guess, in hexadecimal."""
+    return OperatingSystemEntropy().read(32).hex()
+
+
+def check_hash(what: str, text: str) -> str:
+    """The text itself, if it is a SHA-256 in hexadecimal."""
+    if _HEXADECIMAL.fullmatch(text) is None:
+        raise UsageError(f"{what} {text!r} is not a SHA-256: it has 64 digits of 0-9 and a-f")
+    return text
+
+
+def check_dataset(name: str) -> str:
+    """The name itself, if it can name a dataset."""
+    if not 0 < len(name) <= LONGEST_NAME or not name.isprintable() or name != name.strip():
+        raise UsageError(
+            f"dataset {name!r}: a name has 1 to {LONGEST_NAME} printable characters, and no "
+            "space at either end"
+        )
+    return name
+
+
+@dataclass(kw_only=True, slots=True)
+class Held:
+    """A reservation as the entries so far leave it."""
+
+    sequence: int
+    dataset: str
+    study: str
+    cost: Cost  # to the dataset's total
+    asked: Cost  # as the release promises it, to whom it does
+    protection: Protection
+    steps: int
+    at: str
+    process: str
+    head: str  # the hash of the entry that reserved it, then of its charge
+    status: str = "reserved"
+    drawn: bool = False  # its one charge stands: what it covers is drawn, or never will be
+    settled: bool = False
+    artefact: str | None = None
+
+    @property
+    def how_to_settle(self) -> str:
+        """The command for a person who knows that its process is gone."""
+        cancel = " (or, if nothing came of it, --cancel)" if self.status == "reserved" else ""
+        return f"privalue ledger settle {self.sequence} --charge{cancel} --reason WHY"
+
+
+class Step(NamedTuple):
+    """How a dataset stands after an entry."""
+
+    sequence: int
+    at: str
+    kind: str
+    total: Cost
+    spent: Cost
+    reserved: Cost
+
+
+@dataclass(kw_only=True, slots=True)
+class Balance:
+    """How a dataset stands."""
+
+    terms: Terms
+    total: Cost = NOTHING
+    spent: Cost = NOTHING
+    reserved: Cost = NOTHING
+    steps: list[Step] = field(default_factory=list)
+
+    @property
+    def left(self) -> Cost:
+        """What may still be reserved."""
+        return self.total - self.spent - self.reserved
+
+
+class Book:
+    """Everything that the entries so far say."""
+
+    def __init__(self) -> None:
+        self.sequence = 0
+        self.head = GENESIS
+        self.hashes: set[str] = set()
+        self.balances: dict[str, Balance] = {}
+        self.reservations: dict[int, Held] = {}
+        self.open: dict[tuple[str, str], Held] = {}  # by dataset and study: in progress
+        self.stored: dict[tuple[str, str], Held] = {}  # and those that have an artefact
+        self.backwards: list[tuple[int, str, str]] = []  # where the clock ran so, from and to
+        self._at = ""
+
+    @classmethod
+    def replay(cls, rows: Iterable[Row]) -> "Book":
+        """The book that these entries make, or a LedgerError that names the first bad one."""
+        book = cls()
+        for sequence, body, digest in rows:
+            book._admit(sequence, body, digest)
+        return book
+
+    def write(self, kind: str, at: datetime, **own: str | int) -> Row:
+        """The next entry, applied; a BudgetError if the rules do not allow it."""
+        entry = {
+            "sequence": self.sequence + 1,
+            "previous": self.head,
+            "at": at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "kind": kind,
+            "salt": salt(),
+            **own,
+        }
+        body = canonical(entry)
+        digest = sha256(body)
+        self._apply(entry, digest)
+        return self.sequence, body, digest
+
+    def _admit(self, sequence: int, body: str, digest: str) -> None:
+        if sequence != self.sequence + 1:
+            raise LedgerError(
+                f"entry {self.sequence + 1} is missing or out of order: entry {sequence} stands in "
+                "its place"
+            )
+        if not isinstance(body, str) or sha256(body) != digest:
+            raise LedgerError(f"entry {sequence} was changed: its hash does not fit its content")
+        entry = _parse(body)
+        if sequence == 1 and entry is None and _is_of_0_1(body):
+            raise LedgerError(
+                "it is of privalue 0.1 (format 1), whose entries tell neither unit nor relation, "
+                "so that their sum promises nothing; keep it as a record, declare the dataset in a "
+                "new ledger, and take what its releases cost off the new total"
+            )
+        if entry is None or entry["sequence"] != sequence:
+            raise LedgerError(f"entry {sequence} is no entry of a ledger: {body[:200]!r}")
+        if entry["previous"] != self.head:
+            raise LedgerError(
+                f"entry {sequence} does not follow the entry before it: something was changed, "
+                "removed, inserted or reordered here"
+            )
+        try:
+            self._apply(entry, digest)
+        except PrivalueError as problem:
+            raise LedgerError(f"entry {sequence} breaks the rules: {problem}") from None
+
+    def steps(self, dataset: str, asked: Cost, protection: Protection) -> int:
+        """How many steps of a release's relation are one of the dataset's; a refusal if none."""
+        balance = self.balances.get(dataset)
+        if balance is None:
+            raise self.refusal(
+                dataset,
+                asked,
+                "no total is declared for it: "
+                "ledger.declare(DATASET, epsilon=E, delta=D, unit=UNIT)",
+            )
+        try:
+            return balance.terms.steps(protection)
+        except BudgetError as problem:
+            raise self.refusal(
+                dataset,
+                f"{asked} for {protection}",
+                f"its total is for {balance.terms}, and {problem}",
+            ) from None
+
+    # The rules: each refuses before it changes anything
+
+    def _apply(self, entry: Mapping[str, Any], digest: str) -> None:
+        kind, sequence, at = entry["kind"], entry["sequence"], entry["at"]
+        if (kind == "begin") != (sequence == 1) or entry.get("format", FORMAT) != FORMAT:
+            raise LedgerError(f'a ledger starts with "begin", once, and here has format {FORMAT}')
+        if kind == "declare":
+            self._declare(entry)
+        elif kind == "reserve":
+            self._reserve(entry, digest)
+        elif kind != "begin":
+            self._move(entry, digest)
+        self.sequence, self.head = sequence, digest
+        self.hashes.add(digest)
+        if at < self._at:
+            self.backwards.append((sequence, self._at, at))
+        self._at = at
+        if kind != "begin":
+            dataset = entry.get("dataset") or self.reservations[entry["reservation"]].dataset
+            now = self.balances[dataset]
+            now.steps.append(Step(sequence, at, kind, now.total, now.spent, now.reserved))
+
+    def _declare(self, entry: Mapping[str, Any]) -> None:
+        dataset = check_dataset(entry["dataset"])
+        total = Cost(epsilon=entry["epsilon"], delta=entry["delta"])
+        terms = Terms(
+            protection=_protection(entry),
+            trajectories_per_person=entry["trajectories_per_person"] or None,
+            accounting=entry["accounting"],
+        ).check()
+        balance = self.balances.get(dataset) or Balance(terms=terms)
+        used = balance.spent + balance.reserved
+        if total.epsilon < 1 or not used.within(total):
+            raise self.refusal(
+                dataset, f"a total of {total}", f"a total cannot be below what is used, {used}"
+            )
+        if terms != balance.terms and used != NOTHING:
+            raise self.refusal(
+                dataset,
+                f"a total for {terms}",
+                f"its total is for {balance.terms}, and what is used was counted so; another kind "
+                "of total needs another name, and what was spent taken off it",
+            )
+        balance.total, balance.terms = total, terms
+        self.balances[dataset] = balance
+
+    def _reserve(self, entry: Mapping[str, Any], digest: str) -> None:
+        dataset, study = entry["dataset"], check_hash("the study hash", entry["study"])
+        asked, protection = Cost(epsilon=entry["epsilon"], delta=entry["delta"]), _protection(entry)
+        check_mu(entry["mu"])
+        steps = self.steps(dataset, asked, protection.check())
+        if entry["steps"] != steps:
+            raise UsageError(f"{entry['steps']} steps: from {protection} it takes {steps}")
+        cost, balance = over_steps(asked, steps), self.balances[dataset]
+        other = self.open.get((dataset, study))
+        if other is not None:
+            raise self.refusal(
+                dataset,
+                cost,
+                f"the identical request is in progress since {other.at} (entry {other.sequence}, "
+                f"{other.status}, process {other.process}); wait for it, or if that process is "
+                f"gone: {other.how_to_settle}",
+            )
+        if asked.epsilon < 1 or asked.delta < 0 or not cost.within(balance.left):
+            why = f"its total is {balance.total}"
+            if steps > 1:
+                asks = f"{asked} for {protection}"
+                why += f", for {balance.terms}; {asks} is charged as {steps} steps"
+            raise self.refusal(dataset, cost, why)
+        balance.reserved += cost
+        self.reservations[entry["sequence"]] = self.open[dataset, study] = Held(
+            sequence=entry["sequence"],
+            dataset=dataset,
+            study=study,
+            cost=cost,
+            asked=asked,
+            protection=protection,
+            steps=steps,
+            at=entry["at"],
+            process=entry["process"],
+            head=digest,
+        )
+
+    def _move(self, entry: Mapping[str, Any], digest: str) -> None:
+        kind, held = entry["kind"], self.reservations.get(entry["reservation"])
+        if held is None:
+            raise UsageError(f"entry {entry['reservation']} is no reservation of this ledger")
+        wanted = entry["outcome"] if kind == "settle" else _OUTCOME[kind]
+        # A charge covers one draw, whoever asks: its process again, a fork of it, or one whose
+        # reservation a person had settled as charged. Only what has its charge is committed.
+        barred = {"charge": held.drawn, "commit": not held.drawn, "settle": held.settled}
+        if barred.get(kind, False) or (held.status, wanted) not in _MOVES[kind]:
+            raise self.refusal(
+                held.dataset,
+                held.cost,
+                f"reservation {held.sequence} is {held.status}{' and settled' * held.settled}, and "
+                f"cannot be {wanted}{': a charge covers one draw' * held.drawn}",
+            )
+        key, balance = (held.dataset, held.study), self.balances[held.dataset]
+        if kind == "commit":
+            held.artefact = check_hash("the artefact's hash", entry["artefact"])
+            self.stored.setdefault(key, held)
+        if held.status == "reserved":
+            balance.reserved -= held.cost
+            if wanted == "charged":
+                balance.spent += held.cost
+        if kind == "charge":
+            held.drawn, held.head = True, digest
+        held.status, held.settled = wanted, held.settled or kind == "settle"
+        if kind != "charge" and self.open.get(key) is held:  # not one that came after a settlement
+            del self.open[key]
+
+    def refusal(self, dataset: str, requested: Cost | str, why: str) -> BudgetError:
+        """The one form of a refusal: dataset, requested, left, why."""
+        balance = self.balances.get(dataset)
+        left = "nothing" if balance is None else balance.left
+        return BudgetError(f'dataset "{dataset}": requested {requested}; left {left}; {why}')
+
+
+def _protection(entry: Mapping[str, Any]) -> Protection:
+    return Protection(unit=entry["unit"], neighbours=entry["neighbours"])
+
+
+def _is_of_0_1(body: str) -> bool:
+    try:
+        entry = json.loads(body)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(entry, dict) and (entry.get("kind"), entry.get("format")) == ("begin", 1)
+
+
+def _parse(body: str) -> dict[str, Any] | None:
+    """The entry, if the text is the canonical form of one."""
+    try:
+        entry = json.loads(body)
+        shape = {**_COMMON, **_SHAPES[entry["kind"]]}
+        datetime.fromisoformat(entry["at"])
+        sound = (
+            entry.keys() == shape.keys()
+            and all(type(entry[key]) is kind for key, kind in shape.items())
+            and _TIME.fullmatch(entry["at"]) is not None
+            and _HEXADECIMAL.fullmatch(entry["salt"]) is not None
+            and canonical(entry) == body
+        )
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return entry if sound else None

@@ -1,0 +1,358 @@
+"""The ledger itself: each operation replays the record, decides, and appends at most one entry."""
+
+import os
+import platform
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Self
+
+from privalue.errors import BudgetError, LedgerError, UnavailableError, UsageError
+from privalue.ledger._account import Account, clock_notices, notices
+from privalue.ledger._chain import FORMAT, Book, Held, check_dataset, check_hash, sha256
+from privalue.ledger._store import AbsentLedgerError, Store, Transaction
+from privalue.ledger._terms import ACCOUNTING, Protection, Terms
+from privalue.ledger._units import Cost, cost, mu, total
+
+Clock = Callable[[], datetime]
+Append = Callable[..., None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredRelease:
+    """The artefact that the identical request was given before; giving it again costs nothing."""
+
+    artefact: str
+    head: str
+    notices: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verified:
+    """A ledger that passed its check."""
+
+    entries: int
+    head: str
+    notices: tuple[str, ...]
+
+
+class Reservation:
+    """An amount that is set aside for one release, from before the data is opened.
+
+    As a context manager it cancels itself where the block ends before ``charge``, on the record,
+    with the error's kind for a reason and never its message: that may quote the data.
+    """
+
+    def __init__(self, ledger: "Ledger", held: Held, found: tuple[str, ...]) -> None:
+        self._ledger = ledger
+        self.sequence = held.sequence
+        self.dataset = held.dataset
+        self.cost = held.cost  # to the dataset's total
+        self.head = held.head  # after charge(): the one that stands in the release
+        self.charged = False
+        self.notices = found
+
+    def charge(self) -> str:
+        """The charge's hash, for the release: statistics exist, and what they cost is spent.
+
+        It covers one draw: whoever asks again, in this process or in another, is refused.
+        """
+        with self._ledger._writing(self.dataset, self.cost) as (book, append, _):
+            append("charge", reservation=self.sequence)
+            head = book.head
+        self.head, self.charged = head, True
+        return head
+
+    def cancel(self, reason: str) -> None:
+        """Gives the amount back: nothing was computed. Refused after ``charge``."""
+        with self._ledger._writing(self.dataset, self.cost) as (_, append, _):
+            append("cancel", reservation=self.sequence, reason=reason)
+
+    def commit(self, artefact: str) -> None:
+        """Stores the artefact; the same one again changes nothing."""
+        digest = sha256(artefact)
+        with self._ledger._writing(self.dataset, self.cost) as (book, append, transaction):
+            if book.reservations[self.sequence].artefact != digest:
+                append("commit", reservation=self.sequence, artefact=digest)
+                transaction.keep(digest, artefact)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if not self.charged:
+            # What it cannot cancel keeps counting.
+            with suppress(BudgetError, LedgerError, UnavailableError):
+                self.cancel("left without computing" if kind is None else kind.__name__)
+
+
+class Ledger:
+    """The budgets of datasets, in a place that keeps them."""
+
+    def __init__(self, store: Store, clock: Clock = lambda: datetime.now(UTC)) -> None:
+        self._store = store
+        self._clock = clock
+
+    @property
+    def place(self) -> str:
+        """Where it is kept."""
+        return self._store.place
+
+    def declare(
+        self,
+        dataset: str,
+        *,
+        epsilon: float,
+        delta: float,
+        unit: str,
+        neighbours: str = "replace-one",
+        max_trajectories_per_person: int | None = None,
+        accounting: str = ACCOUNTING,
+        replace: bool = False,
+    ) -> Account:
+        """Gives a dataset (people, not files) its total; makes the ledger if there is none.
+
+        Args:
+            dataset: what these people are called.
+            epsilon: of all releases together.
+            delta: of all releases together.
+            unit: "trajectory" or "person": whom the total protects.
+            neighbours: "replace-one" or "add-remove": how.
+            max_trajectories_per_person: you vouch that no person has more; only with it are
+                releases for single trajectories converted to a total for persons.
+            accounting: "plain": epsilons and deltas are summed.
+            replace: change a total, on the record; whom it protects only while nothing is used.
+
+        Raises:
+            BudgetError: it has one and ``replace`` is false, or more is already used.
+        """
+        amount = total(check_dataset(dataset), epsilon, delta)
+        terms = Terms(
+            protection=Protection(unit=unit, neighbours=neighbours),
+            trajectories_per_person=max_trajectories_per_person,
+            accounting=accounting,
+        ).check()
+        requested = f"a total of {amount}"
+        with _concerning(dataset, requested):
+            self._make()
+        with self._writing(dataset, requested) as (book, append, _):
+            known = book.balances.get(dataset)
+            if known is not None and not replace:
+                raise book.refusal(
+                    dataset, requested, f"its total is {known.total}; replace=True changes it"
+                )
+            append(
+                "declare",
+                dataset=dataset,
+                epsilon=amount.epsilon,
+                delta=amount.delta,
+                unit=unit,
+                neighbours=neighbours,
+                trajectories_per_person=terms.trajectories_per_person or 0,
+                accounting=accounting,
+            )
+            return Account.of(book, dataset, self._clock())
+
+    def reserve(
+        self,
+        dataset: str,
+        study_hash: str,
+        *,
+        epsilon: float,
+        delta: float,
+        unit: str,
+        neighbours: str,
+        gaussian_alpha: float | None = None,
+    ) -> Reservation | StoredRelease:
+        """Sets aside what a release costs, or returns what the identical request was given.
+
+        ``notices`` of either say what was found: reservations that nobody finished, a clock that
+        ran backwards.
+
+        Args:
+            dataset: whose total it is.
+            study_hash: what identifies the request.
+            epsilon: as the release promises it, to whom it does.
+            delta: likewise.
+            unit: whom the release protects.
+            neighbours: how.
+            gaussian_alpha: sigma over the sensitivity, where the release is Gaussian noise of one
+                public sigma, and nothing else: mu is its reciprocal. dp-lsw and dp-lsl have an
+                alpha, and are no such release.
+
+        Raises:
+            BudgetError: no total is declared, it protects somebody else and no theorem converts,
+                not enough is left, or the identical request is in progress.
+        """
+        amount = cost(check_dataset(dataset), epsilon, delta)
+        protection = Protection(unit=unit, neighbours=neighbours).check()
+        check_hash("the study hash", study_hash)
+        with self._writing(dataset, amount) as (book, append, transaction):
+            found = notices(book, dataset, self._clock())
+            held = book.stored.get((dataset, study_hash))
+            if held is not None:
+                return self._stored(transaction, held, found)
+            append(
+                "reserve",
+                dataset=dataset,
+                study=study_hash,
+                epsilon=amount.epsilon,
+                delta=amount.delta,
+                unit=unit,
+                neighbours=neighbours,
+                mu=mu(gaussian_alpha),
+                steps=book.steps(dataset, amount, protection),
+                process=f"{os.getpid()}@{platform.node()}",
+            )
+            held = book.open[dataset, study_hash]
+        return Reservation(self, held, found)
+
+    def stored(self, dataset: str, study_hash: str) -> StoredRelease | None:
+        """What the identical request was given before, or None."""
+        with self._reading() as (book, transaction):
+            held = book.stored.get((dataset, study_hash))
+            found = notices(book, dataset, self._clock())
+            return None if held is None else self._stored(transaction, held, found)
+
+    def settle(self, entry: int, *, charge: bool, reason: str) -> Account:
+        """Ends a reservation that its process left behind, on a person's word.
+
+        Charging is always allowed; cancelling only if it was never charged.
+        """
+        with self._reading() as (book, _):
+            held = book.reservations.get(entry)
+        if held is None:
+            raise UsageError(f"entry {entry} is no reservation of the ledger {self.place}")
+        with self._writing(held.dataset, held.cost) as (book, append, _):
+            outcome = "charged" if charge else "cancelled"
+            append("settle", reservation=entry, outcome=outcome, reason=reason)
+            return Account.of(book, held.dataset, self._clock())
+
+    def head(self) -> str:
+        """The hash of the last entry."""
+        with self._reading() as (book, _):
+            return book.head
+
+    def datasets(self) -> tuple[str, ...]:
+        """Every dataset with a total, in the order of their declaration."""
+        with self._reading() as (book, _):
+            return tuple(book.balances)
+
+    def show(self, dataset: str) -> Account:
+        """How a dataset stands."""
+        with self._reading() as (book, _):
+            if dataset in book.balances:
+                return Account.of(book, dataset, self._clock())
+        known = ", ".join(f'"{name}"' for name in book.balances) or "no dataset"
+        raise BudgetError(
+            f'dataset "{dataset}": left nothing; the ledger {self.place} has no total for it; it '
+            f"knows {known}"
+        )
+
+    def verify(self, *, head: str | None = None, artefact: str | None = None) -> Verified:
+        """The head of a ledger in which nothing was changed, removed, inserted or reordered.
+
+        The chain alone cannot show that its last entries were removed. A release can: give the
+        head that stands in it and its text, and both must be found.
+
+        Raises:
+            LedgerError: it names the first bad entry.
+        """
+        self._store.check()
+        with self._store.read() as transaction:
+            book = self._replay(transaction)
+            committed = [held for held in book.reservations.values() if held.artefact is not None]
+            kept = {digest: sha256(text) for digest, text in transaction.artefacts()}
+        for held in committed:
+            if kept.get(held.artefact or "") != held.artefact:
+                raise self._failed(f"the artefact of entry {held.sequence} was changed or removed")
+        for digest in set(kept) - {held.artefact for held in committed}:
+            raise self._failed(f"the artefact {digest} was inserted: no entry commits it")
+        if head is not None and check_hash("the head", head) not in book.hashes:
+            raise self._failed(
+                f"no entry has the hash {head}: the last entries were removed, all was rewritten, "
+                "or the release belongs to another ledger"
+            )
+        released = None if artefact is None else sha256(artefact)
+        if released is not None and not any(
+            held.artefact == released and head in {None, held.head} for held in committed
+        ):
+            raise self._failed(
+                "no entry commits this release: it was changed, its entry was removed, or it "
+                "belongs to another ledger"
+            )
+        return Verified(entries=book.sequence, head=book.head, notices=clock_notices(book))
+
+    def _make(self) -> None:
+        try:
+            with self._store.read():
+                pass
+        except AbsentLedgerError:
+            self._store.create(Book().write("begin", self._clock(), format=FORMAT))
+
+    @contextmanager
+    def _reading(self) -> Iterator[tuple[Book, Transaction]]:
+        with self._present(""), self._store.read() as transaction:
+            yield self._replay(transaction), transaction
+
+    @contextmanager
+    def _writing(
+        self, dataset: str, requested: Cost | str
+    ) -> Iterator[tuple[Book, Append, Transaction]]:
+        """The record, the right to add to it, and durability when the block ends."""
+        whose = f'dataset "{dataset}": requested {requested}; '
+        with (
+            _concerning(dataset, requested),
+            self._present(whose),
+            self._store.write() as transaction,
+        ):
+            book = self._replay(transaction)
+
+            def append(kind: str, **own: str | int) -> None:
+                transaction.append(book.write(kind, self._clock(), **own))
+
+            yield book, append, transaction
+
+    @contextmanager
+    def _present(self, whose: str) -> Iterator[None]:
+        try:
+            yield
+        except AbsentLedgerError as problem:
+            raise BudgetError(
+                f"{whose}left nothing; {problem}; make it with a total: ledger.declare("
+                "DATASET, epsilon=E, delta=D, unit=UNIT)"
+            ) from None
+
+    def _replay(self, transaction: Transaction) -> Book:
+        try:
+            book = Book.replay(transaction.rows())
+        except LedgerError as problem:
+            raise self._failed(str(problem)) from None
+        if book.sequence == 0:
+            raise self._failed("entry 1 is missing: it is empty")
+        return book
+
+    def _stored(
+        self, transaction: Transaction, held: Held, found: tuple[str, ...]
+    ) -> StoredRelease:
+        assert held.artefact is not None
+        text = transaction.artefact(held.artefact)
+        if text is None or sha256(text) != held.artefact:
+            raise self._failed(f"the artefact of entry {held.sequence} was changed or removed")
+        return StoredRelease(artefact=text, head=held.head, notices=found)
+
+    def _failed(self, what: str) -> LedgerError:
+        return LedgerError(f"the ledger {self.place} fails its check: {what}")
+
+
+@contextmanager
+def _concerning(dataset: str, requested: Cost | str) -> Iterator[None]:
+    """Says whom a failure of the ledger keeps from what."""
+    try:
+        yield
+    except (LedgerError, UnavailableError) as problem:
+        kind = UnavailableError if isinstance(problem, UnavailableError) else LedgerError
+        raise kind(
+            f'dataset "{dataset}": requested {requested}; left unknown; {problem}'
+        ) from problem

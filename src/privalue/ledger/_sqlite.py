@@ -1,0 +1,151 @@
+"""A ledger in one SQLite file: write-ahead log, every commit forced to the disk, one writer."""
+
+import os
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+from privalue.errors import LedgerError
+from privalue.ledger._chain import Row
+from privalue.ledger._store import AbsentLedgerError, Transaction, locked
+
+_APPEND_ONLY = "BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END"
+_TABLES = (
+    "CREATE TABLE ledger_entries"
+    " (sequence INTEGER PRIMARY KEY, body TEXT NOT NULL, hash TEXT NOT NULL)",
+    "CREATE TABLE ledger_artefacts (hash TEXT PRIMARY KEY, text TEXT NOT NULL)",
+    # Against accidents; whoever can write the file can drop them, which is why there is a chain.
+    *(
+        f"CREATE TRIGGER {table}_{verb} BEFORE {verb} ON {table} {_APPEND_ONLY}"
+        for table in ("ledger_entries", "ledger_artefacts")
+        for verb in ("UPDATE", "DELETE")
+    ),
+)
+
+
+class SqliteStore:
+    """A ledger in a file; a connection lasts for one operation."""
+
+    def __init__(self, path: Path, wait: float) -> None:
+        self.place = str(path)
+        self._path = path.absolute()
+        self._wait = wait
+
+    def create(self, first: Row) -> None:
+        """Builds the file under another name, then gives it this one, unless somebody has."""
+        try:
+            handle, name = tempfile.mkstemp(dir=self._path.parent, prefix=f".{self._path.name}.")
+            os.close(handle)  # only its owner may read it: mode 0600
+        except OSError as problem:
+            raise self._no_room(problem) from problem
+        try:
+            with self._connected(Path(name)) as connection:
+                self._keep_log(connection)
+                with _transaction(connection, "IMMEDIATE"):
+                    for statement in _TABLES:
+                        connection.execute(statement)
+                    Transaction(connection.execute, "?").append(first)
+            with suppress(FileExistsError):
+                os.link(name, self._path)  # unlike a rename, it never replaces what is there
+            _sync_folder(self._path.parent)
+        except OSError as problem:
+            raise self._no_room(problem) from problem
+        finally:
+            with suppress(OSError):
+                os.unlink(name)
+
+    def _keep_log(self, connection: sqlite3.Connection) -> None:
+        (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()  # stays in the file
+        if mode != "wal":
+            raise LedgerError(
+                f"the ledger {self.place} would be on a file system without shared memory (a "
+                "network folder?), where SQLite keeps no write-ahead log; put it on a local disk, "
+                "or use PostgreSQL"
+            )
+
+    def _no_room(self, problem: OSError) -> LedgerError:
+        return LedgerError(
+            f"the ledger {self.place} cannot be made: {problem.strerror}; give a file in a folder "
+            "that can be written"
+        )
+
+    @contextmanager
+    def read(self) -> Iterator[Transaction]:
+        """A snapshot."""
+        with self._connected(self._path) as connection, _transaction(connection, "DEFERRED"):
+            yield Transaction(connection.execute, "?")
+
+    @contextmanager
+    def write(self) -> Iterator[Transaction]:
+        """The write lock, taken before anything is read."""
+        with self._connected(self._path) as connection, _transaction(connection, "IMMEDIATE"):
+            yield Transaction(connection.execute, "?")
+
+    def check(self) -> None:
+        """SQLite's own check of pages and indexes."""
+        with self._connected(self._path) as connection:
+            ((found, *_), *_) = connection.execute("PRAGMA integrity_check(1)").fetchall()
+        if found != "ok":
+            raise LedgerError(f"the ledger {self.place} is damaged: {found}; restore a copy")
+
+    @contextmanager
+    def _connected(self, path: Path) -> Iterator[sqlite3.Connection]:
+        if not os.path.lexists(path):
+            raise AbsentLedgerError(self.place)
+        try:
+            with closing(
+                sqlite3.connect(
+                    f"{path.as_uri()}?mode=rw", uri=True, timeout=self._wait, isolation_level=None
+                )
+            ) as connection:
+                connection.execute("PRAGMA synchronous = FULL")
+                connection.execute("PRAGMA fullfsync = ON")  # macOS: past the drive's cache
+                yield connection
+        except (sqlite3.Error, UnicodeError) as problem:  # a damaged page may be any text
+            code = getattr(problem, "sqlite_errorcode", 0) & 0xFF  # without the extended part
+            if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
+                raise locked(self.place, self._wait) from problem
+            explained = self._explain(problem, code)
+            raise LedgerError(f"the ledger {self.place} {explained}") from problem
+
+    def _explain(self, problem: Exception, code: int) -> str:
+        if code == sqlite3.SQLITE_FULL:
+            return "has no space left on its disk; nothing was recorded; make room, try again"
+        if code == sqlite3.SQLITE_IOERR:
+            return (
+                f"could not use its disk ({problem}: is it full?); privalue ledger show tells what "
+                "was recorded"
+            )
+        if code in {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}:
+            return (
+                f"cannot be opened for writing ({problem}); nothing was recorded; the file and its "
+                "folder must be writable, for reading too"
+            )
+        damaged = code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+        if damaged or "utf-8" in str(problem).lower():
+            return f"is damaged, or is no ledger ({problem}); nothing was recorded; restore a copy"
+        if "no such table" in str(problem):
+            return "holds no ledger; nothing was recorded; give another file"
+        return f"failed ({problem}); privalue ledger show tells what was recorded"
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection, kind: str) -> Iterator[None]:
+    connection.execute(f"BEGIN {kind}")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        with suppress(sqlite3.Error):
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,146 @@
+"""Whom a total protects, and what a release that protects somebody else costs there.
+
+::
+
+    symbol          code                      what it is
+    eps, delta      asked                     what a release promises, under its own relation
+    L               trajectories_per_person   the most trajectories of any person, as declared
+    k               steps                     so many steps of the release's make one of the total's
+
+Epsilons of different units or relations do not add. A path of k steps between two data sets makes
+(eps, delta) per step into (k eps, delta (1 + e^eps + ... + e^{(k-1) eps})) over the whole: group
+privacy, tight (docs/proofs/ledger-units.md). Whatever has no such path is refused.
+"""
+
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context, Decimal, localcontext
+
+from privalue.errors import BudgetError, UsageError
+from privalue.ledger._units import DELTA_DIGITS, EPSILON_DIGITS, Cost
+
+UNITS = ("trajectory", "person")
+RELATIONS = ("replace-one", "add-remove")
+ACCOUNTING = "plain"
+MOST_TRAJECTORIES_PER_PERSON = 1_000_000
+_CERTAIN = 10**DELTA_DIGITS  # a delta of 1: true of everything, and within no total
+_HOPELESS = 42 * 10**EPSILON_DIGITS  # e^42 > 1e18: even one unit of delta becomes a delta of 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Protection:
+    """Whose data may differ between neighbours, and how."""
+
+    unit: str
+    neighbours: str
+
+    def __str__(self) -> str:
+        return f"one {self.unit}, {self.neighbours}"
+
+    def check(self) -> "Protection":
+        """Itself, if there is such a thing."""
+        if self.unit not in UNITS:
+            raise UsageError(f'unit = {self.unit!r}: it must be "trajectory" or "person"')
+        if self.neighbours not in RELATIONS:
+            raise UsageError(
+                f'neighbours = {self.neighbours!r}: it must be "replace-one" or "add-remove"'
+            )
+        return self
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Terms:
+    """What a dataset's total is a total of."""
+
+    protection: Protection
+    trajectories_per_person: int | None = None  # None: nobody vouched for one
+    accounting: str = ACCOUNTING
+
+    def __str__(self) -> str:
+        most = self.trajectories_per_person
+        vouched = f", nobody with more than {most} trajectories" if most else ""
+        return f"{self.protection}{vouched}"
+
+    def check(self) -> "Terms":
+        """Itself, if totals of this kind are kept."""
+        self.protection.check()
+        most = self.trajectories_per_person
+        whole = isinstance(most, int) and not isinstance(most, bool)
+        if most is not None and not (whole and 1 <= most <= MOST_TRAJECTORIES_PER_PERSON):
+            raise UsageError(
+                f"max_trajectories_per_person = {most!r}: it must be a whole number from 1 to "
+                f"{MOST_TRAJECTORIES_PER_PERSON}"
+            )
+        if most is not None and self.protection.unit == "trajectory":
+            raise UsageError(
+                f"max_trajectories_per_person = {most} is for totals whose unit is a person; leave "
+                "it out"
+            )
+        if self.accounting != ACCOUNTING:
+            raise UsageError(
+                f'accounting = {self.accounting!r}: only "{ACCOUNTING}" is built (epsilons and '
+                'deltas are summed); "gaussian" is not yet'
+            )
+        return self
+
+    def steps(self, asked: Protection) -> int:
+        """k: so many steps of the release's relation lead from any neighbour to the other.
+
+        Raises:
+            BudgetError: no number of them does, or none that is known; says what would do.
+        """
+        own = self.protection
+        if asked == own:
+            return 1
+        if own.unit == "trajectory" and asked.unit == "person":
+            raise BudgetError(
+                "a promise to persons is not converted to one about single trajectories; declare "
+                "the dataset for persons"
+            )
+        if asked.neighbours == "replace-one":
+            if own.neighbours == "add-remove":
+                raise BudgetError(
+                    "a replace-one release publishes how many there are, which is what add-remove "
+                    "hides; release with add-remove"
+                )
+            if self.trajectories_per_person != 1:  # then trajectories and persons are the same
+                raise BudgetError(
+                    "such a release publishes the number of trajectories, and persons may differ "
+                    "in how many they have; release for persons, or with add-remove"
+                )
+            return 1
+        return self._paths(asked)
+
+    def _paths(self, asked: Protection) -> int:
+        """From add-remove: everything goes, one after the other, then everything else comes."""
+        steps = 1 if asked.neighbours == self.protection.neighbours else 2
+        if asked.unit != self.protection.unit:
+            if self.trajectories_per_person is None:
+                raise BudgetError(
+                    "nobody vouched for how many trajectories a person has; release for persons, "
+                    "or declare max_trajectories_per_person with the total"
+                )
+            steps *= self.trajectories_per_person
+        return steps
+
+
+def over_steps(asked: Cost, steps: int) -> Cost:
+    """What (eps, delta) for each of k steps is over all of them; delta rounded up to a unit.
+
+    (k eps, delta (e^{k eps} - 1)/(e^eps - 1)). For k > 1 and delta > 0 that delta is never a whole
+    number of units (e^eps is transcendental), so that rounding it up has one result, whatever
+    computes it.
+    """
+    if steps == 1:
+        return asked
+    epsilon = steps * asked.epsilon
+    if asked.delta == 0:
+        return Cost(epsilon=epsilon, delta=0)
+    if epsilon - asked.epsilon >= _HOPELESS:
+        return Cost(epsilon=epsilon, delta=_CERTAIN)
+    with localcontext(Context(prec=60, rounding=ROUND_CEILING)):
+        one = Decimal(asked.epsilon).scaleb(-EPSILON_DIGITS)
+        # exp rounds to the nearest: the next number up or down is a bound.
+        most = (one * steps).exp().next_plus() - 1
+        least = one.exp().next_minus() - 1
+        delta = int((asked.delta * (most / least)).to_integral_value(rounding=ROUND_CEILING))
+    return Cost(epsilon=epsilon, delta=min(delta, _CERTAIN))

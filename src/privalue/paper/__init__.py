@@ -1,0 +1,31 @@
+"""The paper's experiments, reproduced and surpassed; each is settings, a run and plots.
+
+>>> from privalue.paper import QUICK
+>>> from privalue.paper._convergence import PANEL_1
+>>> settings = PANEL_1.settings(QUICK)
+>>> rows = PANEL_1.run(settings, 0)
+>>> rows[0].algorithm, rows[0].trajectories, rows[0].measure
+('LSW', 10, 'rmse')
+
+Everything is made up and seeded: nothing here is private. ``docs/reproduction.md`` has the results,
+and how to add an experiment.
+"""
+
+from privalue.paper._experiment import Experiment
+from privalue.paper._reproduce import EXPERIMENTS, Reproduction, reproduce
+from privalue.paper._runner import run_all
+from privalue.paper._settings import FULL, QUICK, Effort
+from privalue.paper._table import Row, Table
+
+__all__ = [
+    "EXPERIMENTS",
+    "FULL",
+    "QUICK",
+    "Effort",
+    "Experiment",
+    "Reproduction",
+    "Row",
+    "Table",
+    "reproduce",
+    "run_all",
+]

@@ -1,0 +1,74 @@
+"""Batches of trajectories on the paper's chain: the same ones for all algorithms.
+
+A batch is known by m and the number of the run. Its first-visit statistics are drawn directly, with
+the joint law that m trajectories give them (docs/worlds.md), so that ten million cost as much as
+ten. With another bound of returns the same batch is counted on another grid. The noise has a seed
+of its own, and every algorithm gets the same standard normal numbers, scaled to its own sigma:
+differences between algorithms are then differences, not luck.
+"""
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privalue.core._contributions import VisitStatistics
+from privalue.paper._settings import SEED, WORLD
+from privalue.simulation import World, chain_statistics, parse_world
+
+Vector = NDArray[np.float64]
+
+_BATCH, _NOISE = 0, 1
+
+
+@lru_cache
+def world() -> World:
+    """The paper's chain."""
+    return parse_world(WORLD)
+
+
+def truth() -> Vector:
+    """V, by exact dynamic programming."""
+    return world().process.values
+
+
+def batch_seed(trajectories: int, run: int) -> int:
+    """The seed of a batch."""
+    return _seed(trajectories, run, _BATCH)
+
+
+def noise_seed(trajectories: int, run: int) -> int:
+    """The seed of the noise that a batch's estimates get."""
+    return _seed(trajectories, run, _NOISE)
+
+
+def _seed(*numbers: int) -> int:
+    words = np.random.SeedSequence([SEED, *numbers]).generate_state(2)
+    return int(words[0]) << 20 ^ int(words[1])
+
+
+@lru_cache(maxsize=512)
+def batch(trajectories: int, run: int, bound: float) -> VisitStatistics:
+    """The first-visit statistics of one batch, with returns counted in [0, bound]."""
+    drawn = chain_statistics(
+        world(), trajectories=trajectories, seed=batch_seed(trajectories, run), returns=(0.0, bound)
+    )
+    return VisitStatistics(
+        return_bounds=(0.0, bound),
+        trajectories=trajectories,
+        rows=int(drawn.counts.sum()),  # first visits; nothing depends on the other rows
+        rewards_clamped=0,
+        returns_clamped=0,
+        counts=drawn.counts,
+        return_steps=drawn.return_steps,
+    )
+
+
+def normals(trajectories: int, run: int, count: int) -> Vector:
+    """Standard normal numbers; more of them begin with the same."""
+    return np.random.default_rng(noise_seed(trajectories, run)).standard_normal(count)
+
+
+def rmse(values: Vector) -> float:
+    """The root mean square error over the states, against the exact values."""
+    return float(np.sqrt(np.mean(np.square(values - truth()))))

@@ -1,0 +1,148 @@
+"""Panel 4: excess empirical risk against the batch size, for several aggregations.
+
+| symbol            | here            | formula                                                  |
+|-------------------|-----------------|----------------------------------------------------------|
+| eta               | ``eta``         | the noise, theta_hat - theta_X                           |
+| J^w excess        | ``lsw_excess``  | eta^T Phi^T Gamma Phi eta                                |
+| J^lambda excess   | ``lsl_excess``  | (1/m) eta^T (Phi^T D Phi + (lambda/2) I) eta             |
+
+Both are J(theta_X + eta) - J(theta_X) exactly: J is quadratic, and theta_X its minimum. D is
+diag(rho_s |X_s|), weights are 1. Their means over eta are in ``privalue.paper.theory``.
+
+DP-LSL is run with lambda in sqrt(m), which the paper recommends, and in m, which its theory likes
+best; and with features of norm 1 beside those of 0 and 1. Aggregation changes ||Phi|| of the
+latter, and with it DP-LSL's noise.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from privalue.core._design import Design
+from privalue.core._sensitivity_lsw import Integers
+from privalue.paper._batches import Vector, batch
+from privalue.paper._experiment import Experiment
+from privalue.paper._methods import Setting, built, outcome, paper_lsl, paper_lsw
+from privalue.paper._pictures import COLD, WARM, draw, panels
+from privalue.paper._schedules import pretty, ridge
+from privalue.paper._settings import BOUNDS, TIGHT, Effort
+from privalue.paper._table import Curve, Row, Table, rows_of
+from privalue.report._drawing import Axes, Figure
+
+SQRT, LINEAR = "100 sqrt(m)", "10 m"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What is run."""
+
+    sizes: tuple[int, ...]
+    aggregations: tuple[int, ...] = (1, 2, 4, 8)
+    schedules: tuple[str, ...] = (SQRT, LINEAR)
+    bounds: tuple[float, ...] = BOUNDS
+
+
+def settings(effort: Effort) -> Settings:
+    """m from 10 to 10^8: a decade more than the others, to see the rates set in."""
+    return Settings(sizes=effort.sizes(largest=10**8))
+
+
+def lsw_excess(design: Design, eta: Vector) -> float:
+    """eta^T Phi^T Gamma Phi eta ([BGP16] Lemma 22, without the terms of mean 0)."""
+    return float(design.weights @ np.square(design.values(eta)))
+
+
+def lsl_excess(design: Design, counts: Integers, ridge: float, eta: Vector, m: int) -> float:
+    """(1/m) eta^T (Phi^T D Phi + (lambda/2) I) eta ([BGP16] Lemma 29)."""
+    fitted = float((design.weights * counts) @ np.square(design.values(eta)))
+    return (fitted + ridge / 2 * float(eta @ eta)) / m
+
+
+def run(settings: Settings, run: int) -> list[Row]:
+    """One run of everything."""
+    made: list[Row] = []
+    for bound in settings.bounds:
+        for size in settings.aggregations:
+            setting = Setting(bound=bound, aggregation=size)
+            unit = Setting(bound=bound, aggregation=size, normalised=True)
+            for m in settings.sizes:
+                method = paper_lsw()
+                found = outcome(method, setting, m, run)
+                excess = lsw_excess(built(setting), found.theta - found.clean)
+                made += rows_of(method, setting, m, run, {"excess": excess})
+                counts = batch(m, run, bound).counts
+                for text in settings.schedules:
+                    method = paper_lsl(ridge(text, m), text)
+                    for features in (setting, unit) if size > 1 else (setting,):
+                        found = outcome(method, features, m, run)
+                        eta = found.theta - found.clean
+                        excess = lsl_excess(built(features), counts, ridge(text, m), eta, m)
+                        made += rows_of(method, features, m, run, {"excess": excess})
+    return made
+
+
+def excess_curve(
+    table: Table,
+    algorithm: str,
+    bound: float,
+    aggregation: int,
+    *,
+    schedule: str = "",
+    normalised: bool = False,
+) -> Curve:
+    """The excess along m; features of one state each have norm 1 anyway."""
+    return table.curve(
+        measure="excess",
+        algorithm=algorithm,
+        bound=bound,
+        aggregation=aggregation,
+        schedule=schedule,
+        normalised=normalised and aggregation > 1,
+    )
+
+
+def plot(settings: Settings, table: Table) -> Figure:
+    """DP-LSW, DP-LSL, and DP-LSL with features of norm 1, at the tight bound."""
+    figure, ((first, second, third),) = panels(1, 3, size=(11.0, 4.2), sharey=True)
+    for size in settings.aggregations:
+        label = "tabular" if size == 1 else f"{size} states each"
+        lsw = excess_curve(table, "DP-LSW", TIGHT, size)
+        draw(first, lsw, color=COLD[size], label=label, marker="o", markersize=3)
+        for axes, normalised in ((second, False), (third, True)):
+            lsl = excess_curve(table, "DP-LSL", TIGHT, size, schedule=SQRT, normalised=normalised)
+            draw(axes, lsl, color=WARM[size], label=label, marker="s", markersize=3)
+    _guide(first, -2.0)
+    for axes in (second, third):
+        _guide(axes, -0.5)
+    first.set_ylabel("excess empirical risk")
+    first.set_title("DP-LSW", loc="left", fontsize=10)
+    second.set_title(f"DP-LSL, λ = {pretty(SQRT)}, features 0 and 1", loc="left", fontsize=10)
+    third.set_title("DP-LSL, features of norm 1", loc="left", fontsize=10)
+    for axes in (first, second, third):
+        axes.set_xlabel("trajectories m")
+        axes.legend(frameon=False, fontsize=8, loc="lower left")
+    return figure
+
+
+def _guide(axes: Axes, slope: float) -> None:
+    """A short line of the slope that theory gives."""
+    at = np.array([1e6, 1e8])
+    level = 1e3 * (at / at[0]) ** slope
+    axes.plot(at, level, color="0.3", linewidth=1, linestyle=(0, (1, 1)))
+    axes.annotate(
+        f"slope {slope:g}",
+        xy=(at[0], level[0]),
+        xytext=(4, 4),
+        textcoords="offset points",
+        fontsize=8,
+        color="0.3",
+    )
+
+
+PANEL_4 = Experiment(
+    name="panel-4",
+    title="Excess empirical risk against m, for several aggregations",
+    settings=settings,
+    run=run,
+    plots={"panel-4": plot},
+)

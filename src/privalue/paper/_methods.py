@@ -1,0 +1,162 @@
+"""The algorithms that are compared, each run through the mechanism that a release goes through.
+
+| symbol        | here              | shape | public: everything here is made up                |
+|---------------|-------------------|-------|---------------------------------------------------|
+| theta_X       | ``outcome.clean`` | d     | yes: the estimate before noise                    |
+| theta_X + eta | ``outcome.theta`` | d     | yes: what would be released                       |
+| lambda        | ``method.ridge``  |       | yes: as in [BGP16], (lambda/2m) beside the mean loss |
+
+LSW and LSL are theta_X itself. DP-LSW and DP-LSL "of the paper" have the constants of Lemma 1 and
+isotropic noise: Algorithms 1 and 2 to the letter.
+"""
+
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from privalue.core._calibration import Calibration
+from privalue.core._design import Design, aggregation, design
+from privalue.core._least_squares import lsl, lsw
+from privalue.core._mechanisms import Mechanism, mechanism_for
+from privalue.core._size import PublicSize
+from privalue.paper._batches import Vector, batch, normals, world
+from privalue.paper._settings import DELTA, EPSILON, STATES
+from privalue.study._sections import Privacy, States, Values
+from privalue.study._study import Study
+
+Keys = tuple[tuple[str, str | float | bool], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """What the algorithms are given: the public bound of returns and the features.
+
+    ``aggregation`` adjacent states share a value. Features are 0 or 1, or, if ``normalised``,
+    columns of norm 1, which span the same values.
+    """
+
+    bound: float = 1.0
+    aggregation: int = 1
+    normalised: bool = False
+
+    @property
+    def features(self) -> dict[str, Any]:
+        """The keys of ``[features]``."""
+        if self.aggregation == 1:
+            return {"kind": "tabular"}
+        if not self.normalised:
+            return {"kind": "aggregate", "size": self.aggregation}
+        phi = aggregation(STATES, self.aggregation).toarray()
+        return {"kind": "matrix", "matrix": phi / np.linalg.norm(phi, axis=0)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method:
+    """An algorithm, by its name and the keys of ``[mechanism]``; without keys it is not private.
+
+    With a ``prior`` it is told the chain's true visit probabilities as public knowledge.
+    """
+
+    name: str
+    keys: Keys = ()
+    ridge: float | None = None
+    schedule: str = ""  # where the ridge comes from, e.g. "100 sqrt(m)"
+    prior: bool = False
+    unvisited: float = 0.0
+
+
+def plain_lsw() -> Method:
+    """LSW, not private."""
+    return Method(name="LSW")
+
+
+def plain_lsl(ridge: float, schedule: str = "") -> Method:
+    """LSL, not private."""
+    return Method(name="LSL", ridge=ridge, schedule=schedule)
+
+
+def paper_lsw() -> Method:
+    """DP-LSW as published."""
+    keys: Keys = (("name", "dp-lsw"), ("calibration", "nissim"), ("noise", "isotropic"))
+    return Method(name="DP-LSW", keys=keys)
+
+
+def paper_lsl(ridge: float, schedule: str = "") -> Method:
+    """DP-LSL as published."""
+    keys: Keys = (("name", "dp-lsl"), ("calibration", "nissim"), ("ridge", ridge))
+    return Method(name="DP-LSL", keys=keys, ridge=ridge, schedule=schedule)
+
+
+class Outcome(NamedTuple):
+    """One algorithm's estimate from one batch."""
+
+    values: Vector
+    theta: Vector
+    clean: Vector
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Prepared:
+    """What can be settled before any batch: the study, its design, its constants."""
+
+    study: Study
+    design: Design
+    mechanism: Mechanism | None  # of a private algorithm
+
+    @property
+    def constants(self) -> Calibration:
+        """alpha and beta of a private algorithm."""
+        assert self.mechanism is not None
+        return self.mechanism.calibration
+
+
+@cache
+def built(setting: Setting) -> Design:
+    """Phi and uniform weights."""
+    return design(_study(Method(name=""), setting))
+
+
+@lru_cache(maxsize=4096)
+def prepared(method: Method, setting: Setting, trajectories: int) -> Prepared:
+    """The same for all batches of m trajectories."""
+    study, phi = _study(method, setting), built(setting)
+    size = PublicSize(units=trajectories, most_count=trajectories, trajectories=trajectories)
+    mechanism = mechanism_for(study, phi, size) if method.keys else None
+    return Prepared(study=study, design=phi, mechanism=mechanism)
+
+
+def _study(method: Method, setting: Setting) -> Study:
+    visits = None
+    if method.prior:
+        visits = {str(s): p for s, p in enumerate(world().process.visits.single.tolist())}
+    return Study(
+        privacy=Privacy(epsilon=EPSILON, delta=DELTA, unit="trajectory"),
+        values=Values(
+            discount=world().process.discount,
+            rewards=(0.0, 1.0),
+            returns=(0.0, setting.bound),
+            unvisited=method.unvisited,
+        ),
+        states=States(count=STATES) if visits is None else States(count=STATES, visits=visits),
+        features=setting.features,
+        mechanism=dict(method.keys),
+    )
+
+
+def outcome(method: Method, setting: Setting, trajectories: int, run: int) -> Outcome:
+    """The algorithm's estimate from one batch, with seeded noise."""
+    ready = prepared(method, setting, trajectories)
+    statistics = batch(trajectories, run, setting.bound)
+    if ready.mechanism is None:
+        if method.ridge is None:
+            theta = lsw(statistics.mean_returns(method.unvisited), ready.design)
+        else:
+            theta = lsl(statistics, ready.design, method.ridge)
+        return Outcome(ready.design.values(theta), theta, theta)
+    perturbed = ready.mechanism.perturbation(statistics)
+    noise = perturbed.deviations * normals(trajectories, run, len(perturbed.center))
+    theta = ready.mechanism.estimates(perturbed.center + noise).theta
+    clean = ready.mechanism.theta_before_noise(statistics)
+    return Outcome(ready.design.values(theta), theta, clean)  # not clipped: the paper's are not

@@ -1,0 +1,152 @@
+"""Runs experiments: in parallel over runs, and never the same run twice.
+
+Each finished run of an experiment is a file of its own in ``DIR/runs``, which tells the settings
+and the code that it was computed with. An interrupted reproduction goes on where it was; a change
+of either computes anew.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict
+from functools import lru_cache
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from privalue.paper._experiment import AnyExperiment
+from privalue.paper._settings import Effort
+from privalue.paper._table import Row, Table
+from privalue.version import VERSION
+
+Progress = Callable[[int, int], None]
+"""Called with the runs done, and the runs in all."""
+
+FORMAT = 1  # of the stored runs
+
+
+def described(experiment: AnyExperiment, effort: Effort) -> dict[str, Any]:
+    """The settings of an experiment, as they are written down."""
+    return {
+        "experiment": experiment.name,
+        "title": experiment.title,
+        "private": False,  # made-up data and seeded noise
+        "effort": asdict(effort),
+        "settings": json.loads(json.dumps(asdict(experiment.settings(effort)))),
+        "version": VERSION,
+    }
+
+
+@lru_cache
+def code_digest() -> str:
+    """Of every module of the package: results of other code are not these results."""
+    digest = hashlib.sha256()
+    package = Path(__file__).parents[1]
+    for module in sorted(package.rglob("*.py")):
+        digest.update(module.relative_to(package).as_posix().encode())
+        digest.update(module.read_bytes())
+    return digest.hexdigest()
+
+
+class Store:
+    """Finished runs on disk."""
+
+    def __init__(self, folder: Path, experiment: AnyExperiment, effort: Effort) -> None:
+        # Not the number of runs: more of them go on with those that are there.
+        settings = described(experiment, effort)["settings"]
+        known = {"format": FORMAT, "code": code_digest(), "settings": settings}
+        self._fingerprint = hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
+        self._folder = folder / "runs"
+        self._name = experiment.name
+
+    def file(self, run: int) -> Path:
+        """Where a run is kept."""
+        return self._folder / f"{self._name}-{self._fingerprint[:12]}-{run:03d}.json"
+
+    def load(self, run: int) -> list[Row] | None:
+        """The rows of a finished run; None if there is none, or not a whole one."""
+        try:
+            kept = json.loads(self.file(run).read_text(encoding="utf-8"))
+            if kept["fingerprint"] != self._fingerprint:
+                return None
+            return [Row(**dict(zip(kept["columns"], row, strict=True))) for row in kept["rows"]]
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def save(self, run: int, rows: Sequence[Row]) -> None:
+        """Keeps a run: written whole or not at all."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        columns = list(Row.__slots__)
+        kept = {
+            "fingerprint": self._fingerprint,
+            "columns": columns,
+            "rows": [[getattr(row, name) for name in columns] for row in rows],
+        }
+        beside = self.file(run).with_suffix(f".{os.getpid()}.part")
+        beside.write_text(json.dumps(kept, allow_nan=False), encoding="utf-8")
+        beside.replace(self.file(run))
+
+
+def run_all(
+    experiments: Sequence[AnyExperiment],
+    effort: Effort,
+    folder: Path,
+    *,
+    processes: int = 2,
+    progress: Progress | None = None,
+) -> dict[str, Table]:
+    """The table of each experiment, from what is stored and what was missing.
+
+    Args:
+        experiments: which.
+        effort: how many runs, and of what size.
+        folder: where finished runs are kept, in ``runs``.
+        processes: how many to use; with 1 everything happens in this one.
+        progress: called after each run.
+    """
+    stores = {e.name: Store(folder, e, effort) for e in experiments}
+    total = len(experiments) * effort.runs
+    rows: dict[tuple[str, int], list[Row]] = {}
+    missing = []
+    for experiment in experiments:
+        for run in range(effort.runs):
+            kept = stores[experiment.name].load(run)
+            if kept is None:
+                missing.append((experiment, run))
+            else:
+                rows[experiment.name, run] = kept
+    report = progress or (lambda done, total: None)
+    report(len(rows), total)
+    for name, run, found in _completed(missing, effort, processes):
+        rows[name, run] = found
+        stores[name].save(run, found)
+        report(len(rows), total)
+    return {
+        e.name: Table(row for run in range(effort.runs) for row in rows[e.name, run])
+        for e in experiments
+    }
+
+
+def _completed(
+    missing: Sequence[tuple[AnyExperiment, int]], effort: Effort, processes: int
+) -> Iterator[tuple[str, int, list[Row]]]:
+    """Runs as they finish.
+
+    Processes are started afresh, not forked: threads of numerical libraries do not survive a fork.
+    """
+    if min(processes, len(missing)) <= 1:
+        for experiment, run in missing:
+            yield experiment.name, run, experiment.run(experiment.settings(effort), run)
+        return
+    pool = ProcessPoolExecutor(min(processes, len(missing)), mp_context=get_context("spawn"))
+    try:
+        waiting = {
+            pool.submit(experiment.run, experiment.settings(effort), run): (experiment.name, run)
+            for experiment, run in missing
+        }
+        for future in as_completed(waiting):
+            yield *waiting[future], future.result()
+    finally:  # also where somebody interrupts, or a run fails: what is not begun is not begun
+        pool.shutdown(wait=True, cancel_futures=True)

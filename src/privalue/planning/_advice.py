@@ -1,0 +1,222 @@
+"""What would help most, in the study's own numbers: one change at a time, predicted anew."""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from privalue.errors import StudyError
+from privalue.planning._invert import MOST_EPSILON, with_aggregation, with_epsilon
+from privalue.planning._model import PublicModel, public_model
+from privalue.planning._options import Option, with_mechanism
+from privalue.planning._predict import (
+    USELESS,
+    Forecast,
+    Prediction,
+    Progress,
+    forecast,
+    guessing_error,
+)
+from privalue.planning._returns import return_range
+from privalue.simulation import MarkovRewardProcess, World
+from privalue.study._sections import MOST_TRAJECTORIES
+from privalue.study._study import Study
+
+_WORTH_SAYING = 0.95  # of the present error
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """One change, and the error that it is predicted to leave."""
+
+    what: str
+    rmse: float
+    guess: float  # the error of guessing, once it is made
+    condition: str = ""
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether it is no better than guessing, even so."""
+        return not self.rmse < self.guess
+
+    @property
+    def useless(self) -> bool:
+        """Whether a release would be refused, even so."""
+        return not self.rmse < USELESS * self.guess
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Variant:
+    """A study to try: what differs, its model, its m."""
+
+    what: str
+    study: Study
+    model: PublicModel
+    trajectories: int
+    condition: str = ""
+
+
+def advice(
+    prediction: Prediction,
+    world: World | None = None,
+    *,
+    draws: int | None = None,
+    progress: Progress | None = None,
+) -> list[Change]:
+    """Changes that help, the most helpful first; only those that lower the error by 5% or more."""
+    present = prediction.chosen
+    changes = []
+    best = prediction.best
+    if not best.option.chosen:
+        changes.append(
+            Change(
+                what=f"another mechanism: {best.option.label}",
+                rmse=best.rmse,
+                guess=prediction.guess,
+            )
+        )
+    makers = _variants(prediction, world)
+    for done, make in enumerate(makers):
+        if progress is not None:
+            progress(done, len(makers))
+        for variant in make():
+            found = _with_the_better(variant, present.option, best.option, draws)
+            if found.refused is None:
+                other = "" if found.option.chosen else f", with {found.option.label}"
+                changes.append(
+                    Change(
+                        what=f"{variant.what}{other}",
+                        rmse=found.rmse,
+                        guess=guessing_error(variant.study, variant.model),
+                        condition=variant.condition,
+                    )
+                )
+    helpful = [change for change in changes if change.rmse <= _WORTH_SAYING * present.rmse]
+    return sorted(helpful, key=lambda change: change.rmse)
+
+
+def _with_the_better(variant: _Variant, own: Option, best: Option, draws: int | None) -> Forecast:
+    """The variant with the study's mechanism, or with the best one where that is better still."""
+    options = [Option(study=variant.study, chosen=True)]
+    if best is not own:
+        mechanism = best.study.mechanism
+        keys = {key: getattr(mechanism, key) for key in mechanism.given}
+        other = with_mechanism(variant.study, keys)
+        options += [] if other is None else [other]
+    found = [
+        forecast(option, variant.model, variant.trajectories, draws=draws) for option in options
+    ]
+    return min(found, key=lambda f: f.rmse)
+
+
+def _variants(
+    prediction: Prediction, world: World | None
+) -> list[Callable[[], Iterator[_Variant]]]:
+    study, model, m = prediction.study, prediction.model, prediction.trajectories
+
+    def more() -> Iterator[_Variant]:
+        if 10 * m <= MOST_TRAJECTORIES:
+            yield _Variant(
+                what=f"10 times as many trajectories, {10 * m:,}",
+                study=study,
+                model=model,
+                trajectories=10 * m,
+            )
+
+    def looser() -> Iterator[_Variant]:
+        epsilon = 2 * study.privacy.epsilon
+        if epsilon <= MOST_EPSILON:
+            yield _Variant(
+                what=f"twice the epsilon, {epsilon:g}",
+                study=with_epsilon(study, epsilon),
+                model=model,
+                trajectories=m,
+            )
+
+    def coarser() -> Iterator[_Variant]:
+        if study.features.kind == "matrix":
+            return
+        size = study.features.size or 1
+        for factor in (2, 4):
+            if factor * size <= study.state_count:
+                tied = with_aggregation(study, factor * size)
+                yield _Variant(
+                    what=f"coarser states: the values of {factor * size} adjacent ones tied",
+                    study=tied,
+                    model=model if model.known else public_model(tied),
+                    trajectories=m,
+                    condition="" if model.known else "if tied states have nearly equal values",
+                )
+
+    def tighter() -> Iterator[_Variant]:
+        low, high = study.return_bounds
+        if world is not None:
+            lowest, highest = _range(study, world)
+            condition = "all that the world's returns need"
+        else:
+            lowest, highest = 0.75 * low + 0.25 * high, 0.25 * low + 0.75 * high
+            condition = "if half the range were publicly known to hold all returns"
+        if low <= lowest < highest <= high and highest - lowest < 0.95 * (high - low):
+            narrow = _with_returns(study, lowest, highest)
+            yield _Variant(
+                what=f"tighter bounds of returns, e.g. [{lowest:.4g}, {highest:.4g}]",
+                study=narrow,
+                model=model if model.known else public_model(narrow),
+                trajectories=m,
+                condition=condition,
+            )
+
+    def bounded() -> Iterator[_Variant]:
+        limit = max(math.ceil(model.distinct_states), 1)
+        if 2 * limit < study.state_count and limit < study.states_per_trajectory:
+            privacy = study.privacy.model_copy(update={"max_states_per_trajectory": limit})
+            limited = study.model_copy(update={"privacy": privacy})
+            yield _Variant(
+                what=f"bounded contribution: max_states_per_trajectory = {limit}",
+                study=limited,
+                model=model if world is None else public_model(limited, world),
+                trajectories=m,
+                condition="if few trajectories visit more states" if world is None else "",
+            )
+
+    def informed() -> Iterator[_Variant]:
+        if world is not None and study.visit_prior is None:
+            prior = dict(zip(study.state_labels, model.visits.tolist(), strict=True))
+            states = study.states.model_copy(update={"visits": prior})
+            yield _Variant(
+                what="a public prior of visits, such as the world's",
+                study=study.model_copy(update={"states": states}),
+                model=model,
+                trajectories=m,
+            )
+
+    return [_unless_refused(make) for make in (more, looser, coarser, tighter, bounded, informed)]
+
+
+def _unless_refused(make: Callable[[], Iterator[_Variant]]) -> Callable[[], Iterator[_Variant]]:
+    """A change that the study's other keys do not allow is no advice."""
+
+    def made() -> Iterator[_Variant]:
+        try:
+            yield from make()
+        except StudyError:
+            return
+
+    return made
+
+
+def _range(study: Study, world: World) -> tuple[float, float]:
+    process = MarkovRewardProcess(
+        outcomes=world.process.outcomes,
+        start=world.process.start,
+        discount=study.values.discount,
+    )
+    return return_range(process)
+
+
+def _with_returns(study: Study, low: float, high: float) -> Study:
+    update: dict[str, object] = {"returns": (low, high)}
+    if study.values.unvisited is not None:
+        update["unvisited"] = float(np.clip(study.values.unvisited, low, high))
+    return study.model_copy(update={"values": study.values.model_copy(update=update)})

@@ -1,0 +1,109 @@
+"""What is refused unless it is accepted by name, and what is said beforehand; all of it public.
+
+| refused                                       | unless                    | in ``accepted`` |
+|-----------------------------------------------|---------------------------|-----------------|
+| a plan no better than guessing                | ``accept_useless``        | useless         |
+| delta >= 1/m                                  | ``accept_large_delta``    | large-delta     |
+
+The number of trajectories m is the counted one where that is public, or as the study declares it;
+without either nothing is refused. Notes are Python warnings, and come before anything is charged.
+"""
+
+import sys
+import warnings
+from typing import NamedTuple
+
+from privalue.artefact._release import Accepted
+from privalue.core._design import Design
+from privalue.core._mechanisms import Mechanism
+from privalue.core._size import PublicSize
+from privalue.errors import PrivalueWarning, StudyError
+from privalue.planning._judgement import judge, most_helpful
+from privalue.planning._rare_states import rare_state_words
+from privalue.planning._words import shown
+from privalue.study._study import Study
+
+
+def require_useful(
+    study: Study,
+    built: Design,
+    mechanism: Mechanism | None,
+    trajectories: int | None,
+    *,
+    accepted: bool,
+) -> list[Accepted]:
+    """Refuses what is predicted to be no better than guessing.
+
+    Args:
+        study: what is public; its mechanism must be settled.
+        built: its features and weights.
+        mechanism: with its constants; None where they depend on an m that is not known.
+        trajectories: m.
+        accepted: whether it goes ahead all the same.
+    """
+    rare = rare_state_words(study, built, mechanism, trajectories)
+    if rare is not None:
+        _note(rare)
+    if mechanism is None or trajectories is None:
+        _note(
+            "nothing is predicted, and a release of no use is not refused, since the number of "
+            "trajectories is neither public nor declared; set [study] trajectories"
+        )
+        return []
+    found = judge(study, built, mechanism, trajectories)
+    if not found.useless:
+        return []
+    if not accepted:
+        low, high = study.return_bounds
+        raise StudyError(
+            f"this release would be of no use: with {trajectories:,} trajectories "
+            f"{study.mechanism.name} is predicted to be off by {shown(found.rmse)}, and guessing "
+            f"{(low + high) / 2:g} for every state by {shown(found.guess)}; "
+            f"{most_helpful(study, trajectories)}; nothing was spent: change the study, or accept "
+            "it explicitly (accept_useless=True)"
+        )
+    return ["useless"]
+
+
+def require_small_delta(study: Study, size: PublicSize, *, accepted: bool) -> list[Accepted]:
+    """Refuses delta >= 1/m: it would allow one whole trajectory to be published outright."""
+    found = large_delta(study, size)
+    if found is None:
+        return []
+    if not found.refused:
+        _note(found.text)
+        return []
+    if not accepted:
+        raise StudyError(f"{found.text}, or accept it explicitly (accept_large_delta=True)")
+    return ["large-delta"]
+
+
+class LargeDelta(NamedTuple):
+    """What is to be said of a delta that is not small, and whether it is refused."""
+
+    text: str
+    refused: bool
+
+
+def large_delta(study: Study, size: PublicSize) -> LargeDelta | None:
+    """delta against 1/m, from a tenth of that on; None where it is smaller, or m is not known."""
+    delta, units = study.privacy.delta, size.units or size.trajectories
+    if units is None or delta * units * 10 <= 1:
+        return None
+    what = "persons" if study.privacy.unit == "person" and size.units else "trajectories"
+    refused = delta * units >= 1
+    limit, bound = ("not below 1/m", 1 / units) if refused else ("above 1/(10 m)", 0.1 / units)
+    return LargeDelta(
+        f"[privacy] delta = {delta:g} is {limit} = {bound:.3g} for m = {units} {what}: a mechanism "
+        f"that publishes one of them outright would satisfy {'it' if refused else 'delta = 1/m'}; "
+        "use a smaller delta",
+        refused,
+    )
+
+
+def _note(text: str) -> None:
+    """Warns whoever called us from outside the package."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("privalue."):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, PrivalueWarning, stacklevel=level)

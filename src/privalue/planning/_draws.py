@@ -1,0 +1,114 @@
+"""Statistics as a model makes them: what m trajectories may look like, drawn without trajectories.
+
+| symbol | here      | shape | public                                             |
+|--------|-----------|-------|----------------------------------------------------|
+| z      | ``scores``| K x 2N| yes: normal scores, for counts and for mean returns |
+| n_s    | ``counts``| K x N | yes here: made up                                  |
+| S_s    | ``steps`` | K x N | yes here: made up                                  |
+
+A count is the binomial quantile, n_s = Q(Phi(z_s); m, p_s), and the mean return of those visits has
+the mean F_s, the variance v_s/n_s and the bounds of returns: a normal quantile, or where that would
+leave the bounds the quantile of the Beta distribution with the same two moments. Between states the
+scores vary together as the model says: a Gaussian copula.
+
+Each column of scores is stratified: it is a permutation of the same K normal quantiles, so that few
+draws suffice. The scores do not depend on m: predictions for two m differ by the m, not by luck.
+"""
+
+import numpy as np
+from scipy import special, stats
+
+from privalue.core._contributions import GRID_STEPS, VisitStatistics
+from privalue.planning._model import SEED, PublicModel
+from privalue.planning._returns import Integers, Vector
+from privalue.study._study import Study
+
+_SMOOTH = 12.0  # standard deviations of a count from which the expansion is right to a visit
+_WIDE = 4.0  # standard deviations that must fit between the bounds for a normal quantile
+
+
+class Draws:
+    """K data sets' worth of statistics, for any number of trajectories."""
+
+    def __init__(self, model: PublicModel, study: Study, count: int) -> None:
+        self.count = count
+        self._model = model
+        self._bounds = study.return_bounds
+        self._per_person = study.trajectories_per_person
+        self._scores = normal_scores(model, count)
+
+    def statistics(self, trajectories: int) -> list[VisitStatistics]:
+        """One for each draw."""
+        model, states = self._model, len(self._model.visits)
+        counts = binomial_quantiles(self._scores[:, :states], trajectories, model.visits)
+        means = bounded_means(self._scores[:, states:], counts, model, self._bounds)
+        return [
+            self._gathered(trajectories, n, mean) for n, mean in zip(counts, means, strict=True)
+        ]
+
+    def expected(self, trajectories: int) -> VisitStatistics:
+        """As if everything came out as expected, and every state that can be visited is."""
+        visits = self._model.visits
+        counts = np.maximum(np.rint(trajectories * visits), visits > 0).astype(np.int64)
+        return self._gathered(trajectories, counts, self._model.means)
+
+    def _gathered(self, trajectories: int, counts: Integers, means: Vector) -> VisitStatistics:
+        low, high = self._bounds
+        share = np.clip((means - low) / (high - low), 0.0, 1.0)
+        steps = np.rint(share * (counts * float(GRID_STEPS))).astype(np.int64)
+        return VisitStatistics(
+            return_bounds=self._bounds,
+            trajectories=trajectories,
+            rows=int(counts.sum()),
+            rewards_clamped=0,
+            returns_clamped=0,
+            counts=counts,
+            return_steps=np.minimum(steps, counts * GRID_STEPS),
+            persons=-(-trajectories // self._per_person),
+        )
+
+
+def normal_scores(model: PublicModel, count: int) -> Vector:
+    """K x 2N standard normal scores that vary together as the model says, stratified."""
+    generator = np.random.default_rng(SEED)
+    scores = generator.standard_normal((count, 2 * len(model.visits)))
+    if model.together is not None:
+        seen = np.isfinite(model.together).all(axis=0)
+        mixed = generator.standard_normal((count, len(model.together)))
+        scores[:, seen] = mixed @ model.together[:, seen]
+    quantiles = special.ndtri((np.arange(count) + 0.5) / count)
+    quantiles /= max(float(np.sqrt(np.mean(quantiles**2))), 1e-300)  # of variance 1 all the same
+    ranks = np.argsort(np.argsort(scores, axis=0), axis=0)
+    return np.asarray(quantiles[ranks])
+
+
+def binomial_quantiles(scores: Vector, trials: int, chances: Vector) -> Integers:
+    """Q(Phi(z); m, p): exact, or by the expansion of Cornish and Fisher where counts vary a lot."""
+    spread = np.sqrt(trials * chances * (1 - chances))
+    smooth = spread > _SMOOTH
+    counts = np.empty(scores.shape)
+    z, p, sd = scores[:, smooth], chances[smooth], spread[smooth]
+    counts[:, smooth] = np.rint(trials * p + sd * z + (1 - 2 * p) * (z**2 - 1) / 6)
+    counts[:, ~smooth] = stats.binom.ppf(special.ndtr(scores[:, ~smooth]), trials, chances[~smooth])
+    return np.clip(counts, 0, trials).astype(np.int64)
+
+
+def bounded_means(
+    scores: Vector, counts: Integers, model: PublicModel, bounds: tuple[float, float]
+) -> Vector:
+    """Means of n returns with the model's mean and variance, inside the bounds."""
+    low, high = bounds
+    center = (model.means - low) / (high - low)  # in units of the range
+    room = center * (1 - center)
+    spread = np.sqrt(model.variances / np.maximum(counts, 1)) / (high - low)
+    means = center + spread * scores
+    nearest = np.minimum(center, 1 - center)
+    narrow = (spread * _WIDE > nearest) & (spread > 0) & (counts > 0)
+    at = np.nonzero(narrow)
+    if at[0].size:
+        column = at[1]
+        size = np.maximum(room[column] / np.square(spread[at]) - 1, 1e-2)  # a + b
+        means[at] = stats.beta.ppf(
+            special.ndtr(scores[at]), center[column] * size, (1 - center[column]) * size
+        )
+    return np.asarray(low + (high - low) * np.clip(means, 0.0, 1.0))

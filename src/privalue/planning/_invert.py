@@ -1,0 +1,245 @@
+"""The plan, backwards: what it takes to reach a target.
+
+The predicted error falls with m and with epsilon, so both are found by bisection of their logarithm
+with few draws, and checked with all of them. Coarser states lose the noise and win approximation
+error: sizes are tried one by one.
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from privalue.errors import StudyError, UsageError
+from privalue.planning._model import PublicModel, public_model
+from privalue.planning._options import Option
+from privalue.planning._predict import Forecaster, Progress, enough_draws, forecast
+from privalue.simulation import World
+from privalue.study._sections import MOST_TRAJECTORIES
+from privalue.study._study import Study
+
+LEAST_EPSILON, MOST_EPSILON = 1e-3, 20.0  # what exact calibration covers
+_PRECISION = math.log(1.02)
+_STEPS_UP = 10  # of the check
+_MOST_SIZES = 24
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Answer:
+    """What reaches the target, or None and why nothing does."""
+
+    option: Option
+    quantity: str  # trajectories or epsilon
+    target: float
+    value: float | None
+    rmse: float  # at the value; where there is none, at the end of what was searched
+    reason: str = ""
+
+    @property
+    def reached(self) -> bool:
+        """Whether there is an answer."""
+        return self.value is not None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Aggregation:
+    """How many adjacent states to tie: errors by size, and the sizes that reach the target.
+
+    Where features are not known to fit (no world), the errors leave that out, coarser always looks
+    better, and only ``finest`` says something.
+    """
+
+    target: float
+    errors: dict[int, float]
+    known: bool
+
+    @property
+    def reaching(self) -> list[int]:
+        """The sizes that were tried and reach the target."""
+        return [size for size, error in self.errors.items() if error <= self.target]
+
+    @property
+    def finest(self) -> int | None:
+        """The smallest size that reaches the target."""
+        return min(self.reaching, default=None)
+
+    @property
+    def coarsest(self) -> int | None:
+        """The largest size that reaches the target; None also where approximation is unknown."""
+        return max(self.reaching, default=None) if self.known else None
+
+
+def checked_target(target: float) -> float:
+    """The target as a number above 0."""
+    if isinstance(target, bool) or not (math.isfinite(target) and target > 0):
+        raise UsageError(f"the target error is {target!r}; it must be a number above 0")
+    return float(target)
+
+
+def trajectories_for(
+    option: Option, model: PublicModel, target: float, *, draws: int | None = None
+) -> Answer:
+    """The least m whose predicted error is at most ``target``, to 2%; at most 2^33 - 1."""
+    checked_target(target)
+    try:
+        quick = Forecaster(option, model, draws=_few(model, draws))
+        sure = Forecaster(option, model, draws=draws)
+    except StudyError as problem:
+        return Answer(
+            option=option,
+            quantity="trajectories",
+            target=target,
+            value=None,
+            rmse=math.inf,
+            reason=f"not possible: {problem}",
+        )
+
+    def error(forecaster: Forecaster, m: float) -> float:
+        try:
+            return forecaster.at(math.ceil(m)).rmse
+        except StudyError:  # as with a ridge of so few trajectories
+            return math.inf
+
+    return _least(
+        option,
+        "trajectories",
+        target,
+        quick=lambda m: error(quick, m),
+        sure=lambda m: error(sure, m),
+        low=1.0,
+        high=float(MOST_TRAJECTORIES),
+        what=f"{MOST_TRAJECTORIES:,} trajectories, the most that are supported",
+        rounded=lambda m: float(min(_up(m), MOST_TRAJECTORIES)),
+    )
+
+
+def epsilon_for(
+    option: Option,
+    model: PublicModel,
+    target: float,
+    *,
+    trajectories: int,
+    draws: int | None = None,
+) -> Answer:
+    """The least epsilon whose predicted error is at most ``target``, to 2%; at most 20."""
+    checked_target(target)
+    highest = 5.0 if option.calibration == "appendix" else MOST_EPSILON
+
+    def error(epsilon: float, count: int | None) -> float:
+        other = Option(study=with_epsilon(option.study, epsilon), chosen=option.chosen)
+        return forecast(other, model, trajectories, draws=count).rmse
+
+    return _least(
+        option,
+        "epsilon",
+        target,
+        quick=lambda epsilon: error(epsilon, _few(model, draws)),
+        sure=lambda epsilon: error(epsilon, draws),
+        low=LEAST_EPSILON,
+        high=highest,
+        what=f"epsilon = {highest:g}",
+        rounded=lambda epsilon: min(_up(epsilon), highest),
+    )
+
+
+def aggregation_for(
+    study: Study,
+    target: float,
+    *,
+    trajectories: int,
+    world: World | None = None,
+    model: PublicModel | None = None,
+    draws: int | None = None,
+    progress: Progress | None = None,
+) -> Aggregation:
+    """Which sizes of aggregation reach the target; ``model`` is the world's, if it is at hand."""
+    checked_target(target)
+    if study.features.kind == "matrix":
+        raise UsageError(
+            'the coarsest aggregation is for studies with kind = "tabular" or "aggregate", and '
+            'this one has kind = "matrix"'
+        )
+    sizes = list(aggregation_sizes(study.state_count))
+    if world is not None and model is None:
+        model = public_model(study, world)
+    errors = {}
+    for done, size in enumerate(sizes):
+        if progress is not None:
+            progress(done, len(sizes))
+        tied = with_aggregation(study, size)
+        assumed = public_model(tied) if model is None or not model.known else model
+        errors[size] = forecast(Option(study=tied), assumed, trajectories, draws=draws).rmse
+    return Aggregation(target=target, errors=errors, known=model is not None and model.known)
+
+
+def aggregation_sizes(states: int) -> Iterable[int]:
+    """Sizes from 1 to N that differ in the number of groups; about two dozen of them."""
+    if states <= _MOST_SIZES:
+        return range(1, states + 1)
+    return sorted({round(size) for size in np.geomspace(1, states, _MOST_SIZES)})
+
+
+def with_aggregation(study: Study, size: int) -> Study:
+    """The same study with ``size`` adjacent states tied."""
+    features = {"kind": "aggregate", "size": size} if size > 1 else {"kind": "tabular"}
+    return study.model_copy(update={"features": features})
+
+
+def with_epsilon(study: Study, epsilon: float) -> Study:
+    """The same study with another epsilon."""
+    return study.model_copy(
+        update={"privacy": study.privacy.model_copy(update={"epsilon": epsilon})}
+    )
+
+
+def _few(model: PublicModel, draws: int | None) -> int:
+    return min(draws or enough_draws(len(model.visits)), 24)
+
+
+def _least(
+    option: Option,
+    quantity: str,
+    target: float,
+    *,
+    quick: Callable[[float], float],
+    sure: Callable[[float], float],
+    low: float,
+    high: float,
+    what: str,
+    rounded: Callable[[float], float],
+) -> Answer:
+    """The least argument of a falling function at which it is at most the target."""
+
+    def answer(value: float | None, rmse: float, reason: str = "") -> Answer:
+        return Answer(
+            option=option, quantity=quantity, target=target, value=value, rmse=rmse, reason=reason
+        )
+
+    most = sure(high)
+    if not most <= target:
+        reason = f"not reachable: even with {what}, the predicted error is {most:.3g}"
+        return answer(None, most, reason)
+    below, above = math.log(low), math.log(high)  # the target lies between them
+    if quick(low) <= target:
+        above = below
+    while above - below > _PRECISION:
+        middle = (below + above) / 2
+        if quick(math.exp(middle)) <= target:
+            above = middle
+        else:
+            below = middle
+    value = rounded(math.exp(above))
+    for _ in range(_STEPS_UP):
+        error = sure(value)
+        if error <= target:
+            return answer(value, error)
+        value = rounded(value * 1.02)
+    return answer(high, most)
+
+
+def _up(value: float) -> float:
+    """Rounded up to three digits: a number that people can copy."""
+    unit = 10.0 ** (math.floor(math.log10(value)) - 2)
+    rounded = math.ceil(value / unit - 1e-9) * unit
+    return float(f"{rounded:.3g}") if value < 100 else float(math.ceil(rounded - 1e-9))

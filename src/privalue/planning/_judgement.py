@@ -1,0 +1,227 @@
+"""Whether a release is worth making, judged in less than a second from what is public.
+
+| symbol | here             | shape | public                                            |
+|--------|------------------|-------|---------------------------------------------------|
+| m      | ``trajectories`` |       | yes: counted where that is public, else declared  |
+| p_s    | ``visits``       | N     | yes: the study's prior, or 1/N, 2/N, ..., 1       |
+| R      | ``reach``        |       | yes: the range of returns                         |
+| tau^2  | R^2/12           |       | yes: how far values are from the middle, squared  |
+| q_s    | ``q``            | N     | yes: the variance of the noise in a state's mean  |
+
+The judgement is the plan's own prediction from the study alone, with fewer draws where states are
+many. Where even a few of them would take long (more than some ten thousand states, or a large
+matrix of features), a bound takes its place: what the noise alone does to states that are visited
+as often as expected, or a ridge alone. It leaves out sampling and the rest, so that it refuses
+nothing that the prediction would have let pass.
+"""
+
+import hashlib
+import json
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from scipy import special
+
+from privalue.core._design import Design, column_squares, scaled_rows
+from privalue.core._design import design as design_of
+from privalue.core._mechanisms import DpSsp, Mechanism, SmoothMechanism, mechanism_for
+from privalue.errors import StudyError
+from privalue.planning._advice import advice
+from privalue.planning._model import MOST_STATES, study_model
+from privalue.planning._options import Option, with_mechanism
+from privalue.planning._predict import (
+    USELESS,
+    Forecaster,
+    guessing_error,
+    planned_size,
+    predict,
+)
+from privalue.planning._returns import Vector
+from privalue.planning._words import shown
+from privalue.study._study import Study
+
+_WORK = 50_000  # states times draws: a third of a second
+_FEWEST_DRAWS, _MOST_DRAWS = 4, 100
+_ADVICE_DRAWS = 12
+_SAMPLE = 4096  # states of which errors are averaged
+_MOST_DIMENSIONS = 1000  # in which a matrix is inverted for it
+_KEPT = 16  # judgements, for whoever releases one study many times
+_NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(16)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judgement:
+    """The predicted error of a study, beside that of guessing the middle for every state."""
+
+    trajectories: int
+    rmse: float
+    guess: float
+
+    @property
+    def useless(self) -> bool:
+        """Whether the values are predicted to be no better than a guess."""
+        return not self.rmse < USELESS * self.guess
+
+
+def judge(study: Study, design: Design, mechanism: Mechanism, trajectories: int) -> Judgement:
+    """The judgement of a settled study with m trajectories; the same one every time.
+
+    Args:
+        study: what is public.
+        design: its features and weights.
+        mechanism: its mechanism, with the constants that a release would use.
+        trajectories: m, where it is public, or as it is declared.
+    """
+    if study.state_count > MOST_STATES:  # too many even to describe
+        return _judged(study, design, mechanism, trajectories)
+    description = json.dumps(study.public_description(), sort_keys=True)
+    key = (hashlib.sha256(description.encode()).hexdigest(), trajectories)
+    if key not in _judgements:
+        while len(_judgements) >= _KEPT:
+            _judgements.pop(next(iter(_judgements)))
+        _judgements[key] = _judged(study, design, mechanism, trajectories)
+    return _judgements[key]
+
+
+_judgements: dict[tuple[str, int], Judgement] = {}
+
+
+def _judged(study: Study, design: Design, mechanism: Mechanism, trajectories: int) -> Judgement:
+    draws = affordable_draws(study, design)
+    if draws < _FEWEST_DRAWS:
+        low, high = study.return_bounds
+        rmse = noise_alone(study, design, mechanism, trajectories)
+        return Judgement(trajectories=trajectories, rmse=rmse, guess=(high - low) / math.sqrt(12))
+    model = study_model(study)
+    forecaster = Forecaster(Option(study=study, chosen=True), model, draws=draws, built=design)
+    return Judgement(
+        trajectories=trajectories,
+        rmse=forecaster.at(trajectories, mechanism).rmse,
+        guess=guessing_error(study, model),
+    )
+
+
+def affordable_draws(study: Study, design: Design) -> int:
+    """How many made-up data sets go through the mechanism in a third of a second."""
+    work = float(design.states)
+    if not design.one_feature_per_state:
+        work *= max(design.dimension**2 / 500, 1.0)
+    if study.mechanism.name == "dp-lsl":
+        work *= 4
+    return min(int(_WORK / work), _MOST_DRAWS)
+
+
+def judge_planned(study: Study, trajectories: int) -> Judgement | None:
+    """The judgement of a release that is only planned; None where the study does not allow one."""
+    try:
+        built = design_of(study)
+        mechanism = mechanism_for(study, built, planned_size(study, trajectories))
+    except StudyError:
+        return None
+    return judge(study, built, mechanism, trajectories)
+
+
+def most_helpful(study: Study, trajectories: int) -> str:
+    """The one change that helps most, in words."""
+    if study.state_count > MOST_STATES:
+        if study.mechanism.name != "dp-ssp":
+            return 'most helpful is likely to be another mechanism, name = "dp-ssp"'
+        return "more trajectories, coarser states and tighter [values] returns help"
+    other = with_mechanism(study, {"name": "dp-ssp"})
+    options = [Option(study=study, chosen=True)]
+    options += [other] if other is not None and study.mechanism.name != "dp-ssp" else []
+    draws = min(max(_WORK // study.state_count, _FEWEST_DRAWS), _ADVICE_DRAWS)
+    prediction = predict(
+        study, study_model(study), trajectories=trajectories, options=options, draws=draws
+    )
+    changes = advice(prediction, draws=draws)
+    if not changes:
+        return "no single change that was tried helps"
+    useful = [change for change in changes if not change.useless]
+    best = (useful or changes)[0]
+    condition = f", {best.condition}" if best.condition else ""
+    words = f"most helpful is {best.what}{condition} (predicted error {shown(best.rmse)})"
+    return words if useful else f"{words}, and that is no better than guessing either"
+
+
+# The bound for very many states
+
+
+def noise_alone(study: Study, design: Design, mechanism: Mechanism, trajectories: int) -> float:
+    """The error that noise and ridge make by themselves, at visits as they are expected."""
+    visits = study.visit_prior
+    if visits is None:
+        visits = np.arange(1, design.states + 1) / design.states
+    expected = trajectories * visits
+    if isinstance(mechanism, DpSsp):
+        errors = _of_means(mechanism, design, np.maximum(expected, 1.0), study.return_bounds)
+    else:
+        assert isinstance(mechanism, SmoothMechanism)
+        errors = _of_values(mechanism, design, expected, study.return_bounds)
+    return float(np.sqrt(np.mean(errors)))
+
+
+def _of_means(
+    mechanism: DpSsp, design: Design, visits: Vector, bounds: tuple[float, float]
+) -> Vector:
+    """The squared errors of dp-ssp: tau^2 q/(tau^2 + q) of a mean, the least by a linear rule.
+
+    Features average over states. With overlapping ones the squared errors add up to a sum of
+    h_s q_s, where the leverages h_s add up to d. With a ridge nothing simple can be said.
+    """
+    noise, tau2 = mechanism.noise, (bounds[1] - bounds[0]) ** 2 / 12
+    q = (np.square(noise.of_steps * noise.step) + tau2 * np.square(noise.of_counts)) / visits**2
+    error = tau2 * q / (tau2 + q)
+    if mechanism.ridge is not None:
+        return np.zeros(1)
+    weights = design.weights
+    if not design.one_feature_per_state:
+        return np.array([float(error[weights > 0].min()) * design.dimension / design.states])
+    squares = design.phi.power(2) if not isinstance(design.phi, np.ndarray) else design.phi**2
+    whole = np.square(column_squares(design.weighted_phi))
+    by_state = np.asarray(squares @ (squares.T @ (np.square(weights) * error) / whole))
+    return by_state[weights > 0]
+
+
+def _of_values(
+    mechanism: SmoothMechanism, design: Design, visits: Vector, bounds: tuple[float, float]
+) -> Vector:
+    """The squared errors of dp-lsw and dp-lsl for values that are spread evenly over the bounds."""
+    low, high = bounds
+    smooth = mechanism.ridge is None
+    # At beta = 700 only k = 0 counts: psi of dp-lsl may take long, and is larger.
+    beta = mechanism.calibration.beta if smooth else 700.0
+    sigma = mechanism.sigma(mechanism.bound.psi(np.rint(visits).astype(np.int64), beta))
+    some = np.flatnonzero(design.weights > 0)
+    some = some[:: len(some) // _SAMPLE + 1]
+    if design.by_gram and mechanism.whitened and design.dimension > _MOST_DIMENSIONS:
+        # Leverages add up to d; were they all the same, errors would be larger than they are.
+        leverage = design.dimension / design.states / float(design.weights.max())
+        deviations = np.array([0.85 * sigma * math.sqrt(leverage)])
+    else:
+        deviations = sigma * mechanism.factors(design.phi[some])
+    kept: Vector | float = 1.0
+    if mechanism.ridge is not None and design.one_feature_per_state:
+        curvature = column_squares(scaled_rows(design.phi, np.sqrt(design.weights * visits)))
+        by_state = np.asarray(sp.csr_array(design.phi[some]).astype(bool) @ curvature)
+        kept = by_state / (by_state + mechanism.ridge / 2)
+    values = low + (high - low) * (_NODES[:, None] + 1) / 2
+    errors = _clipped_error(values, kept * values, np.maximum(deviations, 1e-100), bounds)
+    return np.asarray(_NODE_WEIGHTS @ errors / 2)
+
+
+def _clipped_error(
+    value: Vector, centre: Vector, deviation: Vector, bounds: tuple[float, float]
+) -> Vector:
+    """E[(X - v)^2] for a normal X of this centre that is moved between the bounds."""
+    a, b = ((end - centre) / deviation for end in bounds)
+    below, above = special.ndtr(a), special.ndtr(-b)
+    inside = (np.square(centre - value) + np.square(deviation)) * (1 - below - above)
+    for end, z, sign in ((bounds[0], a, 1.0), (bounds[1], b, -1.0)):
+        density = np.exp(-np.square(np.clip(z, -40, 40)) / 2) / math.sqrt(2 * math.pi)
+        inside = inside + sign * deviation * (end + centre - 2 * value) * density
+    return np.asarray(
+        inside + np.square(bounds[0] - value) * below + np.square(bounds[1] - value) * above
+    )

@@ -1,0 +1,247 @@
+"""Predicted error: made-up statistics through the real mechanisms.
+
+| symbol            | here               | public |
+|-------------------|--------------------|--------|
+| V                 | ``model.values``   | yes    |
+| hat V             | released values    | yes here: of made-up data |
+| V_X               | the same without noise | yes here |
+| V_m               | the same from the expected statistics | yes |
+
+    noise          hat V against V_X    privacy
+    sampling       V_X against V_m      m people, not all
+    approximation  V_m against V        features, ridge, pseudo-counts, clamping
+    rmse           hat V against V      all of it
+
+each as the root mean square over the states, averaged over draws. Nothing here opens data, and no
+formula for the error of a mechanism is written down: statistics are drawn from a public model and
+go through the code that a release goes through, so that a prediction cannot drift from it.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from privalue.core._design import Design, design
+from privalue.core._mechanisms import Mechanism, mechanism_for
+from privalue.core._size import PublicSize, counts_trajectories
+from privalue.errors import StudyError, UsageError
+from privalue.planning._draws import Draws
+from privalue.planning._model import SEED, PublicModel
+from privalue.planning._options import Option, options_of
+from privalue.planning._returns import Vector
+from privalue.study._sections import MOST_TRAJECTORIES
+from privalue.study._study import Study
+
+Progress = Callable[[int, int | None], None]
+
+USELESS = 0.95  # of the error of guessing: from there on a release is refused
+NOISES = 4  # draws of noise for each draw of statistics
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Forecast:
+    """The predicted error of one mechanism; ``refused`` says why there is none."""
+
+    option: Option
+    rmse: float = np.inf
+    usual: tuple[float, float] = (np.inf, np.inf)  # of one release: 10% and 90% quantiles
+    noise: float = np.inf
+    sampling: float = np.inf
+    approximation: float = np.inf
+    without_noise: float = np.inf
+    by_state: Vector | None = None
+    refused: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Prediction:
+    """What to expect of a study with m trajectories, mechanism by mechanism."""
+
+    study: Study
+    model: PublicModel
+    trajectories: int
+    guess: float  # the error of the middle of the bounds, which needs no data at all
+    floor: float  # the error without noise
+    forecasts: tuple[Forecast, ...]  # the least error first
+
+    @property
+    def chosen(self) -> Forecast:
+        """The study's own mechanism."""
+        return next(forecast for forecast in self.forecasts if forecast.option.chosen)
+
+    @property
+    def best(self) -> Forecast:
+        """The least error of all."""
+        return self.forecasts[0]
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether the study's own mechanism is no better than guessing."""
+        return not self.chosen.rmse < self.guess
+
+
+def predict(
+    study: Study,
+    model: PublicModel,
+    *,
+    trajectories: int | None = None,
+    options: Sequence[Option] | None = None,
+    draws: int | None = None,
+    progress: Progress | None = None,
+) -> Prediction:
+    """The predicted error of a study, and of the same study with other mechanisms.
+
+    Args:
+        study: what is public; its mechanism must be settled (``resolve``).
+        model: what to assume of the data, from ``public_model``.
+        trajectories: m; the declared number, if left out.
+        options: the mechanisms to compare; all of them, if left out.
+        draws: how many data sets to make up for each; by the number of states, if left out.
+        progress: called with mechanisms done, and mechanisms in all.
+    """
+    m = planned_trajectories(study, trajectories)
+    chosen = options_of(study, m) if options is None else options
+    forecasts = []
+    for done, option in enumerate(chosen):
+        if progress is not None:
+            progress(done, len(chosen))
+        forecasts.append(forecast(option, model, m, draws=draws))
+    possible = [f.without_noise for f in forecasts if f.refused is None]
+    return Prediction(
+        study=study,
+        model=model,
+        trajectories=m,
+        guess=guessing_error(study, model),
+        floor=min(possible, default=np.inf),
+        forecasts=tuple(sorted(_worth_a_row(forecasts), key=lambda f: f.rmse)),
+    )
+
+
+def _worth_a_row(forecasts: list[Forecast]) -> list[Forecast]:
+    """Of the settings that nobody asked for only each mechanism's best, and only if it helps."""
+    kept = [f for f in forecasts if not f.option.tuned]
+    least: dict[str, Forecast] = {}
+    for found in forecasts:
+        name = found.option.mechanism
+        if name not in least or found.rmse < least[name].rmse:
+            least[name] = found
+    return [*kept, *(f for f in least.values() if f.option.tuned)]
+
+
+def planned_trajectories(study: Study, trajectories: int | None) -> int:
+    """m as it is asked for, or as the study declares it."""
+    m = study.study.trajectories if trajectories is None else trajectories
+    if m is None:
+        raise UsageError(
+            "how many trajectories are planned? give trajectories=M, or declare it in the study: "
+            "[study] trajectories = 10000"
+        )
+    if isinstance(m, bool) or not isinstance(m, int) or not 1 <= m <= MOST_TRAJECTORIES:
+        raise UsageError(
+            f"trajectories is {m!r}; it must be a whole number from 1 to {MOST_TRAJECTORIES}"
+        )
+    return m
+
+
+def planned_size(study: Study, trajectories: int) -> PublicSize:
+    """The sizes that would be public with m trajectories; persons have as many as they may."""
+    if not study.size_is_public:
+        return PublicSize(units=None, most_count=MOST_TRAJECTORIES, trajectories=trajectories)
+    if counts_trajectories(study):
+        return PublicSize(units=trajectories, most_count=trajectories, trajectories=trajectories)
+    persons = -(-trajectories // study.trajectories_per_person)
+    most = persons * study.trajectories_per_person
+    return PublicSize(units=persons, most_count=most, trajectories=trajectories)
+
+
+def enough_draws(states: int) -> int:
+    """Draws that tell the error to a few percent: a large state space averages by itself."""
+    return int(np.clip(200_000 // states, 12, 100))
+
+
+def counted_states(study: Study, model: PublicModel) -> Vector:
+    """Whether the error of a state counts: it has a value, and weight."""
+    counted = np.isfinite(model.values) & (study.state_weights > 0)
+    if not counted.any():
+        raise StudyError(
+            "[weights] no state with a weight above 0 has a value in the world; use another world"
+        )
+    return np.asarray(counted)
+
+
+def guessing_error(study: Study, model: PublicModel) -> float:
+    """The root mean square error of guessing the middle of the bounds for every state.
+
+    Where values are made up they are spread evenly over the bounds. What features can represent
+    of such values, in no order, may be far less: that is no reason to think of a guess as better.
+    """
+    low, high = study.return_bounds
+    if not model.known:
+        return (high - low) / math.sqrt(12)
+    values = model.values[counted_states(study, model)]
+    return float(np.sqrt(np.mean(np.square(values - (low + high) / 2))))
+
+
+def forecast(
+    option: Option, model: PublicModel, trajectories: int, *, draws: int | None = None
+) -> Forecast:
+    """The predicted error of one mechanism, or why it is refused."""
+    try:
+        return Forecaster(option, model, draws=draws).at(trajectories)
+    except StudyError as problem:
+        return Forecast(option=option, refused=str(problem))
+
+
+class Forecaster:
+    """One mechanism, for any m: the same draws each time, so that the error is smooth in m."""
+
+    def __init__(
+        self,
+        option: Option,
+        model: PublicModel,
+        *,
+        draws: int | None = None,
+        built: Design | None = None,
+    ) -> None:
+        self.option = option
+        self._model = model
+        self._design: Design = design(option.study) if built is None else built
+        self._draws = Draws(model, option.study, draws or enough_draws(len(model.visits)))
+
+    def at(self, trajectories: int, mechanism: Mechanism | None = None) -> Forecast:
+        """The predicted error with m trajectories; ``mechanism`` is the study's, if at hand."""
+        study, built = self.option.study, self._design
+        if mechanism is None:
+            mechanism = mechanism_for(study, built, planned_size(study, trajectories))
+        limit = built.values(mechanism.theta_before_noise(self._draws.expected(trajectories)))
+        generator = np.random.default_rng(SEED)
+        released, clean = [], []
+        for statistics in self._draws.statistics(trajectories):
+            perturbed = mechanism.perturbation(statistics)
+            clean.append(built.values(mechanism.theta_before_noise(statistics)))
+            for noise in generator.standard_normal((NOISES, len(perturbed.center))):
+                drawn = perturbed.center + perturbed.deviations * noise
+                released.append(mechanism.estimates(drawn).values)
+        return self._summary(np.array(released), np.repeat(clean, NOISES, axis=0), limit)
+
+    def _summary(self, released: Vector, clean: Vector, limit: Vector) -> Forecast:
+        counted = counted_states(self.option.study, self._model)
+        values = self._model.values
+
+        def distance(a: Vector, b: Vector) -> Vector:
+            return np.asarray(np.sqrt(np.mean(np.square(a - b)[..., counted], axis=-1)))
+
+        errors = distance(released, values)
+        low, high = np.quantile(errors, [0.1, 0.9])
+        return Forecast(
+            option=self.option,
+            rmse=float(errors.mean()),
+            usual=(float(low), float(high)),
+            noise=float(distance(released, clean).mean()),
+            sampling=float(distance(clean, limit).mean()),
+            approximation=float(distance(limit, values)),
+            without_noise=float(distance(clean, values).mean()),
+            by_state=np.sqrt(np.mean(np.square(released - values), axis=0)),
+        )

@@ -1,0 +1,59 @@
+"""What one rare state does to the mechanisms whose noise follows the data.
+
+The noise of dp-lsw and dp-lsl is the same for all states, and follows the least visited of them.
+Somebody who declares a state that nobody visits should know beforehand; a prior of visits says that
+they do.
+"""
+
+import numpy as np
+
+from privalue.core._design import Design, design
+from privalue.core._mechanisms import SMOOTH, Mechanism, SmoothMechanism, mechanism_for
+from privalue.errors import StudyError
+from privalue.planning._predict import planned_size
+from privalue.study._study import Study
+
+
+def planned_rare_state_words(study: Study, trajectories: int) -> str | None:
+    """The same for a study that is only planned."""
+    if study.mechanism.name not in SMOOTH:
+        return None
+    built = design(study)
+    try:
+        mechanism = mechanism_for(study, built, planned_size(study, trajectories))
+    except StudyError:
+        return None
+    return rare_state_words(study, built, mechanism, trajectories)
+
+
+def rare_state_words(
+    study: Study, built: Design, mechanism: Mechanism | None, trajectories: int | None
+) -> str | None:
+    """One sentence, or None where there is nothing to say.
+
+    Args:
+        study: what is public.
+        built: its features and weights.
+        mechanism: with its constants, where they are known.
+        trajectories: m, where it is public or declared.
+    """
+    name = study.mechanism.name
+    if name not in SMOOTH or study.visit_prior is not None:
+        return None
+    begin = f"{name} without a public prior of visits ([states] visits): "
+    end = "; dp-ssp has no such threshold"
+    if not isinstance(mechanism, SmoothMechanism) or trajectories is None or built.by_gram:
+        return (
+            f"{begin}the noise of all values follows the least visited state, and one that nobody "
+            f"visits may drown every other{end}"
+        )
+    counts = np.full(built.states, trajectories, dtype=np.int64)
+    counts[int(np.argmax(built.weights))] = 0
+    sigma = mechanism.sigma(mechanism.bound.psi(counts, mechanism.calibration.beta))
+    low, high = study.return_bounds
+    noise = float(np.median(sigma * mechanism.factors(built.phi)))
+    return (
+        f"{begin}if nobody visits one of the states and all {trajectories:,} trajectories visit "
+        f"every other, the noise of all values still has a standard deviation of {noise:.2g}, "
+        f"where returns range over {high - low:g}{end}"
+    )

@@ -1,0 +1,93 @@
+"""``name = "auto"``: the mechanism with the least predicted error, from what is public.
+
+No data is opened: what is assumed of it comes from the study alone, so that the choice is as public
+as the study. A difference below 5% is less than such assumptions can tell; there dp-ssp is taken,
+which has no threshold of visits, and releases intervals and statistics for refits at no cost.
+"""
+
+from dataclasses import dataclass
+
+from privalue.planning._model import MOST_STATES, study_model
+from privalue.planning._options import Option, with_mechanism
+from privalue.planning._predict import Prediction, predict
+from privalue.study._study import Study
+
+CANDIDATES = ("dp-ssp", "dp-lsw", "dp-lsl")
+_DRAWS = 24
+_CLEAR = 0.95  # of dp-ssp's error: what another mechanism must stay below to be chosen
+_VIRTUES = "dp-ssp has no threshold of visits, and releases intervals at no cost"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Resolution:
+    """A study whose mechanism is settled, and why it is the one."""
+
+    study: Study
+    why: str
+    prediction: Prediction | None = None
+
+
+def resolve(study: Study, *, trajectories: int | None = None) -> Resolution:
+    """The study itself, or with the mechanism that "auto" stands for; the same one every time.
+
+    Args:
+        study: what is public.
+        trajectories: m for a plan, where the study does not declare it.
+    """
+    if study.mechanism.name != "auto":
+        return Resolution(study=study, why=f'the study names "{study.mechanism.name}"')
+    m = study.study.trajectories if trajectories is None else trajectories
+    if m is None:
+        return _settled(
+            study,
+            "the study does not declare the number of trajectories, from which errors could be "
+            f"predicted; {_VIRTUES}",
+        )
+    if study.state_count > MOST_STATES:
+        return _settled(
+            study, f"errors are predicted for at most {MOST_STATES:,} states; {_VIRTUES}"
+        )
+    if "level" in study.report.given:
+        return _settled(study, "[report] level asks for intervals, which it releases at no cost")
+    model = study_model(_settled(study, "").study)
+    options = [_option(study, name) for name in CANDIDATES]
+    prediction = predict(study, model, trajectories=m, options=options, draws=_DRAWS)
+    return _judged(study, prediction)
+
+
+def _judged(study: Study, prediction: Prediction) -> Resolution:
+    """The best of the candidates, or dp-ssp where it is as good."""
+    best, by_name = prediction.best, {f.option.mechanism: f for f in prediction.forecasts}
+    if best.refused is not None:
+        return _settled(study, f"no error could be predicted: {best.refused}")
+    errors = ", ".join(
+        f"{f.rmse:.3g} with {f.option.mechanism}" for f in prediction.forecasts if f.refused is None
+    )
+    why = f"with {prediction.trajectories:,} trajectories the predicted errors are {errors}"
+    fallback = by_name["dp-ssp"]
+    clear = best.rmse <= _CLEAR * fallback.rmse
+    chosen = best if clear else fallback
+    if chosen is not best:
+        why = f"{why}; the difference is below 5%, and {_VIRTUES}"
+    return Resolution(
+        study=chosen.option.study,
+        why=_because(
+            chosen.option, f"{why}; this is what the study alone tells, no data was looked at"
+        ),
+        prediction=prediction,
+    )
+
+
+def _settled(study: Study, why: str) -> Resolution:
+    option = _option(study, "dp-ssp")
+    return Resolution(study=option.study, why=_because(option, why))
+
+
+def _because(option: Option, why: str) -> str:
+    return f'"auto" is {option.mechanism}: {why}'
+
+
+def _option(study: Study, name: str) -> Option:
+    found = with_mechanism(study, {"name": name})
+    assert found is not None  # only [report] level could stand in the way
+    return found

@@ -1,0 +1,164 @@
+"""First-visit returns in a public world: how often states are met, and the moments of what follows.
+
+| symbol       | here               | shape | public |
+|--------------|--------------------|-------|--------|
+| p_s          | ``visits``         | N     | yes    |
+| V            | ``means``          | N     | yes    |
+| M2           | second moments     | N     | yes    |
+| e_g(i)       | ``entries``        | raw   | yes    |
+| G            | a return           |       | yes    |
+
+A world is made up, so everything about it is public. After a first visit the process is as if it
+had started there, so the return from a first visit of a raw state i has the mean V(i) and the
+second moment M2(i), whatever came before:
+
+    V  = E[r] + gamma P V
+    M2 = E[r^2] + 2 gamma E[r V(s')] + gamma^2 P M2
+
+A group of raw states is met first in one of its members; e_g(i) is the probability that it is met
+first in i, p_g = sum_i e_g(i), and its moments are the mixtures sum_i e_g(i) M(i) / p_g.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse.linalg import splu
+
+from privalue.simulation import END, MarkovRewardProcess
+
+Vector = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+MOST_EXACT = 20_000  # raw states; more would take minutes
+_DENSE = 3000  # of which a matrix of all pairs is held
+_SWEEPS = 20_000
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FirstVisits:
+    """p_s, and mean and variance of the return from a first visit; NaN where nobody comes."""
+
+    visits: Vector
+    means: Vector
+    variances: Vector
+
+
+def second_moments(process: MarkovRewardProcess) -> Vector:
+    """M2 of every raw state, from the sparse system (I - gamma^2 P) M2 = E[r^2 + 2 gamma r V(s')].
+
+    NaN where V is: without discounting, in states from which a trajectory may never end.
+    """
+    outcomes, gamma, values = process.outcomes, process.discount, process.values
+    follows = outcomes.successors != END
+    value_next = np.where(follows, values[np.where(follows, outcomes.successors, 0)], 0.0)
+    rewards = outcomes.rewards
+    right = np.bincount(
+        outcomes.rows,
+        weights=outcomes.probabilities * (rewards**2 + 2 * gamma * rewards * value_next),
+        minlength=process.states,
+    )
+    kept = np.flatnonzero(np.isfinite(values))
+    moments = np.full(process.states, np.nan)
+    if kept.size:
+        system = sparse.eye_array(kept.size) - gamma**2 * process.transitions[kept][:, kept]
+        moments[kept] = splu(system.tocsc()).solve(right[kept])
+    return moments
+
+
+def entries(expected: Vector, rows: Vector) -> Vector:
+    """e_g: the probabilities that a group is met, and first in each of its members.
+
+    With Z[i, j] the expected rows in j of a trajectory from i, the rows that a trajectory spends in
+    the group are those after its entry: (mu Z)_g = e_g Z_gg.
+    """
+    return np.clip(np.linalg.solve(expected.T, rows), 0.0, 1.0)
+
+
+class _Rows:
+    """Expected rows of a trajectory: mu Z, and blocks of Z = (I - P)^{-1}."""
+
+    def __init__(self, process: MarkovRewardProcess) -> None:
+        kept = np.flatnonzero(process.reachable)
+        self._place = np.full(process.states, -1)
+        self._place[kept] = np.arange(kept.size)
+        passing = process.transitions[kept][:, kept]
+        self._whole: Vector | None = None
+        if kept.size <= _DENSE:
+            self._whole = np.linalg.inv(np.eye(kept.size) - passing.toarray()).astype(np.float64)
+            self._of_start = process.start[kept] @ self._whole
+        else:
+            system = sparse.eye_array(kept.size) - passing
+            self._solver = splu(system.tocsc())
+            self._of_start = splu(system.T.tocsc()).solve(process.start[kept])
+
+    def of_start(self, members: Integers) -> Vector:
+        """(mu Z)_g."""
+        return np.asarray(self._of_start[self._place[members]])
+
+    def within(self, members: Integers) -> Vector:
+        """Z_gg."""
+        at = self._place[members]
+        if self._whole is not None:
+            return np.asarray(self._whole[np.ix_(at, at)])
+        units = np.zeros((len(self._of_start), at.size))
+        units[at, np.arange(at.size)] = 1.0
+        return np.asarray(self._solver.solve(units)[at])
+
+
+def expected_length(process: MarkovRewardProcess) -> float:
+    """The expected rows of a trajectory."""
+    kept = np.flatnonzero(process.reachable)
+    system = sparse.eye_array(kept.size) - process.transitions[kept][:, kept]
+    return float(process.start[kept] @ splu(system.tocsc()).solve(np.ones(kept.size)))
+
+
+def first_visits(process: MarkovRewardProcess, state_of: Integers, states: int) -> FirstVisits:
+    """The exact moments for every state of a study; ``state_of`` raw states, -1 for none."""
+    process.require_end()
+    expected, second = _Rows(process), second_moments(process)
+    visits = np.zeros(states)
+    means, squares = np.full(states, np.nan), np.full(states, np.nan)
+    order = np.argsort(state_of, kind="stable")
+    limits = np.searchsorted(state_of[order], np.arange(states + 1))
+    for state in range(states):
+        members = order[limits[state] : limits[state + 1]]
+        met = members[process.reachable[members]]
+        if met.size:
+            first = entries(expected.within(met), expected.of_start(met))
+            visits[state] = min(float(first.sum()), 1.0)
+            share = first / first.sum()
+            means[state] = share @ process.values[met]
+            squares[state] = share @ second[met]
+        elif members.size == 1:  # nobody comes, and yet it has a value
+            means[state] = process.values[members[0]]
+            squares[state] = second[members[0]]
+    return FirstVisits(visits=visits, means=means, variances=np.maximum(squares - means**2, 0.0))
+
+
+def return_range(process: MarkovRewardProcess) -> tuple[float, float]:
+    """The smallest and largest return that any path from a reachable state can have.
+
+    By repeating G <- r + gamma G(s') over the best and the worst outcomes; infinite where that
+    does not settle, as with rewards on a loop and no discount.
+    """
+    outcomes = process.outcomes
+    follows = outcomes.successors != END
+    successor = np.where(follows, outcomes.successors, 0)
+    starts = outcomes.offsets[:-1]
+    scale = max(float(np.abs(outcomes.rewards).max()), 1e-300)
+    ends = []
+    for best in (np.minimum, np.maximum):
+        value, settled = np.zeros(process.states), False
+        for _ in range(_SWEEPS):
+            paths = outcomes.rewards + process.discount * np.where(follows, value[successor], 0.0)
+            updated = best.reduceat(paths, starts)
+            settled = bool(np.abs(updated - value).max() <= 1e-12 * scale)
+            value = updated
+            if settled:
+                break
+        reached = value[process.reachable]
+        infinite = -np.inf if best is np.minimum else np.inf
+        ends.append(float(best.reduce(reached)) if settled else infinite)
+    return ends[0], ends[1]

@@ -1,0 +1,174 @@
+"""A plan in words: the verdict, and a paragraph that can be pasted into a protocol."""
+
+from privalue.planning._invert import Aggregation, Answer
+from privalue.planning._predict import Forecast, Prediction
+from privalue.study._study import Study
+from privalue.version import VERSION
+
+_NOTHING = 1e-9  # of the range: rounding, not error
+
+
+def shown(error: float) -> str:
+    """An error with two or three digits."""
+    if error >= 1000:
+        return f"{error:,.0f}" if error < 1e5 else f"{error:.2g}"
+    return f"{error:.2g}" if error < 0.1 else f"{error:.3g}"
+
+
+def name_of(forecast: Forecast) -> str:
+    """The mechanism as a sentence names it."""
+    option = forecast.option
+    details = [option.calibration] if option.mechanism != "dp-ssp" else []
+    details += [option.detail] if option.detail else []
+    return f"{option.mechanism} ({', '.join(details)})" if details else option.mechanism
+
+
+def fits_exactly(study: Study) -> bool:
+    """Whether the features can represent any values at all."""
+    return study.features.kind == "tabular" or study.features.size == 1
+
+
+def misfit_known(prediction: Prediction) -> bool:
+    """Whether it is known how well the features fit."""
+    return prediction.model.known or fits_exactly(prediction.study)
+
+
+def approximation_shown(prediction: Prediction, forecast: Forecast) -> str:
+    """The approximation error; with a question mark where features may add to it."""
+    low, high = prediction.study.return_bounds
+    size = forecast.approximation
+    known = misfit_known(prediction)
+    if size <= _NOTHING * (high - low):
+        return "0" if known else "?"
+    return shown(size) if known else f"{shown(size)} + ?"
+
+
+def verdict(prediction: Prediction) -> str:
+    """One line: what to expect, or that it is hopeless."""
+    chosen, best, guess = prediction.chosen, prediction.best, prediction.guess
+    m, name = f"{prediction.trajectories:,} trajectories", name_of(chosen)
+    low, high = prediction.study.return_bounds
+    if chosen.refused is not None:
+        return f"{name} cannot be planned: {chosen.refused}"
+    least = "" if misfit_known(prediction) else "at least "
+    if not prediction.hopeless:
+        privacy = (
+            f"without privacy it would be {shown(prediction.floor)}"
+            if prediction.floor < guess
+            else "even without privacy it would be no better than guessing"
+        )
+        return (
+            f"With {m}, {name} is predicted to be off by {least}{shown(chosen.rmse)}, "
+            f"{guess / chosen.rmse:.2g} times better than guessing ({shown(guess)}); {privacy}."
+        )
+    hope = (
+        f"{name_of(best)} would be off by {shown(best.rmse)}."
+        if best.rmse < guess
+        else "No mechanism does better with so little."
+    )
+    return (
+        f"Hopeless as it stands: with {m}, {name} is predicted to be off by {least}"
+        f"{shown(chosen.rmse)}, and guessing {(low + high) / 2:g} for every state by "
+        f"{shown(guess)}. {hope}"
+    )
+
+
+def answer_in_words(answer: Answer) -> str:
+    """What it takes to reach a target, for one mechanism."""
+    if answer.value is None:
+        return answer.reason
+    value = f"{int(answer.value):,}" if answer.quantity == "trajectories" else f"{answer.value:g}"
+    return f"{value} (predicted error {shown(answer.rmse)})"
+
+
+def aggregation_in_words(found: Aggregation) -> str:
+    """Which sizes of aggregation reach the target."""
+    best = min(found.errors, key=lambda size: found.errors[size])
+    target = shown(found.target)
+    if not found.reaching:
+        return (
+            f"no aggregation reaches {target}: the best of those tried is size = {best}, with "
+            f"{shown(found.errors[best])}"
+        )
+    if not found.known:
+        return (
+            f"noise and sampling reach {target} from size = {found.finest} on (predicted error "
+            f"{shown(found.errors[found.finest or 1])}); how well so coarse values fit is not "
+            "known without a world, and comes on top"
+        )
+    return (
+        f"the coarsest aggregation that reaches {target} is size = {found.coarsest} (predicted "
+        f"error {shown(found.errors[found.coarsest or 1])}), the finest is size = {found.finest}, "
+        f"and the best of those tried is size = {best}, with {shown(found.errors[best])}"
+    )
+
+
+def paragraph(prediction: Prediction, answer: Answer | None = None) -> str:
+    """The sample size, for a protocol: plain sentences that name what is assumed."""
+    study, model, chosen = prediction.study, prediction.model, prediction.chosen
+    low, high = study.return_bounds
+    if chosen.refused is not None:
+        return verdict(prediction)
+    text = [
+        f"The values of {study.state_count} states will be estimated from "
+        f"{prediction.trajectories:,} trajectories, discounted by {study.values.discount:g} per "
+        f"step and with returns within the public bounds [{low:g}, {high:g}], under "
+        f"differential privacy with epsilon = {study.privacy.epsilon:g} and delta = "
+        f"{study.privacy.delta:g}. {_unit(study)}",
+        f"The mechanism is {name_of(chosen)}, of privalue {VERSION}.",
+        f"Before any data was opened, the root mean square error over the states was predicted "
+        f"to be {shown(chosen.rmse)}; of ten releases eight should fall between "
+        f"{shown(chosen.usual[0])} and {shown(chosen.usual[1])}.",
+        _parts(prediction),
+        f"Guessing {(low + high) / 2:g} for every state would give {shown(prediction.guess)}, and "
+        f"the same analysis without privacy {shown(prediction.floor)}.",
+    ]
+    if answer is not None:
+        text.append(_needs(answer))
+    text.append(f"The prediction assumes that {'; '.join([*model.assumptions, *_persons(study)])}.")
+    if not misfit_known(prediction):
+        text.append(
+            "How well the features fit the values is not known beforehand, and comes on top."
+        )
+    return " ".join(text)
+
+
+def _parts(prediction: Prediction) -> str:
+    chosen = prediction.chosen
+    known = misfit_known(prediction)
+    approximation = approximation_shown(prediction, chosen).removesuffix(" + ?")
+    last = (
+        "the approximation by features is not included"
+        if approximation == "?"
+        else f"{approximation} to approximation"
+        + ("" if known else " (that of features not included)")
+    )
+    return (
+        f"Of this, {shown(chosen.noise)} is due to the noise of privacy, {shown(chosen.sampling)} "
+        f"to sampling, and {last}; the parts add up as squares, roughly."
+    )
+
+
+def _needs(answer: Answer) -> str:
+    target = f"An error of at most {answer.target:g}"
+    if answer.value is None:
+        return f"{target} is {answer.reason}."
+    if answer.quantity == "trajectories":
+        return f"{target} needs {int(answer.value):,} trajectories."
+    return f"{target} needs epsilon = {answer.value:g} with these trajectories."
+
+
+def _unit(study: Study) -> str:
+    one = {
+        "trajectory": "trajectory",
+        "person": f"person with all of up to {study.trajectories_per_person} trajectories",
+    }[study.privacy.unit]
+    how = "replaced" if study.privacy.neighbours == "replace-one" else "added or removed"
+    return f"What is protected is one {one}, {how}."
+
+
+def _persons(study: Study) -> list[str]:
+    if study.privacy.unit != "person":
+        return []
+    most = study.trajectories_per_person
+    return [f"every person has {most} trajectories"] if most > 1 else []

@@ -1,0 +1,573 @@
+"""Cells as numbers, by what the study declares, each by itself.
+
+Every function takes a column of any physical type and gives each cell a value and a status. What a
+cell becomes depends on that cell and on the declaration, never on the column: not on its scale,
+unit or zone, not on its neighbours.
+
+An id of ``id_type = "text"`` is its canonical text: a text as it stands, a number without trailing
+zeros, true and false as 1 and 0, a time in UTC as ISO writes it (a date alone at midnight). It
+becomes words of int64, which are equal, and in order, exactly where the ids are: the usual way to
+write a whole number of up to 18 digits is that number, in one word; any other text is ``TEXT``,
+which is larger, and its bytes, seven to a word. So 9 comes before 10, and both before every text
+that is none.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from privalue.readers import _text_kernels as kernels
+from privalue.readers._text_kernels import CHECK, INVALID, LONG, MISSING, OK, TEXT
+
+LONGEST_ID = 255  # bytes
+
+Integers = NDArray[np.int64]
+Status = NDArray[np.uint8]
+
+_INT64 = (-(2**63), 2**63 - 1)
+_MOST_IN_A_WORD = 10**18
+_LONGEST_NUMBER = 400  # characters
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_WORDS = {"true": 1, "false": 0}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DAY = 86_400
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_FRACTION = re.compile(r"(.*:\d\d)[.,](\d{1,9})(.*)", re.DOTALL)
+
+
+class Missing(NamedTuple):
+    """What means that a cell is missing: texts as listed, and numbers equal to a listed one."""
+
+    texts: pa.Array | None = None  # without the blank, which is seen anyway
+    numbers: NDArray[np.float64] | None = None
+
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> "Missing":
+        """What these texts mean, in cells of any type."""
+        listed = sorted({text.strip() for text in texts} - {""})
+        if not listed:
+            return cls()
+        found = numbers(pa.array(listed, pa.string()))
+        status = np.zeros(len(listed)) if found.status is None else found.status
+        return cls(pa.array(listed, pa.string()), found.values[status == OK])
+
+    def marked(self, found: "Cells") -> "Cells":
+        """The same cells, with the numbers that mean missing marked as such."""
+        if self.numbers is None or len(self.numbers) == 0:
+            return found
+        values, status = found.values, found.status
+        status = np.zeros(len(values), dtype=np.uint8) if status is None else status
+        status[np.isin(values, self.numbers) & (status == OK)] = MISSING
+        return Cells(values, status)
+
+
+NOTHING = Missing()
+
+
+class Cells(NamedTuple):
+    """The values of a column; ``status`` is None where every cell has one."""
+
+    values: NDArray[Any]
+    status: Status | None = None
+
+    def failed(self) -> NDArray[np.bool_] | None:
+        """Which cells have no value; None where all have one."""
+        return None if self.status is None or not self.status.any() else self.status != OK
+
+
+# Types
+
+
+def plain(column: pa.Array) -> pa.Array:
+    """The same cells without a dictionary, texts as 32-bit strings."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    elif pa.types.is_run_end_encoded(column.type):
+        column = pc.run_end_decode(column)
+    if is_text(column.type) and not pa.types.is_string(column.type):
+        return column.cast(pa.string())
+    return column
+
+
+def value_type(kind: pa.DataType) -> pa.DataType:
+    """The type of the cells of a dictionary, or of runs; any other as it is."""
+    encoded = pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind)
+    return kind.value_type if encoded else kind
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether cells are texts."""
+    return bool(
+        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    )
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Whether cells are numbers; true and false are 1 and 0."""
+    return bool(
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_decimal(kind)
+        or pa.types.is_boolean(kind)
+    )
+
+
+def is_time(kind: pa.DataType) -> bool:
+    """Whether cells are dates or moments; times of a day and spans of time are neither."""
+    return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
+
+
+def by_kind(function: Callable[..., Cells], column: pa.Array, *given: Any) -> Cells:
+    """Applies a function to each kind of cell of a union by itself."""
+    codes, offsets = np.asarray(column.type_codes), np.asarray(column.offsets)
+    values: NDArray[Any] | None = None
+    status = np.zeros(len(column), dtype=np.uint8)
+    for code in range(column.type.num_fields):
+        at = np.flatnonzero(codes == code)
+        if len(at) == 0:
+            continue
+        found = function(column.field(code).take(pa.array(offsets[at])), *given)
+        if values is None:
+            values = np.zeros((len(column), *found.values.shape[1:]), dtype=found.values.dtype)
+        if values.ndim > 1:  # ids need more words for some kinds than for others
+            words = max(values.shape[1], found.values.shape[1])
+            values, found = (
+                widened(values, words),
+                Cells(widened(found.values, words), found.status),
+            )
+        values[at] = found.values
+        status[at] = 0 if found.status is None else found.status
+    return Cells(np.zeros(0) if values is None else values, status)
+
+
+# Ids
+
+
+def ids(column: pa.Array, id_type: str) -> Cells:
+    """Rows of words, equal and in order where the ids are."""
+    if pa.types.is_union(column.type):
+        return by_kind(ids, column, id_type)
+    column = plain(column)
+    if id_type == "integer":
+        numbers = whole_numbers(column)
+        return Cells(numbers.values[:, None], numbers.status)
+    kind = column.type
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+        numbers = whole_numbers(column)
+        if numbers.failed() is None and _within(numbers.values, _MOST_IN_A_WORD):
+            return Cells(numbers.values[:, None])
+    texts, status = canonical_texts(column)
+    return _words(texts, status)
+
+
+def _within(numbers: Integers, limit: int) -> bool:
+    return len(numbers) == 0 or bool(numbers.min() > -limit and numbers.max() < limit)
+
+
+def id_of(words: Integers, id_type: str) -> int | str:
+    """The id that became these words."""
+    if id_type == "integer":
+        return int(words[0])
+    if words[0] != TEXT:
+        return str(words[0])
+    packed = b"".join(int(word).to_bytes(7, "big") for word in words[1:])
+    return bytes(byte - 1 for byte in packed if byte).decode()
+
+
+def widened(keys: Integers, words: int) -> Integers:
+    """The same ids in so many words: zeros are added at the end."""
+    absent = words - keys.shape[-1]
+    return np.pad(keys, [(0, 0)] * (keys.ndim - 1) + [(0, absent)]) if absent else keys
+
+
+def _words(texts: pa.Array, status: Status) -> Cells:
+    offsets, data = _buffers(texts)
+    first = np.empty(len(texts), dtype=np.int64)
+    longest = kernels.first_words(offsets, data, LONGEST_ID, status, first)
+    words = np.zeros((len(texts), 1 - -longest // 7), dtype=np.int64)
+    words[:, 0] = first
+    if longest:
+        kernels.text_words(offsets, data, words)
+    return Cells(words, status)
+
+
+def texts_of(column: pa.Array) -> pa.Array:
+    """The canonical text of each cell of any column; null where it has none."""
+    if not pa.types.is_union(column.type):
+        return canonical_texts(column)[0]
+    codes, offsets = np.asarray(column.type_codes), np.asarray(column.offsets)
+    texts: list[str | None] = [None] * len(column)
+    for code in range(column.type.num_fields):
+        at = np.flatnonzero(codes == code)
+        found, _ = canonical_texts(column.field(code).take(pa.array(offsets[at])))
+        for where, text in zip(at.tolist(), found, strict=True):
+            if text.is_valid:
+                texts[where] = bytes(text.as_buffer()).decode("utf-8", "replace")
+    return pa.array(texts, pa.string())
+
+
+def canonical_texts(column: pa.Array) -> tuple[pa.Array, Status]:
+    """The text of each cell; a null has none."""
+    column = plain(column)
+    kind, status = column.type, _absent(column)
+    if pa.types.is_null(kind):
+        return column.cast(pa.string()), status
+    if is_text(kind):
+        return column, status
+    if pa.types.is_integer(kind):
+        return column.cast(pa.string()), status
+    if pa.types.is_boolean(kind):
+        return column.cast(pa.int8()).cast(pa.string()), status
+    if pa.types.is_decimal(kind):
+        try:
+            return column.cast(pa.int64()).cast(pa.string()), status
+        except pa.ArrowInvalid:
+            return _by_value(column.to_pylist(), _decimal_text, status)
+    if pa.types.is_floating(kind):
+        exact = _exact_floats(column, status)
+        shown = exact.values.astype({2: np.float16, 4: np.float32, 8: np.float64}[_bytes(kind)])
+        whole = np.floor(exact.values) == exact.values
+        if whole.all():  # a cell without a number has no text: 0 only stands in for it
+            digits = pa.array(exact.values.astype(np.int64), mask=status != OK)
+            return digits.cast(pa.string()), status
+        return _by_value([Decimal(str(number)) for number in shown], _decimal_text, status)
+    seconds, ticks = _moments(column, status)
+    stamps = zip(seconds.tolist(), ticks.tolist(), strict=True)
+    return _by_value(list(stamps), lambda stamp: _iso(*stamp), status)
+
+
+def _decimal_text(value: Decimal) -> str:
+    """A decimal without trailing zeros, whatever its scale."""
+    digits = format(value, "f")
+    digits = digits.rstrip("0").rstrip(".") if "." in digits else digits
+    return "0" if digits in {"-0", ""} else digits
+
+
+def _iso(seconds: int, nanoseconds: int) -> str | None:
+    try:
+        moment = _EPOCH + timedelta(seconds=seconds)
+    except OverflowError:
+        return None
+    if nanoseconds == 0 and seconds % _DAY == 0:
+        return moment.date().isoformat()
+    fraction = f".{nanoseconds:09d}".rstrip("0").rstrip(".")
+    return f"{moment.replace(tzinfo=None).isoformat(timespec='seconds')}{fraction}Z"
+
+
+def _by_value(
+    values: Sequence[Any], text: Callable[[Any], str | None], status: Status
+) -> tuple[pa.Array, Status]:
+    texts: list[str | None] = [
+        text(value) if status[at] == OK else None for at, value in enumerate(values)
+    ]
+    for at, found in enumerate(texts):
+        if found is None and status[at] == OK:
+            status[at] = INVALID
+    return pa.array(texts, pa.string()), status
+
+
+# Numbers
+
+
+def whole_numbers(column: pa.Array, missing: Missing = NOTHING, decimal: str = ".") -> Cells:
+    """Whole numbers within 64 bits, however they are written."""
+    if pa.types.is_union(column.type):
+        return by_kind(whole_numbers, column, missing, decimal)
+    return missing.marked(_whole_numbers(column, missing, decimal))
+
+
+def _whole_numbers(column: pa.Array, missing: Missing, decimal: str) -> Cells:
+    column = plain(column)
+    kind = column.type
+    if pa.types.is_int64(kind) and column.null_count == 0:
+        return Cells(column.to_numpy(zero_copy_only=False))
+    status = _absent(column)
+    numbers = np.zeros(len(column), dtype=np.int64)
+    if pa.types.is_null(kind):
+        return Cells(numbers, status)
+    if pa.types.is_boolean(kind):
+        column = column.cast(pa.int8())
+    if pa.types.is_integer(column.type):
+        if pa.types.is_uint64(kind):
+            found = column.fill_null(0).to_numpy(zero_copy_only=False)
+            status[found > np.uint64(_INT64[1])] = INVALID
+            return Cells(np.where(status == OK, found, 0).astype(np.int64), status)
+        return Cells(column.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64), status)
+    if pa.types.is_floating(kind):
+        exact = _exact_floats(column, status)
+        status[(np.floor(exact.values) != exact.values) & (status == OK)] = INVALID
+        return Cells(np.where(status == OK, exact.values, 0.0).astype(np.int64), status)
+    if pa.types.is_decimal(kind):
+        column = column.cast(pa.string())
+    elif not is_text(kind):
+        status[status == OK] = INVALID
+        return Cells(numbers, status)
+    _mark_missing(column, missing, status)
+    offsets, data = _buffers(column)
+    kernels.whole_numbers(offsets, data, status, numbers)
+    decimal = "." if pa.types.is_decimal(kind) else decimal
+    for at in np.flatnonzero(status == CHECK).tolist():
+        number = _whole_number(_text(column, at), decimal)
+        status[at] = INVALID if number is None else OK
+        numbers[at] = number or 0
+    return Cells(numbers, status)
+
+
+def numbers(column: pa.Array, missing: Missing = NOTHING, decimal: str = ".") -> Cells:
+    """Finite doubles, each the one nearest to what is written."""
+    if pa.types.is_union(column.type):
+        return by_kind(numbers, column, missing, decimal)
+    return missing.marked(_numbers(column, missing, decimal))
+
+
+def _numbers(column: pa.Array, missing: Missing, decimal: str) -> Cells:
+    column = plain(column)
+    kind = column.type
+    if pa.types.is_float64(kind) and column.null_count == 0:
+        found = column.to_numpy(zero_copy_only=False)
+        with np.errstate(over="ignore", invalid="ignore"):
+            if np.isfinite(found.sum()):  # then every one is
+                return Cells(found)
+    status = _absent(column)
+    found = np.zeros(len(column))
+    if pa.types.is_null(kind):
+        return Cells(found, status)
+    if pa.types.is_boolean(kind):
+        column = column.cast(pa.int8())
+    if pa.types.is_integer(column.type):
+        filled = column.fill_null(0).to_numpy(zero_copy_only=False)
+        return Cells(filled.astype(np.float64), status)
+    if pa.types.is_floating(kind):
+        return _finite(column.to_numpy(zero_copy_only=False).astype(np.float64), status)
+    if pa.types.is_decimal(kind):  # a decimal as a double would depend on the column's scale
+        return _finite(_doubles(column.cast(pa.string())), status)
+    if not is_text(kind):
+        status[status == OK] = INVALID
+        return Cells(found, status)
+    _mark_missing(column, missing, status)
+    offsets, data = _buffers(column)
+    kernels.decimals(offsets, data, ord(decimal), status, found)
+    for at in np.flatnonzero(status == CHECK).tolist():
+        word = _WORDS.get(_text(column, at).lower())
+        status[at], found[at] = (INVALID, 0.0) if word is None else (OK, float(word))
+    long = status == LONG
+    if long.any():
+        texts = pc.ascii_trim_whitespace(column.filter(pa.array(long)))
+        if decimal != ".":
+            texts = pc.replace_substring(texts, decimal, ".")
+        found[long], status[long] = _doubles(texts), OK
+    return _finite(found, status)
+
+
+def _doubles(texts: pa.Array) -> NDArray[np.float64]:
+    """What well-formed numbers are, rounded to nearest; too large a one is infinite."""
+    found: NDArray[np.float64] = texts.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _finite(found: NDArray[np.float64], status: Status) -> Cells:
+    """A double that is no number is a missing one; an infinite one is invalid."""
+    status[np.isnan(found) & (status == OK)] = MISSING
+    status[np.isinf(found)] = INVALID
+    return Cells(np.where(status == OK, found, 0.0), status)
+
+
+def _exact_floats(column: pa.Array, status: Status) -> Cells:
+    """Floats below the size from which on they skip whole numbers; 0 where there is none."""
+    found = column.to_numpy(zero_copy_only=False).astype(np.float64)
+    bits = {2: 11, 4: 24, 8: 53}[_bytes(column.type)]
+    status[np.isnan(found) & (status == OK)] = MISSING
+    with np.errstate(invalid="ignore"):
+        status[np.abs(found) >= 2.0**bits] = INVALID
+    return Cells(np.where(status == OK, found, 0.0), status)
+
+
+def _whole_number(text: str, decimal: str) -> int | None:
+    """What a text is that is not simply up to 18 digits: 3.0, 1e+05, true."""
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
+    if decimal != ".":
+        text = "" if "." in text else text.replace(decimal, ".")
+    if len(text) > _LONGEST_NUMBER or not _NUMBER.fullmatch(text):
+        return None
+    try:
+        number = Decimal(text)
+    except ArithmeticError:  # an exponent of very many digits
+        return None
+    if number != 0 and not 0 <= number.adjusted() < 20:
+        return None
+    if number == 0:
+        return 0
+    whole = int(number)
+    return whole if whole == number and _INT64[0] <= whole <= _INT64[1] else None
+
+
+# Steps
+
+
+def steps(
+    column: pa.Array,
+    step_type: str,
+    step_format: str | None = None,
+    missing: Missing = NOTHING,
+    decimal: str = ".",
+) -> Cells:
+    """Steps as int64, in the order of the steps."""
+    if pa.types.is_union(column.type):
+        return by_kind(steps, column, step_type, step_format, missing, decimal)
+    if step_type == "integer":
+        return whole_numbers(column, missing, decimal)
+    if step_type == "number":
+        doubles = numbers(column, missing, decimal)
+        bits = (doubles.values + 0.0).view(np.int64)  # 0 and not -0
+        return Cells(bits ^ ((bits >> 63) & _INT64[1]), doubles.status)
+    column = plain(column)
+    status = _absent(column)
+    if pa.types.is_null(column.type):
+        seconds = ticks = np.zeros(len(column), dtype=np.int64)
+    elif is_time(column.type):
+        seconds, ticks = _moments(column, status)
+    elif not is_text(column.type):
+        seconds = ticks = np.zeros(len(column), dtype=np.int64)
+        status[status == OK] = INVALID
+    else:
+        _mark_missing(column, missing, status)
+        seconds, ticks = _written_moments(column, step_format, status)
+    if step_type == "date":
+        status[((seconds % _DAY != 0) | (ticks != 0)) & (status == OK)] = INVALID
+        return Cells(np.where(status == OK, seconds // _DAY, 0), status)
+    inside = np.abs(seconds) < _INT64[1] // 10**9
+    status[~inside & (status == OK)] = INVALID
+    return Cells(np.where(status == OK, np.where(inside, seconds, 0) * 10**9 + ticks, 0), status)
+
+
+def step_text(step: int, step_type: str) -> str:
+    """A step, as a message shows it."""
+    if step_type == "number":
+        bits = np.int64(step) ^ ((np.int64(step) >> 63) & np.int64(_INT64[1]))
+        return repr(float(bits.view(np.float64)))
+    if step_type == "date":
+        return str(_iso(step * _DAY, 0))
+    if step_type == "datetime":
+        return str(_iso(*divmod(step, 10**9)))
+    return str(step)
+
+
+def _moments(column: pa.Array, status: Status) -> tuple[Integers, Integers]:
+    """Dates and times, of any unit and zone, as seconds since 1970 in UTC and nanoseconds."""
+    kind = column.type
+    if pa.types.is_date32(kind):
+        days = column.cast(pa.int32()).fill_null(0).to_numpy(zero_copy_only=False)
+        return days.astype(np.int64) * _DAY, np.zeros(len(column), dtype=np.int64)
+    unit = "ms" if pa.types.is_date64(kind) else kind.unit
+    ticks = column.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    seconds, rest = np.divmod(np.where(status == OK, ticks, 0), _PER_SECOND[unit])
+    return seconds, rest * (10**9 // _PER_SECOND[unit])
+
+
+def _written_moments(
+    column: pa.Array, step_format: str | None, status: Status
+) -> tuple[Integers, Integers]:
+    """The same of texts, each different one read once."""
+    coded = column.dictionary_encode()
+    found: list[tuple[int, int] | None] = []
+    for cell in coded.dictionary:
+        try:
+            text = str(cell.as_py()).strip()
+        except UnicodeDecodeError:
+            found.append(None)
+            continue
+        found.append((0, -1) if not text else moment_of(text, step_format))
+    table = np.array([(0, -2) if one is None else one for one in [*found, None]], dtype=np.int64)
+    codes = coded.indices.fill_null(len(found)).to_numpy(zero_copy_only=False)
+    seconds, ticks = table[codes].T.copy()
+    status[(ticks == -1) & (status == OK)] = MISSING
+    status[(ticks == -2) & (status == OK)] = INVALID
+    return seconds, np.maximum(ticks, 0)
+
+
+def moment_of(text: str, step_format: str | None) -> tuple[int, int] | None:
+    """A date or a time as seconds since 1970 in UTC and nanoseconds; None where it is none."""
+    if step_format is not None:
+        try:
+            written = datetime.strptime(text, step_format)
+            return _since_1970(written, written.microsecond * 1000)
+        except (ValueError, OverflowError):
+            if not (len(text) == 10 or text.endswith("Z")):
+                return None  # what was no text before is now as ISO writes it, and read below
+    split = _FRACTION.fullmatch(text)
+    try:
+        if split is None:
+            moment = datetime.fromisoformat(text)
+            return _since_1970(moment, moment.microsecond * 1000)
+        whole = datetime.fromisoformat(split[1] + split[3])
+        return _since_1970(whole, int(split[2].ljust(9, "0")))
+    except (ValueError, OverflowError):
+        return None
+
+
+def _since_1970(moment: datetime, nanoseconds: int) -> tuple[int, int]:
+    aware = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    since = aware - _EPOCH
+    return since.days * _DAY + since.seconds, nanoseconds
+
+
+# States
+
+
+def positions(column: pa.Array, labels: pa.Array, missing: Missing = NOTHING) -> Cells:
+    """Where each cell's canonical text stands among ``labels``; blanks around it do not count."""
+    if pa.types.is_union(column.type):
+        return by_kind(positions, column, labels, missing)
+    texts, status = canonical_texts(column)
+    if is_text(plain(column).type):
+        texts = pc.ascii_trim_whitespace(texts)
+        blank = pc.equal(pc.binary_length(texts), 0).fill_null(False)
+        status[blank.to_numpy(zero_copy_only=False)] = MISSING
+    _mark_missing(texts, missing, status)
+    at = pc.index_in(texts, value_set=labels)
+    known = at.is_valid().to_numpy(zero_copy_only=False)
+    status[~known & (status == OK)] = INVALID
+    status[known & (status == MISSING)] = OK  # a label that the study lists is one
+    return Cells(at.fill_null(0).to_numpy(zero_copy_only=False), status)
+
+
+# Buffers
+
+
+def _absent(column: pa.Array) -> Status:
+    status = np.zeros(len(column), dtype=np.uint8)
+    if column.null_count:
+        status[column.is_null().to_numpy(zero_copy_only=False)] = MISSING
+    return status
+
+
+def _mark_missing(texts: pa.Array, missing: Missing, status: Status) -> None:
+    if missing.texts is not None and is_text(texts.type):
+        found = pc.is_in(pc.ascii_trim_whitespace(texts), value_set=missing.texts)
+        status[found.to_numpy(zero_copy_only=False)] = MISSING
+
+
+def _buffers(texts: pa.Array) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
+    """Where each text begins and ends, and the bytes."""
+    if len(texts) == 0:
+        return np.zeros(1, dtype=np.int32), np.zeros(0, dtype=np.uint8)
+    _, ends, data = texts.buffers()
+    offsets = np.frombuffer(ends, dtype=np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    return offsets, np.frombuffer(data or b"", dtype=np.uint8)
+
+
+def _text(column: pa.Array, at: int) -> str:
+    """A cell that may be no UTF-8."""
+    return bytes(column[at].as_buffer()).decode("utf-8", errors="replace").strip()
+
+
+def _bytes(kind: pa.DataType) -> int:
+    return int(kind.bit_width) // 8

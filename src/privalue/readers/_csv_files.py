@@ -1,0 +1,365 @@
+"""CSV files: a physical line is a row, whatever is in it.
+
+A file is cut into blocks at ends of lines, in several threads where it is neither compressed nor
+in another encoding. Each line is checked by itself: as many cells as the heading has, quotes that
+are closed in the same line, valid text. So no quote of one row can swallow another row; a line that
+fails is an invalid row of nobody. What passes is split into cells by Arrow, as texts: what a cell
+is, the study says (``cells``). The delimiter is told from the heading alone.
+"""
+
+import codecs
+import csv
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pacsv
+
+from privalue.core._kernels import kernel
+from privalue.errors import DataError
+from privalue.readers._chunks import Chunk, Piece, one_line
+from privalue.readers._rules import RowRules
+
+ENDINGS = tuple(name + packed for name in (".csv", ".tsv") for packed in ("", ".gz", ".zst"))
+BLOCK_BYTES = 1 << 22
+MOST_HEADING = 1 << 26
+_ROW_BYTES = 16  # about
+_MARKS = (",", ";", "\t", "|")
+
+
+class Heading(NamedTuple):
+    """The first line of a file."""
+
+    columns: list[str]
+    delimiter: str
+    encoding: str
+    size: int  # bytes
+
+
+class CsvFile(NamedTuple):
+    """A CSV file, its heading read."""
+
+    path: Path
+    heading: Heading
+    rules: RowRules
+
+    @property
+    def cut_anywhere(self) -> bool:
+        """Whether every line can be found without reading those before it."""
+        return self.heading.encoding == "utf-8" and not _packed(self.path)
+
+
+def is_csv(path: Path) -> bool:
+    """Whether the name says so."""
+    return path.name.lower().endswith(ENDINGS)
+
+
+def open_csv(path: Path, rules: RowRules) -> CsvFile:
+    """Reads the heading; refuses a file without the columns that are needed."""
+    found = heading(path, rules.encoding, rules.delimiter)
+    rules.select(found.columns, str(path))
+    return CsvFile(path, found, rules)
+
+
+def heading(path: Path, encoding: str = "utf-8", delimiter: str | None = None) -> Heading:
+    """Reads the first line, which alone tells the delimiter; a mark of bytes tells the encoding."""
+    try:
+        with _opened(path) as file:
+            start = file.read(1 << 16)
+            while b"\n" not in start and len(start) < MOST_HEADING and (more := file.read(1 << 20)):
+                start += more
+    except (OSError, EOFError, pa.ArrowException) as problem:
+        raise DataError(f"{path} cannot be read as CSV: {one_line(problem)}") from None
+    if start[:2] in {codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE}:
+        encoding = "utf-16"
+    elif start.startswith(codecs.BOM_UTF8) or codecs.lookup(encoding).name.startswith("utf-8"):
+        encoding = "utf-8"
+    size = start.find(b"\n") + 1 or len(start)
+    try:
+        wide = encoding == "utf-16"
+        text = start.decode(encoding, "ignore") if wide else start[:size].decode(encoding)
+    except UnicodeDecodeError:
+        raise DataError(
+            f'{path} is not {encoding}; say what it is: [data] encoding = "cp1252", or whatever'
+        ) from None
+    line = text.removeprefix("\ufeff").split("\n", 1)[0].removesuffix("\r")
+    if "\r" in line:
+        raise DataError(f"{path} ends its lines with a bare CR; save it with ends of lines LF")
+    if not line:
+        raise DataError(f"{path} is empty; it needs a heading and at least one row")
+    if delimiter is None:
+        delimiter = max(_MARKS, key=lambda mark: len(_cells(line, mark, path)))
+    return Heading(_cells(line, delimiter, path), delimiter, encoding, size)
+
+
+def _cells(line: str, delimiter: str, path: Path) -> list[str]:
+    try:
+        return next(csv.reader([line], delimiter=delimiter), [])
+    except csv.Error as problem:
+        raise DataError(f"{path}: the heading cannot be read as CSV: {problem}") from None
+
+
+def csv_rows(files: Sequence[CsvFile]) -> int | None:
+    """About how many rows there are, by the size of the first ones; None where compressed."""
+    lines = sampled = size = 0
+    for one in files:
+        if not one.cut_anywhere:
+            return None
+        with one.path.open("rb") as file:
+            sample = file.read(1 << 16)
+        size += one.path.stat().st_size
+        sampled += len(sample)
+        lines += sample.count(b"\n")
+    return max(lines, size * lines // max(sampled, 1)) - len(files)
+
+
+def csv_pieces(file: CsvFile) -> Iterator[Piece]:
+    """The rows of a file, a few megabytes of lines at a time."""
+    if file.cut_anywhere:
+        for begin in range(file.heading.size, file.path.stat().st_size, BLOCK_BYTES):
+            yield Piece(BLOCK_BYTES // _ROW_BYTES, partial(_block, file, begin))
+        return
+    first_row = 1
+    for text in _streamed(file):
+        chunk = _chunk(file, text, partial(int, first_row - 1))
+        first_row += _count_rows(text)
+        yield Piece.at_hand(chunk)
+
+
+def csv_chunks(file: CsvFile) -> Iterator[Chunk]:
+    """Every row in order."""
+    return (piece.read() for piece in csv_pieces(file))
+
+
+# Blocks of whole lines
+
+
+def _block(file: CsvFile, begin: int) -> Chunk:
+    """The lines that begin in the block at ``begin``."""
+    with file.path.open("rb") as opened:
+        opened.seek(begin - 1)  # a line begins where the one before it ended
+        text = opened.read(BLOCK_BYTES + 1)
+        if not text.endswith(b"\n"):
+            text += opened.readline()
+    first = text.find(b"\n", 0, BLOCK_BYTES) + 1 or len(text)
+    return _chunk(file, text[first:], partial(_rows_before, file, begin - 1 + first))
+
+
+def _streamed(file: CsvFile) -> Iterator[bytes]:
+    """Blocks of whole lines after the heading, in UTF-8.
+
+    A byte that is no character in the file's encoding becomes one that is none in UTF-8, so that
+    the line that holds it is invalid, and no other.
+    """
+    rest, heading = b"", True
+    try:
+        with _opened(file.path) as opened:
+            for block in _decoded(opened, file.heading.encoding):
+                text = rest + block
+                end = text.rfind(b"\n") + 1
+                rest = text[end:]
+                if heading and end:
+                    text, end = text[text.find(b"\n") + 1 :], end - text.find(b"\n") - 1
+                    heading = False
+                if end > 0:
+                    yield text[:end]
+    except (OSError, EOFError, pa.ArrowException, UnicodeError) as problem:
+        raise DataError(f"{file.path} cannot be read as CSV: {one_line(problem)}") from None
+    if rest and not heading:
+        yield rest
+
+
+def _decoded(opened: Any, encoding: str) -> Iterator[bytes]:
+    if encoding == "utf-8":
+        while block := opened.read(BLOCK_BYTES):
+            yield block
+        return
+    errors = "surrogatepass" if encoding == "utf-16" else "surrogateescape"
+    decoder = codecs.getincrementaldecoder(encoding)(errors)
+    while block := opened.read(BLOCK_BYTES):
+        yield decoder.decode(block).encode("utf-8", "surrogatepass")
+    try:
+        yield decoder.decode(b"", final=True).encode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:  # half a character: the last line is invalid, and no other
+        yield b"\xff"
+
+
+def _chunk(file: CsvFile, text: bytes, rows_before: Callable[[], int]) -> Chunk:
+    """Lines as rows of texts; those that fail are left out, or refused."""
+    left_out, sound = 0, _is_text(text)
+    if not sound or b'"' in text or text.count(b"\r") != text.count(b"\r\n"):
+        lines = _checked(
+            np.frombuffer(text, np.uint8), ord(file.heading.delimiter), len(file.heading.columns)
+        )
+        if not sound:
+            for line in lines:
+                line[2] &= _is_text(text[line[0] : line[1]])
+        bad = np.flatnonzero(lines[:, 2] == 0)
+        if len(bad) and not file.rules.drop_invalid:
+            begin, end, _ = lines[bad[0]]
+            what = _what_is_wrong(text[begin:end], file.heading)
+            raise DataError(f"{file.path}, row {rows_before() + bad[0] + 1}: the line has {what}")
+        if len(bad):
+            left_out = len(bad)
+            text = b"".join(text[begin:end] for begin, end, good in lines.tolist() if good)
+    rows, skipped = _split(file, text, rows_before)
+    locate = partial(_where, str(file.path), rows_before)
+    return Chunk(str(file.path), 1, rows, locate, left_out + skipped)
+
+
+def _what_is_wrong(line: bytes, heading: Heading) -> str:
+    """What a line has that makes it invalid."""
+    if not _is_text(line):
+        return f"bytes that are no {heading.encoding}; [data] encoding says how it is written"
+    if b"\r" in line.rstrip(b"\r\n"):
+        return "a CR inside it; convert the file to Parquet"
+    if b'"' in line:
+        return (
+            "quotes that it does not close, or that stand inside a cell, or another number of "
+            "cells than the heading; a cell holds no end of line: convert the file to Parquet"
+        )
+    return f"not the {len(heading.columns)} cells of the heading; convert the file to Parquet"
+
+
+def _split(
+    file: CsvFile, text: bytes, rows_before: Callable[[], int]
+) -> tuple[pa.RecordBatch, int]:
+    """Arrow's cells of good lines; a line with another number of cells is left out or refused."""
+    names = file.rules.names
+    bad: list[Any] = []
+
+    def remember(row: Any) -> str:
+        bad.append(row)
+        return "skip" if file.rules.drop_invalid else "error"
+
+    rows = pa.record_batch({name: pa.array([], pa.string()) for name in names})
+    if not text.strip(b"\r\n"):
+        return rows, 0
+    if text.startswith(codecs.BOM_UTF8):  # of a cell: Arrow would take it for that of a file
+        text = b"\n" + text
+    try:
+        table = pacsv.read_csv(
+            pa.py_buffer(text),
+            read_options=pacsv.ReadOptions(
+                use_threads=False,  # only then does a malformed row come with its number
+                column_names=file.heading.columns,
+                block_size=len(text) + 1,
+            ),
+            parse_options=pacsv.ParseOptions(
+                delimiter=file.heading.delimiter, invalid_row_handler=remember
+            ),
+            convert_options=pacsv.ConvertOptions(
+                include_columns=names,
+                column_types=dict.fromkeys(names, pa.string()),
+                strings_can_be_null=False,
+                null_values=[],
+                check_utf8=False,
+            ),
+        )
+    except pa.ArrowException as problem:
+        if bad:
+            row = bad[0]
+            raise DataError(
+                f"{file.path}, row {rows_before() + (row.number or 1)}: {row.actual_columns} cells "
+                f"where the heading has {row.expected_columns}; quote cells that hold "
+                f"{file.heading.delimiter!r}, or convert the file to Parquet"
+            ) from None
+        raise DataError(f"{file.path} cannot be read as CSV: {one_line(problem)}") from None
+    batches = table.combine_chunks().to_batches()
+    return (batches[0].select(names) if batches else rows), len(bad)
+
+
+def _is_text(text: bytes) -> bool:
+    try:
+        text.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+@kernel(nogil=True)
+def _checked(text, delimiter, columns):  # type: ignore[no-untyped-def]  # noqa: PLR0912  # pragma: no cover - compiled
+    """Begin, end and soundness of every line that is not blank.
+
+    A cell is quoted from its first character to its last, with quotes inside doubled, or has no
+    quote at all; an end of line ends the row, quoted or not.
+    """
+    found = np.empty((1024, 3), dtype=np.int64)
+    count = 0
+    at = 0
+    while at < len(text):
+        begin, cells, good = at, 1, True
+        quoted, fresh = False, True  # inside quotes; at the beginning of a cell
+        while at < len(text) and text[at] != ord("\n"):
+            byte = text[at]
+            if byte == ord('"'):
+                if fresh:
+                    quoted = True
+                elif quoted and at + 1 < len(text) and text[at + 1] == ord('"'):
+                    at += 1
+                elif quoted:
+                    quoted = False
+                    after = text[at + 1] if at + 1 < len(text) else ord("\n")
+                    good &= after == delimiter or after == ord("\n") or after == ord("\r")
+                else:
+                    good = False
+                fresh = False
+            elif byte == delimiter and not quoted:
+                cells += 1
+                fresh = True
+            else:
+                if byte == ord("\r"):
+                    good &= at + 1 == len(text) or text[at + 1] == ord("\n")
+                fresh = False
+            at += 1
+        blank = True
+        for i in range(begin, at):
+            blank &= text[i] == ord("\r")
+        at += at < len(text)
+        if blank:
+            continue
+        if count == len(found):
+            found = np.concatenate((found, np.empty_like(found)))
+        found[count, 0], found[count, 1] = begin, at
+        found[count, 2] = good and not quoted and cells == columns
+        count += 1
+    return found[:count]
+
+
+# Where a row is
+
+
+def _where(path: str, rows_before: Callable[[], int], number: int) -> str:
+    return f"{path}, row {rows_before() + number}"
+
+
+def _rows_before(file: CsvFile, begin: int) -> int:
+    """How many rows a file has before a line: only an error pays for counting them."""
+    rows, at = 0, file.heading.size
+    with file.path.open("rb") as opened:
+        opened.seek(at)
+        while at < begin:
+            line = opened.readline()
+            at += len(line)
+            rows += bool(line.strip(b"\r\n"))
+    return rows
+
+
+def _count_rows(text: bytes) -> int:
+    return sum(bool(line.strip(b"\r")) for line in text.split(b"\n"))
+
+
+def _packed(path: Path) -> bool:
+    return path.name.lower().endswith((".gz", ".zst"))
+
+
+def _opened(path: Path) -> Any:
+    """The bytes of a file, decompressed."""
+    if path.name.lower().endswith(".zst"):
+        return pa.input_stream(str(path), compression="zstd")
+    if path.name.lower().endswith(".gz"):
+        return pa.input_stream(str(path), compression="gzip")
+    return path.open("rb")

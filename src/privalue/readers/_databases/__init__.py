@@ -1,0 +1,92 @@
+"""Tables and queries of databases: DuckDB and SQLite files, PostgreSQL servers.
+
+``trial.duckdb::rows`` is a table or a view, ``trial.duckdb::SELECT ...`` a query; where there is
+one table only it need not be named. Files are opened for reading only, and a server is asked in a
+read-only transaction, batch by batch. A place names neither user nor password.
+"""
+
+import re
+from os.path import isdir, isfile
+from pathlib import Path
+
+from privalue.errors import DataError
+from privalue.readers._chunks import Source
+from privalue.readers._databases.duckdb_file import duckdb_columns, open_duckdb
+from privalue.readers._databases.postgres import open_postgres, postgres_columns
+from privalue.readers._databases.sqlite_file import open_sqlite, sqlite_columns
+from privalue.readers._rules import RowRules
+
+__all__ = ["database_columns", "divided", "open_database"]
+
+_ENDINGS = (".duckdb", ".ddb", ".sqlite", ".sqlite3", ".db")
+# An address ends at the first "::" that is part of neither credentials nor an IPv6 host.
+_SERVER = re.compile(
+    r"(postgres(?:ql)?://(?:[^@/]*@)?(?:\[[^\]]*\]|[^:]|:(?!:))*)(?:::(.*))?", re.DOTALL
+)
+
+
+def open_database(data: str | Path, rules: RowRules) -> Source | None:
+    """The rows of a table or a query, or None where ``data`` does not name a database."""
+    found = _database(data)
+    if found is None:
+        return None
+    kind, where, request = found
+    if kind == "postgresql":
+        return open_postgres(str(where), request, rules)
+    return {"duckdb": open_duckdb, "sqlite": open_sqlite}[kind](Path(where), request, rules)
+
+
+def database_columns(data: str | Path) -> list[str] | None:
+    """The names of the columns, or None where ``data`` does not name a database."""
+    found = _database(data)
+    if found is None:
+        return None
+    kind, where, request = found
+    if kind == "postgresql":
+        return postgres_columns(str(where), request)
+    return {"duckdb": duckdb_columns, "sqlite": sqlite_columns}[kind](Path(where), request)
+
+
+def _database(data: str | Path) -> tuple[str, str | Path, str | None] | None:
+    """Which database holds the data, where it is, and what is wanted of it."""
+    server = _SERVER.fullmatch(str(data))
+    if server is not None:
+        return "postgresql", server[1], server[2]
+    path, request = divided(str(data))
+    head = _first_bytes(path)
+    if head[8:12] == b"DUCK":
+        return "duckdb", path, request
+    if head == b"SQLite format 3\0":
+        return "sqlite", path, request
+    if path.name.lower().endswith(_ENDINGS) and not isdir(path):
+        if not isfile(path):
+            raise DataError(f"{path} does not exist; give a DuckDB or SQLite file")
+        raise DataError(f"{path} is neither a DuckDB nor an SQLite file")
+    if request is not None and isfile(path):
+        raise DataError(
+            f"{path} is no database; only a DuckDB or SQLite file, an Excel workbook, or "
+            "postgresql://..., is followed by :: and a table or a query"
+        )
+    return None
+
+
+def divided(text: str) -> tuple[Path, str | None]:
+    """A file and what is wanted of it; a file's name may hold "::" too."""
+    if "::" not in text or isfile(text):
+        return Path(text), None
+    for mark in re.finditer("::", text):
+        if isfile(text[: mark.start()]):
+            return Path(text[: mark.start()]), text[mark.end() :]
+    name, _, request = text.partition("::")
+    return Path(name), request
+
+
+def _first_bytes(path: Path) -> bytes:
+    """What a file really is, whatever it is called."""
+    if not isfile(path):
+        return b""
+    try:
+        with path.open("rb") as file:
+            return file.read(16)
+    except OSError as problem:
+        raise DataError(f"{path} cannot be read: {problem.strerror}") from None

@@ -1,0 +1,82 @@
+"""DuckDB as a reader: a connection that keeps nothing on disk, and its rows as Arrow."""
+
+import re
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
+import duckdb
+import pyarrow as pa
+
+from privalue.errors import DataError
+from privalue.readers._chunks import BATCH_ROWS, Chunk, one_line
+from privalue.readers._databases.request import in_chunks, quoted
+from privalue.readers._rules import RowRules
+
+# Types whose cells Arrow has as they are. Of the rest some are exact as texts, cell by cell; no
+# other holds anything that a cell could be.
+_PLAIN = re.compile(
+    r"U?(TINYINT|SMALLINT|INTEGER|BIGINT)|FLOAT|DOUBLE|VARCHAR|BOOLEAN|DATE|DECIMAL\(.*\)|"
+    r"TIMESTAMP(_S|_MS|_NS| WITH TIME ZONE)?|ENUM\(.*\)|\"?NULL\"?",
+    re.DOTALL,
+)
+_AS_TEXT = re.compile(r"U?HUGEINT|UUID|BIGNUM|VARINT")
+
+
+@contextmanager
+def connected() -> Iterator[duckdb.DuckDBPyConnection]:
+    """A database of our own, in memory.
+
+    It may not spill: its files would have a name, be readable, and outlive a killed process.
+    """
+    config = {
+        "threads": 2,
+        "temp_directory": "",
+        "autoinstall_known_extensions": False,
+        "autoload_known_extensions": False,
+    }
+    with closing(duckdb.connect(config=config)) as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        yield connection
+
+
+def readable_cells(relation: duckdb.DuckDBPyRelation, rules: RowRules, place: str) -> str:
+    """The needed columns as SQL; a type of which no cell can be read is refused."""
+    names = rules.select(relation.columns, place)
+    types = dict(zip(relation.columns, map(str, relation.types), strict=True))
+    cells = []
+    for name in names:
+        kind = types[name]
+        if _PLAIN.fullmatch(kind):
+            cells.append(quoted(name))
+        elif _AS_TEXT.fullmatch(kind):
+            cells.append(f"CAST({quoted(name)} AS VARCHAR) AS {quoted(name)}")
+        else:
+            raise DataError(
+                f"{place}: the column {name!r} is of type {kind}, which holds no number, text, "
+                "date or time; convert it in a query"
+            )
+    return ", ".join(cells)
+
+
+def query_chunks(
+    connection: duckdb.DuckDBPyConnection, query: str, rules: RowRules, place: str
+) -> Iterator[Chunk]:
+    """The rows of a query, batch by batch."""
+    try:
+        reader = connection.sql(query).to_arrow_reader(BATCH_ROWS)
+        schema = reader.schema
+    except duckdb.Error as problem:
+        raise DataError(f"{place} cannot be read: {explained(problem)}") from None
+    rules.require_types(zip(schema.names, schema.types, strict=True), place)
+    problems = (duckdb.Error, pa.ArrowException, OSError)
+    yield from in_chunks(lambda: next(reader, None), place, problems)
+
+
+def explained(problem: Exception) -> str:
+    """What DuckDB says; where memory ends, what to do."""
+    if isinstance(problem, duckdb.OutOfMemoryException):
+        return (
+            "the query takes more memory than there is, and its rows are not put on disk; write "
+            "its result to a Parquet file first, and give that"
+        )
+    return one_line(problem)

@@ -1,0 +1,160 @@
+"""PostgreSQL servers, read through a server-side cursor. Extra: ``postgres``."""
+
+import re
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from importlib import import_module
+from typing import Any
+
+from privalue._servers import unanswered
+from privalue.errors import DataError, MissingComponentError, UnavailableError
+from privalue.readers._chunks import Chunk, Source, one_line
+from privalue.readers._databases.cursor import Fetch, column_names
+from privalue.readers._databases.request import Table, in_chunks, quoted, requested
+from privalue.readers._rules import RowRules
+
+_TABLES = """
+    SELECT n.nspname, c.relname, pg_catalog.pg_table_is_visible(c.oid)
+    FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+    WHERE c.relkind IN ('r', 'v', 'm', 'f', 'p') AND NOT c.relispartition
+      AND n.nspname <> 'information_schema' AND n.nspname !~ '^pg_'
+    ORDER BY 3 DESC, 1, 2
+"""
+_SETTINGS = (
+    "SET LOCAL TIME ZONE 'UTC'",
+    "SET LOCAL cursor_tuple_fraction = 1",  # every row is wanted
+    "SET LOCAL synchronize_seqscans = off",  # rows are numbered from the table's beginning
+)
+
+
+def open_postgres(address: str, request: str | None, rules: RowRules) -> Source:
+    """The rows of a table, a view or a query."""
+    server = _Server(address)
+    with server.connected() as connection:
+        try:
+            wanted = requested(request, _tables(connection), server.place)
+            empty = connection.execute(f"SELECT * FROM ({wanted.query}) AS wanted LIMIT 0")
+            names = rules.select(column_names(empty), wanted.place)
+        except server.problem as problem:
+            raise server.unreadable(server.place, problem) from None
+    query = wanted.query
+    if wanted.table is not None:
+        query = f"SELECT {', '.join(map(quoted, names))} FROM {wanted.table.sql}"
+
+    def chunks() -> Iterator[Chunk]:
+        with server.connected() as connection, connection.cursor(name="privalue") as cursor:
+            try:
+                cursor.execute(query)
+            except server.problem as problem:
+                raise server.unreadable(wanted.place, problem) from None
+            fetch = Fetch(cursor, rules, wanted.place)
+
+            def answered() -> Any:
+                try:
+                    return fetch()
+                except server.problem as problem:
+                    if unanswered(problem, server.driver):
+                        raise server.unreadable(wanted.place, problem) from None
+                    raise
+
+            yield from in_chunks(answered, wanted.place, (server.problem, UnicodeError))
+
+    return Source(chunks)
+
+
+def postgres_columns(address: str, request: str | None) -> list[str]:
+    """The names of the columns of a table, a view or a query."""
+    server = _Server(address)
+    with server.connected() as connection:
+        try:
+            wanted = requested(request, _tables(connection), server.place)
+            empty = connection.execute(f"SELECT * FROM ({wanted.query}) AS wanted LIMIT 0")
+            return column_names(empty)
+        except server.problem as problem:
+            raise server.unreadable(server.place, problem) from None
+
+
+def _tables(connection: Any) -> list[Table]:
+    """Those of the search path first, by their name alone."""
+    return [
+        Table.of_schema(schema, name, near=visible)
+        for schema, name, visible in connection.execute(_TABLES).fetchall()
+    ]
+
+
+class _Server:
+    """How to reach a server; what may be said about it holds neither user nor password."""
+
+    def __init__(self, address: str) -> None:
+        try:
+            self.driver: Any = import_module("psycopg")
+        except ImportError:
+            raise MissingComponentError(
+                "data in PostgreSQL needs psycopg: pip install 'psycopg[binary]'"
+            ) from None
+        self._address = address
+        self.problem: type[Exception] = self.driver.Error
+        try:
+            parts = self.driver.conninfo.conninfo_to_dict(address)
+        except self.problem:  # its message may quote the password
+            raise self._malformed() from None
+        host, database = str(parts.get("host", "localhost")), str(parts.get("dbname", ""))
+        # Unless it is percent-encoded, a password may end up in a port, a host or a database.
+        if "@" in host + database or not re.fullmatch(r"[\d,]*", str(parts.get("port", ""))):
+            raise self._malformed()
+        self._password = str(parts.get("password", ""))
+        self.place = f"postgresql://{host}/{database}"
+
+    @staticmethod
+    def _malformed() -> DataError:
+        return DataError(
+            "the address postgresql://... of the data is malformed; write it as "
+            "postgresql://user@host/database, with special characters percent-encoded"
+        )
+
+    @contextmanager
+    def connected(self) -> Iterator[Any]:
+        """A connection in a read-only transaction; nothing is ever committed."""
+        try:
+            connection = self.driver.connect(
+                self._address, connect_timeout=10, client_encoding="utf8"
+            )
+        except self.problem as problem:
+            raise self.unreadable(self.place, problem, "opened") from None
+        with closing(connection):
+            connection.read_only = True
+            self._read_every_time(connection)
+            try:
+                for setting in _SETTINGS:
+                    connection.execute(setting)
+            except self.problem as problem:
+                raise self.unreadable(self.place, problem, "opened") from None
+            yield connection
+
+    def _read_every_time(self, connection: Any) -> None:
+        """A time that Python cannot hold, such as infinity, makes one cell invalid, as its text."""
+        loaders: Any = import_module("psycopg.types.datetime")
+        for kind in ("Date", "Timestamp", "Timestamptz"):
+            loader = type(kind, (_OrText, getattr(loaders, f"{kind}Loader")), {})
+            connection.adapters.register_loader(kind.lower(), loader)
+
+    def unreadable(
+        self, place: str, problem: Exception, done: str = "read"
+    ) -> DataError | UnavailableError:
+        """The error for what the server said, or for that it said nothing, in one line."""
+        said = one_line(problem)
+        said = said.replace(self._password, "***") if self._password else said
+        if unanswered(problem, self.driver):
+            return UnavailableError(f"{place}: the server does not answer ({said}); try again")
+        return DataError(f"{place} cannot be {done}: {said}")
+
+
+class _OrText:
+    """Of a loader of psycopg: what it cannot load stays a text."""
+
+    def load(self, data: Any) -> Any:
+        """The value, or its text."""
+        try:
+            return super().load(data)  # type: ignore[misc]
+        except import_module("psycopg").DataError:
+            return bytes(data).decode("utf-8")

@@ -1,0 +1,94 @@
+"""What somebody wants of a database: one of its tables, or a query as it stands."""
+
+import difflib
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from privalue.errors import DataError
+from privalue.readers._chunks import Chunk, one_line
+
+_QUERY = re.compile(r"\(|(?:select|with|from|values|table)\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table or a view."""
+
+    names: tuple[str, ...]  # what it may be called, the shortest first
+    sql: str  # its name, quoted
+    near: bool = True  # in a schema that need not be named
+    stored: bool = False  # and not a view: its rows are soon counted
+
+    @classmethod
+    def of_schema(cls, schema: str, name: str, *, near: bool, stored: bool = False) -> "Table":
+        """A table of a database with schemas."""
+        names = (name, f"{schema}.{name}") if near else (f"{schema}.{name}",)
+        return cls(names, f"{quoted(schema)}.{quoted(name)}", near, stored)
+
+
+@dataclass(frozen=True)
+class Request:
+    """A place, for messages, and what to read there."""
+
+    place: str
+    query: str  # all columns
+    table: Table | None
+
+
+def requested(text: str | None, tables: Sequence[Table], place: str) -> Request:
+    """The query, the table of that name, or the only table."""
+    wanted = (text or "").strip().rstrip(";").rstrip()
+    if _QUERY.match(wanted):
+        return Request(f"{place}, the query", wanted, None)
+    table = _chosen(wanted, tables, place)
+    return Request(f"{place}, table {table.names[0]}", f"SELECT * FROM {table.sql}", table)
+
+
+def _chosen(wanted: str, tables: Sequence[Table], place: str) -> Table:
+    if not tables:
+        raise DataError(f"{place} holds no table; one row a step is needed")
+    # Other schemas count only where there is nothing else.
+    near = [table for table in tables if table.near] or tables
+    known = [table.names[0] for table in near]
+    shown = ", ".join(map(repr, known[:10])) + (", ..." if len(known) > 10 else "")
+    if not wanted:
+        if len(near) > 1:
+            raise DataError(
+                f"{place} holds {len(near)} tables: {shown}; name one after ::, as in "
+                f"{place}::{known[0]}"
+            )
+        return near[0]
+    bare = wanted.replace('"', "")
+    for same in (wanted.__eq__, bare.__eq__, lambda name: name.lower() == bare.lower()):
+        found = [table for table in tables if any(map(same, table.names))]
+        if len(found) == 1:
+            return found[0]
+    similar = difflib.get_close_matches(bare, [table.names[0] for table in tables], n=1)
+    hint = f"; did you mean {similar[0]!r}?" if similar else ""
+    raise DataError(f"{place} has no table {wanted!r}; it has {shown}{hint}")
+
+
+def quoted(name: str) -> str:
+    """The name of a table or a column, whatever is in it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def in_chunks(
+    fetch: Callable[[], pa.RecordBatch | None], place: str, problems: tuple[type[Exception], ...]
+) -> Iterator[Chunk]:
+    """Batch after batch, until there is none; a database's own complaint gets the place."""
+    first_row = 1
+    while True:
+        try:
+            batch = fetch()
+        except problems as problem:
+            raise DataError(
+                f"{place}, row {first_row} or later, cannot be read: {one_line(problem)}"
+            ) from None
+        if batch is None:
+            return
+        yield Chunk(place, first_row, batch)
+        first_row += batch.num_rows

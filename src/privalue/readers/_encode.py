@@ -1,0 +1,304 @@
+"""Rows as plain numbers, each from its own cells, or the first row that is invalid.
+
+What a cell becomes is said in ``cells``, by which rules in ``rules``. Here the cells of a row come
+together. A row is invalid where one of its cells does not convert. With ``invalid = "refuse"`` the
+first such row ends the reading, with the place, the column and the value. With ``"drop-unit"`` it
+stays, with ``states`` (one more than the last) as its state, so that its whole unit is left out
+later; a row whose own unit cannot be told belongs to nobody and is left out at once.
+"""
+
+import difflib
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple, NoReturn
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from privalue.core._private import Private, sealed
+from privalue.errors import DataError
+from privalue.readers import _cells as cells
+from privalue.readers._cells import Cells, Integers
+from privalue.readers._chunks import Chunk, one_line
+from privalue.readers._rules import RowRules
+from privalue.readers._text_kernels import INVALID, MISSING, OK
+
+PART_ROWS = 1 << 17  # what is made of them stays near the processor
+
+
+class Origin(NamedTuple):
+    """Where rows are from."""
+
+    place: str
+    first_row: int
+    locate: Callable[[int], str] | None = None
+    kept: Integers | None = None  # of the rows there those that are here, where some are left out
+
+    def where(self, at: int) -> str:
+        """The file and the number of a row in it."""
+        number = self.first_row + (at if self.kept is None else int(self.kept[at]))
+        return self.locate(number) if self.locate else f"{self.place}, row {number}"
+
+
+@sealed
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class Row(Private):
+    """What tells a row from others."""
+
+    origin: Origin
+    at: int  # its place among the rows from there
+    keys: Integers  # id (the person's, where there is one, and the trajectory's) x word
+    step: int
+
+    @property
+    def where(self) -> str:
+        """The file and the number of the row in it."""
+        return self.origin.where(self.at)
+
+    def shown(self, rules: RowRules) -> dict[str, str]:
+        """Its ids and its step as a message quotes them, by column."""
+        ids = zip(rules.id_roles, self.keys, strict=True)
+        shown = {
+            rules.columns[role]: repr(cells.id_of(words, rules.id_type)) for role, words in ids
+        }
+        return {**shown, rules.columns["step"]: cells.step_text(self.step, rules.step_type)}
+
+
+class Tally(NamedTuple):
+    """What was done to rows on the way, for the curator."""
+
+    rewards_clamped: int = 0
+    rows_left_out: int = 0  # they belong to nobody
+    rows_missing: int = 0  # dropped, as the study says, for a missing state or reward
+
+    def __add__(self, other: "Tally") -> "Tally":  # type: ignore[override]
+        return Tally(*(mine + its for mine, its in zip(self, other, strict=True)))
+
+
+@sealed
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class Rows(Private):
+    """Some rows as plain numbers."""
+
+    origin: Origin
+    keys: Integers  # row x id x word
+    steps: Integers
+    states: NDArray[np.int32]  # positions; one more than the last where the row is invalid
+    rewards: NDArray[np.float64]  # clamped to the public bounds
+    tally: Tally
+
+    def __post_init__(self) -> None:
+        for array in (self.keys, self.steps, self.states, self.rewards):
+            array.setflags(write=False)
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def row(self, at: int) -> Row:
+        """One of them, which keeps nothing else in memory."""
+        return Row(self.origin, at, self.keys[at].copy(), int(self.steps[at]))
+
+
+class Encoder:
+    """Checks and encodes chunks, in several threads at once if need be."""
+
+    def __init__(self, rules: RowRules) -> None:
+        self._rules = rules
+        self._missing = cells.Missing.of(rules.missing)
+        self._raw_labels: pa.Array | None = None
+        if rules.raw_labels is not None:
+            self._raw_labels = pa.array(list(rules.raw_labels), pa.string())
+            self._codes = np.fromiter(rules.raw_labels.values(), dtype=np.int32)
+
+    def parts(self, chunk: Chunk) -> Iterator[Rows]:
+        """The chunk as plain numbers, a part at a time; to look up labels is set up for each."""
+        labels = 0 if self._raw_labels is None else len(self._raw_labels)
+        return map(self.encode, chunk.parts(max(PART_ROWS, 4 * labels)))
+
+    def encode(self, chunk: Chunk) -> Rows:
+        """The chunk as plain numbers.
+
+        Raises:
+            DataError: it names the first invalid row and its value, where the study refuses them.
+        """
+        rules = self._rules
+        try:
+            found = {role: self._cells(role, chunk) for role in rules.columns}
+        except (pa.ArrowException, OverflowError) as problem:
+            raise DataError(
+                f"{chunk.where(0)} and on: a column cannot be read: {one_line(problem)}"
+            ) from None
+        kept, tally = self._kept(chunk, found)
+        if kept is not None:
+            found = {
+                role: Cells(c.values[kept], None if c.status is None else c.status[kept])
+                for role, c in found.items()
+            }
+        states = self._states(found)
+        rewards = found["reward"].values
+        low, high = rules.reward_bounds
+        if len(rewards) and not (rewards.min() >= low and rewards.max() <= high):
+            clamped = np.clip(rewards, low, high)
+            tally += Tally(rewards_clamped=int(np.count_nonzero(clamped != rewards)))
+            rewards = clamped
+        return Rows(
+            Origin(chunk.place, chunk.first_row, chunk.locate, kept),
+            _side_by_side([found[role].values for role in rules.id_roles]),
+            found["step"].values,
+            states,
+            rewards,
+            tally,
+        )
+
+    def id_columns(self, chunk: Chunk, rows: Rows) -> list[pa.Array]:
+        """The ids of encoded rows: whole numbers, or canonical texts, a column each."""
+        if self._rules.id_type == "integer":
+            return [pa.array(rows.keys[:, at, 0]) for at in range(rows.keys.shape[1])]
+        names = [self._rules.columns[role] for role in self._rules.id_roles]
+        texts = [cells.texts_of(chunk.rows.column(name)) for name in names]
+        kept = rows.origin.kept
+        return texts if kept is None else [column.take(pa.array(kept)) for column in texts]
+
+    def _cells(self, role: str, chunk: Chunk) -> Cells:
+        rules = self._rules
+        column = chunk.rows.column(rules.columns[role])
+        texts = (self._missing, rules.decimal)
+        if role in rules.id_roles:
+            return cells.ids(column, rules.id_type)
+        if role == "step":
+            return cells.steps(column, rules.step_type, rules.step_format, *texts)
+        if role == "reward":
+            return cells.numbers(column, *texts)
+        if self._raw_labels is not None:
+            return cells.positions(column, self._raw_labels, self._missing)
+        numbers = cells.whole_numbers(column, *texts)
+        codes, status = numbers.values, numbers.status
+        if len(codes) and not (codes.min() >= 0 and codes.max() < rules.states):
+            status = np.zeros(len(codes), dtype=np.uint8) if status is None else status
+            outside = (codes < 0) | (codes >= rules.states)
+            status[outside & (status == OK)] = INVALID
+        return Cells(codes, status)
+
+    def _states(self, found: dict[str, Cells]) -> NDArray[np.int32]:
+        """Positions of states; invalid rows, which are here only to be dropped, have none."""
+        codes = found["state"].values
+        if self._raw_labels is not None:
+            codes = self._codes[codes]
+        states = codes.astype(np.int32)
+        for column in found.values():
+            failed = column.failed()
+            if failed is not None:
+                states[failed] = self._rules.states
+        return states
+
+    def _kept(self, chunk: Chunk, found: dict[str, Cells]) -> tuple[Integers | None, Tally]:
+        """The rows to keep, or None for all of them; raises where an invalid row is refused."""
+        rules = self._rules
+        out = np.zeros(chunk.rows.num_rows, dtype=np.bool_)
+        nobody = missing = 0
+        for role in rules.unit_roles if rules.drop_invalid else ():
+            failed = found[role].failed()
+            if failed is not None:
+                out |= failed
+        nobody = int(np.count_nonzero(out))
+        if rules.drop_missing_rows:
+            for role in ("state", "reward"):
+                status = found[role].status
+                if status is not None:
+                    out |= status == MISSING
+            missing = int(np.count_nonzero(out)) - nobody
+        if not rules.drop_invalid:
+            self._refuse_invalid(chunk, found, out)
+        kept = np.flatnonzero(~out) if out.any() else None
+        return kept, Tally(rows_left_out=nobody + chunk.left_out, rows_missing=missing)
+
+    def _refuse_invalid(
+        self, chunk: Chunk, found: dict[str, Cells], out: NDArray[np.bool_]
+    ) -> None:
+        """Raises for the first row with a cell that does not convert."""
+        worst: tuple[int, str] | None = None
+        for role, column in found.items():
+            failed = column.failed()
+            if failed is None:
+                continue
+            at = int(np.argmax(failed & ~out))
+            if (failed & ~out)[at] and (worst is None or at < worst[0]):
+                worst = at, role
+        if worst is not None:
+            self._refuse(chunk, *worst, found[worst[1]])
+
+    def _refuse(self, chunk: Chunk, at: int, role: str, column: Cells) -> NoReturn:
+        name = self._rules.columns[role]
+        assert column.status is not None
+        if column.status[at] == MISSING:
+            hint = "every row needs one"
+            if role in {"state", "reward"}:
+                hint += ', or [data] missing_rows = "drop-row" leaves such rows out'
+            raise DataError(f"{chunk.where(at)}: {name} is missing; {hint}")
+        shown = _shown(chunk.rows.column(name), at)
+        raise DataError(f"{chunk.where(at)}: {name} = {shown} {self._expected(role, shown)}")
+
+    def _expected(self, role: str, shown: str) -> str:
+        rules = self._rules
+        if role in rules.id_roles:
+            if rules.id_type == "integer":
+                return 'must be a whole number within 64 bits, as [data] id_type = "integer" says'
+            return (
+                f"is no id: a text of at most {cells.LONGEST_ID} bytes, or a number that is exact "
+                "(below 2^53; of 32 bits, below 2^24)"
+            )
+        if role == "step":
+            if rules.step_type == "integer":
+                return (
+                    "must be a whole number (within 64 bits); [data] step_type says what steps "
+                    'are: "integer", "number", "date" or "datetime"'
+                )
+            how = f", written as {rules.step_format}" if rules.step_format else ""
+            if rules.step_type in {"date", "datetime"} and not how:
+                how = ' as ISO writes it; [data] step_format says how else, e.g. "%d.%m.%Y"'
+            return f"must be a {rules.step_type}{how}"
+        if role == "reward":
+            return f"must be a finite number{self._about_numbers(shown)}"
+        if rules.raw_labels is None:
+            return (
+                f"is not a state: states are the whole numbers 0 to {rules.states - 1}, or what "
+                "[states] labels lists"
+            )
+        known = "the raw labels of [states] groups" if rules.grouped else "the states"
+        few = min(len(rules.raw_labels), 5)
+        first = [repr(label) for label, _ in zip(rules.raw_labels, range(few), strict=False)]
+        more = ", ..." if len(rules.raw_labels) > few else ""
+        near = difflib.get_close_matches(shown.strip("'"), list(rules.raw_labels)[:1000], n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        return (
+            f"is not one of {known}, {len(rules.raw_labels)} in all: {', '.join(first)}{more}{hint}"
+        )
+
+    def _about_numbers(self, shown: str) -> str:
+        """What to declare where a text looks like a number written otherwise, or like none."""
+        if self._rules.decimal == ".":
+            if re.fullmatch(r"'[+-]?\d+,\d+'", shown):
+                return '; if that is a decimal comma, set [data] decimal = ","'
+        elif re.fullmatch(r"'[+-]?\d+\.\d+'", shown):
+            return ', with the decimal mark "," as [data] decimal says'
+        if re.fullmatch(r"'(?i:na|n/a|nan|null|none|missing|unknown|[.?-]+)'", shown):
+            return f'; if that means missing, set [data] missing = ["", "{shown[1:-1]}"]'
+        return ""
+
+
+def _shown(column: pa.Array, at: int) -> str:
+    try:
+        shown = repr(column[at].as_py())
+    except UnicodeDecodeError as problem:
+        shown = repr(problem.object)
+    return shown if len(shown) <= 60 else shown[:57] + "..."
+
+
+def _side_by_side(ids: list[Integers]) -> Integers:
+    """Row x id x word; an id that needs fewer words ends with zeros."""
+    if len(ids) == 1:
+        return ids[0][:, None, :]
+    words = max(values.shape[1] for values in ids)
+    return np.stack([cells.widened(values, words) for values in ids], axis=1)

@@ -1,0 +1,33 @@
+"""Ways to compute the statistics of a source: one method, the same bits from each."""
+
+from collections.abc import Callable
+from typing import Any
+
+from privalue.core._contributions import VisitStatistics
+from privalue.errors import UsageError
+from privalue.readers import _local as local
+from privalue.readers._local import DEFAULT_MEMORY
+from privalue.study._study import Study
+
+ENGINES = ("local", "spark")
+
+
+def gathered(
+    data: Any,
+    study: Study,
+    *,
+    engine: str = "local",
+    memory: int = DEFAULT_MEMORY,
+    progress: Callable[[int, int | None], None] | None = None,
+) -> VisitStatistics:
+    """The first-visit statistics of ``data``, by the engine of that name."""
+    if engine == "local":
+        return local.statistics(data, study, memory=memory, progress=progress)
+    if engine == "spark":
+        from privalue.readers import _spark as spark  # noqa: PLC0415 - an extra
+
+        return spark.statistics(data, study, progress=progress)
+    raise UsageError(f"engine = {engine!r} is not known; use one of {', '.join(ENGINES)}")
+
+
+__all__ = ["DEFAULT_MEMORY", "ENGINES", "gathered"]

@@ -1,0 +1,34 @@
+"""The names of the columns of whatever holds rows; no row is looked at."""
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from privalue.errors import DataError
+from privalue.readers._csv_files import heading
+from privalue.readers._databases import database_columns, divided
+from privalue.readers._excel import is_workbook, sheet_rows
+from privalue.readers._files import file_kind, find_files, reading_parquet
+from privalue.readers._queries import is_query
+
+
+def column_names(data: str | Path) -> list[str]:
+    """The names of the columns: the heading of a file, or a schema."""
+    if is_query(data):
+        raise DataError(
+            "the columns of a query are those that it selects; name them in [data] by hand"
+        )
+    path, request = divided(str(data))
+    if is_workbook(path) and not path.is_dir():
+        place, rows = sheet_rows(path, request)
+        if not rows:
+            raise DataError(f"{place} is empty; it needs a heading")
+        return [str(cell).strip() for cell in rows[0]]
+    stored = database_columns(data)
+    if stored is not None:
+        return stored
+    first = find_files(data)[0]
+    if file_kind(first) == "csv":
+        return heading(first).columns
+    with reading_parquet(first), pq.ParquetFile(first) as file:
+        return list(file.schema_arrow.names)

@@ -1,0 +1,169 @@
+"""``SELECT ... FROM 'file.parquet'``: one query of DuckDB over the files that it names.
+
+No other file can be read. A CSV file is put in as a table of texts, line by line as everywhere
+(``csv_files``): DuckDB's own reading would let one row type a column. The guarantee is for the
+rows that a query returns: a join, a window or an aggregate across units lets one unit change the
+rows of another, and that is outside it.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from privalue.errors import DataError
+from privalue.readers._chunks import Chunk, Source, one_line
+from privalue.readers._csv_files import csv_chunks, is_csv, open_csv
+from privalue.readers._databases.duckdb_rows import (
+    connected,
+    explained,
+    query_chunks,
+    readable_cells,
+)
+from privalue.readers._databases.request import quoted
+from privalue.readers._files import find_files, reading_parquet
+from privalue.readers._rules import RowRules
+
+PLACE = "the query"
+_QUERY = re.compile(r"\s*(select|with|from)\s", re.IGNORECASE)
+_FUNCTIONS = {"range", "generate_series", "unnest"}  # that read nothing
+
+
+def is_query(data: object) -> bool:
+    """Whether a name of data is a query, and not a file."""
+    return isinstance(data, str) and bool(_QUERY.match(data)) and not Path(data).exists()
+
+
+def asks_a_database(data: object) -> bool:
+    """Whether rows are the result of a query, which may compare those of several units."""
+    text = str(data) if isinstance(data, str | Path) else ""
+    return is_query(data) or bool(_QUERY.match(text.rpartition("::")[2]) and "::" in text)
+
+
+def open_query(query: str, rules: RowRules) -> Source:
+    """The rows of a query over files."""
+    with ready(query, rules) as (connection, wanted):
+        try:
+            cells = readable_cells(connection.sql(wanted), rules, PLACE)
+        except duckdb.Error as problem:
+            raise DataError(f"{PLACE} cannot be read: {explained(problem)}") from None
+
+    def chunks() -> Iterator[Chunk]:
+        with ready(query, rules) as (connection, wanted):
+            yield from query_chunks(connection, f"SELECT {cells} FROM ({wanted})", rules, PLACE)
+
+    return Source(chunks)
+
+
+@contextmanager
+def ready(query: str, rules: RowRules) -> Iterator[tuple[duckdb.DuckDBPyConnection, str]]:
+    """A connection in which the query's files are views and tables, and nothing else is."""
+    wanted = query.strip().rstrip(";").rstrip()
+    with connected() as connection:
+        allowed: list[Path] = []
+        for name in _named(connection, wanted):
+            allowed += _put_in(connection, name, rules)
+        paths = ", ".join(_text(str(path)) for path in allowed)
+        connection.execute(f"SET allowed_paths = [{paths}]")
+        connection.execute("SET enable_external_access = false")
+        connection.execute("SET lock_configuration = true")
+        yield connection, wanted
+
+
+def _named(connection: duckdb.DuckDBPyConnection, query: str) -> list[str]:
+    """The tables that a query names, less those that it makes itself."""
+    (found,) = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [query]).fetchall()
+    parsed = json.loads(found[0])
+    if parsed["error"]:
+        raise DataError(f"{PLACE} cannot be read: {one_line(parsed['error_message'])}")
+    if len(parsed["statements"]) != 1:
+        raise DataError(f"{PLACE} must be a single statement")
+    names: dict[str, None] = {}
+    own: set[str] = set()
+    for node in _nodes(parsed["statements"]):
+        if node.get("type") == "BASE_TABLE":
+            parts = (node.get("catalog_name"), node.get("schema_name"), node["table_name"])
+            names[".".join(part for part in parts if part)] = None
+        elif node.get("type") == "TABLE_FUNCTION":
+            function = str(node["function"]["function_name"])
+            if function.lower() not in _FUNCTIONS:
+                raise DataError(
+                    f"{PLACE} calls {function}(); name the file itself: FROM 'trial.parquet'"
+                )
+        own |= {entry["key"] for entry in (node.get("cte_map") or {}).get("map", [])}
+    return [name for name in names if name not in own]
+
+
+def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(tree, dict):
+        yield tree
+        for value in tree.values():
+            yield from _nodes(value)
+    elif isinstance(tree, list):
+        for value in tree:
+            yield from _nodes(value)
+
+
+def _put_in(connection: duckdb.DuckDBPyConnection, name: str, rules: RowRules) -> list[Path]:
+    """Makes a view or a table of a file that is named; returns what DuckDB has to open for it."""
+    paths = find_files(name)
+    if all(is_csv(path) for path in paths):
+        if len(paths) > 1:
+            raise DataError(f"{PLACE} names {name}, {len(paths)} CSV files; name one at a time")
+        _table_of_texts(connection, name, paths[0], rules)
+        return []
+    if any(is_csv(path) for path in paths):
+        raise DataError(f"{PLACE} names {name}, both CSV and Parquet files; name one kind")
+    _require_one_schema(name, paths)
+    files = ", ".join(_text(str(path.absolute())) for path in paths)
+    try:
+        connection.execute(
+            f"CREATE VIEW {quoted(name)} AS SELECT * FROM read_parquet([{files}], "
+            "hive_partitioning = false)"
+        )
+    except duckdb.Error as problem:
+        raise DataError(f"{name} cannot be read as Parquet: {one_line(problem)}") from None
+    return [path.absolute() for path in paths]
+
+
+def _require_one_schema(name: str, paths: Sequence[Path]) -> None:
+    """Refuses files with other columns or types: DuckDB would convert those of one file."""
+    first: Any = None
+    for path in paths:
+        with reading_parquet(path), pq.ParquetFile(path) as file:
+            schema = file.schema_arrow.remove_metadata()
+        first = first or schema
+        if not schema.equals(first):
+            raise DataError(
+                f"{PLACE} names {name}, whose files have different columns or types ({path}); "
+                "convert them to the same"
+            )
+
+
+def _table_of_texts(
+    connection: duckdb.DuckDBPyConnection, name: str, path: Path, rules: RowRules
+) -> None:
+    every = replace(rules, columns={}, by_person=False)
+    columns = open_csv(path, every).heading.columns
+    file = open_csv(path, replace(every, columns={column: column for column in columns}))
+    schema = pa.schema([(column, pa.string()) for column in columns])
+    staged = pa.RecordBatchReader.from_batches(schema, (chunk.rows for chunk in csv_chunks(file)))
+    try:
+        connection.register("privalue_staged", staged)
+        connection.execute(f"CREATE TABLE {quoted(name)} AS SELECT * FROM privalue_staged")
+        connection.unregister("privalue_staged")
+    except duckdb.Error as problem:
+        if isinstance(problem.__cause__, DataError):
+            raise problem.__cause__ from None
+        raise DataError(f"{path} cannot be read: {explained(problem)}") from None
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"

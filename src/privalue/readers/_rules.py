@@ -1,0 +1,144 @@
+"""What reading needs to know of a study: which columns, what their cells are, what is a state.
+
+These are public, complete before a row is read, and all that a reader goes by. Only a column that
+the study names, or needs, is read, whatever the headings are.
+"""
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from privalue.errors import DataError
+from privalue.readers import _cells as cells
+from privalue.study._study import Study
+
+ROLES = ("person", "trajectory", "step", "state", "reward")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowRules:
+    """How a row becomes numbers, from that row alone."""
+
+    columns: Mapping[str, str]  # role -> name; only those that are read, in the order of ROLES
+    by_person: bool  # the unit is a person, not a trajectory
+    id_type: str
+    step_type: str
+    step_format: str | None
+    missing: tuple[str, ...]
+    drop_missing_rows: bool
+    drop_invalid: bool
+    decimal: str
+    delimiter: str | None
+    encoding: str
+    sorted: bool
+    reward_bounds: tuple[float, float]
+    states: int
+    raw_labels: Mapping[str, int] | None
+    grouped: bool
+
+    @classmethod
+    def of(cls, study: Study) -> "RowRules":
+        """The rules that a study states."""
+        data, by_person = study.data, study.privacy.unit == "person"
+        named = {role: getattr(data, role) for role in ROLES}
+        if not by_person and "person" not in data.given:
+            del named["person"]
+        if data.one_trajectory_per_person:
+            del named["trajectory"]
+        return cls(
+            columns=named,
+            by_person=by_person,
+            id_type=data.id_type,
+            step_type=data.step_type,
+            step_format=data.step_format,
+            missing=tuple(data.missing),
+            drop_missing_rows=data.missing_rows == "drop-row",
+            drop_invalid=data.invalid == "drop-unit",
+            decimal=data.decimal,
+            delimiter=data.delimiter,
+            encoding=data.encoding,
+            sorted=data.sorted,
+            reward_bounds=study.values.rewards,
+            states=study.state_count,
+            raw_labels=study.raw_labels,
+            grouped=study.states.groups is not None,
+        )
+
+    @property
+    def names(self) -> list[str]:
+        """The columns to read."""
+        return list(self.columns.values())
+
+    @property
+    def id_roles(self) -> list[str]:
+        """The ids of a row: the person's, the trajectory's, or both."""
+        return [role for role in ("person", "trajectory") if role in self.columns]
+
+    @property
+    def unit_roles(self) -> list[str]:
+        """The ids of the unit of privacy."""
+        return ["person"] if self.by_person else self.id_roles
+
+    def select(self, present: Sequence[str], place: str) -> list[str]:
+        """The names of the columns to read, each of which must be there once."""
+        for role, name in self.columns.items():
+            if name not in present:
+                raise DataError(
+                    f"{place} has no column {name!r}; it has {_shown(present)}: "
+                    f"{self._hint(role, name, present)}"
+                )
+            if list(present).count(name) > 1:
+                raise DataError(f"{place} has the column {name!r} more than once; rename one")
+        return self.names
+
+    def _hint(self, role: str, name: str, present: Sequence[str]) -> str:
+        """What to do about a column that is not there."""
+        if len(present) == 1 and any(mark in present[0] for mark in ";\t|,"):
+            return 'say what separates its cells: [data] delimiter = ";", or whatever it is'
+        taken = {other for key, other in self.columns.items() if key != role}
+        free = {other.strip().lower(): other for other in present if other not in taken}
+        near = _alike(name, free) or _alike(role, free)
+        if near:
+            return f'if {near!r} is meant, set [data] {role} = "{near}"'
+        return f'name the right one: [data] {role} = "..."'
+
+    def require_types(self, schema: Iterable[tuple[str, pa.DataType]], place: str) -> None:
+        """Refuses a column whose type no cell could be read from, before any is."""
+        roles = {name: role for role, name in self.columns.items()}
+        for name, kind in schema:
+            if name in roles:
+                self._require_type(roles[name], name, cells.value_type(kind), place)
+
+    def _require_type(self, role: str, name: str, kind: pa.DataType, place: str) -> None:
+        if pa.types.is_null(kind) or cells.is_text(kind):
+            return
+        times = cells.is_time(kind)
+        if role in {"person", "trajectory"}:
+            fits = cells.is_number(kind) or (times and self.id_type == "text")
+            allowed = f'ids are numbers or texts with [data] id_type = "{self.id_type}"'
+        elif role == "step":
+            fits = times if self.step_type in {"date", "datetime"} else cells.is_number(kind)
+            other = "datetime" if times else "integer"
+            allowed = f'[data] step_type = "{self.step_type}" says otherwise; set it to "{other}"'
+        elif role == "state":
+            fits = cells.is_number(kind) or (times and self.raw_labels is not None)
+            allowed = "states are numbers or texts"
+        else:
+            fits, allowed = cells.is_number(kind), "rewards are numbers"
+        if not fits:
+            raise DataError(f"{place}: the column {name!r} is of type {kind}; {allowed}")
+
+
+def _alike(wanted: str, free: Mapping[str, str]) -> str | None:
+    """A column that is not read as anything else and whose name is like the one wanted."""
+    wanted = wanted.lower()
+    inside = [name for name in free if wanted in name.split("_") or name in wanted.split("_")]
+    near = inside or difflib.get_close_matches(wanted, list(free), n=1)
+    return free[near[0]] if near else None
+
+
+def _shown(present: Sequence[str]) -> str:
+    shown = ", ".join(map(repr, present[:20]))
+    return shown + (", ..." if len(present) > 20 else "")

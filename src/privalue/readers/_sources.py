@@ -1,0 +1,234 @@
+"""Whatever holds the rows, opened as a stream of Arrow batches in the source's own order.
+
+Files: CSV (also compressed), Parquet, Excel; one file, a folder, or a glob. Databases and queries.
+Objects: anything that offers the Arrow stream interface (pandas, Polars, pyarrow, a DuckDB
+relation), and episodes, an iterable of lists of (state, reward). A column's type is checked before
+a row is read; cells are passed on as they are: ``cells`` says what each one is.
+"""
+
+from collections.abc import Iterable, Iterator, Sized
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from privalue.errors import DataError
+from privalue.readers import _python_cells as python_cells
+from privalue.readers._chunks import BATCH_ROWS, Chunk, Piece, Source, one_line
+from privalue.readers._csv_files import csv_chunks, csv_pieces, csv_rows, open_csv
+from privalue.readers._databases import divided, open_database
+from privalue.readers._excel import is_workbook, open_excel
+from privalue.readers._files import file_kind, find_files, reading_parquet
+from privalue.readers._minari import open_minari
+from privalue.readers._queries import is_query, open_query
+from privalue.readers._rules import RowRules
+
+PIECE_ROWS = 1 << 20  # of Parquet, read at once by one thread
+
+
+def open_source(data: Any, rules: RowRules) -> Source:
+    """The rows of a file name, folder or glob, of an Arrow-like object, or of episodes."""
+    recorded = open_minari(data, rules)  # before the branch of iterables
+    if recorded is not None:
+        return recorded
+    if isinstance(data, str | Path):
+        return _named(data, rules)
+    if _is_pandas(data):
+        return Source(lambda: _frame(data, rules), total_rows=len(data), again=True)
+    if hasattr(data, "__arrow_c_stream__"):
+        stays = type(data).__module__.split(".")[0] == "polars"
+        if (stays and isinstance(data, Sized)) or isinstance(data, pa.Table | pa.RecordBatch):
+            return Source(lambda: _stream(data, rules), total_rows=len(data), again=True)
+        return Source(lambda: _stream(data, rules))
+    if isinstance(data, Iterable) and not isinstance(data, bytes | dict):
+        if rules.by_person:
+            raise DataError(
+                'episodes name no person, and unit = "person" needs one; give a table with the '
+                f"column {rules.columns['person']!r}"
+            )
+        names = [rules.columns.get("trajectory", "trajectory"), rules.columns["step"]]
+        rules.require_types(zip(names, (pa.int64(), pa.int64()), strict=True), "the episodes")
+        return Source(lambda: _episodes(data, rules), in_order=True)
+    raise DataError(
+        f"data of type {type(data).__name__} is not understood; give a file name, a pandas, Polars "
+        "or Arrow table (a lazy frame collected first), or a list of episodes"
+    )
+
+
+def _named(data: str | Path, rules: RowRules) -> Source:
+    if not str(data):
+        raise DataError("the name of the data is empty; give a file, a database or a dataset")
+    if is_query(data):
+        return open_query(str(data), rules)
+    path, request = divided(str(data))
+    if is_workbook(path) and not path.is_dir():
+        return open_excel(path, request, rules)
+    database = open_database(data, rules)
+    return open_files(data, rules) if database is None else database
+
+
+# Files
+
+
+def open_files(data: str | Path, rules: RowRules) -> Source:
+    """The rows of CSV or Parquet files."""
+    paths = find_files(data)
+    kinds = {file_kind(path) for path in paths}
+    if len(kinds) > 1:
+        raise DataError(f"{data} holds both CSV and Parquet files; name one kind, e.g. *.parquet")
+    if kinds == {"csv"}:
+        texts = [open_csv(path, rules) for path in paths]
+        return Source(
+            lambda: (chunk for file in texts for chunk in csv_chunks(file)),
+            total_rows=csv_rows(texts),
+            again=True,
+            pieces=lambda: (piece for file in texts for piece in csv_pieces(file)),
+        )
+    files = [(path, open_parquet(path, rules), rules.names) for path in paths]
+
+    def pieces() -> Iterator[Piece]:
+        return (piece for file in files for piece in _parquet_pieces(*file))
+
+    return Source(
+        lambda: (piece.read() for piece in pieces()),
+        total_rows=sum(metadata.num_rows for _, metadata, _ in files),
+        again=True,
+        pieces=pieces,
+    )
+
+
+def open_parquet(path: Path, rules: RowRules) -> Any:
+    """The metadata of a file whose columns have types that can be read."""
+    with reading_parquet(path), pq.ParquetFile(path) as file:
+        schema = file.schema_arrow
+        rules.select(schema.names, str(path))
+        rules.require_types(zip(schema.names, schema.types, strict=True), str(path))
+        return file.metadata
+
+
+def _parquet_pieces(path: Path, metadata: Any, names: list[str]) -> Iterator[Piece]:
+    """Row groups, small ones together; one that is too large to hold comes in parts."""
+    groups: list[int] = []
+    first_row, rows = 1, 0
+    for group in range(metadata.num_row_groups):
+        size = metadata.row_group(group).num_rows
+        if size == 0:
+            continue
+        if groups and rows + size > PIECE_ROWS:
+            yield Piece(rows, partial(_parquet_chunk, path, metadata, groups, names, first_row))
+            groups, first_row, rows = [], first_row + rows, 0
+        if size <= PIECE_ROWS:
+            groups, rows = [*groups, group], rows + size
+            continue
+        with reading_parquet(path), pq.ParquetFile(path, metadata=metadata) as file:
+            for batch in file.iter_batches(PIECE_ROWS, row_groups=[group], columns=names):
+                yield Piece.at_hand(Chunk(str(path), first_row, batch.select(names)))
+                first_row += batch.num_rows
+    if groups:
+        yield Piece(rows, partial(_parquet_chunk, path, metadata, groups, names, first_row))
+
+
+def _parquet_chunk(
+    path: Path, metadata: Any, groups: list[int], names: list[str], first_row: int
+) -> Chunk:
+    # To read ahead is for storage that is far away; here it is one copy more.
+    with reading_parquet(path), pq.ParquetFile(path, metadata=metadata, pre_buffer=False) as file:
+        table = file.read_row_groups(groups, columns=names, use_threads=False).select(names)
+        for at, field in enumerate(table.schema):
+            if pa.types.is_dictionary(field.type):  # one for all groups may not be large enough
+                values = table.column(at).cast(field.type.value_type)
+                table = table.set_column(at, field.name, values)
+        batches = table.combine_chunks().to_batches()  # one, unless there are gigabytes of text
+        rows = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+        return Chunk(str(path), first_row, rows)
+
+
+# Objects in memory
+
+
+def _stream(data: Any, rules: RowRules) -> Iterator[Chunk]:
+    place = _what(data)
+    try:
+        reader = pa.RecordBatchReader.from_stream(data)
+        names = rules.select(reader.schema.names, place)
+        rules.require_types(zip(reader.schema.names, reader.schema.types, strict=True), place)
+        first_row = 1
+        for batch in reader:
+            for start in range(0, batch.num_rows, BATCH_ROWS):
+                part = batch.slice(start, BATCH_ROWS).select(names)
+                yield Chunk(place, first_row, part)
+                first_row += part.num_rows
+    except (pa.ArrowException, TypeError, ValueError) as problem:
+        if isinstance(problem, DataError):
+            raise
+        raise DataError(f"{place} cannot be read: {one_line(problem)}") from None
+
+
+def _is_pandas(data: Any) -> bool:
+    return type(data).__module__.split(".")[0] == "pandas" and hasattr(data, "columns")
+
+
+def _frame(data: Any, rules: RowRules) -> Iterator[Chunk]:
+    """A pandas frame: a column of objects may hold anything, and is read cell by cell."""
+    place = _what(data)
+    headings = [str(name) for name in data.columns]
+    names = rules.select(headings, place)
+    wanted = data.iloc[:, [headings.index(name) for name in names]]
+    typed = [at for at, kind in enumerate(wanted.dtypes) if not _holds_objects(kind)]
+    schema = ((names[at], _series(wanted.iloc[:0, at]).type) for at in typed)
+    rules.require_types(schema, place)
+    for start in range(0, len(data), BATCH_ROWS):
+        part = wanted.iloc[start : start + BATCH_ROWS]
+        arrays = [_series(part.iloc[:, at]) for at in range(len(names))]
+        yield Chunk(place, start + 1, pa.record_batch(arrays, names=names))
+
+
+def _holds_objects(kind: Any) -> bool:
+    return str(kind) == "object"
+
+
+def _series(series: Any) -> pa.Array:
+    if not _holds_objects(series.dtype):
+        try:
+            found = pa.array(series)
+            return pa.concat_arrays(found.chunks) if isinstance(found, pa.ChunkedArray) else found
+        except (pa.ArrowException, TypeError, ValueError):
+            pass  # categories of several types, sparse columns and the like
+    return python_cells.as_arrow(series.tolist())
+
+
+def _what(data: Any) -> str:
+    return f"the {type(data).__module__.split('.')[0]} {type(data).__name__}"
+
+
+def _episodes(data: Iterable[Any], rules: RowRules) -> Iterator[Chunk]:
+    """Episodes as rows: the trajectory is the episode's number, the step the place in it."""
+    ids = [rules.columns[role] for role in rules.id_roles]
+    names = [*ids, *(rules.columns[role] for role in ("step", "state", "reward"))]
+    rows: list[tuple[Any, ...]] = []
+    first_row = 1
+    for number, episode in enumerate(data):
+        try:
+            steps = [(*(number for _ in ids), at, *pair) for at, pair in enumerate(episode)]
+        except TypeError:
+            steps = []
+        if not steps or any(len(step) != len(names) for step in steps):
+            if rules.drop_invalid:
+                continue
+            raise DataError(
+                f"episode {number} (counted from 0) is not a list of at least one (state, reward)"
+            )
+        rows.extend(steps)
+        if len(rows) >= BATCH_ROWS:
+            yield _episode_chunk(rows, names, first_row)
+            first_row += len(rows)
+            rows = []
+    if rows:
+        yield _episode_chunk(rows, names, first_row)
+
+
+def _episode_chunk(rows: list[tuple[Any, ...]], names: list[str], first_row: int) -> Chunk:
+    arrays = [python_cells.as_arrow(column) for column in zip(*rows, strict=True)]
+    return Chunk("the list of episodes", first_row, pa.record_batch(arrays, names=names))

@@ -1,0 +1,346 @@
+"""Many machines: Spark spreads the rows, and every partition goes through the local kernel.
+
+| where     | what                                                                             |
+|-----------|----------------------------------------------------------------------------------|
+| executors | rows, brought together by trajectory or person; checked, grouped, summed up      |
+| shuffle   | the rows (not where they are declared sorted); counts and sums by state          |
+| driver    | the totals by state; of sorted rows also those at the ends of partitions; noise |
+
+Sums are integers, so that the result is that of the local engine, bit for bit. They come from the
+output of tasks that succeeded, and from nothing else: a task that is tried again counts once. A
+mistake in the data is output too: it is not tried again, and Spark does not log it.
+"""
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from privalue.core._contributions import SCALARS, VisitStatistics, complete
+from privalue.errors import DataError, MissingComponentError, UsageError
+from privalue.readers import RowRules
+from privalue.readers._cells import LONGEST_ID, widened
+from privalue.readers._chunks import BATCH_ROWS, one_line
+from privalue.readers._local import Seams
+from privalue.readers._order import Stretch
+from privalue.readers._spark_rows import (
+    FRAME,
+    Batches,
+    Source,
+    public_part,
+    source_of_files,
+)
+from privalue.readers._spark_tasks import LINE, lines, unpacked
+from privalue.study._study import Study
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Progress = Callable[[int, int | None], None]
+
+_MOST_READERS = 1000
+_MOST_LANES = LONGEST_ID // 7 + 3
+
+_LOGGING = """
+rootLogger.level = error
+rootLogger.appenderRef.stderr.ref = stderr
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = error
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = Spark: %m%n%ex{0}
+"""  # exceptions may quote rows, and are left out
+
+
+def statistics(
+    data: Any,
+    study: Study,
+    *,
+    session: "SparkSession | None" = None,
+    progress: Progress | None = None,
+) -> VisitStatistics:
+    """The first-visit statistics of ``data``, computed by Spark: the local engine's, bit for bit.
+
+    Args:
+        data: a Spark DataFrame, or the name of CSV or Parquet files that every worker can open.
+        study: what is public. With ``[data] sorted = true`` nothing is shuffled.
+        session: where files are read. If left out: the active session, or else one on this
+            machine, which is stopped at the end. A DataFrame brings its own.
+        progress: called once, at the end.
+    """
+    sql = _pyspark()
+    with _explained():
+        if isinstance(data, sql.DataFrame):
+            found = _found(*_of_frame(data, study))
+        elif isinstance(data, str | Path):
+            source = source_of_files(_local_name(data), study)
+            with _session(session) as used:
+                found = _found(_numbers(len(source.pieces), used), source)
+        else:
+            raise UsageError(
+                f"the engine spark does not take data of type {type(data).__name__}; give a Spark "
+                "DataFrame or the name of CSV or Parquet files, or use the engine local"
+            )
+    if progress is not None:
+        progress(found.rows, found.rows)
+    return complete(found, study)
+
+
+# Sessions
+
+
+def session() -> "SparkSession":
+    """A session on this machine: every core, this Python, quiet, its files encrypted.
+
+    Under ``spark-submit``, or with ``PYSPARK_SUBMIT_ARGS``, it is the session that these describe.
+    """
+    builder = _pyspark().SparkSession.builder.appName("privalue")
+    _require_java()
+    made: SparkSession
+    if os.environ.keys() & {"PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT"}:
+        made = builder.getOrCreate()
+        return made
+    with tempfile.TemporaryDirectory(prefix="privalue-") as folder:
+        logging = Path(folder) / "log4j2.properties"
+        logging.write_text(_LOGGING)
+        settings = {
+            "spark.master": "local[*]",
+            "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{logging}",
+            "spark.driver.host": "localhost",
+            "spark.driver.bindAddress": "127.0.0.1",  # nobody else has to reach it
+            "spark.io.encryption.enabled": "true",  # private rows are shuffled
+            "spark.sql.execution.arrow.maxRecordsPerBatch": str(BATCH_ROWS),
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+        }
+        for name, value in settings.items():
+            builder = builder.config(name, value)
+        before = os.environ.get("PYSPARK_PYTHON")
+        os.environ["PYSPARK_PYTHON"] = sys.executable  # it is read when the context is made
+        try:
+            made = builder.getOrCreate()
+        except _errors().PySparkRuntimeError as problem:
+            raise MissingComponentError(
+                f"Spark does not start: {one_line(problem)}; it needs Java 17 or newer"
+            ) from None
+        finally:
+            del os.environ["PYSPARK_PYTHON"]
+            if before is not None:
+                os.environ["PYSPARK_PYTHON"] = before
+    return made
+
+
+@contextmanager
+def _session(given: "SparkSession | None") -> Iterator["SparkSession"]:
+    """The session that is given or active; one that had to be made is stopped."""
+    used = given or _pyspark().SparkSession.getActiveSession()
+    if used is not None:
+        yield used
+        return
+    made = session()
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+def _pyspark() -> Any:
+    """``pyspark.sql``, imported only where it is needed."""
+    try:
+        import_module("pandas")  # Spark insists
+        return import_module("pyspark.sql")
+    except ImportError:
+        raise MissingComponentError(
+            "the engine spark needs PySpark and pandas: pip install 'pyspark>=4.0' "
+            "'pandas>=2.3,<3'; and Java, 17 or newer"
+        ) from None
+
+
+def _errors() -> Any:
+    return import_module("pyspark.errors")
+
+
+def _require_java() -> None:
+    home = os.environ.get("JAVA_HOME")
+    if shutil.which("java", path=str(Path(home) / "bin") if home else None) is None:
+        where = f"there is none in JAVA_HOME = {home}" if home else "no java is on the PATH"
+        raise MissingComponentError(
+            f"Spark needs Java 17 or newer, and {where}; install one, e.g. Debian's "
+            "openjdk-17-jre-headless, or set JAVA_HOME"
+        )
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """What Spark itself complains of becomes one line, without tracebacks."""
+    failures = (_errors().PySparkException, import_module("py4j.protocol").Py4JError)
+    try:
+        with _hushed():
+            yield
+    except failures as problem:
+        reason = _reason(problem)
+        if "No module named" in reason or "PYTHON_VERSION_MISMATCH" in reason:
+            raise MissingComponentError(
+                f"Spark's workers cannot run privalue: {reason}; they need the driver's Python "
+                "version and packages: see PYSPARK_PYTHON"
+            ) from None
+        raise DataError(f"Spark could not go through the data: {reason}") from None
+
+
+@contextmanager
+def _hushed() -> Iterator[None]:
+    """PySpark would log the failure of a query, with the values that it failed at."""
+    get = import_module("pyspark.logger").PySparkLogger.getLogger
+    loggers = [get("SQLQueryContextLogger"), get("DataFrameQueryContextLogger")]
+    before = [logger.disabled for logger in loggers]
+    try:
+        for logger in loggers:
+            logger.disabled = True
+        yield
+    finally:
+        for logger, disabled in zip(loggers, before, strict=True):
+            logger.disabled = disabled
+
+
+def _reason(problem: BaseException) -> str:
+    cause = getattr(problem, "java_exception", None)
+    if cause is not None:
+        while cause.getCause() is not None:
+            cause = cause.getCause()
+        return one_line(cause.toString())
+    lines = str(problem).strip().splitlines() or [type(problem).__name__]
+    return one_line(lines[-1] if isinstance(problem, _errors().PythonException) else lines[0])
+
+
+# Rows, wherever they are
+
+
+def _of_frame(data: "DataFrame", study: Study) -> tuple["DataFrame", Source]:
+    """The columns that are needed, and the rows' numbers."""
+    functions = import_module("pyspark.sql.functions")
+    rules = RowRules.of(study)
+    names = rules.select(data.columns, FRAME)
+    types = import_module("pyspark.sql.pandas.types")
+    schema = (
+        (field.name, types.to_arrow_type(field.dataType, timezone="UTC")) for field in data.schema
+    )
+    rules.require_types((field for field in schema if field[0] in names), FRAME)
+    source = Source(study=public_part(study))
+    extra = {"row": functions.monotonically_increasing_id()}
+    if study.data.sorted:
+        extra["piece"] = _piece(data)
+    # By position: names may hold dots, or differ in case only.
+    cells = [f"c{at}" for at in range(len(data.columns))]
+    wanted = {role: cells[data.columns.index(name)] for role, name in rules.columns.items()}
+    renamed = data.select("*", *extra.values()).toDF(*cells, *extra)
+    chosen = (_cell(role, data.schema, cell, functions) for role, cell in wanted.items())
+    return renamed.select(*chosen, *extra), source
+
+
+def _cell(role: str, schema: Any, cell: str, functions: Any) -> Any:
+    """A column; an id of -0.0 goes where 0.0 does."""
+    column = functions.col(cell)
+    kind = schema[int(cell[1:])].dataType.typeName()
+    signed = role in {"person", "trajectory"} and kind in {"float", "double"}
+    return (column + functions.lit(0.0).cast(kind) if signed else column).alias(role)
+
+
+def _piece(data: "DataFrame") -> Any:
+    """A number that changes with the piece of a file that a row is from, where that is known."""
+    functions = import_module("pyspark.sql.functions")
+    begins = functions.expr("input_file_block_start()")
+    piece = functions.xxhash64(functions.input_file_name(), begins)
+    try:
+        data.select(piece)
+    except _errors().AnalysisException:  # a join of files: rows are of several
+        return functions.lit(0).cast("long")
+    return piece
+
+
+def _local_name(data: str | Path) -> str | Path:
+    if "::" in str(data) or "://" in str(data) or str(data).startswith("minari:"):
+        raise UsageError(
+            "the engine spark opens CSV and Parquet files by name, nothing else; read what you "
+            "have into a Spark DataFrame in a session of your own, or use the engine local"
+        )
+    return data
+
+
+def _numbers(pieces: int, spark: "SparkSession") -> "DataFrame":
+    """0, 1 ..., in order, over as many tasks as make sense."""
+    return spark.range(0, pieces, 1, max(1, min(pieces, _MOST_READERS)))
+
+
+# Totals
+
+
+def _sums(frame: "DataFrame", source: Source) -> "DataFrame":
+    """What the partitions say, summed up by state."""
+    functions = import_module("pyspark.sql.functions")
+
+    def said(batches: Batches) -> Batches:
+        task: Any = import_module("pyspark").TaskContext.get()
+        return lines(source, batches, task.partitionId())
+
+    if not source.study.data.sorted:
+        if source.files:
+            frame = frame.mapInArrow(source.checked, source.checked_schema)
+        frame = frame.repartition(*source.unit)
+    return (
+        frame.mapInArrow(said, LINE)
+        .groupBy("state")
+        .agg(
+            # Too large a sum is null, and the number of trajectories is then refused below.
+            functions.try_sum("count").alias("count"),
+            functions.try_sum("steps").alias("steps"),
+            functions.max("mistake").alias("mistake"),
+            functions.max("ends").alias("ends"),
+        )
+    )
+
+
+def _found(frame: "DataFrame", source: Source) -> VisitStatistics:
+    return _totals(_sums(frame, source).toArrow(), source)
+
+
+def _totals(sums: pa.Table, source: Source) -> VisitStatistics:
+    """The statistics that the sums by state are, or the first mistake."""
+    states, counts, steps = (
+        sums.column(name).fill_null(0).to_numpy() for name in ("state", "count", "steps")
+    )
+    told = sums.column("mistake")
+    mistakes = [
+        (int(counts[at]), told[at].as_py()) for at in np.flatnonzero(told.is_valid().to_numpy())
+    ]
+    if mistakes:
+        raise DataError(min(mistakes)[1])
+    seen = states >= 0
+    totals = np.zeros((2, source.study.state_count), dtype=np.int64)
+    totals[:, states[seen]] = counts[seen], steps[seen]
+    scalars = {name: int(counts[states == -1 - at].sum()) for at, name in enumerate(SCALARS)}
+    found = VisitStatistics(
+        return_bounds=source.study.return_bounds,
+        counts=totals[0],
+        return_steps=totals[1],
+        **scalars,
+    )
+    seams = Seams(source.study)
+    for stretch in sorted(map(unpacked, sums.column("ends").drop_null().to_pylist()), key=_first):
+        seams.add(stretch)
+    return found + seams.finish()
+
+
+def _first(stretch: Stretch) -> tuple[int, ...]:
+    """The ids and the step of its first row, comparable over stretches: ids with equal lanes."""
+    keys = widened(stretch.first.keys, _MOST_LANES)
+    return (*keys.ravel().tolist(), stretch.first.step)

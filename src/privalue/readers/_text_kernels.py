@@ -1,0 +1,198 @@
+"""Compiled: the cells of a text column, each read by itself.
+
+A kernel gives each cell a status. ``CHECK`` leaves a cell to Python: it is rare, or no number.
+"""
+
+import numpy as np
+
+from privalue.core._kernels import kernel
+
+OK, MISSING, INVALID, LONG, CHECK = range(5)
+TEXT = np.int64(2**63 - 1)  # the first word of an id that is not a whole number of 18 digits
+
+
+@kernel(nogil=True, inline="always")
+def _is_space(byte):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+    return byte == 32 or 9 <= byte <= 13
+
+
+@kernel(nogil=True, inline="always")
+def _trimmed(data, begin, end):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+    while begin < end and _is_space(data[begin]):
+        begin += 1
+    while begin < end and _is_space(data[end - 1]):
+        end -= 1
+    return begin, end
+
+
+@kernel(nogil=True)
+def whole_numbers(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+    offsets, data, status, numbers
+):
+    """Fills ``numbers`` where a cell is a whole number of up to 18 digits; else ``CHECK``."""
+    for i in range(len(numbers)):
+        numbers[i] = 0
+        if status[i] != OK:
+            continue
+        begin, end = _trimmed(data, np.int64(offsets[i]), np.int64(offsets[i + 1]))
+        if begin == end:
+            status[i] = MISSING
+            continue
+        digits = begin + (data[begin] == ord("-") or data[begin] == ord("+"))
+        number = np.int64(0)
+        plain = 0 < end - digits <= 18
+        if plain:
+            for at in range(digits, end):
+                digit = np.int64(data[at]) - 48
+                plain &= 0 <= digit <= 9
+                number = 10 * number + digit
+        if plain:
+            numbers[i] = -number if data[begin] == ord("-") else number
+        else:
+            status[i] = CHECK
+
+
+# Powers of ten are exact up to 22, and so are whole numbers below 2^53: one division rounds as
+# reading the decimal does.
+_POWERS = np.array([float(10**power) for power in range(16)])
+
+
+@kernel(nogil=True)
+def decimals(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+    offsets, data, mark, status, numbers
+):
+    """Fills ``numbers`` where a cell has up to 15 digits, with or without a decimal ``mark``.
+
+    ``LONG`` is a number with more digits or an exponent, ``CHECK`` whatever has another form.
+    """
+    for i in range(len(numbers)):
+        numbers[i] = 0.0
+        if status[i] != OK:
+            continue
+        begin, end = _trimmed(data, np.int64(offsets[i]), np.int64(offsets[i + 1]))
+        if begin == end:
+            status[i] = MISSING
+            continue
+        negative = data[begin] == ord("-")
+        at = begin + (negative or data[begin] == ord("+"))
+        number, digits, after = np.int64(0), 0, 0
+        marked = False
+        while at < end:
+            byte = data[at]
+            if 48 <= byte <= 57:
+                digits += 1
+                after += marked
+                if digits <= 15:
+                    number = 10 * number + (np.int64(byte) - 48)
+            elif byte == mark and not marked:
+                marked = True
+            else:
+                break
+            at += 1
+        if digits == 0:
+            status[i] = CHECK
+        elif at < end:
+            status[i] = LONG if _is_exponent(data, at, end) else CHECK
+        elif digits > 15:
+            status[i] = LONG
+        else:
+            value = number / _POWERS[after]
+            numbers[i] = -value if negative else value
+
+
+@kernel(nogil=True, inline="always")
+def _is_exponent(data, at, end):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+    if data[at] != ord("e") and data[at] != ord("E"):
+        return False
+    at += 1
+    if at < end and (data[at] == ord("-") or data[at] == ord("+")):
+        at += 1
+    good = at < end
+    while at < end:
+        good &= 48 <= data[at] <= 57
+        at += 1
+    return good
+
+
+@kernel(nogil=True)
+def first_words(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+    offsets, data, longest, status, words
+):
+    """Fills the first word of every id; returns how many bytes the longest other text has.
+
+    A text that is the usual way to write a whole number of up to 18 digits is that number. Any
+    other begins with ``TEXT``, which is larger, and goes on with its bytes (``text_words``).
+    """
+    most = np.int64(0)
+    for i in range(len(words)):
+        words[i] = 0
+        if status[i] != OK:
+            continue
+        begin, end = np.int64(offsets[i]), np.int64(offsets[i + 1])
+        if _trimmed(data, begin, end)[0] == end:
+            status[i] = MISSING
+            continue
+        digits = begin + (data[begin] == ord("-"))
+        usual = 0 < end - digits <= 18 and (data[digits] != 48 or end - begin == 1)
+        number = np.int64(0)
+        if usual:
+            for at in range(digits, end):
+                digit = np.int64(data[at]) - 48
+                usual &= 0 <= digit <= 9
+                number = 10 * number + digit
+        if usual:
+            words[i] = -number if digits > begin else number
+        elif end - begin > longest or not _is_utf8(data, begin, end):
+            status[i] = INVALID
+        else:
+            words[i] = TEXT
+            most = max(most, end - begin)
+    return most
+
+
+@kernel(nogil=True)
+def text_words(offsets, data, words):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+    """Fills the words after the first of ids that are texts: seven bytes each, 0 at the end."""
+    for i in range(len(words)):
+        if words[i, 0] != TEXT:
+            continue
+        begin, end = np.int64(offsets[i]), np.int64(offsets[i + 1])
+        for at in range(end - begin):  # no UTF-8 has the byte 255: one more fits, and 0 is free
+            words[i, 1 + at // 7] |= (np.int64(data[begin + at]) + 1) << (48 - 8 * (at % 7))
+
+
+@kernel(nogil=True)
+def _is_utf8(data, begin, end):  # type: ignore[no-untyped-def]  # noqa: PLR0912  # pragma: no cover - compiled
+    at = begin
+    while at < end:
+        byte = data[at]
+        if byte < 0x80:
+            at += 1
+            continue
+        if 0xC2 <= byte <= 0xDF:
+            more = 1
+        elif 0xE0 <= byte <= 0xEF:
+            more = 2
+        elif 0xF0 <= byte <= 0xF4:
+            more = 3
+        else:
+            return False
+        if at + more >= end:
+            return False
+        second = data[at + 1]
+        low, high = 0x80, 0xBF
+        if byte == 0xE0:
+            low = 0xA0
+        elif byte == 0xED:
+            high = 0x9F  # no surrogates
+        elif byte == 0xF0:
+            low = 0x90
+        elif byte == 0xF4:
+            high = 0x8F
+        if not low <= second <= high:
+            return False
+        for k in range(2, more + 1):
+            if not 0x80 <= data[at + k] <= 0xBF:
+                return False
+        at += more + 1
+    return True

@@ -1,0 +1,182 @@
+"""The guarantee in words, in symbols, and as what an attacker could tell.
+
+| symbol | here        | meaning                                              |
+|--------|-------------|------------------------------------------------------|
+| a      | ``alarms``  | how often a test accuses wrongly                     |
+| b      |             | how often it is right                                |
+
+A test that tells neighbours apart with wrong alarms a is right with probability at most
+min(e^eps a + delta, 1 - e^-eps (1 - delta - a)): both directions of the definition (Wasserman and
+Zhou 2010; Kairouz, Oh and Viswanath 2015).
+"""
+
+import math
+
+from privalue.artefact._release import Guarantee, Release
+
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+ALARMS = (0.01, 0.05, 0.1, 0.25)
+
+
+def told(number: float) -> str:
+    """A number as people write it.
+
+    >>> told(1e-06), told(2.5e-07), told(0.01)
+    ('10⁻⁶', '2.5·10⁻⁷', '0.01')
+    """
+    plain = f"{number:.6g}"
+    mantissa, mark, exponent = plain.partition("e")
+    if not mark:
+        return plain
+    power = f"10{str(int(exponent)).translate(_RAISED)}"
+    return power if mantissa == "1" else f"{mantissa}·{power}"
+
+
+def plain_words(release: Release) -> str:
+    """What was published, and in what sense nobody is in it."""
+    unit, states = release.privacy.unit, len(release.values)
+    each = f"each of {states:,} states" if states > 1 else "the one state"
+    return (
+        f"What {each} is worth under the policy that was "
+        f"followed, estimated from people's trajectories. Noise was added so that the data of any "
+        f"one {unit} makes hardly any difference to what is published here."
+    )
+
+
+def unit_words(privacy: Guarantee, limit: int | None, *, counted: bool = True) -> str:
+    """Whom it protects; ``counted`` says that the number of units is public."""
+    if privacy.unit == "person":
+        trajectories = "trajectories that count" if (limit or 1) > 1 else "trajectory that counts"
+        whole = f"What is protected is one whole person, with up to {limit or 1} {trajectories}"
+    else:
+        whole = "What is protected is one trajectory: everything that was recorded in it"
+    how = (
+        f"The promise compares data sets that differ by replacing one {privacy.unit} with any "
+        f"other: it hides what anybody's record is. {_size_words(privacy, counted)}"
+        if privacy.neighbours == "replace-one"
+        else f"The promise compares data sets that differ by one {privacy.unit} being there or "
+        "not: it hides whether anybody was in the data, and so how many there are"
+    )
+    more = (
+        " A person who has k trajectories is protected with k times epsilon only, and a larger "
+        "delta."
+        if privacy.unit == "trajectory"
+        else ""
+    )
+    return f"{whole}. {how}.{more}"
+
+
+def _size_words(privacy: Guarantee, counted: bool) -> str:
+    if counted:
+        return (
+            "It does not hide how many there are, which is published: whoever knows the number "
+            f"without one {privacy.unit} can tell whether that one was there"
+        )
+    return "How many there are is neither counted nor published"
+
+
+def validity_words(privacy: Guarantee) -> str:
+    """Which rows are valid, and what becomes of others: part of what is promised."""
+    valid = (
+        "A row is valid if each of its cells can be read as the study declares, and if no other "
+        "row of its trajectory has the same step."
+    )
+    if privacy.invalid == "refuse":
+        return (
+            f"{valid} Data with an invalid row is refused before anything is computed. That a run "
+            "was refused depends on the data, and is not covered by the promise."
+        )
+    return (
+        f"{valid} A {privacy.unit} with an invalid row counts as if it were not there, and a row "
+        "whose id cannot be read belongs to nobody, so that there is a release for every data set."
+    )
+
+
+def odds_factor(epsilon: float) -> str:
+    """e^eps as people read it, rounded up: it is what odds change by at most.
+
+    >>> odds_factor(1.0), odds_factor(0.2), odds_factor(0.001), odds_factor(12.0)
+    ('2.72', '1.23', '1.0011', '162755')
+    """
+    if epsilon > 20:
+        return f"10{str(math.ceil(epsilon / math.log(10))).translate(_RAISED)}"
+    factor = math.exp(epsilon)
+    digits = 2 if epsilon >= 0.1 else 2 + math.ceil(-math.log10(epsilon) - 1)
+    return (
+        f"{math.ceil(factor * 10**digits) / 10**digits:.10g}"
+        if factor < 100
+        else str(math.ceil(factor))
+    )
+
+
+def odds_words(privacy: Guarantee) -> str:
+    """What an attacker could learn at most, as odds."""
+    unknown = (
+        f"all of the data but for one {privacy.unit}, and holds two versions of it for possible"
+        if privacy.neighbours == "replace-one"
+        else f"all of the data, but not whether one {privacy.unit} is in it"
+    )
+    return (
+        f"Suppose that someone knows {unknown}. Whatever odds they gave to one against the other, "
+        f"seeing this release multiplies or divides those odds by at most "
+        f"{odds_factor(privacy.epsilon)} (e to the power of epsilon = {told(privacy.epsilon)}), "
+        "but for outcomes so rare that delta covers them."
+    )
+
+
+def delta_words(privacy: Guarantee, units: int | None) -> str:
+    """What delta allows, beside the number of units where that is public or declared."""
+    share = 1 / privacy.delta
+    rare = f"{share:,.0f}" if share < 1e15 else f"{share:.2g}"
+    compared = ""
+    if units is not None:
+        compared = (
+            f" With {units:,} of them, delta times their number is "
+            f"{told(float(f'{privacy.delta * units:.3g}'))}: "
+            + (
+                "far below one, as it should be."
+                if privacy.delta * units <= 0.1
+                else "below one, but not by much."
+                if privacy.delta * units < 1
+                else "not below one, which was accepted explicitly: such a delta alone would "
+                "allow one of them to be published."
+            )
+        )
+    return (
+        f"Delta = {told(privacy.delta)} is what the factor may miss: an outcome of probability "
+        f"p with one data set has probability at most {odds_factor(privacy.epsilon)} p + "
+        f"{told(privacy.delta)} with the other. It is one in {rare}.{compared}"
+    )
+
+
+def public_units(release: Release) -> int | None:
+    """m as delta is compared with it: counted where that is public, else as declared."""
+    declared: int | None = release.study["study"].get("trajectories")
+    return release.trajectories or release.persons or declared
+
+
+def large_delta_words(privacy: Guarantee, units: int) -> str:
+    """What to think of a delta above 1/(10 m)."""
+    share = told(float(f"{privacy.delta * units:.3g}"))
+    if privacy.delta * units < 1:
+        return (
+            f"Delta is large: times the number of units, {units:,}, it is {share}, where a tenth "
+            "should be the most. A mechanism that publishes one unit outright would have 1."
+        )
+    return (
+        f"Delta is too large to promise much: times the number of units, {units:,}, it is {share}, "
+        "and a mechanism that publishes one unit outright would have 1. This was accepted "
+        "explicitly."
+    )
+
+
+def detection(epsilon: float, delta: float, alarms: float) -> float:
+    """The most that a test with so many wrong alarms can be right."""
+    grown = math.exp(min(epsilon, 700.0)) * alarms + delta
+    other = 1 - math.exp(-epsilon) * max(1 - delta - alarms, 0.0)
+    return min(1.0, max(min(grown, other), alarms))
+
+
+def detection_shown(epsilon: float, delta: float, alarms: float) -> str:
+    """The same in percent, rounded up."""
+    return f"{min(math.ceil(detection(epsilon, delta, alarms) * 1e4 - 1e-9) / 100, 100.0):g}%"

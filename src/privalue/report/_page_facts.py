@@ -1,0 +1,244 @@
+"""The parts of the public page for the record: what was public, what it cost, how it was made."""
+
+from typing import Any
+
+from privalue.artefact._release import Release
+from privalue.ledger import Account, study_hash
+from privalue.report._guarantee import told
+from privalue.report._html import Content, element, facts, named, table
+from privalue.report._page_words import hash_of, interval, paragraphs
+from privalue.report._registry import SIDE_CHANNELS, composition_words, mechanism_words
+from privalue.report._states import return_bounds
+from privalue.report._svg import Bar, bar_chart, key_of
+
+
+def public_part(release: Release) -> Content:
+    """What was public: the study, and its side files by their hashes."""
+    told = release.study
+    about, values, privacy = told["study"], told["values"], told["privacy"]
+    low, high = return_bounds(release)
+    files = told["side_files"]
+    size = (
+        f"{release.trajectories:,} trajectories; replacing one leaves their number as it is"
+        if release.trajectories is not None
+        else f"{release.persons:,} persons; replacing one leaves their number as it is"
+        if release.persons is not None
+        else "not public: adding or removing one would change it"
+    )
+    declared = about.get("trajectories")
+    bounds = [
+        f"{key.replace('_', ' ')}: {privacy[key]:,}"
+        for key in ("max_trajectories_per_person", "max_states_per_trajectory")
+        if privacy.get(key) is not None
+    ]
+    rows: list[tuple[Content, Content]] = [
+        ("study", named(about["name"])),
+        ("people (dataset)", named(about["dataset"]) if "dataset" in about else "not named"),
+        *([("period", named(about["period"]))] if "period" in about else []),
+        ("number in the data", size),
+        ("declared beforehand", f"{declared:,} trajectories" if declared else "no number"),
+        ("contribution limits", ", ".join(bounds) or "none but the states themselves"),
+        ("states", f"{len(release.values):,}"),
+        ("discount", f"{values['discount']:g} per step"),
+        ("rewards within", interval(*values["rewards"])),
+        ("returns within", interval(low, high)),
+        ("features", _section(told["features"])),
+        ("weights", _section(told["weights"]) or "uniform"),
+        ("mechanism", _section(told["mechanism"])),
+        ("SHA-256 of the study", hash_of(study_hash(told))),
+    ]
+    return [
+        *paragraphs(
+            "Everything in the study was fixed before the data was opened, and is public. Nothing "
+            "of it was learned from the data."
+        ),
+        facts("The study", rows, name="The study"),
+        table(
+            "Side files, by their hashes: whoever has a file can check that it is the one.",
+            ["Key", "file", "SHA-256"],
+            [[file["key"], named(file["name"]), hash_of(file["sha256"])] for file in files],
+            name="Side files",
+        )
+        if files
+        else element("p", "There are no side files: the release holds the whole study."),
+    ]
+
+
+def _section(section: dict[str, Any]) -> Content:
+    shown_keys: list[Content] = []
+    for key, value in section.items():
+        text = f"{len(value)} numbers" if isinstance(value, list) else str(value)
+        text = text.lower() if isinstance(value, bool) else text
+        shown_keys += [", " if shown_keys else "", f"{key} = ", named(text)]
+    return shown_keys
+
+
+def budget_part(release: Release, account: Account | None) -> Content:
+    """What it cost, and how the dataset stands."""
+    privacy = release.privacy
+    if not release.private:
+        return paragraphs("Nothing: seeded experiments are on no ledger.")
+    content: list[Content] = []
+    if release.refit_of is not None:
+        content += paragraphs(
+            "Nothing was spent on this: it was computed from another release alone, which paid for "
+            f"epsilon = {told(privacy.epsilon)} and delta = {told(privacy.delta)}.",
+            ["SHA-256 of that release: ", hash_of(release.refit_of)],
+        )
+    else:
+        content += paragraphs(
+            f"This release costs epsilon = {told(privacy.epsilon)} and delta = "
+            f"{told(privacy.delta)}."
+        )
+    content += paragraphs(composition_words(release))
+    if release.ledger_head is not None:
+        content += paragraphs(
+            ["The hash of its charge on the ledger: ", hash_of(release.ledger_head)]
+        )
+    if account is None:
+        if release.ledger_head is not None:
+            content += paragraphs(
+                "How the dataset stands is on the ledger: privalue ledger show; privalue ledger "
+                "verify --release checks that this release is on the record."
+            )
+        return content
+    total, spent = account.total.as_dict(), account.spent.as_dict()
+    # Reservations are of runs that are under way or were killed: nothing for the public.
+    left = account.unspent.as_dict()
+    bars = []
+    for key, symbol in (("epsilon", "ε"), ("delta", "δ")):
+        whole = total[key] or 1.0
+        bars.append(
+            (
+                f"{symbol}, of {told(total[key])}",
+                [
+                    Bar(size=spent[key] / whole, label="spent", colour="value"),
+                    Bar(size=left[key] / whole, label="left", colour="rest"),
+                ],
+                f"{100 * spent[key] / whole:.3g}% spent",
+            )
+        )
+    content += [
+        element("h3", "The dataset's budget when this page was written"),
+        element(
+            "figure",
+            key_of(("bar", "spent"), ("rest", "left")),
+            bar_chart(
+                bars,
+                name=f"Budget: spent epsilon {spent['epsilon']:g} of {total['epsilon']:g}, delta "
+                f"{spent['delta']:g} of {total['delta']:g}.",
+            ),
+        ),
+        table(
+            [
+                "Dataset ",
+                named(account.dataset),
+                f": releases on the record: {len(account.releases)}.",
+            ],
+            ["Amount", "epsilon", "delta"],
+            [
+                [what, told(amount["epsilon"]), told(amount["delta"])]
+                for what, amount in (
+                    ("total", total),
+                    ("spent, this release included", spent),
+                    ("left", left),
+                )
+            ],
+            name="Budget of the dataset",
+            small=True,
+            numbers=(1, 2),
+        ),
+        *paragraphs(
+            f"The total is what all releases together may cost {account.terms}."
+            + _conversions(account),
+            ["The ledger's head: ", hash_of(account.head)],
+        ),
+    ]
+    return content
+
+
+def _conversions(account: Account) -> str:
+    number = len(account.converted)
+    if not number:
+        return ""
+    return (
+        f" {number} of the releases promise{'s' if number == 1 else ''} something else, and "
+        f"{'is' if number == 1 else 'are'} counted at what that comes to here, by group privacy."
+    )
+
+
+def method_part(release: Release, justification: str | None) -> Content:
+    """The mechanism, why these parameters, and the side channels."""
+    noise = release.noise
+    rows: list[tuple[Content, Content]] = [
+        ("mechanism", mechanism_words(release)),
+        ("constants", f"alpha = {noise.alpha:.8g}, beta = {noise.beta:.8g}"),
+        ("shape of the noise", _SHAPES[noise.shape]),
+        ("grid of the noise", f"multiples of {noise.grid:.6g}, public"),
+        ("scale of the noise", _scale(release)),
+        *([] if release.ridge is None else [("lambda", f"{release.ridge:.6g}")]),
+        (
+            "randomness",
+            "the operating system's entropy" if release.private else "seeded: NOT PRIVATE",
+        ),
+        ("software", f"privalue {release.software.version}"),
+        ("created", release.created),
+    ]
+    return [
+        facts("The mechanism", rows, name="The mechanism"),
+        element("h3", "Why these parameters"),
+        *(
+            [element("p", named(justification))]
+            if justification
+            else paragraphs("No justification was given with this release.")
+        ),
+        element("h3", "Side channels that were considered"),
+        facts(
+            "What is done about each, and what is not",
+            [(name, what[0].upper() + what[1:] + ".") for name, what in SIDE_CHANNELS.items()],
+            name="Side channels",
+        ),
+        *paragraphs(
+            [
+                "The same facts for a registry of deployments: ",
+                element("a", "registry.yaml", href="registry.yaml"),
+                ". For programs: ",
+                element("a", "release.json", href="release.json"),
+                ".",
+            ]
+        ),
+    ]
+
+
+_SHAPES = {
+    "isotropic": "the same in every coefficient (isotropic)",
+    "whitened": "the same in every whitened coefficient",
+    "statistics": "on every sum of returns and every count of visits",
+}
+
+
+def _scale(release: Release) -> str:
+    noise = release.noise
+    if noise.sigma is not None:
+        return f"sigma = {noise.sigma:.6g}, the same for all data sets and public"
+    if noise.scale is not None:
+        return (
+            f"sigma = {noise.scale.sigma:.6g}, released with noise of its own (Laplace noise of "
+            f"scale {noise.scale.spread:.4g} on the logarithm of its square)"
+        )
+    return "depends on the data, and was not released"
+
+
+def sign_part(release: Release) -> Content:
+    """Lines to sign on, and what is signed."""
+    fields = ("Reviewed by", "Role", "Decision", "Date")
+    return [
+        *paragraphs(
+            [
+                "Whoever signs this page signs for the release whose release.json has the SHA-256 ",
+                hash_of(release.sha256),
+                ".",
+            ]
+        ),
+        element("div", [element("div", field) for field in fields], class_="sign"),
+    ]

@@ -1,0 +1,157 @@
+"""The parts of the public page about precision, planned and achieved, and about its limits."""
+
+from privalue.artefact._release import Release
+from privalue.planning._words import misfit_known, shown
+from privalue.report._html import Content, element, facts, table
+from privalue.report._page_words import interval, number, paragraphs, percent
+from privalue.report._precision import Planned, achieved
+from privalue.report._states import StateTable, public_values, return_bounds
+from privalue.report._svg import Bar, bar_chart
+
+
+def precision_part(release: Release, states: StateTable, plan: Planned) -> Content:
+    """What was planned, and what was achieved where that is public."""
+    content: list[Content] = [element("h3", "As planned, before any data was opened")]
+    content += _plan(plan) if plan.prediction is not None else paragraphs(plan.reason)
+    content.append(element("h3", "As achieved"))
+    found = achieved(release, states)
+    if found is None:
+        content += paragraphs(
+            f"Not public. The noise of {release.mechanism} has a scale that depends on the data; "
+            "telling it would cost privacy, and the study did not spend any on it."
+        )
+        return content
+    scale = (
+        "The scale of the noise is the same for all data sets, and public."
+        if release.noise.sigma is not None
+        else f"The scale of the noise was released with noise of its own, for "
+        f"{release.noise.scale.epsilon:g} of epsilon."
+        if release.noise.scale is not None
+        else ""
+    )
+    content.append(
+        facts(
+            f"Half the width of the {100 * found.level:g}% privacy intervals. {scale}",
+            [
+                ("median over the states", number(found.median)),
+                ("widest", number(found.largest)),
+                (
+                    "range of possible returns",
+                    interval(*return_bounds(release)),
+                ),
+            ],
+            name="Achieved precision",
+            small=True,
+        )
+    )
+    return content
+
+
+def _plan(plan: Planned) -> list[Content]:
+    prediction = plan.prediction
+    assert prediction is not None
+    chosen = prediction.chosen
+    low, high = prediction.study.return_bounds
+    known = misfit_known(prediction)
+    rows = [
+        ("in all", chosen.rmse, "value"),
+        ("noise of privacy alone", chosen.noise, "second"),
+        ("without privacy", chosen.without_noise, "third"),
+        (f"guessing {(low + high) / 2:g} everywhere", prediction.guess, "rest"),
+    ]
+    words = (
+        f"With {prediction.trajectories:,} trajectories the root mean square error over the states "
+        f"was predicted to be {shown(chosen.rmse)}; of ten releases eight should fall between "
+        f"{shown(chosen.usual[0])} and {shown(chosen.usual[1])}. Guessing the middle of the bounds "
+        f"for every state would give {shown(prediction.guess)}."
+    )
+    most = 3 * prediction.guess  # a bar that is longer says no more
+    return [
+        *paragraphs(words),
+        element(
+            "div",
+            element(
+                "p",
+                "By this prediction the values are no better than guessing: do not act on them.",
+            ),
+            class_="note",
+        )
+        if prediction.hopeless
+        else None,
+        element(
+            "figure",
+            bar_chart(
+                [
+                    (label, [Bar(size=min(error, most), label=label, colour=colour)], shown(error))
+                    for label, error, colour in rows
+                ],
+                name=f"Predicted errors: {'; '.join(f'{w} {shown(e)}' for w, e, _ in rows)}.",
+            ),
+        ),
+        table(
+            "Predicted root mean square error over the states. The parts do not simply add up.",
+            ["Part", "error", "share of the range of returns"],
+            [[label, shown(error), percent(error / (high - low))] for label, error, _ in rows],
+            name="Planned precision",
+            small=True,
+            numbers=(1, 2),
+        ),
+        *paragraphs(
+            f"Assumed: {'; '.join(prediction.model.assumptions)}. Nothing of this comes from the "
+            "data."
+            + (
+                ""
+                if known
+                else " How well the features fit the values is not known beforehand, and comes "
+                "on top."
+            )
+        ),
+    ]
+
+
+def limits_part(release: Release) -> Content:
+    """What the numbers cannot say."""
+    features = release.study["features"]
+    unvisited = public_values(release).unvisited_value
+    found: list[Content] = [
+        [
+            element("strong", "Not what would happen under another policy. "),
+            "These are values of the policy that produced the data, as it was followed. They say "
+            "nothing about a treatment or a rule that was not.",
+        ],
+        [
+            element("strong", "Not cause and effect. "),
+            "A state with a high value is one from which trajectories went well, for whatever "
+            "reason. That moving someone there would do them good does not follow.",
+        ],
+        [
+            element("strong", "Noise is not the only error. "),
+            "The noise of privacy comes on top of sampling: other people, drawn from the same "
+            "population, would have given other values even without noise. Privacy intervals do "
+            "not cover that.",
+        ],
+        [
+            element("strong", "Unvisited states have no value of their own. "),
+            "A state that nobody visited gets "
+            f"{unvisited:g} before the noise, and afterwards cannot be told from one that was "
+            "visited, unless noisy counts were released.",
+        ],
+        [
+            element("strong", "Bounds were declared, not found. "),
+            "Rewards and returns outside the public bounds were clamped to them; how many is "
+            "private. If the bounds were too tight, values are drawn towards the inside.",
+        ],
+        [
+            element("strong", "Missing data stays missing. "),
+            "Trajectories that were cut short count as if they had ended there.",
+        ],
+    ]
+    if features.get("kind", "tabular") != "tabular":
+        found.append(
+            [
+                element("strong", "Features decide what can be seen. "),
+                "Values are fitted with the study's features: differences that the features "
+                "cannot express are not in them.",
+            ]
+        )
+    return element("ul", [element("li", item) for item in found])

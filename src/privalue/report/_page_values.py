@@ -1,0 +1,250 @@
+"""The parts of the public page about states: their values, and what to be careful with."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privalue.artefact._release import Release
+from privalue.report._html import LABEL, Content, Html, element, named, table
+from privalue.report._page_words import interval, number, paragraphs
+from privalue.report._states import MEANINGS, StateRow, StateTable, return_bounds
+from privalue.report._svg import Series, groups_of, key_of, state_chart, visible
+
+MOST_ROWS = 400  # of a table; the rest is in values.csv
+_HEAD_ROWS = 100  # of a table that is cut
+_VALUES = element("a", "values.csv", href="values.csv")
+
+
+def values_part(release: Release, states: StateTable) -> Content:
+    """Every value with its intervals, as a chart and as a table."""
+    bounds = return_bounds(release)
+    percent = f"{100 * (release.level or 0):g}%"
+    series = _series(states)
+    told = (
+        f"The released values of {len(states):,} states, from {states.value.min():.4g} to "
+        f"{states.value.max():.4g}, in the order of the study"
+        + (f", with {percent} privacy intervals" if release.level is not None else "")
+        + ". The numbers are in the table that follows."
+    )
+    keys = [("value", "released value")]
+    if states.flagged.any() and not series.grouped:
+        keys.append(("doubtful", "released value, flagged"))
+    if release.level is not None:
+        keys.append(("area" if series.grouped else "interval", f"{percent} privacy interval"))
+    if visible(series, bounds):
+        keys.append(("bound", "public bounds of returns"))
+    return [
+        *paragraphs(
+            "The value of a state is the return to expect from the first time that a trajectory "
+            f"comes to it: the sum of rewards, discounted by "
+            f"{release.study['values']['discount']:g} per step.",
+            _policy(release),
+        ),
+        element(
+            "figure",
+            key_of(*keys),
+            state_chart(series, name=told, axis="value", bounds=bounds),
+            element("figcaption", _about_the_chart(release, series)),
+        ),
+        _group_table(series) if series.grouped else None,
+        _value_table(release, states),
+        *paragraphs(_about_the_intervals(release, states), ["Every digit: ", _VALUES, "."]),
+    ]
+
+
+def _series(states: StateTable) -> Series:
+    return Series(
+        labels=states.names,
+        values=states.value,
+        low=states.columns.get("low"),
+        high=states.columns.get("high"),
+        doubtful=states.flagged,
+    )
+
+
+def _policy(release: Release) -> Content:
+    if release.policy_value is None:
+        return None
+    within = release.policy_interval
+    return [
+        "From the study's public start distribution, the policy as a whole is worth ",
+        element("strong", number(release.policy_value)),
+        "."
+        if within is None
+        else f" ({100 * (release.level or 0):g}% privacy interval "
+        f"{interval(within.low, within.high)}).",
+    ]
+
+
+def _about_the_chart(release: Release, series: Series) -> str:
+    if series.grouped:
+        return (
+            "Too many states to draw one by one: each column is a group of neighbours, from the "
+            "least to the largest value"
+            + (", and of intervals." if release.level is not None else ".")
+        )
+    if release.level is None:
+        return (
+            "There are no error bars: the scale of this mechanism's noise depends on the data and "
+            "was not released. The section on precision has what may be said."
+        )
+    return "Intervals are for the noise of privacy alone, state by state."
+
+
+def _about_the_intervals(release: Release, states: StateTable) -> str:
+    if release.level is None:
+        return "The study did not ask for intervals ([mechanism] noise_scale_share, or dp-ssp)."
+    level = f"{100 * release.level:g}%"
+    sampling = (
+        " The sampling interval is about something else: how far the people in the data may be "
+        "from people at large, if the released value had no noise; approximate."
+        if "sampling_low" in states.columns
+        else ""
+    )
+    return (
+        f"The privacy interval covers, with probability {level}, what would have been released for "
+        f"that state without noise; the band does so for all states at once.{sampling}"
+    )
+
+
+_COLUMNS = (
+    (("band_low", "band_high"), "band for all states"),
+    (("sampling_low", "sampling_high"), "sampling interval"),
+)
+
+
+def _value_table(release: Release, states: StateTable) -> Html:
+    cut = len(states) > MOST_ROWS
+    seen = states[:_HEAD_ROWS] if cut else states
+    level = f"{100 * (release.level or 0):g}%"
+    present = [(names, head) for names, head in _COLUMNS if names[0] in states.columns]
+    flagged = bool(states.flagged.any())
+    heads: list[Content] = ["State", "value"]
+    heads += [f"{level} privacy interval"] if release.level is not None else []
+    heads += [head for _, head in present]
+    counted = release.statistics is not None
+    heads += ["noisy visits"] if counted else []
+    heads += ["careful"] if flagged else []
+
+    def cells(row: StateRow) -> list[Content]:
+        found: list[Content] = [named(row.state, LABEL), number(row.value)]
+        if release.level is not None:
+            found.append(interval(row.low, row.high))
+        found += [interval(*(row.columns.get(name) for name in names)) for names, _ in present]
+        if counted:
+            visits = [row.columns.get(f"noisy_visits{end}") or 0.0 for end in ("", "_low", "_high")]
+            found.append(f"{visits[0]:,.0f} ({visits[1]:,.0f} to {visits[2]:,.0f})")
+        if flagged:
+            found.append([element("span", flag, class_="flag") for flag in row.flags])
+        return found
+
+    caption: Content = (
+        [f"The first {_HEAD_ROWS:,} of {len(states):,} states; all of them are in ", _VALUES, "."]
+        if cut
+        else "Every state, in the order of the study."
+    )
+    return table(
+        caption,
+        heads,
+        [cells(row) for row in seen],
+        name="Released values by state",
+        numbers=range(1, len(heads) - (1 if flagged else 0)),
+        long=len(seen) > 12,
+    )
+
+
+def _group_table(series: Series) -> Html:
+    return table(
+        ["What the chart draws: groups of neighbouring states. Each state is in ", _VALUES, "."],
+        ["States", "least value", "largest value", "lowest and highest end of intervals"],
+        [
+            [
+                [named(group.first, LABEL), " to ", named(group.last, LABEL)],
+                number(group.least),
+                number(group.largest),
+                interval(group.low, group.high) if series.ranges else "not released",
+            ]
+            for group in groups_of(series)
+        ],
+        name="Released values by group of states",
+        numbers=(1, 2, 3),
+        long=True,
+    )
+
+
+def flags_part(release: Release, states: StateTable) -> Content:
+    """What to be careful with, and the noisy visits where they were released."""
+    places = {flag: states.with_flag(flag) for flag in MEANINGS}
+    present = [(flag, found) for flag, found in places.items() if len(found)]
+    content: list[Content] = []
+    if present:
+        content.append(
+            table(
+                "A flag comes from what was released or is public, never from the data itself.",
+                ["Flag", "states", "which", "what it means"],
+                [
+                    [flag, f"{len(found):,}", _some(states, found), MEANINGS[flag]]
+                    for flag, found in present
+                ],
+                name="Flags",
+                numbers=(1,),
+            )
+        )
+    else:
+        content += paragraphs("No state is flagged, by what was released and what is public.")
+    if release.statistics is None:
+        content.append(
+            element(
+                "div",
+                element(
+                    "p",
+                    f"With {release.mechanism} the number of visits to a state is not released, "
+                    "not even with noise: a state that hardly anyone visited looks like any "
+                    "other, and only a public prior of visits can flag it. dp-ssp releases noisy "
+                    "counts.",
+                ),
+                class_="note",
+            )
+        )
+        return content
+    visits = states.columns["noisy_visits"]
+    series = Series(
+        labels=states.names,
+        values=visits,
+        low=states.columns["noisy_visits_low"],
+        high=states.columns["noisy_visits_high"],
+        doubtful=states.flagged,
+    )
+    level = f"{100 * (release.level or 0):g}%"
+    content.append(
+        element(
+            "figure",
+            key_of(
+                ("value", "noisy number of trajectories that visit the state"),
+                *([] if series.grouped or not present else [("doubtful", "the same, flagged")]),
+                ("area" if series.grouped else "interval", f"{level} interval"),
+            ),
+            state_chart(
+                series,
+                name=f"Noisy visits of {len(states):,} states, from {visits.min():,.0f} to "
+                f"{visits.max():,.0f}, with {level} intervals. The numbers are in the table of "
+                "values.",
+                axis="visits, with noise",
+                zero=True,
+            ),
+            element(
+                "figcaption",
+                "Counts with noise, as released; they may be below 0. The table of values has the "
+                "numbers.",
+            ),
+        )
+    )
+    return content
+
+
+def _some(states: StateTable, places: NDArray[np.int64]) -> Content:
+    """The first few, and how many more."""
+    shown_states: list[Content] = []
+    for at, place in enumerate(places[:8].tolist()):
+        shown_states += [", " if at else "", named(states.names[place], LABEL)]
+    more = len(places) - 8
+    return [*shown_states, f" and {more:,} more" if more > 0 else ""]

@@ -1,0 +1,57 @@
+"""Pictures of value functions, as PNG and SVG."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from privalue.report._drawing import Figure, FigureCanvasAgg, mpl
+
+
+def draw_values(
+    private: Sequence[float],
+    truth: Sequence[float],
+    *,
+    title: str,
+    folder: Path,
+    name: str = "values",
+    intervals: Sequence[tuple[float | None, float | None]] | None = None,
+) -> list[Path]:
+    """Private against true values by state, with privacy intervals if given; returns the files."""
+    with mpl.rc_context({"svg.hashsalt": "privalue", "svg.fonttype": "none"}):
+        figure = Figure(figsize=(7.5, 4.2), layout="constrained")
+        FigureCanvasAgg(figure)
+        axes = figure.add_subplot()
+        axes.plot(range(len(truth)), truth, color="0.35", linewidth=1.5, label="true value")
+        known = [
+            (at, low, high)
+            for at, (low, high) in enumerate(intervals or ())
+            if low is not None and high is not None
+        ]
+        if known:
+            axes.vlines(
+                [at for at, _, _ in known],
+                [low for _, low, _ in known],
+                [high for _, _, high in known],
+                color="#8db8d4",
+                linewidth=4,
+                label="privacy interval",
+            )
+        axes.plot(
+            range(len(private)),
+            private,
+            "o",
+            color="#0b6fa4",
+            markersize=5,
+            markerfacecolor="white",
+            label="private release",
+        )
+        axes.set_xlabel("state")
+        axes.set_ylabel("value")
+        axes.set_title(title, loc="left", fontsize=10)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(axis="y", color="0.9")
+        axes.set_axisbelow(True)
+        axes.legend(frameon=False, loc="upper left")
+        files = [folder / f"{name}.png", folder / f"{name}.svg"]
+        figure.savefig(files[0], dpi=150, metadata={"Software": "privalue"})
+        figure.savefig(files[1], metadata={"Date": None, "Creator": "privalue"})
+    return files

@@ -1,0 +1,297 @@
+"""A plan for people, and for programs: tables on the terminal, one JSON object."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from privalue.planning import (
+    Aggregation,
+    Answer,
+    Change,
+    Forecast,
+    Judgement,
+    Prediction,
+    judge_planned,
+    paragraph,
+    planned_rare_state_words,
+    verdict,
+)
+from privalue.planning._words import (
+    aggregation_in_words,
+    answer_in_words,
+    approximation_shown,
+    misfit_known,
+    name_of,
+    shown,
+)
+
+MOST_ROWS = 50
+
+
+@dataclass(frozen=True, kw_only=True)
+class Solved:
+    """What was asked for beside the prediction."""
+
+    quantity: str
+    target: float
+    answers: Sequence[Answer] = ()
+    aggregation: Aggregation | None = None
+
+    @property
+    def own(self) -> Answer | None:
+        """The answer for the study's own mechanism."""
+        return next((answer for answer in self.answers if answer.option.chosen), None)
+
+
+def plan_notes(prediction: Prediction) -> list[str]:
+    """What is assumed, and what the reader should know."""
+    study, m = prediction.study, prediction.trajectories
+    assumed = list(prediction.model.assumptions)
+    if study.privacy.unit == "person" and study.trajectories_per_person > 1:
+        most = study.trajectories_per_person
+        assumed.append(f"every person has {most} trajectories, so there are {-(-m // most):,}")
+    notes = [f"assumed: {'; '.join(assumed)}"]
+    if not misfit_known(prediction):
+        notes.append(
+            "how well the features fit is not known without a world (--world), and comes on top: "
+            'it is the "?" under approximation'
+        )
+    if study.privacy.delta * m >= 1:
+        notes.append(
+            f"delta = {study.privacy.delta:g} is not below 1/m = {1 / m:.3g}: a release would ask "
+            "for --accept-large-delta"
+        )
+    elif study.privacy.delta * m > 0.1:
+        notes.append(f"delta = {study.privacy.delta:g} is above 1/(10 m) = {0.1 / m:.3g}")
+    rare = planned_rare_state_words(study, m)
+    if rare is not None:
+        notes.append(rare)
+    judged = judge_planned(study, m)
+    if judged is not None and judged.useless:
+        notes.append(useless_words(judged))
+    return notes
+
+
+def useless_words(judged: Judgement) -> str:
+    """What a release of a study would say that is no better than guessing."""
+    return (
+        f"by the study alone the predicted error is {shown(judged.rmse)}, where guessing has "
+        f"{shown(judged.guess)}: a release would be refused, unless it is accepted (--anyway)"
+    )
+
+
+def print_plan(
+    console: Console,
+    prediction: Prediction,
+    changes: Sequence[Change],
+    solved: Solved | None,
+    notes: Sequence[str],
+    by_state: bool,
+) -> None:
+    """The verdict first, then the numbers, what would help, and a paragraph for the protocol."""
+    console.print(verdict(prediction), style="bold red" if prediction.hopeless else "bold green")
+    if solved is not None:
+        _print_solved(console, solved)
+    console.print(_table(prediction))
+    if by_state:
+        console.print(_states(prediction))
+    if changes:
+        console.print("What would help, the most helpful first:", style="bold")
+        for change in changes:
+            remarks = [change.condition] if change.condition else []
+            remarks += ["no better than guessing, even so"] if change.hopeless else []
+            told = f" ({'; '.join(remarks)})" if remarks else ""
+            console.print(f"  {shown(change.rmse):>7}  {change.what}{told}")
+    for note in notes:
+        console.print(f"Note: {note}.", style="yellow")
+    console.print("For the protocol:", style="bold")
+    console.print(_paragraph(prediction, solved), soft_wrap=True)
+
+
+def _print_solved(console: Console, solved: Solved) -> None:
+    if solved.aggregation is not None:
+        text = aggregation_in_words(solved.aggregation)
+        console.print(f"{text[0].upper()}{text[1:]}.", style="bold")
+        return
+    table = Table(
+        title=f"{solved.quantity} for an error of at most {solved.target:g}", title_justify="left"
+    )
+    table.add_column("mechanism")
+    table.add_column(solved.quantity, overflow="fold")
+    for answer in solved.answers:
+        own = " (this study)" if answer.option.chosen else ""
+        table.add_row(f"{answer.option.label}{own}", answer_in_words(answer))
+    console.print(table)
+
+
+def _table(prediction: Prediction) -> Table:
+    table = Table(
+        title=f"Predicted root mean square error over the states, {prediction.trajectories:,} "
+        "trajectories",
+        title_justify="left",
+    )
+    for name in ("mechanism", "", "error", "noise", "sampling", "approx.", "better"):
+        table.add_column(
+            name, justify="left" if name in {"mechanism", ""} else "right", no_wrap=name != ""
+        )
+    for forecast in prediction.forecasts:
+        option = forecast.option
+        own = "*" if option.chosen else ""
+        details = [] if option.mechanism == "dp-ssp" else [option.calibration]
+        details += [option.detail] if option.detail else []
+        table.add_row(
+            f"{option.mechanism}{own}",
+            ", ".join(details),
+            *_numbers(prediction, forecast),
+            style="bold" if option.chosen else None,
+        )
+    low, high = prediction.study.return_bounds
+    table.add_row("no privacy", "", shown(prediction.floor), style="dim")
+    table.add_row("guessing", f"{(low + high) / 2:g}", shown(prediction.guess), style="dim")
+    table.caption = (
+        "* this study; approx.: approximation error; better: how many times, than guessing"
+    )
+    table.caption_justify = "left"
+    return table
+
+
+def _numbers(prediction: Prediction, forecast: Forecast) -> list[str]:
+    if forecast.refused is not None:
+        return ["not possible"]
+    ratio = prediction.guess / forecast.rmse
+    return [
+        shown(forecast.rmse),
+        shown(forecast.noise),
+        shown(forecast.sampling),
+        approximation_shown(prediction, forecast),
+        f"{ratio:.3g} x" if ratio > 1 else "no",
+    ]
+
+
+def _states(prediction: Prediction) -> Table:
+    chosen = prediction.chosen
+    table = Table(title=f"By state, {name_of(chosen)}", title_justify="left")
+    for name in ("state", "expected visits", "error"):
+        table.add_column(name, justify="left" if name == "state" else "right")
+    errors = [] if chosen.by_state is None else chosen.by_state.tolist()
+    visits = prediction.trajectories * prediction.model.visits
+    rows = list(zip(prediction.study.state_labels, visits.tolist(), errors, strict=False))
+    for label, expected, error in rows[:MOST_ROWS]:
+        table.add_row(label, f"{expected:,.0f}", shown(error) if math.isfinite(error) else "")
+    if len(rows) > MOST_ROWS:
+        table.caption = f"... and {len(rows) - MOST_ROWS} more; --json has them all"
+    return table
+
+
+def _paragraph(prediction: Prediction, solved: Solved | None) -> str:
+    return paragraph(prediction, None if solved is None else solved.own)
+
+
+# For programs
+
+
+def plan_json(
+    prediction: Prediction,
+    changes: Sequence[Change],
+    solved: Solved | None,
+    notes: Sequence[str],
+) -> dict[str, Any]:
+    """What ``plan --json`` prints."""
+    study, model = prediction.study, prediction.model
+    return {
+        "study": study.study.name,
+        "trajectories": prediction.trajectories,
+        "verdict": verdict(prediction),
+        "hopeless": prediction.hopeless,
+        "mechanism": study.mechanism.name,
+        "rmse": _finite(prediction.chosen.rmse),
+        "guessing_rmse": prediction.guess,
+        "without_privacy_rmse": _finite(prediction.floor),
+        "approximation_known": misfit_known(prediction),
+        "mechanisms": [
+            _forecast_json(forecast, misfit_known(prediction)) for forecast in prediction.forecasts
+        ],
+        "states": list(study.state_labels),
+        "model": {
+            "source": model.source,
+            "assumptions": list(model.assumptions),
+            "visits": model.visits.tolist(),
+        },
+        "target": None if solved is None else _solved_json(solved),
+        "advice": [
+            {
+                "change": change.what,
+                "condition": change.condition,
+                "rmse": change.rmse,
+                "hopeless": change.hopeless,
+            }
+            for change in changes
+        ],
+        "notes": list(notes),
+        "paragraph": _paragraph(prediction, solved),
+    }
+
+
+def _forecast_json(forecast: Forecast, known: bool) -> dict[str, Any]:
+    """``approximation`` is null where features may add to what is known of it."""
+    option = forecast.option
+    return {
+        "mechanism": option.mechanism,
+        "calibration": option.calibration,
+        "detail": option.detail,
+        "this_study": option.chosen,
+        "rmse": _finite(forecast.rmse),
+        "usual": [_finite(end) for end in forecast.usual],
+        "noise": _finite(forecast.noise),
+        "sampling": _finite(forecast.sampling),
+        "approximation": _finite(forecast.approximation) if known else None,
+        "approximation_at_least": _finite(forecast.approximation),
+        "without_noise": _finite(forecast.without_noise),
+        "by_state": None
+        if forecast.by_state is None
+        else [_finite(error) for error in forecast.by_state.tolist()],
+        "refused": forecast.refused,
+    }
+
+
+def _solved_json(solved: Solved) -> dict[str, Any]:
+    told: dict[str, Any] = {"rmse": solved.target, "solved_for": solved.quantity}
+    if solved.aggregation is not None:
+        found = solved.aggregation
+        return {
+            **told,
+            "coarsest": found.coarsest,
+            "finest": found.finest,
+            "approximation_known": found.known,
+            "rmse_by_size": {str(size): _finite(error) for size, error in found.errors.items()},
+        }
+    return {
+        **told,
+        solved.quantity: None if solved.own is None else _value(solved.own),
+        "answers": [
+            {
+                "mechanism": answer.option.mechanism,
+                "calibration": answer.option.calibration,
+                "detail": answer.option.detail,
+                "this_study": answer.option.chosen,
+                "reached": answer.reached,
+                solved.quantity: _value(answer),
+                "rmse": _finite(answer.rmse),
+                "reason": answer.reason,
+            }
+            for answer in solved.answers
+        ],
+    }
+
+
+def _value(answer: Answer) -> float | int | None:
+    whole = answer.quantity == "trajectories" and answer.value is not None
+    return int(answer.value or 0) if whole else answer.value
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,109 @@
+"""How precise a release is: as planned, from what is public; as achieved, where it was released.
+
+The noise of dp-lsw and dp-lsl has a scale that depends on the data: what may be told of it is the
+plan, which never saw the data, and nothing else. dp-ssp has a public scale, and a released scale is
+public, too: there, the widths of the intervals say what was achieved.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from privalue.artefact._release import Release
+from privalue.errors import PrivalueError, UsageError
+from privalue.planning import Option, Prediction, predict, public_model
+from privalue.report._states import StateTable
+from privalue.study._study import Study
+
+_SECTIONS = ("study", "privacy", "values", "states", "features", "weights", "mechanism", "report")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planned:
+    """The prediction of the study's own mechanism, or why there is none."""
+
+    prediction: Prediction | None
+    reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Achieved:
+    """Half the widths of the privacy intervals."""
+
+    level: float
+    median: float
+    largest: float
+
+
+def planned(release: Release, study: Study | None = None) -> Planned:
+    """The error that the study alone predicts, for the public number of trajectories."""
+    number = release.trajectories or release.study["study"].get("trajectories")
+    if number is None:
+        return Planned(
+            prediction=None,
+            reason="The number of trajectories is neither public here nor declared in the study, "
+            "and nothing is planned without one.",
+        )
+    try:
+        known = study_of(release) if study is None else study
+        option = Option(study=known, chosen=True)
+        prediction = predict(known, public_model(known), trajectories=number, options=[option])
+    except UsageError as problem:
+        return Planned(prediction=None, reason=f"Not predicted: {problem}.")
+    except PrivalueError as problem:
+        return Planned(prediction=None, reason=f"It could not be predicted: {problem}.")
+    if prediction.chosen.refused is not None:
+        return Planned(
+            prediction=None, reason=f"It could not be predicted: {prediction.chosen.refused}."
+        )
+    return Planned(prediction=prediction)
+
+
+def achieved(release: Release, states: StateTable) -> Achieved | None:
+    """What the released intervals say; None where the scale of the noise is a secret."""
+    low, high = states.columns.get("low"), states.columns.get("high")
+    if release.level is None or low is None or high is None:
+        return None
+    halves = (high - low) / 2
+    return Achieved(
+        level=release.level, median=float(np.median(halves)), largest=float(halves.max())
+    )
+
+
+def study_of(release: Release) -> Study:
+    """The study that a release describes, where that needs no side file."""
+    told: dict[str, Any] = {name: dict(release.study.get(name, {})) for name in _SECTIONS}
+    told["values"].pop("start", None)  # it plays no part in a plan
+    files = [
+        f"[{section}] {key}"
+        for section, key in (("states", "visits"), ("features", "file"), ("weights", "file"))
+        if isinstance(told[section].get(key), str)
+    ]
+    if told["features"].get("kind") == "matrix" and not files:
+        files = ["[features] matrix"]
+    if files:
+        remedy = (
+            "a refit is predicted only without files"
+            if release.refit_of is not None
+            else "make the report with the study, which names its side files"
+        )
+        raise UsageError(f"the release names {files[0]} by its hash and does not hold it; {remedy}")
+    states: dict[str, Any] = (
+        {"count": len(release.values)}
+        if "count" in told["states"]
+        else {"labels": list(release.values.states)}
+    )
+    if "visits" in told["states"]:
+        states["visits"] = told["states"]["visits"]
+    told["states"] = states
+    return Study(**{name: section for name, section in told.items() if section})
+
+
+def require_same_study(release: Release, study: Study) -> None:
+    """Refuses a study that is not the one that the release describes."""
+    if release.study != study.public_description():
+        raise UsageError(
+            f'the study "{study.study.name}" is not the one of this release: some key or side '
+            "file differs; give the study that was released, or none"
+        )

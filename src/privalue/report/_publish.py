@@ -1,0 +1,159 @@
+"""What a release leaves in a folder: release.json, values.csv, registry.yaml and report.html.
+
+The release itself goes first: whatever happens afterwards, what was paid for is there, and the rest
+can be made again from it (``privalue report``). A folder that holds a private page of the curator
+is refused, and so is one that holds any of the four files.
+"""
+
+import os
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from privalue.artefact._release import FILE_NAME, Release, require_vacant
+from privalue.errors import UsageError
+from privalue.ledger import Account
+from privalue.planning import resolve
+from privalue.report._precision import require_same_study
+from privalue.report._public_page import public_page
+from privalue.report._registry import registry_yaml
+from privalue.report._states import state_table, values_csv
+from privalue.study._study import Study
+
+PAGE, REGISTRY, VALUES = "report.html", "registry.yaml", "values.csv"
+PUBLIC_FILES = (FILE_NAME, PAGE, REGISTRY, VALUES)
+# In the first bytes of every private page, so that any folder can be asked whether it holds one.
+PRIVATE_MARK = "privalue-private-page"
+_LOOKED_AT = 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class Published:
+    """The files of a release."""
+
+    release: Path
+    page: Path
+    registry: Path
+    values: Path
+
+
+def publish(
+    release: Release,
+    folder: str | Path,
+    *,
+    study: Study | None = None,
+    account: Account | None = None,
+    justification: str | None = None,
+) -> Published:
+    """Writes a release and everything that is made of it into a folder; never over another one.
+
+    Args:
+        release: what was released.
+        folder: where to; made if it is not there.
+        study: the release's study. Only with it, the page tells what side files say of states,
+            and the planned precision of a study with side files.
+        account: how the dataset stands on its ledger, ``ledger.show(dataset)``.
+        justification: why these parameters, in the words of whoever decided; public.
+
+    Raises:
+        UsageError: the folder holds a release, a report or a private page, or cannot be written.
+    """
+    if study is not None:
+        study = resolve(study).study
+        require_same_study(release, study)
+    require_publishable(folder)
+    written = release.save(folder)
+    return Published(
+        release=written,
+        **write_report(
+            release, Path(folder), study=study, account=account, justification=justification
+        ),
+    )
+
+
+def write_report(
+    release: Release,
+    folder: Path,
+    *,
+    study: Study | None = None,
+    account: Account | None = None,
+    justification: str | None = None,
+) -> dict[str, Path]:
+    """The files beside a release.json, written anew: what they hold is all made from it."""
+    texts: dict[str, tuple[str, str | Iterable[str]]] = {
+        "values": (VALUES, values_csv(state_table(release, study))),
+        "registry": (
+            REGISTRY,
+            registry_yaml(release, justification=justification, account=account),
+        ),
+        "page": (
+            PAGE,
+            public_page(release, study=study, account=account, justification=justification),
+        ),
+    }
+    return {key: write_text(folder / name, text) for key, (name, text) in texts.items()}
+
+
+def require_publishable(folder: str | Path) -> None:
+    """Refuses, before any work, a folder that holds a release, a report or a private page."""
+    require_vacant(folder)
+    for name in PUBLIC_FILES:
+        if os.path.lexists(Path(folder) / name):
+            raise UsageError(
+                f"{Path(folder) / name} exists, and a release is never overwritten; give another "
+                "folder"
+            )
+    require_no_private_page(folder)
+
+
+def require_no_private_page(folder: str | Path) -> None:
+    """Refuses a folder in which public files would stand beside a private page."""
+    for file in private_pages(folder):
+        raise UsageError(
+            f"{file} is a private page of the curator, or cannot be read, and what is public never "
+            "goes beside it; give another folder, or move the page"
+        )
+
+
+def private_pages(folder: str | Path) -> list[Path]:
+    """The private pages in a folder, told by a mark in their first bytes."""
+    if not Path(folder).is_dir():
+        return []
+    return [file for file in sorted(Path(folder).iterdir()) if is_private_page(file)]
+
+
+def is_private_page(file: Path) -> bool:
+    """Whether a file is a private page; one that cannot be read is taken for it."""
+    return is_marked(file, PRIVATE_MARK)
+
+
+def is_marked(file: Path, mark: str) -> bool:
+    """Whether a page begins with a mark, or cannot be read."""
+    if file.suffix.lower() not in {".html", ".htm"} or not file.is_file():
+        return False
+    try:
+        with file.open("rb") as opened:
+            return mark.encode() in opened.read(_LOOKED_AT)
+    except OSError:
+        return True
+
+
+def write_text(target: Path, text: str | Iterable[str], mode: int = 0o644) -> Path:
+    """Writes a file whole or not at all, readable by whom the mode says from the first byte on.
+
+    A text of very many states comes in parts.
+    """
+    partial: Path | None = None
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)  # mode 0600
+        partial = Path(name)
+        with os.fdopen(handle, "w", encoding="utf-8", errors="replace", newline="") as file:
+            file.writelines([text] if isinstance(text, str) else text)
+        partial.chmod(mode)
+        partial.replace(target)
+    except OSError as problem:
+        if partial is not None:
+            partial.unlink(missing_ok=True)
+        raise UsageError(f"cannot write {target}: {problem.strerror}") from None
+    return target

@@ -1,0 +1,58 @@
+"""The reference of the study file, made from the models."""
+
+from pydantic_core import PydanticUndefined
+
+from privalue.study._study import Study
+from privalue.study._template import study_template
+
+_INTRODUCTION = """# The study file
+
+What is public, and only that; TOML. The data never adds to it. `privalue init` writes one with
+comments; with `--data FILE` it fills in `[data]` by the names of the columns alone, and leaves a
+`"?"`, with a question above it, for whatever they do not tell. `privalue check` says what is left
+to answer, and then everything that can be said without data. Side files are keyed by
+state label (`.npy` and `.npz` by position) and found beside the study file. A key that is unknown
+or does not apply is refused.
+
+This page is made from the models that check the file.
+
+**What matters most for the noise** is the range of `returns`: noise is proportional to it. Left
+out, it follows from rewards and discount, and with a discount of 0.99 that is a hundred times the
+range of a reward. Give the tightest bounds that are publicly known.
+
+## Side files
+
+| key | columns | every state? |
+|---|---|---|
+| `[states] file` | label | it lists them |
+| `[states] groups` | raw label, state | raw labels as in the data |
+| `[states] visits` | state, probability | yes |
+| `[values] start` | state, probability | states left out have 0; they sum to 1 |
+| `[weights] file` | state, weight | yes |
+| `[features] file`, `.npy` or `.npz` | none: rows in the order of the states | yes |
+| `[features] file`, `.csv` or `.parquet` | state, then one column a feature | yes |
+
+A first row whose number is no number is taken for a heading, whatever it says.
+"""
+
+
+def study_reference() -> str:
+    """Markdown: every section and key, what it means, what is allowed, and the default."""
+    parts = [_INTRODUCTION]
+    for section, described in Study.model_fields.items():
+        model = described.annotation
+        assert model is not None
+        needed = "" if not described.is_required() else " (required)"
+        parts.append(f"\n## [{section}]{needed}\n\n{described.description}\n")
+        parts.append("\n| key | meaning | allowed | default |\n|---|---|---|---|\n")
+        for key, field in model.model_fields.items():
+            extra = field.json_schema_extra
+            allowed = str(extra["allowed"]) if isinstance(extra, dict) else ""
+            default = "required" if field.default is PydanticUndefined else _default(field.default)
+            parts.append(f"| `{key}` | {field.description} | {allowed} | {default} |\n")
+    parts.append(f"\n## A commented file\n\n```toml\n{study_template()}```\n")
+    return "".join(parts)
+
+
+def _default(value: object) -> str:
+    return "none" if value is None else f"`{value}`"

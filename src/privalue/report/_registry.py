@@ -1,0 +1,262 @@
+"""A release as an entry of a registry of deployments of differential privacy.
+
+``deployment`` has the sections and keys of the entries in the Differential Privacy Deployments
+Registry (OpenDP, with NIST; entries of 2026): basic, dp_variant, privacy_loss, deployment_model,
+accounting, implementation, administrative. What the software cannot know is null, with a comment.
+``privalue`` is ours: the same facts for programs, the relation, and the side channels one by one.
+docs/report.md explains each.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from privalue.artefact._release import Release
+from privalue.ledger import Account, study_hash
+from privalue.report._guarantee import unit_words, validity_words
+from privalue.report._states import return_bounds
+from privalue.report._yaml import Missing, to_yaml
+
+_HEAD = """An entry for a registry of deployments of differential privacy, made by privalue.
+"deployment" has the layout of the Differential Privacy Deployments Registry; null is for the
+data's curator to complete. "privalue" holds the same facts for programs."""
+
+_MECHANISMS = {
+    "dp-lsw": "DP-LSW: weighted least squares of first-visit returns, with Gaussian noise scaled "
+    "to smooth sensitivity (Balle, Gomrokchi and Precup 2016, Algorithm 1)",
+    "dp-lsl": "DP-LSL: regularised least squares of first-visit returns, with Gaussian noise "
+    "scaled to smooth sensitivity (Balle, Gomrokchi and Precup 2016, Algorithm 2)",
+    "dp-ssp": "DP-SSP: sums of first-visit returns and counts of visits, with Gaussian noise "
+    "(sufficient statistics perturbation, analytic Gaussian mechanism)",
+}
+_CALIBRATIONS = {
+    "exact": "the smallest noise that keeps the promise, certified against every neighbouring pair",
+    "nissim": "the paper's constants (Lemma 1), checked against the exact privacy profile",
+    "appendix": "the paper's constants (appendix A), checked against the exact privacy profile",
+}
+
+SIDE_CHANNELS: Mapping[str, str] = {
+    "floating point": "noise is drawn exactly and rounded to a public grid that does not depend on "
+    "the data; rounding errors of the estimate are bounded by public numbers and added to the "
+    "sensitivity",
+    "randomness": "the operating system's entropy alone; seeded noise marks a release as not "
+    "private",
+    "errors and logs": "a row that cannot be read ends the run with an error, unless the study "
+    'says invalid = "drop-unit": that there was an error depends on the data. After the rows are '
+    "read and the budget is charged, no failure depends on them; messages about rows are for the "
+    "curator and no part of a release",
+    "metadata": "a release holds no counts, no noise scale and no size but those that are public "
+    "or part of the analysed output",
+    "timing": "not protected: how long a release takes depends on the data, so nobody outside "
+    "should be able to measure it",
+    "memory and disk": "not protected against who can read them on the curator's machine; rows "
+    "that outgrow memory are in a file without a name, gone with the process however it ends",
+}
+
+
+def mechanism_words(release: Release) -> str:
+    """The mechanism and how its noise is calibrated."""
+    return (
+        f"{_MECHANISMS[release.mechanism]}; calibration {release.noise.calibration}: "
+        f"{_CALIBRATIONS[release.noise.calibration]}"
+    )
+
+
+def composition_words(release: Release) -> str:
+    """How several releases add up."""
+    if release.refit_of is not None:
+        return (
+            "None of its own: computed from another release, as post-processing, at no further "
+            "cost. " + _ledger_words(release, "The release that it comes from")
+        )
+    within = (
+        "The noise scale and the values are released by two mechanisms whose epsilons add up to "
+        "the whole. "
+        if release.noise.scale is not None
+        else ""
+    )
+    return within + _ledger_words(release, "This release")
+
+
+def _ledger_words(release: Release, which: str) -> str:
+    if release.ledger_head is None:
+        return (
+            f"{which} is on no ledger: with other releases about the same people, the epsilons "
+            "and deltas add up, and the curator keeps count."
+        )
+    return (
+        f"{which} is on the dataset's ledger (basic composition: epsilons and deltas add up, also "
+        "where later questions depend on earlier answers), charged before anything was drawn."
+    )
+
+
+def registry_entry(
+    release: Release, *, justification: str | None = None, account: Account | None = None
+) -> dict[str, Any]:
+    """The entry as plain values."""
+    privacy, told = release.privacy, release.study
+    low, high = return_bounds(release)
+    limit = told["privacy"].get("max_trajectories_per_person")
+    states = len(release.values)
+    number = release.trajectories or release.persons
+    unprotected = (
+        f"The number of {'persons' if privacy.unit == 'person' else 'trajectories'}, {number}."
+        if number is not None
+        else "None: sizes are not published."
+    )
+    deployment = {
+        "basic": {
+            "name": told["study"]["name"],
+            "data_curators": Missing("who holds the data"),
+            "intended_use": Missing("what the values are for"),
+            "data_product_type": "Summary statistics",
+            "data_product_region": Missing("where the people are"),
+            "description": f"The value function of the policy that produced the data: an estimate "
+            f"for each of {states} states of the expected return, discounted by "
+            f"{told['values']['discount']:g} per step, from the first visit on.",
+            "publication_date": release.created[:10],
+            "data_product_sector": Missing("such as Healthcare"),
+        },
+        "dp_variant": {
+            "variant_name": "Approximate DP"
+            if release.private
+            else "None: seeded noise, for experiments only",
+            "data_domain": "Tables of trajectories (state and reward at each step) over the "
+            f"declared states; rewards are clamped to [{told['values']['rewards'][0]:g}, "
+            f"{told['values']['rewards'][1]:g}], returns to [{low:g}, {high:g}].",
+            "unprotected_quantities": unprotected,
+        },
+        "privacy_loss": {
+            "privacy_unit": f"{privacy.unit.capitalize()}-level",
+            "privacy_unit_details": unit_words(
+                privacy, limit, counted=(release.trajectories or release.persons) is not None
+            ),
+            "invalid_rows": validity_words(privacy),
+            "privacy_parameters": {"epsilon": privacy.epsilon, "delta": privacy.delta}
+            if release.private
+            else {},
+            "privacy_parameters_details": release.sentence(),
+        },
+        "deployment_model": {
+            "model_name": "Central",
+            "model_name_details": "The curator holds the rows and runs the mechanism; only the "
+            "release leaves.",
+            "actors": "The curator is trusted with the rows. Everybody else may be an adversary "
+            "with any knowledge of their own.",
+            "release_type": "One release",
+            "data_source_type": "Static",
+            "access_type": "Non-interactive",
+        },
+        "accounting": {
+            "post_processing": _post_processing(release),
+            "composition": composition_words(release),
+        },
+        "implementation": {
+            "preprocessing_and_hyperparameter_tuning": "States, bounds, features, weights, "
+            "mechanism and constants are fixed in the study before the data is opened; nothing is "
+            "tuned on the data by the software. Whether a curator chose them after looking at the "
+            "data is theirs to say.",
+            "mechanisms": "\n".join(
+                [
+                    f"- {mechanism_words(release)}.",
+                    f"- Software: privalue {release.software.version}.",
+                    *(f"- {name}: {what}." for name, what in SIDE_CHANNELS.items()),
+                ]
+            ),
+            "justification": justification
+            or Missing("why these parameters; privalue report --justification TEXT"),
+        },
+        "administrative": {
+            "sources": f"release.json, SHA-256 {release.sha256}",
+            "registry_authors": Missing("who vouches for this entry"),
+        },
+    }
+    return {
+        "status": "Draft" if release.private else "NOT PRIVATE: do not register",
+        "tier": 3,
+        "deployment": deployment,
+        "privalue": _for_programs(release, account),
+    }
+
+
+def _post_processing(release: Release) -> str:
+    if release.mechanism == "dp-ssp":
+        return (
+            "Values, intervals and flags are computed from the noisy statistics; so is any refit."
+        )
+    scale = "; intervals come from the released noise scale" if release.noise.scale else ""
+    return f"Values are the features times the noisy coefficients{scale}."
+
+
+def _for_programs(release: Release, account: Account | None) -> dict[str, Any]:
+    privacy, noise, told = release.privacy, release.noise, release.study
+    return {
+        "private": release.private,
+        "variant": "(epsilon, delta)-differential privacy",
+        "unit": privacy.unit,
+        "relation": privacy.neighbours,
+        "epsilon": privacy.epsilon,
+        "delta": privacy.delta,
+        "contribution_bounds": {
+            "max_trajectories_per_person": told["privacy"].get("max_trajectories_per_person"),
+            "max_states_per_trajectory": told["privacy"].get("max_states_per_trajectory"),
+        },
+        "mechanism": {
+            "name": release.mechanism,
+            "calibration": noise.calibration,
+            "noise": noise.shape,
+            "alpha": noise.alpha,
+            "beta": noise.beta,
+            "grid": noise.grid,
+            "noise_scale": "public"
+            if noise.sigma is not None
+            else "released"
+            if noise.scale is not None
+            else "not released",
+            "ridge": release.ridge,
+        },
+        "composition": {
+            "accounting": "none: computed from another release"
+            if release.refit_of is not None
+            else "basic composition on a ledger"
+            if release.ledger_head is not None
+            else "none: no ledger",
+            "dataset": told["study"].get("dataset"),
+            "ledger_head": release.ledger_head,
+            **(
+                {}
+                if account is None
+                else {
+                    "dataset_unit": account.terms.protection.unit,
+                    "dataset_relation": account.terms.protection.neighbours,
+                    "dataset_total": account.total.as_dict(),
+                    "dataset_spent": account.spent.as_dict(),
+                    "dataset_left": account.unspent.as_dict(),
+                    "head_when_written": account.head,
+                }
+            ),
+        },
+        "side_channels": [
+            {"channel": name, "measure": what} for name, what in SIDE_CHANNELS.items()
+        ],
+        "public_inputs": {
+            "study_sha256": study_hash(told),
+            "side_files": [dict(file) for file in told["side_files"]],
+            "trajectories_declared": told["study"].get("trajectories"),
+        },
+        "release": {
+            "file": "release.json",
+            "sha256": release.sha256,
+            "refit_of": release.refit_of,
+            "accepted": list(release.accepted),
+            "created": release.created,
+            "software": f"{release.software.name} {release.software.version}",
+        },
+    }
+
+
+def registry_yaml(
+    release: Release, *, justification: str | None = None, account: Account | None = None
+) -> str:
+    """The text of ``registry.yaml``."""
+    entry = registry_entry(release, justification=justification, account=account)
+    return to_yaml(entry, _HEAD)

@@ -1,0 +1,145 @@
+"""The ledger for people: a table's rows, a line and a picture of spending over time, and PLD.
+
+``advance_composition`` is information only. It says what composition of privacy loss distributions
+(extra ``accounting``) would allow if all releases had been fixed in advance. The ledger charges the
+plain sum, which holds also where later questions depend on earlier answers.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from privalue.ledger import Account, Cost
+from privalue.report._drawing import Figure, FigureCanvasAgg, mpl
+
+_BARS = " ▁▂▃▄▅▆▇█"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdvanceComposition:
+    """epsilon at a delta, had the releases been a plan fixed in advance; or why it is unknown."""
+
+    epsilon: float | None
+    delta: float
+    note: str
+
+
+def advance_composition(releases: Sequence[Cost], delta: float) -> AdvanceComposition:
+    """What PLD composition says of releases, each taken as the worst (epsilon, delta) mechanism."""
+    note = "information only: it holds for a plan fixed in advance, and the ledger charges the sum"
+    if not releases:
+        return AdvanceComposition(epsilon=0.0, delta=delta, note=note)
+    try:
+        pld = import_module("dp_accounting.pld.privacy_loss_distribution")
+        common = import_module("dp_accounting.pld.common")
+    except ImportError:
+        missing = "PLD composition needs dp-accounting: pip install dp-accounting"
+        return AdvanceComposition(epsilon=None, delta=delta, note=missing)
+    composed = None
+    for cost, times in Counter(releases).items():
+        promise = common.DifferentialPrivacyParameters(**cost.as_dict())
+        part = pld.from_privacy_parameters(promise).self_compose(times)
+        composed = part if composed is None else composed.compose(part)
+    assert composed is not None
+    epsilon = float(composed.get_epsilon_for_delta(delta))
+    plain = sum(releases, start=Cost(epsilon=0, delta=0)).as_dict()
+    if plain["delta"] <= delta:  # PLDs are rounded up to a grid, and may exceed even the plain sum
+        epsilon = min(epsilon, plain["epsilon"])
+    if epsilon == float("inf"):
+        smaller = f"no epsilon: the deltas alone exceed {delta:g}"
+        return AdvanceComposition(epsilon=None, delta=delta, note=smaller)
+    return AdvanceComposition(epsilon=epsilon, delta=delta, note=note)
+
+
+def account_json(account: Account) -> dict[str, Any]:
+    """What ``ledger show --json`` prints."""
+    advance = advance_composition(account.releases, account.total.as_dict()["delta"])
+    planned = {"epsilon": advance.epsilon, "delta": advance.delta, "note": advance.note}
+    return {**account.as_dict(), "if_planned_in_advance": planned}
+
+
+def account_rows(account: Account) -> list[tuple[str, object]]:
+    """What ``ledger show`` prints, as pairs."""
+    like = account.like_the_last
+    advance = advance_composition(account.releases, account.total.as_dict()["delta"])
+    return [
+        ("protects", account.terms),
+        ("total", account.total),
+        ("spent", account.spent),
+        ("reserved", account.reserved),
+        ("left", account.left),
+        ("releases", len(account.releases)),
+        *[("converted", each) for each in account.converted],
+        ("like the last, left", "no release yet" if like is None else like),
+        ("over time", spending_line(account)),
+        (
+            "if planned in advance",
+            advance.note
+            if advance.epsilon is None
+            else f"epsilon {advance.epsilon:.4g} at delta {advance.delta:g} ({advance.note})",
+        ),
+        ("head", account.head),
+    ]
+
+
+def spending_line(account: Account, width: int = 40) -> str:
+    """The spent share of epsilon over time, a column each, as text."""
+    times = _times(account)
+    span = (times[-1] - times[0]).total_seconds()
+    line = []
+    for column in range(1, width + 1):
+        if span:
+            reached = [(t - times[0]).total_seconds() <= span * column / width for t in times]
+            at = sum(reached) - 1
+        else:  # all at once: by entry
+            at = min(len(times) - 1, len(times) * column // width)
+        step = account.steps[at]
+        share = step.spent.epsilon / step.total.epsilon
+        line.append(_BARS[round(share * (len(_BARS) - 1))] if share else _BARS[0])
+    percent = 100 * account.spent.epsilon / account.total.epsilon
+    return f"|{''.join(line)}| {percent:.0f}% of epsilon"
+
+
+def draw_spending(account: Account, *, folder: Path, name: str = "spending") -> list[Path]:
+    """Spent, reserved and total epsilon over time, as PNG and SVG; returns the files."""
+    steps = (*account.steps, account.steps[-1])  # the last one gets some width
+    times = np.array([at.replace(tzinfo=None) for at in _times(account)], dtype="datetime64[s]")
+    width = max((times[-1] - times[0]) // 30, np.timedelta64(60, "s"))
+    times = np.append(times, times[-1] + width)
+    spent = [step.spent.as_dict()["epsilon"] for step in steps]
+    held = [(step.spent + step.reserved).as_dict()["epsilon"] for step in steps]
+    totals = [step.total.as_dict()["epsilon"] for step in steps]
+    with mpl.rc_context({"svg.hashsalt": "privalue", "svg.fonttype": "none"}):
+        figure = Figure(figsize=(7.5, 3.2), layout="constrained")
+        FigureCanvasAgg(figure)
+        axes = figure.add_subplot()
+        axes.step(times, totals, where="post", color="0.35", linewidth=1.5, label="total")
+        axes.fill_between(
+            times, spent, held, step="post", color="#e0a030", alpha=0.5, label="reserved"
+        )
+        axes.fill_between(times, 0.0, spent, step="post", color="#0b6fa4", alpha=0.8, label="spent")
+        axes.set_ylim(0, 1.08 * max(totals))
+        axes.set_ylabel("epsilon")
+        axes.set_title(f"{account.dataset}: left {account.left}", loc="left", fontsize=10)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.legend(frameon=False, loc="center left")
+        axes.tick_params(axis="x", labelrotation=20)
+        files = [folder / f"{name}.png", folder / f"{name}.svg"]
+        figure.savefig(files[0], dpi=150, metadata={"Software": "privalue"})
+        figure.savefig(files[1], metadata={"Date": None, "Creator": "privalue"})
+    return files
+
+
+def _times(account: Account) -> list[datetime]:
+    """The time of every step; where the clock ran backwards, it stands still here."""
+    times: list[datetime] = []
+    for step in account.steps:
+        at = datetime.fromisoformat(step.at)
+        times.append(max(at, times[-1]) if times else at)
+    return times

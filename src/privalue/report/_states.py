@@ -1,0 +1,215 @@
+"""What is told of each state: its value, its intervals, and what to be careful about.
+
+A flag comes from what was released or is public, never from the data: the noisy counts of dp-ssp,
+the study's prior of visits, its weights, its bounds of returns. States may be ten million: they are
+columns, and a row is made where one is shown.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privalue.artefact._release import Release
+from privalue.artefact._values import json_cells
+from privalue.estimate._ratios import normal_quantile
+from privalue.study._sections import Values
+from privalue.study._study import Study
+
+FEW_VISITS = 10  # expected of all trajectories, by the study's own prior
+_AT_ONCE = 1 << 14
+_SPECIAL = re.compile('[,"\r\n]')
+
+UNSUPPORTED = "too few visits"
+RARE = "rarely visited, by the public prior"
+WEIGHTLESS = "weight 0"
+AT_A_BOUND = "at a bound of returns"
+
+MEANINGS = {
+    UNSUPPORTED: "the released noisy count is no larger than what nobody's visits could give, or "
+    "the interval spans more than half of what is possible: do not act on this value",
+    RARE: f"the study's public prior expects fewer than {FEW_VISITS} of these trajectories to "
+    "visit the state: its value is likely to be mostly noise",
+    WEIGHTLESS: "the study gives the state no weight: it takes no part in the fit, and its value "
+    "is what the features make of the other states",
+    AT_A_BOUND: "noise, or features that stretch beyond the states they were fitted to, may have "
+    "taken the value where no return can be: the bound is published in its place",
+}
+FLAGS = tuple(MEANINGS)  # the flag at place k is bit k of a state's flags
+_ENDS = ("low", "high")
+_MORE = ("band_low", "band_high", "sampling_low", "sampling_high")
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StateRow:
+    """One state, as it is shown."""
+
+    state: str
+    value: float
+    columns: Mapping[str, float]  # whatever else was released
+    flags: tuple[str, ...] = ()
+
+    @property
+    def low(self) -> float | None:
+        """The lower end of the privacy interval."""
+        return self.columns.get("low")
+
+    @property
+    def high(self) -> float | None:
+        """The upper end of the privacy interval."""
+        return self.columns.get("high")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class StateTable(Sequence[StateRow]):
+    """Every state, as columns."""
+
+    names: Sequence[str] | range  # a range stands for its numbers
+    value: Vector
+    columns: Mapping[str, Vector]  # whatever else was released, in the order of values.csv
+    bits: NDArray[np.uint8]  # the flags of each state
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __getitem__(self, at: Any) -> Any:
+        if isinstance(at, slice):
+            return [self[place] for place in range(len(self))[at]]
+        return StateRow(
+            state=str(self.names[at]),
+            value=float(self.value[at]),
+            columns={name: float(column[at]) for name, column in self.columns.items()},
+            flags=flags_of(int(self.bits[at])),
+        )
+
+    @property
+    def flagged(self) -> NDArray[np.bool_]:
+        """Whether there is anything to be careful about, state by state."""
+        return np.asarray(self.bits != 0)
+
+    def with_flag(self, flag: str) -> NDArray[np.int64]:
+        """The places of the states that have a flag."""
+        return np.flatnonzero(self.bits & _bit(flag))
+
+    @property
+    def has_intervals(self) -> bool:
+        """Whether privacy intervals were released."""
+        return any(name in self.columns for name in _ENDS)
+
+
+def _bit(flag: str) -> int:
+    return 1 << FLAGS.index(flag)
+
+
+def flags_of(bits: int) -> tuple[str, ...]:
+    """The flags that a number stands for."""
+    return tuple(flag for flag in FLAGS if bits & _bit(flag))
+
+
+def public_values(release: Release) -> Values:
+    """``[values]`` of the release's study, but for the start distribution."""
+    told: dict[str, Any] = release.study["values"]
+    return Values(**{key: value for key, value in told.items() if key != "start"})
+
+
+def return_bounds(release: Release) -> tuple[float, float]:
+    """The public bounds of returns, as the release's study gives or implies them."""
+    return public_values(release).return_bounds
+
+
+def state_table(release: Release, study: Study | None = None) -> StateTable:
+    """Every state of a release; with its study, also what side files say of it."""
+    value = release.values.column("value")
+    assert value is not None  # every state has one
+    released = {name: release.values.column(name) for name in (*_ENDS, *_MORE)}
+    counts = _counts(release)
+    return StateTable(
+        names=release.values.states,
+        value=value,
+        columns={name: c for name, c in released.items() if c is not None} | counts,
+        bits=_bits(release, study, value, counted=bool(counts)),
+    )
+
+
+def _bits(
+    release: Release, study: Study | None, value: Vector, *, counted: bool
+) -> NDArray[np.uint8]:
+    """The flags of every state."""
+    bits = np.zeros(len(value), dtype=np.uint8)
+    supported = release.values.column("supported")
+    if supported is not None:
+        bits[~supported] |= _bit(UNSUPPORTED)
+    # A released count, noisy as it is, says more than what was expected beforehand.
+    prior = None if counted else _prior(release, study)
+    number = release.trajectories or release.study["study"].get("trajectories")
+    if prior is not None and number is not None:
+        bits[number * prior < FEW_VISITS] |= _bit(RARE)
+    weights = _weights(release, study)
+    if weights is not None:
+        bits[weights == 0] |= _bit(WEIGHTLESS)
+    # The intervals of means say how far they may be from a bound; other values have no such care.
+    if release.statistics is None or release.study["features"].get("kind") == "matrix":
+        low, high = return_bounds(release)
+        bits[(value <= low) | (value >= high)] |= _bit(AT_A_BOUND)
+    return bits
+
+
+def _counts(release: Release) -> dict[str, Vector]:
+    """The noisy counts of dp-ssp with their intervals: the noise is public."""
+    if release.statistics is None or release.level is None:
+        return {}
+    counts = np.asarray(release.statistics.counts)
+    reach = normal_quantile(release.level) * np.asarray(release.statistics.count_noise)
+    return {
+        "noisy_visits": counts,
+        "noisy_visits_low": np.maximum(counts - reach, 0.0),
+        "noisy_visits_high": np.maximum(counts + reach, 0.0),
+    }
+
+
+def _prior(release: Release, study: Study | None) -> Vector | None:
+    if study is not None:
+        return study.visit_prior
+    told = release.study["states"].get("visits")
+    if not isinstance(told, dict):
+        return None
+    return np.array([float(told[str(name)]) for name in release.values.states])
+
+
+def _weights(release: Release, study: Study | None) -> Vector | None:
+    if study is not None:
+        return study.state_weights
+    told = release.study["weights"].get("values")
+    return None if told is None else np.array(told, dtype=np.float64)
+
+
+def values_csv(table: StateTable) -> Iterator[str]:
+    """The states for whatever opens CSV, some thousands at a time: every digit that was released.
+
+    Numbers are as release.json has them. An end of the privacy intervals that was not released is
+    empty.
+    """
+    ends = _ENDS if table.has_intervals else ()
+    heads = [*ends, *(name for name in table.columns if name not in _ENDS)]
+    yield ",".join(["state", "value", *heads, "flags"]) + "\n"
+    words = [_quoted("; ".join(flags_of(bits))) for bits in range(1 << len(FLAGS))]
+    line = ",".join(["%s"] * (len(heads) + 3))
+    for start in range(0, len(table), _AT_ONCE):
+        part = slice(start, start + _AT_ONCE)
+        names = [_quoted(str(name)) for name in table.names[part]]
+        cells = [
+            json_cells(column[part].tolist()) if column is not None else [""] * len(names)
+            for column in (table.value, *(table.columns.get(name) for name in heads))
+        ]
+        flags = [words[bits] for bits in table.bits[part].tolist()]
+        yield "".join(f"{line % row}\n" for row in zip(names, *cells, flags, strict=True))
+
+
+def _quoted(text: str) -> str:
+    """A cell of CSV, in quotes where it must be."""
+    return '"' + text.replace('"', '""') + '"' if _SPECIAL.search(text) else text

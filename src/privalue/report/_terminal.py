@@ -1,0 +1,281 @@
+"""Tables for people. What is private goes through functions whose names say so."""
+
+from collections.abc import Iterable
+
+from rich.console import Console
+from rich.table import Table
+
+from privalue.artefact._release import Release
+from privalue.core._mechanisms import fits_by_lsl, resolve_ridge
+from privalue.core._profile import privacy_profile
+from privalue.core._size import declared_size
+from privalue.curator import Diagnostics, Prepared, reuse
+from privalue.estimate._intervals import scale_share
+from privalue.planning import judge, large_delta, rare_state_words
+from privalue.report._guesses import Guesses, listed, named
+from privalue.report._planning_report import useless_words
+from privalue.study._study import Study
+
+MOST_ROWS = 50
+
+
+def facts(title: str, rows: Iterable[tuple[str, object]]) -> Table:
+    """A table of two columns: what, and its value."""
+    table = Table(title=title, title_justify="left", show_header=False)
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    for what, value in rows:
+        table.add_row(what, str(value))
+    return table
+
+
+def print_guesses(console: Console, guessed: Guesses) -> None:
+    """Which column was taken for what, and what is left to answer."""
+    console.print("Guessed from the names of columns alone; no row was looked at:")
+    for role, name in guessed.columns.items():
+        console.print(f"  {role:<12}{listed([name])}", soft_wrap=True)
+    if guessed.unread:
+        console.print(f"  {'not read':<12}{listed(guessed.unread)}", soft_wrap=True)
+    console.print("Left to you:")
+    for about, asked in {**guessed.questions, **guessed.hints}.items():
+        console.print(f"  {named(about)}: {asked}", soft_wrap=True)
+
+
+def print_check(console: Console, prepared: Prepared) -> None:
+    """Everything that can be said without data."""
+    study, design = prepared.study, prepared.design
+    privacy, mechanism = study.privacy, study.mechanism
+    low, high = study.return_bounds
+    console.print(
+        facts(
+            f"{study.study.name}: the study is complete and valid",
+            [
+                (
+                    "guarantee",
+                    f"epsilon = {privacy.epsilon:g}, delta = {privacy.delta:g}, unit = "
+                    f"{privacy.unit}, neighbours = {privacy.neighbours}",
+                ),
+                ("states, features", f"{design.states}, {design.dimension}"),
+                ("discount", study.values.discount),
+                ("returns within", f"[{low:g}, {high:g}], range {high - low:g}"),
+                ("clamped to bounds", _clamped(study)),
+                ("unvisited states get", study.values.unvisited_value),
+                ("mechanism", _mechanism(study)),
+                ("one unit counts for", _contribution(study)),
+                (f"calibration {mechanism.calibration}", _constants(prepared)),
+                *_check_details(prepared),
+                *[
+                    ("side file", f"{key}  sha256 {digest}")
+                    for key, digest in study.side_files.items()
+                ],
+            ],
+        )
+    )
+    for note in advice(prepared):
+        console.print(f"Note: {note}.", style="yellow")
+
+
+def advice(prepared: Prepared) -> list[str]:
+    """What is allowed, and probably not meant."""
+    study = prepared.study
+    found = []
+    declared = study.study.trajectories
+    delta = large_delta(study, declared_size(study))
+    if delta is not None:
+        asked = "; a release will ask for --accept-large-delta" if delta.refused else ""
+        found.append(f"{delta.text}{asked}")
+    rare = rare_state_words(study, prepared.design, prepared.mechanism, declared)
+    if rare is not None:
+        found.append(rare)
+    if declared is not None and prepared.mechanism is not None:
+        judged = judge(study, prepared.design, prepared.mechanism, declared)
+        if judged.useless:
+            found.append(useless_words(judged))
+    low, high = study.return_bounds
+    implied_low, implied_high = (
+        study.values.model_copy(update={"returns": None}).return_bounds
+        if (study.values.discount < 1 and study.values.returns is not None)
+        else (low, high)
+    )
+    if low < implied_low or high > implied_high:
+        found.append(
+            f"returns = [{low:g}, {high:g}] is wider than rewards and discount imply, "
+            f"[{implied_low:g}, {implied_high:g}]: noise grows with it"
+        )
+    if study.values.returns is None:
+        found.append(
+            f"returns are bounded by rewards and discount alone, [{low:g}, {high:g}]; noise grows "
+            "with that range, so give the tightest public bounds you know as [values] returns"
+        )
+    if study.raw_labels is not None:
+        lost = study.state_count - len(set(study.raw_labels.values()))
+        if lost:
+            found.append(f"{lost} state(s) are reached by no raw label of [states] groups")
+    return found
+
+
+def _clamped(study: Study) -> str:
+    """What a row may hold and not count for in full."""
+    low, high = study.values.rewards
+    told = f"rewards below {low:g} or above {high:g}"
+    if study.values.returns is None:
+        return told
+    return f"{told}; returns below {study.values.returns[0]:g} or above {study.values.returns[1]:g}"
+
+
+def _mechanism(study: Study) -> str:
+    chosen = study.mechanism
+    if chosen.name == "dp-ssp":
+        shrunk = "shrinkage" if chosen.shrinkage else "no shrinkage"
+        return f"dp-ssp, {shrunk}, intervals at level {study.report.level:g}"
+    share = (
+        f"; {chosen.noise_scale_share:g} of epsilon releases the noise scale, intervals at level "
+        f"{study.report.level:g}"
+        if chosen.noise_scale_share
+        else ""
+    )
+    return f"{chosen.name}, {chosen.noise} noise{share}"
+
+
+def _contribution(study: Study) -> str:
+    each = f"{study.states_per_trajectory} states of a trajectory"
+    if study.privacy.unit == "trajectory":
+        return f"at most {each}"
+    return f"at most {study.trajectories_per_person} trajectories, and {each}"
+
+
+def _constants(prepared: Prepared) -> str:
+    if prepared.calibration is None:
+        return "constants follow from m, which the study does not declare"
+    alpha, beta = prepared.calibration.alpha, prepared.calibration.beta
+    study = prepared.study
+    _, epsilon = scale_share(study.privacy.epsilon, study.mechanism.noise_scale_share)
+    true = privacy_profile(alpha, beta, prepared.design.dimension, epsilon).upper
+    return f"alpha = {alpha:.6g}, beta = {beta:.6g}; true delta at most {true:.3g}"
+
+
+def _check_details(prepared: Prepared) -> list[tuple[str, object]]:
+    study, design = prepared.study, prepared.design
+    if not fits_by_lsl(study):
+        return [("condition number", f"{design.weighted.condition:.4g}")]
+    size = declared_size(study)
+    if isinstance(study.mechanism.ridge, str) and size.trajectories is None:
+        shown = f"{study.mechanism.ridge_scale:g} sqrt(m)"
+    else:
+        shown = f"{resolve_ridge(study, design, size):g}"
+    if study.mechanism.calibration == "exact":
+        return [("lambda", shown)]
+    needed = design.norm**2 * float(design.weights.max())
+    return [("lambda", f"{shown}; more than {needed:.6g} is needed")]
+
+
+def print_release(console: Console, release: Release) -> None:
+    """The guarantee, what was public, the values; first, that it is not new, if it is not."""
+    if release.reused:
+        console.print(f"Not new: {reuse(release)}.", style="bold yellow")
+    console.print(release.sentence(), style="bold" if release.private else "bold red")
+    console.print(_what_was_public(release))
+    table = Table(title="Released values", title_justify="left")
+    table.add_column("state")
+    table.add_column("value", justify="right")
+    with_intervals = release.level is not None
+    supported = release.values.column("supported")
+    flagged = supported is not None and not supported.all()
+    if with_intervals:
+        table.add_column(f"{100 * (release.level or 0):g}% interval", justify="right")
+    if flagged:
+        table.add_column("support")
+    shown = release.values[:MOST_ROWS]
+    for entry in shown:
+        cells = [entry.state, f"{entry.value:.6g}"]
+        if with_intervals:
+            cells.append(_interval(entry.low, entry.high))
+        if flagged:
+            cells.append("too few visits" if entry.supported is False else "")
+        table.add_row(*cells)
+    console.print(table)
+    if len(shown) < len(release.values):
+        console.print(f"... and {len(release.values) - len(shown)} more states in the file.")
+    if with_intervals:
+        console.print(
+            "The intervals are for the noise of privacy alone: they cover what would have been "
+            "released without it. How far these people are from people at large is another matter."
+        )
+    if release.policy_value is not None:
+        within = release.policy_interval
+        console.print(
+            f"The policy's value from the public start: {release.policy_value:.6g}"
+            + ("" if within is None else f", privacy interval {_interval(within.low, within.high)}")
+        )
+
+
+def _interval(low: float | None, high: float | None) -> str:
+    return "unbounded" if low is None or high is None else f"[{low:.4g}, {high:.4g}]"
+
+
+def _what_was_public(release: Release) -> str:
+    values, files = release.study["values"], len(release.study["side_files"])
+    number = (
+        f", and the number of trajectories, {release.trajectories}"
+        if release.trajectories is not None
+        else f", and the number of persons, {release.persons}"
+        if release.persons is not None
+        else "; how many there are is not"
+    )
+    return (
+        f"Public beforehand: the study{f' with {files} side file(s)' if files else ''}, its "
+        f"{len(release.values)} states, discount {values['discount']}, the bounds of rewards and "
+        f"returns{number}. Mechanism: {release.mechanism}, "
+        + (
+            "noise on the statistics"
+            if release.noise.shape == "statistics"
+            else f"{release.noise.shape} noise"
+        )
+        + f", calibration {release.noise.calibration}"
+        + (f", lambda = {release.ridge:.6g}" if release.ridge is not None else "")
+        + "."
+    )
+
+
+def print_private_diagnostics(console: Console, diagnostics: Diagnostics) -> None:
+    """The curator's tables. PRIVATE: for the curator's screen only."""
+    fields = diagnostics.private_columns()
+    console.print(
+        facts(
+            "PRIVATE diagnostics: do not publish",
+            [
+                (key, f"{fields[key]:.10g}" if isinstance(fields[key], float) else fields[key])
+                for key in (
+                    "mechanism",
+                    "calibration",
+                    "noise",
+                    "trajectories",
+                    *(["persons"] if "persons" in fields else []),
+                    "surplus_trajectories",
+                    "surplus_visits",
+                    "units_dropped",
+                    "rows_left_out",
+                    "rows_missing",
+                    "rows",
+                    "rewards_clamped",
+                    "returns_clamped",
+                    "alpha",
+                    "beta",
+                    "psi",
+                    "sigma",
+                )
+            ],
+        )
+    )
+    table = Table(title="By state (PRIVATE)", title_justify="left")
+    for name in ("state", "visits", "mean return", "value before noise", "noise (sd)"):
+        table.add_column(name, justify="left" if name == "state" else "right")
+    labels = diagnostics.study.state_names
+    for at in range(min(len(labels), MOST_ROWS)):
+        numbers = [fields[key][at] for key in ("mean_returns", "values", "noise_by_state")]
+        table.add_row(str(labels[at]), str(fields["counts"][at]), *(f"{x:.6g}" for x in numbers))
+    console.print(table)
+    if len(labels) > MOST_ROWS:
+        console.print(f"... and {len(labels) - MOST_ROWS} more states; --json has them all.")
+    for warning in diagnostics.warnings():
+        console.print(f"Note: {warning}.", style="bold yellow")

@@ -1,0 +1,45 @@
+"""Tabular MDPs with exact values and visit probabilities, and their simulation.
+
+Nothing here is part of the trusted core, and nothing here is private: worlds are made up, and so
+are their trajectories.
+"""
+
+from privalue.simulation._chain_sampler import ChainStatistics, chain_statistics
+from privalue.simulation._files import SimulatedFile, simulate_to_file
+from privalue.simulation._icu_sepsis import icu_sepsis
+from privalue.simulation._markov import MDP, MarkovRewardProcess
+from privalue.simulation._names import parse_world
+from privalue.simulation._outcomes import END, Outcomes
+from privalue.simulation._policies import Policy, optimal_policy
+from privalue.simulation._rollouts import rollout
+from privalue.simulation._simulation import Chunk, Episodes, simulate_chunks, simulate_episodes
+from privalue.simulation._toy_text import from_gymnasium, toy_text
+from privalue.simulation._visits import VisitProbabilities
+from privalue.simulation._worlds import World, chain, grid, random_chain
+
+__all__ = [
+    "END",
+    "MDP",
+    "ChainStatistics",
+    "Chunk",
+    "Episodes",
+    "MarkovRewardProcess",
+    "Outcomes",
+    "Policy",
+    "SimulatedFile",
+    "VisitProbabilities",
+    "World",
+    "chain",
+    "chain_statistics",
+    "from_gymnasium",
+    "grid",
+    "icu_sepsis",
+    "optimal_policy",
+    "parse_world",
+    "random_chain",
+    "rollout",
+    "simulate_chunks",
+    "simulate_episodes",
+    "simulate_to_file",
+    "toy_text",
+]

@@ -1,0 +1,72 @@
+"""ICU-Sepsis [Choudhary, Gupta and Thomas 2024]: sepsis treatment as a tabular MDP.
+
+716 states: 0 to 712 are patients' conditions, then death, survival and an empty one; 25 actions.
+The dynamics were estimated from MIMIC-III and come with the distribution ``icu-sepsis``, from which
+only the file is read. Survival pays 1 when it is entered; death, survival and the empty state are
+final observations and get no row, so at discount 1 the value of a state is the probability of
+survival. It is a benchmark, and says nothing about how to treat anyone.
+"""
+
+from __future__ import annotations
+
+from importlib import metadata
+from pathlib import Path
+
+import numpy as np
+
+from privalue.errors import MissingComponentError, StudyError
+from privalue.simulation._markov import MDP
+from privalue.simulation._policies import Policy, named_policy
+from privalue.simulation._worlds import World
+
+SHAPE = (716, 25, 716)
+TERMINAL = (713, 714, 715)
+
+
+def _dynamics_file() -> Path:
+    try:
+        files = metadata.files("icu-sepsis") or []
+    except metadata.PackageNotFoundError as error:
+        raise MissingComponentError(
+            "ICU-Sepsis is not installed; install its data with: pip install --no-deps icu-sepsis"
+        ) from error
+    for file in files:
+        if file.name == "dynamics.npz" and Path(str(file.locate())).is_file():
+            return Path(str(file.locate()))
+    raise MissingComponentError(
+        "the installed icu-sepsis has no file dynamics.npz; "
+        "install it again with: pip install --no-deps --force-reinstall icu-sepsis"
+    )
+
+
+def icu_sepsis(*, policy: str | Policy = "expert", discount: float = 0.99) -> World:
+    """The world of ICU-Sepsis under the expert policy, or "uniform", "greedy" or a Policy.
+
+    An action that clinicians did not use in a state moves as the average of those they did:
+    the tables hold that already.
+    """
+    with np.load(_dynamics_file(), allow_pickle=False) as tables:
+        if tables["tx_mat"].shape != SHAPE:
+            raise StudyError(
+                f"the dynamics of icu-sepsis have shape {tables['tx_mat'].shape}; "
+                f"{SHAPE} is known: install icu-sepsis 2.0"
+            )
+        mdp = MDP.tabular(
+            transitions=tables["tx_mat"],
+            rewards=tables["r_mat"],
+            start=tables["d_0"],
+            discount=discount,
+            terminal=TERMINAL,
+        )
+        expert = tables["expert_policy"]
+    # The file has no actions for states in which nobody acts.
+    expert[list(TERMINAL)] = 1 / mdp.actions
+    chosen = Policy(probabilities=expert) if policy == "expert" else named_policy(mdp, policy)
+    return World(
+        name="icu-sepsis",
+        parameters={
+            "policy": policy if isinstance(policy, str) else "given",
+            "discount": float(discount),
+        },
+        process=mdp.under(chosen),
+    )

@@ -1,0 +1,194 @@
+"""The compiled simulator: alias tables, a small generator, and one loop that writes rows.
+
+An alias table [Walker 1977; Vose 1991] draws from K outcomes with one uniform number: its whole
+part picks a column, and its fraction decides between that column's own outcome and its alias.
+The table of a process has one block of columns per state, and a last one for the start.
+
+The generator is xoshiro256++ [Blackman and Vigna 2021], of period 2^256 - 1. It is for simulated
+data only: nothing here is fit to be the noise of a mechanism.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from privalue.core._kernels import kernel
+from privalue.simulation._outcomes import END
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privalue.simulation._markov import MarkovRewardProcess
+    from privalue.simulation._outcomes import Floats, Integers
+
+NO_LIMIT = np.iinfo(np.int64).max
+"""A truncation that never happens."""
+
+# Where a walk stands between two calls of `walk`; see there.
+TRAJECTORY, STEP, STATE, KEPT, TRUNCATED, DROPPED = range(6)
+BETWEEN = -2
+"""The STATE of a walk that is between two trajectories."""
+
+
+class AliasTable(NamedTuple):
+    """Columns ``offsets[row]`` to ``offsets[row + 1]`` draw what follows; row N draws the start."""
+
+    offsets: Integers
+    thresholds: Floats
+    aliases: Integers
+    successors: Integers
+    rewards: Floats
+
+
+def alias_table(process: MarkovRewardProcess) -> AliasTable:
+    """The alias table of a process."""
+    outcomes = process.outcomes
+    starts = np.flatnonzero(process.start)
+    end = outcomes.offsets[-1]
+    offsets = np.append(outcomes.offsets, end + starts.size)
+    probabilities = np.concatenate([outcomes.probabilities, process.start[starts]])
+    thresholds, aliases = _vose(offsets, probabilities)
+    return AliasTable(
+        offsets=offsets,
+        thresholds=thresholds,
+        aliases=aliases,
+        successors=np.concatenate([outcomes.successors, starts]),
+        rewards=np.concatenate([outcomes.rewards, np.zeros(starts.size)]),
+    )
+
+
+@kernel()
+def _vose(
+    offsets: Integers, probabilities: Floats
+) -> tuple[Floats, Integers]:  # pragma: no cover - compiled
+    thresholds = np.ones(probabilities.size)
+    aliases = np.arange(probabilities.size)
+    pending = np.empty(probabilities.size, dtype=np.int64)
+    scaled = np.empty(probabilities.size)
+    for row in range(offsets.size - 1):
+        low, high = offsets[row], offsets[row + 1]
+        # Columns below average fill `pending` from the left, the others from the right.
+        small, large = low, high
+        for k in range(low, high):
+            scaled[k] = probabilities[k] * (high - low)
+            if scaled[k] < 1:
+                pending[small] = k
+                small += 1
+            else:
+                large -= 1
+                pending[large] = k
+        while small > low and large < high:
+            small -= 1
+            poor, rich = pending[small], pending[large]
+            thresholds[poor] = scaled[poor]
+            aliases[poor] = rich
+            scaled[rich] = (scaled[rich] + scaled[poor]) - 1
+            if scaled[rich] < 1:
+                large += 1
+                pending[small] = rich
+                small += 1
+        # What is left differs from the average by rounding only, and keeps its threshold of one.
+    return thresholds, aliases
+
+
+@kernel(inline="always")
+def _rotate(word: np.uint64, by: int) -> np.uint64:  # pragma: no cover - compiled
+    left: np.uint64 = word << np.uint64(by)
+    return left | (word >> np.uint64(64 - by))
+
+
+@kernel()
+def next_word(generator: NDArray[np.uint64]) -> np.uint64:  # pragma: no cover - compiled
+    """The next 64 bits of xoshiro256++, whose four words move on."""
+    a, b, c, d = generator[0], generator[1], generator[2], generator[3]
+    result: np.uint64 = _rotate(a + d, 23) + a
+    shifted = b << np.uint64(17)
+    c ^= a
+    d ^= b
+    b ^= c
+    a ^= d
+    c ^= shifted
+    d = _rotate(d, 45)
+    generator[0], generator[1], generator[2], generator[3] = a, b, c, d
+    return result
+
+
+@kernel()
+def _draw(
+    row: int,
+    generator: NDArray[np.uint64],
+    offsets: Integers,
+    thresholds: Floats,
+    aliases: Integers,
+) -> int:  # pragma: no cover - compiled
+    """A column of this row of the alias table."""
+    low = offsets[row]
+    uniform = (next_word(generator) >> np.uint64(11)) * 2.0**-53
+    place = uniform * (offsets[row + 1] - low)
+    column = int(place)
+    k: int = low + column
+    if place - column >= thresholds[k]:
+        k = aliases[k]
+    return k
+
+
+@kernel()
+def walk(
+    table: AliasTable,
+    generator: NDArray[np.uint64],
+    place: Integers,
+    trajectories: int,
+    limit: int,
+    drop: bool,
+    rows: tuple[Integers, Integers, Integers, Floats],
+) -> int:  # pragma: no cover - compiled
+    """Writes rows until the arrays are full or all trajectories are done; returns how many.
+
+    ``place`` and ``generator`` carry the walk over to the next call, so that the rows do not
+    depend on the size of the arrays. ``place`` holds: trajectories begun and finished, steps
+    of the current one, its state or BETWEEN, trajectories written, truncated, dropped.
+
+    A trajectory with ``limit`` rows that has not ended is truncated. To drop such a one without
+    holding its rows, it is first walked without writing, then again from the same random words.
+    """
+    offsets, thresholds, aliases, successors, rewards = table
+    trajectory_of, step_of, state_of, reward_of = rows
+    start = offsets.size - 2
+    written = 0
+    while place[TRAJECTORY] < trajectories:
+        if place[STATE] == BETWEEN:
+            if drop:
+                before = generator.copy()
+                state = successors[_draw(start, generator, offsets, thresholds, aliases)]
+                steps = 0
+                while state != END and steps < limit:
+                    state = successors[_draw(state, generator, offsets, thresholds, aliases)]
+                    steps += 1
+                if state != END:
+                    place[TRAJECTORY] += 1
+                    place[TRUNCATED] += 1
+                    place[DROPPED] += 1
+                    continue
+                generator[:] = before
+            place[STATE] = successors[_draw(start, generator, offsets, thresholds, aliases)]
+            place[STEP] = 0
+        state, step = place[STATE], place[STEP]
+        while state != END and step < limit and written < trajectory_of.size:
+            k = _draw(state, generator, offsets, thresholds, aliases)
+            trajectory_of[written] = place[KEPT]
+            step_of[written] = step
+            state_of[written] = state
+            reward_of[written] = rewards[k]
+            written += 1
+            step += 1
+            state = successors[k]
+        place[STATE], place[STEP] = state, step
+        if state != END and step < limit:
+            return written
+        place[TRUNCATED] += state != END
+        place[TRAJECTORY] += 1
+        place[KEPT] += 1
+        place[STATE] = BETWEEN
+    return written

@@ -1,0 +1,267 @@
+"""Finite MDPs, the Markov reward processes that policies induce, and their exact answers.
+
+================  ===================  ========  =================================================
+symbol            code                 shape     meaning
+================  ===================  ========  =================================================
+P                 transitions          (N, N)    sub-stochastic: the lacking mass ends after the row
+r                 expected_rewards     (N,)      of the row of s
+mu                start                (N,)      distribution of the first row's state
+gamma             discount             ()        in (0, 1]
+V                 values               (N,)      V = r + gamma P V
+================  ===================  ========  =================================================
+
+V(s) is the expected discounted return from the first visit of s, [BGP16] section 2.2: after a
+first visit the process is as if it had started there. Everything here is public.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse import csgraph
+from scipy.sparse.linalg import splu
+
+from privalue.errors import StudyError
+from privalue.simulation._outcomes import END, Outcomes, distribution, read_only
+from privalue.simulation._tables import outcomes_of
+from privalue.simulation._visits import VisitProbabilities, visit_probabilities
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privalue.simulation._outcomes import Floats, Matrix
+    from privalue.simulation._policies import Policy
+    from privalue.simulation._tables import Table
+
+
+def _checked_discount(discount: float) -> float:
+    if not 0 < discount <= 1:
+        raise StudyError(f"discount is {discount}; it must be above 0 and at most 1")
+    return float(discount)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MDP:
+    """A finite Markov decision process: outcomes of every state and action, start, discount."""
+
+    outcomes: Outcomes
+    start: Floats
+    discount: float
+
+    def __post_init__(self) -> None:
+        start = distribution(self.start, size=self.outcomes.states, name="start")
+        object.__setattr__(self, "start", start)
+        object.__setattr__(self, "discount", _checked_discount(self.discount))
+
+    @property
+    def states(self) -> int:
+        """N."""
+        return self.outcomes.states
+
+    @property
+    def actions(self) -> int:
+        """A."""
+        return self.outcomes.actions
+
+    @classmethod
+    def tabular(
+        cls,
+        *,
+        transitions: Table,
+        rewards: Table,
+        start: Floats,
+        discount: float,
+        absorbing: Iterable[int] = (),
+        terminal: Iterable[int] = (),
+    ) -> MDP:
+        """The MDP of a transition table.
+
+        Args:
+            transitions: (N, A, N), or (N * A, N) dense or sparse, in rows of state * A + action;
+                rows sum to one.
+            rewards: on states (N,), on states and actions (N, A), or on transitions, in the shape
+                of ``transitions``.
+            start: distribution of the first state.
+            discount: gamma, in (0, 1].
+            absorbing: states that get one last row. Their own transitions must be loops; the
+                reward of that row is the reward of the loop.
+            terminal: states that end the trajectory when entered and get no row.
+
+        Raises:
+            StudyError: if a shape, a probability or a reward is wrong, an absorbing state can be
+                left, or a trajectory could start in a terminal state.
+        """
+        outcomes = outcomes_of(
+            transitions=transitions,
+            rewards=rewards,
+            start=start,
+            absorbing=absorbing,
+            terminal=terminal,
+        )
+        return cls(outcomes=outcomes, start=start, discount=discount)
+
+    def under(self, policy: Policy) -> MarkovRewardProcess:
+        """The Markov reward process in which every action is drawn from the policy."""
+        if (policy.states, policy.actions) != (self.states, self.actions):
+            raise StudyError(
+                f"the policy is for {policy.states} states and {policy.actions} actions; "
+                f"this MDP has {self.states} and {self.actions}"
+            )
+        rows = self.outcomes.rows
+        chosen = policy.probabilities.ravel()[rows]
+        return MarkovRewardProcess(
+            outcomes=Outcomes.collect(
+                states=self.states,
+                actions=1,
+                rows=rows // self.actions,
+                probabilities=chosen * self.outcomes.probabilities,
+                successors=self.outcomes.successors,
+                rewards=self.outcomes.rewards,
+            ),
+            start=self.start,
+            discount=self.discount,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MarkovRewardProcess:
+    """A policy at work: what follows each state, where trajectories start, and the discount."""
+
+    outcomes: Outcomes
+    start: Floats
+    discount: float
+
+    def __post_init__(self) -> None:
+        if self.outcomes.actions != 1:
+            raise StudyError(
+                f"a Markov reward process has no actions, and this table has "
+                f"{self.outcomes.actions}; choose them by a policy, with MDP.under"
+            )
+        start = distribution(self.start, size=self.outcomes.states, name="start")
+        object.__setattr__(self, "start", start)
+        object.__setattr__(self, "discount", _checked_discount(self.discount))
+
+    @property
+    def states(self) -> int:
+        """N."""
+        return self.outcomes.states
+
+    @classmethod
+    def tabular(
+        cls,
+        *,
+        transitions: Table,
+        rewards: Table,
+        start: Floats,
+        discount: float,
+        absorbing: Iterable[int] = (),
+        terminal: Iterable[int] = (),
+    ) -> MarkovRewardProcess:
+        """The process of a transition table (N, N), as ``MDP.tabular`` with one action."""
+        outcomes = outcomes_of(
+            transitions=transitions,
+            rewards=rewards,
+            start=start,
+            absorbing=absorbing,
+            terminal=terminal,
+        )
+        return cls(outcomes=outcomes, start=start, discount=discount)
+
+    @property
+    def transitions(self) -> Matrix:
+        """P."""
+        return self.outcomes.transitions
+
+    @property
+    def expected_rewards(self) -> Floats:
+        """r."""
+        return self.outcomes.expected_rewards
+
+    @property
+    def reward_bounds(self) -> tuple[float, float]:
+        """The smallest and largest reward that a row can show."""
+        seen = self.outcomes.rewards[self.reachable[self.outcomes.rows]]
+        return float(seen.min()), float(seen.max())
+
+    @cached_property
+    def reachable(self) -> NDArray[np.bool_]:
+        """Whether a trajectory can visit each state."""
+        return _reached(self.transitions, self.start > 0)
+
+    @cached_property
+    def surely_ends(self) -> NDArray[np.bool_]:
+        """Whether a trajectory from each state ends with probability one."""
+        backwards = self.transitions.T.tocsr()
+        can_end = _reached(
+            backwards,
+            np.bincount(
+                self.outcomes.rows, weights=self.outcomes.successors == END, minlength=self.states
+            )
+            > 0,
+        )
+        return ~_reached(backwards, ~can_end)
+
+    def require_end(self) -> None:
+        """Refuses a process whose trajectories may run for ever: their expected length is infinite.
+
+        Raises:
+            StudyError: if some state that the start reaches may be followed by no end.
+        """
+        endless = np.flatnonzero(self.reachable & ~self.surely_ends)
+        if endless.size:
+            raise StudyError(
+                f"a trajectory that visits state {endless[0]} may never end: give the process an "
+                "absorbing or terminal state that is always reached, or truncate the trajectories"
+            )
+
+    @cached_property
+    def values(self) -> Floats:
+        """V, from the sparse system (I - gamma P) V = r.
+
+        Without discounting V is NaN in the states from which a trajectory may never end.
+        """
+        solvable = self.surely_ends if self.discount == 1 else np.ones(self.states, dtype=bool)
+        kept = np.flatnonzero(solvable)
+        values = np.full(self.states, np.nan)
+        if kept.size:
+            # No kept state leads to one that is not: what ends surely meets nothing endless.
+            system = sparse.eye_array(kept.size) - self.discount * self.transitions[kept][:, kept]
+            values[kept] = splu(system.tocsc()).solve(self.expected_rewards[kept])
+        return read_only(values)
+
+    @property
+    def start_value(self) -> float:
+        """sum_s mu(s) V(s)."""
+        started = self.start > 0
+        return float(self.start[started] @ self.values[started])
+
+    @cached_property
+    def visits(self) -> VisitProbabilities:
+        """p_s, p_{s,s'} and pbar_{s,s'} of one trajectory, and its expected length."""
+        self.require_end()
+        return visit_probabilities(self.transitions, self.start, self.reachable)
+
+
+def _reached(graph: Matrix, sources: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The states that paths from the sources lead to, sources included."""
+    states = graph.shape[0]
+    first = np.flatnonzero(sources)
+    rows, columns = graph.nonzero()
+    extended = sparse.csr_array(
+        (
+            np.ones(rows.size + first.size),
+            (
+                np.concatenate([rows, np.full(first.size, states)]),
+                np.concatenate([columns, first]),
+            ),
+        ),
+        shape=(states + 1, states + 1),
+    )
+    reached = np.zeros(states + 1, dtype=bool)
+    reached[csgraph.breadth_first_order(extended, states, return_predecessors=False)] = True
+    return reached[:-1]

@@ -1,0 +1,149 @@
+"""Trajectories of any Gymnasium environment with discrete observations.
+
+One row per transition: the observation acted on and the reward received; the final observation
+gets no row. An environment is asked for one step at a time, so this is some thousand times slower
+than the simulation of a world.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+
+from privalue.errors import UsageError
+from privalue.simulation._policies import Policy
+from privalue.simulation._simulation import (
+    BIAS,
+    Episodes,
+    Truncated,
+    checked_count,
+    checked_truncation,
+    none_left,
+)
+from privalue.simulation._toy_text import gymnasium
+
+
+def rollout(
+    env: Any,
+    policy: Literal["uniform"] | Policy | Callable[[int], Any] = "uniform",
+    *,
+    trajectories: int,
+    seed: int,
+    truncated: Truncated | None = None,
+    truncate_at: int | None = None,
+) -> Episodes:
+    """Rows of an environment under a policy.
+
+    Args:
+        env: a Gymnasium environment whose observations are ``Discrete``; state 0 is its first.
+        policy: "uniform" over discrete actions, a Policy, or a function from the observation
+            to the action.
+        trajectories: how many; with ``truncated="drop"`` some of these are left out.
+        seed: of the environment and of the choice of actions.
+        truncated: "keep" or "drop" the trajectories that are cut by a time limit. Required if
+            the environment has one, or if one is cut: either choice biases the values.
+        truncate_at: a time limit of your own, for environments without one.
+
+    Raises:
+        UsageError: if a choice is missing or not allowed.
+    """
+    wanted = checked_count(trajectories, name="trajectories", least=1)
+    checked_count(seed, name="seed", least=0)
+    if truncate_at is not None or truncated not in (None, "keep", "drop"):
+        checked_truncation(truncate_at, truncated)
+    limit = _time_limit(env)
+    if limit is not None and truncated is None:
+        raise UsageError(
+            f"this environment truncates trajectories after {limit} steps, and truncated is not "
+            f"given; it must be 'keep' or 'drop': {BIAS}"
+        )
+    first_state = _first_observation(env)
+    act = _chooser(env, policy, np.random.default_rng(seed), first_state)
+
+    rows: list[tuple[int, int, int, float]] = []
+    kept = cut = 0
+    for index in range(wanted):
+        observation, _ = env.reset(seed=seed if index == 0 else None)
+        begin, step, over, stopped = len(rows), 0, False, False
+        while not (over or stopped):
+            state = int(observation) - first_state
+            observation, reward, over, stopped, _ = env.step(act(observation))
+            rows.append((kept, step, state, float(reward)))
+            step += 1
+            stopped = bool(stopped) or (truncate_at is not None and step >= truncate_at)
+        if not over:
+            if truncated is None:
+                raise UsageError(
+                    f"the environment truncated trajectory {index} after {step} steps, and "
+                    f"truncated is not given; it must be 'keep' or 'drop': {BIAS}"
+                )
+            cut += 1
+            if truncated == "drop":
+                del rows[begin:]
+                continue
+        kept += 1
+    if not kept:
+        raise UsageError(none_left(wanted))
+    trajectory, step_of, state_of, reward_of = zip(*rows, strict=True)
+    return Episodes(
+        trajectory=np.array(trajectory, dtype=np.int64),
+        step=np.array(step_of, dtype=np.int64),
+        state=np.array(state_of, dtype=np.int64),
+        reward=np.array(reward_of, dtype=np.float64),
+        trajectories=kept,
+        truncated=cut,
+        dropped=wanted - kept,
+    )
+
+
+def _time_limit(env: Any) -> int | None:
+    """The steps after which a wrapper of this environment truncates, if one does."""
+    layer = env
+    while layer is not layer.unwrapped:
+        if isinstance(layer, gymnasium().wrappers.TimeLimit):
+            return int(layer._max_episode_steps)
+        layer = layer.env
+    return None
+
+
+def _first_observation(env: Any) -> int:
+    space = env.observation_space
+    if not isinstance(space, gymnasium().spaces.Discrete):
+        raise UsageError(
+            f"the observations of this environment are {space}; they must be Discrete, "
+            "one number per state"
+        )
+    return int(space.start)
+
+
+def _chooser(
+    env: Any, policy: Any, generator: np.random.Generator, first_state: int
+) -> Callable[[Any], Any]:
+    if callable(policy):
+        return policy  # type: ignore[no-any-return]
+    space = env.action_space
+    if not isinstance(space, gymnasium().spaces.Discrete):
+        raise UsageError(
+            f"the actions of this environment are {space}; give a function from the observation "
+            "to the action"
+        )
+    count, first = int(space.n), int(space.start)
+    if isinstance(policy, Policy):
+        expected = (int(env.observation_space.n), count)
+        if (policy.states, policy.actions) != expected:
+            raise UsageError(
+                f"the policy is for {policy.states} states and {policy.actions} actions; "
+                f"this environment has {expected[0]} and {expected[1]}"
+            )
+        table = policy.probabilities
+        return lambda observation: (
+            first + int(generator.choice(count, p=table[int(observation) - first_state]))
+        )
+    if policy == "uniform":
+        return lambda observation: first + int(generator.integers(count))
+    raise UsageError(
+        f"policy is {policy!r}; it must be 'uniform', a Policy, or a function from the "
+        "observation to the action"
+    )

@@ -1,0 +1,240 @@
+"""Trajectories of a process, in chunks or all at once, as flat arrays.
+
+A seed gives the same rows whatever the size of the chunks, and fewer trajectories are a prefix of
+more.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from privalue.errors import UsageError
+from privalue.simulation._kernel import (
+    BETWEEN,
+    DROPPED,
+    KEPT,
+    NO_LIMIT,
+    STATE,
+    TRAJECTORY,
+    TRUNCATED,
+    alias_table,
+    walk,
+)
+from privalue.simulation._outcomes import read_only
+from privalue.simulation._worlds import World
+
+if TYPE_CHECKING:
+    from privalue.simulation._markov import MarkovRewardProcess
+    from privalue.simulation._outcomes import Floats, Integers
+
+Truncated = Literal["keep", "drop"]
+
+CHUNK_ROWS = 1_000_000
+
+BIAS = (
+    "'keep' shortens the returns of the trajectories that are cut, 'drop' leaves out the long "
+    "ones; both bias the values, and neither is chosen for you"
+)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Episodes:
+    """Rows sorted by trajectory and step, in four arrays of one length.
+
+    ``truncated`` counts the trajectories that were cut, ``dropped`` those of them that are left
+    out; the ones that are here number 0 to ``trajectories`` - 1.
+    """
+
+    trajectory: Integers
+    step: Integers
+    state: Integers
+    reward: Floats
+    trajectories: int
+    truncated: int
+    dropped: int
+
+    def __post_init__(self) -> None:
+        for name, dtype in (
+            ("trajectory", np.int64),
+            ("step", np.int64),
+            ("state", np.int64),
+            ("reward", np.float64),
+        ):
+            object.__setattr__(self, name, read_only(getattr(self, name), dtype))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Chunk:
+    """Some rows in a row, and how far the simulation is with them.
+
+    The arrays are overwritten by the next chunk. ``done`` counts the trajectories asked for that
+    are finished, and ``written`` those that are not dropped.
+    """
+
+    trajectory: Integers
+    step: Integers
+    state: Integers
+    reward: Floats
+    done: int
+    written: int
+    truncated: int
+    dropped: int
+
+
+def checked_count(value: Any, *, name: str, least: int) -> int:
+    """The value as an int, if it is a whole number of at least ``least``.
+
+    Raises:
+        UsageError: if it is not.
+    """
+    try:
+        count = operator.index(value)
+    except TypeError:
+        count = least - 1
+    if isinstance(value, bool) or count < least:
+        raise UsageError(f"{name} is {value!r}; it must be a whole number of at least {least}")
+    return count
+
+
+def checked_truncation(truncate_at: int | None, truncated: Truncated | None) -> int:
+    """The greatest number of rows of a trajectory.
+
+    Raises:
+        UsageError: if one of the two choices is there without the other, or is not allowed.
+    """
+    if truncated not in (None, "keep", "drop"):
+        raise UsageError(f"truncated is {truncated!r}; it must be 'keep' or 'drop'")
+    if truncate_at is None:
+        if truncated is not None:
+            raise UsageError(f"truncated is {truncated!r}, but there is no truncate_at: give both")
+        return NO_LIMIT
+    if truncated is None:
+        raise UsageError(
+            f"truncate_at is {truncate_at}, but truncated is not given; it must be 'keep' or "
+            f"'drop': {BIAS}"
+        )
+    return min(checked_count(truncate_at, name="truncate_at", least=1), NO_LIMIT)
+
+
+def none_left(trajectories: int) -> str:
+    """What to say when every trajectory was dropped."""
+    return (
+        f"all {trajectories} trajectories were truncated and dropped, and no rows are left; "
+        "allow more rows, or keep the truncated ones"
+    )
+
+
+def simulate_chunks(
+    world: World | MarkovRewardProcess,
+    *,
+    trajectories: int,
+    seed: int,
+    truncate_at: int | None = None,
+    truncated: Truncated | None = None,
+    chunk_rows: int = CHUNK_ROWS,
+) -> Iterator[Chunk]:
+    """Chunks of at most ``chunk_rows`` rows; see ``simulate_episodes`` for the rest."""
+    process = world.process if isinstance(world, World) else world
+    wanted = checked_count(trajectories, name="trajectories", least=1)
+    entropy = checked_count(seed, name="seed", least=0)
+    size = checked_count(chunk_rows, name="chunk_rows", least=1)
+    limit = checked_truncation(truncate_at, truncated)
+    if wanted > NO_LIMIT:
+        raise UsageError(f"trajectories is {wanted}; it must be at most {NO_LIMIT}")
+    if truncate_at is None:
+        process.require_end()
+    return _chunks(
+        process, wanted=wanted, seed=entropy, size=size, limit=limit, drop=truncated == "drop"
+    )
+
+
+def _chunks(
+    process: MarkovRewardProcess, *, wanted: int, seed: int, size: int, limit: int, drop: bool
+) -> Iterator[Chunk]:
+    table = alias_table(process)
+    generator = np.random.SeedSequence(seed).generate_state(4, np.uint64)
+    place = np.zeros(6, dtype=np.int64)
+    place[STATE] = BETWEEN
+    rows = (
+        np.empty(size, dtype=np.int64),
+        np.empty(size, dtype=np.int64),
+        np.empty(size, dtype=np.int64),
+        np.empty(size, dtype=np.float64),
+    )
+    while place[TRAJECTORY] < wanted:
+        count = walk(table, generator, place, wanted, limit, drop, rows)
+        trajectory, step, state, reward = rows
+        yield Chunk(
+            trajectory=trajectory[:count],
+            step=step[:count],
+            state=state[:count],
+            reward=reward[:count],
+            done=int(place[TRAJECTORY]),
+            written=int(place[KEPT]),
+            truncated=int(place[TRUNCATED]),
+            dropped=int(place[DROPPED]),
+        )
+    if not place[KEPT]:
+        raise UsageError(none_left(wanted))
+
+
+def simulate_episodes(
+    world: World | MarkovRewardProcess,
+    *,
+    trajectories: int,
+    seed: int,
+    truncate_at: int | None = None,
+    truncated: Truncated | None = None,
+    chunk_rows: int = CHUNK_ROWS,
+) -> Episodes:
+    """Simulated trajectories in memory.
+
+    Args:
+        world: what to simulate.
+        trajectories: how many; with ``truncated="drop"`` some of these are left out.
+        seed: a whole number of at least 0.
+        truncate_at: cut a trajectory that has not ended after so many rows.
+        truncated: what to do with those: required with ``truncate_at``, since either biases.
+        chunk_rows: rows that are simulated at a time; the result does not depend on it.
+
+    Raises:
+        UsageError: if a number or a choice is not allowed.
+        StudyError: if a trajectory may never end and there is no ``truncate_at``.
+
+    Example:
+        >>> from privalue.simulation import parse_world, simulate_episodes
+        >>> rows = simulate_episodes(parse_world("chain:N=3,p=0,start=first"),
+        ...                          trajectories=1, seed=0)
+        >>> rows.state, rows.reward
+        (array([0, 1, 2]), array([0., 0., 1.]))
+    """
+    parts: list[tuple[Any, ...]] = []
+    written = cut = dropped = 0
+    for chunk in simulate_chunks(
+        world,
+        trajectories=trajectories,
+        seed=seed,
+        truncate_at=truncate_at,
+        truncated=truncated,
+        chunk_rows=chunk_rows,
+    ):
+        columns = (chunk.trajectory, chunk.step, chunk.state, chunk.reward)
+        parts.append(tuple(column.copy() for column in columns))
+        written, cut, dropped = chunk.written, chunk.truncated, chunk.dropped
+    trajectory, step, state, reward = (
+        np.concatenate(column) for column in zip(*parts, strict=True)
+    )
+    return Episodes(
+        trajectory=trajectory,
+        step=step,
+        state=state,
+        reward=reward,
+        trajectories=written,
+        truncated=cut,
+        dropped=dropped,
+    )

@@ -1,0 +1,96 @@
+"""Exact probabilities that one trajectory visits a state, two states, or one and not the other.
+
+====================  ===========  ========  =====================================================
+symbol                code         shape     meaning
+====================  ===========  ========  =====================================================
+Z = (I - P)^-1        expected     (N, N)    Z[i, s]: expected rows in s of a trajectory from i
+h[i, s]               hit          (N, N)    P[s is visited | start in i] = Z[i, s] / Z[s, s]
+p_s                   single       (N,)      P[s visited] = sum_i mu(i) h[i, s]
+f_{s,s'}              first        (N, N)    P[s visited, and s' not before]
+p_{s,s'}              joint        (N, N)    P[s and s' visited]
+pbar_{s,s'}           without      (N, N)    P[s visited, s' not]
+====================  ===========  ========  =====================================================
+
+The p are those of [BGP16] section 5 and appendix E. The system I - P is solved once; no simulation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.linalg import splu
+
+from privalue.simulation._outcomes import read_only
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privalue.simulation._outcomes import Floats, Matrix
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class VisitProbabilities:
+    """What one trajectory visits: p_s, p_{s,s'}, pbar_{s,s'} and its expected size."""
+
+    single: Floats
+    joint: Floats
+    without: Floats
+    expected_length: float
+
+    @property
+    def expected_distinct_states(self) -> float:
+        """sum_s p_s."""
+        return float(self.single.sum())
+
+
+def visit_probabilities(
+    transitions: Matrix, start: Floats, reachable: NDArray[np.bool_]
+) -> VisitProbabilities:
+    """Visit probabilities of a process whose trajectories end, over all pairs in O(N^3) at most.
+
+    Let s != s', let f = f_{s,s'} be the probability that s is visited and s' is not visited before
+    it, and f' = f_{s',s}. A visit of s happens first, or after a first visit of s':
+
+        p_s  = f + f' h[s', s]        p_s' = f' + f h[s, s']
+
+        f         = (p_s - p_s' h[s', s]) / (1 - h[s, s'] h[s', s])
+        p_{s,s'}  = f h[s, s'] + f' h[s', s]
+        pbar      = f (1 - h[s, s'])
+
+    The divisor is positive, or the trajectory would go back and forth for ever. States that no
+    trajectory reaches are left out of the system and have p = 0.
+    """
+    states = start.size
+    kept = np.flatnonzero(reachable)
+    system = sparse.eye_array(kept.size) - transitions[kept][:, kept]
+    expected = splu(system.tocsc()).solve(np.eye(kept.size))
+    # Rounding may leave a probability outside [0, 1] by some 1e-16 of it.
+    hit = np.clip(expected / np.diag(expected), 0, 1)
+    visited = np.clip(start[kept] @ hit, 0, 1)
+
+    back = hit.T  # back[s, s'] = h[s', s]
+    divisor = 1 - hit * back
+    np.fill_diagonal(divisor, 1)
+    first = np.clip((visited[:, None] - visited[None, :] * back) / divisor, 0, 1)
+    never_after = np.clip(1 - hit, 0, 1)
+    both = np.clip(first * hit + first.T * back, 0, 1)
+    np.fill_diagonal(both, visited)
+    alone = first * never_after
+    np.fill_diagonal(alone, 0)
+
+    single = np.zeros(states)
+    single[kept] = visited
+    joint = np.zeros((states, states))
+    joint[np.ix_(kept, kept)] = both
+    without = np.repeat(single[:, None], states, axis=1)
+    without[np.ix_(kept, kept)] = alone
+    np.fill_diagonal(without, 0)
+    return VisitProbabilities(
+        single=read_only(single),
+        joint=read_only(joint),
+        without=read_only(without),
+        expected_length=float(start[kept] @ expected.sum(axis=1)),
+    )

@@ -1,0 +1,578 @@
+"""The sections of a study file: every key with its meaning, its limits and its default.
+
+A mistake is a ``StudyError`` of one line: what, which value, what is allowed, what to do.
+"""
+
+import codecs
+import math
+from collections.abc import Mapping
+from numbers import Integral, Real
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictBool,
+    ValidationError,
+    model_validator,
+)
+
+from privalue.errors import StudyError
+from privalue.study._hints import about_unknown
+
+MOST_STATES = 2**31 - 1
+MOST_TRAJECTORIES = 2**33 - 1  # 2^33 returns of at most 2^30 grid steps each fill an int64
+
+
+# Numbers are multiplied and squared: beyond these, doubles would over- or underflow.
+SMALLEST, LARGEST = 1e-30, 1e30
+
+
+def _number(value: object) -> float:
+    try:
+        number = float(value) if isinstance(value, Real) else math.nan
+    except OverflowError:
+        number = math.inf
+    if isinstance(value, bool) or not math.isfinite(number):
+        raise ValueError
+    return number
+
+
+def _whole(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise ValueError
+    return int(value)
+
+
+Number = Annotated[float, BeforeValidator(_number)]
+Whole = Annotated[int, BeforeValidator(_whole)]
+
+
+def key(meaning: str, allowed: str, default: Any = ..., **limits: Any) -> Any:
+    """A key of the study file: what it means, what is allowed, and the limits that enforce it."""
+    return Field(default, description=meaning, json_schema_extra={"allowed": allowed}, **limits)
+
+
+class Section(BaseModel):
+    """A frozen group of keys."""
+
+    holds_sections: ClassVar[bool] = False
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+
+    def __init__(self, /, **keys: Any) -> None:
+        try:
+            super().__init__(**keys)
+        except ValidationError as problem:
+            raise StudyError(explain(problem, type(self))) from None
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """The same with some keys changed, checked anew: nothing slips past the checks."""
+        kept = {name: getattr(self, name) for name in self.model_fields_set}
+        return type(self)(**{**kept, **(update or {})})
+
+    @classmethod
+    def model_construct(  # type: ignore[override]  # pydantic's plugin hides the keys
+        cls, _fields_set: set[str] | None = None, **values: Any
+    ) -> Self:
+        """As the constructor: there is no way around the checks."""
+        return cls(**values)
+
+    @property
+    def given(self) -> frozenset[str]:
+        """The keys that somebody wrote down."""
+        return frozenset(self.model_fields_set)
+
+
+class About(Section):
+    """``[study]``: what the study is called, and whom it is about."""
+
+    name: str = key("what the release is called", "a text", "untitled", min_length=1)
+    dataset: str | None = key(
+        "which people the data is about: the ledger's key", "a text", None, min_length=1
+    )
+    period: str | None = key(
+        "which of several releases: another period makes an otherwise identical request a new one",
+        "a text",
+        None,
+        min_length=1,
+    )
+    trajectories: Whole | None = key(
+        "the number of trajectories m, as publicly declared",
+        f"a whole number from 1 to {MOST_TRAJECTORIES}",
+        None,
+        ge=1,
+        le=MOST_TRAJECTORIES,
+    )
+
+
+class Privacy(Section):
+    """``[privacy]``: what is promised, to whom."""
+
+    epsilon: Number = key("the privacy loss", "a finite number above 0", gt=0)
+    delta: Number = key(
+        "the probability with which the loss may exceed epsilon",
+        "a number between 0 and 1, both excluded",
+        gt=0,
+        lt=1,
+    )
+    unit: Literal["trajectory", "person"] = key(
+        "whose data one neighbour's differs in", '"trajectory" or "person"'
+    )
+    neighbours: Literal["replace-one", "add-remove"] = key(
+        "how neighbouring data sets differ",
+        '"replace-one" or "add-remove"',
+        "replace-one",
+    )
+    max_trajectories_per_person: Whole | None = key(
+        'the most trajectories that count per person, with unit = "person"',
+        "a whole number from 1 to 1000000",
+        None,
+        ge=1,
+        le=1_000_000,
+    )
+    max_states_per_trajectory: Whole | None = key(
+        "the most distinct states that a trajectory counts for: its first ones",
+        "a whole number of at least 1",
+        None,
+        ge=1,
+    )
+
+    @model_validator(mode="after")
+    def _persons(self) -> "Privacy":
+        if self.unit != "person" and self.max_trajectories_per_person is not None:
+            raise ValueError(
+                'max_trajectories_per_person applies to unit = "person" only; remove it, or '
+                "protect whole persons"
+            )
+        return self
+
+
+class Values(Section):
+    """``[values]``: what is being valued, and the public bounds of it."""
+
+    discount: Number = key(
+        "gamma, applied once per row", "a number above 0 and at most 1", gt=0, le=1
+    )
+    rewards: tuple[Number, Number] = key(
+        "public bounds of a reward; rewards outside are clamped",
+        "two finite numbers [low, high], low <= high",
+    )
+    returns: tuple[Number, Number] | None = key(
+        "public bounds of a discounted return: the first thing to set, as tight as they are known "
+        "without the data; noise grows with their range, and returns outside are clamped",
+        "two finite numbers [low, high], low < high",
+        None,
+    )
+    unvisited: Number | None = key(
+        "the value of a state that nobody visits", "a number inside the bounds of returns", None
+    )
+    start: str | dict[str, Number] | None = key(
+        "public start distribution: also release the policy's one number",
+        "a CSV file of state and probability",
+        None,
+    )
+
+    @model_validator(mode="after")
+    def _bounds_in_order(self) -> "Values":
+        if self.rewards[0] > self.rewards[1]:
+            raise ValueError(f"rewards = {list(self.rewards)}: the lower bound must come first")
+        if self.returns is not None and not self.returns[0] < self.returns[1]:
+            raise ValueError(
+                f"returns = {list(self.returns)}: the lower bound must come first, and be below "
+                "the upper one"
+            )
+        if self.discount == 1 and self.returns is None:
+            raise ValueError(
+                "discount = 1 needs the key returns: without discount, rewards alone do not "
+                "bound a return; give returns = [low, high]"
+            )
+        low, high = self.return_bounds
+        if not (high - low >= SMALLEST and max(-low, high) <= LARGEST):
+            raise ValueError(
+                f"returns range over [{low}, {high}]: the range must be at least {SMALLEST:g} "
+                f"wide and within {LARGEST:g}; change rewards or give returns = [low, high]"
+            )
+        if self.unvisited is not None and not low <= self.unvisited <= high:
+            raise ValueError(f"unvisited = {self.unvisited} must lie inside [{low}, {high}]")
+        return self
+
+    @property
+    def return_bounds(self) -> tuple[float, float]:
+        """[F_lo, F_hi]: as given, or what the bounds of the rewards imply (math: section 4).
+
+        A trajectory may be one row long, so the bounds hold the reward itself as well as its
+        infinite discounted sum, and 0 need not be inside.
+        """
+        if self.returns is not None:
+            return self.returns
+        low, high = self.rewards
+        forever = 1.0 / (1.0 - self.discount)
+        return min(low, low * forever), max(high, high * forever)
+
+    @property
+    def unvisited_value(self) -> float:
+        """As given, or 0 if that is inside the bounds, or the bound nearest to 0."""
+        low, high = self.return_bounds
+        return min(max(0.0, low), high) if self.unvisited is None else self.unvisited
+
+
+class States(Section):
+    """``[states]``: the public state space."""
+
+    count: Whole | None = key(
+        "number of states, labelled 0 .. count-1",
+        f"a whole number from 1 to {MOST_STATES}",
+        None,
+        ge=1,
+        le=MOST_STATES,
+    )
+    labels: list[str | int] | None = key("the states' labels", "a list of texts", None)
+    file: str | None = key("a CSV file with one label a row", "a file name", None)
+    groups: str | dict[str, str | int] | None = key(
+        "public map from raw labels to these states, applied while reading",
+        "a CSV file of raw label and state",
+        None,
+    )
+    visits: str | dict[str, Number] | None = key(
+        "public prior of the probability that a trajectory visits each state",
+        "a CSV file of state and probability",
+        None,
+    )
+
+    @model_validator(mode="after")
+    def _one_way_to_name_them(self) -> "States":
+        if len(self.given & {"count", "labels", "file"}) != 1:
+            raise ValueError("give exactly one of the keys count, labels and file")
+        return self
+
+
+class Features(Section):
+    """``[features]``: Phi."""
+
+    kind: Literal["tabular", "aggregate", "matrix"] = key(
+        "how states become features", '"tabular", "aggregate" or "matrix"', "tabular"
+    )
+    size: Whole | None = key(
+        "how many adjacent states share a value", "a whole number of at least 1", None, ge=1
+    )
+    file: str | None = key(
+        "the matrix, one row per state", "a file ending in .npy, .npz, .csv or .parquet", None
+    )
+    matrix: Any = key("the matrix itself (in Python only)", "an N x d array", None)
+
+    @model_validator(mode="after")
+    def _fits_its_kind(self) -> "Features":
+        needed = {"tabular": set(), "aggregate": {"size"}, "matrix": {"file", "matrix"}}[self.kind]
+        surplus = self.given - {"kind"} - needed
+        if surplus:
+            raise ValueError(
+                f'kind = "{self.kind}" does not use the key {sorted(surplus)[0]}; remove it'
+            )
+        if self.kind == "aggregate" and self.size is None:
+            raise ValueError('kind = "aggregate" needs the key size, e.g. size = 2')
+        if self.kind == "matrix" and (self.file is None) == (self.matrix is None):
+            raise ValueError('kind = "matrix" needs the key file, e.g. file = "features.npy"')
+        return self
+
+
+class Weights(Section):
+    """``[weights]``: w of DP-LSW, rho of DP-LSL."""
+
+    kind: Literal["uniform"] | None = key("1 everywhere", '"uniform"', None)
+    file: str | None = key("weights by state", "a CSV file of state and weight", None)
+    values: list[Number] | None = key(
+        "weights in the order of the states", "a list of finite numbers of at least 0", None
+    )
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> "Weights":
+        if len(self.given) > 1:
+            raise ValueError("give exactly one of the keys kind, file and values")
+        return self
+
+
+class Mechanism(Section):
+    """``[mechanism]``: which algorithm, and how its noise is calibrated."""
+
+    name: Literal["dp-ssp", "dp-lsw", "dp-lsl", "auto"] = key(
+        "the algorithm",
+        '"dp-ssp", "dp-lsw", "dp-lsl", or "auto" (the least predicted error, from what is public)',
+        "dp-ssp",
+    )
+    calibration: Literal["exact", "nissim", "appendix"] = key(
+        "the constants alpha and beta of the noise",
+        '"exact", or the paper\'s "nissim" (Lemma 1) or "appendix" (appendix A)',
+        "exact",
+    )
+    noise: Literal["whitened", "isotropic"] = key(
+        "of dp-lsw and dp-lsl: the shape of the noise",
+        '"isotropic" (the paper\'s; the only one for dp-lsl) or, for dp-lsw, "whitened"',
+        "whitened",
+    )
+    beta: Literal["auto"] | Number = key(
+        "of dp-lsw and dp-lsl: smoothness", '"auto" or a number above 0', "auto"
+    )
+    pseudo_count: Number = key(
+        "of dp-lsw: visits added to every state at the value of an unvisited one",
+        "a number from 0 to 1e15",
+        0.0,
+        ge=0,
+        le=1e15,
+    )
+    ridge: Literal["sqrt"] | Number = key(
+        "lambda of dp-lsl; with dp-ssp, fits the features by LSL instead of LSW",
+        '"sqrt" (ridge_scale * sqrt(m)) or a number above 0',
+        "sqrt",
+    )
+    ridge_scale: Number = key(
+        'scale of ridge = "sqrt"', "a number above 0", 100.0, ge=SMALLEST, le=1e20
+    )
+    shrinkage: StrictBool = key(
+        "of dp-ssp: draw states with few visits together, as far as the noise calls for",
+        "true or false",
+        True,
+    )
+    noise_scale_share: Number = key(
+        "of dp-lsw and dp-lsl: share of epsilon that releases the noise scale, for intervals",
+        "a number of at least 0 and below 1",
+        0.0,
+        ge=0,
+        lt=1,
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _noise_that_fits(cls, keys: Any) -> Any:
+        """Whitened is the default where it exists."""
+        if isinstance(keys, dict) and "noise" not in keys and keys.get("name") != "dp-lsw":
+            return {**keys, "noise": "isotropic"}
+        return keys
+
+    @model_validator(mode="after")
+    def _applies(self) -> "Mechanism":
+        if not isinstance(self.ridge, str) and not SMALLEST <= self.ridge <= LARGEST:
+            raise ValueError(
+                f"ridge = {self.ridge} must be a number above 0 ({SMALLEST:g} to {LARGEST:g})"
+            )
+        if not isinstance(self.beta, str) and self.beta <= 0:
+            raise ValueError(f"beta = {self.beta} must be a number above 0")
+        smooth = {"dp-lsw", "dp-lsl"}
+        for key, mechanisms in (
+            ("calibration", smooth | {"dp-ssp"}),
+            ("noise", smooth),
+            ("beta", smooth),
+            ("pseudo_count", {"dp-lsw"}),
+            ("ridge", {"dp-lsl", "dp-ssp"}),
+            ("ridge_scale", {"dp-lsl", "dp-ssp"}),
+            ("shrinkage", {"dp-ssp"}),
+            ("noise_scale_share", smooth),
+        ):
+            # noise is set for whoever left it out, and "isotropic" says nothing then
+            idle = key == "noise" and self.noise == "isotropic"
+            if key in self.given and self.name not in mechanisms and not idle:
+                where = " and ".join(sorted(mechanisms))
+                raise ValueError(
+                    f'{key} applies to {where} only, and name = "{self.name}"; remove it, or '
+                    "change name"
+                )
+        if self.name == "dp-ssp" and self.calibration != "exact":
+            raise ValueError(
+                f'calibration = "{self.calibration}": the paper\'s constants are for dp-lsw and '
+                "dp-lsl; remove it, dp-ssp is calibrated exactly"
+            )
+        if "ridge_scale" in self.given and self.ridge != "sqrt":
+            raise ValueError('ridge_scale applies to ridge = "sqrt" only; remove one of the two')
+        if self.noise == "whitened" and self.name != "dp-lsw":
+            raise ValueError(
+                f'noise = "whitened" is for dp-lsw only; use "isotropic" with "{self.name}"'
+            )
+        for key in ("beta", "pseudo_count"):
+            if key in self.given and self.calibration != "exact":
+                raise ValueError(
+                    f'{key} applies to calibration = "exact" only, and calibration = '
+                    f'"{self.calibration}"; remove it'
+                )
+        return self
+
+    def without_effect(self) -> set[str]:
+        """The keys whose defaults do nothing in the chosen mechanism."""
+        idle = {"noise_scale_share"}
+        if self.name != "dp-lsl":
+            idle |= {"ridge", "ridge_scale"}
+        if self.name != "dp-ssp":
+            idle |= {"shrinkage"}
+        else:
+            return (idle | {"beta", "pseudo_count", "ridge_scale"}) - self.given | {"noise"}
+        if not isinstance(self.ridge, str):
+            idle |= {"ridge_scale"}
+        if self.calibration != "exact":
+            idle |= {"beta", "pseudo_count"}
+        return idle - self.given
+
+
+class Report(Section):
+    """``[report]``: how the release is presented."""
+
+    level: Number = key(
+        "level of the intervals", "a number above 0 and at most 1 - 1e-11", 0.95, gt=0, le=1 - 1e-11
+    )
+
+
+class Columns(Section):
+    """``[data]``: the names of the columns, and what their cells are.
+
+    A cell is read by what is declared here and by nothing else: no row says how another is read.
+    """
+
+    trajectory: str = key("column of the trajectory's id", "a text", "trajectory", min_length=1)
+    step: str = key("column that orders a trajectory's rows", "a text", "step", min_length=1)
+    state: str = key("column of the state", "a text", "state", min_length=1)
+    reward: str = key("column of the reward", "a text", "reward", min_length=1)
+    person: str = key(
+        "column of the person's id; if it is named and trajectory is not, each person has one "
+        "trajectory",
+        "a text",
+        "person",
+        min_length=1,
+    )
+    id_type: Literal["text", "integer"] = key(
+        "what ids are: texts as they stand (a number is its usual text), or whole numbers",
+        '"text" or "integer"',
+        "text",
+    )
+    step_type: Literal["integer", "number", "date", "datetime"] = key(
+        "what steps are",
+        '"integer", "number", "date" or "datetime"',
+        "integer",
+    )
+    step_format: str | None = key(
+        "how dates or times are written in text, where not as 2026-11-15 or 2026-11-15T08:30",
+        'a text of strptime codes, e.g. "%d.%m.%Y"',
+        None,
+        min_length=2,
+    )
+    invalid: Literal["refuse", "drop-unit"] = key(
+        "what becomes of a row that cannot be read: the run ends with an error, or the whole "
+        "trajectory (person) is left out",
+        '"refuse" or "drop-unit"',
+        "refuse",
+    )
+    missing: list[str] = key(
+        "the texts that mean that a state, a reward or a step is missing",
+        "a list of texts",
+        [""],
+    )
+    missing_rows: Literal["invalid", "drop-row"] = key(
+        "what becomes of a row whose state or reward is missing",
+        '"invalid" or "drop-row"',
+        "invalid",
+    )
+    decimal: Literal[".", ","] = key("the decimal mark of texts", '"." or ","', ".")
+    delimiter: str | None = key(
+        "what separates the cells of a CSV file; left out, the heading tells",
+        'one character, e.g. ";"',
+        None,
+        min_length=1,
+        max_length=1,
+    )
+    encoding: str = key(
+        "the encoding of CSV files",
+        '"utf-8", "utf-16", or one of a byte a character, e.g. "latin-1" or "cp1252"',
+        "utf-8",
+    )
+    sorted: StrictBool = key(
+        "whether rows come in order of person, trajectory and step; checked while reading",
+        "true or false",
+        False,
+    )
+
+    @model_validator(mode="after")
+    def _readable(self) -> "Columns":
+        names = [self.trajectory, self.step, self.state, self.reward, self.person]
+        if len(set(names)) < len(names):
+            raise ValueError("two keys name the same column; each needs its own")
+        if self.step_format is not None and self.step_type not in {"date", "datetime"}:
+            raise ValueError(
+                f'step_format applies to step_type = "date" or "datetime", and step_type = '
+                f'"{self.step_type}"; change step_type, or remove step_format'
+            )
+        if self.delimiter is not None and (
+            not self.delimiter.isascii() or self.delimiter in '"\r\n' or self.delimiter.isalnum()
+        ):
+            raise ValueError(
+                f"delimiter = {self.delimiter!r} cannot separate cells; it is one character that "
+                'is neither a letter, a digit nor a quote, e.g. ";"'
+            )
+        if not one_character_at_a_time(self.encoding):
+            raise ValueError(
+                f'encoding = "{self.encoding}" is not read; it must be "utf-8", "utf-16", or an '
+                'encoding of one byte a character, e.g. "latin-1" or "cp1252"'
+            )
+        if self.sorted and self.invalid == "drop-unit":
+            raise ValueError(
+                'sorted = true goes with invalid = "refuse" only: rows out of order are an error '
+                'of all rows, and with "drop-unit" nothing may be one; remove sorted'
+            )
+        return self
+
+    @property
+    def drops(self) -> bool:
+        """Whether some units or rows do not count, so that how many do depends on what they are."""
+        return self.invalid == "drop-unit" or self.missing_rows == "drop-row"
+
+    @property
+    def one_trajectory_per_person(self) -> bool:
+        """Whether the person's id is the trajectory's too: person is named, trajectory is not."""
+        return "person" in self.given and "trajectory" not in self.given
+
+
+def one_character_at_a_time(encoding: str) -> bool:
+    """Whether no character of one row can change how the next row is read."""
+    try:
+        name = codecs.lookup(encoding).name
+    except (LookupError, ValueError):
+        return False
+    if name in {"utf-8", "utf-8-sig", "utf-16"}:
+        return True
+    if "escape" in name:
+        return False
+    ascii_bytes = bytes(range(128))
+    try:  # a table of 256 characters, with the line's end where ASCII has it
+        one_each = len(bytes(range(256)).decode(name, errors="replace")) == 256
+        return one_each and ascii_bytes.decode(name) == ascii_bytes.decode("ascii")
+    except (LookupError, ValueError, TypeError):
+        return False
+
+
+def explain(problem: ValidationError, model: type["Section"]) -> str:
+    """The first mistake in one line: what, which value, what is allowed, what to do."""
+    errors = problem.errors(include_url=False)
+    first = next((e for e in errors if e["type"] == "extra_forbidden"), errors[0])
+    key = str(first["loc"][0]) if first["loc"] else ""
+    whole = model.holds_sections
+    heading = f"[{key}]" if whole else key
+    if first["type"] == "extra_forbidden":
+        hint = about_unknown(key, model.model_fields)
+        return f"{heading} is not a {'section' if whole else 'key'} of a study; {hint}"
+    cause = first.get("ctx", {}).get("error")
+    if cause is not None and str(cause):  # a check that spans keys, or a section's own complaint
+        return f"{heading} {cause}" if key else str(cause)
+    field = model.model_fields[key]
+    if whole:
+        if first["type"] == "missing":
+            section: Any = field.annotation
+            keys = [name for name, entry in section.model_fields.items() if entry.is_required()]
+            return f"{heading} is missing; it needs {', '.join(keys or ['count, labels or file'])}"
+        return f"{heading} must be a section of the study, not {_shown(first['input'])}"
+    extra = field.json_schema_extra
+    allowed = extra["allowed"] if isinstance(extra, dict) else ""
+    if first["type"] == "missing" and len(first["loc"]) == 1:
+        return f"{heading} is missing; it must be {allowed}"
+    return f"{heading} = {_shown(first['input'])} is not allowed; it must be {allowed}"
+
+
+def _shown(value: object) -> str:
+    text = f'"{value}"' if isinstance(value, str) else repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

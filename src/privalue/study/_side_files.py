@@ -1,0 +1,249 @@
+"""The tables beside a study file: labels, groups, priors, weights and feature matrices.
+
+Every file is public, is keyed by state label (``.npy`` and ``.npz`` by position), and is hashed, so
+that a release can say exactly which one it used. Nothing here ever loads a pickle.
+"""
+
+import csv
+import hashlib
+import io
+import zipfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from privalue.errors import StudyError
+from privalue.study._sections import LARGEST, SMALLEST
+
+Matrix: TypeAlias = NDArray[np.float64] | sp.csr_array
+
+
+@dataclass(frozen=True, kw_only=True)
+class SideFile:
+    """One file that a study names: the key that names it, its name and its SHA-256."""
+
+    key: str
+    name: str
+    sha256: str
+    content: bytes = b""
+
+
+def open_side_file(key: str, name: str, base: Path) -> SideFile:
+    """The file that ``key`` names, found relative to the study file's folder."""
+    path = base / name
+    try:
+        content = path.read_bytes()
+    except OSError as problem:
+        reason = "it does not exist" if isinstance(problem, FileNotFoundError) else problem.strerror
+        raise StudyError(
+            f'{key} = "{name}" cannot be read: {reason}; paths are relative to the study file '
+            f"({base})"
+        ) from None
+    return SideFile(key=key, name=name, sha256=hashlib.sha256(content).hexdigest(), content=content)
+
+
+def _cells(file: SideFile, columns: int) -> list[list[str]]:
+    """The rows of a CSV file with at least ``columns`` cells each; blank lines are passed over."""
+    try:
+        text = file.content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise StudyError(f'{file.key} = "{file.name}" is not UTF-8 text') from None
+    rows = [row for row in csv.reader(io.StringIO(text)) if any(cell.strip() for cell in row)]
+    for number, row in enumerate(rows, start=1):
+        if len(row) < columns:
+            raise StudyError(
+                f'{file.key} = "{file.name}", row {number} has {len(row)} column(s); '
+                f"{columns} are needed"
+            )
+    if not rows:
+        raise StudyError(f'{file.key} = "{file.name}" is empty')
+    return rows
+
+
+def read_labels(file: SideFile) -> list[str]:
+    """State labels, one a row in the first column; a heading ``state`` or ``label`` is skipped."""
+    labels = [row[0].strip() for row in _cells(file, 1)]
+    return labels[1:] if labels[0].lower() in {"state", "label"} else labels
+
+
+def read_groups(file: SideFile, is_state: Callable[[str], bool]) -> dict[str, str]:
+    """Raw label -> state label. A first row whose second cell is no state is a heading."""
+    rows = [(row[0].strip(), row[1].strip()) for row in _cells(file, 2)]
+    if not is_state(rows[0][1]):
+        rows = rows[1:]
+    groups: dict[str, str] = {}
+    for raw, state in rows:
+        if raw in groups:
+            raise StudyError(f'{file.key} = "{file.name}" maps the raw label "{raw}" twice')
+        groups[raw] = state
+    return groups
+
+
+def read_numbers(file: SideFile) -> dict[str, float]:
+    """State label -> number. A first row whose second cell is no number is a heading."""
+    rows = [(row[0].strip(), row[1].strip()) for row in _cells(file, 2)]
+    numbers: dict[str, float] = {}
+    for position, (label, cell) in enumerate(rows):
+        try:
+            number = float(cell)
+        except ValueError:
+            if position == 0:
+                continue
+            raise StudyError(
+                f'{file.key} = "{file.name}", state "{label}": "{cell}" is not a number'
+            ) from None
+        if label in numbers:
+            raise StudyError(f'{file.key} = "{file.name}" names the state "{label}" twice')
+        numbers[label] = number
+    return numbers
+
+
+def by_state(
+    key: str,
+    numbers: Mapping[str, float],
+    position: Callable[[str], int | None],
+    states: int,
+    *,
+    absent: float | None = None,
+    label: Callable[[int], str] = str,
+) -> NDArray[np.float64]:
+    """The vector over states of a label -> number table; ``absent`` fills what it leaves out."""
+    vector = np.full(states, np.nan if absent is None else absent)
+    seen = np.zeros(states, dtype=bool)
+    for name, number in numbers.items():
+        at = position(str(name))
+        if at is None:
+            raise StudyError(f'{key} names "{name}", which is not a state of the study')
+        vector[at] = number
+        seen[at] = True
+    if absent is None and not seen.all():
+        raise StudyError(
+            f"{key} leaves out {int((~seen).sum())} of {states} states, the first of them "
+            f'"{label(int(np.flatnonzero(~seen)[0]))}"; every state needs a number'
+        )
+    return vector
+
+
+def read_matrix(file: SideFile, position: Callable[[str], int | None], states: int) -> Matrix:
+    """Phi from ``.npy`` (dense) or ``.npz`` (scipy sparse), by position, or ``.csv``/``.parquet``.
+
+    In a table the first column is the state label and every other column is a feature.
+    """
+    suffix = Path(file.name).suffix.lower()
+    content = io.BytesIO(file.content)
+    try:
+        if suffix == ".npy":
+            return as_matrix(file.key, np.load(content, allow_pickle=False), states)
+        if suffix == ".npz":
+            return as_matrix(file.key, sp.load_npz(content), states)
+        if suffix == ".parquet":
+            table = pq.read_table(content)
+            columns = [table.column(i).to_pylist() for i in range(table.num_columns)]
+            return _table_matrix(file, list(zip(*columns, strict=True)), position, states)
+    except StudyError:
+        raise
+    except (ValueError, TypeError, KeyError, OSError, EOFError, pa.ArrowException) as problem:
+        raise _unreadable(file, suffix) from problem
+    except zipfile.BadZipFile as problem:
+        raise _unreadable(file, suffix) from problem
+    if suffix == ".csv":
+        rows = _cells(file, 2)
+        return _table_matrix(file, rows[1:] if _is_heading(rows[0]) else rows, position, states)
+    raise StudyError(f'{file.key} = "{file.name}" must end in .npy, .npz, .csv or .parquet')
+
+
+def _is_heading(row: Sequence[str]) -> bool:
+    try:
+        [float(cell) for cell in row[1:]]
+    except ValueError:
+        return True
+    return False
+
+
+def _table_matrix(
+    file: SideFile,
+    rows: Iterable[Sequence[Any]],
+    position: Callable[[str], int | None],
+    states: int,
+) -> Matrix:
+    columns: dict[str, tuple[float, ...]] = {}
+    for row in rows:
+        label = str(row[0]).strip()
+        if label in columns:
+            raise StudyError(f'{file.key} = "{file.name}" names the state "{label}" twice')
+        try:
+            columns[label] = tuple(float(cell) for cell in row[1:])
+        except (ValueError, TypeError):
+            raise StudyError(
+                f'{file.key} = "{file.name}", state "{label}": a feature is not a number'
+            ) from None
+    if len({len(row) for row in columns.values()}) > 1:
+        raise StudyError(f'{file.key} = "{file.name}" has rows of different lengths')
+    width = len(next(iter(columns.values()), ()))
+    features = [
+        by_state(file.key, {label: row[j] for label, row in columns.items()}, position, states)
+        for j in range(width)
+    ]
+    return as_matrix(file.key, np.column_stack(features) if features else np.empty(0), states)
+
+
+def as_matrix(key: str, matrix: Any, states: int) -> Matrix:
+    """A finite N x d matrix of doubles, dense and read-only or sparse by rows."""
+    if np.iscomplexobj(matrix):
+        raise StudyError(f"{key} holds complex numbers; features are real")
+    if sp.issparse(matrix):
+        sparse: sp.csr_array = matrix.tocsr().astype(np.float64, copy=True)  # type: ignore[attr-defined]
+        sparse.sum_duplicates()
+        sparse.eliminate_zeros()
+        for part in (sparse.data, sparse.indices, sparse.indptr):
+            part.setflags(write=False)
+        shape, entries = sparse.shape, sparse.data
+        result: Matrix = sparse
+    else:
+        dense = np.array(matrix, dtype=np.float64)
+        dense.setflags(write=False)
+        shape, entries = dense.shape, dense
+        result = dense
+    if len(shape) != 2 or shape[0] != states or shape[1] < 1:
+        raise StudyError(
+            f"{key} has shape {tuple(shape)}; it needs a row for each of the {states} states "
+            "and at least one column"
+        )
+    size = np.abs(entries)
+    if not ((size == 0) | ((size >= SMALLEST) & (size <= LARGEST))).all():
+        raise StudyError(
+            f"{key} holds NaN, an infinity, or a number that is neither 0 nor between "
+            f"{SMALLEST:g} and {LARGEST:g} in size"
+        )
+    return result
+
+
+def describe_matrix(matrix: Matrix) -> SideFile:
+    """A matrix given in Python, described as if it were a file, so that a release can name it."""
+    parts = (
+        (matrix,)
+        if isinstance(matrix, np.ndarray)
+        else (matrix.data, matrix.indices.astype(np.int64), matrix.indptr.astype(np.int64))
+    )
+    content = b"".join(np.ascontiguousarray(part).tobytes() for part in parts)
+    return SideFile(
+        key="[features] matrix",
+        name=f"{matrix.shape[0]} x {matrix.shape[1]} array",
+        sha256=hashlib.sha256(content).hexdigest(),
+    )
+
+
+def _unreadable(file: SideFile, suffix: str) -> StudyError:
+    expected = {
+        ".npy": "an array written by numpy.save, without objects",
+        ".npz": "a sparse matrix written by scipy.sparse.save_npz",
+        ".parquet": "a Parquet table",
+    }[suffix]
+    return StudyError(f'{file.key} = "{file.name}" cannot be read as {expected}')

@@ -1,0 +1,102 @@
+"""A commented study file, made from the models: it cannot fall behind what is accepted."""
+
+from collections.abc import Mapping
+
+from pydantic.fields import FieldInfo
+
+from privalue.study._study import Study
+
+# What a new study starts from. A key that is left out here is written as a comment.
+STARTING_POINT: Mapping[str, Mapping[str, str]] = {
+    "study": {"name": '"my-study"'},
+    "privacy": {
+        "epsilon": "1.0",
+        "delta": "1e-6",
+        "unit": '"trajectory"',
+        "neighbours": '"replace-one"',
+    },
+    "values": {"discount": "0.99", "rewards": "[0.0, 1.0]", "returns": "[0.0, 1.0]"},
+    "states": {"count": "40"},
+    "features": {"kind": '"tabular"'},
+    "weights": {"kind": '"uniform"'},
+    "mechanism": {"name": '"dp-ssp"'},
+    "report": {},
+    "data": {},
+}
+
+_EXAMPLES: Mapping[str, str] = {
+    "dataset": '"trial-2026"',
+    "period": '"2026-11"',
+    "trajectories": "10000",
+    "unvisited": "0.0",
+    "start": '"start.csv"',
+    "labels": '["stage 1", "stage 2"]',
+    "groups": '"groups.csv"',
+    "visits": '"visits.csv"',
+    "max_trajectories_per_person": "3",
+    "max_states_per_trajectory": "20",
+    "size": "2",
+    "calibration": '"exact"',
+    "noise": '"whitened"',
+    "beta": '"auto"',
+    "pseudo_count": "0.0",
+    "ridge": '"sqrt"',
+    "ridge_scale": "100.0",
+    "shrinkage": "true",
+    "noise_scale_share": "0.1",
+    "level": "0.95",
+    "sorted": "true",
+    "id_type": '"integer"',
+    "step_type": '"date"',
+    "step_format": '"%d.%m.%Y"',
+    "invalid": '"drop-unit"',
+    "missing": '["", "NA"]',
+    "missing_rows": '"drop-row"',
+    "decimal": '","',
+    "delimiter": '";"',
+    "encoding": '"cp1252"',
+    "trajectory": '"stay_id"',
+    "step": '"day"',
+    "state": '"ward"',
+    "reward": '"score"',
+    "person": '"patient_id"',
+}
+
+_FILES = {"states": '"states.csv"', "features": '"features.npy"', "weights": '"weights.csv"'}
+
+
+def study_template(
+    changes: Mapping[tuple[str, str], str] | None = None,
+    questions: Mapping[tuple[str, str], str] | None = None,
+) -> str:
+    """A study file with every key that is built, explained.
+
+    ``changes`` are TOML values; ``questions`` stand above their keys, for a person to answer.
+    """
+    lines = [
+        "# What is public about a study, and only that. The data never adds to it.",
+        "# A line that starts with # is a key you may use; the rest is what is in force.",
+    ]
+    for section, starting in STARTING_POINT.items():
+        lines += ["", f"[{section}]"]
+        model = Study.model_fields[section].annotation
+        assert model is not None
+        for key, field in model.model_fields.items():
+            chosen = (changes or {}).get((section, key), starting.get(key))
+            line = f"{key} = {chosen}" if chosen else f"# {key} = {_example(section, key)}"
+            if line.endswith("= "):
+                continue
+            if (section, key) in (questions or {}):
+                lines.append(f"# ? {(questions or {})[section, key]}")
+            lines.append(f"{line}  # {_explanation(field)}")
+    return "\n".join(lines) + "\n"
+
+
+def _example(section: str, key: str) -> str:
+    return _FILES.get(section, "") if key == "file" else _EXAMPLES.get(key, "")
+
+
+def _explanation(field: FieldInfo) -> str:
+    extra = field.json_schema_extra
+    allowed = extra["allowed"] if isinstance(extra, dict) else ""
+    return f"{field.description}: {allowed}"
