@@ -41,8 +41,8 @@ test: lint
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2
 
 # The suites with random or many inputs, at full size; their table is committed.
-RANDOM := tests/properties tests/audit tests/statistical tests/unit/test_cells.py \
-	tests/unit/test_csv_files.py tests/unit/test_invalid_rows.py tests/unit/test_ledger_terms.py \
+RANDOM := tests/properties tests/audit tests/statistical tests/readers/test_cells.py \
+	tests/readers/test_csv_files.py tests/readers/test_invalid_rows.py tests/ledger/test_ledger_terms.py \
 	tests/conformance/test_one_unit_decides_nothing.py tests/conformance/test_ledger_stores.py
 
 long: $(STAMP)

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
+from oracles.worlds import first_visits
 from privalue.errors import UsageError
 from privalue.simulation import chain, chain_statistics, parse_world, simulate_episodes
 from privalue.simulation._chain_sampler import STEPS, _in_steps, _powers
-from unit.mdp.literal import first_visits
 
 
 def test_without_staying_nothing_is_random_but_the_start():

@@ -32,11 +32,11 @@ sys.path.append(str(ROOT))  # docs.make is not installed
 # Commands that need what a test has not are parsed, not run.
 PARSED = {
     "docs/engines.md": "a study and data; tests/conformance/test_local_engine.py runs the like",
-    "docs/examples.md": "tests/reference/test_examples.py runs it",
-    "docs/install.md": "an environment; tests/reference/test_install.py makes one",
-    "docs/planning.md": "minutes; tests/unit/test_plan_command.py runs the like",
-    "docs/report.md": "a study and data; tests/unit/test_report.py runs the like",
-    "docs/reproduction.md": "minutes; tests/unit/test_experiments.py runs the like",
+    "docs/examples.md": "tests/house/test_examples.py runs it",
+    "docs/install.md": "an environment; tests/house/test_install.py makes one",
+    "docs/planning.md": "minutes; tests/cli/test_plan_command.py runs the like",
+    "docs/report.md": "a study and data; tests/report/test_report.py runs the like",
+    "docs/reproduction.md": "minutes; tests/paper/test_experiments.py runs the like",
     "docs/sources.md": "a server; tests/conformance/test_sources.py has one",
     "docs/spark.md": "a cluster",
 }

@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from oracles.worlds import pair_probabilities
 from privalue.simulation import MarkovRewardProcess, chain, random_chain
-from unit.mdp.literal import pair_probabilities
 
 
 @st.composite
