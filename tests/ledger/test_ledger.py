@@ -12,14 +12,8 @@ from hypothesis import strategies as st
 
 from oracles.ledgers import DECLARED, RESERVED, open_ledger
 from privalue.errors import MissingComponentError, PrivalueError, UsageError
-from privalue.ledger import (
-    BudgetError,
-    Cost,
-    LedgerError,
-    Reservation,
-    study_hash,
-    units,
-)
+from privalue.ledger import BudgetError, Cost, LedgerError, Reservation, study_hash
+from privalue.ledger import _units as units
 from privalue.ledger._chain import Book
 from privalue.report import _spending as spending
 

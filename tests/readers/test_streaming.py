@@ -19,17 +19,14 @@ from hypothesis import strategies as st
 import privalue as pv
 from oracles.studies import rows_of, study
 from privalue.core._contributions import Accumulator
-from privalue.readers import (
-    RowRules,
-    cells,
-    encode,
-    grouping,
-    open_source,
-    order,
-    partition,
-    sources,
-)
+from privalue.readers import RowRules, open_source
+from privalue.readers import _cells as cells
+from privalue.readers import _encode as encode
+from privalue.readers import _grouping as grouping
 from privalue.readers import _local as local
+from privalue.readers import _order as order
+from privalue.readers import _partition as partition
+from privalue.readers import _sources as sources
 from privalue.readers._local import statistics
 
 COLUMNS = ["trajectory", "step", "state", "reward"]

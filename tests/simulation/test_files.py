@@ -12,10 +12,10 @@ from privalue.simulation import (
     MarkovRewardProcess,
     World,
     chain,
-    files,
     simulate_episodes,
     simulate_to_file,
 )
+from privalue.simulation import _files as files
 
 WORLD = chain(states=5, stay=0.3)
 NAMES = ["trajectory", "step", "state", "reward"]

@@ -9,22 +9,22 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from oracles.worlds import first_visits
 from privalue.simulation import (
     END,
     MarkovRewardProcess,
     Outcomes,
     chain,
-    chain_sampler,
     chain_statistics,
     grid,
     parse_world,
     random_chain,
     rollout,
     simulate_episodes,
-    simulation,
 )
+from privalue.simulation import _chain_sampler as chain_sampler
+from privalue.simulation import _simulation as simulation
 from privalue.simulation._chain_sampler import STEPS
-from unit.mdp.literal import first_visits
 
 LEVEL = 1e-6
 
