@@ -35,6 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import PrivateAttr, model_validator
 
+from privalue.core._terms import Limits
 from privalue.errors import StudyError
 from privalue.study import _side_files as side_files
 from privalue.study._sections import (
@@ -294,6 +295,21 @@ class Study(Section):
         """q: the most states whose statistics differ between neighbours."""
         one = self.states_per_trajectory * self.trajectories_per_person
         return min(self.state_count, 2 * one if self.privacy.neighbours == "replace-one" else one)
+
+    @property
+    def limits(self) -> Limits:
+        """What one unit of privacy may contribute: all that adding up contributions needs."""
+        return Limits(
+            unit=self.privacy.unit,
+            neighbours=self.privacy.neighbours,
+            keys=self.state_count,
+            discount=self.values.discount,
+            return_bounds=self.return_bounds,
+            most_keys=self.states_per_trajectory,
+            most_trajectories=self.trajectories_per_person,
+            drop_invalid=self.data.invalid == "drop-unit",
+            size_is_public=self.size_is_public,
+        )
 
     # What is known of each state
 
