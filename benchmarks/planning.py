@@ -13,16 +13,16 @@ from rich.table import Table
 
 import privalue as pv
 from privalue.core._contributions import Accumulator, VisitStatistics
-from privalue.core._design import design
-from privalue.core._mechanisms import mechanism_for
 from privalue.core._noise import SeededForExperimentsOnly, gaussian_on_grid
-from privalue.core._size import PublicSize
+from privalue.core._terms import PublicSize
 from privalue.planning import Forecaster, options_of, public_model
 from privalue.planning._model import raw_states
 from privalue.planning._predict import guessing_error
 from privalue.readers import Fragment
 from privalue.simulation import chain_statistics, parse_world, simulate_chunks
 from privalue.simulation._icu_sepsis import _dynamics_file
+from privalue.study._features import design
+from privalue.study._terms import mechanism_for
 
 RELEASES = 100
 NUMBERS = (10**3, 10**4, 10**5, 10**6)

@@ -7,9 +7,10 @@ import numpy as np
 from rich.table import Table
 
 from benchmarks.clock import seconds
-from privalue.core._design import Design, aggregation
+from privalue.core._design import Design
 from privalue.core._sensitivity_lsl import smooth_ridge
 from privalue.core._sensitivity_lsw import smooth_lsl, smooth_lsw
+from privalue.study._features import aggregation
 
 SIZES = ((40, 10**4), (1000, 10**6), (10**5, 10**7), (10**6, 10**8))
 

@@ -12,9 +12,9 @@ import privalue as pv
 from oracles import literal
 from oracles.studies import rows_of, study
 from privalue.cli._app import run
-from privalue.core._design import design
 from privalue.core._least_squares import least_squares, lsl, lsw
 from privalue.readers._local import statistics
+from privalue.study._features import design
 
 
 def random_case(seed, mechanism):

@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles import contribution as slow
-from privalue.core._design import Design, aggregation
+from privalue.core._design import Design
 from privalue.core._sensitivity_lsl import TOLERANCE, smooth_ridge
 from privalue.core._sensitivity_lsw import INFLATION, smooth_lsl, smooth_lsw
+from privalue.study._features import aggregation
 
 SEARCH = 1.1e-10  # how much too large psi of the q largest terms may come out
 BETA = st.one_of(st.floats(1e-6, 3.0), st.sampled_from([1e-12, 50.0]))

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles import contribution, literal
-from privalue.core._design import Design, aggregation
+from privalue.core._design import Design
 from privalue.core._sensitivity_lsl import (
     TOLERANCE,
     indicator_features,
@@ -19,7 +19,8 @@ from privalue.core._sensitivity_lsl import (
     most_ridge_psi,
     smooth_ridge,
 )
-from privalue.study._sections import MOST_TRAJECTORIES
+from privalue.core._terms import MOST_TRAJECTORIES
+from privalue.study._features import aggregation
 
 PHI = np.array([[1.0, 0.5], [0.0, 1.0], [2.0, 0.0], [1.0, 1.0], [0.3, -1.0]])
 COUNTS = st.lists(st.integers(0, 40), min_size=5, max_size=5)

@@ -20,9 +20,9 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as sparse_linalg
 from numpy.typing import NDArray
 
+from privalue.core._arrays import UNIT_ROUNDOFF, Matrix
 from privalue.core._contributions import VisitStatistics
 from privalue.core._design import (
-    UNIT_ROUNDOFF,
     Design,
     absolute,
     cholesky,
@@ -32,7 +32,6 @@ from privalue.core._design import (
     scaled_rows,
 )
 from privalue.errors import StudyError
-from privalue.study._side_files import Matrix
 
 Vector = NDArray[np.float64]
 

@@ -26,22 +26,16 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import scipy.linalg as sl
 
-from privalue.core._design import (
-    MOST_EIGENVALUES,
-    UNIT_ROUNDOFF,
-    Design,
-    longest_column,
-    scaled_rows,
-)
+from privalue.core._arrays import UNIT_ROUNDOFF, Integers, Vector
+from privalue.core._design import MOST_EIGENVALUES, Design, longest_column, scaled_rows
 from privalue.core._sensitivity_lsw import (
-    Integers,
-    Vector,
     breakpoints,
     log_concave_maximum,
     smooth_largest,
     sum_of_capped_counts,
 )
-from privalue.study._sections import MOST_TRAJECTORIES, SMALLEST
+from privalue.core._terms import MOST_TRAJECTORIES
+from privalue.study._sections import SMALLEST
 
 TOLERANCE = 1e-9  # psi may come out too large by this, relatively, and never too small
 

@@ -25,10 +25,11 @@ import numpy as np
 import scipy.linalg as sl
 import scipy.sparse as sp
 
-from privalue.core._design import Design, absolute, column_squares, row_quadratics, scaled_rows
+from privalue.core._arrays import Matrix
+from privalue.core._design import Design, absolute, column_squares, scaled_rows
 from privalue.core._least_squares import lsw
+from privalue.estimate._quadratics import row_quadratics, upper_inverse
 from privalue.estimate._ratios import Ratios, Vector, ratio_intervals, summands
-from privalue.study._side_files import Matrix
 
 _ENTRIES = 4_000_000  # of Phi that are made dense at a time
 MOST_DIMENSIONS = 3000  # in which two d x d matrices are multiplied
@@ -213,7 +214,7 @@ def _deviations(design: Design, variances: Vector) -> Callable[[Matrix], Vector]
     if design.by_gram and design.dimension > MOST_DIMENSIONS:
         largest = float((design.weights * variances).max())
         return lambda rows: np.sqrt(
-            largest * row_quadratics(sp.csr_array(rows), design.upper_inverse)
+            largest * row_quadratics(sp.csr_array(rows), upper_inverse(design))
         )
     inner = _gram(design, np.square(design.weights) * variances)
     if design.one_feature_per_state:

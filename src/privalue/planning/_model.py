@@ -21,7 +21,6 @@ from itertools import pairwise
 import numpy as np
 
 from privalue.core._contributions import Accumulator, VisitStatistics
-from privalue.core._design import design
 from privalue.errors import StudyError, UsageError
 from privalue.planning._returns import (
     MOST_EXACT,
@@ -34,6 +33,7 @@ from privalue.planning._returns import (
 )
 from privalue.readers import Fragment
 from privalue.simulation import MarkovRewardProcess, World, simulate_episodes
+from privalue.study._features import design
 from privalue.study._study import Study
 
 SEED = 20160620

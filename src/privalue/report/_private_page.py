@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privalue.curator import Diagnostics
+from privalue._diagnostics import Diagnostics
 from privalue.errors import UsageError
 from privalue.report._html import LABEL, Content, Html, element, facts, named, table
 from privalue.report._look import Part, page

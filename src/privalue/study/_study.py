@@ -35,6 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import PrivateAttr, model_validator
 
+from privalue.core._arrays import Matrix
 from privalue.core._terms import Limits
 from privalue.errors import StudyError
 from privalue.study import _side_files as side_files
@@ -53,7 +54,7 @@ from privalue.study._sections import (
     Weights,
     key,
 )
-from privalue.study._side_files import Matrix, SideFile
+from privalue.study._side_files import SideFile
 
 _side_file_folder: ContextVar[Path] = ContextVar("_side_file_folder", default=Path())
 
