@@ -91,10 +91,11 @@ class Whitening:
         a = design.weighted_phi
         # W: a diagonal where features do not overlap, else upper triangular.
         self.diagonal = np.sqrt(column_squares(a)) if design.one_feature_per_state else None
+        self.triangle: Vector = np.zeros((0, 0))
         self._q: Vector | None = None
-        self.triangle = np.zeros((0, 0))
         if self.diagonal is None and isinstance(a, np.ndarray):
-            self._q, self.triangle = sl.qr(a, mode="economic")
+            q, r = sl.qr(a, mode="economic")
+            self._q, self.triangle = np.asarray(q), np.asarray(r)
         elif self.diagonal is None:
             self.triangle = design.root
 

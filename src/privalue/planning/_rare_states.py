@@ -9,7 +9,8 @@ import numpy as np
 
 from privalue.core._design import Design
 from privalue.core._draw import Mechanism
-from privalue.core._ssp import DpSsp
+from privalue.core._lsl import DpLsl
+from privalue.core._lsw import DpLsw
 from privalue.errors import StudyError
 from privalue.estimate._linear import noise_factors
 from privalue.planning._predict import planned_size
@@ -46,8 +47,7 @@ def rare_state_words(
         return None
     begin = f"{name} without a public prior of visits ([states] visits): "
     end = "; dp-ssp has no such threshold"
-    unknown = mechanism is None or isinstance(mechanism, DpSsp) or trajectories is None
-    if unknown or built.by_gram:
+    if not isinstance(mechanism, DpLsw | DpLsl) or trajectories is None or built.by_gram:
         return (
             f"{begin}the noise of all values follows the least visited state, and one that nobody "
             f"visits may drown every other{end}"

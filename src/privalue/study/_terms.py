@@ -6,6 +6,7 @@ make right is refused here too.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 from privalue.core._calibration import gaussian, require_exact
@@ -53,14 +54,15 @@ def mechanism_for(study: Study, design: Design, size: PublicSize) -> Mechanism:
 
 def terms_for(study: Study, design: Design, size: PublicSize) -> Terms:
     """Return the terms of a release; the rules that need m use the public size alone."""
-    constants = {"dp-ssp": _ssp, "dp-lsw": _lsw, "dp-lsl": _lsl}[study.mechanism.name]
+    resolved: dict[str, Callable[[Study, PublicSize], SspTerms | LswTerms | LslTerms]]
+    resolved = {"dp-ssp": _ssp, "dp-lsw": _lsw, "dp-lsl": _lsl}
     terms = Terms(
         epsilon=study.privacy.epsilon,
         delta=study.privacy.delta,
         limits=study.limits,
         size=size,
         design=design,
-        constants=constants(study, design, size),
+        constants=resolved[study.mechanism.name](study, size),
     )
     if isinstance(terms.constants, SspTerms) or study.mechanism.calibration != "exact":
         return terms
@@ -70,7 +72,7 @@ def terms_for(study: Study, design: Design, size: PublicSize) -> Terms:
     return replace(terms, constants=replace(terms.constants, beta=beta))
 
 
-def _ssp(study: Study, design: Design, size: PublicSize) -> SspTerms:
+def _ssp(study: Study, size: PublicSize) -> SspTerms:
     limits = study.limits
     return SspTerms(
         shape=shape_weights(
@@ -85,7 +87,7 @@ def _ssp(study: Study, design: Design, size: PublicSize) -> SspTerms:
     )
 
 
-def _lsw(study: Study, design: Design, size: PublicSize) -> LswTerms:
+def _lsw(study: Study, _: PublicSize) -> LswTerms:
     chosen = study.mechanism
     return LswTerms(
         calibration=chosen.calibration,
@@ -97,7 +99,7 @@ def _lsw(study: Study, design: Design, size: PublicSize) -> LswTerms:
     )
 
 
-def _lsl(study: Study, design: Design, size: PublicSize) -> LslTerms:
+def _lsl(study: Study, size: PublicSize) -> LslTerms:
     return LslTerms(
         calibration=study.mechanism.calibration,
         beta=None,
