@@ -75,7 +75,7 @@ class DpLsw(SmoothMechanism):
     def center(self, statistics: VisitStatistics) -> Vector:
         """Return theta_X^w, or u = W theta_X^w. PRIVATE."""
         means = self.mean_returns(statistics)
-        return lsw(means, self.design) if self.whitening is None else self.whitening(means)
+        return lsw(means, self.design) if self.whitening is None else self.whitening.whitened(means)
 
 
 class Whitening:
@@ -99,7 +99,7 @@ class Whitening:
         elif self.diagonal is None:
             self.triangle = design.root
 
-    def __call__(self, mean_returns: Vector) -> Vector:
+    def whitened(self, mean_returns: Vector) -> Vector:
         """Return u = W theta_X^w. PRIVATE where the returns are."""
         target = np.sqrt(self._design.weights) * mean_returns
         if self._q is not None:
