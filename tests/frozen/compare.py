@@ -7,17 +7,19 @@ and another search may end a relative 1e-9 away from it. What follows from psi m
 |----------------------------------------|-----------|--------------------------------------------|
 | statistics, estimates before noise, alpha, beta | equal | equal                                |
 | psi, sigma, noise of every value       | equal     | to a relative 1e-9                         |
-| theta, values, intervals, policy value | equal     | equal; if psi moved, to one grid step      |
+| theta, values, intervals, policy value | equal     | equal; if psi moved, to what it can move   |
 | the released noise scale               | equal     | equal: it is on a grid of its own          |
 | whatever else is in the release        | equal     | equal                                      |
 | words of pages                         | equal     | equal; numbers to what they show           |
 
-*One grid step.* What is drawn is the multiple of the public grid g nearest to mu + sigma Z, with
-mu and Z the same as before. A sigma that moves by a relative 1e-9 moves that by less than g, so the
-multiple stays, or, rarely, becomes the next one. A step in one coordinate moves value s by at most
-g f_s, where f_s is the noise of value s over sigma; coefficients are values of states in these
-studies (``studies.py``), and a policy's number is a mixture of values. So no released number may
-move by more than g max_s f_s, and none at all if psi is the same to the bit.
+*What psi can move.* What is drawn is the multiple of the public grid g nearest to mu + sigma Z,
+with mu and Z the same as before. sigma goes with the root of psi, so it moves by a relative 1e-9/2
+at most, and Z is within ten of 0 (but for a chance of 1e-22): mu + sigma Z moves by at most 5e-9
+sigma. Mostly that is far less than g, and the multiple stays, or, rarely, becomes the next one;
+where the number of trajectories is secret, g may be smaller. In value s the noise is f_s times as
+large, f_s its standard deviation over sigma; coefficients are values of states in these studies
+(``studies.py``), and a policy's number is a mixture of values. So no released number may move by
+more than (g + 5e-9 sigma) max_s f_s, and none at all if psi is the same to the bit.
 
 *What numbers on pages show.* Two numbers are the same if they are within a relative 1e-8, or if
 they differ by one in the last place shown; the latter happens where a number is rounded the other
@@ -33,6 +35,7 @@ from typing import Any
 from frozen.record import Record
 
 PSI = 1e-9  # relative
+FARTHEST = 10.0  # |Z|
 SHOWN = 1e-8
 MOST_ROUNDED = 2
 FOLLOWS_PSI = {"psi", "sigma", "noise_by_state"}  # of the curator's numbers
@@ -61,7 +64,7 @@ def _private(kept: Record, now: Record, smooth: bool) -> list[str]:
 def _release(kept: Record, now: Record, smooth: bool) -> list[str]:
     if kept.release == now.release:
         return []
-    step = _grid_step(kept) if smooth and kept.private["psi"] != now.private["psi"] else 0.0
+    step = _farthest_move(kept) if smooth and kept.private["psi"] != now.private["psi"] else 0.0
     old_text, new_text = json.loads(kept.release), json.loads(now.release)
     found, moved = [], 0
     for path, old, new in _numbers(old_text, new_text):
@@ -76,11 +79,11 @@ def _release(kept: Record, now: Record, smooth: bool) -> list[str]:
     return found
 
 
-def _grid_step(kept: Record) -> float:
-    """How far a released number goes where one coordinate goes to the next multiple."""
-    grid = json.loads(kept.release)["noise"]["grid"]
-    factor = max(kept.private["noise_by_state"]) / kept.private["sigma"]
-    return grid * factor * (1 + 1e-6)  # sums of products round
+def _farthest_move(kept: Record) -> float:
+    """How far a released number goes where psi goes as far as it may."""
+    grid, sigma = json.loads(kept.release)["noise"]["grid"], kept.private["sigma"]
+    factor = max(kept.private["noise_by_state"]) / sigma
+    return (grid + FARTHEST * PSI / 2 * sigma) * factor * (1 + 1e-6)  # sums of products round
 
 
 def _page(name: str, old: list[str], new: list[str], smooth: bool) -> list[str]:

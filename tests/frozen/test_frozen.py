@@ -66,6 +66,19 @@ def test_what_is_kept_is_what_there_is():
     assert sum(file.stat().st_size for file in KEPT.iterdir()) < 1_500_000
 
 
+def test_days_versions_and_terms_are_left_out_and_nothing_else():
+    kept = Record.load(SSP).release
+    whole = json.loads(kept)
+    added = {"created": "2031-01-02", "software": {"name": "x"}, "schema_version": 9}
+    terms = {"epsilon": 1.0, "bounds": [0.0, 1.0], "created": {"discount": 0.9}}
+    written = json.dumps({**added, **whole, "terms": terms}, indent=2) + "\n"
+    assert json.loads(release_text(written)) == whole
+    for other in ({**whole, "study": {**whole["study"], "terms": 1}}, {**whole, "term": 1}):
+        assert json.loads(release_text(json.dumps(other, indent=2))) == other
+    page = "<p>On 2031-01-02</p><style>p {}</style><b>of</b> 2031-01-03"
+    assert page_words(page, day="2031-01-02") == ["On", "DAY", "of", "2031-01-03"]
+
+
 def test_the_command_line_gives_the_same(tmp_path, monkeypatch):
     """The same release, and the same curator's page, from files alone.
 
@@ -160,7 +173,7 @@ def moved(record, by):
     }
 
 
-def test_a_psi_within_its_tolerance_may_move_what_is_drawn_by_one_step_of_the_grid():
+def test_a_psi_within_its_tolerance_may_move_what_is_drawn_by_a_step_of_the_grid():
     kept = Record.load(SMOOTH)
     whole = json.loads(kept.release)
     near, far = moved(kept, 0.9 * PSI), moved(kept, 1.1 * PSI)
