@@ -32,7 +32,7 @@ PAGES = ("PUBLIC PAGE", "PRIVATE PAGE")
 
 def _private_page(diagnostics: pv.Diagnostics) -> str:
     """The curator's page, which only ``privalue inspect --page`` writes, and only of files."""
-    from privalue.report.private_page import private_page
+    from privalue.report._private_page import private_page
 
     return private_page(diagnostics)
 
