@@ -24,16 +24,14 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as sparse_linalg
 from numpy.typing import NDArray
 
+from privalue.core._arrays import UNIT_ROUNDOFF, Vector
 from privalue.core._kernels import kernel
 from privalue.errors import StudyError
 from privalue.study._side_files import Matrix
 from privalue.study._study import Study
 
-UNIT_ROUNDOFF = 2.0**-53
 DENSE_ENTRIES = 4_000_000  # a sparse matrix up to this size is treated as a dense one
 MOST_EIGENVALUES = 1500  # dimensions in which all of them are computed
-
-Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +74,11 @@ class Design:
         if isinstance(self.phi, np.ndarray):
             return bool((np.count_nonzero(self.phi, axis=1) <= 1).all())
         return bool((np.diff(self.phi.indptr) <= 1).all())
+
+    @cached_property
+    def is_indicator(self) -> bool:
+        """Whether every state has exactly one feature, with value 1: tabular, or aggregation."""
+        return is_indicator(self.phi)
 
     @property
     def by_gram(self) -> bool:
@@ -218,6 +221,12 @@ def aggregation(states: int, size: int) -> sp.csr_array:
         (np.ones(states), group, np.arange(states + 1, dtype=np.int64)),
         shape=(states, int(group[-1]) + 1),
     )
+
+
+def is_indicator(matrix: Matrix) -> bool:
+    """Tell whether every row has exactly one entry, a 1."""
+    entries = sp.csr_array(matrix)
+    return bool((np.diff(entries.indptr) == 1).all() and (entries.data == 1).all())
 
 
 def scaled_rows(matrix: Matrix, scale: NDArray[np.float64]) -> Matrix:

@@ -18,11 +18,10 @@ import numpy as np
 import scipy.linalg as sl
 import scipy.sparse as sp
 import scipy.sparse.linalg as sparse_linalg
-from numpy.typing import NDArray
 
+from privalue.core._arrays import UNIT_ROUNDOFF, Vector
 from privalue.core._contributions import VisitStatistics
 from privalue.core._design import (
-    UNIT_ROUNDOFF,
     Design,
     absolute,
     cholesky,
@@ -33,8 +32,6 @@ from privalue.core._design import (
 )
 from privalue.errors import StudyError
 from privalue.study._side_files import Matrix
-
-Vector = NDArray[np.float64]
 
 # A study is refused where rounding could move its values, in root mean square over the states, by
 # more than this share of the largest return.

@@ -20,16 +20,15 @@ import math
 
 import numpy as np
 
+from privalue.core._arrays import UNIT_ROUNDOFF, Vector
 from privalue.core._contributions import VisitStatistics
-from privalue.core._design import UNIT_ROUNDOFF, Design
+from privalue.core._design import Design
 from privalue.core._least_squares import lsl, lsl_float_error
 from privalue.core._mechanism import (
     SmoothBound,
     SmoothMechanism,
-    Vector,
 )
-from privalue.core._sensitivity_lsl import least_ridge_psi, most_ridge_psi, smooth_ridge
-from privalue.core._sensitivity_lsw import smooth_lsl
+from privalue.core._sensitivity_lsl import least_ridge_psi, most_ridge_psi, smooth_lsl, smooth_ridge
 from privalue.core._size import PublicSize
 from privalue.errors import StudyError
 from privalue.study._study import Study
@@ -76,10 +75,9 @@ def lsl_bound(study: Study, design: Design, size: PublicSize) -> SmoothBound:
     low, high = study.return_bounds
     largest, reach = max(abs(low), abs(high)), max(high, 0.0) - min(low, 0.0)
     rho, most = design.weights, size.most_count
-    step, one = study.trajectories_per_person, study.states_per_trajectory
+    per_person, one = study.trajectories_per_person, study.states_per_trajectory
     # L visits in each of so many states are the worst (docs/proofs/persons.md).
     touched = min(study.state_count, 2 * one if study.privacy.neighbours == "replace-one" else one)
-    terms = None if touched == study.state_count else touched
     ridge = resolve_ridge(study, design, size)
     _ = design.weighted  # computed now, before anything is charged
     rounding = lsl_float_error(design, ridge, most, largest, one)
@@ -93,13 +91,18 @@ def lsl_bound(study: Study, design: Design, size: PublicSize) -> SmoothBound:
                 beta=beta,
                 largest=largest,
                 reach=reach,
-                step=step,
-                terms=terms,
+                per_person=per_person,
+                touched=touched,
             ),
             factor=1.0,
             rounding=rounding,
             least=least_ridge_psi(
-                design, ridge=ridge, trajectories=most, reach=reach, step=step, terms=terms
+                design,
+                ridge=ridge,
+                trajectories=most,
+                reach=reach,
+                per_person=per_person,
+                touched=touched,
             ),
             most=most_ridge_psi(
                 design,
@@ -107,8 +110,8 @@ def lsl_bound(study: Study, design: Design, size: PublicSize) -> SmoothBound:
                 trajectories=most,
                 largest=largest,
                 reach=reach,
-                step=step,
-                terms=terms,
+                per_person=per_person,
+                touched=touched,
             ),
         )
     slope = largest / reach * design.norm * float(rho.max()) / math.sqrt(2 * ridge)
@@ -117,9 +120,9 @@ def lsl_bound(study: Study, design: Design, size: PublicSize) -> SmoothBound:
     room = ridge - design.norm**2 * float(rho.max()) - 4 * UNIT_ROUNDOFF * ridge
     return SmoothBound(
         psi=lambda counts, beta: smooth_lsl(
-            counts, rho, most, beta, slope=slope, offset=offset, step=step
+            counts, rho, most, beta, slope=slope, offset=offset, per_person=per_person
         ),
-        factor=2 * step * reach * design.norm / room,
+        factor=2 * per_person * reach * design.norm / room,
         rounding=rounding,
         least=offset**2,  # nobody visits anything
         most=(slope * math.sqrt(float(rho.sum()) * most) + offset) ** 2,  # all visit everything

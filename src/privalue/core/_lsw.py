@@ -5,7 +5,7 @@
 | R = F_hi - F_lo             | ``high - low``               | yes         |
 | ||(Gamma^{1/2} Phi)^+||     | ``design.pseudo_inverse_norm`` | yes       |
 | kappa                       | ``pseudo_count``             | yes         |
-| L, q                        | ``step``, ``touched``        | yes         |
+| L, q                        | ``per_person``, ``touched``  | yes         |
 | psi_X^w                     | ``psi``                      | **private** |
 | tau                         | ``rounding``                 | yes         |
 
@@ -21,13 +21,13 @@ noise is drawn for u = W theta with W^T W = Phi^T Gamma Phi, where the sensitivi
 import numpy as np
 import scipy.linalg as sl
 
+from privalue.core._arrays import Vector
 from privalue.core._contributions import VisitStatistics
 from privalue.core._design import Design, column_squares, row_quadratics
 from privalue.core._least_squares import lsw, lsw_float_error
 from privalue.core._mechanism import (
     SmoothBound,
     SmoothMechanism,
-    Vector,
     row_norms,
 )
 from privalue.core._sensitivity_lsw import smooth_lsw
@@ -43,17 +43,17 @@ def lsw_bound(study: Study, design: Design, size: PublicSize) -> SmoothBound:
     whitened = study.mechanism.noise == "whitened"
     norm = 1.0 if whitened else design.pseudo_inverse_norm
     weights, kappa = design.weights, study.mechanism.pseudo_count
-    step, touched = study.trajectories_per_person, study.states_touched
-    terms = None if touched == study.state_count else touched
+    per_person, touched = study.trajectories_per_person, study.states_touched
     total = float(np.sort(weights)[-touched:].sum())
     return SmoothBound(
         psi=lambda counts, beta: smooth_lsw(
-            counts, weights, beta, pseudo_count=kappa, step=step, terms=terms
+            counts, weights, beta, pseudo_count=kappa, per_person=per_person, touched=touched
         ),
         factor=(high - low) * norm * design.solver_slack,
         rounding=lsw_float_error(design, largest, whitened=whitened),
-        least=total * (step / (max(size.most_count, step) + kappa)) ** 2,  # all visit every state
-        most=total * (step / (step + kappa)) ** 2,  # nobody visits anything
+        least=total
+        * (per_person / (max(size.most_count, per_person) + kappa)) ** 2,  # all visit every state
+        most=total * (per_person / (per_person + kappa)) ** 2,  # nobody visits anything
     )
 
 

@@ -22,14 +22,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privalue.core._arrays import Integers, Vector
 from privalue.core._calibration import Calibration, automatic_beta, calibrate, exact
 from privalue.core._contributions import VisitStatistics
 from privalue.core._design import Design
 from privalue.core._noise import public_grid
 from privalue.core._private import Private, sealed
-from privalue.core._sensitivity_lsw import Integers
 from privalue.core._size import PublicSize
 from privalue.errors import StudyError
 from privalue.estimate._intervals import (
@@ -43,8 +42,6 @@ from privalue.estimate._intervals import (
 from privalue.estimate._statistics import Estimates
 from privalue.study._side_files import Matrix
 from privalue.study._study import Study
-
-Vector = NDArray[np.float64]
 
 WIDEST_SPREAD = 20.0  # of ln sigma^2: a released scale is off by e^{spread/2} or more, often
 FAR = 64.0  # standard deviations that no draw is away: the chance is below 1e-800

@@ -18,12 +18,13 @@ sets, and public; values, intervals, other features are post-processing.
 
 import numpy as np
 
+from privalue.core._arrays import Vector
 from privalue.core._calibration import Calibration, gaussian
 from privalue.core._contributions import GRID_STEPS, VisitStatistics
 from privalue.core._design import Design
 from privalue.core._least_squares import lsw
 from privalue.core._lsl import ridge_of
-from privalue.core._mechanism import FAR, Perturbation, Vector
+from privalue.core._mechanism import FAR, Perturbation
 from privalue.core._noise import public_grid
 from privalue.core._sensitivity_ssp import count_weight, sensitivity, shape_weights
 from privalue.core._size import PublicSize
