@@ -1,4 +1,4 @@
-"""Arrays of the core: their types, and the rounding error of a double."""
+"""Name the arrays that the core computes with, and the rounding of one operation on them."""
 
 from typing import TypeAlias
 
@@ -10,11 +10,10 @@ Vector: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
 Matrix: TypeAlias = NDArray[np.float64] | sp.csr_array
 
-UNIT_ROUNDOFF = 2.0**-53
+UNIT_ROUNDOFF = 2.0**-53  # u: one operation on doubles is right to this, relative to its result
 
 
 def read_only(array: Vector) -> Vector:
-    """Return a copy that nobody can change."""
-    copied = np.array(array)
-    copied.setflags(write=False)
-    return copied
+    """Forbid changes of an array, and return it: nobody can alter what was checked."""
+    array.setflags(write=False)
+    return array

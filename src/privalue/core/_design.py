@@ -71,6 +71,11 @@ class Design:
             return bool((np.count_nonzero(self.phi, axis=1) <= 1).all())
         return bool((np.diff(self.phi.indptr) <= 1).all())
 
+    @cached_property
+    def is_indicator(self) -> bool:
+        """Whether every state has exactly one feature, with value 1: tabular, or aggregation."""
+        return is_indicator(self.phi)
+
     @property
     def by_gram(self) -> bool:
         """Whether Phi is sparse, general, and so solved by its Gram matrix."""
@@ -175,6 +180,12 @@ class Design:
         if self.one_feature_per_state:
             return 1.0
         return self.weighted.condition ** (1 if isinstance(self.phi, np.ndarray) else 2)
+
+
+def is_indicator(matrix: Matrix) -> bool:
+    """Tell whether every row has exactly one entry, a 1."""
+    entries = sp.csr_array(matrix)
+    return bool((np.diff(entries.indptr) == 1).all() and (entries.data == 1).all())
 
 
 def scaled_rows(matrix: Matrix, scale: NDArray[np.float64]) -> Matrix:

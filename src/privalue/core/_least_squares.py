@@ -18,9 +18,8 @@ import numpy as np
 import scipy.linalg as sl
 import scipy.sparse as sp
 import scipy.sparse.linalg as sparse_linalg
-from numpy.typing import NDArray
 
-from privalue.core._arrays import UNIT_ROUNDOFF, Matrix
+from privalue.core._arrays import UNIT_ROUNDOFF, Matrix, Vector
 from privalue.core._contributions import VisitStatistics
 from privalue.core._design import (
     Design,
@@ -32,8 +31,6 @@ from privalue.core._design import (
     scaled_rows,
 )
 from privalue.errors import StudyError
-
-Vector = NDArray[np.float64]
 
 # A study is refused where rounding could move its values, in root mean square over the states, by
 # more than this share of the largest return.

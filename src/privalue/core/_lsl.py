@@ -24,8 +24,12 @@ from privalue.core._arrays import UNIT_ROUNDOFF, Integers, Vector
 from privalue.core._contributions import VisitStatistics
 from privalue.core._least_squares import lsl, lsl_float_error
 from privalue.core._mechanism import SmoothBound, SmoothMechanism
-from privalue.core._sensitivity_lsl import least_ridge_psi, most_ridge_psi, smooth_ridge
-from privalue.core._sensitivity_lsw import smooth_lsl
+from privalue.core._sensitivity_lsl import (
+    least_ridge_psi,
+    most_ridge_psi,
+    smooth_lsl,
+    smooth_ridge,
+)
 from privalue.core._terms import LslTerms, Terms
 from privalue.errors import StudyError
 

@@ -26,7 +26,7 @@ import scipy.linalg as sl
 import scipy.sparse as sp
 
 from privalue.core._arrays import Matrix
-from privalue.core._design import Design, absolute, column_squares, scaled_rows
+from privalue.core._design import Design, absolute, column_squares, is_indicator, scaled_rows
 from privalue.core._least_squares import lsw
 from privalue.estimate._quadratics import row_quadratics, upper_inverse
 from privalue.estimate._ratios import Ratios, Vector, ratio_intervals, summands
@@ -44,15 +44,9 @@ class Fit(NamedTuple):
     dimension: int  # of the noise, where chi applies; 0 where it does not
 
 
-def is_indicator(matrix: Matrix) -> bool:
-    """Whether every row has exactly one entry, a 1."""
-    entries = sp.csr_array(matrix)
-    return bool((np.diff(entries.indptr) == 1).all() and (entries.data == 1).all())
-
-
 def is_tabular(design: Design) -> bool:
     """Whether Phi is the identity."""
-    if design.states != design.dimension or not is_indicator(design.phi):
+    if design.states != design.dimension or not design.is_indicator:
         return False
     return bool((sp.csr_array(design.phi).indices == np.arange(design.states)).all())
 
@@ -115,7 +109,7 @@ def lsw_fit(ratios: Ratios, means: Vector, design: Design) -> Fit:
     centre, variance, unknown = summands(ratios)
     middle = lsw(centre, design)
     deviations = _deviations(design, variance)
-    bounds = ratios.bounds if is_indicator(design.phi) else (-np.inf, np.inf)
+    bounds = ratios.bounds if design.is_indicator else (-np.inf, np.inf)
     if design.one_feature_per_state:
         whole = column_squares(design.weighted_phi)
         share = np.asarray(absolute(design.phi).T @ (design.weights * unknown)) / whole

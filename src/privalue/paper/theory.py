@@ -35,7 +35,8 @@ from privalue.core._arrays import Integers, Vector
 from privalue.core._calibration import Calibration
 from privalue.core._design import Design, column_squares, row_norms
 from privalue.core._profile import Profile, privacy_profile
-from privalue.core._sensitivity_lsw import smooth_lsl, smooth_lsw
+from privalue.core._sensitivity_lsl import smooth_lsl
+from privalue.core._sensitivity_lsw import smooth_lsw
 from privalue.errors import UsageError
 
 Noise = Literal["isotropic", "whitened"]
