@@ -62,19 +62,37 @@ class SharperBound(_LslBound):
     def __init__(self, terms: Terms, constants: LslTerms) -> None:
         super().__init__(terms, constants)
         self.factor = 1.0
-        self._same = {
-            "ridge": self._ridge,
-            "trajectories": self._most_count,
-            "reach": self._reach,
-            "per_person": self._per_unit,
-            "touched": self._touched,
-        }
-        self.least = least_ridge_psi(self._design, **self._same)
-        self.most = most_ridge_psi(self._design, largest=self._largest, **self._same)
+        self.least = least_ridge_psi(
+            self._design,
+            ridge=self._ridge,
+            trajectories=self._most_count,
+            reach=self._reach,
+            per_person=self._per_unit,
+            touched=self._touched,
+        )
+        self.most = most_ridge_psi(
+            self._design,
+            ridge=self._ridge,
+            trajectories=self._most_count,
+            largest=self._largest,
+            reach=self._reach,
+            per_person=self._per_unit,
+            touched=self._touched,
+        )
 
     def psi(self, counts: Integers, beta: float) -> float:
         """Return the sharper psi. PRIVATE."""
-        return smooth_ridge(counts, self._design, beta=beta, largest=self._largest, **self._same)
+        return smooth_ridge(
+            counts,
+            self._design,
+            ridge=self._ridge,
+            trajectories=self._most_count,
+            beta=beta,
+            largest=self._largest,
+            reach=self._reach,
+            per_person=self._per_unit,
+            touched=self._touched,
+        )
 
 
 class PaperBound(_LslBound):

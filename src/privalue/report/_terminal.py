@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from rich.console import Console
 from rich.table import Table
 
-from privalue._diagnostics import Diagnostics
 from privalue.artefact._release import Release
 from privalue.core._profile import privacy_profile
 from privalue.curator import Prepared, reuse
 from privalue.planning import judge, large_delta, rare_state_words
+from privalue.report._curators import PrivateDiagnostics
 from privalue.report._guesses import Guesses, listed, named
 from privalue.report._planning_report import useless_words
 from privalue.study._study import Study
@@ -236,7 +236,7 @@ def _what_was_public(release: Release) -> str:
     )
 
 
-def print_private_diagnostics(console: Console, diagnostics: Diagnostics) -> None:
+def print_private_diagnostics(console: Console, diagnostics: PrivateDiagnostics) -> None:
     """The curator's tables. PRIVATE: for the curator's screen only."""
     fields = diagnostics.private_columns()
     console.print(

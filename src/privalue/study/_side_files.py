@@ -20,8 +20,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from privalue.core._arrays import Matrix
+from privalue.core._terms import SMALLEST
 from privalue.errors import StudyError
-from privalue.study._sections import LARGEST, SMALLEST
+from privalue.study._sections import LARGEST
 
 
 @dataclass(frozen=True, kw_only=True)
