@@ -9,7 +9,7 @@ import numba
 import pytest
 
 import privalue
-from privalue.core._caches import user_cache
+from privalue.core._kernels import user_cache
 
 KERNEL = """
 from privalue.core._kernels import kernel

@@ -24,7 +24,7 @@ from typing import Protocol
 import numpy as np
 
 from privalue.core._arrays import Integers, Vector
-from privalue.core._calibration import Calibration, automatic_beta, calibrate, exact
+from privalue.core._calibration import Calibration, calibrate, exact
 from privalue.core._contributions import VisitStatistics
 from privalue.core._design import Design
 from privalue.core._noise import public_grid
@@ -40,6 +40,7 @@ from privalue.estimate._intervals import (
     scale_share,
 )
 from privalue.estimate._statistics import Estimates
+from privalue.study._choices import automatic_beta, guessed_counts
 from privalue.study._side_files import Matrix
 from privalue.study._study import Study
 
@@ -278,22 +279,6 @@ def require_representable(bound: SmoothBound) -> SmoothBound:
             "could not be computed; state them in other units"
         )
     return bound
-
-
-def guessed_counts(study: Study, trajectories: int) -> Integers:
-    """Visits to expect of every state, less three standard deviations, from public numbers.
-
-    p_s is the study's prior of visits; without one, 1/N, 2/N, ..., 1: anything from a state that
-    one trajectory in N visits to one that all visit. Three digits are kept: it is a guess.
-    """
-    p = study.visit_prior
-    if p is None:
-        p = np.arange(1, study.state_count + 1) / study.state_count
-    expected = trajectories * p
-    low = expected - 3 * np.sqrt(expected * (1 - p))
-    counts = np.maximum(np.floor(low), 0).astype(np.int64)
-    digit = 10 ** np.maximum(np.floor(np.log10(np.maximum(counts, 1))).astype(np.int64) - 2, 0)
-    return np.asarray(counts // digit * digit)
 
 
 def row_norms(matrix: Matrix) -> Vector:

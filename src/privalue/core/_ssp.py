@@ -26,11 +26,12 @@ from privalue.core._least_squares import lsw
 from privalue.core._lsl import ridge_of
 from privalue.core._mechanism import FAR, Perturbation
 from privalue.core._noise import public_grid
-from privalue.core._sensitivity_ssp import count_weight, sensitivity, shape_weights
+from privalue.core._sensitivity_ssp import count_weight, sensitivity
 from privalue.core._size import PublicSize
 from privalue.estimate._fits import is_tabular, ridge_fit
 from privalue.estimate._intervals import ReleasedScale
 from privalue.estimate._statistics import Estimates, NoisyStatistics, estimate
+from privalue.study._choices import shape_weights
 from privalue.study._study import Study
 
 _ROUNDING = 1 + 1e-14  # a few roundings of doubles, towards more noise
