@@ -53,13 +53,12 @@ def frozen_psi_lsw(counts, weights, beta, kappa=0.0, per_person=1, touched=None)
 
 
 def psi_lsl(counts, rho, most, beta, slope, offset, per_person=1):
-    """The paper's psi in steps of L; ``most`` None: no cap, and as far as it can matter twice."""
-    last = -(-most // per_person) if most is not None else 2 * math.ceil(1 / beta)
+    """The paper's psi in steps of L; as far as it can matter twice, or as ``most`` allows."""
+    last = min(-(-most // per_person), 2 * math.ceil(1 / beta))
 
     def value(k):
         total = math.fsum(
-            r * (n + k * per_person if most is None else min(n + k * per_person, most))
-            for n, r in zip(counts, rho, strict=True)
+            r * min(n + k * per_person, most) for n, r in zip(counts, rho, strict=True)
         )
         return math.exp(-k * beta) * (slope * math.sqrt(total) + offset) ** 2
 
@@ -84,7 +83,7 @@ def psi_ridge_indicator(phi, rho, counts, ridge, beta, returns, per_person=1, to
 def psi_ridge_general(
     phi, rho, counts, cap, ridge, beta, returns, per_person=1, touched=None, error=0.0
 ):
-    """Any features, with the eigenvalue falling by L B a step; cap None: none.
+    """Any features, with the eigenvalue falling by L B a step; as far as it can matter twice.
 
     ``error`` is the public bound of the eigenvalue's rounding.
     """
@@ -100,8 +99,7 @@ def psi_ridge_general(
 
     def numerator(k):
         visits = math.fsum(
-            r * (n + k * per_person if cap is None else min(n + k * per_person, cap))
-            for n, r in zip(counts, rho, strict=True)
+            r * min(n + k * per_person, cap) for n, r in zip(counts, rho, strict=True)
         )
         if mu(k) <= ridge / 2:
             gain = 1 / math.sqrt(2 * ridge)
@@ -110,7 +108,7 @@ def psi_ridge_general(
         theta = largest * math.sqrt(visits) * gain
         return per_person * norm * (norm * max(rho) * theta + reach * change)
 
-    last = -(-cap // per_person) if cap is not None else 2 * math.ceil(max(1 / beta, start / fall))
+    last = min(-(-cap // per_person), 2 * math.ceil(max(1 / beta, start / fall)))
     return max(
         math.exp(-k * beta)
         * min(numerator(k) / (ridge / 2 + mu(k + 1)), numerator(k + 1) / (ridge / 2 + mu(k))) ** 2

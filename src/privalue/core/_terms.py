@@ -27,7 +27,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 MOST_TRAJECTORIES = 2**33 - 1  # 2^30 grid steps each: sums stay below 2^63
-SMALLEST = 1e-30  # of the positive numbers of a study: products of smaller ones could underflow
 
 
 @dataclass(frozen=True, kw_only=True)
