@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from oracles.private_types import instances
 
 import privalue as pv
-from oracles.private_types import instances
 from oracles.studies import study
 from privalue.core import Private
 

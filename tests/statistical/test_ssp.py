@@ -17,9 +17,10 @@ from scipy.stats import norm
 from oracles import literal
 from privalue.core._design import Design
 from privalue.core._profile import exact_alpha
-from privalue.core._sensitivity_ssp import count_weight, sensitivity, shape_weights
+from privalue.core._sensitivity_ssp import count_weight, sensitivity
 from privalue.estimate._statistics import NoisyStatistics, estimate
 from privalue.simulation import chain_statistics, parse_world, simulate_episodes
+from privalue.study._choices import shape_weights
 from privalue.study._features import aggregation
 
 EPSILON, DELTA = 0.1, 0.1  # the paper's

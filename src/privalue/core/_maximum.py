@@ -1,15 +1,17 @@
 """Find the maximum over k that every smooth upper bound is, by branch and bound.
 
-| symbol | here       | public                                              |
-|--------|------------|-----------------------------------------------------|
-| k      | ``ks``     | **private** where it comes from counts              |
-| phi    | ``phi``    | **private**: at least the squared local sensitivity of every data set k steps away |
-| beta   | ``beta``   | yes                                                 |
-| psi    | the result | **private**                                         |
+| symbol | here       | what it is                                | public      |
+|--------|------------|-------------------------------------------|-------------|
+| k      | ``ks``     | how many units of privacy are exchanged   | **private** if from counts |
+| phi    | ``phi``    | the most sensitive data set that far away | **private** |
+| beta   | ``beta``   | how fast distance stops to count          | yes         |
+| psi    | the result | at least the squared local sensitivity    | **private** |
 
 psi = max_{k >= 0} e^{-beta k} phi(k) ([BGP16] Algorithms 1 and 2, line 3). Data sets further away
-can only be more sensitive, so phi never falls as k grows. That is all the search needs: for
-a < k <= b, e^{-beta k} phi(k) is at most e^{-beta (a + 1)} phi(b). Proofs: docs/proofs/smooth-maxima.md.
+include those nearby, so phi never falls as k grows. That is all the search needs: if k is strictly
+between a and b, then e^{-beta k} phi(k) <= e^{-beta (a + 1)} phi(b).
+
+Proofs: docs/proofs/smooth-maxima.md.
 """
 
 import heapq
@@ -50,14 +52,14 @@ def branch_and_bound(ks: range | Integers, phi: Callable[[int], float], beta: fl
     def decay(at: int) -> float:
         return math.exp(-beta * int(ks[at]))
 
-    def enclosed(first: int, last: int, at_last: float) -> list[_Interval]:
-        if last - first < 2:
-            return []  # no k is strictly between
-        return [(-decay(first + 1) * at_last, first, last, at_last)]
+    def wait(first: int, last: int, at_last: float) -> None:
+        if last - first > 1:  # otherwise no k is strictly between
+            heapq.heappush(waiting, (-decay(first + 1) * at_last, first, last, at_last))
 
+    waiting: list[_Interval] = []
     at_end = phi(int(ks[end]))
     best = max(decay(0) * phi(int(ks[0])), decay(end) * at_end)
-    waiting = enclosed(0, end, at_end)
+    wait(0, end, at_end)
     while waiting:
         most, first, last, at_last = heapq.heappop(waiting)
         if -most <= best * (1 + _GAP):
@@ -65,8 +67,6 @@ def branch_and_bound(ks: range | Integers, phi: Callable[[int], float], beta: fl
         middle = (first + last) // 2
         at_middle = phi(int(ks[middle]))
         best = max(best, decay(middle) * at_middle)
-        halves = (first, middle, at_middle), (middle, last, at_last)
-        for half in halves:
-            for interval in enclosed(*half):
-                heapq.heappush(waiting, interval)
+        wait(first, middle, at_middle)
+        wait(middle, last, at_last)
     return best * (1 + _GAP + _ROUNDING)

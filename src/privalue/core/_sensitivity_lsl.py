@@ -33,13 +33,12 @@ from privalue.core._design import MOST_EIGENVALUES, Design, longest_column, scal
 from privalue.core._kernels import kernel
 from privalue.core._maximum import branch_and_bound
 from privalue.core._sensitivity_lsw import breakpoints, q_largest
-from privalue.core._terms import MOST_TRAJECTORIES, SMALLEST
 
 
 def smooth_lsl(
     counts: Integers,
     weights: Vector,
-    cap: int | None,
+    cap: int,
     beta: float,
     *,
     slope: float,
@@ -48,13 +47,14 @@ def smooth_lsl(
 ) -> float:
     """Return psi^lambda = max_k e^{-k beta} (slope sqrt(A(k)) + offset)^2 ([BGP16] Algorithm 2).
 
-    A(k) = sum_s rho_s min(n_s + k L, cap) is concave and grows with k. From k = cap/L on it is
-    constant, and from k = 1/beta on the whole falls: later k need not be tried.
+    A(k) = sum_s rho_s min(n_s + k L, cap) grows with k up to k = cap/L, and then no more: later
+    k need not be tried.
 
     Args:
         counts: n_s, the visits of every state. PRIVATE.
         weights: rho_s, at least 0.
-        cap: the most that a count can be, public: m, or U L for persons; None for no cap.
+        cap: the most that a count can be, public: m, or U L for persons, or what the software
+            takes where neither is public.
         beta: how much ln psi may differ between neighbours, above 0.
         slope: c_lambda, what the norm of theta grows by.
         offset: the norm of the q largest rho_s.
@@ -64,9 +64,10 @@ def smooth_lsl(
         psi^lambda. PRIVATE. Never too small, and too large by at most ``TOLERANCE``, relatively.
     """
     capped = sum_of_capped_counts(counts, weights, cap, per_person)
-    beta, last = _range_of_k(beta, cap, per_person)
     return branch_and_bound(
-        range(last + 1), lambda k: (slope * math.sqrt(capped(k)) + offset) ** 2, beta
+        range(-(-cap // per_person) + 1),
+        lambda k: (slope * math.sqrt(capped(k)) + offset) ** 2,
+        beta,
     )
 
 
@@ -75,7 +76,7 @@ def smooth_ridge(
     design: Design,
     *,
     ridge: float,
-    trajectories: int | None,
+    trajectories: int,
     beta: float,
     largest: float,
     reach: float,
@@ -88,7 +89,7 @@ def smooth_ridge(
         counts: n_s, the visits of every state. PRIVATE.
         design: Phi and rho.
         ridge: lambda, above 0.
-        trajectories: the most that a count can be, public: m, or U L for persons; None for no cap.
+        trajectories: the cap: the most that a count can be, public.
         beta: how much ln psi may differ between neighbours, above 0.
         largest: F_abs, the most that a return can be in size.
         reach: M, the length of the shortest interval that holds every return and 0.
@@ -111,22 +112,21 @@ def least_ridge_psi(
     design: Design,
     *,
     ridge: float,
-    trajectories: int | None,
+    trajectories: int,
     reach: float,
     per_person: int = 1,
     touched: int | None = None,
 ) -> float:
     """Return a public lower bound of psi over all data sets whose counts are at most the cap.
 
-    psi is at least its k = 0 part, which falls as counts grow. Without a cap the most that the
-    program takes stands for it. The arguments are those of ``smooth_ridge``.
+    psi is at least its k = 0 part, which falls as counts grow. The arguments are those of
+    ``smooth_ridge``.
     """
-    cap = MOST_TRAJECTORIES if trajectories is None else trajectories
     if design.is_indicator:
         group = np.asarray(design.phi.T @ design.weights)
-        total = _changes(design, touched)(ridge / 2 + cap * group)
+        total = _changes(design, touched)(ridge / 2 + trajectories * group)
         return total * (per_person * reach) ** 2
-    curvature = ridge / 2 + design.norm**2 * float(design.weights.max()) * cap
+    curvature = ridge / 2 + design.norm**2 * float(design.weights.max()) * trajectories
     change = float(np.linalg.norm(q_largest(design.weights, touched)))
     return (per_person * design.norm * reach * change / curvature) ** 2
 
@@ -135,7 +135,7 @@ def most_ridge_psi(
     design: Design,
     *,
     ridge: float,
-    trajectories: int | None,
+    trajectories: int,
     largest: float,
     reach: float,
     per_person: int = 1,
@@ -143,12 +143,10 @@ def most_ridge_psi(
 ) -> float:
     """Return a public upper bound of psi over all data sets whose counts are at most the cap.
 
-    Without a cap counts are at most what the program takes, and e^{-k beta} k L <= L/(e beta).
     The arguments are those of ``smooth_ridge``.
     """
     rho, norm = design.weights, design.norm
-    cap = MOST_TRAJECTORIES + per_person / SMALLEST if trajectories is None else trajectories
-    visits = math.sqrt(float(rho.sum()) * cap / (2 * ridge))
+    visits = math.sqrt(float(rho.sum()) * trajectories / (2 * ridge))
     change = reach * float(q_largest(rho, touched).sum())
     numerator = per_person * norm * (norm * float(rho.max()) * largest * visits + change)
     return (numerator / (ridge / 2)) ** 2
@@ -206,7 +204,7 @@ def _general(
     counts: Integers,
     design: Design,
     ridge: float,
-    cap: int | None,
+    cap: int,
     beta: float,
     largest_return: float,
     reach: float,
@@ -216,7 +214,7 @@ def _general(
     """Return max_k e^{-k beta} min{N_k/(lambda/2 + mu_{k+1}), N_{k+1}/(lambda/2 + mu_k)}^2.
 
     For any features: psi without the factor L^2. N_k never falls with k and mu_k never grows, so
-    that both quotients, and the smaller one, never fall.
+    that both quotients, and the smaller one, never fall; from k = cap/L on nothing changes.
     """
     rho, norm, half = design.weights, design.norm, ridge / 2
     capped = sum_of_capped_counts(counts, rho, cap, per_person)
@@ -235,14 +233,10 @@ def _general(
     def phi(k: int) -> float:
         return min(numerator(k) / (half + mu(k + 1)), numerator(k + 1) / (half + mu(k))) ** 2
 
-    gone = math.ceil(curvature / fall) if curvature > 0 else 0  # from here on mu_k = 0
-    beta, last = _range_of_k(beta, cap, per_person, least=gone)
-    return branch_and_bound(range(last + 1), phi, beta)
+    return branch_and_bound(range(-(-cap // per_person) + 1), phi, beta)
 
 
-def _curvature(
-    counts: Integers, design: Design, cap: int | None, per_person: int
-) -> tuple[float, float]:
+def _curvature(counts: Integers, design: Design, cap: int, per_person: int) -> tuple[float, float]:
     """Return mu_0 and L B: lambda_min(Phi^T D Phi), rounded down, and how far L can move it.
 
     The computed eigenvalue is within a public error of the true one, so between neighbours it
@@ -251,29 +245,16 @@ def _curvature(
     """
     if design.by_gram and design.dimension > MOST_EIGENVALUES:
         return 0.0, per_person * design.weighted.high**2
-    most = MOST_TRAJECTORIES if cap is None else cap
     matrix = scaled_rows(design.phi, np.sqrt(design.weights * counts))
     gram = matrix.T @ matrix
     values = sl.eigvalsh(gram if isinstance(gram, np.ndarray) else gram.toarray())
-    highest = design.norm**2 * float(design.weights.max()) * most
+    highest = design.norm**2 * float(design.weights.max()) * cap
     error = 8 * (design.states + design.dimension) * UNIT_ROUNDOFF * highest * design.dimension
     return max(float(values[0]) - error, 0.0), per_person * design.weighted.high**2 + 2 * error
 
 
-def _range_of_k(beta: float, cap: int | None, per_person: int, least: int = 0) -> tuple[float, int]:
-    """Return beta, and the last k that need be tried.
-
-    From k = cap/L on nothing grows. Where (slope sqrt(A(k)) + offset)^2 is all that grows, which
-    it is from ``least`` on, the whole falls from k = 1/beta on. A beta below ``SMALLEST`` is
-    raised to it: 1/beta could overflow, and ln psi differs by no more than 1e-30 for it.
-    """
-    beta = max(beta, SMALLEST)
-    last = max(least, math.ceil(1 / beta))
-    return beta, last if cap is None else min(last, -(-cap // per_person))
-
-
 def sum_of_capped_counts(
-    counts: Integers, weights: Vector, cap: int | None, per_person: int
+    counts: Integers, weights: Vector, cap: int, per_person: int
 ) -> Callable[[int], float]:
     """Return A(k) = sum_s rho_s min(n_s + k L, cap) as a function of k, O(log N) a call.
 
@@ -288,8 +269,6 @@ def sum_of_capped_counts(
 
     def capped(k: int) -> float:
         more = k * per_person
-        if cap is None:
-            return float(visits[-1] + more * mass[-1])
         below = int(np.searchsorted(ascending, cap - more, side="left"))
         return float(visits[below] + more * mass[below] + cap * full[below])
 

@@ -39,7 +39,6 @@ from privalue.core._arrays import Matrix, Vector
 from privalue.core._design import Design
 
 MOST_TRAJECTORIES = 2**33 - 1  # 2^30 grid steps each: sums stay below 2^63
-SMALLEST = 1e-30  # of the positive numbers of a study: products of smaller ones could underflow
 
 
 @dataclass(frozen=True, kw_only=True)
