@@ -242,9 +242,9 @@ def _simulated(
     bounds = np.searchsorted(rows.trajectory, np.arange(0, each * count + 1, each))
     batches = []
     for begin, end in pairwise(bounds.tolist()):
-        columns = (column[begin:end] for column in (ids, rows.step, states, rewards))
+        some = slice(begin, end)
         contributions = Contributions(study.limits)
-        contributions.add(*columns)
+        contributions.add(ids[some], rows.step[some], states[some], rewards[some])
         batches.append(contributions.finish())
     return batches
 

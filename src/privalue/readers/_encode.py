@@ -10,9 +10,9 @@ later; a row whose own unit cannot be told belongs to nobody and is left out at 
 import difflib
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -50,7 +50,7 @@ class Rows(Private):
     steps: Integers
     states: NDArray[np.int32]  # positions; one more than the last where the row is invalid
     rewards: NDArray[np.float64]  # clamped to the public bounds
-    tally: Tally = Tally()
+    tally: Tally = field(default_factory=Tally, kw_only=True)
 
     def __post_init__(self) -> None:
         for array in self.columns:
@@ -60,7 +60,7 @@ class Rows(Private):
         return len(self.steps)
 
     @property
-    def columns(self) -> tuple[Integers, Integers, NDArray[np.int32], NDArray[np.float64]]:
+    def columns(self) -> tuple[NDArray[Any], ...]:
         """Return what is handed over to the core."""
         return self.ids, self.steps, self.states, self.rewards
 
@@ -71,15 +71,14 @@ class Rows(Private):
 
     @staticmethod
     def together(several: Sequence["Rows"]) -> "Rows":
-        """Join rows that follow each other into new arrays; ids get as many words as the longest."""
+        """Join rows that follow each other in new arrays; ids get as many words as the longest."""
         words = max(rows.ids.shape[2] for rows in several)
         starts = [0, *accumulate(map(len, several))]
         columns = zip(*(rows.columns for rows in several), strict=True)
         ids, *others = columns
         return Rows(
             Origins.together([rows.origins for rows in several], starts[:-1]),
-            np.concatenate([cells.widened(one, words) for one in ids]),
-            *map(np.concatenate, others),
+            *map(np.concatenate, [[cells.widened(one, words) for one in ids], *others]),
         )
 
 
@@ -131,7 +130,7 @@ class Encoder:
             found["step"].values,
             states,
             rewards,
-            tally,
+            tally=tally,
         )
 
     def _cells(self, role: str, chunk: Chunk) -> Cells:

@@ -95,7 +95,7 @@ def rank(ids):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     """
     count, words = ids.shape
     order, sorted_order = np.arange(count), np.empty(count, dtype=np.int64)
-    for word in range(words - 1, -1, -1):
+    for word in np.arange(words)[::-1]:
         low = np.uint64(ids[:, word].min())
         range_left = np.uint64(ids[:, word].max()) - low
         shift = np.uint64(0)
@@ -119,7 +119,7 @@ def rank(ids):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
 
 
 @kernel(nogil=True)
-def arrange(  # type: ignore[no-untyped-def]  # noqa: PLR0912  # pragma: no cover - compiled
+def arrange(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     packed, shift, which, ranks, order, unsorted, ids, steps, states, rewards
 ):
     """Unpack rows in the order of the ranks of their trajectories, and by step.

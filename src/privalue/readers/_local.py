@@ -151,7 +151,7 @@ class _Reading:
             parts = list(self._rows(chunks))
             full = [part for part in parts if len(part)]
             if full:
-                partitions.put(number, full)
+                partitions.put(full, number)
             return sum(map(len, full)), sum((part.tally for part in parts), Tally())
 
         def add(_: int, partition: int) -> int:

@@ -2,8 +2,8 @@
 
 In order means: by person (where there is one) and trajectory, ids ascending, and steps ascending
 within a trajectory. A batch may begin and end in the middle of a unit. What stands between its
-first and its last unit is complete, and handed over as it is; these two are carried over, and joined
-with those of its neighbours. The core checks the order of all that it gets, so nothing here has to.
+first and its last unit is complete, and handed over as it is; these two are carried over, and
+joined with those of its neighbours. The core checks the order of all that it gets.
 """
 
 from bisect import bisect_left
@@ -66,7 +66,9 @@ class CarryOver:
         if self._open:
             before = self._open[-1].part(len(self._open[-1]) - 1, len(self._open[-1]))
             pair = Rows.together([before, rows.part(0, 1)])
-            earlier, later = (pair.ids[at].ravel().tolist() + [pair.steps[at]] for at in (0, 1))
+            earlier, later = (
+                [*pair.ids[at].ravel().tolist(), int(pair.steps[at])] for at in (0, 1)
+            )
             if later < earlier or (later == earlier and not self._rules.drop_invalid):
                 raise _out_of_order(pair, 1, self._rules)
             if _unit(pair, 0, self._rules) != _unit(pair, 1, self._rules):

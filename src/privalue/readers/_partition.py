@@ -1,13 +1,14 @@
 """Bring rows in any order together by unit, in memory or on disk.
 
-A partition holds the units whose hash, ``unit_hash`` of the core, is in one of equal spans. The rows
-of a task are packed, in the order of their partitions, and kept. A partition is its slice of what
-every task kept, unpacked in the order of (unit, trajectory, step). The core checks that order, and
+A partition holds the units whose hash, ``unit_hash`` of the core, is in one of equal spans. The
+rows of a task are packed, in the order of their partitions, and kept. A partition is its slice of
+what every task kept, unpacked in the order of (unit, trajectory, step). The core checks that order, and
 that each unit is in its span. Units that share a hash share a partition and nothing else.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from threading import local
 from typing import Any
 
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from privalue.core._private import Private, sealed
 from privalue.errors import BoundaryError, DataError
 from privalue.readers._cells import Integers, widened
-from privalue.readers._chunks import Origins
+from privalue.readers._chunks import Location, Origins
 from privalue.readers._encode import Rows
 from privalue.readers._grouping import arrange, choose, group, rank, scatter, upper_hashes
 from privalue.readers._order import duplicate
@@ -99,21 +100,36 @@ class Partitions:
     """The rows of a source, by partition; several threads may put and hand over at once."""
 
     def __init__(
-        self, memory: int, rows: int | None, rules: RowRules, *, count: int | None = None
+        self,
+        memory: int,
+        rows: int | None,
+        rules: RowRules,
+        *,
+        count: int | None = None,
+        numbered: bool = False,
     ) -> None:
+        """Take rows for ``memory`` bytes.
+
+        Args:
+            memory: that the process may use, about; what is more goes to disk.
+            rows: how many there will be, if somebody knows.
+            rules: how they were read.
+            count: of the partitions, if that is settled.
+            numbered: rows come in no order, and only their numbers tell which is first.
+        """
         size = 256 * PARTITION_BYTES if rows is None else 24 * rows
         self.count = count or min(max(size // PARTITION_BYTES, 1), MOST_PARTITIONS)
-        self._rules = rules
+        self._rules, self._numbered = rules, numbered
         self._shift = rules.states.bit_length()  # one more than the last is an invalid row's
         free = max(memory - RESERVED_BYTES, LEAST_BYTES)
         self._most = free // 40  # bytes of a partition: to arrange two takes 11 times that
         self._spill = Spill(free * 7 // 8 if memory > RESERVED_BYTES else 0)
         self._kept: dict[int, _Kept] = {}  # by number of the task
-        self._duplicates: list[tuple[int, int, tuple[Any, ...]]] = []
+        self._duplicates: list[tuple[int, tuple[int, int], Integers, int]] = []
         self._local = local()
 
-    def put(self, task: int, parts: Sequence[Rows]) -> None:
-        """Keep the rows of a task, which are in several parts."""
+    def put(self, parts: Sequence[Rows], task: int | None = None) -> None:
+        """Keep some rows, in several parts; tasks of several threads come with their numbers."""
         (_, ids, _), words = parts[0].ids.shape, max(part.ids.shape[2] for part in parts)
         flat = [widened(part.ids, words).reshape(len(part), ids * words) for part in parts]
         shift = self._shift if self._fit(flat, parts) else -1
@@ -131,6 +147,7 @@ class Partitions:
         packed[count * width :].view(np.uint16)[:count] = which
         origins = Origins.together([part.origins for part in parts], starts)
         where = self._spill.keep(packed)
+        task = len(self._kept) if task is None else task
         self._kept[task] = _Kept(origins, ids, words, shift, bounds.astype(np.uint32), where)
 
     def _fit(self, ids: Sequence[Integers], parts: Sequence[Rows]) -> bool:
@@ -165,9 +182,7 @@ class Partitions:
             rows += self._arranged(partition, part, units, add)
         return rows
 
-    def _divided(
-        self, slices: list[_Slice], span: Span
-    ) -> Iterator[tuple[list[_Slice], Span]]:
+    def _divided(self, slices: list[_Slice], span: Span) -> Iterator[tuple[list[_Slice], Span]]:
         """Halve a span until what is in it fits into memory."""
         if not slices:
             return
@@ -186,9 +201,7 @@ class Partitions:
             both = zip(slices, inside, strict=True)
             yield from self._divided([one.choose(at) for one, at in both if len(at)], half)
 
-    def _arranged(
-        self, partition: int, slices: list[_Slice], span: Span, add: Add
-    ) -> int:
+    def _arranged(self, partition: int, slices: list[_Slice], span: Span, add: Add) -> int:
         """Add rows by unit, trajectory and step."""
         ids, words = slices[0].kept.ids, max(one.words_needed() for one in slices)
         shift = min(one.kept.shift for one in slices)
@@ -208,9 +221,9 @@ class Partitions:
             room("rewards", np.int64, count),
         )
         arrange(packed, shift, which, ranks, order, room("unsorted", np.int64, count), *found)
-        by_id, steps, states, bits = found
+        flat, steps, states, bits = found
+        by_id = flat.reshape(count, ids, words)
         try:
-            by_id = by_id.reshape(count, ids, words)
             add(by_id, steps, states, bits.view(np.float64), span=span)
         except BoundaryError as problem:
             if problem.reason != "duplicate":
@@ -240,21 +253,30 @@ class Partitions:
         """Remember, of the rows with a step that appears twice, the pair complete first."""
         same = (ids[1:] == ids[:-1]).all(axis=(1, 2)) & (steps[1:] == steps[:-1])
         run = np.cumsum(np.append(True, ~same))  # rows that are alike have the same number
-        by_place = np.lexsort((places, run))
-        before, after = by_place[:-1], by_place[1:]
-        alike = np.flatnonzero(run[before] == run[after])
-        first = alike[np.argmin(places[after[alike]])]
-        at = after[first]
-        about = (ids[at].copy(), int(steps[at]))
-        self._duplicates.append((int(places[at]), int(places[before[first]]), about))
+        twice = np.flatnonzero(np.append(same, False) | np.append(False, same))
+        numbers = places[twice]
+        if self._numbered:
+            found = (self._find(place) for place in places[twice].tolist())
+            numbers = np.array([location.number(at) for location, at in found])
+        by_number = np.lexsort((numbers, run[twice]))
+        before, after = by_number[:-1], by_number[1:]
+        alike = np.flatnonzero(run[twice[before]] == run[twice[after]])
+        first = alike[np.argmin(numbers[after[alike]])]
+        row, again = twice[before[first]], twice[after[first]]
+        pair = (int(places[row]), int(places[again]))
+        number = int(numbers[after[first]])
+        self._duplicates.append((number, pair, ids[again].copy(), int(steps[again])))
+
+    def _find(self, place: int) -> tuple[Location, int]:
+        """Return the location of a row, and its position there."""
+        return self._kept[place >> 32].origins.find(place & 0xFFFFFFFF)
 
     def require_distinct_steps(self) -> None:
         """Refuse two rows with the same step of the same trajectory, and show the first such."""
         if self._duplicates:
-            again, first, about = min(self._duplicates, key=lambda found: found[:2])
-            location, at = self._kept[again >> 32].origins.find(again & 0xFFFFFFFF)
-            other = self._kept[first >> 32].origins.where(first & 0xFFFFFFFF)
-            raise duplicate(location, at, other, *about, self._rules)
+            _, (first, again), ids, step = min(self._duplicates, key=itemgetter(0))
+            location, at = self._find(first)
+            raise duplicate(*self._find(again), location.where(at), ids, step, self._rules)
 
     def close(self) -> None:
         """Forget every row."""

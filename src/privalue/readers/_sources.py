@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from privalue.errors import DataError
 from privalue.readers import _python_cells as python_cells
 from privalue.readers._chunks import BATCH_ROWS, Chunk, Location, Source, Unread, one_line
-from privalue.readers._csv_files import csv_chunks, csv_unread, csv_rows, open_csv
+from privalue.readers._csv_files import csv_chunks, csv_rows, csv_unread, open_csv
 from privalue.readers._databases import divided, open_database
 from privalue.readers._excel import is_workbook, open_excel
 from privalue.readers._files import file_kind, find_files, reading_parquet
