@@ -19,7 +19,7 @@ from pydantic import (
     model_validator,
 )
 
-from privalue.core._terms import MOST_TRAJECTORIES, SMALLEST
+from privalue.core._terms import MOST_TRAJECTORIES
 from privalue.errors import StudyError
 from privalue.study._hints import about_unknown
 
@@ -27,7 +27,7 @@ MOST_STATES = 2**31 - 1
 
 
 # Numbers are multiplied and squared: beyond these, doubles would over- or underflow.
-LARGEST = 1e30
+SMALLEST, LARGEST = 1e-30, 1e30
 
 
 def _number(value: object) -> float:

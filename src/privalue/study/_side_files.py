@@ -20,9 +20,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from privalue.core._arrays import Matrix
-from privalue.core._terms import SMALLEST
 from privalue.errors import StudyError
-from privalue.study._sections import LARGEST
+from privalue.study._sections import LARGEST, SMALLEST
 
 
 @dataclass(frozen=True, kw_only=True)

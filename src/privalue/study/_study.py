@@ -36,11 +36,12 @@ from numpy.typing import NDArray
 from pydantic import PrivateAttr, model_validator
 
 from privalue.core._arrays import Matrix
-from privalue.core._terms import SMALLEST, Limits
+from privalue.core._terms import Limits
 from privalue.errors import StudyError
 from privalue.study import _side_files as side_files
 from privalue.study._sections import (
     LARGEST,
+    SMALLEST,
     About,
     Columns,
     Features,
