@@ -8,7 +8,6 @@ import scipy.sparse as sp
 
 import privalue as pv
 from oracles.studies import study
-from privalue.core import _design as features
 from privalue.core._least_squares import lsl, lsl_float_error, lsw, lsw_float_error
 from privalue.readers._local import statistics
 from privalue.study._features import design
@@ -74,7 +73,7 @@ def distance(theta, exact):
 @pytest.mark.parametrize("condition", [1.0, 1e-2])
 @pytest.mark.parametrize("seed", range(4))
 def test_theta_is_within_tau_of_the_exact_solution(seed, condition, storage, monkeypatch):
-    monkeypatch.setattr(features, "DENSE_ENTRIES", 0)  # keep sparse ones sparse
+    monkeypatch.setattr("privalue.study._features.DENSE_ENTRIES", 0)  # keep sparse ones sparse
     described, phi, data = case(seed, storage, condition)
     gathered, built = statistics(data, described), design(described)
     low, high = described.return_bounds

@@ -11,55 +11,13 @@ import pydantic_core
 import pytest
 
 import privalue as pv
+from oracles.private_types import DATA, SECRETS, instances
 from oracles.studies import study
-from privalue.curator import prepare
-from privalue.readers import RowRules, open_source
-from privalue.readers._encode import Encoder
-from privalue.readers._local import statistics
-from privalue.readers._order import in_order
-from privalue.study._terms import mechanism_for, public_size
-
-# Counts and returns that nothing public contains.
-DATA = [[(0, 0.123457), (1, 0.765432)]] * 977 + [[(1, 0.5)]] * 31
-SECRETS = ("977", "1008", "0.1234", "0.7654", "123457", "765432")
 
 
-def private_objects():
-    described = study(2)
-    gathered = statistics(DATA, described)
-    prepared = prepare(described)
-    rules = RowRules.of(described)
-    chunk = next(open_source(DATA, rules).chunks())
-    rows = Encoder(rules).encode(chunk)
-    stretch, fragment = in_order(rows, rules)
-    return {
-        "statistics": gathered,
-        "perturbation": mechanism_for(
-            described, prepared.design, public_size(described, gathered)
-        ).perturbation(gathered),
-        "diagnostics": pv.inspect(described, DATA),
-        "fragment": fragment,
-        "stretch": stretch,
-        "row": stretch.last,
-        "rows": rows,
-        "chunk": chunk,
-    }
-
-
-@pytest.fixture(
-    params=[
-        "statistics",
-        "perturbation",
-        "diagnostics",
-        "fragment",
-        "stretch",
-        "row",
-        "rows",
-        "chunk",
-    ]
-)
+@pytest.fixture(params=sorted(instances()))
 def private(request):
-    return private_objects()[request.param]
+    return instances()[request.param]
 
 
 def test_printing_shows_the_public_shape_only(private, caplog):
@@ -121,6 +79,6 @@ def test_the_curator_gets_everything_by_asking_for_it_by_name():
 
 
 def test_private_types_are_frozen():
-    gathered = statistics(DATA, study(2))
+    gathered = instances()["VisitStatistics"]
     with pytest.raises(dataclasses.FrozenInstanceError):
         gathered.trajectories = 3

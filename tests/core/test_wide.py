@@ -34,7 +34,7 @@ def overlapping(states=300, dimension=40, seed=0, signed=False):
 def few(monkeypatch):
     """Few dimensions count as many."""
     monkeypatch.setattr(features, "MOST_EIGENVALUES", 10)
-    monkeypatch.setattr(features, "DENSE_ENTRIES", 0)
+    monkeypatch.setattr("privalue.study._features.DENSE_ENTRIES", 0)
     monkeypatch.setattr(noisy_fits, "MOST_DIMENSIONS", 10)
     monkeypatch.setattr(ridge_sensitivity, "MOST_EIGENVALUES", 10)
 
@@ -103,7 +103,7 @@ def test_many_features_give_what_few_give(mechanism, monkeypatch):
         mechanism={"name": mechanism, "calibration": "exact"},
         privacy={"max_states_per_trajectory": 5},
     )
-    monkeypatch.setattr(features, "DENSE_ENTRIES", 0)
+    monkeypatch.setattr("privalue.study._features.DENSE_ENTRIES", 0)
     data = people(300)
     few_of_them = pv.inspect(described, data)
     monkeypatch.setattr(features, "MOST_EIGENVALUES", 10)

@@ -65,7 +65,7 @@ def test_a_share_that_leaves_nothing_to_the_scale(ledger, share):
 
 
 def test_weight_on_states_without_features(monkeypatch):
-    monkeypatch.setattr(features, "DENSE_ENTRIES", 0)
+    monkeypatch.setattr("privalue.study._features.DENSE_ENTRIES", 0)
     monkeypatch.setattr(features, "MOST_EIGENVALUES", 1)
     phi = sp.csr_array(np.array([[1.0, 1], [1, -1], [0, 0], [0, 0]]))
     design = features.Design(phi=phi, weights=np.array([0.0, 0, 1, 1]))

@@ -193,7 +193,7 @@ def require_sound(study, released):
 def test_after_the_charge_nothing_fails(sparse, study, data):
     with pytest.MonkeyPatch.context() as patch:
         if sparse:  # as if the matrices were too large to be dense
-            patch.setattr(features, "DENSE_ENTRIES", 0)
+            patch.setattr("privalue.study._features.DENSE_ENTRIES", 0)
         size, statistics = made_up(study, data.draw)
         try:
             built = prepare(study).design
@@ -253,7 +253,7 @@ def test_nothing_that_could_be_drawn_fails(study, data):
 
 def test_a_ridge_smaller_than_rounding_releases_whatever_the_counts(monkeypatch):
     """Cholesky's factor of the noiseless matrix exists for some of these counts, not for others."""
-    monkeypatch.setattr(features, "DENSE_ENTRIES", 0)
+    monkeypatch.setattr("privalue.study._features.DENSE_ENTRIES", 0)
     study = pv.Study(
         privacy=pv.Privacy(epsilon=1.0, delta=1e-6, unit="trajectory"),
         values=pv.Values(discount=0.9, rewards=(0.0, 1.0), returns=(0.0, 1.0)),

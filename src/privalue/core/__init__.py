@@ -1,1 +1,5 @@
-"""The room core."""
+"""The core."""
+
+from privalue.core._private import Private
+
+__all__ = ["Private"]

@@ -1,0 +1,53 @@
+"""An instance of every private type, caught alive on the way of real rows to a real release."""
+
+import gc
+from functools import cache
+from unittest.mock import patch
+
+import pyarrow as pa
+
+import privalue as pv
+from oracles.studies import study
+from privalue import curator
+from privalue.core import Private
+from privalue.core._contributions import Contributions
+
+# Counts and returns that nothing public contains. The first source is in order, the second is not.
+DATA = [[(0, 0.123457), (1, 0.765432)]] * 977 + [[(1, 0.5)]] * 31
+ROWS = {
+    "trajectory": [2, 1, 2, 1],
+    "step": [0, 1, 1, 0],
+    "state": [0, 1, 1, 0],
+    "reward": [0.5] * 4,
+}
+SECRETS = ("977", "1008", "0.1234", "0.7654", "123457", "765432")
+
+
+@cache
+def instances():
+    """Return {name: instance}, by looking at what is alive whenever rows or noise pass."""
+    found = {}
+
+    def look():
+        for value in gc.get_objects():
+            if isinstance(value, Private):
+                found.setdefault(type(value).__qualname__, value)
+
+    def watched(function):
+        def call(*args, **kwargs):
+            look()
+            return function(*args, **kwargs)
+
+        return call
+
+    described = study(2)
+    with (
+        patch.object(Contributions, "add", watched(Contributions.add)),
+        patch.object(curator, "draw", watched(curator.draw)),
+    ):
+        for data in (pa.table(ROWS), DATA):
+            pv.release(described, data, accept_useless=True, accept_large_delta=True)
+        found["Diagnostics"] = diagnostics = pv.inspect(described, DATA)
+        found["VisitStatistics"] = diagnostics.statistics
+        found["Perturbation"] = diagnostics.perturbation
+    return found
