@@ -77,8 +77,8 @@ class PrivateValueError(PrivalueError, TypeError):
 class BoundaryError(PrivalueError, RuntimeError):
     """A reader handed over rows that the core refuses.
 
-    ``reason`` is "order", "duplicate", "key", "reward", "span", "twice" or "length", ``row`` the
-    first such row of the batch. A reader that expects one of them catches it, and says which row
+    ``reason`` is "order", "duplicate", "key", "reward", "span", "twice", "length" or "type", and
+    ``row`` the first such row of the batch. A reader that expects one of them catches it, and says which row
     of the source it is; any other is a bug.
     """
 
@@ -95,6 +95,7 @@ _REFUSED = {
     "span": "a unit was handed over with a part of the data that it does not belong to",
     "twice": "a unit was handed over twice, or in two parts",
     "length": "columns of different lengths were handed over",
+    "type": "columns of other types than agreed were handed over",
 }
 
 

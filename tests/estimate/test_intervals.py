@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special
 
-from oracles.intervals import coverage, discrete_coverage, quantile
+from oracles.intervals import coverage, discrete_coverage, known_scale, pivot_quantile, quantile
+from privalue.core import _noise_scale as intervals
 from privalue.core._noise import SeededForExperimentsOnly, discrete_laplace
 from privalue.core._noise_scale import (
     ReleasedScale,
@@ -22,11 +23,8 @@ from privalue.core._noise_scale import (
     scale_share,
 )
 from privalue.errors import PrivalueError, StudyError, UsageError
-from privalue.estimate import _intervals as intervals
 from privalue.estimate._intervals import (
     distinct_directions,
-    known_scale,
-    pivot_quantile,
     privacy_intervals,
     simultaneous_quantile,
 )

@@ -12,6 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from privalue.core._noise_scale import ReleasedScale
+from privalue.estimate._intervals import simultaneous_quantile
+
 mp.mp.dps = 20
 
 
@@ -71,3 +74,13 @@ def discrete_coverage(t: float, grid: float, scale: Fraction, position: float) -
     mass /= mass.sum()
     inside = special.erf(t * np.exp(grid * (steps - position) / 2) / math.sqrt(2))
     return float(mass @ inside)
+
+
+def known_scale(sigma):
+    """A noise scale that is public: nothing was drawn for it."""
+    return ReleasedScale(sigma=sigma, laplace=0.0, grid=0.0)
+
+
+def pivot_quantile(level, laplace):
+    """The quantile of one value by itself."""
+    return simultaneous_quantile(level, laplace, directions=1, dimension=1)

@@ -19,12 +19,12 @@ from privalue import curator
 from privalue.core import _design as features
 from privalue.core._contributions import GRID_STEPS, VisitStatistics
 from privalue.core._lsl import DpLsl
-from privalue.core._lsw import DpLsw
-from privalue.core._mechanism import SmoothMechanism
 from privalue.core._noise_scale import ReleasedScale, laplace_scale, scale_grid, scale_share
 from privalue.core._ssp import DpSsp
 from privalue.core._terms import MOST_TRAJECTORIES, PublicSize
 from privalue.curator import _drawn, _Ready, _rehearse, prepare
+from privalue.estimate._published import _largest_center, estimates_of, published
+from privalue.planning._noiseless import theta_before_noise
 from privalue.study._terms import mechanism_for
 
 BOUNDS = [
@@ -218,12 +218,12 @@ def test_nothing_that_could_be_drawn_fails(study, data):
     low, high = study.return_bounds
     scale = None
     if isinstance(mechanism, DpSsp):
-        far = 64 * mechanism._deviations
+        far = 64 * mechanism.noise.deviations
         most = np.repeat([GRID_STEPS / 2, 1.0], study.state_count) * size.most_count
         ends = np.array([-far, 0 * far, 1e-9 * far, far, most, -most, most + far, -most - far])
     else:
         sigma = mechanism.sigma(mechanism.bound.most)
-        most = mechanism.largest_center()
+        most = _largest_center(mechanism)
         ends = np.array([-64 * sigma, 0.0, sigma, most, -most, most + 64 * sigma])
         ends = np.repeat(ends[:, None], mechanism.design.dimension, axis=1)
         if study.mechanism.noise_scale_share:
@@ -240,8 +240,8 @@ def test_nothing_that_could_be_drawn_fails(study, data):
     else:
         drawn = np.array([ends[data.draw(choice), i] for i in range(ends.shape[1])])
     with np.errstate(all="ignore"):
-        made = mechanism.estimates(drawn, scale)
-        curator.published(made, study.state_names)
+        made = estimates_of(study, mechanism, drawn, scale)
+        published(made, study.state_names)
     assert np.isfinite(made.theta).all()
     assert ((low <= made.values) & (made.values <= high)).all()
     if made.low is not None:
@@ -281,7 +281,7 @@ def test_a_ridge_smaller_than_rounding_releases_whatever_the_counts(monkeypatch)
         mechanism = mechanism_for(study, built, size)
         _rehearse(mechanism, study)
         require_sound(study, everything_after(study, size, mechanism, statistics, m))
-        assert np.isfinite(mechanism.theta_before_noise(statistics)).all()  # inspect's
+        assert np.isfinite(theta_before_noise(study, mechanism, statistics)).all()  # inspect's
     assert 0 < sum(failed) < len(failed)
 
 
@@ -298,10 +298,8 @@ def test_a_release_computes_nothing_that_only_inspect_shows(name, monkeypatch):
     def refuse(*_):
         raise AssertionError("no part of a release")
 
-    for kind in (DpSsp, SmoothMechanism):
-        monkeypatch.setattr(kind, "noise_by_state", refuse)
-    for kind in (DpSsp, DpLsw):  # theta of dp-lsl is what gets noise
-        monkeypatch.setattr(kind, "theta_before_noise", refuse)
+    monkeypatch.setattr(curator, "noise_by_state", refuse)
+    monkeypatch.setattr(curator, "theta_before_noise", refuse)
     monkeypatch.setattr(curator, "require_useful", lambda *_, **__: [])  # it predicts, from nobody
     assert len(pv.release(study, people).values) == 2
     with pytest.raises(AssertionError, match="no part of a release"):

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from oracles.intervals import known_scale, pivot_quantile
 from privalue.core._noise import (
     OperatingSystemEntropy,
     SeededForExperimentsOnly,
@@ -23,12 +24,7 @@ from privalue.core._noise import (
     public_grid,
 )
 from privalue.core._noise_scale import ReleasedScale, release_scale, scale_grid
-from privalue.estimate._intervals import (
-    known_scale,
-    pivot_quantile,
-    privacy_intervals,
-    simultaneous_quantile,
-)
+from privalue.estimate._intervals import privacy_intervals, simultaneous_quantile
 
 REPETITIONS = 20_000
 LEVELS = (0.9, 0.95, 0.99)

@@ -46,18 +46,7 @@ Integers = NDArray[np.int64]
 Vector = NDArray[np.float64]
 
 _ARRAYS = ("counts", "return_steps")
-SCALARS = (
-    "trajectories",
-    "rows",
-    "rewards_clamped",
-    "returns_clamped",
-    "persons",
-    "surplus_trajectories",
-    "surplus_visits",
-    "units_dropped",
-    "rows_left_out",
-    "rows_missing",
-)
+_TYPES = tuple(map(np.dtype, (np.int64, np.int64, np.int32, np.float64)))
 REASONS = {
     1: "order",  # a row belongs before the one before it
     2: "duplicate",  # a step appears twice in a trajectory
@@ -65,6 +54,20 @@ REASONS = {
     4: "reward",
     5: "span",  # a unit whose hash is outside the batch's span
 }
+
+
+class _Rules(NamedTuple):
+    """What the kernel goes by: limits, and how the ids of a batch are laid out."""
+
+    unit_words: int  # the first words of a row's ids: those of its unit
+    span_low: int
+    span_high: int
+    discount: float
+    low: float
+    high: float
+    most_keys: int
+    most_trajectories: int
+    dropping: bool  # a unit with an invalid row does not count
 
 
 class Covered(NamedTuple):
@@ -170,19 +173,22 @@ class VisitStatistics(Private):
         return self
 
 
+# The numbers besides those of each key; the curator is shown them.
+SCALARS = tuple(name for name, kind in VisitStatistics.__annotations__.items() if kind is int)
+
+
 class Contributions(Private):
     """Sum up the bounded contributions of units, batch by batch; memory O(N + longest unit)."""
 
-    __slots__ = ("_counts", "_covered", "_limits", "_rows", "_stamp", "_steps", "_tally")
+    __slots__ = ("_covered", "_limits", "_rows", "_sums")
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._counts = np.zeros(limits.keys, dtype=np.int64)
-        self._steps = np.zeros(limits.keys, dtype=np.int64)
-        self._stamp = np.zeros(limits.keys, dtype=np.int64)  # the trajectory that met a key last
-        # trajectories met, of these counted, units, returns clamped, visits beyond H, units
-        # dropped, and the number of the last trajectory, dropped ones included
-        self._tally = np.zeros(7, dtype=np.int64)
+        counts, steps, stamp = (np.zeros(limits.keys, dtype=np.int64) for _ in range(3))
+        # The stamp is the trajectory that met a key last. The tally: trajectories met, of these
+        # counted, units, returns clamped, visits beyond H, units dropped, and the number of the
+        # last trajectory, dropped ones included.
+        self._sums = (counts, steps, stamp, np.zeros(7, dtype=np.int64))
         self._rows = 0
         self._covered: list[Covered] | None = []  # None once a batch was refused
 
@@ -215,6 +221,8 @@ class Contributions(Private):
         rows, by_row, words = ids.shape
         if not rows == len(steps) == len(keys) == len(rewards):
             raise BoundaryError("length", 0)
+        if tuple(column.dtype for column in (ids, steps, keys, rewards)) != _TYPES:
+            raise BoundaryError("type", 0)
         if rows == 0:
             return
         limits, covered = self._limits, self._covered
@@ -225,29 +233,19 @@ class Contributions(Private):
         arrays = (flat, *map(np.ascontiguousarray, (steps, keys, rewards)))
         for array in arrays:  # of one kind, so that the kernel is compiled once
             array.setflags(write=False)
-        low, high = limits.return_bounds
-        refused, row = _gather(
-            *arrays,
+        rules = _Rules(
             unit_ids * words,
-            *map(np.uint64, span),
+            *span,
             limits.discount,
-            low,
-            high,
+            *limits.return_bounds,
             limits.most_keys,
             limits.most_trajectories,
             limits.drop_invalid,
-            self._counts,
-            self._steps,
-            self._stamp,
-            self._tally,
         )
+        refused, row = _gather(*arrays, rules, *self._sums)
         if refused:
             self._covered = None
             raise BoundaryError(REASONS[refused], row)
-        if self._tally[0] > MOST_TRAJECTORIES:
-            raise DataError(
-                f"more than {MOST_TRAJECTORIES} trajectories; their sums would not be exact"
-            )
         first, last = (tuple(map(tuple, ids[at, :unit_ids].tolist())) for at in (0, -1))
         covered.append(Covered(span, first, last))
         self._rows += rows
@@ -256,9 +254,8 @@ class Contributions(Private):
         """Take over what another one summed up, which then is of no use any more."""
         if self._covered is None or other._covered is None:
             raise BoundaryError("order", 0)
-        self._counts += other._counts
-        self._steps += other._steps
-        self._tally += other._tally
+        for mine, its in zip(self._sums, other._sums, strict=True):
+            np.add(mine, its, out=mine)  # no stamp exceeds the last number: the next is new
         self._rows += other._rows
         self._covered += other._covered
         other._covered = None
@@ -273,15 +270,16 @@ class Contributions(Private):
         """
         if self._covered is None:
             raise BoundaryError("order", 0)
-        met, counted, units, clamped, beyond, dropped, _ = self._tally.tolist()
+        counts, steps, _, tally = self._sums
+        met, counted, units, clamped, beyond, dropped, _ = tally.tolist()
         return VisitStatistics(
             return_bounds=self._limits.return_bounds,
             trajectories=counted,
             rows=self._rows,
             rewards_clamped=rewards_clamped,
             returns_clamped=clamped,
-            counts=self._counts,
-            return_steps=self._steps,
+            counts=counts,
+            return_steps=steps,
             persons=units if self._limits.by_person else 0,
             surplus_trajectories=met - counted,
             surplus_visits=beyond,
@@ -324,23 +322,7 @@ def unit_hash(ids, words):  # type: ignore[no-untyped-def]  # pragma: no cover -
 
 @kernel(nogil=True)
 def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma: no cover - compiled
-    ids,
-    steps,
-    keys,
-    rewards,
-    unit_words,
-    span_low,
-    span_high,
-    discount,
-    low,
-    high,
-    most_keys,
-    most_trajectories,
-    dropping,
-    counts,
-    sums,
-    stamp,
-    tally,
+    ids, steps, keys, rewards, rules, counts, sums, stamp, tally
 ):
     """Add whole units to ``counts``, ``sums`` and ``tally``; return (0, 0) or (reason, row).
 
@@ -349,19 +331,21 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
     each first visit.
     """
     rows, words = ids.shape
+    low, high = rules.low, rules.high
     scale = GRID_STEPS / (high - low)
-    whole = span_low == 0 and span_high == np.uint64(2**32)
+    span = (np.uint64(rules.span_low), np.uint64(rules.span_high))
+    whole = rules.span_low == 0 and rules.span_high == 2**32
     first_visit = np.empty(1024, dtype=np.bool_)  # of the rows of a unit
     begins = np.empty(16, dtype=np.int64)  # of its trajectories
     distinct_keys = np.empty(16, dtype=np.int64)
     row, mark = 0, tally[6]
     while row < rows:
         if not whole:
-            upper = unit_hash(ids[row], unit_words) >> np.uint64(32)
-            if not span_low <= upper < span_high:
+            upper = unit_hash(ids[row], rules.unit_words) >> np.uint64(32)
+            if not span[0] <= upper < span[1]:
                 return 5, row
-        unit_begin, trajectories, invalid, changed = row, 0, False, unit_words
-        while row < rows and (trajectories == 0 or changed >= unit_words):
+        unit_begin, trajectories, invalid, changed = row, 0, False, rules.unit_words
+        while row < rows and (trajectories == 0 or changed >= rules.unit_words):
             if trajectories + 1 == len(begins):  # one more, for the end
                 begins = np.concatenate((begins, np.empty_like(begins)))
                 distinct_keys = np.concatenate((distinct_keys, np.empty_like(distinct_keys)))
@@ -379,7 +363,7 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
                 if steps[row] <= steps[row - 1]:
                     if steps[row] < steps[row - 1]:
                         return 1, row
-                    if not dropping:
+                    if not rules.dropping:
                         return 2, row
                     invalid = True
                 row += 1
@@ -389,7 +373,7 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
             distinct = 0
             for t in range(begin, row):
                 key = keys[t]
-                if dropping and key == len(counts):
+                if rules.dropping and key == len(counts):
                     invalid = True
                     continue
                 if not 0 <= key < len(counts):
@@ -399,7 +383,7 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
                 fresh = stamp[key] != mark
                 stamp[key] = mark
                 distinct += fresh
-                first_visit[t - unit_begin] = fresh and distinct <= most_keys
+                first_visit[t - unit_begin] = fresh and distinct <= rules.most_keys
             distinct_keys[trajectories] = distinct
             trajectories += 1
         tally[6] = mark
@@ -409,12 +393,12 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
         begins[trajectories] = row
         tally[0] += trajectories
         tally[2] += 1
-        for trajectory in range(min(trajectories, most_trajectories)):
+        for trajectory in range(min(trajectories, rules.most_trajectories)):
             tally[1] += 1
-            tally[4] += max(distinct_keys[trajectory] - most_keys, 0)
+            tally[4] += max(distinct_keys[trajectory] - rules.most_keys, 0)
             value = 0.0
             for t in range(begins[trajectory + 1] - 1, begins[trajectory] - 1, -1):
-                value = rewards[t] + discount * value
+                value = rewards[t] + rules.discount * value
                 if first_visit[t - unit_begin]:
                     inside = min(max(value, low), high)
                     tally[3] += value != inside

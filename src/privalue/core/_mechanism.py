@@ -42,6 +42,7 @@ class Perturbation(Private):
     grids: float | Vector  # public
     psi: float
     sigma: float
+    calibration: Calibration  # public
 
     def __post_init__(self) -> None:
         array = np.array(self.center)
@@ -117,7 +118,14 @@ class SmoothMechanism(ABC):
         center = self.center(statistics)  # line 1
         psi = self.bound.psi(statistics.counts, self.calibration.beta)  # line 3; line 2 is before
         sigma = self.sigma(psi)  # line 4
-        return Perturbation(center=center, deviations=sigma, grids=self.grid, psi=psi, sigma=sigma)
+        return Perturbation(
+            center=center,
+            deviations=sigma,
+            grids=self.grid,
+            psi=psi,
+            sigma=sigma,
+            calibration=self.calibration,
+        )
 
     def _require_share(self, share: float) -> None:
         """Refuse a share of epsilon that leaves too little to the release of the noise scale."""

@@ -75,4 +75,5 @@ class DpSsp:
             grids=np.repeat([noise.steps_grid, noise.counts_grid], len(counts)),
             psi=noise.squared_sensitivity,
             sigma=noise.sigma,
+            calibration=self.calibration,
         )
