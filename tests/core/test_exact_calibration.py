@@ -14,6 +14,7 @@ from flint import acb, arb, ctx
 
 from oracles.divergence import by_chi_square, by_integral, exactly, shift_at, worst
 from privalue.core import _profile as profile
+from privalue.core._arrays import UNIT_ROUNDOFF
 from privalue.core._profile import divergence, exact_alpha, largest_beta, privacy_profile
 from privalue.errors import StudyError
 
@@ -282,12 +283,12 @@ def errors(computed, points_, true, floor):
 
 def test_complex_functions_are_as_accurate_as_assumed():
     z = points()
-    assert max(errors(np.log(z), z, acb.log, 1.0)) < 8 * profile.UNIT_ROUNDOFF
+    assert max(errors(np.log(z), z, acb.log, 1.0)) < 8 * UNIT_ROUNDOFF
     generator = np.random.default_rng(6)
     exponents = generator.uniform(-600, 1, 1500) + 1j * np.concatenate(
         [generator.uniform(-10, 10, 500), 10.0 ** generator.uniform(-9, 9, 1000)]
     )
-    assert max(errors(np.exp(exponents), exponents, acb.exp, 0.0)) < 8 * profile.UNIT_ROUNDOFF
+    assert max(errors(np.exp(exponents), exponents, acb.exp, 0.0)) < 8 * UNIT_ROUNDOFF
     other = generator.permutation(z)
     product, quotient = z * other, z / other
     with ctx.workprec(200):
@@ -296,7 +297,7 @@ def test_complex_functions_are_as_accurate_as_assumed():
                 (times, exact_complex(a) * exact_complex(b)),
                 (over, exact_complex(a) / exact_complex(b)),
             ):
-                assert abs(exact_complex(found) - value) <= 8 * profile.UNIT_ROUNDOFF * abs(value)
+                assert abs(exact_complex(found) - value) <= 8 * UNIT_ROUNDOFF * abs(value)
 
 
 def test_real_functions_are_as_accurate_as_assumed():
@@ -306,15 +307,13 @@ def test_real_functions_are_as_accurate_as_assumed():
     with ctx.workprec(200):
         for tau in taus:
             x = exactly(tau)
-            assert abs(exactly(math.expm1(tau)) - x.expm1()) <= 8 * profile.UNIT_ROUNDOFF * abs(
-                x.expm1()
-            )
-            assert abs(exactly(math.exp(tau)) - x.exp()) <= 8 * profile.UNIT_ROUNDOFF * x.exp()
-            assert abs(exactly(np.exp(tau)) - x.exp()) <= 8 * profile.UNIT_ROUNDOFF * x.exp()
+            assert abs(exactly(math.expm1(tau)) - x.expm1()) <= 8 * UNIT_ROUNDOFF * abs(x.expm1())
+            assert abs(exactly(math.exp(tau)) - x.exp()) <= 8 * UNIT_ROUNDOFF * x.exp()
+            assert abs(exactly(np.exp(tau)) - x.exp()) <= 8 * UNIT_ROUNDOFF * x.exp()
             y = exactly(math.exp(tau))
-            assert abs(
-                exactly(math.log(math.exp(tau))) - y.log()
-            ) <= 8 * profile.UNIT_ROUNDOFF * abs(y.log())
+            assert abs(exactly(math.log(math.exp(tau))) - y.log()) <= 8 * UNIT_ROUNDOFF * abs(
+                y.log()
+            )
 
 
 def test_the_rounding_bound_covers_what_rounding_does():

@@ -14,6 +14,7 @@ from oracles import literal
 from oracles import theory as slow
 from privalue.core._calibration import Calibration, nissim
 from privalue.core._design import Design
+from privalue.core._maximum import TOLERANCE
 from privalue.core._profile import privacy_profile
 from privalue.errors import StudyError, UsageError
 from privalue.paper import theory
@@ -161,7 +162,7 @@ def test_excess_of_lsw_given_counts(trajectories, noise):
         lambda x: slow.objective_lsw(x, PHI, RHO, means), theta, np.asarray(root)
     )
     found = theory.lsw_excess_given_counts(setting(), counts, noise)
-    assert found == pytest.approx(exact, rel=1e-10, abs=0)
+    assert found == pytest.approx(exact, rel=TOLERANCE, abs=0)
     other = "isotropic" if noise == "whitened" else "whitened"
     assert theory.lsw_excess_given_counts(setting(), counts, other) != pytest.approx(
         exact, rel=0.1, abs=0
@@ -181,7 +182,7 @@ def test_excess_of_lsl_given_counts(trajectories):
         lambda x: slow.objective_lsl(x, PHI, RHO, trajectories, 20.0), theta, sigma * np.eye(2)
     )
     assert theory.lsl_excess_given_counts(setting(), counts) == pytest.approx(
-        exact, rel=1e-10, abs=0
+        exact, rel=TOLERANCE, abs=0
     )
     # planted: the ridge term without its half
     assert theory.lsl_excess_given_counts(setting(), counts) != pytest.approx(

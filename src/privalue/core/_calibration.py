@@ -27,7 +27,7 @@ from privalue.core._profile import exact_alpha, largest_beta, privacy_profile
 from privalue.errors import StudyError
 
 _ROUNDING = 1e-15  # relative; a few units in the last place
-# psi is never too small, and too large by a relative 2e-9 at most: ln sigma^2 of neighbours may
+# psi is never too small, and too large by a relative 1e-9 at most: ln sigma^2 of neighbours may
 # differ by that much more than beta says (docs/proofs/calibration.md).
 _SLACK = 5e-9
 

@@ -26,7 +26,7 @@ from privalue.core._noise import Entropy, discrete_laplace
 from privalue.errors import StudyError, UsageError
 
 # Computed scales of neighbours may differ by this much more than beta says: psi is right to a
-# relative 2e-9, products and the logarithm to far less (docs/proofs/calibration.md).
+# relative 1e-9, products and the logarithm to far less (docs/proofs/calibration.md).
 _ROOM = 5e-9
 _STEPS = 512  # beta is at least so many steps of the grid
 _LARGEST_LOG = 709.0  # e to this is a double

@@ -1,4 +1,4 @@
-"""The true delta of a Gaussian whose scale depends on the data, and the smallest alpha for it.
+"""Compute the true delta of a Gaussian whose scale depends on the data, and the least alpha.
 
 The mechanism is N(mu_X, sigma_X^2 I_d) with, for all neighbours,
 ||mu_X - mu_X'|| <= min(sigma_X, sigma_X')/alpha and |ln sigma_X^2 - ln sigma_X'^2| <= beta.
@@ -61,7 +61,7 @@ _Complex = NDArray[np.complexfloating[Any, Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class Profile:
-    """A number between proven bounds: lower <= true value <= upper, and the best guess."""
+    """Hold a number between proven bounds, lower <= true value <= upper, and the best guess."""
 
     lower: float
     estimate: float
@@ -69,7 +69,7 @@ class Profile:
 
 
 def privacy_profile(alpha: float, beta: float, d: int, epsilon: float) -> Profile:
-    """The smallest delta for which the constants (alpha, beta) give (epsilon, delta)-DP.
+    """Return the smallest delta for which (alpha, beta) give (epsilon, delta)-DP.
 
     >>> profile = privacy_profile(122.387, 5.8145e-4, 40, 0.1)  # the paper's, made for delta = 0.1
     >>> f"{profile.estimate:.3g}"
@@ -83,7 +83,7 @@ def privacy_profile(alpha: float, beta: float, d: int, epsilon: float) -> Profil
 
 
 def divergence(epsilon: float, d: int, r: float, s: float) -> Profile:
-    """D(r, s): the smallest delta for N(0, I_d) against N(s e_1, r^2 I_d), one way round."""
+    """Return D(r, s), the smallest delta for N(0, I_d) against N(s e_1, r^2 I_d), one way round."""
     _check("epsilon", epsilon, 0, 10**6)
     _check("d", d, 1, 10**9)
     _check("r", r, 1e-20, 1e20)
@@ -94,7 +94,7 @@ def divergence(epsilon: float, d: int, r: float, s: float) -> Profile:
 
 
 def largest_beta(epsilon: float, delta: float, d: int) -> float:
-    """The largest beta, to about four digits, for which ``exact_alpha`` has an answer.
+    """Return the largest beta, to about four digits, for which ``exact_alpha`` has an answer.
 
     Scales that differ by e^{beta/2} are told apart even with no shift, s = 0, and then D grows
     with beta (section 2). What is left for the shift must be at least 0.2% of delta: the alpha
@@ -111,7 +111,7 @@ def largest_beta(epsilon: float, delta: float, d: int) -> float:
 
 
 def exact_alpha(epsilon: float, delta: float, d: int, beta: float) -> float:
-    """The smallest alpha that will do with beta, at most 0.1% above it, never below.
+    """Return the smallest alpha that will do with beta, at most 0.1% above it, never below.
 
     Certified: ``privacy_profile(alpha, beta, d, epsilon).upper <= delta * (1 - 1e-6)``. Every
     larger alpha will do, too.
@@ -140,7 +140,7 @@ def _check_target(epsilon: float, delta: float, d: int) -> None:
 
 
 def _worst(alpha: float, beta: float, d: int, epsilon: float, effort: tuple[float, int]) -> Profile:
-    """The largest of D(e^{-beta/2}), D(1) and D(e^{beta/2}), each at s = min(1, r)/alpha."""
+    """Return the largest of D(e^{-beta/2}), D(1), D(e^{beta/2}), each at s = min(1, r)/alpha."""
     found = []
     for tau in {-beta, 0.0, beta}:
         pull = math.exp(-max(tau, 0.0)) / alpha**2  # (s/r)^2
@@ -158,7 +158,7 @@ def _worst(alpha: float, beta: float, d: int, epsilon: float, effort: tuple[floa
 
 @dataclass(frozen=True)
 class _Loss:
-    """The privacy loss of N(0, I_d) against N(s e_1, r^2 I_d), and the level epsilon for it."""
+    """Describe the privacy loss of N(0, I_d) against N(s e_1, r^2 I_d), and the level epsilon."""
 
     half: float  # d/2
     tau: float
@@ -167,7 +167,7 @@ class _Loss:
     epsilon: float
 
     def log_f(self, z: _Complex) -> tuple[_Complex, Vector]:
-        """ln f, and how far off it may be by rounding (section 6)."""
+        """Return ln f, and how far off it may be by rounding (section 6)."""
         q = 1 - self.w * z
         log_q, log_z, log_1z = np.log(q), np.log(z), np.log(1 + z)
         shift = self.pull / 2 * (z * (1 + z) / q)
@@ -178,13 +178,13 @@ class _Loss:
         return value, 64 * UNIT_ROUNDOFF * terms
 
     def slope(self, c: float) -> float:
-        """(ln f)' on the positive line, where ln f is convex."""
+        """Return (ln f)' on the positive line, where ln f is convex."""
         q = 1 - self.w * c
         slope = self.half * (self.tau + self.w / q) - self.epsilon - 1 / c - 1 / (1 + c)
         return slope + self.pull / 2 * (1 + 2 * c + self.w * c * (1 + c) / q) / q
 
     def abscissae(self) -> tuple[float, float]:
-        """(c, c'): about where f is smallest on the positive line, and a point beyond.
+        """Return (c, c'): about where f is smallest on the positive line, and a point beyond.
 
         The bounds hold for any two; they are narrow for these. c stays where rounding is small.
         """
@@ -203,7 +203,7 @@ class _Loss:
         return c, c + min(c, (pole - c) / 2)
 
     def divergence(self, width: float, most: int) -> Profile:
-        """D, with bounds about ``width`` apart relative to it if ``most`` nodes are enough."""
+        """Return D, with bounds about ``width`` apart, relatively, if ``most`` nodes are enough."""
         parts = (self.half * self.tau, -self.epsilon, -self.pull / (2 * self.w) if self.w else 0.0)
         theta, doubt = sum(parts), 32 * UNIT_ROUNDOFF * sum(map(abs, parts))
         if (self.w < 0 and theta < -doubt) or (self.w == 0 and self.pull == 0):
@@ -248,7 +248,7 @@ class _Loss:
     def _end(
         self, c: float, h: float, top: float, aim: float, most: int, theta: float, doubt: float
     ) -> tuple[int, complex, float, float]:
-        """Section 5: J, the weight of node J, how much is left out, the weight's relative error.
+        """Return J, the weight of node J, how much is left out, the weight's error (section 5).
 
         What is left out is in units of f(c), and so is ``aim``, what it may be.
         """
@@ -296,7 +296,7 @@ def _exact_alpha(epsilon: float, delta: float, d: int, beta: float) -> float:
 
 
 def _search(epsilon: float, delta: float, d: int, beta: float) -> float:
-    """Where the estimate of delta is a little below delta. Nothing is proved of it."""
+    """Find where the estimate of delta is a little below delta. Nothing is proved of it."""
 
     def excess(log_alpha: float) -> float:
         found = _worst(math.exp(log_alpha), beta, d, epsilon, _QUICK)

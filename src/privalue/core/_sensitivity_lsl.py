@@ -27,9 +27,10 @@ from collections.abc import Callable
 
 import numpy as np
 import scipy.linalg as sl
+import scipy.sparse as sp
 
 from privalue.core._arrays import UNIT_ROUNDOFF, Integers, Vector
-from privalue.core._design import MOST_EIGENVALUES, Design, longest_column, scaled_rows
+from privalue.core._design import MOST_EIGENVALUES, Design, scaled_rows
 from privalue.core._kernels import kernel
 from privalue.core._maximum import branch_and_bound
 from privalue.core._sensitivity_lsw import breakpoints, q_largest
@@ -97,7 +98,7 @@ def smooth_ridge(
         touched: q, the most states in which neighbours differ; None for all of them.
 
     Returns:
-        psi. PRIVATE. Never too small, and too large by at most 1.5 ``TOLERANCE``, relatively.
+        psi. PRIVATE. Never too small, and too large by at most ``TOLERANCE``, relatively.
     """
     if design.is_indicator:
         return (per_person * reach) ** 2 * _indicator(
@@ -123,8 +124,9 @@ def least_ridge_psi(
     ``smooth_ridge``.
     """
     if design.is_indicator:
-        group = np.asarray(design.phi.T @ design.weights)
-        total = _changes(design, touched)(ridge / 2 + trajectories * group)
+        groups = _Groups(design)
+        rho = design.weights[groups.order]
+        total = groups.changes(rho, touched)(ridge / 2 + trajectories * groups.sums(rho))
         return total * (per_person * reach) ** 2
     curvature = ridge / 2 + design.norm**2 * float(design.weights.max()) * trajectories
     change = float(np.linalg.norm(q_largest(design.weights, touched)))
@@ -167,37 +169,50 @@ def _indicator(
     the values of n_s/L, so the function is log-convex there: only the k next to such a value can
     be the maximum, and 0.
     """
-    rho, states_to_groups = design.weights, design.phi.T
-    changes = _changes(design, touched)
+    groups = _Groups(design)
+    counts, rho = counts[groups.order], design.weights[groups.order]
+    changes = groups.changes(rho, touched)
 
     def phi(k: int) -> float:
-        left = np.asarray(states_to_groups @ (rho * np.maximum(counts - k * per_person, 0)))
-        return changes(ridge / 2 + left)
+        return changes(ridge / 2 + groups.sums(rho * np.maximum(counts - k * per_person, 0)))
 
-    most = branch_and_bound(breakpoints(counts, per_person, 0), phi, beta)
-    # A group's sum is taken one state after the other, and its rounding counts twice: a square.
-    return most * (1 + 4 * longest_column(design.phi) * UNIT_ROUNDOFF)
+    return branch_and_bound(breakpoints(counts, per_person, 0), phi, beta)
 
 
-def _changes(design: Design, touched: int | None) -> Callable[[Vector], float]:
-    """Return the function that turns denominators b_g into sum_g (P_g/b_g)^2.
+class _Groups:
+    """Sort states by the group that indicator features put them into, the heaviest first."""
 
-    That is the most that theta/(L M) can change by, squared. If at most q states change, then at
-    most q of a group do: P_g shrinks to its q largest rho_s, and
-    sum_g (sum_{changed s in g} rho_s)^2 / b_g^2 <= top_q_s [rho_s P_g / b_g^2].
-    """
-    rho, phi = design.weights, design.phi
-    if touched is None or touched >= design.states:
-        group = np.asarray(phi.T @ rho)
-        return lambda b: float(np.sum((group / b) ** 2))
-    groups = np.asarray(phi.argmax(axis=1) if isinstance(phi, np.ndarray) else phi.indices)
-    order = np.lexsort((-rho, groups))
-    ordered = groups[order]
-    rank = np.arange(len(order)) - np.searchsorted(ordered, ordered, side="left")
-    first = order[rank < touched]
-    group = np.bincount(groups[first], rho[first], minlength=design.dimension)
-    shares = rho * group[groups]
-    return lambda b: float(q_largest(shares / b[groups] ** 2, touched).sum())
+    def __init__(self, design: Design) -> None:
+        of_state = sp.csr_array(design.phi).indices
+        self.order = np.lexsort((-design.weights, of_state))
+        self.first = np.flatnonzero(np.diff(of_state[self.order], prepend=-1))
+        self.sizes = np.diff(self.first, append=len(self.order))
+
+    def sums(self, values: Vector) -> Vector:
+        """Return the sum of every group that has a state, of values in ``order``.
+
+        NumPy adds each group pairwise: rounding stays small however many states a group has.
+        """
+        if len(self.first) == len(values):
+            return values
+        return np.add.reduceat(values, self.first)
+
+    def changes(self, rho: Vector, touched: int | None) -> Callable[[Vector], float]:
+        """Return the function that turns denominators b_g into sum_g (P_g/b_g)^2.
+
+        That is the most that theta/(L M) can change by, squared. If at most q states change, then
+        at most q of a group do: P_g shrinks to its q largest rho_s, and
+        sum_g (sum_{changed s in g} rho_s)^2 / b_g^2 <= top_q_s [rho_s P_g / b_g^2].
+        """
+        if touched is None or touched >= len(rho):
+            mass = self.sums(rho)
+            return lambda b: float(np.sum(np.square(mass / b)))
+        rank = np.arange(len(rho)) - np.repeat(self.first, self.sizes)
+        mass = self.sums(np.where(rank < touched, rho, 0.0))
+        shares = rho * np.repeat(mass, self.sizes)
+        return lambda b: float(
+            q_largest(shares / np.square(np.repeat(b, self.sizes)), touched).sum()
+        )
 
 
 def _general(

@@ -22,7 +22,7 @@ from privalue.errors import UsageError
 
 
 def count_weight(states: int, most_states: int | None, *, add_remove: bool = False) -> float:
-    """c_w in units of R: sqrt(3)/2, or 1/2 where that is better for every value.
+    """Return c_w in units of R: sqrt(3)/2, or 1/2 where that is better for every value.
 
     With sqrt(3)/2 a state that both trajectories visit counts as much as one that only one of
     them visits; where trajectories need not share states, or nothing is replaced, 1/2 gives means
@@ -40,7 +40,7 @@ def sensitivity(
     add_remove: bool = False,
     count_weight: float,
 ) -> float:
-    """Delta, in units of R: how far the statistics of neighbours are apart, exactly; rounded up.
+    """Return Delta, in units of R: the most that the statistics of neighbours differ by.
 
     With omega sorted downwards, H' = min(H, N), kappa = 1/4 + c_w^2 and P(t) = omega_1^2 + ... +
     omega_t^2, replacing one trajectory gives
@@ -49,6 +49,16 @@ def sensitivity(
 
     for kappa <= 1, where t states are visited by either, and kappa P(min(N, 2H')) for kappa >= 1.
     Adding or removing one gives kappa P(H'). Persons of up to L trajectories: L Delta.
+
+    Args:
+        shape: omega_s, one number above 0 for every state.
+        most_states: H, the states that a trajectory counts for; None means all.
+        trajectories_per_person: L.
+        add_remove: whether neighbours differ by a unit more or less, not by another one.
+        count_weight: c_w, in units of R.
+
+    Returns:
+        Delta, exactly but for rounding, which goes up.
     """
     omega = _checked_shape(shape)
     states = len(omega)
