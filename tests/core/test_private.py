@@ -12,13 +12,14 @@ import pytest
 
 import privalue as pv
 from oracles.studies import study
+from privalue.core._contributions import Contributions
 from privalue.core._mechanisms import mechanism_for
 from privalue.core._size import public_size
 from privalue.curator import prepare
 from privalue.readers import RowRules, open_source
 from privalue.readers._encode import Encoder
 from privalue.readers._local import statistics
-from privalue.readers._order import in_order
+from privalue.readers._order import take_apart
 
 # Counts and returns that nothing public contains.
 DATA = [[(0, 0.123457), (1, 0.765432)]] * 977 + [[(1, 0.5)]] * 31
@@ -32,16 +33,20 @@ def private_objects():
     rules = RowRules.of(described)
     chunk = next(open_source(DATA, rules).chunks())
     rows = Encoder(rules).encode(chunk)
-    stretch, fragment = in_order(rows, rules)
+    units = []
+    take_apart(rows, rules, units.append, units.append)
+    first, between, _ = units
+    contributions = Contributions(described.limits)
+    contributions.add(*rows.columns)
     return {
         "statistics": gathered,
         "perturbation": mechanism_for(
             described, prepared.design, public_size(described, gathered)
         ).perturbation(gathered),
         "diagnostics": pv.inspect(described, DATA),
-        "fragment": fragment,
-        "stretch": stretch,
-        "row": stretch.last,
+        "contributions": contributions,
+        "first unit": first,
+        "between": between,
         "rows": rows,
         "chunk": chunk,
     }
@@ -52,9 +57,9 @@ def private_objects():
         "statistics",
         "perturbation",
         "diagnostics",
-        "fragment",
-        "stretch",
-        "row",
+        "contributions",
+        "first unit",
+        "between",
         "rows",
         "chunk",
     ]

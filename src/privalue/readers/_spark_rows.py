@@ -135,9 +135,7 @@ class Source:
         except DataError as problem:
             mistake = mistake_of(problem, first_row)
         schema = packed_schema(self.rules)
-        nobody = {
-            name: pa.nulls(1, kind) for name, kind in zip(schema.names, schema.types, strict=True)
-        }
+        nobody = {field.name: pa.nulls(1, field.type) for field in schema}
         note = json.dumps({"tally": tally, "mistake": mistake})
         yield pa.record_batch({**nobody, "note": pa.array([note])}, schema=schema)
 
