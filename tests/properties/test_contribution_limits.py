@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import privalue as pv
 from oracles import literal
 from oracles.studies import episodes, study
-from privalue.core._contributions import VisitStatistics
+from privalue.core._contributions import Contributions
 from privalue.readers._local import statistics
 
 BOUNDS = {"rewards": (-1.0, 1.0), "returns": (-1.5, 2.5)}
@@ -122,6 +122,6 @@ def test_persons_straddle_batches(tmp_path):
 
 def test_empty_data_is_an_answer_where_its_size_is_secret():
     described = study(3, privacy={"neighbours": "add-remove"})
-    assert statistics([], described) == VisitStatistics.empty(described)
+    assert statistics([], described) == Contributions(described.limits).finish()
     with pytest.raises(pv.DataError, match="no rows"):
         statistics([], study(3))
