@@ -395,3 +395,11 @@ def test_places_of_rows_do_not_keep_the_text_of_a_file(tmp_path):
     assert {type(field) for field in fields} <= {str, int}
     assert sum(len(field) for field in fields if isinstance(field, str)) == len(str(path))
     assert location.where(1) == f"{path}, row 2"
+
+
+def test_many_episodes_of_mixed_cells_keep_their_own():
+    """A batch of more rows than are encoded at once: each row still has its own cells."""
+    long, short = [(0, 0.5)] * 131_000, [(1, 1)] * 3000  # numbers of two types
+    found = statistics([long, short], study(2, discount=0.5))
+    assert found.counts.tolist() == [1, 1]
+    assert found.mean_returns(0.0).tolist() == pytest.approx([1.0, 2.0], abs=1e-8)
