@@ -187,10 +187,10 @@ def id_of(words: Integers, id_type: str) -> int | str:
     return bytes(byte - 1 for byte in packed if byte).decode()
 
 
-def widened(keys: Integers, words: int) -> Integers:
+def widened(ids: Integers, words: int) -> Integers:
     """The same ids in so many words: zeros are added at the end."""
-    absent = words - keys.shape[-1]
-    return np.pad(keys, [(0, 0)] * (keys.ndim - 1) + [(0, absent)]) if absent else keys
+    absent = words - ids.shape[-1]
+    return np.pad(ids, [(0, 0)] * (ids.ndim - 1) + [(0, absent)]) if absent else ids
 
 
 def _words(texts: pa.Array, status: Status) -> Cells:

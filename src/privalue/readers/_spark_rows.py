@@ -93,7 +93,7 @@ class Source:
     def chunks(self, batches: Batches) -> Iterator[tuple[int, Chunk]]:
         """Yield the rows that Spark hands over, or tells to read.
 
-        With each chunk comes a number that changes with the piece of a file that Spark read rows
+        With each chunk comes a number that changes with the part of a file that Spark read rows
         from, where rows are declared sorted. Parts that tasks read themselves follow each other.
         """
         names = self.rules.names
