@@ -30,8 +30,8 @@ import privalue as pv
 from oracles import literal
 from oracles.sources import arrow
 from oracles.studies import study
-from privalue.core._contributions import VisitStatistics
-from privalue.errors import MissingComponentError
+from privalue.core._contributions import Contributions, VisitStatistics
+from privalue.errors import BoundaryError, MissingComponentError
 from privalue.readers import RowRules
 from privalue.readers import _local as local
 from privalue.readers import _spark as engine
@@ -90,6 +90,11 @@ def twin(table, described, states=int):
         described.state_count,
         limit,
     )
+
+
+def nobody(described):
+    """The statistics of no rows."""
+    return Contributions(described.limits).finish()
 
 
 def numbers(found):
@@ -314,8 +319,10 @@ def test_the_comparison_notices_a_changed_cell_and_trajectories_torn_apart(spark
     rewards[77] = 0.123
     changed = table.set_column(3, "reward", pa.array(rewards))
     assert by_spark(spark, changed, described, None) != expected
-    monkeypatch.setattr(spark_rows.Source, "unit", ["step"])  # planted: brought together wrongly
-    assert by_spark(spark, table, described, None) != expected
+    # Planted: what is shuffled by is the step. Tasks find units that belong to no part of theirs.
+    monkeypatch.setattr(engine, "PART", "step")
+    with pytest.raises(BoundaryError, match="handed over twice, or in two parts"):
+        by_spark(spark, table, described, None)
 
 
 def test_files_without_rows(spark, tmp_path):
@@ -325,7 +332,7 @@ def test_files_without_rows(spark, tmp_path):
     for name in ("a.parquet", "b.csv"):
         for way in (described, declared_sorted(described)):
             found = engine.statistics(tmp_path / name, way, session=spark)
-            assert found == VisitStatistics.empty(described)
+            assert found == nobody(described)
 
 
 def test_no_rows(spark):
@@ -334,10 +341,8 @@ def test_no_rows(spark):
         engine.statistics(nothing, study(STATES))
     described = study(STATES, privacy={"neighbours": "add-remove"})
     for frame in (nothing, spark.createDataFrame([], nothing.schema)):
-        assert engine.statistics(frame, described) == VisitStatistics.empty(described)
-        assert engine.statistics(frame, declared_sorted(described)) == VisitStatistics.empty(
-            described
-        )
+        assert engine.statistics(frame, described) == nobody(described)
+        assert engine.statistics(frame, declared_sorted(described)) == nobody(described)
 
 
 @pytest.mark.parametrize("way", ["shuffled", "sorted"])
@@ -371,29 +376,40 @@ def test_a_task_that_is_tried_again_counts_once(spark, tmp_path, way):
 
 def source_of(table, described):
     RowRules.of(described).select(table.schema.names, spark_rows.FRAME)
-    return spark_rows.Source(study=spark_rows.public_part(described))
+    return spark_rows.Source(limits=described.limits, rules=RowRules.of(described))
 
 
-def simulated(partitions, described, most_rows=1000):
+def simulated(partitions, described, most_rows=1000, tasks=3):
     """What the driver makes of partitions (lists of tables), with tasks that run right here."""
     source = source_of(partitions[0][0], described)
-    sums = {}
+    by_task = [[] for _ in range(tasks)]
+    said = []
     for at, tables in enumerate(partitions):
         rows = pa.concat_tables(tables).select(source.rules.names)
         first = at << spark_rows.ROW_BITS
         rows = rows.append_column("row", pa.array(range(first, first + rows.num_rows), pa.int64()))
-        pieces = np.repeat(np.arange(len(tables)), [piece.num_rows for piece in tables])
+        parts = np.repeat(np.arange(len(tables)), [part.num_rows for part in tables])
         if described.data.sorted:
-            rows = rows.append_column("piece", pa.array(pieces, pa.int64()))
+            rows = rows.append_column("read_from", pa.array(parts, pa.int64()))
         batches = rows.combine_chunks().to_batches(max_chunksize=most_rows)
-        for line in spark_tasks.lines(source, iter(batches), at):
-            for state, *numbers, mistake, ends in zip(*line.to_pydict().values(), strict=True):
-                count, steps, *others = sums.get(state, (0, 0, None, None))
-                others = [mistake or others[0], ends or others[1]]
-                sums[state] = (count + numbers[0], steps + numbers[1], *others)
-    names = ["state", "count", "steps", "mistake", "ends"]
+        if described.data.sorted:
+            said += spark_tasks.lines(source, iter(batches), at)
+            continue
+        for batch in source.encoded(iter(batches)):
+            part = batch.column("part").fill_null(0).to_numpy()
+            for task in range(tasks):
+                by_task[task].append(batch.filter(pa.array(part % tasks == task)))
+    for task, batches in enumerate(by_task if not described.data.sorted else ()):
+        said += spark_tasks.lines(source, iter(batches), task)
+    sums = {}
+    for line in said:
+        for task, state, *numbers, note, ends in zip(*line.to_pydict().values(), strict=True):
+            count, steps, *others = sums.get((task, state), (0, 0, None, None))
+            others = [note or others[0], ends or others[1]]
+            sums[task, state] = (count + numbers[0], steps + numbers[1], *others)
+    names = ["state", "count", "steps", "note", "ends"]
     kinds = [*[pa.int64()] * 3, pa.string(), pa.binary()]
-    rows = [(state, *said) for state, said in sums.items()]
+    rows = [(state, *about) for (_, state), about in sums.items()]
     columns = [[row[i] for row in rows] for i in range(5)]
     arrays = [pa.array(column, kind) for column, kind in zip(columns, kinds, strict=True)]
     return engine._totals(pa.table(arrays, names=names), source)
@@ -465,16 +481,11 @@ def test_rows_that_are_not_sorted_are_refused_or_do_no_harm(data, table, privacy
 
 @settings(max_examples=60)
 @given(data=st.data(), table=tables(), privacy=st.sampled_from(PRIVACIES))
-def test_units_may_be_dealt_out_anyhow(data, table, privacy):
+def test_rows_may_be_dealt_out_anyhow(data, table, privacy):
     described = study(STATES, privacy=privacy, data=BOTH)
-    unit = source_of(table, described).unit
-    dealt = {}
-    for at, key in enumerate(zip(*(table.column(name).to_pylist() for name in unit), strict=True)):
-        dealt.setdefault(key, (data.draw(st.integers(0, 2)), []))[1].append(at)
-    partitions = [[table.slice(0, 0)] for _ in range(3)]
-    for to, rows in dealt.values():
-        partitions[to].append(table.take(rows))
-    assert simulated(partitions, described) == local.statistics(table, described)
+    partitions = data.draw(arrangements(table))
+    tasks = data.draw(st.integers(1, 5))
+    assert simulated(partitions, described, tasks=tasks) == local.statistics(table, described)
 
 
 @settings(max_examples=60)
@@ -491,22 +502,36 @@ def test_a_step_that_stands_twice_is_found_wherever_partitions_are_cut(data, tab
             simulated(rows, way)
 
 
-def test_ends_that_are_forgotten_are_noticed(monkeypatch):
+def test_units_that_are_not_carried_over_are_noticed(monkeypatch):
     """Planted: the first and last trajectories of partitions are taken for whole ones."""
     table, described = in_order(*CASES["numbers"]), declared_sorted(CASES["numbers"][1])
-    partitions = [[piece] for piece in pieces_of(table, [50, 120, 300])]
-    expected = local.statistics(table, described)
-    assert simulated(partitions, described) == expected
+    partitions = [[part] for part in pieces_of(table, [50, 120, 300])]
+    assert simulated(partitions, described) == local.statistics(table, described)
 
-    def careless(ends, study):
-        seams = local.Seams(study)
-        for stretch in ends:
-            seams.add(stretch)
-        return seams.finish(), ends[0]
+    def careless(batches, pool, rules):
+        for rows in batches:
+            pool.add(*rows.columns)
+        return []
 
-    monkeypatch.setattr(spark_tasks, "_outermost", careless)
-    monkeypatch.setattr(engine.Seams, "add", lambda *_: None)
-    assert simulated(partitions, described) != expected
+    monkeypatch.setattr(spark_tasks, "outermost", careless)
+    with pytest.raises(BoundaryError, match="handed over twice, or in two parts"):
+        simulated(partitions, described)
+
+
+def test_tasks_that_share_a_unit_are_noticed(monkeypatch):
+    """Planted: rows go to tasks by their numbers, not by their units."""
+    table, described = CASES["numbers"]
+    assert simulated([[table]], described) == local.statistics(table, described)
+    packed = spark_rows.packed
+
+    def careless(rows, rules):
+        batch = packed(rows, rules)
+        at = batch.schema.get_field_index("part")
+        return batch.set_column(at, "part", batch.column("row").cast(pa.int32()))
+
+    monkeypatch.setattr(spark_rows, "packed", careless)
+    with pytest.raises(BoundaryError, match="handed over twice, or in two parts"):
+        simulated([[table]], described)
 
 
 # The same mistakes get the same words
@@ -653,34 +678,29 @@ def exchanges(frame, described):
 
 def test_sorted_rows_are_not_shuffled(spark):
     frame = framed(spark, [made(1, persons=2)] * 2)
-    sums = "hashpartitioning(state, "
-    described = study(STATES, data=BOTH)
-    assert exchanges(frame, declared_sorted(described)) == [sums]
-    assert exchanges(frame, described) == [sums, "hashpartitioning(person, trajectory, "]
-    assert exchanges(frame, study(STATES)) == [sums, "hashpartitioning(trajectory, "]
-    protected = study(STATES, privacy=PERSONS)
-    assert exchanges(frame, protected) == [sums, "hashpartitioning(person, "]
+    sums = "hashpartitioning(state, task, "
+    for described in (study(STATES), study(STATES, data=BOTH), study(STATES, privacy=PERSONS)):
+        assert exchanges(frame, declared_sorted(described)) == [sums]
+        assert exchanges(frame, described) == [sums, "hashpartitioning(part, "]
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_workers_get_what_reading_needs_of_a_study(case):
-    _, described = CASES[case]
-    sent = pickle.loads(pickle.dumps(spark_rows.public_part(described)))  # noqa: S301 - our own
-    for name in ("raw_labels", "state_count", "return_bounds", "states_per_trajectory"):
-        assert getattr(sent, name) == getattr(described, name)
-    assert (sent.privacy, sent.data) == (described.privacy, described.data)
-    assert (sent.states.groups is None) == (described.states.groups is None)
+    table, described = CASES[case]
+    sent = pickle.loads(pickle.dumps(source_of(table, described)))  # noqa: S301 - our own
+    assert sent.limits == described.limits
+    assert sent.rules == RowRules.of(described)
 
 
 def test_workers_get_no_features():
     features = {"kind": "matrix", "matrix": np.eye(1000)[:, :100]}
     described = study(1000, features=features, weights={"values": [2.0] * 1000})
-    assert len(pickle.dumps(spark_rows.public_part(described))) < 10_000
+    assert len(pickle.dumps(source_of(made(1), described))) < 10_000
 
 
 def test_everything_that_is_counted_is_sent():
-    arrays = {"return_bounds", "counts", "return_steps"}
-    assert set(spark_tasks.SCALARS) == set(VisitStatistics.__slots__) - arrays
+    others = {"return_bounds", "counts", "return_steps", "covered"}
+    assert set(spark_tasks.SCALARS) == set(VisitStatistics.__slots__) - others
 
 
 # Sessions

@@ -3,6 +3,8 @@
 An engine is a function from a table of rows in any order, and a study, to statistics.
 """
 
+from contextlib import closing
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -11,44 +13,67 @@ import pytest
 import privalue as pv
 from oracles import literal
 from oracles.studies import study
-from privalue.core._contributions import VisitStatistics, complete
+from privalue.core._contributions import Contributions
+from privalue.readers import RowRules
 from privalue.readers import _local as local
-from privalue.readers._chunks import Chunk
+from privalue.readers._chunks import Chunk, Location
+from privalue.readers._encode import Encoder, Tally
+from privalue.readers._local import Pool
+from privalue.readers._order import CarryOver, hand_over
+from privalue.readers._partition import Partitions
+from privalue.readers._spark_rows import Numbered
+from privalue.readers._spark_tasks import outermost
 
 BOUNDS = {"rewards": (-1.0, 1.0), "returns": (-1.5, 2.5)}
 
 
-def chunks(table, place, rows):
-    first_row = 1
+def batches(table, described, place, rows):
+    """The encoded rows of a table, so many at a time."""
+    rules, first_row = RowRules.of(described), 1
     for batch in table.to_batches(max_chunksize=rows):
-        yield Chunk(place, first_row, batch)
+        yield Encoder(rules).encode(Chunk(Location(place, first_row), batch))
         first_row += len(batch)
 
 
+def tallied(several):
+    return sum((rows.tally for rows in several), Tally())
+
+
 def by_partitions(table, described):
-    """As a cluster does it: whole persons (trajectories) to each of three partitions."""
-    frame = table.to_pandas()
-    unit = frame["person" if "person" in frame else "trajectory"].astype(str)
-    place = unit.map(lambda name: sum(name.encode()) % 3)
-    total = VisitStatistics.empty(described)
+    """As a cluster does it: whole units to each of three tasks, by what they hash to."""
+    rules = RowRules.of(described)
+    encoded = [rows for rows in batches(table, described, "a table", 17) if len(rows)]
+    total = Contributions(described.limits).finish(**tallied(encoded)._asdict())
     for number in range(3):
-        part = pa.Table.from_pandas(frame[place == number], preserve_index=False)
-        total += local.statistics_of_chunks(chunks(part, f"partition {number}", 17), described)
-    return complete(total, described)
+        pool, partitions = Pool(described.limits), Partitions(2 << 30, None, rules, count=7)
+        with closing(partitions):
+            for rows in encoded:
+                partitions.put([rows])
+            for partition in range(number, 7, 3):
+                partitions.hand_over(partition, pool.add)
+            partitions.require_distinct_steps()
+        total += pool.finish(Tally())
+    return total.require_data(described.limits)
 
 
-def by_ranges(table, described):
-    """As a cluster does it with rows in order: stretches, cut anywhere, and their ends joined."""
+def ranges(table, described):
+    """Ordered rows, cut anywhere, as batches of batches."""
     keys = [name for name in ("person", "trajectory", "step") if name in table.column_names]
     ordered = table.sort_by([(name, "ascending") for name in keys])
-    seams, total = local.Seams(described), VisitStatistics.empty(described)
     for number, start in enumerate(range(0, len(ordered), 41)):
-        part = chunks(ordered.slice(start, 41), f"range {number}", 9)
-        found, ends = local.statistics_of_ordered_chunks(part, described)
-        total += found
-        for stretch in ends:
-            seams.add(stretch)
-    return complete(total + seams.finish(), described)
+        yield list(batches(ordered.slice(start, 41), described, f"range {number}", 9))
+
+
+def by_ranges(table, described, joined=lambda units: units):
+    """As a cluster does it with rows in order: the units at the ends of ranges are joined."""
+    rules, pool, found = RowRules.of(described), Pool(described.limits), Tally()
+    carried = CarryOver(rules, lambda rows: hand_over(rows, pool.add, rules))
+    for encoded in ranges(table, described):
+        found += tallied(encoded)
+        for rows in joined(outermost(encoded, pool, rules)):
+            carried.add(rows)
+    carried.finish()
+    return pool.finish(found).require_data(described.limits)
 
 
 ENGINES = {
@@ -171,53 +196,55 @@ def test_a_step_that_stands_twice_is_refused(engine):
 def test_nobody_is_an_answer_where_the_size_is_secret(engine):
     nobody = rows_of_people(people(2)).drop_columns("person").slice(0, 0)
     secret = study(5, privacy={"neighbours": "add-remove"}, **BOUNDS)
-    assert engine(nobody, secret) == VisitStatistics.empty(secret)
+    assert engine(nobody, secret) == Contributions(secret.limits).finish()
     with pytest.raises(pv.DataError, match="no rows"):
         engine(nobody, study(5, **BOUNDS))
 
 
 def test_an_engine_that_loses_the_end_of_a_range_is_caught():
-    """The planted mistake: the last stretch of every range is left out."""
+    """The planted mistake: the last unit of every range is left out."""
     owned = people()
     table = rows_of_people(owned).drop_columns("person")
-    described = study(5, **BOUNDS)
-    ordered = table.sort_by([("trajectory", "ascending"), ("step", "ascending")])
-    seams, total = local.Seams(described), VisitStatistics.empty(described)
-    for start in range(0, len(ordered), 41):
-        part = chunks(ordered.slice(start, 41), "here", 9)
-        found, ends = local.statistics_of_ordered_chunks(part, described)
-        total += found
-        for stretch in ends[:-1]:
-            seams.add(stretch)
+    everybody = [episode for mine in owned.values() for episode in mine]
+    assert_is_the_twin(by_ranges(table, study(5, **BOUNDS)), everybody)
     with pytest.raises(AssertionError):
-        assert_is_the_twin(total + seams.finish(), [e for mine in owned.values() for e in mine])
+        assert_is_the_twin(
+            by_ranges(table, study(5, **BOUNDS), joined=lambda units: units[:-1]), everybody
+        )
 
 
 def test_ranges_that_do_not_follow_each_other_are_refused():
     described = study(5, **BOUNDS)
+    rules = RowRules.of(described)
     ordered = rows_of_people(people(4)).drop_columns("person")
     ordered = ordered.sort_by([("trajectory", "ascending"), ("step", "ascending")])
     halves = [ordered.slice(0, 20), ordered.slice(20)]
-    (before,), (after,) = (
-        local.statistics_of_ordered_chunks(chunks(half, "half", 99), described)[1]
-        for half in halves
-    )
-    seams = local.Seams(described)
-    seams.add(after)
+    (before,), (after,) = (batches(half, described, "half", 99) for half in halves)
+    carried = CarryOver(rules, lambda _: None)
+    carried.add(after)
     with pytest.raises(pv.DataError, match=r"half, row 1: trajectory = '0', step = -5 comes after"):
-        seams.add(before)
+        carried.add(before)
 
 
 def test_rows_that_are_not_where_they_were_are_told_by_their_numbers():
     """A shuffle hands them over in any order, with the numbers that they had."""
+    described = study(5, **BOUNDS)
+    rules = RowRules.of(described)
     table = rows_of_people(people(3)).drop_columns("person")
     twice = pa.concat_tables([table, table.slice(7, 1)]).combine_chunks().to_batches()[0]
     numbers = np.random.default_rng(0).permutation(10 * np.arange(len(twice)))
-    chunk = Chunk("", 0, twice, lambda at: f"number {numbers[at]}")
-    first, again = numbers[7], numbers[-1]
-    with pytest.raises(pv.DataError, match=rf"^number {again}: step.*the other is number {first}"):
-        local.statistics_of_chunks([chunk], study(5, **BOUNDS))
+    location = Numbered("", numbers=numbers)
+    first, again = sorted([numbers[7] + 1, numbers[-1] + 1])
+    place = "the Spark dataframe, partition 0, row"
+    partitions = Partitions(2 << 30, None, rules, count=5, numbered=True)
+    partitions.put([Encoder(rules).encode(Chunk(location, twice))])
+    for partition in range(5):
+        partitions.hand_over(partition, Pool(described.limits).add)
+    with pytest.raises(
+        pv.DataError, match=rf"^{place} {again}: step.*the other is {place} {first}\)"
+    ):
+        partitions.require_distinct_steps()
     column = pa.array([9 if at == 20 else 0 for at in range(len(twice))])
-    spoilt = Chunk("", 0, twice.set_column(2, "state", column), chunk.locate)
-    with pytest.raises(pv.DataError, match=rf"^number {numbers[20]}: state"):
-        local.statistics_of_chunks([spoilt], study(5, **BOUNDS))
+    spoilt = Chunk(location, twice.set_column(2, "state", column))
+    with pytest.raises(pv.DataError, match=rf"^{place} {numbers[20] + 1}: state"):
+        Encoder(rules).encode(spoilt)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from oracles import literal
 from oracles.studies import episodes, rows_of, study
-from privalue.core._contributions import Accumulator, VisitStatistics
-from privalue.readers import Fragment
+from privalue.core._contributions import Contributions, VisitStatistics
+from privalue.errors import BoundaryError
 from privalue.readers._local import statistics
 
 COLUMNS = ("trajectory", "step", "state", "reward")
@@ -23,16 +23,18 @@ def table(rows):
     return pa.table(dict(zip(COLUMNS, map(list, columns), strict=True)))
 
 
-def cut(rows, cuts):
-    """Fragments of ordered rows, cut at the given places."""
-    places = sorted({0, len(rows), *(c % (len(rows) + 1) for c in cuts)})
-    starts = np.array([i for i, row in enumerate(rows) if i == 0 or row[0] != rows[i - 1][0]])
-    for low, high in itertools.pairwise(places):
-        yield Fragment(
-            starts[(low <= starts) & (starts < high)] - low,
-            np.array([row[2] for row in rows[low:high]], dtype=np.int32),
-            np.array([row[3] for row in rows[low:high]]),
-        )
+def columns(rows):
+    """Ordered rows as what is handed over to the core."""
+    trajectory, step, state, reward = zip(*rows, strict=True)
+    ids = np.array(trajectory, dtype=np.int64)[:, None, None]
+    return ids, np.array(step), np.array(state, dtype=np.int32), np.array(reward, dtype=float)
+
+
+def added(batches, described):
+    contributions = Contributions(described.limits)
+    for rows in batches:
+        contributions.add(*columns(rows))
+    return contributions.finish()
 
 
 def assert_equals_twin(found, data, discount, rewards, returns, states):
@@ -59,47 +61,49 @@ def test_order_of_rows_and_gaps_in_steps_do_not_matter(data, shuffle, gap):
     assert statistics(table(rows), study(5)) == statistics(data, study(5))
 
 
-@given(data=episodes(5), cuts=st.lists(st.integers(0, 100), max_size=12))
-def test_trajectories_may_straddle_fragments(data, cuts):
-    """Also the test that catches a fragment dropped at a batch seam."""
+@given(data=episodes(5, low=-2.0), cuts=st.lists(st.integers(0, 100), max_size=12))
+def test_units_may_come_in_any_batches(data, cuts):
     described = study(5, rewards=(-2.0, 2.0))
-    assert gathered(cut(rows_of(data), cuts), described) == statistics(data, described)
+    rows, places = rows_of(data), sorted({0, *(cut % (len(data) + 1) for cut in cuts), len(data)})
+    batches = [
+        [row for row in rows if low <= row[0] < high] for low, high in itertools.pairwise(places)
+    ]
+    assert added(batches, described) == statistics(data, described)
+    assert added(reversed(batches), described) == statistics(data, described)
 
 
-def gathered(fragments, described):
-    accumulator = Accumulator(described)
-    for fragment in fragments:
-        accumulator.add(fragment)
-    return accumulator.finish()
-
-
-def test_a_fragment_dropped_at_a_seam_is_caught():
+def test_a_trajectory_cut_in_two_is_refused():
     data = [[(0, 1.0), (1, 0.5), (2, 1.0)], [(2, 1.0), (0, 0.0)]]
-    whole = Accumulator(study(3))
-    broken = Accumulator(study(3))
-    for fragment in cut(rows_of(data), [2]):
-        whole.add(fragment)
-        broken.add(fragment)
-        broken._open = []  # the planted mistake
-    assert_equals_twin(whole.finish(), data, 0.9, (0, 1), study(3).return_bounds, 3)
-    assert broken.finish() != whole.finish()
+    rows = rows_of(data)
+    assert_equals_twin(
+        added([rows[:3], rows[3:]], study(3)), data, 0.9, (0, 1), study(3).return_bounds, 3
+    )
+    with pytest.raises(BoundaryError, match="handed over twice, or in two parts"):
+        added([rows[:2], rows[2:]], study(3))
 
 
 @given(a=episodes(3), b=episodes(3), c=episodes(3))
 def test_merging_is_a_commutative_monoid_and_equals_reading_at_once(a, b, c):
     described = study(3)
-    x, y, z = (statistics(part, described) for part in (a, b, c))
-    empty = VisitStatistics.empty(described)
-    assert (x + y) + z == x + (y + z) == statistics(a + b + c, described)
+    every = a + b + c
+    rows, first = rows_of(every), len(a)
+    groups = [range(first), range(first, first + len(b)), range(first + len(b), len(every))]
+    x, y, z = (
+        statistics(table([row for row in rows if row[0] in group]), described) for group in groups
+    )
+    empty = Contributions(described.limits).finish()
+    assert (x + y) + z == x + (y + z) == statistics(every, described)
     assert x + y == y + x
     assert x + empty == empty + x == x
+    with pytest.raises(BoundaryError, match="handed over twice"):
+        x + x
 
 
 def test_statistics_of_different_studies_do_not_merge():
-    one = VisitStatistics.empty(study(3))
+    one = added([], study(3))
     for other in (study(4), study(3, returns=(0.0, 2.0))):
         with pytest.raises(ValueError, match="do not add up"):
-            one + VisitStatistics.empty(other)
+            one + added([], other)
     assert one.__add__(3) is NotImplemented
     assert one != 3
 
@@ -128,10 +132,10 @@ def test_long_trajectories_over_many_batches(batch, shuffled, monkeypatch):
 def test_a_million_discounts_do_not_underflow():
     """gamma^t underflows long before t = 10^6; the backward recursion does not care."""
     length = 1_000_000
-    fragment = Fragment(np.array([0]), np.zeros(length, dtype=np.int32), np.ones(length))
-    accumulator = Accumulator(study(1, discount=0.5))
-    accumulator.add(fragment)
-    found = accumulator.finish()
+    contributions = Contributions(study(1, discount=0.5).limits)
+    ids, states = np.zeros((length, 1, 1), dtype=np.int64), np.zeros(length, dtype=np.int32)
+    contributions.add(ids, np.arange(length), states, np.ones(length))
+    found = contributions.finish()
     assert found.counts.tolist() == [1]
     assert found.mean_returns(0.0)[0] == pytest.approx(2.0, abs=1e-8)
 

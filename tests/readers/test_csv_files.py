@@ -16,6 +16,7 @@ from privalue.readers import RowRules, open_source
 from privalue.readers import _csv_files as csv_files
 from privalue.readers._encode import Encoder
 from privalue.readers._local import statistics
+from privalue.readers._order import _shown
 
 VALUES = {"rewards": (-100.0, 100.0), "returns": (-1000.0, 1000.0)}
 HEAD = "trajectory,step,state,reward"
@@ -226,11 +227,11 @@ def test_one_line_decides_nothing_about_another(tmp_path_factory, made, odd, dat
         path.write_bytes((end.join([HEAD, *map(",".join, lines)]) + end).encode())
         parts = [
             part
-            for piece in open_source(str(path), rules).unread()
-            for part in Encoder(rules).parts(piece.read())
+            for chunk in open_source(str(path), rules).unread()
+            for part in Encoder(rules).parts(chunk.read())
         ]
         return [
-            (part.row(i).shown(rules), int(part.states[i]), float(part.rewards[i]))
+            (_shown(part.ids[i], int(part.steps[i]), rules), part.states[i], part.rewards[i])
             for part in parts
             for i in range(len(part))
         ]

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import privalue as pv
 from oracles.studies import rows_of, study
-from privalue.core._contributions import Accumulator
+from privalue.errors import BoundaryError
 from privalue.readers import RowRules, open_source
 from privalue.readers import _cells as cells
 from privalue.readers import _encode as encode
@@ -35,11 +35,11 @@ SORTED = study(3, data={"sorted": True})
 
 
 @pytest.fixture
-def small_pieces(monkeypatch):
-    """Seams everywhere: a few rows to a part, a chunk, a task and a partition."""
+def small_batches(monkeypatch):
+    """Boundaries everywhere: a few rows to a part, a chunk, a task and a partition."""
     monkeypatch.setattr(encode, "PART_ROWS", 3)
     monkeypatch.setattr(sources, "BATCH_ROWS", 5)
-    monkeypatch.setattr(sources, "PIECE_ROWS", 7)
+    monkeypatch.setattr(sources, "READ_ROWS", 7)
     monkeypatch.setattr(local, "TASK_ROWS", 8)
     monkeypatch.setattr(partition, "PARTITION_BYTES", 200)
 
@@ -88,7 +88,7 @@ def way_taken(monkeypatch):
     "ids", ["numbers", "large numbers", "texts of numbers", "texts", "long texts", "unsigned"]
 )
 def test_order_chunks_threads_and_memory_change_nothing(
-    ids, memory, threads, tmp_path, small_pieces, monkeypatch
+    ids, memory, threads, tmp_path, small_batches, monkeypatch
 ):
     data = episodes()
     named = {
@@ -125,7 +125,7 @@ def test_order_chunks_threads_and_memory_change_nothing(
     seed=st.integers(0, 99),
     part=st.integers(1, 9),
 )
-def test_persons_are_whole_across_every_seam(people, most, text, seed, part):
+def test_persons_are_whole_across_every_boundary(people, most, text, seed, part):
     """Of each person the first trajectories by id, 9 before 10 also where ids are texts."""
     draw = random.Random(seed)
     rows, kept = [], []
@@ -139,7 +139,7 @@ def test_persons_are_whole_across_every_seam(people, most, text, seed, part):
     described = study(3, privacy={"unit": "person", "max_trajectories_per_person": most})
     ids = encode.Encoder(RowRules.of(described))
     chunk = next(open_source(made, RowRules.of(described)).chunks())
-    by_id = np.lexsort([made["step"], *ids.encode(chunk).keys.reshape(len(made), -1).T[::-1]])
+    by_id = np.lexsort([made["step"], *ids.encode(chunk).ids.reshape(len(made), -1).T[::-1]])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(encode, "PART_ROWS", part)
         patch.setattr(partition, "PARTITION_BYTES", 100)
@@ -255,7 +255,7 @@ def spoilt(rows, kind):
     "kind", ["state", "reward", "missing", "twice", "twice and state", "two twice"]
 )
 @pytest.mark.parametrize("as_files", [True, False])
-def test_a_mistake_gets_one_error_whatever_way_is_taken(kind, as_files, tmp_path, small_pieces):
+def test_a_mistake_gets_one_error_whatever_way_is_taken(kind, as_files, tmp_path, small_batches):
     """In order, in order as promised, in no order, by one thread or three."""
     rows = spoilt(rows_of(episodes(60)), kind)
     far = (-9, 0, 0, 0.0)  # the last row: the same rows then are in no order
@@ -280,7 +280,7 @@ def test_a_mistake_gets_one_error_whatever_way_is_taken(kind, as_files, tmp_path
         assert f"step = {rows[len(rows) // 2][1]} stands twice" in said.pop()
 
 
-def test_promised_order_is_verified(tmp_path, small_pieces):
+def test_promised_order_is_verified(tmp_path, small_batches):
     rows = rows_of(episodes(9))
     swapped = [*rows[10:], *rows[:10]]
     with pytest.raises(pv.DataError) as caught:
@@ -315,36 +315,32 @@ def test_a_promise_holds_for_streams_too():
         statistics(reader, SORTED)
 
 
-def test_a_step_that_stands_twice_breaks_the_promise_in_its_own_words(small_pieces):
+def test_a_step_that_stands_twice_breaks_the_promise_in_its_own_words(small_batches):
     rows = rows_of(episodes(30))
     with pytest.raises(pv.DataError, match=rf"row 51: step = {rows[49][1]} stands twice .*row 50"):
         statistics(frame([*rows[:50], rows[49], *rows[50:]]), SORTED)
 
 
-def test_a_trajectory_that_comes_back_is_not_cut_in_two(small_pieces, monkeypatch):
-    """The planted mistake: ids that are not verified make two trajectories of one."""
+def test_a_trajectory_that_comes_back_is_not_cut_in_two(small_batches, monkeypatch):
+    """The planted mistake: the order is not looked at where batches are split and joined."""
     data = episodes(8)
     rows = rows_of(data)
     returned = [rows[0], *rows[len(data[0]) :], *rows[1 : len(data[0])]]
     assert statistics(frame(returned), STUDY) == statistics(data, STUDY)
-    cut = order._cut
 
-    def trusting(keys, person_words, steps, starts, persons, twice):
-        numbers = np.cumsum(np.r_[0, (keys[1:] != keys[:-1]).any(axis=1)])  # the order they come in
-        return cut(numbers[:, None], 0, steps, starts, persons, twice)
-
-    monkeypatch.setattr(order, "_cut", trusting)
-    assert statistics(frame(returned), STUDY) != statistics(data, STUDY)
+    monkeypatch.setattr(order, "_require_order", lambda *_: None)
+    with pytest.raises(BoundaryError, match="handed over twice, or in two parts"):
+        statistics(frame(returned), STUDY)
 
 
-def test_an_end_dropped_at_a_seam_is_caught(small_pieces, monkeypatch):
-    """The planted mistake: a chunk's last trajectory is taken for complete."""
+def test_a_unit_that_is_not_carried_over_is_caught(small_batches, monkeypatch):
+    """The planted mistake: a batch's first and last trajectory are taken for complete."""
     data = episodes(20)
     made = frame(rows_of(data))
     assert statistics(made, STUDY) == statistics(data, STUDY)
-    monkeypatch.setattr(order, "joined", lambda last, stretch, rules: stretch.head)
-    monkeypatch.setattr(local, "joined", order.joined)
-    assert statistics(made, STUDY) != statistics(data, STUDY)
+    monkeypatch.setattr(local, "take_apart", lambda rows, _, carry, complete: complete(rows))
+    with pytest.raises(BoundaryError, match="handed over twice, or in two parts"):
+        statistics(made, STUDY)
 
 
 def test_colliding_hashes_do_not_mix_trajectories(monkeypatch):
@@ -354,11 +350,11 @@ def test_colliding_hashes_do_not_mix_trajectories(monkeypatch):
     shuffled = made.sample(frac=1, random_state=0)
     rules = RowRules.of(study(3, data={"id_type": "integer"}))
     rows = encode.Encoder(rules).encode(next(open_source(shuffled, rules).chunks()))
-    words = rows.keys[:, 0].view(np.int32)
-    monkeypatch.setitem(grouping.group.py_func.__globals__, "_hash", lambda *_: np.uint64(5))
+    words = rows.ids[:, 0].view(np.int32)
+    monkeypatch.setitem(grouping.group.py_func.__globals__, "unit_hash", lambda *_: np.uint64(5))
     found, firsts = np.empty((2, len(words)), dtype=np.int32)
     assert grouping.group.py_func(words, 2, found, firsts) == len(data)
-    assert len(set(zip(rows.keys[:, 0, 0], found, strict=True))) == len(data)
+    assert len(set(zip(rows.ids[:, 0, 0], found, strict=True))) == len(data)
 
 
 # Memory, disk, interrupts
@@ -522,21 +518,14 @@ def test_rows_of_a_csv_file_are_estimated(tmp_path):
 def test_row_groups_are_read_a_few_or_a_part_at_a_time(tmp_path, monkeypatch):
     made = frame(rows_of(episodes(40)))
     expected = statistics(made, STUDY)
-    monkeypatch.setattr(sources, "PIECE_ROWS", 20)
+    monkeypatch.setattr(sources, "READ_ROWS", 20)
     for group in (1, 7, 20, 21, 1000):
         folder = tmp_path / str(group)
         folder.mkdir()
         source = open_source(write(folder, made, group=group, files=2), RowRules.of(STUDY))
-        sizes = [piece.rows for piece in source.unread()]
+        sizes = [chunk.rows for chunk in source.unread()]
         assert sum(sizes) == len(made)
         assert max(sizes) <= 20
-        first_rows = [chunk.first_row for chunk in source.chunks()]
+        first_rows = [chunk.location.first_row for chunk in source.chunks()]
         assert first_rows == sorted(first_rows[: len(first_rows) // 2]) * 2
         assert statistics(folder, STUDY) == expected
-
-
-def test_accumulators_refuse_rows_without_persons():
-    described = study(3, privacy={"unit": "person", "max_trajectories_per_person": 1})
-    fragment = order.Fragment(np.array([0]), np.zeros(1, dtype=np.int32), np.zeros(1))
-    with pytest.raises(pv.DataError, match="name no person"):
-        Accumulator(described).gather(fragment)

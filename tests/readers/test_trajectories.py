@@ -1,5 +1,6 @@
 """Sources, and the one place that meets untrusted values."""
 
+import dataclasses
 import gzip
 import random
 
@@ -389,6 +390,16 @@ def test_places_of_rows_do_not_keep_the_text_of_a_file(tmp_path):
 
     path = tmp_path / "d.csv"
     path.write_text(csv_text(shuffled_rows()))
-    told = next(open_source(str(path), RowRules.of(STUDY)).unread()).read().locate
-    assert not any(isinstance(given, bytes) or hasattr(given, "text") for given in told.args)
-    assert told(2) == f"{path}, row 2"
+    location = next(open_source(str(path), RowRules.of(STUDY)).unread()).read().location
+    fields = [getattr(location, field.name) for field in dataclasses.fields(location)]
+    assert {type(field) for field in fields} <= {str, int}
+    assert sum(len(field) for field in fields if isinstance(field, str)) == len(str(path))
+    assert location.where(1) == f"{path}, row 2"
+
+
+def test_many_episodes_of_mixed_cells_keep_their_own():
+    """A batch of more rows than are encoded at once: each row still has its own cells."""
+    long, short = [(0, 0.5)] * 131_000, [(1, 1)] * 3000  # numbers of two types
+    found = statistics([long, short], study(2, discount=0.5))
+    assert found.counts.tolist() == [1, 1]
+    assert found.mean_returns(0.0).tolist() == pytest.approx([1.0, 2.0], abs=1e-8)

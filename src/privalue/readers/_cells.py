@@ -126,7 +126,13 @@ def is_time(kind: pa.DataType) -> bool:
 
 def by_kind(function: Callable[..., Cells], column: pa.Array, *given: Any) -> Cells:
     """Applies a function to each kind of cell of a union by itself."""
-    codes, offsets = np.asarray(column.type_codes), np.asarray(column.offsets)
+    # Arrow's own type_codes and offsets are those of the whole, where a column is a slice of one.
+    here = slice(column.offset, column.offset + len(column))
+    _, codes_of, offsets_of = column.buffers()[:3]
+    codes, offsets = (
+        np.frombuffer(codes_of, np.int8)[here],
+        np.frombuffer(offsets_of, np.int32)[here],
+    )
     values: NDArray[Any] | None = None
     status = np.zeros(len(column), dtype=np.uint8)
     for code in range(column.type.num_fields):
@@ -181,10 +187,10 @@ def id_of(words: Integers, id_type: str) -> int | str:
     return bytes(byte - 1 for byte in packed if byte).decode()
 
 
-def widened(keys: Integers, words: int) -> Integers:
+def widened(ids: Integers, words: int) -> Integers:
     """The same ids in so many words: zeros are added at the end."""
-    absent = words - keys.shape[-1]
-    return np.pad(keys, [(0, 0)] * (keys.ndim - 1) + [(0, absent)]) if absent else keys
+    absent = words - ids.shape[-1]
+    return np.pad(ids, [(0, 0)] * (ids.ndim - 1) + [(0, absent)]) if absent else ids
 
 
 def _words(texts: pa.Array, status: Status) -> Cells:

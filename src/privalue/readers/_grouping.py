@@ -104,8 +104,8 @@ def rank(ids):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
             for row in range(count):
                 digit = np.int64(((np.uint64(ids[row, word]) - low) >> shift) & np.uint64(2047))
                 places[digit + 1] += 1
-            for digit in range(2048):
-                places[digit + 1] += places[digit]
+            for before in range(2048):
+                places[before + 1] += places[before]
             for row in order:
                 digit = np.int64(((np.uint64(ids[row, word]) - low) >> shift) & np.uint64(2047))
                 sorted_order[places[digit]] = row

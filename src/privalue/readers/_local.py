@@ -17,7 +17,7 @@ from privalue.core._terms import Limits
 from privalue.readers import open_source
 from privalue.readers._chunks import Source, Unread
 from privalue.readers._encode import Encoder, Rows, Tally
-from privalue.readers._order import CarryOver, OutOfOrderError, boundary_units, hand_over
+from privalue.readers._order import CarryOver, OutOfOrderError, hand_over, take_apart
 from privalue.readers._partition import Partitions
 from privalue.readers._rules import RowRules
 from privalue.study._study import Study
@@ -121,14 +121,11 @@ class _Reading:
             ends, found, count = list[Rows](), Tally(), 0
             for rows in self._rows(chunks):
                 found, count = found + rows.tally, count + len(rows)
-                if len(rows):
-                    outer, between = boundary_units(rows, self._rules)
-                    ends.append(outer[0])
-                    try:
-                        complete(between)
-                    except OutOfOrderError as problem:  # the first unit's comes before
-                        return ends, found, count, problem
-                    ends.extend(outer[1:])
+                try:
+                    if len(rows):
+                        take_apart(rows, self._rules, ends.append, complete)
+                except OutOfOrderError as problem:  # that of a unit carried over may come before
+                    return ends, found, count, problem
             return ends, found, count, None
 
         carried = CarryOver(self._rules, complete)

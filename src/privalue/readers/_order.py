@@ -9,6 +9,8 @@ joined with those of its neighbours. The core checks the order of all that it ge
 from bisect import bisect_left
 from collections.abc import Callable
 
+import numpy as np
+
 from privalue.core._contributions import Integers
 from privalue.errors import BoundaryError
 from privalue.readers import _cells as cells
@@ -21,18 +23,39 @@ class OutOfOrderError(RowError):
     """A row stands where it may not, if rows are to come in order."""
 
 
-def boundary_units(rows: Rows, rules: RowRules) -> tuple[list[Rows], Rows]:
+def take_apart(
+    rows: Rows, rules: RowRules, carry: Callable[[Rows], None], complete: Callable[[Rows], None]
+) -> None:
     """Split a batch that is not empty into its first and its last unit, and what is between.
 
-    If these are the same unit, the batch is one, and nothing stands between.
+    Args:
+        rows: the batch.
+        rules: how it was read.
+        carry: gets the first and the last unit, or the whole batch, if these are one unit.
+        complete: gets what is between.
+
+    Raises:
+        OutOfOrderError: a row where the batch is split does not come after the one before it.
     """
     size, first, last = len(rows), _unit(rows, 0, rules), _unit(rows, -1, rules)
     if first == last:
-        return [rows], rows.part(0, 0)
+        carry(rows)
+        return
     second = bisect_left(range(size), True, key=lambda at: _unit(rows, at, rules) != first)
     latest = bisect_left(range(size), True, key=lambda at: _unit(rows, at, rules) == last)
-    ends = [Rows.together([part]) for part in (rows.part(0, second), rows.part(latest, size))]
-    return ends, rows.part(second, latest)
+    carry(Rows.together([rows.part(0, second)]))  # a copy, which keeps nothing else in memory
+    _require_order(rows, second, rules)
+    complete(rows.part(second, latest))
+    _require_order(rows, latest, rules)
+    carry(Rows.together([rows.part(latest, size)]))
+
+
+def _require_order(rows: Rows, at: int, rules: RowRules) -> None:
+    """Raise if a row does not come after the one before it."""
+    pair = slice(at - 1, at + 1)
+    earlier, later = np.column_stack([rows.ids[pair].reshape(2, -1), rows.steps[pair]]).tolist()
+    if later < earlier or (later == earlier and not rules.drop_invalid):
+        raise _out_of_order(rows, at, rules)
 
 
 def hand_over(rows: Rows, add: Callable[..., None], rules: RowRules) -> None:
@@ -66,11 +89,7 @@ class CarryOver:
         if self._open:
             before = self._open[-1].part(len(self._open[-1]) - 1, len(self._open[-1]))
             pair = Rows.together([before, rows.part(0, 1)])
-            earlier, later = (
-                [*pair.ids[at].ravel().tolist(), int(pair.steps[at])] for at in (0, 1)
-            )
-            if later < earlier or (later == earlier and not self._rules.drop_invalid):
-                raise _out_of_order(pair, 1, self._rules)
+            _require_order(pair, 1, self._rules)
             if _unit(pair, 0, self._rules) != _unit(pair, 1, self._rules):
                 self.finish()
         self._open.append(rows)

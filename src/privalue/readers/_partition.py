@@ -2,8 +2,8 @@
 
 A partition holds the units whose hash, ``unit_hash`` of the core, is in one of equal spans. The
 rows of a task are packed, in the order of their partitions, and kept. A partition is its slice of
-what every task kept, unpacked in the order of (unit, trajectory, step). The core checks that order, and
-that each unit is in its span. Units that share a hash share a partition and nothing else.
+what every task kept, unpacked in the order of (unit, trajectory, step). The core checks that order,
+and that each unit is in its span. Units that share a hash share a partition and nothing else.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 Progress = Callable[[int, int | None], None]
 
 _MOST_READERS = 1000
+PART = "part"  # the column by which encoded rows are brought together
 _MOST_WORDS = LONGEST_ID // 7 + 3
 
 _LOGGING = """
@@ -282,7 +283,7 @@ def _sums(frame: "DataFrame", source: Source) -> "DataFrame":
     if not source.rules.sorted:
         types = import_module("pyspark.sql.pandas.types")
         schema = types.from_arrow_schema(packed_schema(source.rules))
-        frame = frame.mapInArrow(source.encoded, schema).repartition("part")
+        frame = frame.mapInArrow(source.encoded, schema).repartition(PART)
     return (
         frame.mapInArrow(said, LINE)
         .groupBy("state", "task")

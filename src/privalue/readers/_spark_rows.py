@@ -93,7 +93,7 @@ class Source:
     def chunks(self, batches: Batches) -> Iterator[tuple[int, Chunk]]:
         """Yield the rows that Spark hands over, or tells to read.
 
-        With each chunk comes a number that changes with the piece of a file that Spark read rows
+        With each chunk comes a number that changes with the part of a file that Spark read rows
         from, where rows are declared sorted. Parts that tasks read themselves follow each other.
         """
         names = self.rules.names
@@ -135,9 +135,7 @@ class Source:
         except DataError as problem:
             mistake = mistake_of(problem, first_row)
         schema = packed_schema(self.rules)
-        nobody = {
-            name: pa.nulls(1, kind) for name, kind in zip(schema.names, schema.types, strict=True)
-        }
+        nobody = {field.name: pa.nulls(1, field.type) for field in schema}
         note = json.dumps({"tally": tally, "mistake": mistake})
         yield pa.record_batch({**nobody, "note": pa.array([note])}, schema=schema)
 

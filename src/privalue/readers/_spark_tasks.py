@@ -18,7 +18,7 @@ from privalue.errors import DataError
 from privalue.readers._chunks import Chunk
 from privalue.readers._encode import Encoder, Rows, Tally
 from privalue.readers._local import DEFAULT_MEMORY, TASK_ROWS, Pool
-from privalue.readers._order import CarryOver, boundary_units, hand_over
+from privalue.readers._order import CarryOver, hand_over, take_apart
 from privalue.readers._partition import Partitions
 from privalue.readers._rules import RowRules
 from privalue.readers._spark_rows import (
@@ -150,11 +150,7 @@ def outermost(batches: Iterator[Rows], pool: Pool, rules: RowRules) -> list[Rows
     carried = CarryOver(rules, unit)
     for rows in batches:
         if len(rows):
-            (begin, *end), between = boundary_units(rows, rules)
-            carried.add(begin)
-            complete(between)
-            for last in end:
-                carried.add(last)
+            take_apart(rows, rules, carried.add, complete)
     return [*first, *carried.rest()]
 
 

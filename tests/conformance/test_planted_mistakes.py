@@ -1,0 +1,97 @@
+"""Mistakes planted in a copy of what each reader hands over: the core refuses every one.
+
+What is handed over is recorded, so that the real readers run; the copy is changed, and handed over
+again. Unchanged, it gives the statistics that the reader's own run gave.
+"""
+
+import random
+
+import pyarrow as pa
+import pytest
+
+from conformance.test_engines import declared_sorted, in_order, simulated
+from oracles import boundary
+from oracles.sources import HEADING, SOURCES, TABLES
+from oracles.studies import rows_of, study
+from privalue.errors import BoundaryError
+from privalue.readers import _encode as encode
+from privalue.readers import _local as local
+from privalue.readers import _partition as partition
+
+STATES = 4
+DRAW = random.Random(3)
+EPISODES = [
+    [(DRAW.randrange(3), DRAW.randrange(9) / 8) for _ in range(DRAW.randrange(1, 9))]
+    for _ in range(25)
+]
+ROWS = rows_of(EPISODES)
+SHUFFLED = DRAW.sample(ROWS, len(ROWS))
+DROPPING = {"data": {"invalid": "drop-unit"}}
+PERSONS = {"unit": "person", "max_trajectories_per_person": 2}
+BOTH = {"person": "person", "trajectory": "trajectory"}
+
+
+@pytest.fixture
+def small_batches(monkeypatch):
+    monkeypatch.setattr(encode, "PART_ROWS", 7)
+    monkeypatch.setattr(local, "TASK_ROWS", 20)
+    monkeypatch.setattr(partition, "PARTITION_BYTES", 600)
+
+
+def assert_refused(batches, statistics, limits):
+    assert len(batches) > 1
+    assert boundary.handed_over(batches, limits) == statistics
+    for mistake, (plant, reasons) in boundary.MISTAKES.items():
+        with pytest.raises(BoundaryError) as caught:
+            boundary.handed_over(plant(batches, limits), limits)
+        assert caught.value.reason in reasons, mistake
+
+
+@pytest.mark.parametrize("described", [study(STATES), study(STATES, **DROPPING)])
+@pytest.mark.parametrize(
+    ("kind", "order"),
+    [(kind, "in order") for kind in SOURCES] + [(kind, "in any order") for kind in TABLES],
+)
+def test_of_every_source(kind, order, described, place, small_batches, monkeypatch):
+    rows = ROWS if order == "in order" else SHUFFLED
+    data = SOURCES[kind](place, HEADING, rows)
+    batches = boundary.recording(monkeypatch)
+    found = local.statistics(data, described)
+    if order == "in any order":  # what was tried in order before is no part of it
+        batches = [batch for batch in batches if batch.span != (0, 2**32)]
+    monkeypatch.undo()
+    assert found.trajectories == len(EPISODES)
+    assert_refused(batches, found, described.limits)
+
+
+def persons():
+    rows = [(t % 7, t // 7, *others) for t, *others in SHUFFLED]
+    columns = map(list, zip(*rows, strict=True))
+    return pa.table(dict(zip(("person", *HEADING), columns, strict=True)))
+
+
+@pytest.mark.parametrize("way", ["shuffled", "sorted"])
+@pytest.mark.parametrize("privacy", [{}, PERSONS], ids=["trajectories", "persons"])
+def test_of_spark(way, privacy, small_batches, monkeypatch):
+    table, described = persons(), study(STATES, privacy=privacy, data=BOTH)
+    expected = local.statistics(table, described)
+    if way == "sorted":
+        table, described = in_order(table, described), declared_sorted(described)
+    batches = boundary.recording(monkeypatch)
+    parts = [table.slice(start, 40) for start in range(0, table.num_rows, 40)]
+    found = simulated([[part] for part in parts], described)
+    monkeypatch.undo()
+    assert found == expected
+    assert_refused(batches, found, described.limits)
+
+
+@pytest.mark.parametrize("way", ["in order", "in any order"])
+def test_of_persons(way, small_batches, monkeypatch):
+    described = study(STATES, privacy=PERSONS, data=BOTH)
+    table = persons() if way == "in any order" else in_order(persons(), described)
+    batches = boundary.recording(monkeypatch)
+    found = local.statistics(table, described)
+    if way == "in any order":
+        batches = [batch for batch in batches if batch.span != (0, 2**32)]
+    monkeypatch.undo()
+    assert_refused(batches, found, described.limits)

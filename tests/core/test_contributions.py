@@ -1,0 +1,234 @@
+"""The boundary: what units contribute, in any batches, and what is refused."""
+
+import dataclasses
+import inspect
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oracles import boundary
+from oracles.studies import study
+from privalue.core._contributions import REASONS, Contributions, VisitStatistics, unit_hash
+from privalue.core._private import Private
+from privalue.errors import BoundaryError, DataError
+from privalue.readers import RowRules, open_source
+from privalue.readers import _spark_rows as spark_rows  # noqa: F401 - its private types too
+from privalue.readers._encode import Encoder
+from privalue.readers._partition import Partitions
+
+KEYS = 4
+LIMITS = [
+    study(KEYS, discount=discount, rewards=(-1.0, 1.0), returns=(-1.5, 2.5), **sections).limits
+    for discount in (1.0, 0.7)
+    for sections in (
+        {},
+        {"privacy": {"max_states_per_trajectory": 2}},
+        {"privacy": {"unit": "person", "max_trajectories_per_person": 2}},
+        {
+            "privacy": {
+                "unit": "person",
+                "max_trajectories_per_person": 1,
+                "max_states_per_trajectory": 1,
+            },
+            "data": {"invalid": "drop-unit"},
+        },
+        {"data": {"invalid": "drop-unit"}},
+    )
+]
+IDS = st.one_of(
+    st.tuples(st.integers(-3, 3)),
+    st.tuples(st.just(7), st.integers(0, 2), st.integers(0, 2)),  # an id of three words
+    st.sampled_from([(-(2**63),), (2**63 - 1,)]),
+)
+
+
+@st.composite
+def rows_for(draw, limits):
+    """Rows (ids, step, key, reward), each step of a trajectory once unless that drops its unit."""
+    identity = st.tuples(IDS, IDS) if draw(st.booleans()) or limits.by_person else st.tuples(IDS)
+    step = st.one_of(st.integers(-2, 5), st.sampled_from([-(2**63), 2**63 - 1]))
+    named = draw(st.lists(st.tuples(identity, step), min_size=1, max_size=30))
+    if len({len(ids) for ids, _ in named}) > 1 or not limits.drop_invalid:
+        named = list({(padded(ids), step): (ids, step) for ids, step in named}.values())
+    keys = st.integers(0, KEYS if limits.drop_invalid else KEYS - 1)
+    return [(ids, step, draw(keys), draw(st.floats(-1, 1, width=32))) for ids, step in named]
+
+
+def padded(ids, words=3):
+    return tuple((*one, *(0,) * (words - len(one))) for one in ids)
+
+
+def unit_of(row, limits):
+    return padded(row[0])[: 1 if limits.by_person else None]
+
+
+def batches_of(rows, limits, draw):
+    """The rows in order, in batches of whole units; ids of each have as few words as they need."""
+    rows = sorted(rows, key=lambda row: (padded(row[0]), row[1]))
+    groups = []
+    for row in rows:
+        same = groups and unit_of(groups[-1][-1], limits) == unit_of(row, limits)
+        if same or (groups and draw.random() < 0.5):
+            groups[-1].append(row)
+        else:
+            groups.append([row])
+    made = []
+    for group in groups:
+        words = max(len(one) for ids, *_ in group for one in padded_least(ids))
+        ids = np.array([padded(padded_least(ids), words) for ids, *_ in group], dtype=np.int64)
+        steps, keys, rewards = zip(*(row[1:] for row in group), strict=True)
+        columns = (ids, np.array(steps), np.array(keys, np.int32), np.array(rewards, float))
+        made.append(boundary.Batch(*columns))
+    return made
+
+
+def padded_least(ids):
+    return tuple(boundary._trimmed(one) for one in ids)
+
+
+@settings(max_examples=150)
+@given(data=st.data(), limits=st.sampled_from(LIMITS), seed=st.integers(0, 99))
+def test_the_kernel_is_the_literal_twin_in_any_batches(data, limits, seed):
+    """Also: merged in any order, and by whatever words ids are written in."""
+    draw = random.Random(seed)
+    rows = data.draw(rows_for(limits))
+    expected = boundary.literal([(padded(ids), *others) for ids, *others in rows], limits)
+    whole = boundary.handed_over(batches_of(rows, limits, random.Random(0)), limits)
+    assert boundary.found(whole, expected) == expected
+    parts = []
+    for batch in batches_of(rows, limits, draw):
+        parts.append(Contributions(limits))
+        parts[-1].add(*batch[:4])
+    draw.shuffle(parts)
+    total = Contributions(limits)
+    for part in parts:
+        total.absorb(part)
+    assert total.finish() == whole
+
+
+@pytest.mark.parametrize("limits", LIMITS[:5])
+@pytest.mark.parametrize("mistake", boundary.MISTAKES)
+def test_a_planted_mistake_is_refused(limits, mistake):
+    named = [((t,), (u,)) for t in range(9) for u in (1, 2)]
+    rows = [(ids, step, step % KEYS, 0.5) for ids in named for step in range(3)]
+    batches = batches_of(rows, limits, random.Random(1))
+    assert boundary.handed_over(batches, limits).rows == len(rows)
+    plant, reasons = boundary.MISTAKES[mistake]
+    with pytest.raises(BoundaryError) as caught:
+        boundary.handed_over(plant(batches, limits), limits)
+    assert caught.value.reason in reasons
+
+
+def test_a_step_twice_is_refused_or_drops_its_unit():
+    rows = [(((0,),), 3, 0, 0.5), (((0,),), 3, 1, 0.5), (((1,),), 0, 1, 0.5)]
+    for limits in (LIMITS[0], LIMITS[4]):
+        batches = batches_of(rows, limits, random.Random(0))
+        if limits.drop_invalid:
+            found = boundary.handed_over(batches, limits)
+            assert (found.units_dropped, found.trajectories) == (1, 1)
+            continue
+        with pytest.raises(BoundaryError) as caught:
+            boundary.handed_over(batches, limits)
+        assert (caught.value.reason, caught.value.row) == ("duplicate", 1)
+
+
+def test_nothing_can_be_added_after_a_refusal():
+    contributions = Contributions(LIMITS[0])
+    good, bad = (
+        (np.array([[[t]], [[1]]]), np.zeros(2, np.int64), np.zeros(2, np.int32), np.zeros(2))
+        for t in (0, 2)
+    )
+    with pytest.raises(BoundaryError):
+        contributions.add(*bad)
+    for again in (
+        lambda: contributions.add(*good),
+        contributions.finish,
+        lambda: contributions.absorb(Contributions(LIMITS[0])),
+        lambda: Contributions(LIMITS[0]).absorb(contributions),
+    ):
+        with pytest.raises(BoundaryError):
+            again()
+
+
+def test_what_was_absorbed_is_not_counted_again():
+    one, two = Contributions(LIMITS[0]), Contributions(LIMITS[0])
+    two.add(np.zeros((1, 1, 1), np.int64), np.zeros(1, np.int64), np.zeros(1, np.int32), np.ones(1))
+    one.absorb(two)
+    assert one.finish().trajectories == 1
+    with pytest.raises(BoundaryError):
+        one.absorb(two)
+
+
+def test_more_trajectories_than_sums_can_hold_are_refused():
+    contributions = Contributions(LIMITS[0])
+    contributions._tally[0] = 2**33 - 1
+    columns = (np.zeros(1, np.int64), np.zeros(1, np.int32), np.zeros(1))
+    with pytest.raises(DataError, match="would not be exact"):
+        contributions.add(np.zeros((1, 1, 1), np.int64), *columns)
+
+
+@given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=5), st.integers(0, 3))
+def test_zeros_at_the_end_of_an_id_do_not_count(words, more):
+    ids = np.array(words, dtype=np.int64)
+    assert unit_hash(ids, len(ids)) == unit_hash(np.pad(ids, (0, more)), len(ids) + more)
+
+
+def test_every_reason_has_its_words():
+    for reason in (*REASONS.values(), "twice", "length"):
+        assert "\n" not in str(BoundaryError(reason, 0))
+
+
+# No callable in a private type
+
+
+def inside(value, seen):
+    """Everything that a private value holds, however deep."""
+    if id(value) in seen:
+        return
+    seen[id(value)] = value
+    yield value
+    if isinstance(value, np.ndarray | str | bytes | int | float | np.generic):
+        return
+    if isinstance(value, dict):
+        fields = [*value.keys(), *value.values()]
+    elif isinstance(value, tuple | list | set | frozenset):
+        fields = list(value)
+    else:
+        slots = [s for kind in type(value).__mro__ for s in getattr(kind, "__slots__", ())]
+        names = [*slots, *getattr(value, "__dict__", ())]
+        fields = [getattr(value, name) for name in names if hasattr(value, name)]
+    for field in fields:
+        yield from inside(field, seen)
+
+
+def test_private_types_of_readers_hold_no_callable(tmp_path):
+    described = study(3, data={"invalid": "drop-unit"})
+    rules = RowRules.of(described)
+    (tmp_path / "d.csv").write_text("trajectory,step,state,reward\n1,0,0,1\n,1,1,1\n2,0,9,0\n")
+    chunk = next(open_source(str(tmp_path / "d.csv"), rules).chunks())
+    rows = Encoder(rules).encode(chunk)
+    partitions = Partitions(2 << 30, None, rules)
+    partitions.put([rows])
+    contributions = Contributions(described.limits)
+    contributions.add(*rows.columns)
+    kept = list(partitions._kept.values())
+    values = [chunk, rows, rows.part(0, 1), *kept, contributions, contributions.finish()]
+    assert {type(value).__name__ for value in values} == {
+        "Chunk",
+        "Rows",
+        "_Kept",
+        "Contributions",
+        "VisitStatistics",
+    }
+    for value in values:
+        assert isinstance(value, Private)
+        for part in inside(value, {}):
+            assert not callable(part), part
+            assert not inspect.isgenerator(part)
+
+
+def test_statistics_are_dataclasses_no_more():
+    assert not dataclasses.is_dataclass(VisitStatistics)

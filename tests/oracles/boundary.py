@@ -1,0 +1,184 @@
+"""The core's boundary, written out slowly, and mistakes planted in what readers hand over to it."""
+
+import math
+from itertools import groupby, pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from privalue.core._contributions import Contributions, unit_hash
+
+
+def literal(rows, limits):
+    """What rows (ids, step, key, reward) contribute, in plain Python, whatever their order.
+
+    An id is a tuple of words, of which zeros at the end do not count.
+    """
+    low, high = limits.return_bounds
+    counts, sums = [0] * limits.keys, [0] * limits.keys
+    names = "trajectories persons surplus_trajectories surplus_visits returns_clamped units_dropped"
+    scalars = dict.fromkeys(names.split(), 0)
+    trimmed = [(tuple(map(_trimmed, ids)), *others) for ids, *others in rows]
+
+    def unit_of(row):
+        return row[0][:1] if limits.by_person else row[0]
+
+    for _, rows_of_unit in groupby(sorted(trimmed), key=unit_of):
+        unit = list(rows_of_unit)
+        twice = len({row[:2] for row in unit}) < len(unit)
+        if limits.drop_invalid and (twice or any(key == limits.keys for _, _, key, _ in unit)):
+            scalars["units_dropped"] += 1
+            continue
+        trajectories = [list(own) for _, own in groupby(unit, key=lambda row: row[0])]
+        scalars["persons"] += limits.by_person
+        scalars["surplus_trajectories"] += max(len(trajectories) - limits.most_trajectories, 0)
+        for trajectory in trajectories[: limits.most_trajectories]:
+            scalars["trajectories"] += 1
+            keys = [key for _, _, key, _ in trajectory]
+            distinct = list(dict.fromkeys(keys))
+            scalars["surplus_visits"] += max(len(distinct) - limits.most_keys, 0)
+            for key in distinct[: limits.most_keys]:
+                value = 0.0
+                for *_, reward in reversed(trajectory[keys.index(key) :]):
+                    value = reward + limits.discount * value
+                inside = min(max(value, low), high)
+                scalars["returns_clamped"] += value != inside
+                counts[key] += 1
+                sums[key] += min(math.floor((inside - low) * (2**30 / (high - low)) + 0.5), 2**30)
+    return {"counts": counts, "return_steps": sums, "rows": len(rows), **scalars}
+
+
+def _trimmed(words):
+    words = list(words)
+    while len(words) > 1 and words[-1] == 0:
+        words.pop()
+    return tuple(words)
+
+
+def found(statistics, like):
+    """The numbers of statistics that ``literal`` gives as well."""
+    return {name: np.asarray(getattr(statistics, name)).tolist() for name in like}
+
+
+class Batch(NamedTuple):
+    """A copy of what was handed over."""
+
+    ids: np.ndarray
+    steps: np.ndarray
+    keys: np.ndarray
+    rewards: np.ndarray
+    span: tuple[int, int] = (0, 2**32)
+
+    def take(self, rows):
+        return self._replace(**{name: getattr(self, name)[rows] for name in self._fields[:4]})
+
+    def change(self, name, at, value):
+        column = getattr(self, name).copy()
+        column[at] = value
+        return self._replace(**{name: column})
+
+
+def recording(monkeypatch):
+    """Every batch that is handed over from now on, as a copy."""
+    batches, add = [], Contributions.add
+
+    def recorded(self, *columns, span=(0, 2**32)):
+        add(self, *columns, span=span)
+        if len(columns[1]):
+            batches.append(Batch(*(column.copy() for column in columns), span))
+
+    monkeypatch.setattr(Contributions, "add", recorded)
+    return batches
+
+
+def handed_over(batches, limits):
+    """The statistics of batches, by the core alone."""
+    contributions = Contributions(limits)
+    for batch in batches:
+        contributions.add(*batch[:4], span=batch.span)
+    return contributions.finish()
+
+
+def _longest(batches, limits):
+    """A batch that has the unit with most rows, and the rows of that unit in it."""
+    best = (0, 0, slice(0))
+    for number, batch in enumerate(batches):
+        for rows in _units(batch, limits):
+            best = max(best, (rows.stop - rows.start, number, rows), key=lambda one: one[0])
+    return best[1:]
+
+
+def _units(batch, limits):
+    ids = 1 if limits.by_person else batch.ids.shape[1]
+    flat = batch.ids[:, :ids].reshape(len(batch.ids), -1)
+    starts = [0, *(1 + np.flatnonzero((flat[1:] != flat[:-1]).any(axis=1))), len(flat)]
+    return [slice(int(a), int(b)) for a, b in pairwise(starts)]
+
+
+def _cut_in_two(batches, limits):
+    number, rows = _longest(batches, limits)
+    at, batch = rows.stop - 1, batches[number]
+    return [*_with(batches, number, batch.take(slice(at))), batch.take(slice(at, None))]
+
+
+def _twice(batches, limits):
+    number, rows = _longest(batches, limits)
+    return [*batches, batches[number].take(rows)]
+
+
+def _out_of_order(batches, limits):
+    number, rows = _longest(batches, limits)
+    at = np.arange(len(batches[number].steps))
+    at[[rows.start, rows.start + 1]] = at[[rows.start + 1, rows.start]]
+    return _with(batches, number, batches[number].take(at))
+
+
+def _with(batches, number, batch):
+    return [*batches[:number], batch, *batches[number + 1 :]]
+
+
+def _value(name, value):
+    def plant(batches, limits):
+        number, rows = _longest(batches, limits)
+        wanted = value(limits) if callable(value) else value
+        return _with(batches, number, batches[number].change(name, rows.start, wanted))
+
+    return plant
+
+
+def _shared(batches, limits):
+    """A unit is in a batch of two partitions, of which only one can be its own."""
+    number, rows = _longest(batches, limits)
+    unit = batches[number].take(rows)
+    low, high = unit.span
+    halves = [(low, (low + high) // 2), ((low + high) // 2, high)]
+    return [*batches[:number], *(unit._replace(span=half) for half in halves)]
+
+
+def _wrong_span(batches, limits):
+    number, rows = _longest(batches, limits)
+    batch = batches[number]
+    ids = 1 if limits.by_person else batch.ids.shape[1]
+    row = batch.ids[rows.start, :ids].ravel()
+    upper = int(unit_hash(row, len(row))) >> 32
+    span = (0, upper) if upper else (1, 2**32)
+    return _with(batches, number, batch._replace(span=span))
+
+
+def _shorter(batches, limits):
+    return _with(batches, 0, batches[0]._replace(rewards=batches[0].rewards[:-1]))
+
+
+MISTAKES = {
+    "a unit cut in two": (_cut_in_two, {"twice"}),
+    "a unit handed over twice": (_twice, {"twice"}),
+    "rows out of order": (_out_of_order, {"order"}),
+    "a key of -1": (_value("keys", -1), {"key"}),
+    "a key too large": (_value("keys", lambda limits: limits.keys + limits.drop_invalid), {"key"}),
+    "a reward that is no number": (_value("rewards", math.nan), {"reward"}),
+    "an infinite reward": (_value("rewards", math.inf), {"reward"}),
+    "a reward of minus infinity": (_value("rewards", -math.inf), {"reward"}),
+    "partitions that share a unit": (_shared, {"span"}),
+    "a unit in a wrong partition": (_wrong_span, {"span"}),
+    "columns of different lengths": (_shorter, {"length"}),
+}
