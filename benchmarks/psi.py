@@ -8,7 +8,7 @@ from rich.table import Table
 
 from benchmarks.clock import seconds
 from privalue.core._design import Design
-from privalue.core._sensitivity_lsl import smooth_lsl, smooth_ridge
+from privalue.core._sensitivity_lsl import RidgeSensitivity, smooth_lsl
 from privalue.core._sensitivity_lsw import smooth_lsw
 from privalue.study._features import aggregation
 
@@ -117,9 +117,9 @@ def largest_terms() -> Table:
                 _row(table, "LSW", states, case, per_person, touched, fast, loop)
         design = Design(phi=aggregation(states, 1), weights=unequal)
         fast = seconds(
-            lambda c=counts, d=design, m=largest: smooth_ridge(
-                c, d, ridge=50.0, trajectories=m, beta=1 / m, largest=1.0, reach=1.0, touched=40
-            )
+            lambda c=counts, d=design, m=largest: RidgeSensitivity(
+                design=d, ridge=50.0, cap=m, largest=1.0, reach=1.0, touched=40
+            ).smooth(c, 1 / m)
         )
         table.add_row("LSL", f"{states:,}", "tabular, sharper", "1", "40", f"{fast:.2g}", "", "")
     return table

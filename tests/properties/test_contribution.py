@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles import contribution as slow
+from oracles.ridge import smooth_ridge
 from privalue.core._design import Design
 from privalue.core._maximum import TOLERANCE
-from privalue.core._sensitivity_lsl import smooth_lsl, smooth_ridge
+from privalue.core._sensitivity_lsl import smooth_lsl
 from privalue.core._sensitivity_lsw import smooth_lsw
 from privalue.core._terms import MOST_TRAJECTORIES
 from privalue.study._features import aggregation

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles import contribution, literal
+from oracles.ridge import least_ridge_psi, most_ridge_psi, smooth_ridge
 from privalue.core._design import Design
 from privalue.core._maximum import TOLERANCE
-from privalue.core._sensitivity_lsl import least_ridge_psi, most_ridge_psi, smooth_ridge
 from privalue.core._terms import MOST_TRAJECTORIES
 from privalue.study._features import aggregation
 

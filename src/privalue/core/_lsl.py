@@ -24,12 +24,7 @@ from privalue.core._arrays import UNIT_ROUNDOFF, Integers, Vector
 from privalue.core._contributions import VisitStatistics
 from privalue.core._least_squares import lsl, lsl_float_error
 from privalue.core._mechanism import SmoothBound, SmoothMechanism
-from privalue.core._sensitivity_lsl import (
-    least_ridge_psi,
-    most_ridge_psi,
-    smooth_lsl,
-    smooth_ridge,
-)
+from privalue.core._sensitivity_lsl import RidgeSensitivity, smooth_lsl
 from privalue.core._terms import LslTerms, Terms
 from privalue.errors import StudyError
 
@@ -59,40 +54,24 @@ class _LslBound(SmoothBound):
 class SharperBound(_LslBound):
     """||theta_X - theta_X'|| <= sqrt(psi), for every lambda > 0."""
 
+    factor = 1.0
+
     def __init__(self, terms: Terms, constants: LslTerms) -> None:
         super().__init__(terms, constants)
-        self.factor = 1.0
-        self.least = least_ridge_psi(
-            self._design,
+        self._sensitivity = RidgeSensitivity(
+            design=self._design,
             ridge=self._ridge,
-            trajectories=self._most_count,
-            reach=self._reach,
-            per_person=self._per_unit,
-            touched=self._touched,
-        )
-        self.most = most_ridge_psi(
-            self._design,
-            ridge=self._ridge,
-            trajectories=self._most_count,
+            cap=self._most_count,
             largest=self._largest,
             reach=self._reach,
             per_person=self._per_unit,
             touched=self._touched,
         )
+        self.least, self.most = self._sensitivity.least(), self._sensitivity.most()
 
     def psi(self, counts: Integers, beta: float) -> float:
         """Return the sharper psi. PRIVATE."""
-        return smooth_ridge(
-            counts,
-            self._design,
-            ridge=self._ridge,
-            trajectories=self._most_count,
-            beta=beta,
-            largest=self._largest,
-            reach=self._reach,
-            per_person=self._per_unit,
-            touched=self._touched,
-        )
+        return self._sensitivity.smooth(counts, beta)
 
 
 class PaperBound(_LslBound):

@@ -7,10 +7,10 @@
 | lambda               | ``ridge``         |       | yes         |
 | F_abs, M             | ``largest``, ``reach`` |  | yes         |
 | L, q                 | ``per_person``, ``touched`` | | yes     |
-| cap of a count       | ``trajectories``, ``cap`` |  | yes      |
+| cap of a count       | ``cap``           |       | yes         |
 | mu_k, A_k, N_k       | in ``_general``   |       | **private** |
 | psi^lambda           | ``smooth_lsl``    |       | **private** |
-| psi                  | ``smooth_ridge``  |       | **private** |
+| psi                  | ``RidgeSensitivity.smooth`` | | **private** |
 
 theta solves H theta = Phi^T Gamma_rho S with H = Phi^T diag(rho n) Phi + (lambda/2) I. The paper
 bounds H from below by lambda/2 alone; the sharper bound counts the data's own curvature, too, and
@@ -24,13 +24,14 @@ How each maximum over k is found is in docs/proofs/smooth-maxima.md.
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg as sl
 import scipy.sparse as sp
 
 from privalue.core._arrays import UNIT_ROUNDOFF, Integers, Vector
-from privalue.core._design import MOST_EIGENVALUES, Design, scaled_rows
+from privalue.core._design import MOST_EIGENVALUES, Design, dense, scaled_rows
 from privalue.core._kernels import kernel
 from privalue.core._maximum import branch_and_bound
 from privalue.core._sensitivity_lsw import breakpoints, q_largest
@@ -72,111 +73,113 @@ def smooth_lsl(
     )
 
 
-def smooth_ridge(
-    counts: Integers,
-    design: Design,
-    *,
-    ridge: float,
-    trajectories: int,
-    beta: float,
-    largest: float,
-    reach: float,
-    per_person: int = 1,
-    touched: int | None = None,
-) -> float:
-    """Return psi, a beta-smooth upper bound of the squared local sensitivity of theta.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RidgeSensitivity:
+    """The squared local sensitivity of theta with a ridge, bounded for every lambda > 0."""
 
-    Args:
-        counts: n_s, the visits of every state. PRIVATE.
-        design: Phi and rho.
-        ridge: lambda, above 0.
-        trajectories: the cap: the most that a count can be, public.
-        beta: how much ln psi may differ between neighbours, above 0.
-        largest: F_abs, the most that a return can be in size.
-        reach: M, the length of the shortest interval that holds every return and 0.
-        per_person: L, the most trajectories of one unit of privacy.
-        touched: q, the most states in which neighbours differ; None for all of them.
+    design: Design  # Phi and rho
+    ridge: float  # lambda, above 0
+    cap: int  # the most that a count can be: m, or U L, or what the software takes; public
+    largest: float  # F_abs, the most that a return can be in size
+    reach: float  # M, the length of the shortest interval that holds every return and 0
+    per_person: int = 1  # L, the most trajectories of one unit of privacy
+    touched: int | None = None  # q, the most states in which neighbours differ; None for all
 
-    Returns:
-        psi. PRIVATE. Never too small, and too large by at most ``TOLERANCE``, relatively.
-    """
-    if design.is_indicator:
-        return (per_person * reach) ** 2 * _indicator(
-            counts, design, ridge, beta, per_person, touched
-        )
-    return per_person**2 * _general(
-        counts, design, ridge, trajectories, beta, largest, reach, per_person, touched
-    )
+    def smooth(self, counts: Integers, beta: float) -> float:
+        """Return psi, a beta-smooth upper bound.
 
+        Args:
+            counts: n_s, the visits of every state. PRIVATE.
+            beta: how much ln psi may differ between neighbours, above 0.
 
-def least_ridge_psi(
-    design: Design,
-    *,
-    ridge: float,
-    trajectories: int,
-    reach: float,
-    per_person: int = 1,
-    touched: int | None = None,
-) -> float:
-    """Return a public lower bound of psi over all data sets whose counts are at most the cap.
+        Returns:
+            psi. PRIVATE. Never too small, and too large by at most ``TOLERANCE``, relatively.
+        """
+        if self.design.is_indicator:
+            return (self.per_person * self.reach) ** 2 * self._indicator(counts, beta)
+        return self.per_person**2 * self._general(counts, beta)
 
-    psi is at least its k = 0 part, which falls as counts grow. The arguments are those of
-    ``smooth_ridge``.
-    """
-    if design.is_indicator:
-        groups = _Groups(design)
-        rho = design.weights[groups.order]
-        total = groups.changes(rho, touched)(ridge / 2 + trajectories * groups.sums(rho))
-        return total * (per_person * reach) ** 2
-    curvature = ridge / 2 + design.norm**2 * float(design.weights.max()) * trajectories
-    change = float(np.linalg.norm(q_largest(design.weights, touched)))
-    return (per_person * design.norm * reach * change / curvature) ** 2
+    def least(self) -> float:
+        """Return a public lower bound of psi over all data sets whose counts are at most the cap.
 
+        psi is at least its k = 0 part, which falls as counts grow.
+        """
+        design, half, unit = self.design, self.ridge / 2, self.per_person * self.reach
+        if design.is_indicator:
+            groups = _Groups(design)
+            rho = design.weights[groups.order]
+            return groups.changes(rho, self.touched)(half + self.cap * groups.sums(rho)) * unit**2
+        curvature = half + design.norm**2 * float(design.weights.max()) * self.cap
+        change = float(np.linalg.norm(q_largest(design.weights, self.touched)))
+        return (unit * design.norm * change / curvature) ** 2
 
-def most_ridge_psi(
-    design: Design,
-    *,
-    ridge: float,
-    trajectories: int,
-    largest: float,
-    reach: float,
-    per_person: int = 1,
-    touched: int | None = None,
-) -> float:
-    """Return a public upper bound of psi over all data sets whose counts are at most the cap.
+    def most(self) -> float:
+        """Return a public upper bound of psi over all data sets whose counts are at most the cap."""
+        rho, norm = self.design.weights, self.design.norm
+        visits = math.sqrt(float(rho.sum()) * self.cap / (2 * self.ridge))
+        change = self.reach * float(q_largest(rho, self.touched).sum())
+        theta = norm * float(rho.max()) * self.largest * visits
+        return (self.per_person * norm * (theta + change) / (self.ridge / 2)) ** 2
 
-    The arguments are those of ``smooth_ridge``.
-    """
-    rho, norm = design.weights, design.norm
-    visits = math.sqrt(float(rho.sum()) * trajectories / (2 * ridge))
-    change = reach * float(q_largest(rho, touched).sum())
-    numerator = per_person * norm * (norm * float(rho.max()) * largest * visits + change)
-    return (numerator / (ridge / 2)) ** 2
+    def _indicator(self, counts: Integers, beta: float) -> float:
+        """Return max_k e^{-k beta} sum_g [P_g / (lambda/2 + sum_{s in g} rho_s (n_s - k L)_+)]^2.
 
+        For features that put every state into one group g: psi without the factor (L M)^2; with
+        ``touched``, of the q states that can change the most. Each denominator is linear in k
+        between the values of n_s/L, so the function is log-convex there: only the k next to such
+        a value can be the maximum, and 0.
+        """
+        groups, per_person = _Groups(self.design), self.per_person
+        counts, rho = counts[groups.order], self.design.weights[groups.order]
+        changes = groups.changes(rho, self.touched)
 
-def _indicator(
-    counts: Integers,
-    design: Design,
-    ridge: float,
-    beta: float,
-    per_person: int,
-    touched: int | None,
-) -> float:
-    """Return max_k e^{-k beta} sum_g [P_g / (lambda/2 + sum_{s in g} rho_s (n_s - k L)_+)]^2.
+        def phi(k: int) -> float:
+            left = groups.sums(rho * np.maximum(counts - k * per_person, 0))
+            return changes(self.ridge / 2 + left)
 
-    For features that put every state into one group g: psi without the factor (L M)^2; with
-    ``touched``, of the q states that can change the most. Each denominator is linear in k between
-    the values of n_s/L, so the function is log-convex there: only the k next to such a value can
-    be the maximum, and 0.
-    """
-    groups = _Groups(design)
-    counts, rho = counts[groups.order], design.weights[groups.order]
-    changes = groups.changes(rho, touched)
+        return branch_and_bound(breakpoints(counts, per_person, 0), phi, beta)
 
-    def phi(k: int) -> float:
-        return changes(ridge / 2 + groups.sums(rho * np.maximum(counts - k * per_person, 0)))
+    def _general(self, counts: Integers, beta: float) -> float:
+        """Return max_k e^{-k beta} min{N_k/(lambda/2 + mu_{k+1}), N_{k+1}/(lambda/2 + mu_k)}^2.
 
-    return branch_and_bound(breakpoints(counts, per_person, 0), phi, beta)
+        For any features: psi without the factor L^2. N_k never falls with k and mu_k never grows,
+        so that both quotients, and the smaller one, never fall; from k = cap/L on nothing changes.
+        """
+        rho, norm, half = self.design.weights, self.design.norm, self.ridge / 2
+        capped = sum_of_capped_counts(counts, rho, self.cap, self.per_person)
+        curvature, fall = self._curvature(counts)
+        slope = norm * float(rho.max()) * self.largest
+        offset = self.reach * float(np.linalg.norm(q_largest(rho, self.touched)))
+
+        def mu(k: int) -> float:
+            return max(curvature - k * fall, 0.0)
+
+        def numerator(k: int) -> float:
+            # The largest x/(x^2 + lambda/2) over x^2 >= mu: what bounds the norm of theta
+            root = math.sqrt(mu(k))
+            gain = 1 / math.sqrt(4 * half) if mu(k) <= half else root / (mu(k) + half)
+            return norm * (slope * math.sqrt(capped(k)) * gain + offset)
+
+        def phi(k: int) -> float:
+            return min(numerator(k) / (half + mu(k + 1)), numerator(k + 1) / (half + mu(k))) ** 2
+
+        return branch_and_bound(range(-(-self.cap // self.per_person) + 1), phi, beta)
+
+    def _curvature(self, counts: Integers) -> tuple[float, float]:
+        """Return mu_0 and L B: lambda_min(Phi^T D Phi), rounded down, and how far L can move it.
+
+        The computed eigenvalue is within a public error of the true one, so between neighbours it
+        moves by at most L B plus twice that error: adding it to L B keeps psi smooth as computed.
+        In very many dimensions 0 stands for it, which is no larger and moves by nothing.
+        """
+        design, fall = self.design, self.per_person * self.design.weighted.high**2
+        if design.by_gram and design.dimension > MOST_EIGENVALUES:
+            return 0.0, fall
+        matrix = scaled_rows(design.phi, np.sqrt(design.weights * counts))
+        values = sl.eigvalsh(dense(matrix.T @ matrix))
+        highest = design.norm**2 * float(design.weights.max()) * self.cap
+        error = 8 * (design.states + design.dimension) * UNIT_ROUNDOFF * highest * design.dimension
+        return max(float(values[0]) - error, 0.0), fall + 2 * error
 
 
 class _Groups:
@@ -213,59 +216,6 @@ class _Groups:
         return lambda b: float(
             q_largest(shares / np.square(np.repeat(b, self.sizes)), touched).sum()
         )
-
-
-def _general(
-    counts: Integers,
-    design: Design,
-    ridge: float,
-    cap: int,
-    beta: float,
-    largest_return: float,
-    reach: float,
-    per_person: int,
-    touched: int | None,
-) -> float:
-    """Return max_k e^{-k beta} min{N_k/(lambda/2 + mu_{k+1}), N_{k+1}/(lambda/2 + mu_k)}^2.
-
-    For any features: psi without the factor L^2. N_k never falls with k and mu_k never grows, so
-    that both quotients, and the smaller one, never fall; from k = cap/L on nothing changes.
-    """
-    rho, norm, half = design.weights, design.norm, ridge / 2
-    capped = sum_of_capped_counts(counts, rho, cap, per_person)
-    curvature, fall = _curvature(counts, design, cap, per_person)
-    slope = norm * float(rho.max()) * largest_return
-    offset = reach * float(np.linalg.norm(q_largest(rho, touched)))
-
-    def mu(k: int) -> float:
-        return max(curvature - k * fall, 0.0)
-
-    def numerator(k: int) -> float:
-        # The largest x/(x^2 + lambda/2) over x^2 >= mu: what bounds the norm of theta
-        gain = 1 / math.sqrt(2 * ridge) if mu(k) <= half else math.sqrt(mu(k)) / (mu(k) + half)
-        return norm * (slope * math.sqrt(capped(k)) * gain + offset)
-
-    def phi(k: int) -> float:
-        return min(numerator(k) / (half + mu(k + 1)), numerator(k + 1) / (half + mu(k))) ** 2
-
-    return branch_and_bound(range(-(-cap // per_person) + 1), phi, beta)
-
-
-def _curvature(counts: Integers, design: Design, cap: int, per_person: int) -> tuple[float, float]:
-    """Return mu_0 and L B: lambda_min(Phi^T D Phi), rounded down, and how far L can move it.
-
-    The computed eigenvalue is within a public error of the true one, so between neighbours it
-    moves by at most L B plus twice that error: adding it to L B keeps psi smooth as computed.
-    In very many dimensions 0 stands for it, which is no larger and moves by nothing.
-    """
-    if design.by_gram and design.dimension > MOST_EIGENVALUES:
-        return 0.0, per_person * design.weighted.high**2
-    matrix = scaled_rows(design.phi, np.sqrt(design.weights * counts))
-    gram = matrix.T @ matrix
-    values = sl.eigvalsh(gram if isinstance(gram, np.ndarray) else gram.toarray())
-    highest = design.norm**2 * float(design.weights.max()) * cap
-    error = 8 * (design.states + design.dimension) * UNIT_ROUNDOFF * highest * design.dimension
-    return max(float(values[0]) - error, 0.0), per_person * design.weighted.high**2 + 2 * error
 
 
 def sum_of_capped_counts(
