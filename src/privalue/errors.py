@@ -78,8 +78,8 @@ class BoundaryError(PrivalueError, RuntimeError):
     """A reader handed over rows that the core refuses.
 
     ``reason`` is "order", "duplicate", "key", "reward", "span", "twice", "length" or "type", and
-    ``row`` the first such row of the batch. A reader that expects one of them catches it, and says which row
-    of the source it is; any other is a bug.
+    ``row`` the first such row of the batch. A reader that expects one of them catches it, and
+    says which row of the source it is; any other is a bug.
     """
 
     def __init__(self, reason: str, row: int) -> None:

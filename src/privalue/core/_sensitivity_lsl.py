@@ -31,7 +31,7 @@ import scipy.linalg as sl
 import scipy.sparse as sp
 
 from privalue.core._arrays import UNIT_ROUNDOFF, Integers, Vector
-from privalue.core._design import MOST_EIGENVALUES, Design, dense, scaled_rows
+from privalue.core._design import MOST_EIGENVALUES, Design, scaled_rows
 from privalue.core._kernels import kernel
 from privalue.core._maximum import branch_and_bound
 from privalue.core._sensitivity_lsw import breakpoints, q_largest
@@ -114,7 +114,7 @@ class RidgeSensitivity:
         return (unit * design.norm * change / curvature) ** 2
 
     def most(self) -> float:
-        """Return a public upper bound of psi over all data sets whose counts are at most the cap."""
+        """Return a public upper bound of psi over the data sets whose counts are at most the cap."""
         rho, norm = self.design.weights, self.design.norm
         visits = math.sqrt(float(rho.sum()) * self.cap / (2 * self.ridge))
         change = self.reach * float(q_largest(rho, self.touched).sum())
@@ -176,7 +176,8 @@ class RidgeSensitivity:
         if design.by_gram and design.dimension > MOST_EIGENVALUES:
             return 0.0, fall
         matrix = scaled_rows(design.phi, np.sqrt(design.weights * counts))
-        values = sl.eigvalsh(dense(matrix.T @ matrix))
+        gram = matrix.T @ matrix
+        values = sl.eigvalsh(gram if isinstance(gram, np.ndarray) else gram.toarray())
         highest = design.norm**2 * float(design.weights.max()) * self.cap
         error = 8 * (design.states + design.dimension) * UNIT_ROUNDOFF * highest * design.dimension
         return max(float(values[0]) - error, 0.0), fall + 2 * error
