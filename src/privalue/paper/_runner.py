@@ -7,7 +7,6 @@ of either computes anew.
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict
@@ -16,6 +15,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from privalue._files import write_whole
 from privalue.paper._experiment import AnyExperiment
 from privalue.paper._settings import Effort
 from privalue.paper._table import Row, Table
@@ -84,9 +84,7 @@ class Store:
             "columns": columns,
             "rows": [[getattr(row, name) for name in columns] for row in rows],
         }
-        beside = self.file(run).with_suffix(f".{os.getpid()}.part")
-        beside.write_text(json.dumps(kept, allow_nan=False), encoding="utf-8")
-        beside.replace(self.file(run))
+        write_whole(self.file(run), json.dumps(kept, allow_nan=False))
 
 
 def run_all(

@@ -6,11 +6,11 @@ is refused, and so is one that holds any of the four files.
 """
 
 import os
-import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from privalue._files import write_whole
 from privalue.artefact._release import FILE_NAME, Release, require_vacant
 from privalue.errors import UsageError
 from privalue.ledger import Account
@@ -140,20 +140,8 @@ def is_marked(file: Path, mark: str) -> bool:
 
 
 def write_text(target: Path, text: str | Iterable[str], mode: int = 0o644) -> Path:
-    """Writes a file whole or not at all, readable by whom the mode says from the first byte on.
-
-    A text of very many states comes in parts.
-    """
-    partial: Path | None = None
+    """Write a page or a table whole or not at all; one that cannot be written is a UsageError."""
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)  # mode 0600
-        partial = Path(name)
-        with os.fdopen(handle, "w", encoding="utf-8", errors="replace", newline="") as file:
-            file.writelines([text] if isinstance(text, str) else text)
-        partial.chmod(mode)
-        partial.replace(target)
+        return write_whole(target, text, mode=mode, errors="replace")
     except OSError as problem:
-        if partial is not None:
-            partial.unlink(missing_ok=True)
         raise UsageError(f"cannot write {target}: {problem.strerror}") from None
-    return target

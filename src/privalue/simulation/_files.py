@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
+from privalue._files import whole_file
 from privalue.errors import UsageError
 from privalue.simulation._simulation import Chunk, Truncated, simulate_chunks
 from privalue.version import VERSION
@@ -97,18 +98,16 @@ def simulate_to_file(
         "truncated_are": truncated,
         "software": f"privalue {VERSION}",
     }
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    partial_meta = partial.with_name(partial.name + ".json")
     try:
-        with _removed_on_failure(partial, partial_meta):
-            if ending == ".parquet":
+        if ending == ".parquet":
+            with whole_file(path) as partial:
                 counts = _write_parquet(partial, chunks, progress, asked)
-            else:
+        else:
+            meta = path.with_name(path.name + ".meta.json")
+            # Both are complete before either gets its name, the rows first.
+            with whole_file(meta) as partial_meta, whole_file(path) as partial:
                 counts = _write_csv(partial, chunks, progress, compressed=ending == ".csv.gz")
                 partial_meta.write_text(json.dumps(asked | counts, indent=2) + "\n")
-            partial.replace(path)
-            if partial_meta.exists():
-                partial_meta.replace(path.with_name(path.name + ".meta.json"))
     except OSError as error:
         raise UsageError(
             f"cannot write {path}: {error.strerror or error}; choose another place"
@@ -121,16 +120,6 @@ def _ending_of(path: Path) -> str:
         if path.name.lower().endswith(ending) and len(path.name) > len(ending):
             return ending
     raise UsageError(f"out is {str(path)!r}; it must end in .csv, .csv.gz or .parquet")
-
-
-@contextlib.contextmanager
-def _removed_on_failure(*paths: Path) -> Iterator[None]:
-    try:
-        yield
-    except BaseException:
-        for path in paths:
-            path.unlink(missing_ok=True)
-        raise
 
 
 def _pour(
