@@ -39,7 +39,7 @@ from privalue.planning._predict import (
     predict,
 )
 from privalue.planning._returns import Vector
-from privalue.planning._words import shown
+from privalue.planning._shown import shown
 from privalue.study._study import Study
 
 _WORK = 50_000  # states times draws: a third of a second
