@@ -22,8 +22,9 @@ import typer.exceptions
 import privalue
 from privalue.artefact._release import Release
 from privalue.cli import _demo as demonstration
+from privalue.cli import _screen as terminal
 from privalue.cli._console import Json, LibrariesTalk, notes, print_json, progress, screen, talk
-from privalue.cli._ledger import ledgers
+from privalue.cli._ledger import ledgers, tell
 from privalue.cli._options import in_options
 from privalue.cli._plan import plan
 from privalue.cli._report import Justification, publish_and_tell, report
@@ -39,7 +40,6 @@ from privalue.estimate._refit import refit as refit_release
 from privalue.ledger import open_ledger
 from privalue.planning import resolve
 from privalue.readers._headings import column_names
-from privalue.report import _terminal as terminal
 from privalue.report._guesses import guess, guessed_json
 from privalue.report._private_page import require_private_place, write_private_page
 from privalue.report._publish import require_publishable
@@ -372,7 +372,7 @@ def release(
             engine=engine,
             memory=limit,
             progress=update,
-            say=lambda line: talk.print(f"Ledger: {line}"),
+            say=lambda line: tell([line]),
         )
     publish_and_tell(released, out, study=study, ledger=ledger, justification=justification)
     if as_json:

@@ -24,6 +24,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from privalue.cli._options import in_options
 from privalue.errors import PrivalueWarning
 
 _AT_ONCE = 1 << 16
@@ -147,7 +148,7 @@ def notes() -> Iterator[None]:
             line: str | None = None,
         ) -> None:
             if issubclass(category, PrivalueWarning):
-                talk.warn(f"Note: {message}.", style="yellow")
+                talk.warn(f"Note: {in_options(str(message))}.", style="yellow")
             else:
                 usual(message, category, filename, lineno, file, line)
 

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from privalue.cli._console import Json, print_json, progress, screen, talk
+from privalue.cli._plan_screen import Solved, plan_json, plan_notes, print_plan
 from privalue.errors import StudyError, UsageError
 from privalue.planning import (
     Answer,
@@ -28,7 +29,6 @@ from privalue.report._planning_picture import (
     draw_plan,
     trajectories_around,
 )
-from privalue.report._planning_report import Solved, plan_json, plan_notes, print_plan
 from privalue.simulation import World, parse_world
 from privalue.study._sections import MOST_TRAJECTORIES
 from privalue.study._study import Study

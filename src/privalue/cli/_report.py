@@ -7,6 +7,7 @@ import typer
 
 from privalue.artefact._release import FILE_NAME, Release
 from privalue.cli._console import Json, print_json, talk
+from privalue.cli._options import in_options
 from privalue.errors import UnavailableError, UsageError
 from privalue.ledger import Account, open_ledger
 from privalue.planning import resolve
@@ -118,8 +119,8 @@ def publish_and_tell(
             return None if ledger is None else account_of(release, ledger)
         except UnavailableError as problem:
             talk.warn(
-                f"Ledger: {problem}; the page tells no budget: privalue report {out} --ledger "
-                "LEDGER --force makes it again"
+                f"Ledger: {in_options(str(problem))}; the page tells no budget: privalue report "
+                f"{out} --ledger LEDGER --force makes it again"
             )
             return None
 

@@ -131,9 +131,9 @@ class Held:
 
     @property
     def how_to_settle(self) -> str:
-        """The command for a person who knows that its process is gone."""
-        cancel = " (or, if nothing came of it, --cancel)" if self.status == "reserved" else ""
-        return f"privalue ledger settle {self.sequence} --charge{cancel} --reason WHY"
+        """The call for a person who knows that its process is gone."""
+        cancel = ", or charge=False if nothing came of it" if self.status == "reserved" else ""
+        return f"ledger.settle({self.sequence}, charge=True, reason=WHY){cancel}"
 
 
 class Step(NamedTuple):

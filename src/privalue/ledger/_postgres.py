@@ -111,7 +111,7 @@ class PostgresStore:
         if isinstance(problem, self._driver.errors.LockNotAvailable):
             return locked(self.place, self._wait)
         first = self._server.masked(str(problem)).split("\n", maxsplit=1)[0]
-        kept = "privalue ledger show tells what was recorded"
+        kept = "ledger.show(DATASET) tells what was recorded"
         if unanswered(problem, self._driver):
             return UnavailableError(
                 f"the server of the ledger {self.place} does not answer ({first}); try again; "

@@ -105,7 +105,7 @@ class SqliteStore:
             return "has no space left on its disk; nothing was recorded; make room, try again"
         if code == sqlite3.SQLITE_IOERR:
             return (
-                f"could not use its disk ({problem}: is it full?); privalue ledger show tells what "
+                f"could not use its disk ({problem}: is it full?); ledger.show(DATASET) tells what "
                 "was recorded"
             )
         if code in {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}:
@@ -118,7 +118,7 @@ class SqliteStore:
             return f"is damaged, or is no ledger ({problem}); nothing was recorded; restore a copy"
         if "no such table" in str(problem):
             return "holds no ledger; nothing was recorded; give another file"
-        return f"failed ({problem}); privalue ledger show tells what was recorded"
+        return f"failed ({problem}); ledger.show(DATASET) tells what was recorded"
 
 
 @contextmanager

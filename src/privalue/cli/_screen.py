@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 from privalue.artefact._release import Release
+from privalue.cli._plan_screen import useless_words
 from privalue.core._mechanisms import fits_by_lsl, resolve_ridge
 from privalue.core._profile import privacy_profile
 from privalue.core._size import declared_size
@@ -13,7 +14,6 @@ from privalue.curator import Diagnostics, Prepared, reuse
 from privalue.estimate._intervals import scale_share
 from privalue.planning import judge, large_delta, rare_state_words
 from privalue.report._guesses import Guesses, listed, named
-from privalue.report._planning_report import useless_words
 from privalue.study._study import Study
 
 MOST_ROWS = 50
