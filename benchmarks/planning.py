@@ -21,7 +21,7 @@ from privalue.planning import Forecaster, options_of, public_model
 from privalue.planning._model import raw_states
 from privalue.planning._predict import guessing_error
 from privalue.readers import Fragment
-from privalue.simulation import chain_statistics, parse_world, simulate_chunks
+from privalue.simulation import chain_statistics, parse_world, simulate_batches
 from privalue.simulation._icu_sepsis import _dynamics_file
 
 RELEASES = 100
@@ -77,9 +77,9 @@ def simulated_statistics(world, described, trajectories, seed):
         )
     state_of = raw_states(described, world.process).astype(np.int32)
     gathered = Accumulator(described)
-    for chunk in simulate_chunks(world, trajectories=trajectories, seed=seed):
+    for batch in simulate_batches(world, trajectories=trajectories, seed=seed):
         gathered.add(
-            Fragment(np.flatnonzero(chunk.step == 0), state_of[chunk.state], chunk.reward.copy())
+            Fragment(np.flatnonzero(batch.step == 0), state_of[batch.state], batch.reward.copy())
         )
     return gathered.finish()
 

@@ -60,3 +60,16 @@ def test_the_check_itself_finds_what_it_looks_for(tmp_path):
         '"""It may say --here."""\nx = f"give {1} --memory 2GB"\ny = "privalue ledger show"\n'
     )
     assert len(spoken_in(tmp_path / "module.py")) == 2
+
+
+# Names of classes that mean two things, where both rooms have a claim to them.
+TWICE = {"Mechanism", "Piece", "Source"}
+
+
+def test_the_name_of_a_class_means_one_thing():
+    found = {}
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                found.setdefault(node.name.lstrip("_"), []).append(path.name)
+    assert {name: at for name, at in found.items() if len(at) > 1 and name not in TWICE} == {}

@@ -12,7 +12,7 @@ from typing import Any
 
 from privalue._servers import postgres_server, unanswered
 from privalue.errors import LedgerError, UnavailableError
-from privalue.ledger._chain import Row
+from privalue.ledger._chain import EntryRow
 from privalue.ledger._store import AbsentLedgerError, Transaction, locked
 
 _TURN = 7_386_415_041  # the advisory lock of every privalue ledger
@@ -44,7 +44,7 @@ class PostgresStore:
         self._wait = wait
         self.place = self._server.place
 
-    def create(self, first: Row) -> None:
+    def create(self, first: EntryRow) -> None:
         """Makes the tables and the first entry, in one transaction."""
         with self._begun("READ COMMITTED") as connection:
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (_TURN,))

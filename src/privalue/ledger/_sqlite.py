@@ -8,7 +8,7 @@ from pathlib import Path
 
 from privalue._files import whole_file
 from privalue.errors import LedgerError
-from privalue.ledger._chain import Row
+from privalue.ledger._chain import EntryRow
 from privalue.ledger._store import AbsentLedgerError, Transaction, locked
 
 _APPEND_ONLY = "BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END"
@@ -33,7 +33,7 @@ class SqliteStore:
         self._path = path.absolute()
         self._wait = wait
 
-    def create(self, first: Row) -> None:
+    def create(self, first: EntryRow) -> None:
         """Builds the file under another name, then gives it this one, unless somebody has."""
         try:
             with (

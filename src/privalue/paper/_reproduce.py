@@ -28,7 +28,7 @@ from privalue.paper._regularisation import PANEL_2
 from privalue.paper._runner import Progress, described, run_all
 from privalue.paper._settings import Effort
 from privalue.paper._surpassed import SURPASSED, Saving, savings, write_savings
-from privalue.paper._table import Table
+from privalue.paper._table import ResultTable
 
 EXPERIMENTS: tuple[AnyExperiment, ...] = (PANEL_1, PANEL_2, PANEL_3, PANEL_4, SURPASSED, AGAIN)
 
@@ -39,7 +39,7 @@ class Reproduction:
 
     folder: Path
     effort: Effort
-    tables: dict[str, Table]
+    tables: dict[str, ResultTable]
     claims: list[Claim]
     savings: list[Saving]
     pictures: list[Path]

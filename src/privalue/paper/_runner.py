@@ -18,7 +18,7 @@ from typing import Any
 from privalue._files import write_whole
 from privalue.paper._experiment import AnyExperiment
 from privalue.paper._settings import Effort
-from privalue.paper._table import Row, Table
+from privalue.paper._table import ResultTable, TableRow
 from privalue.version import VERSION
 
 Progress = Callable[[int, int], None]
@@ -50,7 +50,7 @@ def code_digest() -> str:
     return digest.hexdigest()
 
 
-class Store:
+class RunStore:
     """Finished runs on disk."""
 
     def __init__(self, folder: Path, experiment: AnyExperiment, effort: Effort) -> None:
@@ -65,20 +65,22 @@ class Store:
         """Where a run is kept."""
         return self._folder / f"{self._name}-{self._fingerprint[:12]}-{run:03d}.json"
 
-    def load(self, run: int) -> list[Row] | None:
+    def load(self, run: int) -> list[TableRow] | None:
         """The rows of a finished run; None if there is none, or not a whole one."""
         try:
             kept = json.loads(self.file(run).read_text(encoding="utf-8"))
             if kept["fingerprint"] != self._fingerprint:
                 return None
-            return [Row(**dict(zip(kept["columns"], row, strict=True))) for row in kept["rows"]]
+            return [
+                TableRow(**dict(zip(kept["columns"], row, strict=True))) for row in kept["rows"]
+            ]
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
-    def save(self, run: int, rows: Sequence[Row]) -> None:
+    def save(self, run: int, rows: Sequence[TableRow]) -> None:
         """Keeps a run: written whole or not at all."""
         self._folder.mkdir(parents=True, exist_ok=True)
-        columns = list(Row.__slots__)
+        columns = list(TableRow.__slots__)
         kept = {
             "fingerprint": self._fingerprint,
             "columns": columns,
@@ -94,7 +96,7 @@ def run_all(
     *,
     processes: int = 2,
     progress: Progress | None = None,
-) -> dict[str, Table]:
+) -> dict[str, ResultTable]:
     """The table of each experiment, from what is stored and what was missing.
 
     Args:
@@ -104,9 +106,9 @@ def run_all(
         processes: how many to use; with 1 everything happens in this one.
         progress: called after each run.
     """
-    stores = {e.name: Store(folder, e, effort) for e in experiments}
+    stores = {e.name: RunStore(folder, e, effort) for e in experiments}
     total = len(experiments) * effort.runs
-    rows: dict[tuple[str, int], list[Row]] = {}
+    rows: dict[tuple[str, int], list[TableRow]] = {}
     missing = []
     for experiment in experiments:
         for run in range(effort.runs):
@@ -122,14 +124,14 @@ def run_all(
         stores[name].save(run, found)
         report(len(rows), total)
     return {
-        e.name: Table(row for run in range(effort.runs) for row in rows[e.name, run])
+        e.name: ResultTable(row for run in range(effort.runs) for row in rows[e.name, run])
         for e in experiments
     }
 
 
 def _completed(
     missing: Sequence[tuple[AnyExperiment, int]], effort: Effort, processes: int
-) -> Iterator[tuple[str, int, list[Row]]]:
+) -> Iterator[tuple[str, int, list[TableRow]]]:
     """Runs as they finish.
 
     Processes are started afresh, not forked: threads of numerical libraries do not survive a fork.

@@ -76,7 +76,7 @@ def entries(expected: Vector, rows: Vector) -> Vector:
     return np.clip(np.linalg.solve(expected.T, rows), 0.0, 1.0)
 
 
-class _Rows:
+class _ExpectedRows:
     """Expected rows of a trajectory: mu Z, and blocks of Z = (I - P)^{-1}."""
 
     def __init__(self, process: MarkovRewardProcess) -> None:
@@ -117,7 +117,7 @@ def expected_length(process: MarkovRewardProcess) -> float:
 def first_visits(process: MarkovRewardProcess, state_of: Integers, states: int) -> FirstVisits:
     """The exact moments for every state of a study; ``state_of`` raw states, -1 for none."""
     process.require_end()
-    expected, second = _Rows(process), second_moments(process)
+    expected, second = _ExpectedRows(process), second_moments(process)
     visits = np.zeros(states)
     means, squares = np.full(states, np.nan), np.full(states, np.nan)
     order = np.argsort(state_of, kind="stable")

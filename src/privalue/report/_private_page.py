@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from privalue.curator import Diagnostics
 from privalue.errors import UsageError
 from privalue.report._html import LABEL, Content, Html, element, facts, named
-from privalue.report._look import Part, page
+from privalue.report._look import PagePart, page
 from privalue.report._page_tables import first_rows, group_table
 from privalue.report._public_page import PUBLIC_MARK
 from privalue.report._publish import (
@@ -70,26 +70,26 @@ def private_page(diagnostics: Diagnostics) -> str:
     fields = diagnostics.private_columns()
     name = diagnostics.study.study.name
     parts = [
-        Part(key="notes", title="Before you release", content=_notes(diagnostics, fields)),
-        Part(
+        PagePart(key="notes", title="Before you release", content=_notes(diagnostics, fields)),
+        PagePart(
             key="noise",
             title="The noise against the values",
             content=_noise(diagnostics, fields),
             short="Noise",
         ),
-        Part(
+        PagePart(
             key="visits",
             title="Who visited what",
             content=_visits(diagnostics, fields),
             short="Visits",
         ),
-        Part(
+        PagePart(
             key="states",
             title="State by state",
             content=_states(diagnostics, fields),
             short="States",
         ),
-        Part(
+        PagePart(
             key="theta",
             title="The coefficients before noise",
             content=_theta(fields["theta"]),
