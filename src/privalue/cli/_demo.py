@@ -7,8 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
+from privalue._types import Progress
 from privalue.artefact._release import Release
-from privalue.curator import Prepared, Progress, inspect, prepare, release
+from privalue.curator import Prepared, inspect, prepare, release
 from privalue.errors import UsageError
 from privalue.ledger import Account, open_ledger
 from privalue.planning import Option, predict, public_model

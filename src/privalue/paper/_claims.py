@@ -18,13 +18,14 @@ from typing import Any
 import numpy as np
 from scipy.interpolate import CubicSpline
 
+from privalue._types import Vector
 from privalue.core._calibration import nissim
 from privalue.core._design import aggregation as aggregation_matrix
 from privalue.core._sensitivity_lsw import smooth_lsw
 from privalue.paper import _convergence as convergence
 from privalue.paper import _excess as excess
 from privalue.paper._aggregated import DRAWN, SCHEDULES
-from privalue.paper._batches import Vector, batch, truth, world
+from privalue.paper._batches import batch, truth, world
 from privalue.paper._evidence import (
     Estimate,
     above,

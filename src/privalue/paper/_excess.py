@@ -18,9 +18,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from privalue._types import Integers, Vector
 from privalue.core._design import Design
-from privalue.core._sensitivity_lsw import Integers
-from privalue.paper._batches import Vector, batch
+from privalue.paper._batches import batch
 from privalue.paper._experiment import Experiment
 from privalue.paper._methods import MethodSetting, built, outcome, paper_lsl, paper_lsw
 from privalue.paper._pictures import COLD, WARM, draw, panels

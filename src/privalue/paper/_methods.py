@@ -16,12 +16,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from privalue._types import Vector
 from privalue.core._calibration import Calibration
 from privalue.core._design import Design, aggregation, design
 from privalue.core._least_squares import lsl, lsw
 from privalue.core._mechanisms import Mechanism, mechanism_for
 from privalue.core._size import PublicSize
-from privalue.paper._batches import Vector, batch, normals, world
+from privalue.paper._batches import batch, normals, world
 from privalue.paper._settings import DELTA, EPSILON, STATES
 from privalue.study._sections import Privacy, States, Values
 from privalue.study._study import Study

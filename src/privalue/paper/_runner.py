@@ -7,7 +7,7 @@ of either computes anew.
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict
 from functools import lru_cache
@@ -16,13 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from privalue._files import write_whole
+from privalue._types import Progress
 from privalue.paper._experiment import AnyExperiment
 from privalue.paper._settings import Effort
 from privalue.paper._table import ResultTable, TableRow
 from privalue.version import VERSION
-
-Progress = Callable[[int, int], None]
-"""Called with the runs done, and the runs in all."""
 
 FORMAT = 1  # of the stored runs
 

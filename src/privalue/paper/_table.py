@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from privalue._types import Vector
 from privalue.errors import UsageError
-from privalue.paper._batches import Vector, batch_seed, noise_seed
+from privalue.paper._batches import batch_seed, noise_seed
 from privalue.paper._methods import Method, MethodSetting
 
 

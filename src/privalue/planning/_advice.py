@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from privalue._types import Progress
 from privalue.errors import StudyError
 from privalue.planning._invert import MOST_EPSILON, with_aggregation, with_epsilon
 from privalue.planning._model import PublicModel, public_model
@@ -14,7 +15,6 @@ from privalue.planning._predict import (
     USELESS,
     Forecast,
     Prediction,
-    Progress,
     forecast,
     guessing_error,
 )

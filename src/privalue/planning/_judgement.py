@@ -24,6 +24,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy import special
 
+from privalue._types import Vector
 from privalue.core._design import Design, column_squares, scaled_rows
 from privalue.core._design import design as design_of
 from privalue.core._mechanisms import DpSsp, Mechanism, SmoothMechanism, mechanism_for
@@ -38,7 +39,6 @@ from privalue.planning._predict import (
     planned_size,
     predict,
 )
-from privalue.planning._returns import Vector
 from privalue.planning._shown import shown
 from privalue.study._study import Study
 

@@ -20,14 +20,13 @@ from itertools import pairwise
 
 import numpy as np
 
+from privalue._types import Integers, Vector
 from privalue.core._contributions import Accumulator, VisitStatistics
 from privalue.core._design import design
 from privalue.errors import StudyError, UsageError
 from privalue.planning._returns import (
     MOST_EXACT,
     FirstVisits,
-    Integers,
-    Vector,
     expected_length,
     first_visits,
     return_range,

@@ -18,11 +18,12 @@ go through the code that a release goes through, so that a prediction cannot dri
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from privalue._types import Progress, Vector
 from privalue.core._design import Design, design
 from privalue.core._mechanisms import Mechanism, mechanism_for
 from privalue.core._size import PublicSize, counts_trajectories
@@ -30,11 +31,8 @@ from privalue.errors import StudyError, UsageError
 from privalue.planning._draws import Draws
 from privalue.planning._model import SEED, PublicModel
 from privalue.planning._options import Option, options_of
-from privalue.planning._returns import Vector
 from privalue.study._sections import MOST_TRAJECTORIES
 from privalue.study._study import Study
-
-Progress = Callable[[int, int | None], None]
 
 USELESS = 0.95  # of the error of guessing: from there on a release is refused
 NOISES = 4  # draws of noise for each draw of statistics

@@ -22,14 +22,11 @@ first in i, p_g = sum_i e_g(i), and its moments are the mixtures sum_i e_g(i) M(
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import splu
 
+from privalue._types import Integers, Vector
 from privalue.simulation import END, MarkovRewardProcess
-
-Vector = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 MOST_EXACT = 20_000  # raw states; more would take minutes
 _DENSE = 3000  # of which a matrix of all pairs is held

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
+from privalue._types import Progress, Vector
 from privalue.errors import StudyError, UsageError
 from privalue.planning import Forecaster, Option, Prediction
-from privalue.planning._predict import Progress
-from privalue.planning._returns import Vector
 from privalue.report._drawing import (
     Figure,
     FigureCanvasAgg,

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privalue._types import Vector
 from privalue.artefact._release import Release
 from privalue.artefact._values import json_cells
 from privalue.estimate._ratios import normal_quantile
@@ -40,8 +41,6 @@ MEANINGS = {
 FLAGS = tuple(MEANINGS)  # the flag at place k is bit k of a state's flags
 _ENDS = ("low", "high")
 _MORE = ("band_low", "band_high", "sampling_low", "sampling_high")
-
-Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)

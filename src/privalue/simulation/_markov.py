@@ -34,9 +34,10 @@ from privalue.simulation._visits import VisitProbabilities, visit_probabilities
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from privalue.simulation._outcomes import Floats, Matrix
+    from privalue._types import Vector
+    from privalue.simulation._outcomes import Matrix
     from privalue.simulation._policies import Policy
-    from privalue.simulation._tables import Table
+    from privalue.simulation._tables import TransitionTable
 
 
 def _checked_discount(discount: float) -> float:
@@ -50,7 +51,7 @@ class MDP:
     """A finite Markov decision process: outcomes of every state and action, start, discount."""
 
     outcomes: Outcomes
-    start: Floats
+    start: Vector
     discount: float
 
     def __post_init__(self) -> None:
@@ -72,9 +73,9 @@ class MDP:
     def tabular(
         cls,
         *,
-        transitions: Table,
-        rewards: Table,
-        start: Floats,
+        transitions: TransitionTable,
+        rewards: TransitionTable,
+        start: Vector,
         discount: float,
         absorbing: Iterable[int] = (),
         terminal: Iterable[int] = (),
@@ -133,7 +134,7 @@ class MarkovRewardProcess:
     """A policy at work: what follows each state, where trajectories start, and the discount."""
 
     outcomes: Outcomes
-    start: Floats
+    start: Vector
     discount: float
 
     def __post_init__(self) -> None:
@@ -155,9 +156,9 @@ class MarkovRewardProcess:
     def tabular(
         cls,
         *,
-        transitions: Table,
-        rewards: Table,
-        start: Floats,
+        transitions: TransitionTable,
+        rewards: TransitionTable,
+        start: Vector,
         discount: float,
         absorbing: Iterable[int] = (),
         terminal: Iterable[int] = (),
@@ -178,7 +179,7 @@ class MarkovRewardProcess:
         return self.outcomes.transitions
 
     @property
-    def expected_rewards(self) -> Floats:
+    def expected_rewards(self) -> Vector:
         """r."""
         return self.outcomes.expected_rewards
 
@@ -220,7 +221,7 @@ class MarkovRewardProcess:
             )
 
     @cached_property
-    def values(self) -> Floats:
+    def values(self) -> Vector:
         """V, from the sparse system (I - gamma P) V = r.
 
         Without discounting V is NaN in the states from which a trajectory may never end.

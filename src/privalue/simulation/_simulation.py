@@ -29,8 +29,8 @@ from privalue.simulation._outcomes import read_only
 from privalue.simulation._worlds import World
 
 if TYPE_CHECKING:
+    from privalue._types import Integers, Vector
     from privalue.simulation._markov import MarkovRewardProcess
-    from privalue.simulation._outcomes import Floats, Integers
 
 Truncated = Literal["keep", "drop"]
 
@@ -53,7 +53,7 @@ class Episodes:
     trajectory: Integers
     step: Integers
     state: Integers
-    reward: Floats
+    reward: Vector
     trajectories: int
     truncated: int
     dropped: int
@@ -79,7 +79,7 @@ class StepBatch:
     trajectory: Integers
     step: Integers
     state: Integers
-    reward: Floats
+    reward: Vector
     done: int
     written: int
     truncated: int

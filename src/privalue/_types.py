@@ -1,0 +1,13 @@
+"""Name the types that several rooms speak of."""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector: TypeAlias = NDArray[np.float64]
+Integers: TypeAlias = NDArray[np.int64]
+
+Progress: TypeAlias = Callable[[int, int | None], None]
+"""Called now and then with how much is done, and how much there is, if that is known."""
