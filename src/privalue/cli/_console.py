@@ -7,6 +7,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any, TextIO
 
 import numpy as np
@@ -31,6 +32,10 @@ _AT_ONCE = 1 << 16
 _WIDTH = 100  # of a table that goes into a log
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
+
+StudyFile = Annotated[
+    Path, typer.Argument(metavar="STUDY", readable=False, help="The study file (TOML).")
+]
 
 
 class Talk(Console):

@@ -107,8 +107,7 @@ def verify(
     artefact = None
     if released is not None:
         found = Release.load(released)
-        path = released / "release.json" if released.is_dir() else released
-        artefact, head = path.read_text(encoding="utf-8"), head or found.ledger_head
+        artefact, head = found.to_json(), head or found.ledger_head
     verified = open_ledger(ledger).verify(head=head, artefact=artefact)
     if as_json:
         print_json(

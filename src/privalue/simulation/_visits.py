@@ -41,11 +41,6 @@ class VisitProbabilities:
     without: Vector
     expected_length: float
 
-    @property
-    def expected_distinct_states(self) -> float:
-        """sum_s p_s."""
-        return float(self.single.sum())
-
 
 def visit_probabilities(
     transitions: Matrix, start: Vector, reachable: NDArray[np.bool_]
