@@ -10,7 +10,7 @@ import privalue as pv
 from privalue.core._profile import exact_alpha, largest_beta
 from privalue.core._sensitivity_lsw import smooth_lsw
 from privalue.core._terms import PublicSize
-from privalue.simulation import chain_statistics, parse_world, simulate_chunks
+from privalue.simulation import chain_statistics, parse_world, simulate_batches
 from privalue.study._features import design
 from privalue.study._terms import mechanism_for
 
@@ -22,8 +22,8 @@ def counts_of(world, trajectories, seed):
     if world.name == "chain":
         return chain_statistics(world, trajectories=trajectories, seed=seed).counts
     counts = np.zeros(world.process.states, dtype=np.int64)
-    for chunk in simulate_chunks(world, trajectories=trajectories, seed=seed):
-        pairs = np.unique(chunk.trajectory * len(counts) + chunk.state)
+    for batch in simulate_batches(world, trajectories=trajectories, seed=seed):
+        pairs = np.unique(batch.trajectory * len(counts) + batch.state)
         counts += np.bincount(pairs % len(counts), minlength=len(counts))
     return counts
 

@@ -1,9 +1,9 @@
 """`python -m docs.make.references`: writes the pages that are made from the program."""
 
+from docs.make.command_reference import command_reference
 from docs.make.navigation import ROOT
+from docs.make.study_reference import study_reference
 from privalue.cli._app import app
-from privalue.report._reference import study_reference
-from privalue.report._reference_commands import command_reference
 
 
 def references() -> dict[str, str]:

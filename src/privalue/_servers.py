@@ -1,10 +1,15 @@
-"""Whether a server answered: what it refuses is an error, what nobody answers may be tried again.
+"""Servers of PostgreSQL: how one is reached, what may be shown of it, and whether it answered.
 
-The drivers of databases do not tell the two apart.
+What may be shown holds neither user nor password. What a server refuses is an error, and what
+nobody answers may be tried again; the drivers of databases do not tell the two apart.
 """
 
 import re
+from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
+
+from privalue.errors import DataError, LedgerError, MissingComponentError
 
 # SQLSTATE: the server is told to stop, crashed, is not ready, or has no room for one more. Class 08
 # is about the connection itself.
@@ -15,6 +20,60 @@ _NOT_READY = re.compile(
     "starting up|shutting down|recovery|accepting connections|too many|connection slots"
     "|terminating connection"
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PostgresServer:
+    """A server, and what its address says of it."""
+
+    driver: Any
+    place: str  # the address without user and password
+    _address: str = field(repr=False)
+    _password: str = field(repr=False)
+
+    def connect(self, **options: Any) -> Any:
+        """Open a connection."""
+        return self.driver.connect(self._address, connect_timeout=10, **options)
+
+    def masked(self, said: str) -> str:
+        """Return what a driver said, without the password."""
+        return said.replace(self._password, "***") if self._password else said
+
+
+def postgres_server(
+    address: str, *, what: str, error: type[DataError | LedgerError]
+) -> PostgresServer:
+    """Return the server that an address names; nothing is connected to.
+
+    Args:
+        address: ``postgresql://user@host/database``.
+        what: what is there, "data" or "ledger", for messages.
+        error: the class of the error for an address that is malformed. None of it is quoted:
+            unless it is percent-encoded, a password may end up in a port, a host or a database.
+    """
+    try:
+        driver: Any = import_module("psycopg")
+    except ImportError:
+        raise MissingComponentError(
+            f"the {what} in PostgreSQL needs psycopg: pip install 'psycopg[binary]'"
+        ) from None
+    malformed = error(
+        f"the address postgresql://... of the {what} is malformed; write it as "
+        "postgresql://user@host/database, with special characters percent-encoded"
+    )
+    try:
+        parts = driver.conninfo.conninfo_to_dict(address)
+    except driver.Error:  # its message may quote the password
+        raise malformed from None
+    host, database = str(parts.get("host", "localhost")), str(parts.get("dbname", ""))
+    if "@" in host + database or not re.fullmatch(r"[\d,]*", str(parts.get("port", ""))):
+        raise malformed
+    return PostgresServer(
+        driver=driver,
+        place=f"postgresql://{host}/{database}",
+        _address=address,
+        _password=str(parts.get("password", "")),
+    )
 
 
 def unanswered(problem: Exception, driver: Any) -> bool:

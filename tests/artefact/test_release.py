@@ -243,7 +243,7 @@ def test_a_crash_at_any_point_leaves_no_half_written_release(step, tmp_path, mon
         "calibrate": (curator, "mechanism_for"),
         "draw": (curator, "gaussian_on_grid"),
         "release": (curator, "Release"),
-        "open": (os, "fdopen"),
+        "open": (os, "open"),
         "fsync": (os, "fsync"),
         "link": (os, "link"),
     }[step]

@@ -456,7 +456,7 @@ def test_a_reservation_that_was_left_counts_until_a_person_settles_it(place):
     next_run = ledger.reserve(DATASET, OTHER, epsilon=0.1, delta=DELTA)
     assert len(next_run.notices) == 1
     assert f"found entry {left.sequence}, epsilon 0.6, delta 1e-7, reserved" in next_run.notices[0]
-    assert f"privalue ledger settle {left.sequence}" in next_run.notices[0]
+    assert f"ledger.settle({left.sequence}, charge=True, reason=WHY)" in next_run.notices[0]
     account = ledger.settle(left.sequence, charge=False, reason="the machine was switched off")
     assert str(account.reserved) == "epsilon 0.1, delta 1e-7"
     with pytest.raises(BudgetError, match="cancelled and settled, and cannot be charged"):

@@ -229,7 +229,7 @@ def test_kill_9_never_spends_less_than_is_released(step, tmp_path, monkeypatch, 
     else:
         assert code == 4
         assert "in progress" in said or "not finished" in said
-        assert "settle" in said
+        assert "privalue ledger settle" in said
 
 
 def test_the_ledgers_commands(tmp_path, monkeypatch, capsys):

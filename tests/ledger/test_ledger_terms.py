@@ -18,7 +18,7 @@ from oracles.studies import study
 from privalue.cli._app import run
 from privalue.core._calibration import gaussian
 from privalue.errors import UsageError
-from privalue.ledger import BudgetError, Cost, Protection, Terms, open_ledger, study_hash
+from privalue.ledger import BudgetError, BudgetTerms, Cost, Protection, open_ledger, study_hash
 from privalue.ledger import _terms as terms
 from privalue.ledger._terms import over_steps
 from privalue.report._spending import account_rows
@@ -34,7 +34,7 @@ def protection(text):
 def steps(asked, declared, most=None):
     """How many, or None where it is refused."""
     try:
-        return Terms(protection=protection(declared), trajectories_per_person=most).steps(
+        return BudgetTerms(protection=protection(declared), trajectories_per_person=most).steps(
             protection(asked)
         )
     except BudgetError:
@@ -196,7 +196,7 @@ def test_what_is_spent_covers_the_exact_loss_of_two_gaussian_releases(tmp_path):
 
 
 def test_summing_unlike_units_is_found_out(tmp_path, monkeypatch):
-    monkeypatch.setattr(Terms, "steps", lambda self, asked: 1)
+    monkeypatch.setattr(BudgetTerms, "steps", lambda self, asked: 1)
     spent, lost = spent_and_lost(tmp_path, 1.0, 1e-6)
     assert (spent.epsilon, spent.delta) == (2 * EPSILON, 2 * DELTA // 10**6)
     assert lost > 0.999

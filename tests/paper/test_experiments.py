@@ -20,7 +20,7 @@ from privalue.paper import _runner as runner
 from privalue.paper import _surpassed as surpassed
 from privalue.paper import theory
 from privalue.paper._batches import batch, batch_seed, noise_seed, normals, rmse, truth
-from privalue.paper._claims import Claim, Part, markdown, projections, schedule_loss
+from privalue.paper._claims import Claim, ClaimPart, markdown, projections, schedule_loss
 from privalue.paper._convergence import PANEL_1
 from privalue.paper._evidence import (
     above,
@@ -36,7 +36,7 @@ from privalue.paper._excess import lsl_excess, lsw_excess
 from privalue.paper._experiment import Experiment
 from privalue.paper._methods import (
     Method,
-    Setting,
+    MethodSetting,
     built,
     outcome,
     paper_lsl,
@@ -49,7 +49,7 @@ from privalue.paper._pictures import panels, save
 from privalue.paper._reproduce import savings_markdown
 from privalue.paper._schedules import ridge
 from privalue.paper._settings import DELTA, EPSILON, FULL, QUICK, Effort
-from privalue.paper._table import Curve, Row, Table, rows_of
+from privalue.paper._table import Curve, ResultTable, TableRow, rows_of
 from privalue.simulation import parse_world, simulate_episodes
 from privalue.study._features import aggregation
 
@@ -88,9 +88,9 @@ def phi_of(setting):
 
 
 SETTINGS = [
-    Setting(),
-    Setting(bound=100.0, aggregation=2),
-    Setting(aggregation=4, normalised=True),
+    MethodSetting(),
+    MethodSetting(bound=100.0, aggregation=2),
+    MethodSetting(aggregation=4, normalised=True),
 ]
 
 
@@ -135,13 +135,13 @@ def test_dp_lsl_is_algorithm_2_to_the_letter(setting):
 
 
 def test_lsw_without_noise_is_the_mean_of_the_returns():
-    assert outcome(plain_lsw(), Setting(), 500, 1).values.tolist() == pytest.approx(
+    assert outcome(plain_lsw(), MethodSetting(), 500, 1).values.tolist() == pytest.approx(
         batch(500, 1, 1.0).mean_returns(0.0)
     )
 
 
 def test_normalised_features_span_the_same_values():
-    plain, unit = Setting(aggregation=4), Setting(aggregation=4, normalised=True)
+    plain, unit = MethodSetting(aggregation=4), MethodSetting(aggregation=4, normalised=True)
     assert np.linalg.norm(phi_of(unit), axis=0) == pytest.approx(np.ones(10))
     one, other = (outcome(plain_lsw(), setting, 300, 2) for setting in (plain, unit))
     assert one.values == pytest.approx(other.values)
@@ -152,12 +152,13 @@ def test_a_prior_and_a_value_for_the_unvisited_reach_the_mechanism():
     plain = Method(name="x", keys=keys)
     told = Method(name="x", keys=keys, prior=True)
     assert not np.allclose(
-        outcome(plain, Setting(), 1000, 0).values, outcome(told, Setting(), 1000, 0).values
+        outcome(plain, MethodSetting(), 1000, 0).values,
+        outcome(told, MethodSetting(), 1000, 0).values,
     )
     high = Method(name="x", unvisited=0.9)
     empty = batch(10, 0, 1.0).counts == 0
     assert empty.any()
-    assert (outcome(high, Setting(), 10, 0).values[empty] == 0.9).all()
+    assert (outcome(high, MethodSetting(), 10, 0).values[empty] == 0.9).all()
 
 
 @pytest.mark.parametrize(
@@ -190,8 +191,8 @@ def test_excess_is_the_difference_of_two_risks(size):
     m, lam = 60, 25.0
     episodes = simulate_episodes(parse_world("chain"), trajectories=m, seed=5)
     visits = first_visit_returns(episodes, 0.99)
-    design = built(Setting(aggregation=size))
-    phi = phi_of(Setting(aggregation=size))
+    design = built(MethodSetting(aggregation=size))
+    phi = phi_of(MethodSetting(aggregation=size))
     counts = np.bincount([s for s, _ in visits], minlength=40)
     sums = np.bincount([s for s, _ in visits], weights=[f for _, f in visits], minlength=40)
     gathered = VisitStatistics(
@@ -226,7 +227,7 @@ def test_excess_is_the_difference_of_two_risks(size):
 
 def test_the_mean_excess_is_the_theorys():
     """Over many draws of noise, at fixed counts: [BGP16] Lemmas 22 and 29."""
-    m, lam, setting = 2000, 300.0, Setting(aggregation=2)
+    m, lam, setting = 2000, 300.0, MethodSetting(aggregation=2)
     counts, design = batch(m, 0, 1.0).counts, built(setting)
     described = theory.Setting(
         design=design,
@@ -270,11 +271,11 @@ def row(run=0, value=1.0, **keys):
         "trajectories": 10,
         "measure": "rmse",
     }
-    return Row(**{**made, **keys}, value=value, run=run, batch_seed=1, noise_seed=2)
+    return TableRow(**{**made, **keys}, value=value, run=run, batch_seed=1, noise_seed=2)
 
 
 def test_points_are_means_and_standard_errors():
-    table = Table([row(run=r, value=v) for r, v in enumerate([1.0, 2.0, 6.0])])
+    table = ResultTable([row(run=r, value=v) for r, v in enumerate([1.0, 2.0, 6.0])])
     (point,) = table.points()
     assert (point.mean, point.runs) == (3.0, 3)
     assert point.standard_error == pytest.approx(math.sqrt(7.0 / 3))  # the variance is 7
@@ -282,15 +283,15 @@ def test_points_are_means_and_standard_errors():
 
 def test_a_curve_is_sorted_and_paired_by_run():
     rows = [row(run=r, trajectories=m, value=10 * r + m) for m in (20, 10) for r in (1, 0)]
-    curve = Table(rows).curve(algorithm="A")
+    curve = ResultTable(rows).curve(algorithm="A")
     assert curve.at.tolist() == [10, 20]
     assert curve.values.tolist() == [[10, 20], [20, 30]]
     # A run that lacks a point is left out of all of them.
-    assert len(Table([*rows, row(run=7)]).curve(algorithm="A").values) == 2
+    assert len(ResultTable([*rows, row(run=7)]).curve(algorithm="A").values) == 2
 
 
 def test_a_curve_that_is_not_one_is_refused():
-    table = Table([row(), row(bound=100.0)])
+    table = ResultTable([row(), row(bound=100.0)])
     with pytest.raises(UsageError, match="more than one curve"):
         table.curve(algorithm="A")
     with pytest.raises(UsageError, match="no results for"):
@@ -300,8 +301,10 @@ def test_a_curve_that_is_not_one_is_refused():
 
 
 def test_tables_are_written_with_every_run_and_every_point(tmp_path):
-    rows = rows_of(plain_lsl(4.0, "sqrt(m)"), Setting(bound=100.0), 16, 2, {"rmse": 0.5, "x": 2.0})
-    files = Table(rows).write(tmp_path / "panel", {"private": False, "settings": {"a": 1}})
+    rows = rows_of(
+        plain_lsl(4.0, "sqrt(m)"), MethodSetting(bound=100.0), 16, 2, {"rmse": 0.5, "x": 2.0}
+    )
+    files = ResultTable(rows).write(tmp_path / "panel", {"private": False, "settings": {"a": 1}})
     assert [file.name for file in files] == ["panel.csv", "panel.json"]
     with files[0].open() as opened:
         read = list(csv.DictReader(opened))
@@ -480,7 +483,7 @@ def small_run(settings, run):
     CALLS.append(run)
     if run == 2 and len(CALLS) == 3:
         raise KeyboardInterrupt
-    return rows_of(plain_lsw(), Setting(), settings.sizes[0], run, {"rmse": float(run)})
+    return rows_of(plain_lsw(), MethodSetting(), settings.sizes[0], run, {"rmse": float(run)})
 
 
 def small_plot(settings, table):
@@ -573,7 +576,7 @@ def test_pictures_are_the_same_bytes_each_time(tmp_path):
 
 
 def part(holds):
-    return Part(what="w", holds=holds, figures="f", numbers={})
+    return ClaimPart(what="w", holds=holds, figures="f", numbers={})
 
 
 @pytest.mark.parametrize(
@@ -617,7 +620,7 @@ def convergence_table(lsl_over_lsw):
                 for text in ("1", "sqrt(m)", "100 sqrt(m)"):
                     value = lsl_over_lsw * luck / m
                     rows.append(row(algorithm="LSL", schedule=text, ridge=1.0, value=value, **keys))
-    return {"panel-1": Table(rows)}
+    return {"panel-1": ResultTable(rows)}
 
 
 def test_the_verdict_follows_the_numbers():
@@ -646,7 +649,7 @@ def excess_table(gain):
                             **keys,
                         )
                     )
-    return {"panel-4": Table(rows)}
+    return {"panel-4": ResultTable(rows)}
 
 
 def test_aggregation_is_judged_by_its_excess():
@@ -673,11 +676,11 @@ def saving_table():
         rows += power_law("DP-LSL", start, ridge=lam)
     for number, name in enumerate((*surpassed.OURS, "LSW")):
         rows += power_law(name, 10.0 * (number + 1))
-    return Table(rows)
+    return ResultTable(rows)
 
 
 def test_savings_are_counted_from_the_better_of_the_papers_two():
-    settings = surpassed.Settings(sizes=(), ridge_scales=(), cases=((1.0, 1),))
+    settings = surpassed.SurpassedSettings(sizes=(), ridge_scales=(), cases=((1.0, 1),))
     found = {(s.algorithm, s.target): s for s in surpassed.savings(settings, saving_table())}
     assert found["DP-LSL", 0.05].needed.at == pytest.approx(4 * 10**4 / 0.05)
     assert found["DP-LSW", 0.01].needed.at == pytest.approx(10**5 / 0.01)
@@ -687,10 +690,10 @@ def test_savings_are_counted_from_the_better_of_the_papers_two():
 
 
 def test_a_target_that_is_never_reached_is_said_so(tmp_path):
-    settings = surpassed.Settings(sizes=(), ridge_scales=(), cases=((1.0, 1),))
+    settings = surpassed.SurpassedSettings(sizes=(), ridge_scales=(), cases=((1.0, 1),))
     rows = [r for r in saving_table().rows if r.algorithm != "exact"]
     rows += power_law("exact", 10**9)
-    found = surpassed.savings(settings, Table(rows))
+    found = surpassed.savings(settings, ResultTable(rows))
     assert "| never |" in savings_markdown(found)
     csv_file, json_file = surpassed.write_savings(found, tmp_path / "savings")
     told = [s for s in json.loads(json_file.read_text())["savings"] if s["algorithm"] == "exact"]
@@ -713,4 +716,4 @@ def test_a_page_without_its_markers_is_refused():
 
 
 def test_aggregation_matrices_are_the_features():
-    assert (phi_of(Setting(aggregation=2)) == aggregation(40, 2).toarray()).all()
+    assert (phi_of(MethodSetting(aggregation=2)) == aggregation(40, 2).toarray()).all()

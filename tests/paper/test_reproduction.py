@@ -23,7 +23,7 @@ from privalue.paper._claims import CLAIMS
 from privalue.paper._excess import lsw_excess
 from privalue.paper._methods import (
     Method,
-    Setting,
+    MethodSetting,
     built,
     outcome,
     paper_lsl,
@@ -123,7 +123,7 @@ def test_what_the_command_refuses(tmp_path):
 
 
 def clipped(method, m, setting=None):
-    chosen = setting or Setting()
+    chosen = setting or MethodSetting()
     errors = [rmse(np.clip(outcome(method, chosen, m, run).values, 0, 1)) for run in RUNS]
     return float(np.mean(errors))
 
@@ -159,14 +159,14 @@ def test_ours_are_as_good_as_the_independent_computation_or_better():
 
 
 def settings():
-    return surpassed.Settings(sizes=(10**4,), ridge_scales=(), cases=((1.0, 1),))
+    return surpassed.SurpassedSettings(sizes=(10**4,), ridge_scales=(), cases=((1.0, 1),))
 
 
 @pytest.mark.parametrize("m", [10**4, 10**5, 10**6, 10**7])
 def test_the_excess_of_dp_lsw_lies_between_the_two_sums(m):
     """docs/errata.md: between two sums over binomials; nothing is simulated there."""
     described = theory.Setting(
-        design=built(Setting()),
+        design=built(MethodSetting()),
         calibration=nissim(EPSILON, DELTA, 40),
         chances=world().process.visits.single,
         trajectories=m,
@@ -175,8 +175,8 @@ def test_the_excess_of_dp_lsw_lies_between_the_two_sums(m):
     true = theory.expected_lsw_excess(described)
     found = []
     for run in range(60):
-        made = outcome(paper_lsw(), Setting(), m, run)
-        found.append(lsw_excess(built(Setting()), made.theta - made.clean))
+        made = outcome(paper_lsw(), MethodSetting(), m, run)
+        found.append(lsw_excess(built(MethodSetting()), made.theta - made.clean))
     error = np.std(found) / math.sqrt(len(found))
     assert true.lower - 4 * error <= np.mean(found) <= true.upper + 4 * error
 
@@ -184,7 +184,7 @@ def test_the_excess_of_dp_lsw_lies_between_the_two_sums(m):
 def test_noise_that_is_a_tenth_too_small_would_be_seen():
     """A planted mistake: the test above rejects it."""
     described = theory.Setting(
-        design=built(Setting()),
+        design=built(MethodSetting()),
         calibration=nissim(EPSILON, DELTA, 40),
         chances=world().process.visits.single,
         trajectories=10**7,
@@ -193,8 +193,8 @@ def test_noise_that_is_a_tenth_too_small_would_be_seen():
     true = theory.expected_lsw_excess(described)
     found = []
     for run in range(60):
-        made = outcome(paper_lsw(), Setting(), 10**7, run)
-        found.append(0.9**2 * lsw_excess(built(Setting()), made.theta - made.clean))
+        made = outcome(paper_lsw(), MethodSetting(), 10**7, run)
+        found.append(0.9**2 * lsw_excess(built(MethodSetting()), made.theta - made.clean))
     error = np.std(found) / math.sqrt(len(found))
     assert not true.lower - 4 * error <= np.mean(found)
 
@@ -202,7 +202,7 @@ def test_noise_that_is_a_tenth_too_small_would_be_seen():
 def test_an_unpublished_method_runs_with_a_page_of_code():
     """The keys of a study are all that a new algorithm needs."""
     method = Method(name="mine", keys=(("name", "dp-lsw"), ("beta", 0.04)))
-    assert clipped(method, 10**4, Setting(aggregation=4)) < 0.2
+    assert clipped(method, 10**4, MethodSetting(aggregation=4)) < 0.2
 
 
 # The page

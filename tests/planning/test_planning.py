@@ -23,12 +23,11 @@ from privalue.planning import (
     epsilon_for,
     forecast,
     options_of,
-    paragraph,
     predict,
     public_model,
     resolve,
+    shown,
     trajectories_for,
-    verdict,
 )
 from privalue.planning._draws import Draws, binomial_quantiles, bounded_means, normal_scores
 from privalue.planning._invert import aggregation_sizes, with_aggregation, with_epsilon
@@ -36,8 +35,8 @@ from privalue.planning._model import even_spread, raw_states
 from privalue.planning._options import main_options
 from privalue.planning._predict import guessing_error, planned_size
 from privalue.planning._returns import first_visits, return_range, second_moments
-from privalue.planning._words import approximation_shown, shown
 from privalue.readers import _local as local
+from privalue.report._plan_words import approximation_shown, paragraph, verdict
 from privalue.simulation import (
     END,
     MarkovRewardProcess,

@@ -2,7 +2,9 @@
 
 import pytest
 
-from privalue._servers import unanswered
+from privalue._servers import postgres_server, unanswered
+from privalue.errors import DataError, LedgerError
+from privalue.ledger import open_ledger
 
 psycopg = pytest.importorskip("psycopg", reason="the extra postgres is not installed")
 SOCKET = 'connection failed: connection to server on socket "/run/.s.PGSQL.5432" failed: '
@@ -70,3 +72,30 @@ def test_a_code_says_more_than_words():
         assert not unanswered(answered("starting up"), psycopg)
     assert not unanswered(psycopg.ProgrammingError("the connection is closed"), psycopg)
     assert not unanswered(UnicodeError("the connection is closed"), psycopg)
+
+
+SLIPPED = [
+    "postgresql://user:se/cret@host/db",
+    "postgresql://user:12/cret@host/db",
+    "postgresql://user:s@cret@host/db",
+]
+
+
+@pytest.mark.parametrize("address", SLIPPED)
+def test_an_address_in_which_a_password_slipped_elsewhere_is_refused_and_not_quoted(address):
+    with pytest.raises(LedgerError, match="of the ledger is malformed") as of_ledger:
+        open_ledger(address)
+    with pytest.raises(DataError, match="of the data is malformed") as of_data:
+        postgres_server(address, what="data", error=DataError)
+    for found in (of_ledger, of_data):
+        assert "cret" not in str(found.value)
+        assert "percent-encoded" in str(found.value)
+
+
+def test_what_is_shown_of_a_server_holds_neither_user_nor_password():
+    server = postgres_server(
+        "postgresql://me:s%2Fcret@db.example:5433/ledgers", what="ledger", error=LedgerError
+    )
+    assert server.place == "postgresql://db.example/ledgers"
+    assert not {"me", "s/cret"} & set(repr(server).split("'"))
+    assert server.masked("the password s/cret was refused") == "the password *** was refused"

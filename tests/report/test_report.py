@@ -26,7 +26,7 @@ from privalue.report._public_page import public_page
 from privalue.report._publish import PRIVATE_MARK, PUBLIC_FILES
 from privalue.report._registry import registry_entry, registry_yaml
 from privalue.report._svg import Series, groups_of, state_chart
-from privalue.report._yaml import Missing, to_yaml
+from privalue.report._yaml import Unanswered, to_yaml
 
 LABELS = ["ill", "better", "well", "gone"]
 NASTY = [
@@ -329,13 +329,13 @@ def test_a_yaml_parser_reads_what_was_written(value):
 
 
 def test_a_missing_fact_is_null_with_a_comment():
-    text = to_yaml({"a": {"b": Missing("who knows")}, "c": "x: y\n- z", "d": []})
+    text = to_yaml({"a": {"b": Unanswered("who knows")}, "c": "x: y\n- z", "d": []})
     assert text == "a:\n  b: null  # who knows\nc: |-\n  x: y\n  - z\nd: []\n"
     assert yaml.safe_load(text) == {"a": {"b": None}, "c": "x: y\n- z", "d": []}
 
 
 def plain(value):
-    if isinstance(value, Missing):
+    if isinstance(value, Unanswered):
         return None
     if isinstance(value, dict):
         return {key: plain(inner) for key, inner in value.items()}

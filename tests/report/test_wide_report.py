@@ -8,6 +8,7 @@ import sys
 import tracemalloc
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -267,6 +268,22 @@ def test_a_study_that_counts_its_states_is_read_back_without_labels():
     require_same_study(again, chosen)
     with pytest.raises(pv.UsageError, match="not the one"):
         precision.require_same_study(again, study(5, returns=(0.0, 1.0)))
+
+
+def test_a_study_of_one_trajectory_per_person_is_read_back():
+    chosen = pv.Study(
+        study={"trajectories": 900},
+        privacy={"epsilon": 1.0, "delta": 1e-6, "unit": "person"},
+        values={"discount": 0.9, "rewards": (0.0, 1.0), "returns": (0.0, 1.0)},
+        states={"count": 3},
+        data={"person": "patient"},
+    )
+    rows = pa.table(
+        {"patient": range(900), "step": [0] * 900, "state": [0, 1, 2] * 300, "reward": [1.0] * 900}
+    )
+    release = release_anyway(chosen, rows)
+    assert planned(release).prediction is not None
+    assert pv.refit(release, level=0.8).study["data"] == release.study["data"]
 
 
 # Their price

@@ -2,9 +2,10 @@ import numpy as np
 import pytest
 
 from oracles.worlds import first_visits
+from privalue.core._contributions import GRID_STEPS
 from privalue.errors import UsageError
 from privalue.simulation import chain, chain_statistics, parse_world, simulate_episodes
-from privalue.simulation._chain_sampler import STEPS, _in_steps, _powers
+from privalue.simulation._chain_sampler import _in_steps, _powers
 
 
 def test_without_staying_nothing_is_random_but_the_start():
@@ -16,7 +17,7 @@ def test_without_staying_nothing_is_random_but_the_start():
     exact = [1.0]
     for _ in range(n - 1):
         exact.append(0.0 + gamma * exact[-1])
-    steps = np.floor(np.array(exact[::-1]) * STEPS + 0.5).astype(np.int64)
+    steps = np.floor(np.array(exact[::-1]) * GRID_STEPS + 0.5).astype(np.int64)
     assert drawn.return_steps.tolist() == (drawn.counts * steps).tolist()
 
 
@@ -25,7 +26,7 @@ def test_from_the_first_state_without_staying_all_is_fixed():
         chain(states=3, stay=0, start="first", discount=0.5), trajectories=7, seed=1
     )
     assert drawn.counts.tolist() == [7, 7, 7]
-    assert drawn.return_steps.tolist() == [7 * STEPS // 4, 7 * STEPS // 2, 7 * STEPS]
+    assert drawn.return_steps.tolist() == [7 * GRID_STEPS // 4, 7 * GRID_STEPS // 2, 7 * GRID_STEPS]
 
 
 def test_one_trajectory_is_a_trajectory():
@@ -35,10 +36,10 @@ def test_one_trajectory_is_a_trajectory():
         first = int(np.argmax(drawn.counts))
         assert drawn.counts.tolist() == [0] * first + [1] * (6 - first)
         # Waiting times are whole numbers of at least one, and the last state returns 1.
-        waits = np.diff(np.log(drawn.return_steps[first:] / STEPS)) / -np.log(0.7)
+        waits = np.diff(np.log(drawn.return_steps[first:] / GRID_STEPS)) / -np.log(0.7)
         assert waits == pytest.approx(np.round(waits), abs=1e-6)
         assert np.all(waits >= 1 - 1e-6)
-        assert drawn.return_steps[-1] == STEPS
+        assert drawn.return_steps[-1] == GRID_STEPS
 
 
 def test_a_grid_of_returns_as_the_statistics_have_it():
@@ -55,13 +56,13 @@ def test_a_grid_of_returns_as_the_statistics_have_it():
     ("value", "bounds", "steps"),
     [
         (0.0, (0, 1), 0),
-        (1.0, (0, 1), STEPS),
-        (2.0, (0, 1), STEPS),
+        (1.0, (0, 1), GRID_STEPS),
+        (2.0, (0, 1), GRID_STEPS),
         (-1.0, (0, 1), 0),
-        (0.5 / STEPS, (0, 1), 1),
-        (0.49 / STEPS, (0, 1), 0),
-        (0.25, (-1, 1), 5 * STEPS // 8),
-        (0.1, (0, 0.1), STEPS),
+        (0.5 / GRID_STEPS, (0, 1), 1),
+        (0.49 / GRID_STEPS, (0, 1), 0),
+        (0.25, (-1, 1), 5 * GRID_STEPS // 8),
+        (0.1, (0, 0.1), GRID_STEPS),
     ],
 )
 def test_rounding_to_the_grid(value, bounds, steps):
@@ -71,17 +72,17 @@ def test_rounding_to_the_grid(value, bounds, steps):
 def test_returns_are_clamped():
     world = chain(states=4, stay=0, start="first", discount=0.5)
     drawn = chain_statistics(world, trajectories=3, seed=0, returns=(0.25, 0.75))
-    assert drawn.return_steps.tolist() == [0, 0, 3 * STEPS // 2, 3 * STEPS]
+    assert drawn.return_steps.tolist() == [0, 0, 3 * GRID_STEPS // 2, 3 * GRID_STEPS]
 
 
 def test_ten_million_and_the_most():
     drawn = chain_statistics(parse_world("chain"), trajectories=10**7, seed=0)
     values = parse_world("chain").process.values
-    means = drawn.return_steps / drawn.counts / STEPS
+    means = drawn.return_steps / drawn.counts / GRID_STEPS
     assert means == pytest.approx(values, abs=1e-3)
     most = chain_statistics(parse_world("chain"), trajectories=2**33 - 1, seed=0)
     assert most.counts[-1] == 2**33 - 1
-    assert most.return_steps[-1] == (2**33 - 1) * STEPS
+    assert most.return_steps[-1] == (2**33 - 1) * GRID_STEPS
 
 
 def test_a_seed_decides_and_arrays_cannot_be_changed():

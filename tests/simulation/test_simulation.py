@@ -6,7 +6,7 @@ from privalue.simulation import (
     MarkovRewardProcess,
     chain,
     random_chain,
-    simulate_chunks,
+    simulate_batches,
     simulate_episodes,
 )
 
@@ -62,15 +62,15 @@ def test_rows_are_sorted_and_complete():
     assert np.all(rows.state[np.append(new[1:], 1) == 1] == 7)
 
 
-@pytest.mark.parametrize("chunk_rows", [1, 2, 7, 64])
+@pytest.mark.parametrize("batch_rows", [1, 2, 7, 64])
 @pytest.mark.parametrize(
     "truncation",
     [{}, {"truncate_at": 5, "truncated": "keep"}, {"truncate_at": 9, "truncated": "drop"}],
 )
-def test_the_rows_do_not_depend_on_the_chunks(chunk_rows, truncation):
+def test_the_rows_do_not_depend_on_the_batchs(batch_rows, truncation):
     world = random_chain(states=6, seed=2)
     whole = simulate_episodes(world, trajectories=60, seed=5, **truncation)
-    parts = simulate_episodes(world, trajectories=60, seed=5, chunk_rows=chunk_rows, **truncation)
+    parts = simulate_episodes(world, trajectories=60, seed=5, batch_rows=batch_rows, **truncation)
     assert as_lists(parts) == as_lists(whole)
     assert (parts.trajectories, parts.truncated, parts.dropped) == (
         whole.trajectories,
@@ -143,7 +143,7 @@ def test_nothing_left_is_an_error():
         ({"truncated": "keep"}, "there is no truncate_at: give both"),
         ({"truncate_at": 0, "truncated": "keep"}, "truncate_at is 0"),
         ({"truncate_at": 5, "truncated": "cut"}, "truncated is 'cut'"),
-        ({"chunk_rows": 0}, "chunk_rows is 0"),
+        ({"batch_rows": 0}, "batch_rows is 0"),
     ],
 )
 def test_what_is_wrong_is_named(changes, message):
@@ -151,9 +151,9 @@ def test_what_is_wrong_is_named(changes, message):
         simulate_episodes(chain(states=3), **({"trajectories": 2, "seed": 0} | changes))
 
 
-def test_errors_come_with_the_call_and_not_with_the_first_chunk():
+def test_errors_come_with_the_call_and_not_with_the_first_batch():
     with pytest.raises(UsageError):
-        simulate_chunks(chain(states=3), trajectories=0, seed=0)
+        simulate_batches(chain(states=3), trajectories=0, seed=0)
 
 
 def test_numpy_integers_are_whole_numbers():
@@ -161,9 +161,9 @@ def test_numpy_integers_are_whole_numbers():
     assert rows.trajectories == 2
 
 
-def test_chunks_say_how_far_they_are():
+def test_batchs_say_how_far_they_are():
     done = [
-        chunk.done for chunk in simulate_chunks(chain(), trajectories=50, seed=0, chunk_rows=99)
+        batch.done for batch in simulate_batches(chain(), trajectories=50, seed=0, batch_rows=99)
     ]
     assert done == sorted(done)
     assert done[-1] == 50

@@ -100,7 +100,7 @@ def test_the_papers_chain():
     assert process.states == 40
     assert process.values[0] == pytest.approx((0.495 / 0.505) ** 39)
     assert process.visits.expected_length == pytest.approx(40)
-    assert process.visits.expected_distinct_states == pytest.approx(20.5)
+    assert process.visits.single.sum() == pytest.approx(20.5)
 
 
 def test_optimal_frozen_lake():

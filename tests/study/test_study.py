@@ -428,3 +428,57 @@ def test_every_example_in_the_template_parses_when_uncommented():
     for line in study_template().splitlines():
         if line.startswith("# ") and " = " in line:
             tomllib.loads(line[2:])
+
+
+# Back from a description
+
+
+def described(**sections):
+    given = {
+        "study": {"name": "back", "trajectories": 3000},
+        "privacy": {"epsilon": 1.0, "delta": 1e-6, "unit": "trajectory"},
+        "values": {"discount": 0.9, "rewards": (0.0, 1.0), "returns": (0.0, 1.0)},
+        "states": {"count": 3},
+    }
+    return pv.Study(**{**given, **sections})
+
+
+@pytest.mark.parametrize(
+    "sections",
+    [
+        {},
+        {"mechanism": {"name": "dp-lsw", "noise": "isotropic"}},
+        {"mechanism": {"name": "dp-lsl", "ridge": 7.0, "noise_scale_share": 0.1}},
+        {"states": {"labels": ["a", "b", "c"], "groups": {"x": "a", "y": "b"}}},
+        {"features": {"kind": "aggregate", "size": 2}, "weights": {"values": [1.0, 2.0, 0.0]}},
+        {"data": {"person": "patient", "invalid": "drop-unit", "step_type": "date"}},
+        {
+            "privacy": {"epsilon": 1.0, "delta": 1e-6, "unit": "person"},
+            "data": {"person": "patient"},
+        },
+    ],
+)
+def test_a_study_is_rebuilt_from_its_description(sections):
+    study = described(**sections)
+    again = pv.Study.from_description(study.public_description())
+    assert again == study
+    assert again.trajectories_per_person == study.trajectories_per_person
+    assert again.size_is_public == study.size_is_public
+
+
+def test_a_start_distribution_is_given_anew_or_left_out():
+    values = {"discount": 0.9, "rewards": (0.0, 1.0), "start": {"0": 0.5, "1": 0.5}}
+    description = described(values=values).public_description()
+    assert pv.Study.from_description(description).start_distribution is None
+    again = pv.Study.from_description(description, start={"2": 1.0})
+    assert again.start_distribution.tolist() == [0.0, 0.0, 1.0]
+
+
+def test_a_description_that_names_a_file_needs_that_section(tmp_path, monkeypatch):
+    (tmp_path / "weights.csv").write_text("0,1\n1,2\n2,3\n")
+    monkeypatch.chdir(tmp_path)  # the file is there, and may be another one by now
+    description = described(weights={"file": "weights.csv"}).public_description()
+    with pytest.raises(pv.StudyError, match=r"\[weights\] file by its hash.*section weights"):
+        pv.Study.from_description(description)
+    again = pv.Study.from_description(description, weights={"values": [1.0, 2.0, 3.0]})
+    assert again.state_weights.tolist() == [1.0, 2.0, 3.0]

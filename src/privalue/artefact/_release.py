@@ -5,10 +5,8 @@ holds counts, sigma, psi or anything else that depends on the data in another wa
 is ``docs/release.schema.json``, made from this model.
 """
 
-import contextlib
 import hashlib
 import os
-import tempfile
 from collections import deque
 from collections.abc import Iterator, Mapping
 from itertools import chain
@@ -17,6 +15,7 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
+from privalue._files import write_whole
 from privalue.artefact._values import Numbers, StateValues, written
 from privalue.errors import DataError, UsageError
 
@@ -235,26 +234,13 @@ class Release(_Part):
     def save(self, folder: str | Path) -> Path:
         """Writes ``release.json`` into a folder, whole or not at all; never over another one."""
         target = require_vacant(folder)
-        partial: Path | None = None
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(prefix=f".{FILE_NAME}.", dir=target.parent)
-            partial = Path(name)
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.writelines(self.json_parts())
-                file.flush()
-                os.fsync(file.fileno())
-            partial.chmod(0o644)
-            _appear(partial, target)
+            return write_whole(target, self.json_parts(), mode=0o644, replace=False)
         except FileExistsError:
             raise UsageError(f"{target} exists; a release is never overwritten") from None
         except OSError as problem:
             raise UsageError(f"cannot write {target}: {problem.strerror}") from None
-        finally:
-            if partial is not None:
-                with contextlib.suppress(OSError):
-                    partial.unlink()
-        return target
 
     @classmethod
     def load(cls, path: str | Path) -> "Release":
@@ -269,17 +255,6 @@ class Release(_Part):
             ) from None
         except (DataError, UnicodeDecodeError) as problem:
             raise DataError(f"{path}: {problem}") from None
-
-
-def _appear(partial: Path, target: Path) -> None:
-    """Gives a finished file its name, unless something has it: a rename would replace that."""
-    try:
-        os.link(partial, target)
-    except FileExistsError:
-        raise
-    except OSError:  # some file systems know no links: the name is taken first, then replaced
-        os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
-        partial.replace(target)
 
 
 def require_vacant(folder: str | Path) -> Path:

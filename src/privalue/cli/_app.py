@@ -22,27 +22,36 @@ import typer.exceptions
 import privalue
 from privalue.artefact._release import Release
 from privalue.cli import _demo as demonstration
-from privalue.cli._console import Json, LibrariesTalk, notes, print_json, progress, screen, talk
-from privalue.cli._ledger import ledgers
+from privalue.cli import _screen as terminal
+from privalue.cli._console import (
+    Json,
+    LibrariesTalk,
+    StudyFile,
+    notes,
+    print_json,
+    progress,
+    screen,
+    talk,
+)
+from privalue.cli._ledger import ledgers, tell
 from privalue.cli._options import in_options
-from privalue.cli._plan import plan
+from privalue.cli._plan import plan, world_named
 from privalue.cli._report import Justification, publish_and_tell, report
 from privalue.cli._reproduce import reproduce
 from privalue.core._noise import SeededForExperimentsOnly
 from privalue.curator import inspect as inspect_data
 from privalue.curator import prepare
 from privalue.curator import release as release_data
-from privalue.errors import PrivalueError, StudyError, UsageError
+from privalue.errors import PrivalueError, UsageError
 from privalue.estimate._refit import refit as refit_release
 from privalue.ledger import open_ledger
 from privalue.planning import resolve
 from privalue.readers._headings import column_names
-from privalue.report import _terminal as terminal
 from privalue.report._guesses import guess, guessed_json
 from privalue.report._private_page import require_private_place, write_private_page
 from privalue.report._publish import require_publishable
 from privalue.report._spending import account_rows
-from privalue.simulation import parse_world, simulate_to_file
+from privalue.simulation import simulate_to_file
 from privalue.study._study import Study
 from privalue.study._template import study_template
 from privalue.study._terms import declared_size, ridge_of
@@ -80,11 +89,6 @@ app = typer.Typer(
     rich_markup_mode=None,
     epilog=EXAMPLE,
 )
-
-
-StudyFile = Annotated[
-    Path, typer.Argument(metavar="STUDY", readable=False, help="The study file (TOML).")
-]
 Data = Annotated[
     str,
     typer.Option(
@@ -242,10 +246,7 @@ def simulate(
     if truncated not in {None, "keep", "drop"}:
         raise UsageError(f"--truncated {truncated}: it must be keep or drop")
     _require_absent(out, force)
-    try:
-        chosen = parse_world(world)
-    except StudyError as problem:
-        raise UsageError(str(problem)) from None
+    chosen = world_named(world)
     with progress("Simulating") as update:
         written = simulate_to_file(
             chosen,
@@ -371,7 +372,7 @@ def release(
             engine=engine,
             memory=limit,
             progress=update,
-            say=lambda line: talk.print(f"Ledger: {line}"),
+            say=lambda line: tell([line]),
         )
     publish_and_tell(released, out, study=study, ledger=ledger, justification=justification)
     if as_json:

@@ -7,6 +7,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any, TextIO
 
 import numpy as np
@@ -24,12 +25,17 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from privalue.cli._options import in_options
 from privalue.errors import PrivalueWarning
 
 _AT_ONCE = 1 << 16
 _WIDTH = 100  # of a table that goes into a log
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
+
+StudyFile = Annotated[
+    Path, typer.Argument(metavar="STUDY", readable=False, help="The study file (TOML).")
+]
 
 
 class Talk(Console):
@@ -147,7 +153,7 @@ def notes() -> Iterator[None]:
             line: str | None = None,
         ) -> None:
             if issubclass(category, PrivalueWarning):
-                talk.warn(f"Note: {message}.", style="yellow")
+                talk.warn(f"Note: {in_options(str(message))}.", style="yellow")
             else:
                 usual(message, category, filename, lineno, file, line)
 

@@ -7,12 +7,14 @@ from pathlib import Path
 
 import numpy as np
 
+from privalue._types import Progress
 from privalue.artefact._release import Release
-from privalue.curator import Prepared, Progress, inspect, prepare, release
+from privalue.curator import Prepared, inspect, prepare, release
 from privalue.errors import UsageError
 from privalue.ledger import Account, open_ledger
-from privalue.planning import Option, predict, public_model, verdict
+from privalue.planning import Option, predict, public_model
 from privalue.report._pictures import draw_values
+from privalue.report._plan_words import verdict
 from privalue.report._private_page import write_private_page
 from privalue.report._publish import Published, publish, require_publishable
 from privalue.simulation import parse_world, simulate_to_file

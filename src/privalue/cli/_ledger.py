@@ -1,14 +1,16 @@
 """``privalue ledger``: the budget of a dataset, and what has been spent of it."""
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from privalue.artefact._release import Release
+from privalue.cli import _screen as terminal
 from privalue.cli._console import Json, print_json, screen, talk
+from privalue.cli._options import in_options
 from privalue.ledger import Account, open_ledger
-from privalue.report import _terminal as terminal
 from privalue.report._spending import account_json, account_rows, draw_spending
 
 ledgers = typer.Typer(
@@ -84,7 +86,7 @@ def show(
             for file in draw_spending(account, folder=picture, name=name):
                 talk.print(f"Wrote {file}")
     if as_json and dataset is None:
-        print_json({"datasets": [account_json(account) for account in accounts]})
+        print_json({"datasets": [_json(account) for account in accounts]})
         return
     for account in accounts:
         _print_account(account, as_json)
@@ -105,8 +107,7 @@ def verify(
     artefact = None
     if released is not None:
         found = Release.load(released)
-        path = released / "release.json" if released.is_dir() else released
-        artefact, head = path.read_text(encoding="utf-8"), head or found.ledger_head
+        artefact, head = found.to_json(), head or found.ledger_head
     verified = open_ledger(ledger).verify(head=head, artefact=artefact)
     if as_json:
         print_json(
@@ -114,12 +115,11 @@ def verify(
                 "valid": True,
                 "entries": verified.entries,
                 "head": verified.head,
-                "notices": list(verified.notices),
+                "notices": [in_options(line) for line in verified.notices],
             }
         )
         return
-    for line in verified.notices:
-        talk.print(f"Ledger: {line}")
+    tell(verified.notices)
     print(f"The ledger is whole: {verified.entries} entries, head {verified.head}")
 
 
@@ -137,8 +137,17 @@ def settle(
 
 def _print_account(account: Account, as_json: bool) -> None:
     if as_json:
-        print_json(account_json(account))
+        print_json(_json(account))
         return
     screen().print(terminal.facts(f"Dataset {account.dataset}", account_rows(account)))
-    for line in account.notices:
-        talk.print(f"Ledger: {line}")
+    tell(account.notices)
+
+
+def _json(account: Account) -> dict[str, Any]:
+    return account_json(account) | {"notices": [in_options(line) for line in account.notices]}
+
+
+def tell(notices: Iterable[str]) -> None:
+    """Say what a ledger found, in the words of the command line."""
+    for line in notices:
+        talk.print(f"Ledger: {in_options(line)}")

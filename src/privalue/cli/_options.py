@@ -17,11 +17,24 @@ def _declaration(found: re.Match[str]) -> str:
     return f"privalue ledger declare {given}"
 
 
+_SETTLE = (
+    r"\bledger\.settle\((\d+), charge=True, reason=WHY\)"
+    r"(, or charge=False if nothing came of it)?"
+)
+
+
+def _settlement(found: re.Match[str]) -> str:
+    cancel = " (or, if nothing came of it, --cancel)" if found[2] else ""
+    return f"privalue ledger settle {found[1]} --charge{cancel} --reason WHY"
+
+
 SAID: Mapping[str, str | Callable[[re.Match[str]], str]] = {
     r"\baccept_large_delta=True": "--accept-large-delta",
     r"\baccept_useless=True": "--anyway",
     r"\bledger=None": "--no-ledger",
     r"\bledger\.declare\(([^)]*)\)": _declaration,
+    _SETTLE: _settlement,
+    r"\bledger\.show\(DATASET\)": "privalue ledger show",
     r"\bmemory=(\d+)": _megabytes,
     r"\bmemory=": "--memory",
     r"\breplace=True": "--replace",

@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from privalue.cli._console import Json, print_json, progress, screen, talk
+from privalue.cli._console import Json, StudyFile, print_json, progress, screen, talk
+from privalue.cli._plan_screen import Solved, plan_json, plan_notes, print_plan
 from privalue.core._terms import MOST_TRAJECTORIES
 from privalue.errors import StudyError, UsageError
 from privalue.planning import (
@@ -29,7 +30,6 @@ from privalue.report._planning_picture import (
     draw_plan,
     trajectories_around,
 )
-from privalue.report._planning_report import Solved, plan_json, plan_notes, print_plan
 from privalue.simulation import World, parse_world
 from privalue.study._study import Study
 
@@ -37,9 +37,7 @@ SOLVED = ("trajectories", "epsilon", "aggregation")
 
 
 def plan(
-    study_file: Annotated[
-        Path, typer.Argument(metavar="STUDY", readable=False, help="The study file (TOML).")
-    ],
+    study_file: StudyFile,
     trajectories: Annotated[
         int | None,
         typer.Option("--trajectories", help="How many; as the study declares, if left out."),
@@ -74,7 +72,7 @@ def plan(
     if picture is not None:
         checked_picture(picture)
     study = Study.load(study_file)
-    known = None if world is None else _world(world)
+    known = None if world is None else world_named(world)
     if quantity != "trajectories" or trajectories is not None:
         planned_trajectories(study, trajectories)  # complains before anything takes time
     solved, m, notes = None, trajectories, []
@@ -112,7 +110,8 @@ def _checked_question(solve: str | None, target: float | None) -> str | None:
     return solve or "trajectories"
 
 
-def _world(text: str) -> World:
+def world_named(text: str) -> World:
+    """Return the world of a command line; one that does not exist is a mistake of its use."""
     try:
         return parse_world(text)
     except StudyError as problem:

@@ -7,6 +7,7 @@ import typer
 
 from privalue.artefact._release import FILE_NAME, Release
 from privalue.cli._console import Json, print_json, talk
+from privalue.cli._options import in_options
 from privalue.errors import UnavailableError, UsageError
 from privalue.ledger import Account, open_ledger
 from privalue.planning import resolve
@@ -16,6 +17,7 @@ from privalue.report._publish import (
     PAGE,
     REGISTRY,
     VALUES,
+    publish,
     require_no_private_page,
     write_report,
     write_text,
@@ -111,14 +113,22 @@ def publish_and_tell(
 
     If the ledger does not answer any more, the page tells no budget: the release stands.
     """
-    talk.print(f"Wrote {release.save(out)}")
-    try:
-        account = None if ledger is None else account_of(release, ledger)
-    except UnavailableError as problem:
-        account = None
-        talk.warn(
-            f"Ledger: {problem}; the page tells no budget: privalue report {out} --ledger LEDGER "
-            "--force makes it again"
-        )
-    written = write_report(release, out, study=study, account=account, justification=justification)
-    talk.print(f"Wrote {', '.join(str(path) for path in written.values())}")
+
+    def account() -> Account | None:
+        try:
+            return None if ledger is None else account_of(release, ledger)
+        except UnavailableError as problem:
+            talk.warn(
+                f"Ledger: {in_options(str(problem))}; the page tells no budget: privalue report "
+                f"{out} --ledger LEDGER --force makes it again"
+            )
+            return None
+
+    publish(
+        release,
+        out,
+        study=study,
+        account=account,
+        justification=justification,
+        wrote=lambda *paths: talk.print(f"Wrote {', '.join(map(str, paths))}"),
+    )

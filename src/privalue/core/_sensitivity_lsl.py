@@ -114,7 +114,7 @@ class RidgeSensitivity:
         return (unit * design.norm * change / curvature) ** 2
 
     def most(self) -> float:
-        """Return a public upper bound of psi over the data sets whose counts are at most the cap."""
+        """Return a public upper bound of psi over data sets whose counts are at most the cap."""
         rho, norm = self.design.weights, self.design.norm
         visits = math.sqrt(float(rho.sum()) * self.cap / (2 * self.ridge))
         change = self.reach * float(q_largest(rho, self.touched).sum())

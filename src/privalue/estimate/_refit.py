@@ -14,7 +14,7 @@ from privalue.errors import UsageError
 from privalue.estimate._published import fitted, published
 from privalue.estimate._statistics import NoisyStatistics
 from privalue.study._features import design
-from privalue.study._study import Study
+from privalue.study._study import Study, files_named
 from privalue.study._terms import refuse_early, ridge_of
 from privalue.version import VERSION
 
@@ -88,28 +88,17 @@ def _study(
 ) -> Study:
     """The release's study with other choices; its states are those of the release."""
     told = release.study
-    values = {key: value for key, value in told["values"].items() if key != "start"}
-    if start is not None:
-        values["start"] = start if isinstance(start, str) else dict(start)
-    report = {"level": level or release.level}
-    return Study(
-        study=told["study"],
-        privacy=told["privacy"],
-        values=values,
-        states={"labels": [entry.state for entry in release.values]},
-        features=_again("features", features, told),
-        weights=_again("weights", weights, told),
-        mechanism={"name": "dp-ssp", **(told["mechanism"] if mechanism is None else mechanism)},
-        report=report,
-    )
-
-
-def _again(section: str, chosen: Mapping[str, Any] | None, told: Mapping[str, Any]) -> Any:
-    if chosen is not None:
-        return dict(chosen)
-    if "file" in told[section] or told[section].get("kind") == "matrix":
-        raise UsageError(
-            f"the release's {section} came from a file, which it names but does not hold; give "
-            f"the {section} again"
-        )
-    return told[section]
+    chosen = {"features": features, "weights": weights, "mechanism": mechanism}
+    given = {section: keys for section, keys in chosen.items() if keys is not None}
+    for section, _ in files_named(told):
+        if section in chosen and section not in given:
+            raise UsageError(
+                f"the release's {section} came from a file, which it names but does not hold; give "
+                f"the {section} again"
+            )
+    given |= {
+        "states": {"labels": [entry.state for entry in release.values]},
+        "mechanism": {"name": "dp-ssp", **given.get("mechanism", told["mechanism"])},
+        "report": {"level": level or release.level},
+    }
+    return Study.from_description(told, start=start, **given)

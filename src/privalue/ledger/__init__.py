@@ -39,12 +39,13 @@ from privalue.ledger._chain import Step, study_hash
 from privalue.ledger._ledger import Clock, Ledger, Reservation, StoredRelease, Verified
 from privalue.ledger._postgres import PostgresStore
 from privalue.ledger._sqlite import SqliteStore
-from privalue.ledger._terms import Protection, Terms
+from privalue.ledger._terms import BudgetTerms, Protection
 from privalue.ledger._units import Cost
 
 __all__ = [
     "Account",
     "BudgetError",
+    "BudgetTerms",
     "Converted",
     "Cost",
     "Ledger",
@@ -53,7 +54,6 @@ __all__ = [
     "Reservation",
     "Step",
     "StoredRelease",
-    "Terms",
     "UnavailableError",
     "Unfinished",
     "Verified",

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from privalue.ledger._chain import Book, Held, Step
-from privalue.ledger._terms import Protection, Terms
+from privalue.ledger._terms import BudgetTerms, Protection
 from privalue.ledger._units import Cost
 
 
@@ -44,7 +44,7 @@ class Account:
     """How a dataset stands."""
 
     dataset: str
-    terms: Terms
+    terms: BudgetTerms
     total: Cost
     spent: Cost
     reserved: Cost

@@ -35,7 +35,7 @@ from typing import Any, NamedTuple
 
 from privalue.core._noise import OperatingSystemEntropy
 from privalue.errors import BudgetError, LedgerError, PrivalueError, UsageError
-from privalue.ledger._terms import Protection, Terms, over_steps
+from privalue.ledger._terms import BudgetTerms, Protection, over_steps
 from privalue.ledger._units import NOTHING, Cost, check_mu
 
 FORMAT = 2
@@ -44,7 +44,7 @@ LONGEST_NAME = 200
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 _HEXADECIMAL = re.compile("[0-9a-f]{64}")
 
-Row = tuple[int, str, str]  # number, canonical JSON, its SHA-256
+EntryRow = tuple[int, str, str]  # number, canonical JSON, its SHA-256
 
 _SHAPES: Mapping[str, Mapping[str, type]] = {
     "begin": {"format": int},
@@ -131,9 +131,9 @@ class Held:
 
     @property
     def how_to_settle(self) -> str:
-        """The command for a person who knows that its process is gone."""
-        cancel = " (or, if nothing came of it, --cancel)" if self.status == "reserved" else ""
-        return f"privalue ledger settle {self.sequence} --charge{cancel} --reason WHY"
+        """The call for a person who knows that its process is gone."""
+        cancel = ", or charge=False if nothing came of it" if self.status == "reserved" else ""
+        return f"ledger.settle({self.sequence}, charge=True, reason=WHY){cancel}"
 
 
 class Step(NamedTuple):
@@ -151,7 +151,7 @@ class Step(NamedTuple):
 class Balance:
     """How a dataset stands."""
 
-    terms: Terms
+    terms: BudgetTerms
     total: Cost = NOTHING
     spent: Cost = NOTHING
     reserved: Cost = NOTHING
@@ -178,14 +178,14 @@ class Book:
         self._at = ""
 
     @classmethod
-    def replay(cls, rows: Iterable[Row]) -> "Book":
+    def replay(cls, rows: Iterable[EntryRow]) -> "Book":
         """The book that these entries make, or a LedgerError that names the first bad one."""
         book = cls()
         for sequence, body, digest in rows:
             book._admit(sequence, body, digest)
         return book
 
-    def write(self, kind: str, at: datetime, **own: str | int) -> Row:
+    def write(self, kind: str, at: datetime, **own: str | int) -> EntryRow:
         """The next entry, applied; a BudgetError if the rules do not allow it."""
         entry = {
             "sequence": self.sequence + 1,
@@ -271,7 +271,7 @@ class Book:
     def _declare(self, entry: Mapping[str, Any]) -> None:
         dataset = check_dataset(entry["dataset"])
         total = Cost(epsilon=entry["epsilon"], delta=entry["delta"])
-        terms = Terms(
+        terms = BudgetTerms(
             protection=_protection(entry),
             trajectories_per_person=entry["trajectories_per_person"] or None,
             accounting=entry["accounting"],

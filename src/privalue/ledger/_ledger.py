@@ -12,7 +12,7 @@ from privalue.errors import BudgetError, LedgerError, UnavailableError, UsageErr
 from privalue.ledger._account import Account, clock_notices, notices
 from privalue.ledger._chain import FORMAT, Book, Held, check_dataset, check_hash, sha256
 from privalue.ledger._store import AbsentLedgerError, Store, Transaction
-from privalue.ledger._terms import ACCOUNTING, Protection, Terms
+from privalue.ledger._terms import ACCOUNTING, BudgetTerms, Protection
 from privalue.ledger._units import Cost, cost, mu, total
 
 Clock = Callable[[], datetime]
@@ -128,7 +128,7 @@ class Ledger:
             BudgetError: it has one and ``replace`` is false, or more is already used.
         """
         amount = total(check_dataset(dataset), epsilon, delta)
-        terms = Terms(
+        terms = BudgetTerms(
             protection=Protection(unit=unit, neighbours=neighbours),
             trajectories_per_person=max_trajectories_per_person,
             accounting=accounting,

@@ -8,12 +8,11 @@ lock. Whoever ignores it meets the primary key: no two entries have the same num
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
-from importlib import import_module
 from typing import Any
 
-from privalue._servers import unanswered
-from privalue.errors import LedgerError, MissingComponentError, UnavailableError
-from privalue.ledger._chain import Row
+from privalue._servers import postgres_server, unanswered
+from privalue.errors import LedgerError, UnavailableError
+from privalue.ledger._chain import EntryRow
 from privalue.ledger._store import AbsentLedgerError, Transaction, locked
 
 _TURN = 7_386_415_041  # the advisory lock of every privalue ledger
@@ -40,22 +39,12 @@ class PostgresStore:
     """A ledger in a database; a connection lasts for one operation."""
 
     def __init__(self, location: str, wait: float) -> None:
-        try:
-            self._driver: Any = import_module("psycopg")
-        except ImportError:
-            raise MissingComponentError(
-                "a ledger in PostgreSQL needs psycopg: pip install 'psycopg[binary]'"
-            ) from None
-        self._location = location
+        self._server = postgres_server(location, what="ledger", error=LedgerError)
+        self._driver = self._server.driver
         self._wait = wait
-        try:
-            parts = self._driver.conninfo.conninfo_to_dict(location)
-        except self._driver.Error:  # its message may quote the password
-            raise LedgerError("the address postgresql://... of the ledger is malformed") from None
-        # Neither user nor password.
-        self.place = f"postgresql://{parts.get('host', 'localhost')}/{parts.get('dbname', '')}"
+        self.place = self._server.place
 
-    def create(self, first: Row) -> None:
+    def create(self, first: EntryRow) -> None:
         """Makes the tables and the first entry, in one transaction."""
         with self._begun("READ COMMITTED") as connection:
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (_TURN,))
@@ -93,9 +82,7 @@ class PostgresStore:
     @contextmanager
     def _begun(self, isolation: str) -> Iterator[Any]:
         try:
-            with closing(
-                self._driver.connect(self._location, autocommit=True, connect_timeout=10)
-            ) as connection:
+            with closing(self._server.connect(autocommit=True)) as connection:
                 connection.execute(f"BEGIN ISOLATION LEVEL {isolation}")
                 try:
                     self._prepare(connection)
@@ -123,8 +110,8 @@ class PostgresStore:
     def _explained(self, problem: Any) -> LedgerError | UnavailableError:
         if isinstance(problem, self._driver.errors.LockNotAvailable):
             return locked(self.place, self._wait)
-        first = str(problem).split("\n", maxsplit=1)[0]
-        kept = "privalue ledger show tells what was recorded"
+        first = self._server.masked(str(problem)).split("\n", maxsplit=1)[0]
+        kept = "ledger.show(DATASET) tells what was recorded"
         if unanswered(problem, self._driver):
             return UnavailableError(
                 f"the server of the ledger {self.place} does not answer ({first}); try again; "

@@ -2,13 +2,13 @@
 
 import os
 import sqlite3
-import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
+from privalue._files import whole_file
 from privalue.errors import LedgerError
-from privalue.ledger._chain import Row
+from privalue.ledger._chain import EntryRow
 from privalue.ledger._store import AbsentLedgerError, Transaction, locked
 
 _APPEND_ONLY = "BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END"
@@ -33,28 +33,24 @@ class SqliteStore:
         self._path = path.absolute()
         self._wait = wait
 
-    def create(self, first: Row) -> None:
+    def create(self, first: EntryRow) -> None:
         """Builds the file under another name, then gives it this one, unless somebody has."""
         try:
-            handle, name = tempfile.mkstemp(dir=self._path.parent, prefix=f".{self._path.name}.")
-            os.close(handle)  # only its owner may read it: mode 0600
-        except OSError as problem:
-            raise self._no_room(problem) from problem
-        try:
-            with self._connected(Path(name)) as connection:
+            with (
+                suppress(FileExistsError),
+                whole_file(self._path, mode=0o600, replace=False) as partial,
+                self._connected(partial) as connection,
+            ):
                 self._keep_log(connection)
                 with _transaction(connection, "IMMEDIATE"):
                     for statement in _TABLES:
                         connection.execute(statement)
                     Transaction(connection.execute, "?").append(first)
-            with suppress(FileExistsError):
-                os.link(name, self._path)  # unlike a rename, it never replaces what is there
-            _sync_folder(self._path.parent)
         except OSError as problem:
-            raise self._no_room(problem) from problem
-        finally:
-            with suppress(OSError):
-                os.unlink(name)
+            raise LedgerError(
+                f"the ledger {self.place} cannot be made: {problem.strerror}; give a file in a "
+                "folder that can be written"
+            ) from problem
 
     def _keep_log(self, connection: sqlite3.Connection) -> None:
         (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()  # stays in the file
@@ -64,12 +60,6 @@ class SqliteStore:
                 "network folder?), where SQLite keeps no write-ahead log; put it on a local disk, "
                 "or use PostgreSQL"
             )
-
-    def _no_room(self, problem: OSError) -> LedgerError:
-        return LedgerError(
-            f"the ledger {self.place} cannot be made: {problem.strerror}; give a file in a folder "
-            "that can be written"
-        )
 
     @contextmanager
     def read(self) -> Iterator[Transaction]:
@@ -115,7 +105,7 @@ class SqliteStore:
             return "has no space left on its disk; nothing was recorded; make room, try again"
         if code == sqlite3.SQLITE_IOERR:
             return (
-                f"could not use its disk ({problem}: is it full?); privalue ledger show tells what "
+                f"could not use its disk ({problem}: is it full?); ledger.show(DATASET) tells what "
                 "was recorded"
             )
         if code in {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}:
@@ -128,7 +118,7 @@ class SqliteStore:
             return f"is damaged, or is no ledger ({problem}); nothing was recorded; restore a copy"
         if "no such table" in str(problem):
             return "holds no ledger; nothing was recorded; give another file"
-        return f"failed ({problem}); privalue ledger show tells what was recorded"
+        return f"failed ({problem}); ledger.show(DATASET) tells what was recorded"
 
 
 @contextmanager
@@ -141,11 +131,3 @@ def _transaction(connection: sqlite3.Connection, kind: str) -> Iterator[None]:
         with suppress(sqlite3.Error):
             connection.execute("ROLLBACK")
         raise
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from privalue.errors import LedgerError, UnavailableError
-from privalue.ledger._chain import Row
+from privalue.ledger._chain import EntryRow
 
 
 class AbsentLedgerError(LedgerError):
@@ -30,13 +30,13 @@ class Transaction:
         self._execute = execute
         self._mark = mark  # how the driver writes a parameter
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[EntryRow]:
         """Every entry, in order."""
         columns = "sequence, body, hash"
         found = self._execute(f"SELECT {columns} FROM ledger_entries ORDER BY sequence")
         return list(found.fetchall())
 
-    def append(self, row: Row) -> None:
+    def append(self, row: EntryRow) -> None:
         """Adds the next entry."""
         marks = ", ".join([self._mark] * 3)
         self._execute(f"INSERT INTO ledger_entries (sequence, body, hash) VALUES ({marks})", row)
@@ -71,7 +71,7 @@ class Store(Protocol):
 
     place: str  # as a person would name it, without any password
 
-    def create(self, first: Row) -> None:
+    def create(self, first: EntryRow) -> None:
         """Makes a ledger with its first entry, whole or not at all; leaves one that exists."""
 
     def read(self) -> AbstractContextManager[Transaction]:

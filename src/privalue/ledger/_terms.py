@@ -48,7 +48,7 @@ class Protection:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Terms:
+class BudgetTerms:
     """What a dataset's total is a total of."""
 
     protection: Protection
@@ -60,7 +60,7 @@ class Terms:
         vouched = f", nobody with more than {most} trajectories" if most else ""
         return f"{self.protection}{vouched}"
 
-    def check(self) -> "Terms":
+    def check(self) -> "BudgetTerms":
         """Itself, if totals of this kind are kept."""
         self.protection.check()
         most = self.trajectories_per_person

@@ -15,7 +15,7 @@ from privalue.paper._experiment import Experiment
 from privalue.paper._reproduce import EXPERIMENTS, Reproduction, reproduce
 from privalue.paper._runner import run_all
 from privalue.paper._settings import FULL, QUICK, Effort
-from privalue.paper._table import Row, Table
+from privalue.paper._table import ResultTable, TableRow
 
 __all__ = [
     "EXPERIMENTS",
@@ -24,8 +24,8 @@ __all__ = [
     "Effort",
     "Experiment",
     "Reproduction",
-    "Row",
-    "Table",
+    "ResultTable",
+    "TableRow",
     "reproduce",
     "run_all",
 ]

@@ -14,7 +14,7 @@ from privalue.paper._experiment import Experiment
 from privalue.paper._methods import (
     Keys,
     Method,
-    Setting,
+    MethodSetting,
     built,
     outcome,
     paper_lsl,
@@ -34,7 +34,7 @@ from privalue.paper._pictures import (
 )
 from privalue.paper._schedules import ridge
 from privalue.paper._settings import TIGHT, Effort
-from privalue.paper._table import Curve, Row, Table, rows_of
+from privalue.paper._table import Curve, ResultTable, TableRow, rows_of
 from privalue.report._drawing import Axes, Figure
 
 EXACT_LSW, EXACT_LSL, SSP_LSL = "DP-LSW, exact", "DP-LSL, exact", "DP-SSP, ridge"
@@ -42,7 +42,7 @@ SQRT = "sqrt(m)"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class AgainSettings:
     """What is run: lambdas at two batch sizes, and excess at many."""
 
     sizes: tuple[int, ...]
@@ -52,12 +52,12 @@ class Settings:
     bound: float = TIGHT
 
 
-def settings(effort: Effort) -> Settings:
+def settings(effort: Effort) -> AgainSettings:
     """Half as many batch sizes as panel 4, and lambda from 0.1: the sharper bound allows it."""
     per_decade = max(effort.per_decade // 2, 1)
     thinner = Effort(name=effort.name, runs=effort.runs, per_decade=per_decade)
     ridges = 10 ** (np.arange(-per_decade, 7 * per_decade + 1) / per_decade)
-    return Settings(
+    return AgainSettings(
         sizes=thinner.sizes(),
         ridges=tuple(float(f"{x:.6g}") for x in ridges),
         aggregations=(1, 4) if effort.per_decade == 1 else (1, 2, 4, 8),
@@ -81,10 +81,10 @@ def ssp_lsl(ridge: float) -> Method:
     return Method(name=SSP_LSL, keys=keys, ridge=ridge)
 
 
-def run(settings: Settings, run: int) -> list[Row]:
+def run(settings: AgainSettings, run: int) -> list[TableRow]:
     """One run of everything."""
-    made: list[Row] = []
-    setting = Setting(bound=settings.bound)
+    made: list[TableRow] = []
+    setting = MethodSetting(bound=settings.bound)
     for m in settings.batches:
         methods = [exact_lsw(), paper_lsw()]
         for value in settings.ridges:
@@ -94,14 +94,14 @@ def run(settings: Settings, run: int) -> list[Row]:
             error = rmse(outcome(method, setting, m, run).values)
             made += rows_of(method, setting, m, run, {"rmse": error})
     for size in settings.aggregations:
-        setting = Setting(bound=settings.bound, aggregation=size)
+        setting = MethodSetting(bound=settings.bound, aggregation=size)
         for m in settings.sizes:
             made += _excess(setting, m, run)
     return made
 
 
-def _excess(setting: Setting, m: int, run: int) -> list[Row]:
-    made: list[Row] = []
+def _excess(setting: MethodSetting, m: int, run: int) -> list[TableRow]:
+    made: list[TableRow] = []
     design, counts = built(setting), batch(m, run, setting.bound).counts
     for method in (exact_lsw(), paper_lsw()):
         found = outcome(method, setting, m, run)
@@ -116,7 +116,7 @@ def _excess(setting: Setting, m: int, run: int) -> list[Row]:
     return made
 
 
-def plot_ridge(settings: Settings, table: Table) -> Figure:
+def plot_ridge(settings: AgainSettings, table: ResultTable) -> Figure:
     """Error against lambda."""
     figure, (line,) = panels(1, 2, size=(9.0, 4.6), sharey=True)
     styles = (
@@ -144,14 +144,16 @@ def plot_ridge(settings: Settings, table: Table) -> Figure:
     return figure
 
 
-def _flat(axes: Axes, table: Table, name: str, m: int, settings: Settings, **style: object) -> None:
+def _flat(
+    axes: Axes, table: ResultTable, name: str, m: int, settings: AgainSettings, **style: object
+) -> None:
     """LSW knows no lambda."""
     level = table.curve(algorithm=name, trajectories=m, aggregation=1)
     ends = [settings.ridges[0], settings.ridges[-1]]
     draw(axes, Curve(ends, np.repeat(level.values, 2, axis=1)), color=BLUE, **style)
 
 
-def plot_excess(settings: Settings, table: Table) -> Figure:
+def plot_excess(settings: AgainSettings, table: ResultTable) -> Figure:
     """Excess against m."""
     figure, ((first, second),) = panels(1, 2, size=(9.0, 4.4), sharey=True)
     for size in settings.aggregations:

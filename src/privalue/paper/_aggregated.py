@@ -12,7 +12,7 @@ from privalue.paper._batches import rmse, truth
 from privalue.paper._experiment import Experiment
 from privalue.paper._methods import (
     Method,
-    Setting,
+    MethodSetting,
     outcome,
     paper_lsl,
     paper_lsw,
@@ -22,7 +22,7 @@ from privalue.paper._methods import (
 from privalue.paper._pictures import ORANGE, algorithm_style, draw, panels, reference
 from privalue.paper._schedules import pretty, ridge
 from privalue.paper._settings import BOUNDS, TIGHT, Effort
-from privalue.paper._table import Row, Table, rows_of
+from privalue.paper._table import ResultTable, TableRow, rows_of
 from privalue.report._drawing import Axes, Figure
 
 SCHEDULES = ("10 sqrt(m)", "100 sqrt(m)", "1000 sqrt(m)")
@@ -30,7 +30,7 @@ DRAWN = {TIGHT: "100 sqrt(m)"}  # in full colour; elsewhere the largest constant
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class AggregatedSettings:
     """What is run."""
 
     sizes: tuple[int, ...]
@@ -39,16 +39,16 @@ class Settings:
     bounds: tuple[float, ...] = BOUNDS
 
 
-def settings(effort: Effort) -> Settings:
+def settings(effort: Effort) -> AggregatedSettings:
     """m from 10 to 10^7."""
-    return Settings(sizes=effort.sizes())
+    return AggregatedSettings(sizes=effort.sizes())
 
 
-def run(settings: Settings, run: int) -> list[Row]:
+def run(settings: AggregatedSettings, run: int) -> list[TableRow]:
     """One run of everything."""
-    made: list[Row] = []
+    made: list[TableRow] = []
     for bound in settings.bounds:
-        setting = Setting(bound=bound, aggregation=settings.aggregation)
+        setting = MethodSetting(bound=bound, aggregation=settings.aggregation)
         for m in settings.sizes:
             methods: list[Method] = [plain_lsw(), paper_lsw()]
             for text in settings.schedules:
@@ -60,7 +60,7 @@ def run(settings: Settings, run: int) -> list[Row]:
     return made
 
 
-def plot(settings: Settings, table: Table) -> Figure:
+def plot(settings: AggregatedSettings, table: ResultTable) -> Figure:
     """A panel for each bound."""
     figure, (line,) = panels(1, len(settings.bounds), size=(9.0, 4.4), sharex=True)
     for axes, bound in zip(line, settings.bounds, strict=True):
@@ -71,7 +71,7 @@ def plot(settings: Settings, table: Table) -> Figure:
     return figure
 
 
-def _panel(axes: Axes, settings: Settings, table: Table, bound: float) -> None:
+def _panel(axes: Axes, settings: AggregatedSettings, table: ResultTable, bound: float) -> None:
     axes.set_title(f"Returns known to be in [0, {bound:g}]", loc="left", fontsize=10)
     shown = DRAWN.get(bound, settings.schedules[-1])
     for text in settings.schedules:

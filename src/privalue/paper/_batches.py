@@ -10,13 +10,11 @@ differences between algorithms are then differences, not luck.
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privalue.core._arrays import Vector
 from privalue.core._contributions import VisitStatistics
 from privalue.paper._settings import SEED, WORLD
 from privalue.simulation import World, chain_statistics, parse_world
-
-Vector = NDArray[np.float64]
 
 _BATCH, _NOISE = 0, 1
 

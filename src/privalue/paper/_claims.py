@@ -18,12 +18,13 @@ from typing import Any
 import numpy as np
 from scipy.interpolate import CubicSpline
 
+from privalue.core._arrays import Vector
 from privalue.core._calibration import nissim
 from privalue.core._sensitivity_lsw import smooth_lsw
 from privalue.paper import _convergence as convergence
 from privalue.paper import _excess as excess
 from privalue.paper._aggregated import DRAWN, SCHEDULES
-from privalue.paper._batches import Vector, batch, truth, world
+from privalue.paper._batches import batch, truth, world
 from privalue.paper._evidence import (
     Estimate,
     above,
@@ -38,10 +39,10 @@ from privalue.paper._evidence import (
 from privalue.paper._excess import excess_curve
 from privalue.paper._regularisation import by_ridge
 from privalue.paper._settings import BOUNDS, DELTA, EPSILON, TIGHT, WIDE
-from privalue.paper._table import Curve, Table
+from privalue.paper._table import Curve, ResultTable
 from privalue.study._features import aggregation as aggregation_matrix
 
-Tables = Mapping[str, Table]
+Tables = Mapping[str, ResultTable]
 
 ALIKE = 1.1  # errors within 10% of each other are called the same
 SMALL_SPREAD = 0.01  # of an RMSE over runs, where values go up to 1
@@ -49,7 +50,7 @@ CLOSE = 1.02  # a schedule within 2% of the best one counts as the best
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class ClaimPart:
     """One case of a claim; ``numbers`` are what ``figures`` says in words."""
 
     what: str
@@ -65,7 +66,7 @@ class Claim:
     name: str
     sentence: str
     test: str
-    parts: tuple[Part, ...]
+    parts: tuple[ClaimPart, ...]
 
     @property
     def verdict(self) -> str:
@@ -98,7 +99,7 @@ def stable(tables: Tables) -> Claim:
                 spreads.append(float(part.values.std(axis=0, ddof=1).max()))
             worst = max(spreads)
             parts.append(
-                Part(
+                ClaimPart(
                     what=f"{name}, m {'<' if few else '>='} 1,000",
                     holds=worst < SMALL_SPREAD,
                     figures=f"{worst:.2g}",
@@ -137,7 +138,7 @@ def same_solution(tables: Tables) -> Claim:
         lsl = table.curve(algorithm="LSL", aggregation=aggregation, schedule=convergence.CONSTANT)
         ratio = log_ratio(lsl.values[:, -1], lsw.values[:, -1])
         parts.append(
-            Part(
+            ClaimPart(
                 what=what,
                 holds=equal,
                 figures=f"limits {0.0 if equal else apart:.2g} apart; RMSE of LSL over LSW at m = "
@@ -170,7 +171,7 @@ def faster(tables: Tables) -> Claim:
             slopes = [slope(Curve(c.at[tail].tolist(), c.values[:, tail])) for c in (lsw, lsl)]
             ratio = float(np.exp(np.mean(np.log(lsl.mean / lsw.mean))))
             parts.append(
-                Part(
+                ClaimPart(
                     what=f"{what}, lambda = {schedule}",
                     holds=ahead.count(True) > 0 and ahead.count(False) == 0,
                     figures=f"LSW ahead at {ahead.count(True)} of {len(ahead)} m, behind at "
@@ -215,7 +216,7 @@ def private_converges(tables: Tables) -> Claim:
     )
 
 
-def _alike(what: str, private: Curve, plain: Curve) -> Part:
+def _alike(what: str, private: Curve, plain: Curve) -> ClaimPart:
     """Whether a private algorithm ends as well as its twin, and from which m on."""
     ratio = Curve(private.at.tolist(), private.values / plain.values)
     last = estimate(ratio.values[:, -1])
@@ -226,7 +227,7 @@ def _alike(what: str, private: Curve, plain: Curve) -> Part:
     decided: bool | None = last.high <= ALIKE
     if last.holds(ALIKE):
         decided = None
-    return Part(
+    return ClaimPart(
         what=what,
         holds=decided,
         figures=f"{_ratio(last.value)} times at m = {_m(private.at[-1])}"
@@ -251,7 +252,7 @@ def small_and_large(tables: Tables) -> Claim:
         where = crossing(lsw, lsl)
         useful = reached(lsl, guess).at
         parts.append(
-            Part(
+            ClaimPart(
                 what=f"private, bound {bound:g}",
                 holds=where.before is not None and where.after is not None,
                 figures=f"they cross at m = {_m(where.at)}",
@@ -259,7 +260,7 @@ def small_and_large(tables: Tables) -> Claim:
             )
         )
         parts.append(
-            Part(
+            ClaimPart(
                 what=f"DP-LSL is of use before, bound {bound:g}",
                 holds=useful < where.at,
                 figures=f"better than the constant 1/2 from m = {_m(useful)} on",
@@ -270,7 +271,7 @@ def small_and_large(tables: Tables) -> Claim:
     lsl = table.curve(algorithm="LSL", bound=TIGHT, schedule=DRAWN[TIGHT])
     first = log_ratio(lsl.values[:, 0], lsw.values[:, 0])
     parts.append(
-        Part(
+        ClaimPart(
             what=f"not private, m = {_m(lsw.at[0])}",
             holds=None if first.above_zero is None else not first.above_zero,
             figures=f"RMSE of LSL {math.exp(first.value):.2f} times that of LSW",
@@ -303,7 +304,7 @@ def sqrt_schedule(tables: Tables) -> Claim:
         losses = {a: schedule_loss(curves, chosen, a) for a in (0.25, 0.5, 0.6, 0.75, 1.0)}
         best = min(losses, key=lambda a: losses[a])
         parts.append(
-            Part(
+            ClaimPart(
                 what=f"bound {bound:g}, m from {_m(low)} to {_m(high)}",
                 holds=losses[0.5] <= CLOSE * losses[best],
                 figures=f"best lambda ~ m^{growth.value:.2f} ({growth.low:.2f} to "
@@ -356,7 +357,7 @@ def not_best_for_risk(tables: Tables) -> Claim:
         "risk",
         test="at the largest m the excess is larger for lambda in sqrt(m) than for lambda in m",
         parts=(
-            Part(
+            ClaimPart(
                 what="tabular",
                 holds=ratio.above_zero,
                 figures=f"{_times(math.exp(-ratio.value))} than with lambda in m at m = "
@@ -396,7 +397,7 @@ def aggregation_helps(tables: Tables) -> Claim:
         whole = float(curves[0].mean[m] / curves[-1].mean[m])
         signs = {step.above_zero for step in steps}
         parts.append(
-            Part(
+            ClaimPart(
                 what=what,
                 holds=None if signs == {None} else (False not in signs and True in signs),
                 figures=f"8 states each: excess {_times(whole)} at m = {_m(curves[0].at[m])}",
@@ -421,7 +422,7 @@ def beta_lowers(tables: Tables) -> Claim:
     runs = sorted({row.run for row in tables["panel-4"].rows})
     betas = [nissim(EPSILON, DELTA, d).beta for d in (40, 5)]
     parts = [
-        Part(
+        ClaimPart(
             what="beta",
             holds=betas[1] > betas[0],
             figures=f"{betas[0]:.2g} for d = 40, {betas[1]:.2g} for d = 5",
@@ -436,7 +437,7 @@ def beta_lowers(tables: Tables) -> Claim:
              for n in counts]
         )  # fmt: skip
         parts.append(
-            Part(
+            ClaimPart(
                 what=f"psi of DP-LSW at m = {_m(m)}",
                 holds=factor.value > math.log(ALIKE),
                 figures=f"lower by a factor of {_ratio(math.exp(factor.value))}",
@@ -466,7 +467,7 @@ def quadratic(tables: Tables) -> Claim:
         curve = excess_curve(table, name, TIGHT, 1, schedule=schedule).between(low, high)
         found = slope(curve)
         parts.append(
-            Part(
+            ClaimPart(
                 what=what,
                 holds=abs(found.value + 2) < 0.1,
                 figures=f"slope {_slope(found)} +- {found.error:.2f}",
@@ -498,7 +499,7 @@ def same_performance(tables: Tables) -> Claim:
         plain = table.curve(algorithm="LSW", bound=bound, trajectories=m)
         ratio = best.value / float(plain.mean[-1])
         parts.append(
-            Part(
+            ClaimPart(
                 what=f"DP-LSL, tabular, best lambda, bound {bound:g}",
                 holds=ratio <= ALIKE,
                 figures=f"{_ratio(ratio)} times LSW at m = {_m(m)}",

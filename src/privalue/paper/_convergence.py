@@ -8,18 +8,18 @@ from dataclasses import dataclass
 
 from privalue.paper._batches import rmse
 from privalue.paper._experiment import Experiment
-from privalue.paper._methods import Method, Setting, outcome, plain_lsl, plain_lsw
+from privalue.paper._methods import Method, MethodSetting, outcome, plain_lsl, plain_lsw
 from privalue.paper._pictures import BLUE, GOLD, ORANGE, PURPLE, draw, panels
 from privalue.paper._schedules import pretty, ridge
 from privalue.paper._settings import Effort
-from privalue.paper._table import Row, Table, rows_of
+from privalue.paper._table import ResultTable, TableRow, rows_of
 from privalue.report._drawing import Figure
 
 CONSTANT, SMALL, LARGE = "1", "sqrt(m)", "100 sqrt(m)"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class ConvergenceSettings:
     """What is run."""
 
     sizes: tuple[int, ...]
@@ -27,16 +27,16 @@ class Settings:
     schedules: tuple[str, ...] = (CONSTANT, SMALL, LARGE)
 
 
-def settings(effort: Effort) -> Settings:
+def settings(effort: Effort) -> ConvergenceSettings:
     """m from 10 to 10^7."""
-    return Settings(sizes=effort.sizes())
+    return ConvergenceSettings(sizes=effort.sizes())
 
 
-def run(settings: Settings, run: int) -> list[Row]:
+def run(settings: ConvergenceSettings, run: int) -> list[TableRow]:
     """One run of everything."""
-    made: list[Row] = []
+    made: list[TableRow] = []
     for aggregation in settings.aggregations:
-        setting = Setting(aggregation=aggregation)
+        setting = MethodSetting(aggregation=aggregation)
         for m in settings.sizes:
             methods: list[Method] = [plain_lsw()]
             methods += [plain_lsl(ridge(text, m), text) for text in settings.schedules]
@@ -46,7 +46,7 @@ def run(settings: Settings, run: int) -> list[Row]:
     return made
 
 
-def plot(settings: Settings, table: Table) -> Figure:
+def plot(settings: ConvergenceSettings, table: ResultTable) -> Figure:
     """A panel for each representation."""
     figure, ((left, right),) = panels(1, 2, size=(9.0, 4.0), sharey=True)
     titles = {1: "Tabular: 40 values", 2: "Aggregated pairs: 20 values"}

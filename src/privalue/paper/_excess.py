@@ -18,22 +18,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privalue.core._arrays import Integers
+from privalue.core._arrays import Integers, Vector
 from privalue.core._design import Design
-from privalue.paper._batches import Vector, batch
+from privalue.paper._batches import batch
 from privalue.paper._experiment import Experiment
-from privalue.paper._methods import Setting, built, outcome, paper_lsl, paper_lsw
+from privalue.paper._methods import MethodSetting, built, outcome, paper_lsl, paper_lsw
 from privalue.paper._pictures import COLD, WARM, draw, panels
 from privalue.paper._schedules import pretty, ridge
 from privalue.paper._settings import BOUNDS, TIGHT, Effort
-from privalue.paper._table import Curve, Row, Table, rows_of
+from privalue.paper._table import Curve, ResultTable, TableRow, rows_of
 from privalue.report._drawing import Axes, Figure
 
 SQRT, LINEAR = "100 sqrt(m)", "10 m"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class ExcessSettings:
     """What is run."""
 
     sizes: tuple[int, ...]
@@ -42,9 +42,9 @@ class Settings:
     bounds: tuple[float, ...] = BOUNDS
 
 
-def settings(effort: Effort) -> Settings:
+def settings(effort: Effort) -> ExcessSettings:
     """m from 10 to 10^8: a decade more than the others, to see the rates set in."""
-    return Settings(sizes=effort.sizes(largest=10**8))
+    return ExcessSettings(sizes=effort.sizes(largest=10**8))
 
 
 def lsw_excess(design: Design, eta: Vector) -> float:
@@ -58,13 +58,13 @@ def lsl_excess(design: Design, counts: Integers, ridge: float, eta: Vector, m: i
     return (fitted + ridge / 2 * float(eta @ eta)) / m
 
 
-def run(settings: Settings, run: int) -> list[Row]:
+def run(settings: ExcessSettings, run: int) -> list[TableRow]:
     """One run of everything."""
-    made: list[Row] = []
+    made: list[TableRow] = []
     for bound in settings.bounds:
         for size in settings.aggregations:
-            setting = Setting(bound=bound, aggregation=size)
-            unit = Setting(bound=bound, aggregation=size, normalised=True)
+            setting = MethodSetting(bound=bound, aggregation=size)
+            unit = MethodSetting(bound=bound, aggregation=size, normalised=True)
             for m in settings.sizes:
                 method = paper_lsw()
                 found = outcome(method, setting, m, run)
@@ -82,7 +82,7 @@ def run(settings: Settings, run: int) -> list[Row]:
 
 
 def excess_curve(
-    table: Table,
+    table: ResultTable,
     algorithm: str,
     bound: float,
     aggregation: int,
@@ -101,7 +101,7 @@ def excess_curve(
     )
 
 
-def plot(settings: Settings, table: Table) -> Figure:
+def plot(settings: ExcessSettings, table: ResultTable) -> Figure:
     """DP-LSW, DP-LSL, and DP-LSL with features of norm 1, at the tight bound."""
     figure, ((first, second, third),) = panels(1, 3, size=(11.0, 4.2), sharey=True)
     for size in settings.aggregations:

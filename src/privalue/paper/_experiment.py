@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from privalue.paper._settings import Effort
-from privalue.paper._table import Row, Table
+from privalue.paper._table import ResultTable, TableRow
 from privalue.report._drawing import Figure
 
 S = TypeVar("S")
@@ -23,8 +23,8 @@ class Experiment(Generic[S]):
     name: str  # of its tables
     title: str
     settings: Callable[[Effort], S]  # a frozen dataclass of plain values
-    run: Callable[[S, int], list[Row]]  # a function of a module, so that a process can find it
-    plots: Mapping[str, Callable[[S, Table], Figure]]  # by the name of the picture
+    run: Callable[[S, int], list[TableRow]]  # a function of a module, so that a process can find it
+    plots: Mapping[str, Callable[[S, ResultTable], Figure]]  # by the name of the picture
 
 
 AnyExperiment = Experiment[Any]

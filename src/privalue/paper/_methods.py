@@ -16,13 +16,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from privalue.core._arrays import Vector
 from privalue.core._calibration import Calibration
 from privalue.core._design import Design
 from privalue.core._draw import Mechanism
 from privalue.core._least_squares import lsl, lsw
 from privalue.core._terms import PublicSize
 from privalue.estimate._published import estimates_of
-from privalue.paper._batches import Vector, batch, normals, world
+from privalue.paper._batches import batch, normals, world
 from privalue.paper._settings import DELTA, EPSILON, STATES
 from privalue.planning._noiseless import theta_before_noise
 from privalue.study._features import aggregation, design
@@ -34,7 +35,7 @@ Keys = tuple[tuple[str, str | float | bool], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Setting:
+class MethodSetting:
     """What the algorithms are given: the public bound of returns and the features.
 
     ``aggregation`` adjacent states share a value. Features are 0 or 1, or, if ``normalised``,
@@ -102,7 +103,7 @@ class Outcome(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Prepared:
+class PreparedMethod:
     """What can be settled before any batch: the study, its design, its constants."""
 
     study: Study
@@ -117,21 +118,21 @@ class Prepared:
 
 
 @cache
-def built(setting: Setting) -> Design:
+def built(setting: MethodSetting) -> Design:
     """Phi and uniform weights."""
     return design(_study(Method(name=""), setting))
 
 
 @lru_cache(maxsize=4096)
-def prepared(method: Method, setting: Setting, trajectories: int) -> Prepared:
+def prepared(method: Method, setting: MethodSetting, trajectories: int) -> PreparedMethod:
     """The same for all batches of m trajectories."""
     study, phi = _study(method, setting), built(setting)
     size = PublicSize(units=trajectories, most_count=trajectories, trajectories=trajectories)
     mechanism = mechanism_for(study, phi, size) if method.keys else None
-    return Prepared(study=study, design=phi, mechanism=mechanism)
+    return PreparedMethod(study=study, design=phi, mechanism=mechanism)
 
 
-def _study(method: Method, setting: Setting) -> Study:
+def _study(method: Method, setting: MethodSetting) -> Study:
     visits = None
     if method.prior:
         visits = {str(s): p for s, p in enumerate(world().process.visits.single.tolist())}
@@ -149,7 +150,7 @@ def _study(method: Method, setting: Setting) -> Study:
     )
 
 
-def outcome(method: Method, setting: Setting, trajectories: int, run: int) -> Outcome:
+def outcome(method: Method, setting: MethodSetting, trajectories: int, run: int) -> Outcome:
     """The algorithm's estimate from one batch, with seeded noise."""
     ready = prepared(method, setting, trajectories)
     statistics = batch(trajectories, run, setting.bound)

@@ -11,7 +11,7 @@ import numpy as np
 from privalue.paper._batches import rmse, truth
 from privalue.paper._experiment import Experiment
 from privalue.paper._methods import (
-    Setting,
+    MethodSetting,
     outcome,
     paper_lsl,
     paper_lsw,
@@ -20,12 +20,12 @@ from privalue.paper._methods import (
 )
 from privalue.paper._pictures import GREY, algorithm_style, draw, panels, reference
 from privalue.paper._settings import BOUNDS, Effort
-from privalue.paper._table import Curve, Row, Table, rows_of
+from privalue.paper._table import Curve, ResultTable, TableRow, rows_of
 from privalue.report._drawing import Axes, Figure
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class RegularisationSettings:
     """What is run; the lambdas are the same for all m."""
 
     sizes: tuple[int, ...]
@@ -34,19 +34,21 @@ class Settings:
     bounds: tuple[float, ...] = BOUNDS
 
 
-def settings(effort: Effort) -> Settings:
+def settings(effort: Effort) -> RegularisationSettings:
     """lambda from 2 to 10^9; below ||Phi||^2 = 1 the paper's DP-LSL does not exist."""
     per_decade = 2 * effort.per_decade
     ridges = 2 * 10 ** (np.arange(8 * per_decade + 1) / per_decade)
     sizes = (10**4, 10**5, 10**6, 10**7, 10**8, 10**9, 8 * 10**9)
-    return Settings(sizes=sizes, ridges=tuple(float(f"{ridge:.6g}") for ridge in ridges))
+    return RegularisationSettings(
+        sizes=sizes, ridges=tuple(float(f"{ridge:.6g}") for ridge in ridges)
+    )
 
 
-def run(settings: Settings, run: int) -> list[Row]:
+def run(settings: RegularisationSettings, run: int) -> list[TableRow]:
     """One run of everything; LSW does not know lambda and is run once for each m."""
-    made: list[Row] = []
+    made: list[TableRow] = []
     for bound in settings.bounds:
-        setting = Setting(bound=bound)
+        setting = MethodSetting(bound=bound)
         for m in settings.sizes:
             methods = [plain_lsw(), paper_lsw()]
             methods += [plain_lsl(ridge) for ridge in settings.ridges]
@@ -57,12 +59,12 @@ def run(settings: Settings, run: int) -> list[Row]:
     return made
 
 
-def by_ridge(table: Table, algorithm: str, bound: float, m: int) -> Curve:
+def by_ridge(table: ResultTable, algorithm: str, bound: float, m: int) -> Curve:
     """The error of LSL or DP-LSL along lambda."""
     return table.curve("ridge", algorithm=algorithm, bound=bound, trajectories=m)
 
 
-def plot(settings: Settings, table: Table) -> Figure:
+def plot(settings: RegularisationSettings, table: ResultTable) -> Figure:
     """A panel for each bound and batch size."""
     figure, grid = panels(len(settings.bounds), 2, size=(9.0, 7.0), sharex=True, sharey="row")
     for line, bound in zip(grid, settings.bounds, strict=True):
@@ -75,7 +77,7 @@ def plot(settings: Settings, table: Table) -> Figure:
     return figure
 
 
-def _panel(axes: Axes, table: Table, bound: float, m: int) -> None:
+def _panel(axes: Axes, table: ResultTable, bound: float, m: int) -> None:
     axes.set_title(
         f"m = $10^{{{round(np.log10(m))}}}$, returns known to be in [0, {bound:g}]",
         loc="left",

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from privalue._types import Progress
 from privalue.paper._again import AGAIN
 from privalue.paper._aggregated import PANEL_3
 from privalue.paper._claims import Claim, claims, markdown, write_claims
@@ -25,10 +26,10 @@ from privalue.paper._excess import PANEL_4
 from privalue.paper._experiment import AnyExperiment
 from privalue.paper._pictures import save
 from privalue.paper._regularisation import PANEL_2
-from privalue.paper._runner import Progress, described, run_all
+from privalue.paper._runner import described, run_all
 from privalue.paper._settings import Effort
 from privalue.paper._surpassed import SURPASSED, Saving, savings, write_savings
-from privalue.paper._table import Table
+from privalue.paper._table import ResultTable
 
 EXPERIMENTS: tuple[AnyExperiment, ...] = (PANEL_1, PANEL_2, PANEL_3, PANEL_4, SURPASSED, AGAIN)
 
@@ -39,7 +40,7 @@ class Reproduction:
 
     folder: Path
     effort: Effort
-    tables: dict[str, Table]
+    tables: dict[str, ResultTable]
     claims: list[Claim]
     savings: list[Saving]
     pictures: list[Path]

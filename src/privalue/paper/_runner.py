@@ -7,8 +7,7 @@ of either computes anew.
 
 import hashlib
 import json
-import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict
 from functools import lru_cache
@@ -16,13 +15,12 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from privalue._files import write_whole
+from privalue._types import Progress
 from privalue.paper._experiment import AnyExperiment
 from privalue.paper._settings import Effort
-from privalue.paper._table import Row, Table
+from privalue.paper._table import ResultTable, TableRow
 from privalue.version import VERSION
-
-Progress = Callable[[int, int], None]
-"""Called with the runs done, and the runs in all."""
 
 FORMAT = 1  # of the stored runs
 
@@ -50,7 +48,7 @@ def code_digest() -> str:
     return digest.hexdigest()
 
 
-class Store:
+class RunStore:
     """Finished runs on disk."""
 
     def __init__(self, folder: Path, experiment: AnyExperiment, effort: Effort) -> None:
@@ -65,28 +63,28 @@ class Store:
         """Where a run is kept."""
         return self._folder / f"{self._name}-{self._fingerprint[:12]}-{run:03d}.json"
 
-    def load(self, run: int) -> list[Row] | None:
+    def load(self, run: int) -> list[TableRow] | None:
         """The rows of a finished run; None if there is none, or not a whole one."""
         try:
             kept = json.loads(self.file(run).read_text(encoding="utf-8"))
             if kept["fingerprint"] != self._fingerprint:
                 return None
-            return [Row(**dict(zip(kept["columns"], row, strict=True))) for row in kept["rows"]]
+            return [
+                TableRow(**dict(zip(kept["columns"], row, strict=True))) for row in kept["rows"]
+            ]
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
-    def save(self, run: int, rows: Sequence[Row]) -> None:
+    def save(self, run: int, rows: Sequence[TableRow]) -> None:
         """Keeps a run: written whole or not at all."""
         self._folder.mkdir(parents=True, exist_ok=True)
-        columns = list(Row.__slots__)
+        columns = list(TableRow.__slots__)
         kept = {
             "fingerprint": self._fingerprint,
             "columns": columns,
             "rows": [[getattr(row, name) for name in columns] for row in rows],
         }
-        beside = self.file(run).with_suffix(f".{os.getpid()}.part")
-        beside.write_text(json.dumps(kept, allow_nan=False), encoding="utf-8")
-        beside.replace(self.file(run))
+        write_whole(self.file(run), json.dumps(kept, allow_nan=False))
 
 
 def run_all(
@@ -96,7 +94,7 @@ def run_all(
     *,
     processes: int = 2,
     progress: Progress | None = None,
-) -> dict[str, Table]:
+) -> dict[str, ResultTable]:
     """The table of each experiment, from what is stored and what was missing.
 
     Args:
@@ -106,9 +104,9 @@ def run_all(
         processes: how many to use; with 1 everything happens in this one.
         progress: called after each run.
     """
-    stores = {e.name: Store(folder, e, effort) for e in experiments}
+    stores = {e.name: RunStore(folder, e, effort) for e in experiments}
     total = len(experiments) * effort.runs
-    rows: dict[tuple[str, int], list[Row]] = {}
+    rows: dict[tuple[str, int], list[TableRow]] = {}
     missing = []
     for experiment in experiments:
         for run in range(effort.runs):
@@ -124,14 +122,14 @@ def run_all(
         stores[name].save(run, found)
         report(len(rows), total)
     return {
-        e.name: Table(row for run in range(effort.runs) for row in rows[e.name, run])
+        e.name: ResultTable(row for run in range(effort.runs) for row in rows[e.name, run])
         for e in experiments
     }
 
 
 def _completed(
     missing: Sequence[tuple[AnyExperiment, int]], effort: Effort, processes: int
-) -> Iterator[tuple[str, int, list[Row]]]:
+) -> Iterator[tuple[str, int, list[TableRow]]]:
     """Runs as they finish.
 
     Processes are started afresh, not forked: threads of numerical libraries do not survive a fork.

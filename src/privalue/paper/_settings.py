@@ -47,4 +47,3 @@ class Effort:
 
 FULL = Effort(name="full", runs=20, per_decade=4)
 QUICK = Effort(name="quick", runs=5, per_decade=1)
-EFFORTS = {effort.name: effort for effort in (FULL, QUICK)}

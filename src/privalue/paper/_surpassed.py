@@ -28,7 +28,7 @@ from privalue.paper._evidence import Reached, reached
 from privalue.paper._experiment import Experiment
 from privalue.paper._methods import (
     Method,
-    Setting,
+    MethodSetting,
     outcome,
     paper_lsl,
     paper_lsw,
@@ -46,7 +46,7 @@ from privalue.paper._pictures import (
     reference,
 )
 from privalue.paper._settings import TIGHT, WIDE, Effort
-from privalue.paper._table import Curve, Row, Table, rows_of
+from privalue.paper._table import Curve, ResultTable, TableRow, rows_of
 from privalue.report._drawing import Axes, Figure
 
 PAPER_LSW, PAPER_LSL = "DP-LSW", "DP-LSL"
@@ -60,7 +60,7 @@ GUESS = 0.5  # the middle of the tight bounds: what an unvisited state is said t
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class SurpassedSettings:
     """What is run; a case is a bound and an aggregation."""
 
     sizes: tuple[int, ...]
@@ -69,7 +69,7 @@ class Settings:
     pseudo_count: float = 100.0
 
 
-def settings(effort: Effort) -> Settings:
+def settings(effort: Effort) -> SurpassedSettings:
     """m from 10 to 10^9, and lambda from 10 to 10^4 times sqrt(m).
 
     Four batch sizes in each decade, always: lines are drawn between them, and some are steep.
@@ -77,14 +77,14 @@ def settings(effort: Effort) -> Settings:
     dense = Effort(name=effort.name, runs=effort.runs, per_decade=4)
     steps = np.arange(3 * effort.per_decade + 1) / effort.per_decade
     quick = effort.per_decade == 1
-    return Settings(
+    return SurpassedSettings(
         sizes=dense.sizes(largest=10**7 if quick else 10**9),
         ridge_scales=tuple(float(f"{x:.6g}") for x in 10 ** (1 + steps)),
         cases=CASES[:1] if quick else CASES,
     )
 
 
-def methods(settings: Settings) -> list[Method]:
+def methods(settings: SurpassedSettings) -> list[Method]:
     """All but DP-LSL."""
     exact = (("name", "dp-lsw"),)
     eased = (*exact, ("pseudo_count", settings.pseudo_count))
@@ -101,11 +101,11 @@ def methods(settings: Settings) -> list[Method]:
     ]
 
 
-def run(settings: Settings, run: int) -> list[Row]:
+def run(settings: SurpassedSettings, run: int) -> list[TableRow]:
     """One run of everything."""
-    made: list[Row] = []
+    made: list[TableRow] = []
     for bound, aggregation in settings.cases:
-        setting = Setting(bound=bound, aggregation=aggregation)
+        setting = MethodSetting(bound=bound, aggregation=aggregation)
         for m in settings.sizes:
             chosen = methods(settings)
             chosen += [paper_lsl(c * math.sqrt(m)) for c in settings.ridge_scales]
@@ -115,7 +115,7 @@ def run(settings: Settings, run: int) -> list[Row]:
     return made
 
 
-def curve_of(table: Table, name: str, bound: float, aggregation: int) -> Curve:
+def curve_of(table: ResultTable, name: str, bound: float, aggregation: int) -> Curve:
     """The error along m; of DP-LSL at the lambda that is best at each m."""
     case: dict[str, Any] = {"bound": bound, "aggregation": aggregation}
     if name != PAPER_LSL:
@@ -140,7 +140,7 @@ class Saving:
     factor: float | None  # the lesser of the paper's two over this one
 
 
-def savings(settings: Settings, table: Table) -> list[Saving]:
+def savings(settings: SurpassedSettings, table: ResultTable) -> list[Saving]:
     """What every algorithm needs for every target, in every case."""
     made = []
     for bound, aggregation in settings.cases:
@@ -213,7 +213,7 @@ _PLACES: dict[str, tuple[str, float, float, float, str]] = {
 }
 
 
-def plot(settings: Settings, table: Table) -> Figure:
+def plot(settings: SurpassedSettings, table: ResultTable) -> Figure:
     """One picture that makes the point: how far apart the lines cross the targets."""
     figure, ((axes,),) = panels(1, 1, size=(8.6, 5.2))
     bound, aggregation = settings.cases[0]
@@ -268,7 +268,7 @@ def _distance(axes: Axes, curves: dict[str, Curve], target: float) -> None:
     )
 
 
-def plot_cases(settings: Settings, table: Table) -> Figure:
+def plot_cases(settings: SurpassedSettings, table: ResultTable) -> Figure:
     """Every case beside the others."""
     figure, (line,) = panels(1, len(settings.cases), size=(11.0, 4.6), sharey=True, sharex=True)
     for axes, (bound, aggregation) in zip(line, settings.cases, strict=True):

@@ -14,13 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from privalue.core._arrays import Vector
 from privalue.errors import UsageError
-from privalue.paper._batches import Vector, batch_seed, noise_seed
-from privalue.paper._methods import Method, Setting
+from privalue.paper._batches import batch_seed, noise_seed
+from privalue.paper._methods import Method, MethodSetting
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Row:
+class TableRow:
     """One number."""
 
     algorithm: str
@@ -39,18 +40,18 @@ class Row:
 
 KEYS = tuple(
     field.name
-    for field in fields(Row)
+    for field in fields(TableRow)
     if field.name not in {"value", "run", "batch_seed", "noise_seed"}
 )
 Key = tuple[Any, ...]
 
 
 def rows_of(
-    method: Method, setting: Setting, trajectories: int, run: int, measures: dict[str, float]
-) -> list[Row]:
+    method: Method, setting: MethodSetting, trajectories: int, run: int, measures: dict[str, float]
+) -> list[TableRow]:
     """The rows of one outcome."""
     return [
-        Row(
+        TableRow(
             algorithm=method.name,
             bound=setting.bound,
             aggregation=setting.aggregation,
@@ -104,10 +105,10 @@ class Curve:
         return Curve(self.at[inside].tolist(), self.values[:, inside])
 
 
-class Table:
+class ResultTable:
     """The rows of an experiment."""
 
-    def __init__(self, rows: Iterable[Row]) -> None:
+    def __init__(self, rows: Iterable[TableRow]) -> None:
         self.rows = tuple(rows)
         self._series: dict[Key, dict[int, float]] = {}
         for row in self.rows:
@@ -153,7 +154,7 @@ class Table:
         """``file`` with .csv: every row; with .json: the settings, and every point."""
         runs, points = file.with_suffix(".csv"), file.with_suffix(".json")
         with runs.open("w", encoding="utf-8", newline="") as opened:
-            writer = csv.DictWriter(opened, [field.name for field in fields(Row)])
+            writer = csv.DictWriter(opened, [field.name for field in fields(TableRow)])
             writer.writeheader()
             writer.writerows(asdict(row) for row in self.rows)
         described = {

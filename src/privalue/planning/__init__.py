@@ -30,7 +30,7 @@ from privalue.planning._options import Option, options_of
 from privalue.planning._predict import Forecast, Forecaster, Prediction, forecast, predict
 from privalue.planning._rare_states import planned_rare_state_words, rare_state_words
 from privalue.planning._resolve import Resolution, resolve
-from privalue.planning._words import paragraph, shown, verdict
+from privalue.planning._shown import shown
 
 __all__ = [
     "Aggregation",
@@ -52,7 +52,6 @@ __all__ = [
     "large_delta",
     "most_helpful",
     "options_of",
-    "paragraph",
     "planned_rare_state_words",
     "predict",
     "public_model",
@@ -62,5 +61,4 @@ __all__ = [
     "resolve",
     "shown",
     "trajectories_for",
-    "verdict",
 ]

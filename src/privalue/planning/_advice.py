@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from privalue._types import Progress
 from privalue.core._terms import MOST_TRAJECTORIES
 from privalue.errors import StudyError
 from privalue.planning._invert import MOST_EPSILON, with_aggregation, with_epsilon
@@ -15,7 +16,6 @@ from privalue.planning._predict import (
     USELESS,
     Forecast,
     Prediction,
-    Progress,
     forecast,
     guessing_error,
 )

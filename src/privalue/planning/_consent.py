@@ -20,7 +20,7 @@ from privalue.core._terms import PublicSize
 from privalue.errors import PrivalueWarning, StudyError
 from privalue.planning._judgement import judge, most_helpful
 from privalue.planning._rare_states import rare_state_words
-from privalue.planning._words import shown
+from privalue.planning._shown import shown
 from privalue.study._study import Study
 
 

@@ -18,9 +18,9 @@ draws suffice. The scores do not depend on m: predictions for two m differ by th
 import numpy as np
 from scipy import special, stats
 
+from privalue.core._arrays import Integers, Vector
 from privalue.core._contributions import GRID_STEPS, VisitStatistics
 from privalue.planning._model import SEED, PublicModel
-from privalue.planning._returns import Integers, Vector
 from privalue.study._study import Study
 
 _SMOOTH = 12.0  # standard deviations of a count from which the expansion is right to a visit

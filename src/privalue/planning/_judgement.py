@@ -24,6 +24,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy import special
 
+from privalue.core._arrays import Vector
 from privalue.core._design import Design, column_squares, scaled_rows
 from privalue.core._draw import Mechanism
 from privalue.core._lsl import DpLsl
@@ -41,8 +42,7 @@ from privalue.planning._predict import (
     planned_size,
     predict,
 )
-from privalue.planning._returns import Vector
-from privalue.planning._words import shown
+from privalue.planning._shown import shown
 from privalue.study._features import design as design_of
 from privalue.study._study import Study
 from privalue.study._terms import mechanism_for, ridge_of

@@ -20,13 +20,12 @@ from itertools import pairwise
 
 import numpy as np
 
+from privalue.core._arrays import Integers, Vector
 from privalue.core._contributions import Contributions, VisitStatistics
 from privalue.errors import StudyError, UsageError
 from privalue.planning._returns import (
     MOST_EXACT,
     FirstVisits,
-    Integers,
-    Vector,
     expected_length,
     first_visits,
     return_range,

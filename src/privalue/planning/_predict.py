@@ -18,11 +18,13 @@ go through the code that a release goes through, so that a prediction cannot dri
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from privalue._types import Progress
+from privalue.core._arrays import Vector
 from privalue.core._design import Design
 from privalue.core._draw import Mechanism
 from privalue.core._terms import MOST_TRAJECTORIES, PublicSize
@@ -32,12 +34,9 @@ from privalue.planning._draws import Draws
 from privalue.planning._model import SEED, PublicModel
 from privalue.planning._noiseless import theta_before_noise
 from privalue.planning._options import Option, options_of
-from privalue.planning._returns import Vector
 from privalue.study._features import design
 from privalue.study._study import Study
 from privalue.study._terms import mechanism_for
-
-Progress = Callable[[int, int | None], None]
 
 USELESS = 0.95  # of the error of guessing: from there on a release is refused
 NOISES = 4  # draws of noise for each draw of statistics

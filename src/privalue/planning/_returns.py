@@ -22,14 +22,11 @@ first in i, p_g = sum_i e_g(i), and its moments are the mixtures sum_i e_g(i) M(
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import splu
 
+from privalue.core._arrays import Integers, Vector
 from privalue.simulation import END, MarkovRewardProcess
-
-Vector = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 MOST_EXACT = 20_000  # raw states; more would take minutes
 _DENSE = 3000  # of which a matrix of all pairs is held
@@ -76,7 +73,7 @@ def entries(expected: Vector, rows: Vector) -> Vector:
     return np.clip(np.linalg.solve(expected.T, rows), 0.0, 1.0)
 
 
-class _Rows:
+class _ExpectedRows:
     """Expected rows of a trajectory: mu Z, and blocks of Z = (I - P)^{-1}."""
 
     def __init__(self, process: MarkovRewardProcess) -> None:
@@ -117,7 +114,7 @@ def expected_length(process: MarkovRewardProcess) -> float:
 def first_visits(process: MarkovRewardProcess, state_of: Integers, states: int) -> FirstVisits:
     """The exact moments for every state of a study; ``state_of`` raw states, -1 for none."""
     process.require_end()
-    expected, second = _Rows(process), second_moments(process)
+    expected, second = _ExpectedRows(process), second_moments(process)
     visits = np.zeros(states)
     means, squares = np.full(states, np.nan), np.full(states, np.nan)
     order = np.argsort(state_of, kind="stable")

@@ -179,7 +179,7 @@ PRIVATE_STYLE = """
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class PagePart:
     """A section of a page."""
 
     key: str
@@ -204,7 +204,7 @@ def page(
     kicker: str,
     name: str,
     top: Content,
-    parts: Sequence[Part],
+    parts: Sequence[PagePart],
     foot: Content,
     banner: Content = None,
     meta: Content = None,

@@ -1,12 +1,14 @@
 """The parts of the public page about precision, planned and achieved, and about its limits."""
 
 from privalue.artefact._release import Release
-from privalue.planning._words import misfit_known, shown
+from privalue.planning import shown
 from privalue.report._html import Content, element, facts, table
 from privalue.report._page_words import interval, number, paragraphs, percent
+from privalue.report._plan_words import misfit_known
 from privalue.report._precision import Planned, achieved
-from privalue.report._states import StateTable, public_values, return_bounds
+from privalue.report._states import StateTable, return_bounds
 from privalue.report._svg import Bar, bar_chart
+from privalue.study._study import described_values
 
 
 def precision_part(release: Release, states: StateTable, plan: Planned) -> Content:
@@ -90,7 +92,7 @@ def _plan(plan: Planned) -> list[Content]:
         ),
         table(
             "Predicted root mean square error over the states. The parts do not simply add up.",
-            ["Part", "error", "share of the range of returns"],
+            ["PagePart", "error", "share of the range of returns"],
             [[label, shown(error), percent(error / (high - low))] for label, error, _ in rows],
             name="Planned precision",
             small=True,
@@ -112,7 +114,7 @@ def _plan(plan: Planned) -> list[Content]:
 def limits_part(release: Release) -> Content:
     """What the numbers cannot say."""
     features = release.study["features"]
-    unvisited = public_values(release).unvisited_value
+    unvisited = described_values(release.study).unvisited_value
     found: list[Content] = [
         [
             element("strong", "Not what would happen under another policy. "),

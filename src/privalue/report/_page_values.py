@@ -5,12 +5,11 @@ from numpy.typing import NDArray
 
 from privalue.artefact._release import Release
 from privalue.report._html import LABEL, Content, Html, element, named, table
+from privalue.report._page_tables import first_rows, group_table
 from privalue.report._page_words import interval, number, paragraphs
 from privalue.report._states import MEANINGS, StateRow, StateTable, return_bounds
-from privalue.report._svg import Series, groups_of, key_of, state_chart, visible
+from privalue.report._svg import Group, Series, key_of, state_chart, visible
 
-MOST_ROWS = 400  # of a table; the rest is in values.csv
-_HEAD_ROWS = 100  # of a table that is cut
 _VALUES = element("a", "values.csv", href="values.csv")
 
 
@@ -113,8 +112,6 @@ _COLUMNS = (
 
 
 def _value_table(release: Release, states: StateTable) -> Html:
-    cut = len(states) > MOST_ROWS
-    seen = states[:_HEAD_ROWS] if cut else states
     level = f"{100 * (release.level or 0):g}%"
     present = [(names, head) for names, head in _COLUMNS if names[0] in states.columns]
     flagged = bool(states.flagged.any())
@@ -137,37 +134,28 @@ def _value_table(release: Release, states: StateTable) -> Html:
             found.append([element("span", flag, class_="flag") for flag in row.flags])
         return found
 
-    caption: Content = (
-        [f"The first {_HEAD_ROWS:,} of {len(states):,} states; all of them are in ", _VALUES, "."]
-        if cut
-        else "Every state, in the order of the study."
-    )
-    return table(
-        caption,
+    return first_rows(
         heads,
-        [cells(row) for row in seen],
+        lambda at: cells(states[at]),
+        count=len(states),
         name="Released values by state",
+        whole="Every state, in the order of the study.",
+        cut=lambda first: [f"{first} states; all of them are in ", _VALUES, "."],
         numbers=range(1, len(heads) - (1 if flagged else 0)),
-        long=len(seen) > 12,
     )
 
 
 def _group_table(series: Series) -> Html:
-    return table(
-        ["What the chart draws: groups of neighbouring states. Each state is in ", _VALUES, "."],
-        ["States", "least value", "largest value", "lowest and highest end of intervals"],
-        [
-            [
-                [named(group.first, LABEL), " to ", named(group.last, LABEL)],
-                number(group.least),
-                number(group.largest),
-                interval(group.low, group.high) if series.ranges else "not released",
-            ]
-            for group in groups_of(series)
-        ],
+    def ends(group: Group) -> str:
+        return interval(group.low, group.high) if series.ranges else "not released"
+
+    return group_table(
+        series,
+        "value",
+        rest=["Each state is in ", _VALUES, "."],
         name="Released values by group of states",
-        numbers=(1, 2, 3),
-        long=True,
+        number=number,
+        more={"lowest and highest end of intervals": ends},
     )
 
 

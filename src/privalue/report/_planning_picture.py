@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
+from privalue._types import Progress
+from privalue.core._arrays import Vector
 from privalue.core._terms import MOST_TRAJECTORIES
 from privalue.errors import StudyError, UsageError
 from privalue.planning import Forecaster, Option, Prediction
-from privalue.planning._predict import Progress
-from privalue.planning._returns import Vector
 from privalue.report._drawing import (
     Figure,
     FigureCanvasAgg,
@@ -31,7 +31,7 @@ _DRAWS = 16
 
 
 @dataclass(frozen=True, kw_only=True)
-class Curve:
+class ErrorCurve:
     """The predicted error of one mechanism by m; NaN where it is refused."""
 
     option: Option
@@ -47,7 +47,7 @@ def trajectories_around(trajectories: int) -> list[int]:
 
 def curves_of(
     prediction: Prediction, numbers: Sequence[int], *, progress: Progress | None = None
-) -> list[Curve]:
+) -> list[ErrorCurve]:
     """The lines of the picture: the study's own mechanism, the exact ones, the paper's."""
     options = [
         forecast.option
@@ -69,7 +69,7 @@ def curves_of(
             except StudyError:
                 points.append((np.nan, np.nan))
         curves.append(
-            Curve(
+            ErrorCurve(
                 option=option,
                 errors=tuple(point[0] for point in points),
                 floors=tuple(point[1] for point in points),
@@ -80,7 +80,7 @@ def curves_of(
 
 def draw_plan(
     prediction: Prediction,
-    curves: Sequence[Curve],
+    curves: Sequence[ErrorCurve],
     numbers: Sequence[int],
     *,
     file: Path,
@@ -185,7 +185,7 @@ def _label(option: Option) -> str:
     return f"{name}{' (this study)' if option.chosen else ''}"
 
 
-def _unseen(curve: Curve, top: float) -> str:
+def _unseen(curve: ErrorCurve, top: float) -> str:
     """What to add to a line that is not there."""
     seen = [error for error in curve.errors if error <= top]  # a NaN is not
     return "" if seen else "\n   (above the picture)"
@@ -200,7 +200,7 @@ def _title(prediction: Prediction) -> str:
 
 
 def _limits(
-    prediction: Prediction, curves: Sequence[Curve], floor: Vector, target: float | None
+    prediction: Prediction, curves: Sequence[ErrorCurve], floor: Vector, target: float | None
 ) -> tuple[float, float]:
     """From the least error to a decade above guessing."""
     errors = [error for curve in curves for error in curve.errors]

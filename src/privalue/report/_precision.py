@@ -14,9 +14,7 @@ from privalue.artefact._release import Release
 from privalue.errors import PrivalueError, UsageError
 from privalue.planning import Option, Prediction, predict, public_model
 from privalue.report._states import StateTable
-from privalue.study._study import Study
-
-_SECTIONS = ("study", "privacy", "values", "states", "features", "weights", "mechanism", "report")
+from privalue.study._study import Study, files_named
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,15 +71,12 @@ def achieved(release: Release, states: StateTable) -> Achieved | None:
 
 def study_of(release: Release) -> Study:
     """The study that a release describes, where that needs no side file."""
-    told: dict[str, Any] = {name: dict(release.study.get(name, {})) for name in _SECTIONS}
-    told["values"].pop("start", None)  # it plays no part in a plan
+    told = release.study
+    # The states themselves are in the release, whichever file they came from.
+    listed = {("states", "file"), ("states", "groups")}
     files = [
-        f"[{section}] {key}"
-        for section, key in (("states", "visits"), ("features", "file"), ("weights", "file"))
-        if isinstance(told[section].get(key), str)
+        f"[{section}] {key}" for section, key in files_named(told) if (section, key) not in listed
     ]
-    if told["features"].get("kind") == "matrix" and not files:
-        files = ["[features] matrix"]
     if files:
         remedy = (
             "a refit is predicted only without files"
@@ -96,8 +91,7 @@ def study_of(release: Release) -> Study:
     )
     if "visits" in told["states"]:
         states["visits"] = told["states"]["visits"]
-    told["states"] = states
-    return Study(**{name: section for name, section in told.items() if section})
+    return Study.from_description(told, states=states)
 
 
 def require_same_study(release: Release, study: Study) -> None:

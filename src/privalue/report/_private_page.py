@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from privalue.errors import UsageError
 from privalue.report._curators import PrivateDiagnostics
-from privalue.report._html import LABEL, Content, Html, element, facts, named, table
-from privalue.report._look import Part, page
+from privalue.report._html import LABEL, Content, Html, element, facts, named
+from privalue.report._look import PagePart, page
+from privalue.report._page_tables import first_rows, group_table
 from privalue.report._public_page import PUBLIC_MARK
 from privalue.report._publish import (
     PRIVATE_MARK,
@@ -23,10 +24,8 @@ from privalue.report._publish import (
     is_private_page,
     write_text,
 )
-from privalue.report._svg import Series, groups_of, key_of, state_chart, visible
+from privalue.report._svg import Series, key_of, state_chart, visible
 
-MOST_ROWS = 400
-_HEAD_ROWS = 100
 BANNER: Content = [
     "PRIVATE ",
     element("span", "For the curator only. None of this may be published."),
@@ -71,26 +70,26 @@ def private_page(diagnostics: PrivateDiagnostics) -> str:
     fields = diagnostics.private_columns()
     name = diagnostics.study.study.name
     parts = [
-        Part(key="notes", title="Before you release", content=_notes(diagnostics, fields)),
-        Part(
+        PagePart(key="notes", title="Before you release", content=_notes(diagnostics, fields)),
+        PagePart(
             key="noise",
             title="The noise against the values",
             content=_noise(diagnostics, fields),
             short="Noise",
         ),
-        Part(
+        PagePart(
             key="visits",
             title="Who visited what",
             content=_visits(diagnostics, fields),
             short="Visits",
         ),
-        Part(
+        PagePart(
             key="states",
             title="State by state",
             content=_states(diagnostics, fields),
             short="States",
         ),
-        Part(
+        PagePart(
             key="theta",
             title="The coefficients before noise",
             content=_theta(fields["theta"]),
@@ -226,45 +225,35 @@ def _visits(diagnostics: PrivateDiagnostics, fields: dict[str, Any]) -> Content:
 
 
 def _groups(series: Series, what: str) -> Html:
-    return table(
-        "What the chart draws: groups of neighbouring states. inspect --json has every state.",
-        ["States", f"least {what}", f"largest {what}"],
-        [
-            [
-                [named(group.first, LABEL), " to ", named(group.last, LABEL)],
-                _number(group.least),
-                _number(group.largest),
-            ]
-            for group in groups_of(series)
-        ],
+    return group_table(
+        series,
+        what,
+        rest="inspect --json has every state.",
         name=f"PRIVATE: {what} by group of states",
-        numbers=(1, 2),
-        long=True,
+        number=_number,
     )
 
 
 def _states(diagnostics: PrivateDiagnostics, fields: dict[str, Any]) -> Html:
     labels = diagnostics.study.state_names
-    cut = len(labels) > MOST_ROWS
-    seen = range(_HEAD_ROWS if cut else len(labels))
     keys = ("mean_returns", "values", "noise_by_state")
-    return table(
-        f"The first {_HEAD_ROWS:,} of {len(labels):,} states; inspect --json has them all. PRIVATE."
-        if cut
-        else "Every state. PRIVATE.",
+
+    def cells(at: int) -> list[Content]:
+        return [
+            named(labels[at], LABEL),
+            f"{fields['counts'][at]:,}",
+            *(_number(fields[key][at]) for key in keys),
+            _ratio(fields["values"][at], fields["noise_by_state"][at]),
+        ]
+
+    return first_rows(
         ["State", "visits", "mean return", "value before noise", "noise (sd)", "value over noise"],
-        [
-            [
-                named(labels[at], LABEL),
-                f"{fields['counts'][at]:,}",
-                *(_number(fields[key][at]) for key in keys),
-                _ratio(fields["values"][at], fields["noise_by_state"][at]),
-            ]
-            for at in seen
-        ],
+        cells,
+        count=len(labels),
         name="PRIVATE: states",
+        whole="Every state. PRIVATE.",
+        cut=lambda first: f"{first} states; inspect --json has them all. PRIVATE.",
         numbers=range(1, 6),
-        long=len(seen) > 12,
     )
 
 
@@ -273,15 +262,12 @@ def _ratio(value: float, noise: float) -> str:
 
 
 def _theta(theta: NDArray[np.float64]) -> Html:
-    cut = len(theta) > MOST_ROWS
-    seen = theta[:_HEAD_ROWS] if cut else theta
-    return table(
-        f"The first {_HEAD_ROWS:,} of {len(theta):,} coefficients. PRIVATE."
-        if cut
-        else "Every coefficient. PRIVATE.",
+    return first_rows(
         ["Feature, counted from 0", "theta before noise"],
-        [[str(at), _number(number)] for at, number in enumerate(seen)],
+        lambda at: [str(at), _number(theta[at])],
+        count=len(theta),
         name="PRIVATE: theta before noise",
+        whole="Every coefficient. PRIVATE.",
+        cut=lambda first: f"{first} coefficients. PRIVATE.",
         numbers=(1,),
-        long=len(seen) > 12,
     )

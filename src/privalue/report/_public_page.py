@@ -20,7 +20,7 @@ from privalue.report._guarantee import (
     validity_words,
 )
 from privalue.report._html import Content, Html, element, table
-from privalue.report._look import Part, page
+from privalue.report._look import PagePart, page
 from privalue.report._page_facts import budget_part, method_part, public_part, sign_part
 from privalue.report._page_precision import limits_part, precision_part
 from privalue.report._page_values import flags_part, values_part
@@ -65,45 +65,45 @@ def public_page(
     states = state_table(release, study)
     name = release.study["study"]["name"]
     parts = [
-        Part(key="guarantee", title="What is promised", content=_guarantee(release)),
-        Part(key="values", title="The values", content=values_part(release, states)),
-        Part(
+        PagePart(key="guarantee", title="What is promised", content=_guarantee(release)),
+        PagePart(key="values", title="The values", content=values_part(release, states)),
+        PagePart(
             key="flags",
             title="States to be careful with",
             content=flags_part(release, states),
             short="Careful with",
         ),
-        Part(
+        PagePart(
             key="precision",
             title="How precise it is",
             content=precision_part(release, states, planned(release, study)),
             short="Precision",
         ),
-        Part(
+        PagePart(
             key="limits",
             title="What these numbers cannot say",
             content=limits_part(release),
             short="Limits",
         ),
-        Part(
+        PagePart(
             key="public",
             title="What was public beforehand",
             content=public_part(release),
             short="What was public",
         ),
-        Part(
+        PagePart(
             key="budget",
             title="What it cost",
             content=budget_part(release, account),
             short="Budget",
         ),
-        Part(
+        PagePart(
             key="method",
             title="How it was made",
             content=method_part(release, justification),
             short="Method",
         ),
-        Part(key="sign", title="Sign-off", content=sign_part(release)),
+        PagePart(key="sign", title="Sign-off", content=sign_part(release)),
     ]
     return page(
         title=f"{name}: what the policy is worth",

@@ -6,11 +6,11 @@ is refused, and so is one that holds any of the four files.
 """
 
 import os
-import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from privalue._files import write_whole
 from privalue.artefact._release import FILE_NAME, Release, require_vacant
 from privalue.errors import UsageError
 from privalue.ledger import Account
@@ -43,8 +43,9 @@ def publish(
     folder: str | Path,
     *,
     study: Study | None = None,
-    account: Account | None = None,
+    account: Account | Callable[[], Account | None] | None = None,
     justification: str | None = None,
+    wrote: Callable[..., None] = lambda *paths: None,
 ) -> Published:
     """Writes a release and everything that is made of it into a folder; never over another one.
 
@@ -53,8 +54,10 @@ def publish(
         folder: where to; made if it is not there.
         study: the release's study. Only with it, the page tells what side files say of states,
             and the planned precision of a study with side files.
-        account: how the dataset stands on its ledger, ``ledger.show(dataset)``.
+        account: how the dataset stands on its ledger, ``ledger.show(dataset)``; or what tells it
+            once the release itself is saved.
         justification: why these parameters, in the words of whoever decided; public.
+        wrote: called with the path of the release, then with those of what is made of it.
 
     Raises:
         UsageError: the folder holds a release, a report or a private page, or cannot be written.
@@ -63,13 +66,17 @@ def publish(
         study = resolve(study).study
         require_same_study(release, study)
     require_publishable(folder)
-    written = release.save(folder)
-    return Published(
-        release=written,
-        **write_report(
-            release, Path(folder), study=study, account=account, justification=justification
-        ),
+    saved = release.save(folder)
+    wrote(saved)
+    made = write_report(
+        release,
+        Path(folder),
+        study=study,
+        account=account() if callable(account) else account,
+        justification=justification,
     )
+    wrote(*made.values())
+    return Published(release=saved, **made)
 
 
 def write_report(
@@ -140,20 +147,8 @@ def is_marked(file: Path, mark: str) -> bool:
 
 
 def write_text(target: Path, text: str | Iterable[str], mode: int = 0o644) -> Path:
-    """Writes a file whole or not at all, readable by whom the mode says from the first byte on.
-
-    A text of very many states comes in parts.
-    """
-    partial: Path | None = None
+    """Write a page or a table whole or not at all; one that cannot be written is a UsageError."""
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)  # mode 0600
-        partial = Path(name)
-        with os.fdopen(handle, "w", encoding="utf-8", errors="replace", newline="") as file:
-            file.writelines([text] if isinstance(text, str) else text)
-        partial.chmod(mode)
-        partial.replace(target)
+        return write_whole(target, text, mode=mode, errors="replace")
     except OSError as problem:
-        if partial is not None:
-            partial.unlink(missing_ok=True)
         raise UsageError(f"cannot write {target}: {problem.strerror}") from None
-    return target

@@ -14,7 +14,7 @@ from privalue.artefact._release import Release
 from privalue.ledger import Account, study_hash
 from privalue.report._guarantee import unit_words, validity_words
 from privalue.report._states import return_bounds
-from privalue.report._yaml import Missing, to_yaml
+from privalue.report._yaml import Unanswered, to_yaml
 
 _HEAD = """An entry for a registry of deployments of differential privacy, made by privalue.
 "deployment" has the layout of the Differential Privacy Deployments Registry; null is for the
@@ -106,15 +106,15 @@ def registry_entry(
     deployment = {
         "basic": {
             "name": told["study"]["name"],
-            "data_curators": Missing("who holds the data"),
-            "intended_use": Missing("what the values are for"),
+            "data_curators": Unanswered("who holds the data"),
+            "intended_use": Unanswered("what the values are for"),
             "data_product_type": "Summary statistics",
-            "data_product_region": Missing("where the people are"),
+            "data_product_region": Unanswered("where the people are"),
             "description": f"The value function of the policy that produced the data: an estimate "
             f"for each of {states} states of the expected return, discounted by "
             f"{told['values']['discount']:g} per step, from the first visit on.",
             "publication_date": release.created[:10],
-            "data_product_sector": Missing("such as Healthcare"),
+            "data_product_sector": Unanswered("such as Healthcare"),
         },
         "dp_variant": {
             "variant_name": "Approximate DP"
@@ -163,11 +163,11 @@ def registry_entry(
                 ]
             ),
             "justification": justification
-            or Missing("why these parameters; privalue report --justification TEXT"),
+            or Unanswered("why these parameters; privalue report --justification TEXT"),
         },
         "administrative": {
             "sources": f"release.json, SHA-256 {release.sha256}",
-            "registry_authors": Missing("who vouches for this entry"),
+            "registry_authors": Unanswered("who vouches for this entry"),
         },
     }
     return {

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from privalue.artefact._release import Release
 from privalue.artefact._values import json_cells
+from privalue.core._arrays import Vector
 from privalue.estimate._ratios import normal_quantile
-from privalue.study._sections import Values
-from privalue.study._study import Study
+from privalue.study._study import Study, described_values
 
 FEW_VISITS = 10  # expected of all trajectories, by the study's own prior
 _AT_ONCE = 1 << 14
@@ -41,8 +41,6 @@ MEANINGS = {
 FLAGS = tuple(MEANINGS)  # the flag at place k is bit k of a state's flags
 _ENDS = ("low", "high")
 _MORE = ("band_low", "band_high", "sampling_low", "sampling_high")
-
-Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,15 +109,9 @@ def flags_of(bits: int) -> tuple[str, ...]:
     return tuple(flag for flag in FLAGS if bits & _bit(flag))
 
 
-def public_values(release: Release) -> Values:
-    """``[values]`` of the release's study, but for the start distribution."""
-    told: dict[str, Any] = release.study["values"]
-    return Values(**{key: value for key, value in told.items() if key != "start"})
-
-
 def return_bounds(release: Release) -> tuple[float, float]:
     """The public bounds of returns, as the release's study gives or implies them."""
-    return public_values(release).return_bounds
+    return described_values(release.study).return_bounds
 
 
 def state_table(release: Release, study: Study | None = None) -> StateTable:

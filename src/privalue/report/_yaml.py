@@ -18,7 +18,7 @@ _KEY = re.compile(r"[a-z][a-z0-9_]*")
 
 
 @dataclass(frozen=True)
-class Missing:
+class Unanswered:
     """What the software does not know: null, and a comment that says who does."""
 
     comment: str
@@ -52,7 +52,7 @@ def _entry(head: str, value: object, depth: int) -> list[str]:
         return lines
     if isinstance(value, str) and _BLOCK.fullmatch(value):
         return [f"{head} |-", *(f"{'  ' * (depth + 1)}{line}" for line in value.split("\n"))]
-    if isinstance(value, Missing):
+    if isinstance(value, Unanswered):
         return [f"{head} null  # {value.comment}"]
     return [f"{head} {_scalar(value)}"]
 

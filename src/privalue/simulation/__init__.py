@@ -12,7 +12,7 @@ from privalue.simulation._names import parse_world
 from privalue.simulation._outcomes import END, Outcomes
 from privalue.simulation._policies import Policy, optimal_policy
 from privalue.simulation._rollouts import rollout
-from privalue.simulation._simulation import Chunk, Episodes, simulate_chunks, simulate_episodes
+from privalue.simulation._simulation import Episodes, StepBatch, simulate_batches, simulate_episodes
 from privalue.simulation._toy_text import from_gymnasium, toy_text
 from privalue.simulation._visits import VisitProbabilities
 from privalue.simulation._worlds import World, chain, grid, random_chain
@@ -21,12 +21,12 @@ __all__ = [
     "END",
     "MDP",
     "ChainStatistics",
-    "Chunk",
     "Episodes",
     "MarkovRewardProcess",
     "Outcomes",
     "Policy",
     "SimulatedFile",
+    "StepBatch",
     "VisitProbabilities",
     "World",
     "chain",
@@ -38,7 +38,7 @@ __all__ = [
     "parse_world",
     "random_chain",
     "rollout",
-    "simulate_chunks",
+    "simulate_batches",
     "simulate_episodes",
     "simulate_to_file",
     "toy_text",

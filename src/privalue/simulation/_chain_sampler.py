@@ -34,19 +34,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from privalue.core._contributions import GRID_STEPS
+from privalue.core._terms import MOST_TRAJECTORIES
 from privalue.errors import UsageError
 from privalue.simulation._outcomes import read_only
 from privalue.simulation._simulation import checked_count
 
 if TYPE_CHECKING:
-    from privalue.simulation._outcomes import Floats, Integers
+    from privalue.core._arrays import Integers, Vector
     from privalue.simulation._worlds import World
-
-STEPS = 2**30
-"""Steps between the bounds of a return."""
-
-MOST_TRAJECTORIES = 2**33 - 1
-"""So that no sum of steps overflows 63 bits."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -120,7 +116,7 @@ def _waited(arriving: Integers, leave: float, generator: np.random.Generator) ->
     return np.array(leaving)
 
 
-def _powers(discount: float, count: int) -> Floats:
+def _powers(discount: float, count: int) -> Vector:
     """G_t for t below count, by the recursion G <- r + gamma G and no other rounding."""
     powers = np.empty(count)
     value = 1.0
@@ -130,7 +126,7 @@ def _powers(discount: float, count: int) -> Floats:
     return powers
 
 
-def _in_steps(values: Floats, low: float, high: float) -> Integers:
+def _in_steps(values: Vector, low: float, high: float) -> Integers:
     """q(G) = floor((clip(G, lo, hi) - lo) 2^30 / (hi - lo) + 1/2), at most 2^30."""
-    scaled = (np.clip(values, low, high) - low) * (STEPS / (high - low))
-    return np.minimum(np.floor(scaled + 0.5), STEPS).astype(np.int64)
+    scaled = (np.clip(values, low, high) - low) * (GRID_STEPS / (high - low))
+    return np.minimum(np.floor(scaled + 0.5), GRID_STEPS).astype(np.int64)

@@ -22,8 +22,9 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
+from privalue._files import whole_file
 from privalue.errors import UsageError
-from privalue.simulation._simulation import Chunk, Truncated, simulate_chunks
+from privalue.simulation._simulation import StepBatch, Truncated, simulate_batches
 from privalue.version import VERSION
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def simulate_to_file(
     """
     path = Path(out)
     ending = _ending_of(path)
-    chunks = simulate_chunks(
+    batchs = simulate_batches(
         world, trajectories=trajectories, seed=seed, truncate_at=truncate_at, truncated=truncated
     )
     asked = {
@@ -97,18 +98,16 @@ def simulate_to_file(
         "truncated_are": truncated,
         "software": f"privalue {VERSION}",
     }
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    partial_meta = partial.with_name(partial.name + ".json")
     try:
-        with _removed_on_failure(partial, partial_meta):
-            if ending == ".parquet":
-                counts = _write_parquet(partial, chunks, progress, asked)
-            else:
-                counts = _write_csv(partial, chunks, progress, compressed=ending == ".csv.gz")
+        if ending == ".parquet":
+            with whole_file(path) as partial:
+                counts = _write_parquet(partial, batchs, progress, asked)
+        else:
+            meta = path.with_name(path.name + ".meta.json")
+            # Both are complete before either gets its name, the rows first.
+            with whole_file(meta) as partial_meta, whole_file(path) as partial:
+                counts = _write_csv(partial, batchs, progress, compressed=ending == ".csv.gz")
                 partial_meta.write_text(json.dumps(asked | counts, indent=2) + "\n")
-            partial.replace(path)
-            if partial_meta.exists():
-                partial_meta.replace(path.with_name(path.name + ".meta.json"))
     except OSError as error:
         raise UsageError(
             f"cannot write {path}: {error.strerror or error}; choose another place"
@@ -123,54 +122,44 @@ def _ending_of(path: Path) -> str:
     raise UsageError(f"out is {str(path)!r}; it must end in .csv, .csv.gz or .parquet")
 
 
-@contextlib.contextmanager
-def _removed_on_failure(*paths: Path) -> Iterator[None]:
-    try:
-        yield
-    except BaseException:
-        for path in paths:
-            path.unlink(missing_ok=True)
-        raise
-
-
 def _pour(
-    chunks: Iterator[Chunk],
+    batchs: Iterator[StepBatch],
     write_batch: Callable[[Any], None],
     progress: Callable[[int], None] | None,
 ) -> dict[str, int]:
-    """Writes all chunks; returns the counts of rows and trajectories."""
+    """Writes all batchs; returns the counts of rows and trajectories."""
     rows = 0
-    for chunk in chunks:
-        if chunk.state.size:
-            columns = (chunk.trajectory, chunk.step, chunk.state, chunk.reward)
+    for batch in batchs:
+        if batch.state.size:
+            columns = (batch.trajectory, batch.step, batch.state, batch.reward)
             write_batch(pa.record_batch([pa.array(column) for column in columns], schema=SCHEMA))
-            rows += chunk.state.size
+            rows += batch.state.size
         if progress is not None:
-            progress(chunk.done)
+            progress(batch.done)
     return {
         "rows": rows,
-        "trajectories": chunk.written,
-        "truncated": chunk.truncated,
-        "dropped": chunk.dropped,
+        "trajectories": batch.written,
+        "truncated": batch.truncated,
+        "dropped": batch.dropped,
     }
 
 
 def _write_parquet(
     path: Path,
-    chunks: Iterator[Chunk],
+    batchs: Iterator[StepBatch],
     progress: Callable[[int], None] | None,
     asked: dict[str, Any],
 ) -> dict[str, int]:
     schema = SCHEMA.with_metadata({METADATA_KEY: json.dumps(asked)})
     with pyarrow.parquet.ParquetWriter(path, schema) as writer:
-        counts = _pour(chunks, writer.write_batch, progress)
+        counts = _pour(batchs, writer.write_batch, progress)
         writer.add_key_value_metadata({METADATA_KEY + ".counts": json.dumps(counts)})
     return counts
 
 
 def _write_csv(
     path: Path,
-    chunks: Iterator[Chunk],
+    batchs: Iterator[StepBatch],
     progress: Callable[[int], None] | None,
     *,
     compressed: bool,
@@ -187,4 +176,4 @@ def _write_csv(
         sink.write((",".join(SCHEMA.names) + "\n").encode())
         options = pyarrow.csv.WriteOptions(include_header=False)
         writer = stack.enter_context(pyarrow.csv.CSVWriter(sink, SCHEMA, write_options=options))
-        return _pour(chunks, writer.write_batch, progress)
+        return _pour(batchs, writer.write_batch, progress)

@@ -20,8 +20,8 @@ from privalue.simulation._outcomes import END
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from privalue.core._arrays import Integers, Vector
     from privalue.simulation._markov import MarkovRewardProcess
-    from privalue.simulation._outcomes import Floats, Integers
 
 NO_LIMIT = np.iinfo(np.int64).max
 """A truncation that never happens."""
@@ -36,10 +36,10 @@ class AliasTable(NamedTuple):
     """Columns ``offsets[row]`` to ``offsets[row + 1]`` draw what follows; row N draws the start."""
 
     offsets: Integers
-    thresholds: Floats
+    thresholds: Vector
     aliases: Integers
     successors: Integers
-    rewards: Floats
+    rewards: Vector
 
 
 def alias_table(process: MarkovRewardProcess) -> AliasTable:
@@ -61,8 +61,8 @@ def alias_table(process: MarkovRewardProcess) -> AliasTable:
 
 @kernel()
 def _vose(
-    offsets: Integers, probabilities: Floats
-) -> tuple[Floats, Integers]:  # pragma: no cover - compiled
+    offsets: Integers, probabilities: Vector
+) -> tuple[Vector, Integers]:  # pragma: no cover - compiled
     thresholds = np.ones(probabilities.size)
     aliases = np.arange(probabilities.size)
     pending = np.empty(probabilities.size, dtype=np.int64)
@@ -120,7 +120,7 @@ def _draw(
     row: int,
     generator: NDArray[np.uint64],
     offsets: Integers,
-    thresholds: Floats,
+    thresholds: Vector,
     aliases: Integers,
 ) -> int:  # pragma: no cover - compiled
     """A column of this row of the alias table."""
@@ -142,7 +142,7 @@ def walk(
     trajectories: int,
     limit: int,
     drop: bool,
-    rows: tuple[Integers, Integers, Integers, Floats],
+    rows: tuple[Integers, Integers, Integers, Vector],
 ) -> int:  # pragma: no cover - compiled
     """Writes rows until the arrays are full or all trajectories are done; returns how many.
 

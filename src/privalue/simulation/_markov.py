@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from scipy import sparse
@@ -34,9 +34,10 @@ from privalue.simulation._visits import VisitProbabilities, visit_probabilities
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from privalue.simulation._outcomes import Floats, Matrix
+    from privalue.core._arrays import Vector
+    from privalue.simulation._outcomes import Matrix
     from privalue.simulation._policies import Policy
-    from privalue.simulation._tables import Table
+    from privalue.simulation._tables import TransitionTable
 
 
 def _checked_discount(discount: float) -> float:
@@ -46,11 +47,11 @@ def _checked_discount(discount: float) -> float:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class MDP:
-    """A finite Markov decision process: outcomes of every state and action, start, discount."""
+class _Process:
+    """What both kinds of process are made of."""
 
     outcomes: Outcomes
-    start: Floats
+    start: Vector
     discount: float
 
     def __post_init__(self) -> None:
@@ -63,27 +64,22 @@ class MDP:
         """N."""
         return self.outcomes.states
 
-    @property
-    def actions(self) -> int:
-        """A."""
-        return self.outcomes.actions
-
     @classmethod
     def tabular(
         cls,
         *,
-        transitions: Table,
-        rewards: Table,
-        start: Floats,
+        transitions: TransitionTable,
+        rewards: TransitionTable,
+        start: Vector,
         discount: float,
         absorbing: Iterable[int] = (),
         terminal: Iterable[int] = (),
-    ) -> MDP:
-        """The MDP of a transition table.
+    ) -> Self:
+        """Return the process of a transition table.
 
         Args:
             transitions: (N, A, N), or (N * A, N) dense or sparse, in rows of state * A + action;
-                rows sum to one.
+                of a reward process (N, N). Rows sum to one.
             rewards: on states (N,), on states and actions (N, A), or on transitions, in the shape
                 of ``transitions``.
             start: distribution of the first state.
@@ -104,6 +100,16 @@ class MDP:
             terminal=terminal,
         )
         return cls(outcomes=outcomes, start=start, discount=discount)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MDP(_Process):
+    """A finite Markov decision process: outcomes of every state and action, start, discount."""
+
+    @property
+    def actions(self) -> int:
+        """A."""
+        return self.outcomes.actions
 
     def under(self, policy: Policy) -> MarkovRewardProcess:
         """The Markov reward process in which every action is drawn from the policy."""
@@ -129,12 +135,8 @@ class MDP:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class MarkovRewardProcess:
+class MarkovRewardProcess(_Process):
     """A policy at work: what follows each state, where trajectories start, and the discount."""
-
-    outcomes: Outcomes
-    start: Floats
-    discount: float
 
     def __post_init__(self) -> None:
         if self.outcomes.actions != 1:
@@ -142,35 +144,7 @@ class MarkovRewardProcess:
                 f"a Markov reward process has no actions, and this table has "
                 f"{self.outcomes.actions}; choose them by a policy, with MDP.under"
             )
-        start = distribution(self.start, size=self.outcomes.states, name="start")
-        object.__setattr__(self, "start", start)
-        object.__setattr__(self, "discount", _checked_discount(self.discount))
-
-    @property
-    def states(self) -> int:
-        """N."""
-        return self.outcomes.states
-
-    @classmethod
-    def tabular(
-        cls,
-        *,
-        transitions: Table,
-        rewards: Table,
-        start: Floats,
-        discount: float,
-        absorbing: Iterable[int] = (),
-        terminal: Iterable[int] = (),
-    ) -> MarkovRewardProcess:
-        """The process of a transition table (N, N), as ``MDP.tabular`` with one action."""
-        outcomes = outcomes_of(
-            transitions=transitions,
-            rewards=rewards,
-            start=start,
-            absorbing=absorbing,
-            terminal=terminal,
-        )
-        return cls(outcomes=outcomes, start=start, discount=discount)
+        super().__post_init__()
 
     @property
     def transitions(self) -> Matrix:
@@ -178,7 +152,7 @@ class MarkovRewardProcess:
         return self.outcomes.transitions
 
     @property
-    def expected_rewards(self) -> Floats:
+    def expected_rewards(self) -> Vector:
         """r."""
         return self.outcomes.expected_rewards
 
@@ -220,7 +194,7 @@ class MarkovRewardProcess:
             )
 
     @cached_property
-    def values(self) -> Floats:
+    def values(self) -> Vector:
         """V, from the sparse system (I - gamma P) V = r.
 
         Without discounting V is NaN in the states from which a trajectory may never end.

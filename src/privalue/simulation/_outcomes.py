@@ -40,8 +40,8 @@ from privalue.errors import StudyError
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    Floats = NDArray[np.float64]
-    Integers = NDArray[np.int64]
+    from privalue.core._arrays import Integers, Vector
+
     Matrix = sparse.csr_array[np.float64, tuple[int, int]]
 
 END = -1
@@ -65,9 +65,9 @@ class Outcomes:
     states: int
     actions: int
     offsets: Integers
-    probabilities: Floats
+    probabilities: Vector
     successors: Integers
-    rewards: Floats
+    rewards: Vector
 
     def __post_init__(self) -> None:
         for name, dtype in (
@@ -132,8 +132,8 @@ class Outcomes:
         state, action = divmod(row, self.actions)
         return f"state {state}" if self.actions == 1 else f"state {state}, action {action}"
 
-    def _row_sums(self, values: Floats) -> Floats:
-        sums: Floats = np.bincount(
+    def _row_sums(self, values: Vector) -> Vector:
+        sums: Vector = np.bincount(
             self.rows, weights=values, minlength=self.states * self.actions
         ).astype(np.float64)
         return sums
@@ -157,7 +157,7 @@ class Outcomes:
         return matrix
 
     @cached_property
-    def expected_rewards(self) -> Floats:
+    def expected_rewards(self) -> Vector:
         """sum_k P(k) r_k for every row."""
         return read_only(self._row_sums(self.probabilities * self.rewards))
 
@@ -208,9 +208,9 @@ class Outcomes:
         )
 
 
-def distribution(values: ArrayLike, *, size: int, name: str) -> Floats:
+def distribution(values: ArrayLike, *, size: int, name: str) -> Vector:
     """A checked probability vector, read-only, divided by its sum."""
-    array: Floats = read_only(values)
+    array: Vector = read_only(values)
     if array.shape != (size,):
         raise StudyError(f"{name} has shape {array.shape}; it must be ({size},): one per state")
     if not np.all(array >= 0):

@@ -21,8 +21,8 @@ from privalue.simulation._outcomes import TOLERANCE, read_only
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+    from privalue.core._arrays import Vector
     from privalue.simulation._markov import MDP
-    from privalue.simulation._outcomes import Floats
 
 TIE = 1e-9
 """Actions whose values differ by less count as equal, and the first of them is taken."""
@@ -34,10 +34,10 @@ MAX_SWEEPS = 1_000_000
 class Policy:
     """pi(a | s), one row per state."""
 
-    probabilities: Floats
+    probabilities: Vector
 
     def __post_init__(self) -> None:
-        table: Floats = read_only(self.probabilities)
+        table: Vector = read_only(self.probabilities)
         if table.ndim != 2 or 0 in table.shape:
             raise StudyError(f"a policy has shape {table.shape}; it must be (states, actions)")
         wrong = np.argwhere(~(table >= 0))

@@ -1,6 +1,6 @@
-"""Trajectories of a process, in chunks or all at once, as flat arrays.
+"""Trajectories of a process, in batchs or all at once, as flat arrays.
 
-A seed gives the same rows whatever the size of the chunks, and fewer trajectories are a prefix of
+A seed gives the same rows whatever the size of the batchs, and fewer trajectories are a prefix of
 more.
 """
 
@@ -29,12 +29,12 @@ from privalue.simulation._outcomes import read_only
 from privalue.simulation._worlds import World
 
 if TYPE_CHECKING:
+    from privalue.core._arrays import Integers, Vector
     from privalue.simulation._markov import MarkovRewardProcess
-    from privalue.simulation._outcomes import Floats, Integers
 
 Truncated = Literal["keep", "drop"]
 
-CHUNK_ROWS = 1_000_000
+BATCH_ROWS = 1_000_000
 
 BIAS = (
     "'keep' shortens the returns of the trajectories that are cut, 'drop' leaves out the long "
@@ -53,7 +53,7 @@ class Episodes:
     trajectory: Integers
     step: Integers
     state: Integers
-    reward: Floats
+    reward: Vector
     trajectories: int
     truncated: int
     dropped: int
@@ -69,17 +69,17 @@ class Episodes:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Chunk:
+class StepBatch:
     """Some rows in a row, and how far the simulation is with them.
 
-    The arrays are overwritten by the next chunk. ``done`` counts the trajectories asked for that
+    The arrays are overwritten by the next batch. ``done`` counts the trajectories asked for that
     are finished, and ``written`` those that are not dropped.
     """
 
     trajectory: Integers
     step: Integers
     state: Integers
-    reward: Floats
+    reward: Vector
     done: int
     written: int
     truncated: int
@@ -129,33 +129,33 @@ def none_left(trajectories: int) -> str:
     )
 
 
-def simulate_chunks(
+def simulate_batches(
     world: World | MarkovRewardProcess,
     *,
     trajectories: int,
     seed: int,
     truncate_at: int | None = None,
     truncated: Truncated | None = None,
-    chunk_rows: int = CHUNK_ROWS,
-) -> Iterator[Chunk]:
-    """Chunks of at most ``chunk_rows`` rows; see ``simulate_episodes`` for the rest."""
+    batch_rows: int = BATCH_ROWS,
+) -> Iterator[StepBatch]:
+    """Batchs of at most ``batch_rows`` rows; see ``simulate_episodes`` for the rest."""
     process = world.process if isinstance(world, World) else world
     wanted = checked_count(trajectories, name="trajectories", least=1)
     entropy = checked_count(seed, name="seed", least=0)
-    size = checked_count(chunk_rows, name="chunk_rows", least=1)
+    size = checked_count(batch_rows, name="batch_rows", least=1)
     limit = checked_truncation(truncate_at, truncated)
     if wanted > NO_LIMIT:
         raise UsageError(f"trajectories is {wanted}; it must be at most {NO_LIMIT}")
     if truncate_at is None:
         process.require_end()
-    return _chunks(
+    return _batchs(
         process, wanted=wanted, seed=entropy, size=size, limit=limit, drop=truncated == "drop"
     )
 
 
-def _chunks(
+def _batchs(
     process: MarkovRewardProcess, *, wanted: int, seed: int, size: int, limit: int, drop: bool
-) -> Iterator[Chunk]:
+) -> Iterator[StepBatch]:
     table = alias_table(process)
     generator = np.random.SeedSequence(seed).generate_state(4, np.uint64)
     place = np.zeros(6, dtype=np.int64)
@@ -169,7 +169,7 @@ def _chunks(
     while place[TRAJECTORY] < wanted:
         count = walk(table, generator, place, wanted, limit, drop, rows)
         trajectory, step, state, reward = rows
-        yield Chunk(
+        yield StepBatch(
             trajectory=trajectory[:count],
             step=step[:count],
             state=state[:count],
@@ -190,7 +190,7 @@ def simulate_episodes(
     seed: int,
     truncate_at: int | None = None,
     truncated: Truncated | None = None,
-    chunk_rows: int = CHUNK_ROWS,
+    batch_rows: int = BATCH_ROWS,
 ) -> Episodes:
     """Simulated trajectories in memory.
 
@@ -200,7 +200,7 @@ def simulate_episodes(
         seed: a whole number of at least 0.
         truncate_at: cut a trajectory that has not ended after so many rows.
         truncated: what to do with those: required with ``truncate_at``, since either biases.
-        chunk_rows: rows that are simulated at a time; the result does not depend on it.
+        batch_rows: rows that are simulated at a time; the result does not depend on it.
 
     Raises:
         UsageError: if a number or a choice is not allowed.
@@ -215,17 +215,17 @@ def simulate_episodes(
     """
     parts: list[tuple[Any, ...]] = []
     written = cut = dropped = 0
-    for chunk in simulate_chunks(
+    for batch in simulate_batches(
         world,
         trajectories=trajectories,
         seed=seed,
         truncate_at=truncate_at,
         truncated=truncated,
-        chunk_rows=chunk_rows,
+        batch_rows=batch_rows,
     ):
-        columns = (chunk.trajectory, chunk.step, chunk.state, chunk.reward)
+        columns = (batch.trajectory, batch.step, batch.state, batch.reward)
         parts.append(tuple(column.copy() for column in columns))
-        written, cut, dropped = chunk.written, chunk.truncated, chunk.dropped
+        written, cut, dropped = batch.written, batch.truncated, batch.dropped
     trajectory, step, state, reward = (
         np.concatenate(column) for column in zip(*parts, strict=True)
     )

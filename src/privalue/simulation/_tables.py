@@ -14,16 +14,16 @@ from privalue.simulation._outcomes import END, Outcomes, distribution
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from privalue.simulation._outcomes import Floats, Integers
+    from privalue.core._arrays import Integers, Vector
 
-    Table = NDArray[Any] | sparse.coo_array[Any, Any] | sparse.csr_array[Any, Any]
+    TransitionTable = NDArray[Any] | sparse.coo_array[Any, Any] | sparse.csr_array[Any, Any]
 
 
 def outcomes_of(
     *,
-    transitions: Table,
-    rewards: Table,
-    start: Floats,
+    transitions: TransitionTable,
+    rewards: TransitionTable,
+    start: Vector,
     absorbing: Iterable[int] = (),
     terminal: Iterable[int] = (),
 ) -> Outcomes:
@@ -65,7 +65,7 @@ def outcomes_of(
     )
 
 
-def _as_rows(table: Table, *, name: str) -> sparse.coo_array[Any, tuple[int, int]]:
+def _as_rows(table: TransitionTable, *, name: str) -> sparse.coo_array[Any, tuple[int, int]]:
     """The table with one row per state and action."""
     shape = table.shape
     fits = all(shape) and (
@@ -80,8 +80,8 @@ def _as_rows(table: Table, *, name: str) -> sparse.coo_array[Any, tuple[int, int
 
 
 def _rewards_of(
-    rewards: Table, row: Integers, successor: Integers, *, states: int, actions: int
-) -> Floats:
+    rewards: TransitionTable, row: Integers, successor: Integers, *, states: int, actions: int
+) -> Vector:
     """The reward of each listed transition, from rewards on states, actions or transitions."""
     if isinstance(rewards, np.ndarray):
         if rewards.shape == (states,):

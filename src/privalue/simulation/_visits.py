@@ -28,26 +28,22 @@ from privalue.simulation._outcomes import read_only
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from privalue.simulation._outcomes import Floats, Matrix
+    from privalue.core._arrays import Vector
+    from privalue.simulation._outcomes import Matrix
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class VisitProbabilities:
     """What one trajectory visits: p_s, p_{s,s'}, pbar_{s,s'} and its expected size."""
 
-    single: Floats
-    joint: Floats
-    without: Floats
+    single: Vector
+    joint: Vector
+    without: Vector
     expected_length: float
-
-    @property
-    def expected_distinct_states(self) -> float:
-        """sum_s p_s."""
-        return float(self.single.sum())
 
 
 def visit_probabilities(
-    transitions: Matrix, start: Floats, reachable: NDArray[np.bool_]
+    transitions: Matrix, start: Vector, reachable: NDArray[np.bool_]
 ) -> VisitProbabilities:
     """Visit probabilities of a process whose trajectories end, over all pairs in O(N^3) at most.
 

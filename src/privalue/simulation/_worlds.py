@@ -22,7 +22,7 @@ from privalue.simulation._outcomes import END, Outcomes
 from privalue.simulation._policies import Policy, named_policy
 
 if TYPE_CHECKING:
-    from privalue.simulation._outcomes import Floats
+    from privalue.core._arrays import Vector
 
 Parameter = str | int | float | bool
 
@@ -57,11 +57,11 @@ def _spelled(value: Parameter) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _start_of(start: str, states: int) -> Floats:
+def _start_of(start: str, states: int) -> Vector:
     if start == "uniform":
         return np.full(states, 1 / states)
     if start == "first":
-        first: Floats = np.eye(1, states)[0]
+        first: Vector = np.eye(1, states)[0]
         return first
     raise StudyError(f"start is {start!r}; it must be 'uniform' or 'first'")
 

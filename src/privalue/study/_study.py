@@ -128,6 +128,44 @@ class Study(Section):
         finally:
             _side_file_folder.reset(folder)
 
+    @classmethod
+    def from_description(
+        cls,
+        description: Mapping[str, Any],
+        *,
+        start: str | Mapping[str, float] | None = None,
+        **sections: Mapping[str, Any],
+    ) -> "Study":
+        """Rebuild the study that a release describes; ``public_description`` is the way there.
+
+        Args:
+            description: ``release.study``.
+            start: a start distribution. The description's own is left out, for it may name a file.
+            sections: sections in place of the description's.
+
+        Raises:
+            StudyError: a section names a side file, of which a description holds the hash only.
+        """
+        for section, file in files_named(description):
+            if section not in sections:
+                raise StudyError(
+                    f"the description names [{section}] {file} by its hash and does not hold it; "
+                    f"give the section {section}"
+                )
+        told = {name: description.get(name, {}) for name in cls.model_fields} | sections
+        if "values" not in sections:
+            told["values"] = _without_start(description)
+        if start is not None:
+            told["values"] = {**told["values"], "start": start}
+        privacy = told["privacy"]
+        if privacy["unit"] == "person" and "max_trajectories_per_person" not in privacy:
+            # The person was named and the trajectory was not: each person has one.
+            told["data"] = {name: v for name, v in told["data"].items() if name != "trajectory"}
+        mechanism = told["mechanism"]
+        if mechanism.get("name") == "dp-lsl":  # a description has its idle default, 0
+            told["mechanism"] = {n: v for n, v in mechanism.items() if n != "pseudo_count"}
+        return cls(**{name: dict(section) for name, section in told.items()})
+
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """The same study with some sections changed, checked anew, side files included."""
         folder = _side_file_folder.set(self._folder)
@@ -430,3 +468,26 @@ class Study(Section):
             {"key": file.key, "name": file.name, "sha256": file.sha256} for file in self._side_files
         ]
         return description
+
+
+def described_values(description: Mapping[str, Any]) -> Values:
+    """Rebuild ``[values]`` of a description, but for the start distribution."""
+    return Values(**_without_start(description))
+
+
+def files_named(description: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return section and key of what a description names and does not hold, but for the start."""
+    keys = {"states": ("file", "groups", "visits"), "features": ("file",), "weights": ("file",)}
+    found = [
+        (section, name)
+        for section, names in keys.items()
+        for name in names
+        if isinstance(description[section].get(name), str)
+    ]
+    if description["features"].get("kind") == "matrix" and ("features", "file") not in found:
+        found.append(("features", "matrix"))
+    return found
+
+
+def _without_start(description: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: v for name, v in description["values"].items() if name != "start"}

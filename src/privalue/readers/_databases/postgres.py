@@ -1,13 +1,12 @@
 """PostgreSQL servers, read through a server-side cursor. Extra: ``postgres``."""
 
-import re
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from importlib import import_module
 from typing import Any
 
-from privalue._servers import unanswered
-from privalue.errors import DataError, MissingComponentError, UnavailableError
+from privalue._servers import postgres_server, unanswered
+from privalue.errors import DataError, UnavailableError
 from privalue.readers._chunks import Chunk, Source, one_line
 from privalue.readers._databases.cursor import Fetch, column_names
 from privalue.readers._databases.request import Table, in_chunks, quoted, requested
@@ -83,42 +82,19 @@ def _tables(connection: Any) -> list[Table]:
 
 
 class _Server:
-    """How to reach a server; what may be said about it holds neither user nor password."""
+    """A server that rows are read from."""
 
     def __init__(self, address: str) -> None:
-        try:
-            self.driver: Any = import_module("psycopg")
-        except ImportError:
-            raise MissingComponentError(
-                "data in PostgreSQL needs psycopg: pip install 'psycopg[binary]'"
-            ) from None
-        self._address = address
+        self._server = postgres_server(address, what="data", error=DataError)
+        self.driver = self._server.driver
         self.problem: type[Exception] = self.driver.Error
-        try:
-            parts = self.driver.conninfo.conninfo_to_dict(address)
-        except self.problem:  # its message may quote the password
-            raise self._malformed() from None
-        host, database = str(parts.get("host", "localhost")), str(parts.get("dbname", ""))
-        # Unless it is percent-encoded, a password may end up in a port, a host or a database.
-        if "@" in host + database or not re.fullmatch(r"[\d,]*", str(parts.get("port", ""))):
-            raise self._malformed()
-        self._password = str(parts.get("password", ""))
-        self.place = f"postgresql://{host}/{database}"
-
-    @staticmethod
-    def _malformed() -> DataError:
-        return DataError(
-            "the address postgresql://... of the data is malformed; write it as "
-            "postgresql://user@host/database, with special characters percent-encoded"
-        )
+        self.place = self._server.place
 
     @contextmanager
     def connected(self) -> Iterator[Any]:
         """A connection in a read-only transaction; nothing is ever committed."""
         try:
-            connection = self.driver.connect(
-                self._address, connect_timeout=10, client_encoding="utf8"
-            )
+            connection = self._server.connect(client_encoding="utf8")
         except self.problem as problem:
             raise self.unreadable(self.place, problem, "opened") from None
         with closing(connection):
@@ -142,8 +118,7 @@ class _Server:
         self, place: str, problem: Exception, done: str = "read"
     ) -> DataError | UnavailableError:
         """The error for what the server said, or for that it said nothing, in one line."""
-        said = one_line(problem)
-        said = said.replace(self._password, "***") if self._password else said
+        said = self._server.masked(one_line(problem))
         if unanswered(problem, self.driver):
             return UnavailableError(f"{place}: the server does not answer ({said}); try again")
         return DataError(f"{place} cannot be {done}: {said}")

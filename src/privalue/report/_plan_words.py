@@ -2,17 +2,11 @@
 
 from privalue.planning._invert import Aggregation, Answer
 from privalue.planning._predict import Forecast, Prediction
+from privalue.planning._shown import shown
 from privalue.study._study import Study
 from privalue.version import VERSION
 
 _NOTHING = 1e-9  # of the range: rounding, not error
-
-
-def shown(error: float) -> str:
-    """An error with two or three digits."""
-    if error >= 1000:
-        return f"{error:,.0f}" if error < 1e5 else f"{error:.2g}"
-    return f"{error:.2g}" if error < 0.1 else f"{error:.3g}"
 
 
 def name_of(forecast: Forecast) -> str:

@@ -16,17 +16,17 @@ from privalue.planning import (
     Judgement,
     Prediction,
     judge_planned,
-    paragraph,
     planned_rare_state_words,
-    verdict,
 )
-from privalue.planning._words import (
+from privalue.planning._shown import shown
+from privalue.report._plan_words import (
     aggregation_in_words,
     answer_in_words,
     approximation_shown,
     misfit_known,
     name_of,
-    shown,
+    paragraph,
+    verdict,
 )
 
 MOST_ROWS = 50

@@ -1,0 +1,76 @@
+"""Files that are written whole or not at all, and are on the disk once they have their name."""
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from uuid import uuid4
+
+
+@contextmanager
+def whole_file(target: Path, *, mode: int | None = None, replace: bool = True) -> Iterator[Path]:
+    """Yield an empty file to fill, which gets the target's name where the block ends well.
+
+    Args:
+        target: the name that the file gets; nobody ever sees a part of it under that name.
+        mode: who may read it once it is whole. Until then its owner alone may. Without a mode the
+            umask decides, as for any new file.
+        replace: whether a file that has the name gives way.
+
+    Raises:
+        FileExistsError: something has the name, and ``replace`` is false.
+        OSError: the folder or the disk refused.
+    """
+    partial = target.with_name(f".{target.name}.{uuid4().hex[:8]}.partial")
+    opened = os.O_CREAT | os.O_EXCL | os.O_WRONLY
+    os.close(os.open(partial, opened, 0o666 if mode is None else 0o600))
+    try:
+        yield partial
+        if mode is not None:
+            partial.chmod(mode)
+        _sync(partial)
+        if replace:
+            partial.replace(target)
+        else:
+            _appear(partial, target)
+        with suppress(OSError):  # some folders cannot be synced, or not be opened; SQLite goes on
+            _sync(target.parent)
+    finally:
+        with suppress(OSError):
+            partial.unlink()
+
+
+def write_whole(
+    target: Path,
+    text: str | Iterable[str],
+    *,
+    mode: int | None = None,
+    replace: bool = True,
+    errors: str = "strict",
+) -> Path:
+    """Write a text in UTF-8, in parts where it is long, as ``whole_file`` does; return its name."""
+    with (
+        whole_file(target, mode=mode, replace=replace) as partial,
+        partial.open("w", encoding="utf-8", errors=errors, newline="") as file,
+    ):
+        file.writelines([text] if isinstance(text, str) else text)
+    return target
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _appear(partial: Path, target: Path) -> None:
+    """Give a finished file its name, unless something has it: a rename would replace that."""
+    try:
+        os.link(partial, target)
+    except FileExistsError:
+        raise
+    except OSError:  # some file systems know no links: the name is taken first, then replaced
+        os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        partial.replace(target)
