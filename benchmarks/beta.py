@@ -7,12 +7,12 @@ import numpy as np
 from rich.table import Table
 
 import privalue as pv
-from privalue.core._design import design
-from privalue.core._mechanisms import mechanism_for
 from privalue.core._profile import exact_alpha, largest_beta
 from privalue.core._sensitivity_lsw import smooth_lsw
-from privalue.core._size import PublicSize
+from privalue.core._terms import PublicSize
 from privalue.simulation import chain_statistics, parse_world, simulate_chunks
+from privalue.study._features import design
+from privalue.study._terms import mechanism_for
 
 EPSILON, DELTA = 0.1, 0.1  # the paper's
 

@@ -14,9 +14,10 @@ from matplotlib.figure import Figure
 from rich.table import Table
 
 from privalue.core._calibration import nissim
-from privalue.core._design import Design, aggregation
+from privalue.core._design import Design
 from privalue.paper import theory
 from privalue.simulation import chain_statistics, parse_world
+from privalue.study._features import aggregation
 
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 EPSILON, DELTA = 0.1, 0.1  # the paper's setting

@@ -11,8 +11,7 @@ from rich.table import Table
 
 import privalue as pv
 from benchmarks.clock import seconds
-from privalue.core._contributions import Accumulator
-from privalue.readers import Fragment
+from privalue.core._contributions import Contributions
 from privalue.readers._local import statistics
 from privalue.simulation import parse_world, simulate_episodes, simulate_to_file
 
@@ -72,16 +71,12 @@ def table_for(states: int) -> Table:
     )
     rows = len(made.state)
     described = study(states)
-    fragment = Fragment(
-        np.append(0, 1 + np.flatnonzero(np.diff(made.trajectory))),
-        made.state.astype(np.int32),
-        made.reward,
-    )
+    ids, states_met = made.trajectory[:, None, None], made.state.astype(np.int32)
 
     def kernel():
-        accumulator = Accumulator(described)
-        accumulator.add(fragment)
-        return accumulator.finish()
+        contributions = Contributions(described.limits)
+        contributions.add(ids, made.step, states_met, made.reward)
+        return contributions.finish()
 
     kernel()
     few = int(np.searchsorted(made.trajectory, made.trajectory[min(rows - 1, 200_000)]))

@@ -12,17 +12,16 @@ import numpy as np
 from rich.table import Table
 
 import privalue as pv
-from privalue.core._contributions import Accumulator, VisitStatistics
-from privalue.core._design import design
-from privalue.core._mechanisms import mechanism_for
+from privalue.core._contributions import Contributions, VisitStatistics
 from privalue.core._noise import SeededForExperimentsOnly, gaussian_on_grid
-from privalue.core._size import PublicSize
+from privalue.core._terms import PublicSize
 from privalue.planning import Forecaster, options_of, public_model
 from privalue.planning._model import raw_states
 from privalue.planning._predict import guessing_error
-from privalue.readers import Fragment
-from privalue.simulation import chain_statistics, parse_world, simulate_chunks
+from privalue.simulation import chain_statistics, parse_world, simulate_episodes
 from privalue.simulation._icu_sepsis import _dynamics_file
+from privalue.study._features import design
+from privalue.study._terms import mechanism_for
 
 RELEASES = 100
 NUMBERS = (10**3, 10**4, 10**5, 10**6)
@@ -76,12 +75,10 @@ def simulated_statistics(world, described, trajectories, seed):
             return_steps=drawn.return_steps,
         )
     state_of = raw_states(described, world.process).astype(np.int32)
-    gathered = Accumulator(described)
-    for chunk in simulate_chunks(world, trajectories=trajectories, seed=seed):
-        gathered.add(
-            Fragment(np.flatnonzero(chunk.step == 0), state_of[chunk.state], chunk.reward.copy())
-        )
-    return gathered.finish()
+    rows = simulate_episodes(world, trajectories=trajectories, seed=seed)
+    contributions = Contributions(described.limits)
+    contributions.add(rows.trajectory[:, None, None], rows.step, state_of[rows.state], rows.reward)
+    return contributions.finish()
 
 
 class Released:

@@ -7,9 +7,10 @@ import numpy as np
 from rich.table import Table
 
 from benchmarks.clock import seconds
-from privalue.core._design import Design, aggregation
-from privalue.core._sensitivity_lsl import smooth_ridge
-from privalue.core._sensitivity_lsw import smooth_lsl, smooth_lsw
+from privalue.core._design import Design
+from privalue.core._sensitivity_lsl import smooth_lsl, smooth_ridge
+from privalue.core._sensitivity_lsw import smooth_lsw
+from privalue.study._features import aggregation
 
 SIZES = ((40, 10**4), (1000, 10**6), (10**5, 10**7), (10**6, 10**8))
 
@@ -19,11 +20,15 @@ def literal_lsw(counts, weights, beta, ks):
     return max(math.exp(-k * beta) * np.sum(weights / np.maximum(counts - k, 1) ** 2) for k in ks)
 
 
-def literal_largest(counts, weights, beta, ks, step, terms):
+def literal_largest(counts, weights, beta, ks, per_person, touched):
     """The same for the q largest terms, selected at every k."""
     return max(
         math.exp(-k * beta)
-        * np.sum(np.partition(weights / np.maximum(counts - k * step, step) ** 2, -terms)[-terms:])
+        * np.sum(
+            np.partition(weights / np.maximum(counts - k * per_person, per_person) ** 2, -touched)[
+                -touched:
+            ]
+        )
         for k in ks
     )
 
@@ -85,7 +90,7 @@ def largest_terms() -> Table:
     table = Table(title="psi of the q largest terms: seconds (the loop over k: 20 of them, scaled)")
     for name in ("psi", "states", "case", "L", "q", "fast", "loop over k", "ratio"):
         table.add_column(name, justify="left" if name in {"psi", "case"} else "right")
-    smooth_lsw(np.arange(9), np.arange(1.0, 10.0), 0.1, terms=3)
+    smooth_lsw(np.arange(9), np.arange(1.0, 10.0), 0.1, touched=3)
     for states, largest in SIZES[1:]:
         counts = generator.integers(0, largest, states)
         level, _, slow_beta = flat(states, largest)
@@ -95,24 +100,25 @@ def largest_terms() -> Table:
             ("any weights", counts, unequal, 1 / largest),
             ("any weights, flat", level, 1 + unequal / 1000, slow_beta),
         ):
-            for step, terms in ((1, 40), (3, 120), (1, states // 2)):
-                ks = generator.integers(0, largest // step, 20)
+            for per_person, touched in ((1, 40), (3, 120), (1, states // 2)):
+                ks = generator.integers(0, largest // per_person, 20)
                 fast = seconds(
-                    lambda n=n, w=weights, b=beta, s=step, q=terms: smooth_lsw(
-                        n, w, b, step=s, terms=q
+                    lambda n=n, w=weights, b=beta, s=per_person, q=touched: smooth_lsw(
+                        n, w, b, per_person=s, touched=q
                     )
                 )
                 slow = seconds(
-                    lambda n=n, w=weights, b=beta, k=ks, s=step, q=terms: literal_largest(
+                    lambda n=n, w=weights, b=beta, k=ks, s=per_person, q=touched: literal_largest(
                         n, w, b, k, s, q
                     ),
                     repeat=1,
                 )
-                _row(table, "LSW", states, case, step, terms, fast, slow * largest / step / 20)
+                loop = slow * largest / per_person / 20
+                _row(table, "LSW", states, case, per_person, touched, fast, loop)
         design = Design(phi=aggregation(states, 1), weights=unequal)
         fast = seconds(
             lambda c=counts, d=design, m=largest: smooth_ridge(
-                c, d, ridge=50.0, trajectories=m, beta=1 / m, largest=1.0, reach=1.0, terms=40
+                c, d, ridge=50.0, trajectories=m, beta=1 / m, largest=1.0, reach=1.0, touched=40
             )
         )
         table.add_row("LSL", f"{states:,}", "tabular, sharper", "1", "40", f"{fast:.2g}", "", "")
@@ -131,13 +137,13 @@ def _add(table, name, states, largest, case, fast, slow):
     )
 
 
-def _row(table, name, states, case, step, terms, fast, slow):
+def _row(table, name, states, case, per_person, touched, fast, slow):
     table.add_row(
         name,
         f"{states:,}",
         case,
-        str(step),
-        f"{terms:,}",
+        str(per_person),
+        f"{touched:,}",
         f"{fast:.2g}",
         f"{slow:.2g}",
         f"{slow / fast:,.0f}",

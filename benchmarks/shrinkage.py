@@ -9,12 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 from rich.table import Table
 
-from privalue.core._design import Design, aggregation
+from privalue.core._design import Design
 from privalue.core._profile import exact_alpha
-from privalue.core._sensitivity_ssp import count_weight, sensitivity, shape_weights
+from privalue.core._sensitivity_ssp import count_weight, sensitivity
 from privalue.errors import MissingComponentError
 from privalue.estimate._statistics import NoisyStatistics, estimate
 from privalue.simulation import chain_statistics, parse_world, simulate_episodes
+from privalue.study._choices import shape_weights
+from privalue.study._features import aggregation
 
 EPSILON, DELTA = 0.1, 0.1  # the paper's
 DATASETS, RELEASES = 10, 100

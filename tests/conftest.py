@@ -6,7 +6,7 @@ import tempfile
 import pytest
 from hypothesis import HealthCheck, settings
 
-# Certified constants are remembered on disk: not on that of whoever runs the tests.
+# Compiled kernels may be kept on disk: not on that of whoever runs the tests.
 os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="privalue-tests-")
 
 settings.register_profile(

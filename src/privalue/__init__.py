@@ -14,10 +14,11 @@
 Diagnostics(private, mechanism='dp-ssp', states=2)
 """
 
+from privalue._diagnostics import Diagnostics
 from privalue.artefact._release import Release
 from privalue.core._noise import SeededForExperimentsOnly
 from privalue.core._profile import Profile, privacy_profile
-from privalue.curator import Diagnostics, inspect, release
+from privalue.curator import inspect, release
 from privalue.errors import (
     BudgetError,
     DataError,

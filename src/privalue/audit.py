@@ -23,10 +23,12 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from privalue.artefact._release import Release
-from privalue.core._mechanisms import Mechanism, Perturbation
+from privalue.core._draw import Mechanism
+from privalue.core._mechanism import Perturbation
 from privalue.core._noise import Entropy
 from privalue.core._profile import divergence
 from privalue.curator import inspect, release
+from privalue.estimate._published import estimates_of
 from privalue.study._study import Study
 
 Vector = NDArray[np.float64]
@@ -134,7 +136,7 @@ def audit_release(
             release(study, rows, accept_large_delta=True, accept_useless=True, entropy=entropy())
             for _ in range(2 * releases)
         ]
-        losses.append(loss(_drawn(released, inspected[0].mechanism, here)))
+        losses.append(loss(_drawn(study, released, inspected[0].mechanism, here)))
     threshold = _best_threshold(losses[0][:releases], losses[1][:releases], epsilon)
     in_p, in_q = (int(np.count_nonzero(each[releases:] > threshold)) for each in losses)
     found = audit_events(in_p, in_q, draws=releases, epsilon=epsilon, claimed=claimed)
@@ -151,7 +153,9 @@ def _best_threshold(in_p: Vector, in_q: Vector, epsilon: float) -> float:
     return float(thresholds[np.argmax(above_p - math.exp(epsilon) * above_q)])
 
 
-def _drawn(released: list[Release], mechanism: Mechanism, here: Perturbation) -> Vector:
+def _drawn(
+    study: Study, released: list[Release], mechanism: Mechanism, here: Perturbation
+) -> Vector:
     """What was drawn, in units of the noise, from what was released."""
     if released[0].statistics is not None:
         kept = [each.statistics for each in released if each.statistics is not None]
@@ -160,7 +164,7 @@ def _drawn(released: list[Release], mechanism: Mechanism, here: Perturbation) ->
         return np.hstack([sums, counts])
     thetas = np.array([each.theta for each in released])
     identity = np.eye(thetas.shape[1])  # theta is linear in what was drawn
-    matrix = np.array([mechanism.estimates(column).theta for column in identity])
+    matrix = np.array([estimates_of(study, mechanism, column).theta for column in identity])
     return np.asarray(np.linalg.solve(matrix.T, thetas.T).T / here.deviations)
 
 

@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privalue._diagnostics import Diagnostics
 from privalue.artefact._release import (
     Accepted,
     Guarantee,
@@ -21,137 +21,40 @@ from privalue.artefact._release import (
     PublicNoise,
     Release,
     Software,
-    published,
 )
 from privalue.core._calibration import Calibration
-from privalue.core._contributions import GRID_STEPS, VisitStatistics
-from privalue.core._design import Design, design
-from privalue.core._mechanisms import (
-    Mechanism,
-    Perturbation,
-    gaussian_alpha,
-    mechanism_for,
-    refuse_early,
-    rules_that_need_trajectories,
-)
-from privalue.core._noise import Entropy, OperatingSystemEntropy, gaussian_on_grid
+from privalue.core._contributions import VisitStatistics
+from privalue.core._design import Design
+from privalue.core._draw import Mechanism, draw
+from privalue.core._noise import Entropy, OperatingSystemEntropy
+from privalue.core._noise_scale import ReleasedScale
 from privalue.core._private import Private, sealed
-from privalue.core._size import PublicSize, counts_trajectories, declared_size, public_size
+from privalue.core._ssp import DpSsp
+from privalue.core._terms import PublicSize
 from privalue.errors import BudgetError, StudyError, UsageError
-from privalue.estimate._intervals import ReleasedScale, release_scale, scale_share
+from privalue.estimate._published import estimates_of, published, rehearsal
 from privalue.ledger import Ledger, Reservation, StoredRelease, study_hash
 from privalue.planning import require_small_delta, require_useful, resolve
+from privalue.planning._noiseless import noise_by_state, theta_before_noise
 from privalue.readers._engines import DEFAULT_MEMORY, gathered
 from privalue.readers._queries import asks_a_database
+from privalue.study._features import design
 from privalue.study._study import Study
+from privalue.study._terms import (
+    declared_size,
+    gaussian_alpha,
+    mechanism_for,
+    public_size,
+    refuse_early,
+    required_trajectories,
+    ridge_of,
+    rules_that_need_trajectories,
+)
 from privalue.version import VERSION
 
 Progress = Callable[[int, int | None], None]
 
 MOST_STORED = 900_000_000  # bytes: SQLite and PostgreSQL take no longer text
-
-
-@sealed
-@dataclass(frozen=True, kw_only=True, repr=False, eq=False, slots=True)
-class Diagnostics(Private):
-    """What only the curator may see: the statistics, the estimate before noise, and the noise."""
-
-    study: Study
-    design: Design
-    statistics: VisitStatistics
-    mechanism: Mechanism  # public
-    perturbation: Perturbation
-    theta: NDArray[np.float64]  # before noise
-    noise_by_state: NDArray[np.float64]  # the standard deviation of the noise in every value
-    by_query: bool = False  # the rows are the result of a query
-
-    def _public_shape(self) -> str:
-        return f"mechanism={self.study.mechanism.name!r}, states={self.study.state_count}"
-
-    def private_fields(self) -> dict[str, Any]:
-        """Everything as plain values. PRIVATE: none of it may be published."""
-        columns = self.private_columns()
-        return {k: x.tolist() if isinstance(x, np.ndarray) else x for k, x in columns.items()}
-
-    def private_columns(self) -> dict[str, Any]:
-        """The same with arrays, for very many states. PRIVATE."""
-        mechanism, perturbation = self.study.mechanism, self.perturbation
-        return {
-            "mechanism": mechanism.name,
-            "calibration": mechanism.calibration,
-            "noise": mechanism.noise,
-            "trajectories": self.statistics.trajectories,
-            **({"persons": self.statistics.persons} if self.statistics.persons else {}),
-            "surplus_trajectories": self.statistics.surplus_trajectories,
-            "surplus_visits": self.statistics.surplus_visits,
-            "units_dropped": self.statistics.units_dropped,
-            "rows_left_out": self.statistics.rows_left_out,
-            "rows_missing": self.statistics.rows_missing,
-            "rows": self.statistics.rows,
-            "rewards_clamped": self.statistics.rewards_clamped,
-            "returns_clamped": self.statistics.returns_clamped,
-            "counts": self.statistics.counts,
-            "mean_returns": self.statistics.mean_returns(self.study.values.unvisited_value),
-            "theta": self.theta,
-            "values": self.design.values(self.theta),
-            "alpha": self.mechanism.calibration.alpha,
-            "beta": self.mechanism.calibration.beta,
-            "psi": perturbation.psi,
-            "sigma": perturbation.sigma,
-            "noise_by_state": self.noise_by_state,
-        }
-
-    def warnings(self) -> list[str]:
-        """What the curator should know before a release. PRIVATE, like everything here."""
-        found = []
-        low, high = self.study.return_bounds
-        noise = np.where(self.design.weights > 0, self.noise_by_state, 0.0)
-        drowned = int(np.count_nonzero(noise > (high - low) / 4))
-        if drowned:
-            found.append(
-                f"the noise would drown the values of {drowned} of {len(noise)} states (standard "
-                f"deviation up to {noise.max():.3g}, returns range over {high - low:g}); more "
-                "trajectories, tighter [values] returns, coarser states or a larger epsilon help"
-            )
-        surplus = self.statistics.surplus_trajectories
-        if surplus:
-            found.append(
-                f"{surplus} trajectories beyond max_trajectories_per_person do not count, of "
-                f"{surplus + self.statistics.trajectories}"
-            )
-        found += self._dropped()
-        beyond = self.statistics.surplus_visits
-        if beyond:
-            found.append(
-                f"{beyond} first visits beyond max_states_per_trajectory do not count, of "
-                f"{beyond + int(self.statistics.counts.sum())}"
-            )
-        unvisited = int(np.count_nonzero(self.statistics.counts == 0))
-        if unvisited:
-            found.append(f"{unvisited} state(s) are visited by nobody: the noise stays large")
-        return found
-
-    def _dropped(self) -> list[str]:
-        """What was left out while reading, as the study says."""
-        found, unit = [], "persons" if self.study.privacy.unit == "person" else "trajectories"
-        statistics = self.statistics
-        if statistics.units_dropped:
-            found.append(
-                f"{statistics.units_dropped} {unit} have an invalid row and do not count; values "
-                "are of the others"
-            )
-        if statistics.rows_left_out:
-            found.append(
-                f"{statistics.rows_left_out} rows belong to nobody, since their id cannot be read"
-            )
-        if statistics.rows_missing:
-            found.append(f"{statistics.rows_missing} rows without state or reward were dropped")
-        if self.by_query:
-            found.append(
-                "the rows are the result of a query. The guarantee is for the rows that the query "
-                "returns: a join, a window or an aggregate across units is outside it"
-            )
-        return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,8 +90,8 @@ def prepare(study: Study) -> Prepared:
     built = design(study)
     size, rules = declared_size(study), rules_that_need_trajectories(study)
     if rules and size.trajectories is None:
-        if not counts_trajectories(study):
-            size.required(rules[0])
+        if not study.limits.counts_trajectories:
+            required_trajectories(size.trajectories, rules[0])
         refuse_early(study, built)
         return Prepared(study=study, design=built, mechanism=None)
     return Prepared(study=study, design=built, mechanism=mechanism_for(study, built, size))
@@ -214,8 +117,8 @@ def inspect(
         statistics=statistics,
         mechanism=mechanism,
         perturbation=perturbation,
-        theta=mechanism.theta_before_noise(statistics),
-        noise_by_state=mechanism.noise_by_state(statistics, perturbation.sigma),
+        theta=theta_before_noise(study, mechanism, statistics),
+        noise_by_state=noise_by_state(mechanism, statistics, perturbation.sigma),
         by_query=asks_a_database(data),
     )
 
@@ -273,7 +176,7 @@ def release(
 
     declared = declared_size(study).trajectories
     known: list[Accepted] | None = None  # what can be decided before data is opened
-    if declared is not None or not counts_trajectories(study):
+    if declared is not None or not study.limits.counts_trajectories:
         known = require_useful(
             study, prepared.design, prepared.mechanism, declared, accepted=accept_useless
         )
@@ -379,20 +282,11 @@ class _Ready(Private):
 
 @np.errstate(all="ignore")  # whoever turns warnings into errors: none comes after the charge
 def _drawn(ready: _Ready, source: Entropy, head: str | None) -> Release:
-    """Computes, draws, publishes."""
+    """Draws, and publishes."""
     study, size, mechanism = ready.study, ready.size, ready.mechanism
-    perturbation = mechanism.perturbation(ready.statistics)
-    drawn = gaussian_on_grid(
-        perturbation.center,
-        sigma=perturbation.deviations,
-        grid=perturbation.grids,
-        entropy=source,
-    )
-    share, _ = scale_share(study.privacy.epsilon, study.mechanism.noise_scale_share)
-    beta = mechanism.calibration.beta
-    scale = release_scale(perturbation.sigma, beta, share, source) if share else None
+    drawn = draw(mechanism, ready.statistics, source)
     # From here on everything is post-processing of what was drawn.
-    estimates = mechanism.estimates(drawn, scale)
+    estimates = estimates_of(study, mechanism, drawn.numbers, drawn.scale)
     return Release(
         private=type(source) is OperatingSystemEntropy,
         study=study.public_description(),
@@ -404,8 +298,9 @@ def _drawn(ready: _Ready, source: Entropy, head: str | None) -> Release:
             invalid=study.data.invalid,
         ),
         mechanism=study.mechanism.name,
-        noise=_public_noise(study, mechanism, perturbation, scale, share),
-        ridge=mechanism.ridge,
+        terms=mechanism.terms.description(),
+        noise=_public_noise(study, mechanism, drawn.scale),
+        ridge=ridge_of(study, size.trajectories),
         trajectories=size.units if study.privacy.unit == "trajectory" else None,
         persons=size.units if study.privacy.unit == "person" else None,
         **published(estimates, study.state_names),
@@ -416,25 +311,27 @@ def _drawn(ready: _Ready, source: Entropy, head: str | None) -> Release:
     )
 
 
-def _public_noise(
-    study: Study,
-    mechanism: Mechanism,
-    perturbation: Perturbation,
-    scale: ReleasedScale | None,
-    share: float,
-) -> PublicNoise:
-    """What may be told of the noise."""
-    statistics = study.mechanism.name == "dp-ssp"
-    low, high = study.return_bounds
-    step = (high - low) / GRID_STEPS if statistics else 1.0
+def _public_noise(study: Study, mechanism: Mechanism, scale: ReleasedScale | None) -> PublicNoise:
+    """What may be told of the noise: mechanisms hold nothing else."""
+    constants = mechanism.calibration
+    if isinstance(mechanism, DpSsp):
+        noise = mechanism.noise
+        return PublicNoise(
+            calibration=study.mechanism.calibration,
+            alpha=constants.alpha,
+            beta=constants.beta,
+            shape="statistics",
+            grid=max(noise.steps_grid, noise.counts_grid) * noise.step,
+            sigma=noise.sigma,
+        )
     return PublicNoise(
         calibration=study.mechanism.calibration,
-        alpha=mechanism.calibration.alpha,
-        beta=mechanism.calibration.beta,
-        shape="statistics" if statistics else study.mechanism.noise,
-        grid=float(np.max(perturbation.grids)) * step,
-        sigma=perturbation.sigma if statistics else None,
-        scale=scale and NoiseScale(sigma=scale.sigma, spread=scale.laplace, epsilon=share),
+        alpha=constants.alpha,
+        beta=constants.beta,
+        shape=study.mechanism.noise,
+        grid=mechanism.grid,
+        scale=scale
+        and NoiseScale(sigma=scale.sigma, spread=scale.laplace, epsilon=mechanism.epsilon_scale),
     )
 
 
@@ -445,7 +342,7 @@ def _rehearse(mechanism: Mechanism, study: Study) -> None:
     What fails here fails from public numbers, before the charge; what does not, will not fail.
     """
     try:
-        made = mechanism.rehearsal()
+        made = rehearsal(study, mechanism)
         if made is not None:
             published(made, study.state_names)
     except StudyError:

@@ -12,7 +12,8 @@
     │       (ImportError)               6   an optional part is not installed
     ├── UnavailableError
     │       (RuntimeError)              7   a database or server does not answer: try again
-    └── PrivateValueError (TypeError)  70   something tried to serialise a private value
+    ├── PrivateValueError (TypeError)  70   something tried to serialise a private value
+    └── BoundaryError (RuntimeError)   70   a reader handed over rows that the core refuses
 
 A message is one line: what, which value, what is allowed, what to do. It names a key of the study
 as ``key = value`` and a parameter of the call as ``parameter=value``; the command line shows the
@@ -71,6 +72,30 @@ class UnavailableError(PrivalueError, RuntimeError):
 
 class PrivateValueError(PrivalueError, TypeError):
     """A private value was about to be pickled or copied out without being asked for by name."""
+
+
+class BoundaryError(PrivalueError, RuntimeError):
+    """A reader handed over rows that the core refuses.
+
+    ``reason`` is "order", "duplicate", "key", "reward", "span", "twice" or "length", ``row`` the
+    first such row of the batch. A reader that expects one of them catches it, and says which row
+    of the source it is; any other is a bug.
+    """
+
+    def __init__(self, reason: str, row: int) -> None:
+        super().__init__(f"{_REFUSED[reason]}; this is a bug of privalue: please report it")
+        self.reason, self.row = reason, row
+
+
+_REFUSED = {
+    "order": "rows were handed over that are not in order",
+    "duplicate": "a step was handed over twice",
+    "key": "a row was handed over with a state that does not exist",
+    "reward": "a row was handed over with a reward that is not a finite number",
+    "span": "a unit was handed over with a part of the data that it does not belong to",
+    "twice": "a unit was handed over twice, or in two parts",
+    "length": "columns of different lengths were handed over",
+}
 
 
 class PrivalueWarning(UserWarning):

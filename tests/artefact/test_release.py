@@ -15,7 +15,7 @@ from oracles.studies import release_anyway, study
 from privalue import curator
 from privalue.artefact._release import json_schema
 from privalue.cli._app import run
-from privalue.core._mechanisms import DpLsw
+from privalue.core._lsw import DpLsw
 from privalue.core._noise import OperatingSystemEntropy
 
 # Easy to recognise: counts 1009, 1013 and 54, and returns that nothing public contains.

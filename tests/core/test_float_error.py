@@ -9,9 +9,9 @@ import scipy.sparse as sp
 import privalue as pv
 from oracles.studies import study
 from privalue.core import _design as features
-from privalue.core._design import design
 from privalue.core._least_squares import lsl, lsl_float_error, lsw, lsw_float_error
 from privalue.readers._local import statistics
+from privalue.study._features import design
 
 
 def solve_exactly(matrix, right):

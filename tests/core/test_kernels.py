@@ -9,7 +9,7 @@ import numba
 import pytest
 
 import privalue
-from privalue.core._caches import user_cache
+from privalue.core._kernels import user_cache
 
 KERNEL = """
 from privalue.core._kernels import kernel
@@ -109,4 +109,4 @@ def test_all_kernels_are_compiled_in_one_place():
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             if any(name.split(".")[0] == "numba" for name in names):
                 importing.add(path.name)
-    assert importing == {"kernels.py"}
+    assert importing == {"_kernels.py"}

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from oracles.draws import gaussian_multiples
 from privalue.core import _noise as noise
 from privalue.core._noise import (
     OperatingSystemEntropy,
     SeededForExperimentsOnly,
     discrete_laplace,
-    gaussian_multiples,
     gaussian_on_grid,
     public_grid,
 )
@@ -27,8 +27,6 @@ TOP = 2**64 - 1
 
 class Scripted:
     """Hands out the given words, in blocks of any size, and fails when there are no more."""
-
-    private = False
 
     def __init__(self, words, block=1):
         self.left = list(words)
@@ -159,8 +157,6 @@ def test_no_grid_for(smallest_sigma):
 @pytest.mark.parametrize("sampler", [gaussian_on_grid, gaussian_multiples])
 def test_refuses_without_quoting_private_values(sampler, change, message):
     class Untouched:
-        private = True
-
         def read(self, _):
             raise AssertionError("refuse before any entropy is used")
 
@@ -710,15 +706,13 @@ def test_seeds_are_natural_numbers(seed):
         SeededForExperimentsOnly(seed)
 
 
-def test_sources_say_whether_they_are_private_and_nothing_else():
+def test_sources_say_what_they_are_and_nothing_else():
     secret, seeded = OperatingSystemEntropy(), SeededForExperimentsOnly(731)
-    assert secret.private is True
-    assert seeded.private is False
     assert repr(secret) == "OperatingSystemEntropy()"
     assert repr(seeded) == str(seeded) == "SeededForExperimentsOnly(not private)"
     for source in (secret, seeded):
         with pytest.raises(AttributeError):
-            source.private = True
+            source.seed = 731
 
 
 def test_the_operating_systems_source_has_nothing_to_inherit():
@@ -731,9 +725,9 @@ def test_parent_and_child_draw_different_noise():
     """In a process of its own, because forking one with threads is warned about."""
     program = """
 import os, numpy as np
-from privalue.core._noise import OperatingSystemEntropy, gaussian_multiples
+from privalue.core._noise import OperatingSystemEntropy, gaussian_on_grid
 source = OperatingSystemEntropy()
-draw = lambda: gaussian_multiples(np.zeros(3), sigma=2.0**200, grid=1.0, entropy=source)
+draw = lambda: gaussian_on_grid(np.zeros(3), sigma=2.0**200, grid=1.0, entropy=source).tolist()
 before = draw()
 reader, writer = os.pipe()
 if os.fork() == 0:

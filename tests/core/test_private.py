@@ -12,13 +12,12 @@ import pytest
 
 import privalue as pv
 from oracles.studies import study
-from privalue.core._mechanisms import mechanism_for
-from privalue.core._size import public_size
 from privalue.curator import prepare
 from privalue.readers import RowRules, open_source
 from privalue.readers._encode import Encoder
 from privalue.readers._local import statistics
 from privalue.readers._order import in_order
+from privalue.study._terms import mechanism_for, public_size
 
 # Counts and returns that nothing public contains.
 DATA = [[(0, 0.123457), (1, 0.765432)]] * 977 + [[(1, 0.5)]] * 31

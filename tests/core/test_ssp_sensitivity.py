@@ -1,4 +1,4 @@
-"""The sensitivity of DP-SSP against every pair of neighbours there is, and the public shapes."""
+"""The sensitivity of DP-SSP against every pair of neighbours there is, ."""
 
 import functools
 import math
@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from oracles import ssp
-from privalue.core._sensitivity_ssp import count_weight, sensitivity, shape_weights
-from privalue.errors import StudyError, UsageError
+from privalue.core._sensitivity_ssp import count_weight, sensitivity
+from privalue.errors import UsageError
 
 ROOT = math.sqrt(3) / 2
 SHAPES = [[1.0], [2.0, 1.0], [1.0, 1.0, 1.0], [3.0, 0.5, 1.0], [1.0, 0.9, 0.1, 2.0]]
@@ -206,93 +206,3 @@ def test_otherwise_the_counts_are_free():
     for weight in (0.3, 0.5, 0.8):
         assert sensitivity(np.ones(9), most_states=None, count_weight=weight) == pytest.approx(3)
         assert variance(9, None, ROOT, 0.7) < variance(9, None, weight, 0.7)
-
-
-# Shapes from a public prior
-
-
-def predicted(shape, prior, m, alpha, most=None, add_remove=False):
-    """The mean squared error that the shape promises: docs/proofs/dp-ssp.md."""
-    weight = count_weight(len(prior), most, add_remove=add_remove)
-    delta = sensitivity(shape, most_states=most, add_remove=add_remove, count_weight=weight)
-    noise = (alpha * delta / (shape * m * prior)) ** 2 * (1 + 1 / (12 * weight**2))
-    return float(np.mean(noise / (1 + 12 * noise)))
-
-
-PRIORS = {
-    "chain": np.arange(1, 41) / 40,
-    "wide": 10.0 ** -np.linspace(0, 6, 30),
-    "even": np.full(25, 0.3),
-    "random": np.random.default_rng(3).random(50) ** 4,
-}
-
-
-def test_no_prior_no_shape():
-    for shape in (shape_weights(None, 5), shape_weights(np.zeros(5), 5)):
-        assert shape.tolist() == [1.0] * 5
-        assert not shape.flags.writeable
-
-
-@pytest.mark.parametrize("prior", PRIORS.values(), ids=PRIORS)
-@pytest.mark.parametrize("most", [None, 1, 5])
-@pytest.mark.parametrize("m", [30, 1000, 10**6])
-def test_a_shape_promises_less_error_than_none(prior, most, m):
-    shape = shape_weights(prior, len(prior), most_states=most, expected_trajectories=m, alpha=3.0)
-    even = np.ones(len(prior))
-    assert shape.max() == 1
-    assert predicted(shape, prior, m, 3.0, most) <= predicted(even, prior, m, 3.0, most) * (
-        1 + 1e-9
-    )
-    # However wrong the prior, no state pays more than sqrt(10) for it.
-    worst = sensitivity(shape, most_states=None, count_weight=ROOT) / shape.min()
-    assert worst <= math.sqrt(10 * len(prior)) * (1 + 1e-9)
-
-
-def test_many_data_make_it_one_over_the_root_of_p():
-    """The least of sum 1/(omega p)^2 times sum omega^2 is at omega^2 = 1/p."""
-    prior = PRIORS["chain"]
-    shape = shape_weights(prior, 40, expected_trajectories=10**9, alpha=3.0)
-    assert shape == pytest.approx((prior / prior.min()) ** -0.5, rel=0.02)
-
-
-def test_the_shape_is_the_best_of_many():
-    """No small change of any one weight promises a smaller error."""
-    prior, m, alpha = PRIORS["chain"], 10**5, 3.0
-    shape = np.array(shape_weights(prior, 40, expected_trajectories=m, alpha=alpha))
-    best = predicted(shape, prior, m, alpha)
-    for s in range(40):
-        for factor in (0.9, 1.1):
-            other = shape.copy()
-            other[s] *= factor
-            assert predicted(other, prior, m, alpha) >= best * (1 - 1e-3)
-
-
-def test_states_without_hope_get_little():
-    prior = np.array([1.0] * 10 + [1e-9] * 10)
-    shape = shape_weights(prior, 20, expected_trajectories=1000, alpha=3.0)
-    assert shape[:10].min() == 1
-    assert shape[10:].max() < 0.5
-
-
-@pytest.mark.parametrize("most", [None, 2])
-def test_a_prior_of_zero_is_allowed_and_order_does_not_matter(most):
-    prior = np.array([0.0, 1.0, 0.2, 1e-300, 0.7])
-    shape = shape_weights(prior, 5, most_states=most)
-    assert np.isfinite(shape).all()
-    assert (shape > 0).all()
-    order = np.array([3, 1, 4, 0, 2])
-    assert shape_weights(prior[order], 5, most_states=most) == pytest.approx(shape[order])
-
-
-@pytest.mark.parametrize("prior", [[0.5], [0.5, 1.5], [0.5, -0.1], [0.5, math.nan], [[0.1, 0.2]]])
-def test_priors_that_are_none(prior):
-    with pytest.raises(StudyError, match="probabilities from 0 to 1"):
-        shape_weights(np.array(prior), 2)
-
-
-def test_a_number_of_trajectories_that_is_none():
-    with pytest.raises(UsageError, match="expected_trajectories is 0"):
-        shape_weights(np.ones(2), 2, expected_trajectories=0, alpha=1.0)
-    for alpha in (None, 0.0, math.nan, math.inf):
-        with pytest.raises(UsageError, match="alpha is"):
-            shape_weights(np.ones(2), 2, expected_trajectories=9, alpha=alpha)

@@ -14,9 +14,10 @@ from privalue.artefact._release import Release
 from privalue.artefact._values import StateValue, StateValues
 from privalue.core import _design as features
 from privalue.core import _sensitivity_lsl as ridge_sensitivity
-from privalue.core._design import Design, cholesky, row_quadratics, spectrum
-from privalue.core._mechanisms import refuse_early
+from privalue.core._design import Design, cholesky, spectrum
 from privalue.estimate import _fits as noisy_fits
+from privalue.estimate._quadratics import row_quadratics
+from privalue.study._terms import refuse_early
 
 
 def overlapping(states=300, dimension=40, seed=0, signed=False):

@@ -14,18 +14,20 @@ from scipy import special
 
 from oracles.intervals import coverage, discrete_coverage, quantile
 from privalue.core._noise import SeededForExperimentsOnly, discrete_laplace
-from privalue.errors import PrivalueError, StudyError, UsageError
-from privalue.estimate import _intervals as intervals
-from privalue.estimate._intervals import (
+from privalue.core._noise_scale import (
     ReleasedScale,
-    distinct_directions,
-    known_scale,
     laplace_scale,
-    pivot_quantile,
-    privacy_intervals,
     release_scale,
     scale_grid,
     scale_share,
+)
+from privalue.errors import PrivalueError, StudyError, UsageError
+from privalue.estimate import _intervals as intervals
+from privalue.estimate._intervals import (
+    distinct_directions,
+    known_scale,
+    pivot_quantile,
+    privacy_intervals,
     simultaneous_quantile,
 )
 

@@ -13,7 +13,7 @@ import privalue as pv
 from oracles.studies import study
 from privalue import curator
 from privalue.cli._app import run
-from privalue.core._mechanisms import DpSsp
+from privalue.core._ssp import DpSsp
 from privalue.ledger import BudgetError, open_ledger
 
 DATA = [[(0, 0.5), (1, 1.0)]] * 60

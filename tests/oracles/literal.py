@@ -75,6 +75,12 @@ def appendix(epsilon, delta, d):
     return alpha, 2 * math.log(2) * epsilon / (5 * root**2)
 
 
+def least_squares(phi, weights, counts, means):
+    """[BGP16] equation 5, the solution of least norm, by the explicit pseudo-inverse."""
+    root = np.diag(np.sqrt(np.asarray(weights) * counts))
+    return np.linalg.pinv(root @ phi) @ root @ means
+
+
 def lsw(phi, weights, means):
     """[BGP16] equation 8, by the explicit pseudo-inverse."""
     root = np.diag(np.sqrt(weights))

@@ -13,11 +13,13 @@ import numpy as np
 import pytest
 
 from privalue.core._calibration import nissim
-from privalue.core._design import Design, aggregation
+from privalue.core._design import Design
 from privalue.core._profile import privacy_profile
-from privalue.core._sensitivity_lsw import smooth_lsl, smooth_lsw
+from privalue.core._sensitivity_lsl import smooth_lsl
+from privalue.core._sensitivity_lsw import smooth_lsw
 from privalue.paper import theory
 from privalue.simulation import MarkovRewardProcess, chain_statistics, parse_world
+from privalue.study._features import aggregation
 
 PAGE = (Path(__file__).parents[2] / "docs" / "errata.md").read_text()
 CHAIN = parse_world("chain")

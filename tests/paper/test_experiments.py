@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from oracles import literal
 from privalue.core._calibration import nissim
 from privalue.core._contributions import VisitStatistics
-from privalue.core._design import aggregation
 from privalue.core._least_squares import lsl
 from privalue.errors import UsageError
 from privalue.paper import _claims as claims_module
@@ -52,6 +51,7 @@ from privalue.paper._schedules import ridge
 from privalue.paper._settings import DELTA, EPSILON, FULL, QUICK, Effort
 from privalue.paper._table import Curve, Row, Table, rows_of
 from privalue.simulation import parse_world, simulate_episodes
+from privalue.study._features import aggregation
 
 # Batches
 

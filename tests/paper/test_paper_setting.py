@@ -5,11 +5,10 @@ import pytest
 
 import privalue as pv
 from privalue.core._contributions import VisitStatistics
-from privalue.core._mechanisms import mechanism_for
 from privalue.core._profile import exact_alpha, privacy_profile
-from privalue.core._size import public_size
 from privalue.curator import prepare
 from privalue.simulation import chain_statistics, parse_world
+from privalue.study._terms import mechanism_for, public_size
 
 
 def perturbation(trajectories, seed, **mechanism):

@@ -13,10 +13,11 @@ import privalue
 from oracles import literal
 from oracles import theory as slow
 from privalue.core._calibration import Calibration, nissim
-from privalue.core._design import Design, aggregation
+from privalue.core._design import Design
 from privalue.core._profile import privacy_profile
 from privalue.errors import StudyError, UsageError
 from privalue.paper import theory
+from privalue.study._features import aggregation
 
 PHI = np.array([[1.0, 0.0], [0.5, 2.0], [0.0, 1.5]])
 RHO = np.array([1.0, 0.25, 0.6])

@@ -9,14 +9,14 @@ import pytest
 
 import privalue as pv
 from privalue.cli._app import run
-from privalue.core._design import design
-from privalue.core._mechanisms import mechanism_for
-from privalue.core._size import PublicSize
+from privalue.core._terms import PublicSize
 from privalue.planning import judge_planned
 from privalue.planning._consent import large_delta
 from privalue.planning._judgement import USELESS, affordable_draws, judge, noise_alone
 from privalue.planning._predict import planned_size
 from privalue.report._public_page import public_page
+from privalue.study._features import design
+from privalue.study._terms import mechanism_for
 
 PEOPLE = [[(0, 0.0), (1, 0.0), (2, 1.0)], [(0, 0.0), (2, 1.0)]] * 500
 USELESS_WORDS = "this release would be of no use: with 1,000 trajectories dp-lsw is predicted to be"

@@ -11,7 +11,7 @@ from scipy import stats
 
 import privalue as pv
 from oracles import literal
-from privalue.core._size import public_size
+from privalue.core._terms import MOST_TRAJECTORIES
 from privalue.curator import prepare
 from privalue.errors import StudyError, UsageError
 from privalue.planning import (
@@ -46,7 +46,7 @@ from privalue.simulation import (
     parse_world,
     simulate_episodes,
 )
-from privalue.study._sections import MOST_TRAJECTORIES
+from privalue.study._terms import public_size
 
 CHAIN = parse_world("chain:N=5")
 

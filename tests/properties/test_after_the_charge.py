@@ -18,11 +18,14 @@ import privalue as pv
 from privalue import curator
 from privalue.core import _design as features
 from privalue.core._contributions import GRID_STEPS, VisitStatistics
-from privalue.core._mechanisms import DpLsl, DpLsw, DpSsp, SmoothMechanism, mechanism_for
-from privalue.core._size import PublicSize
+from privalue.core._lsl import DpLsl
+from privalue.core._lsw import DpLsw
+from privalue.core._mechanism import SmoothMechanism
+from privalue.core._noise_scale import ReleasedScale, laplace_scale, scale_grid, scale_share
+from privalue.core._ssp import DpSsp
+from privalue.core._terms import MOST_TRAJECTORIES, PublicSize
 from privalue.curator import _drawn, _Ready, _rehearse, prepare
-from privalue.estimate._intervals import ReleasedScale, laplace_scale, scale_grid, scale_share
-from privalue.study._sections import MOST_TRAJECTORIES
+from privalue.study._terms import mechanism_for
 
 BOUNDS = [
     (0.0, 1.0),

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import privalue as pv
 from oracles.studies import study
-from privalue.core._mechanisms import Perturbation
+from privalue.core._mechanism import Perturbation
 
 STATES = 4
 
@@ -24,7 +24,7 @@ STATES = 4
 def sparse_ones_stay_sparse():
     """So that the solver for wide sparse features is tried on small ones."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("privalue.core._design.DENSE_ENTRIES", 0)
+        patch.setattr("privalue.study._features.DENSE_ENTRIES", 0)
         yield
 
 

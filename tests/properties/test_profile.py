@@ -6,7 +6,6 @@ Comparisons go by the proven bounds, lower against upper: a failure is not a mat
 import math
 
 import numpy as np
-import pytest
 from flint import ctx
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -25,13 +24,6 @@ DELTA = logarithmic(1e-15, 0.5)
 DIMENSION = st.one_of(st.integers(1, 6), logarithmic(1, 1e7).map(int))
 ALPHA = logarithmic(0.05, 1e4)
 SHARE = logarithmic(1e-4, 1.0)  # of the largest beta
-
-
-@pytest.fixture(autouse=True, scope="module")
-def own_cache(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        yield
 
 
 def towards_one(r: float) -> float:

@@ -11,15 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles import contribution, literal
-from privalue.core._design import Design, aggregation
-from privalue.core._sensitivity_lsl import (
-    TOLERANCE,
-    indicator_features,
-    least_ridge_psi,
-    most_ridge_psi,
-    smooth_ridge,
-)
-from privalue.study._sections import MOST_TRAJECTORIES
+from privalue.core._design import Design
+from privalue.core._maximum import TOLERANCE
+from privalue.core._sensitivity_lsl import least_ridge_psi, most_ridge_psi, smooth_ridge
+from privalue.core._terms import MOST_TRAJECTORIES
+from privalue.study._features import aggregation
 
 PHI = np.array([[1.0, 0.5], [0.0, 1.0], [2.0, 0.0], [1.0, 1.0], [0.3, -1.0]])
 COUNTS = st.lists(st.integers(0, 40), min_size=5, max_size=5)
@@ -67,7 +63,7 @@ def test_it_is_the_brute_force_maximum_rounded_up(counts, rho, ridge, beta, retu
 @given(**SETTINGS, steps=st.lists(st.integers(-1, 1), min_size=5, max_size=5))
 def test_it_is_smooth(counts, rho, ridge, beta, returns, size, steps):
     m = max(*counts, 1) + 1
-    near = [min(max(n + step, 0), m) for n, step in zip(counts, steps, strict=True)]
+    near = [min(max(n + per_person, 0), m) for n, per_person in zip(counts, steps, strict=True)]
     weights = np.array(rho)
     built = Design(phi=PHI if size == 0 else aggregation(5, size), weights=weights)
     largest, reach = max(map(abs, returns)), max(returns[1], 0) - min(returns[0], 0)
@@ -88,13 +84,13 @@ def test_it_is_smooth(counts, rho, ridge, beta, returns, size, steps):
 
 def test_which_features_are_indicators():
     ones = np.ones(5)
-    assert indicator_features(Design(phi=aggregation(5, 2), weights=ones))
-    assert indicator_features(Design(phi=aggregation(5, 1).toarray(), weights=ones))
-    assert not indicator_features(Design(phi=PHI, weights=ones))
-    assert not indicator_features(Design(phi=2 * aggregation(5, 2), weights=ones))
+    assert Design(phi=aggregation(5, 2), weights=ones).is_indicator
+    assert Design(phi=aggregation(5, 1).toarray(), weights=ones).is_indicator
+    assert not Design(phi=PHI, weights=ones).is_indicator
+    assert not Design(phi=2 * aggregation(5, 2), weights=ones).is_indicator
     missing = aggregation(5, 2).toarray()
     missing[0] = 0
-    assert not indicator_features(Design(phi=missing, weights=ones))
+    assert not Design(phi=missing, weights=ones).is_indicator
 
 
 @pytest.mark.parametrize("returns", [(3.0, 3.1), (-2.0, -1.9)])
@@ -115,7 +111,7 @@ def test_the_range_in_the_place_of_m_would_be_broken(returns):
     assert abs(before - after) > bounds["R"]
 
 
-# Steps of L trajectories, the q states that can change most, no cap
+# Steps of L trajectories, the q states that can change most, a cap far away
 
 
 def arguments(returns):
@@ -128,26 +124,27 @@ def arguments(returns):
 @settings(max_examples=300)
 @given(
     **{**SETTINGS, "beta": st.floats(0.02, 2.0), "size": st.sampled_from([0, 1, 2, 3, 5])},
-    step=st.sampled_from([1, 2, 7, 50]),
-    terms=st.sampled_from([None, 1, 2, 3, 4, 5, 9]),
-    spare=st.sampled_from([None, 0, 13]),
+    per_person=st.sampled_from([1, 2, 7, 50]),
+    touched=st.sampled_from([None, 1, 2, 3, 4, 5, 9]),
+    spare=st.sampled_from([0, 13, MOST_TRAJECTORIES]),
 )
 def test_steps_and_terms_against_brute_force(
-    counts, rho, ridge, beta, returns, size, step, terms, spare
+    counts, rho, ridge, beta, returns, size, per_person, touched, spare
 ):
     built = Design(phi=PHI if size == 0 else aggregation(5, size), weights=np.array(rho))
-    cap = None if spare is None else max(*counts, 1) + spare
-    public = {"ridge": ridge, "trajectories": cap, "step": step, "terms": terms}
+    cap = min(max(*counts, 1) + spare, MOST_TRAJECTORIES)
+    public = {"ridge": ridge, "trajectories": cap, "per_person": per_person, "touched": touched}
     found = smooth_ridge(np.array(counts), built, beta=beta, **public, **arguments(returns))
     if size == 0:
-        most = MOST_TRAJECTORIES if cap is None else cap
-        error = 8 * (5 + 2) * 2 * 2.0**-53 * np.linalg.norm(PHI, 2) ** 2 * max(rho) * most
+        error = 8 * (5 + 2) * 2 * 2.0**-53 * np.linalg.norm(PHI, 2) ** 2 * max(rho) * cap
         twin = contribution.psi_ridge_general(
-            PHI, rho, counts, cap, ridge, beta, returns, step, terms, error
+            PHI, rho, counts, cap, ridge, beta, returns, per_person, touched, error
         )
     else:
         phi = built.phi.toarray().tolist()
-        twin = contribution.psi_ridge_indicator(phi, rho, counts, ridge, beta, returns, step, terms)
+        twin = contribution.psi_ridge_indicator(
+            phi, rho, counts, ridge, beta, returns, per_person, touched
+        )
     assert twin * (1 - 1e-12) <= found <= twin * (1 + 3 * TOLERANCE)
     least = least_ridge_psi(built, **public, reach=arguments(returns)["reach"])
     assert least <= found * (1 + 1e-12)
@@ -155,17 +152,22 @@ def test_steps_and_terms_against_brute_force(
 
 
 @pytest.mark.parametrize("size", [0, 1, 2])
-@pytest.mark.parametrize("step", [1, 4])
-def test_the_public_bounds_hold_where_everybody_and_where_nobody_is(size, step):
+@pytest.mark.parametrize("per_person", [1, 4])
+def test_the_public_bounds_hold_where_everybody_and_where_nobody_is(size, per_person):
     built = Design(phi=PHI if size == 0 else aggregation(5, size), weights=np.arange(1.0, 6.0))
-    for cap in (1, 60, 10**8, None):
-        for terms in (None, 1, 3):
+    for cap in (1, 60, 10**8, MOST_TRAJECTORIES):
+        for touched in (None, 1, 3):
             for ridge in (1e-3, 1.0, 1e6):
-                public = {"ridge": ridge, "trajectories": cap, "step": step, "terms": terms}
+                public = {
+                    "ridge": ridge,
+                    "trajectories": cap,
+                    "per_person": per_person,
+                    "touched": touched,
+                }
                 least = least_ridge_psi(built, **public, reach=3.0)
                 most = most_ridge_psi(built, **public, largest=2.0, reach=3.0)
-                for count in (0, cap or MOST_TRAJECTORIES):
-                    for beta in (1e-300 if cap is None else 1e-6, 0.1, 30.0):
+                for count in (0, cap):
+                    for beta in (1e-300, 1e-6, 0.1, 30.0):
                         found = smooth_ridge(
                             np.full(5, count), built, beta=beta, **public, largest=2.0, reach=3.0
                         )
@@ -175,13 +177,13 @@ def test_the_public_bounds_hold_where_everybody_and_where_nobody_is(size, step):
 
 def test_the_least_of_indicators_is_reached_by_counts_at_the_cap():
     built = Design(phi=aggregation(5, 2), weights=np.arange(1.0, 6.0))
-    public = {"ridge": 2.0, "trajectories": 60, "step": 4, "terms": 2}
+    public = {"ridge": 2.0, "trajectories": 60, "per_person": 4, "touched": 2}
     found = smooth_ridge(np.full(5, 60), built, beta=40.0, **public, largest=2.0, reach=3.0)
     assert least_ridge_psi(built, **public, reach=3.0) == pytest.approx(found, rel=2 * TOLERANCE)
 
 
-@given(**SETTINGS, step=st.sampled_from([1, 3]), terms=st.integers(1, 6))
-def test_more_states_never_mean_less(counts, rho, ridge, beta, returns, size, step, terms):
+@given(**SETTINGS, per_person=st.sampled_from([1, 3]), touched=st.integers(1, 6))
+def test_more_states_never_mean_less(counts, rho, ridge, beta, returns, size, per_person, touched):
     built = Design(phi=PHI if size == 0 else aggregation(5, size), weights=np.array(rho))
     fewer, more, every = (
         smooth_ridge(
@@ -190,35 +192,16 @@ def test_more_states_never_mean_less(counts, rho, ridge, beta, returns, size, st
             ridge=ridge,
             trajectories=100,
             beta=beta,
-            step=step,
-            terms=q,
+            per_person=per_person,
+            touched=q,
             **arguments(returns),
         )
-        for q in (terms, terms + 1, None)
+        for q in (touched, touched + 1, None)
     )
     assert fewer <= more * (1 + TOLERANCE)
     assert more <= every * (1 + TOLERANCE)
-    if terms >= 5:
+    if touched >= 5:
         assert fewer == every
-
-
-@pytest.mark.parametrize("beta", [1e-7, 1e-3, 1e-2])
-def test_no_cap_is_a_cap_that_is_never_reached(beta):
-    built = Design(phi=PHI, weights=np.ones(5))
-    none, far = (
-        smooth_ridge(
-            np.zeros(5, dtype=np.int64),
-            built,
-            ridge=3.0,
-            trajectories=cap,
-            beta=beta,
-            largest=1.0,
-            reach=1.0,
-            step=2,
-        )
-        for cap in (None, 10**15)
-    )
-    assert none == pytest.approx(far, rel=2 * TOLERANCE)
 
 
 def test_the_largest_count_of_the_data_as_the_cap_is_caught():
@@ -246,7 +229,7 @@ def test_a_million_tabular_states():
     built = Design(phi=aggregation(states, 1), weights=generator.random(states) + 0.1)
     counts = generator.integers(0, 10**8, states)
     public = {"ridge": 50.0, "trajectories": 10**8, "largest": 1.0, "reach": 1.0}
-    found = smooth_ridge(counts, built, beta=2.5e-8, step=3, terms=240, **public)
+    found = smooth_ridge(counts, built, beta=2.5e-8, per_person=3, touched=240, **public)
     for k in (0, 10**6, 2 * 10**7):
         left = 50.0 / 2 / built.weights + np.maximum(counts - 3 * k, 0)
         value = math.exp(-2.5e-8 * k) * 9.0 * float(np.sum(np.sort(1 / left**2)[-240:]))

@@ -9,11 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles import literal, ssp
-from privalue.core._design import Design, aggregation
+from privalue.core._design import Design
 from privalue.core._sensitivity_ssp import count_weight, sensitivity
 from privalue.errors import StudyError, UsageError
 from privalue.estimate._ratios import normal_quantile
 from privalue.estimate._statistics import NoisyStatistics, estimate
+from privalue.study._features import aggregation
 
 # Sensitivity
 

@@ -22,13 +22,11 @@ from privalue.core._noise import (
     gaussian_on_grid,
     public_grid,
 )
+from privalue.core._noise_scale import ReleasedScale, release_scale, scale_grid
 from privalue.estimate._intervals import (
-    ReleasedScale,
     known_scale,
     pivot_quantile,
     privacy_intervals,
-    release_scale,
-    scale_grid,
     simultaneous_quantile,
 )
 

@@ -14,6 +14,7 @@ from itertools import islice
 import numpy as np
 import pytest
 
+from oracles.draws import gaussian_multiples
 from oracles.gaussian import CHECKS, RoundedGaussian, alarm_of_counts, alarm_of_distance
 from oracles.intervals import discrete_laplace_mass
 from privalue.core import _noise as noise
@@ -21,7 +22,6 @@ from privalue.core._noise import (
     OperatingSystemEntropy,
     SeededForExperimentsOnly,
     discrete_laplace,
-    gaussian_multiples,
 )
 
 SAMPLES = 100_000

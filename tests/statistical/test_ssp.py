@@ -15,11 +15,13 @@ import pytest
 from scipy.stats import norm
 
 from oracles import literal
-from privalue.core._design import Design, aggregation
+from privalue.core._design import Design
 from privalue.core._profile import exact_alpha
-from privalue.core._sensitivity_ssp import count_weight, sensitivity, shape_weights
+from privalue.core._sensitivity_ssp import count_weight, sensitivity
 from privalue.estimate._statistics import NoisyStatistics, estimate
 from privalue.simulation import chain_statistics, parse_world, simulate_episodes
+from privalue.study._choices import shape_weights
+from privalue.study._features import aggregation
 
 EPSILON, DELTA = 0.1, 0.1  # the paper's
 SIGMAS = 5.8  # of chance, that a check allows: one-sided 3e-9

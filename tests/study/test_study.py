@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 import privalue as pv
 from oracles.studies import study
-from privalue.core._design import design
+from privalue.study._features import design
 from privalue.study._template import STARTING_POINT, study_template
 
 GOOD = """
@@ -464,7 +464,7 @@ def test_designs_without_full_column_rank_are_refused(storage, phi, weights, mon
         weights={"values": weights},
     )
     for dense_up_to in (0, 10**6):  # by the Gram matrix, and by singular values
-        monkeypatch.setattr("privalue.core._design.DENSE_ENTRIES", dense_up_to)
+        monkeypatch.setattr("privalue.study._features.DENSE_ENTRIES", dense_up_to)
         with pytest.raises(pv.StudyError, match="does not have full column rank"):
             design(described)
 
@@ -483,7 +483,7 @@ def test_dp_lsl_does_not_need_full_rank():
 @pytest.mark.parametrize("storage", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
 @pytest.mark.parametrize("kind", ["general", "one entry a row"])
 def test_norms_are_rounded_towards_more_noise(storage, kind, monkeypatch):
-    monkeypatch.setattr("privalue.core._design.DENSE_ENTRIES", 0)  # keep sparse ones sparse
+    monkeypatch.setattr("privalue.study._features.DENSE_ENTRIES", 0)  # keep sparse ones sparse
     generator = np.random.default_rng(1)
     for _ in range(30):
         n, d = generator.integers(5, 30), generator.integers(1, 5)

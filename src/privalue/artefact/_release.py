@@ -10,16 +10,15 @@ import hashlib
 import os
 import tempfile
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
-from privalue.artefact._values import Numbers, StateValue, StateValues, as_numbers, written
+from privalue.artefact._values import Numbers, StateValues, written
 from privalue.errors import DataError, UsageError
-from privalue.estimate._statistics import Estimates
 
 FILE_NAME = "release.json"
 
@@ -109,6 +108,9 @@ class Release(_Part):
     study: dict[str, Any] = Field(description="the public description, side files hashed")
     privacy: Guarantee
     mechanism: Literal["dp-lsw", "dp-lsl", "dp-ssp"]
+    terms: dict[str, Any] = Field(
+        description="the public numbers that the release was computed with, arrays hashed"
+    )
     noise: PublicNoise
     ridge: float | None = Field(default=None, gt=0, description="lambda of LSL, public")
     trajectories: int | None = Field(
@@ -278,30 +280,6 @@ def _appear(partial: Path, target: Path) -> None:
     except OSError:  # some file systems know no links: the name is taken first, then replaced
         os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
         partial.replace(target)
-
-
-def published(estimates: Estimates, states: Sequence[str] | range) -> dict[str, Any]:
-    """The parts of a release that come from the mechanism's output alone."""
-    columns = {"value": estimates.values} | {
-        name: getattr(estimates, name)
-        for name in StateValue.model_fields
-        if getattr(estimates, name, None) is not None
-    }
-    return {
-        "theta": as_numbers(estimates.theta),
-        "values": StateValues(states, columns),
-        "level": estimates.level,
-        "policy_value": estimates.policy_value,
-        "policy_interval": estimates.policy_interval
-        and PolicyInterval(low=estimates.policy_interval[0], high=estimates.policy_interval[1]),
-        "statistics": estimates.statistics
-        and ReleasedStatistics(
-            **{
-                name: as_numbers(getattr(estimates.statistics, name))
-                for name in ReleasedStatistics.model_fields
-            }
-        ),
-    }
 
 
 def require_vacant(folder: str | Path) -> Path:

@@ -28,9 +28,7 @@ from privalue.cli._options import in_options
 from privalue.cli._plan import plan
 from privalue.cli._report import Justification, publish_and_tell, report
 from privalue.cli._reproduce import reproduce
-from privalue.core._mechanisms import ridge_of
 from privalue.core._noise import SeededForExperimentsOnly
-from privalue.core._size import declared_size
 from privalue.curator import inspect as inspect_data
 from privalue.curator import prepare
 from privalue.curator import release as release_data
@@ -47,6 +45,7 @@ from privalue.report._spending import account_rows
 from privalue.simulation import parse_world, simulate_to_file
 from privalue.study._study import Study
 from privalue.study._template import study_template
+from privalue.study._terms import declared_size, ridge_of
 
 # In the order of work.
 COMMANDS = (
@@ -192,7 +191,7 @@ def check(study_file: StudyFile, as_json: Json = False) -> None:
     """Say everything that can be said without data."""
     prepared = prepare(_settled(study_file))
     study, design, constants = prepared.study, prepared.design, prepared.calibration
-    ridge = None if constants is None else ridge_of(study, design, declared_size(study))
+    ridge = None if constants is None else ridge_of(study, declared_size(study).trajectories)
     if as_json:
         print_json(
             {

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from privalue.cli._console import Json, print_json, progress, screen, talk
+from privalue.core._terms import MOST_TRAJECTORIES
 from privalue.errors import StudyError, UsageError
 from privalue.planning import (
     Answer,
@@ -30,7 +31,6 @@ from privalue.report._planning_picture import (
 )
 from privalue.report._planning_report import Solved, plan_json, plan_notes, print_plan
 from privalue.simulation import World, parse_world
-from privalue.study._sections import MOST_TRAJECTORIES
 from privalue.study._study import Study
 
 SOLVED = ("trajectories", "epsilon", "aggregation")

@@ -20,18 +20,15 @@ are rounded towards more noise: alpha up, beta down (a smaller beta makes psi la
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-
-import numpy as np
 
 from privalue.core._profile import exact_alpha, largest_beta, privacy_profile
 from privalue.errors import StudyError
 
 _ROUNDING = 1e-15  # relative; a few units in the last place
-# psi is computed to a relative 1e-12 (DP-LSW) or 1e-9 (DP-LSL): sigma of neighbours may differ by
-# that much more than beta says, and may be that much too small (docs/proofs/calibration.md).
+# psi is never too small, and too large by a relative 2e-9 at most: ln sigma^2 of neighbours may
+# differ by that much more than beta says (docs/proofs/calibration.md).
 _SLACK = 5e-9
 
 
@@ -45,12 +42,13 @@ class Calibration:
 
 
 def require_exact(epsilon: float, delta: float, dimension: int) -> None:
-    """Refuses what exact calibration does not cover."""
-    _largest_beta(epsilon, delta, dimension)
+    """Refuse what exact calibration does not cover."""
+    largest_exact_beta(epsilon, delta, dimension)
 
 
 @lru_cache
-def _largest_beta(epsilon: float, delta: float, dimension: int) -> float:
+def largest_exact_beta(epsilon: float, delta: float, dimension: int) -> float:
+    """Return the largest beta that has an alpha, or refuse what has none at all."""
     try:
         return largest_beta(epsilon, delta, dimension)
     except StudyError as problem:
@@ -78,30 +76,6 @@ def gaussian(epsilon: float, delta: float) -> Calibration:
     except StudyError as problem:
         raise StudyError(f"[privacy] {problem}") from None
     return Calibration(name="exact", alpha=alpha * (1 + _ROUNDING), beta=0.0)
-
-
-def automatic_beta(
-    epsilon: float, delta: float, dimension: int, predicted_psi: Callable[[float], float]
-) -> float:
-    """The beta with the least predicted noise, alpha(beta) sqrt(psi(beta)).
-
-    ``predicted_psi`` is psi at counts that are guessed from public numbers, never from data. A
-    larger beta lets the noise fall sooner as visits come in, and makes it larger for good.
-    """
-
-    def predicted(log_beta: float) -> float:
-        beta = math.exp(log_beta)
-        alpha = exact_alpha(epsilon, delta, dimension, beta)
-        return math.log(alpha) + 0.5 * math.log(predicted_psi(beta))
-
-    high = math.log(_largest_beta(epsilon, delta, dimension)) - 1e-3
-    low = high - math.log(1e4)
-    for points in (25, 9, 9):
-        grid = np.linspace(low, high, points).tolist()
-        values = [predicted(log_beta) for log_beta in grid]
-        at = values.index(min(values))
-        low, high, best = grid[max(at - 1, 0)], grid[min(at + 1, points - 1)], grid[at]
-    return float(f"{math.exp(best):.6g}")  # six digits: a number that people can copy
 
 
 def calibrate(name: str, *, epsilon: float, delta: float, dimension: int) -> Calibration:

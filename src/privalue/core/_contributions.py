@@ -1,36 +1,49 @@
-"""First-visit returns, gathered into exact integers.
+"""Add up what every unit contributes: the one checked boundary between readers and the guarantee.
 
 | symbol     | here                          | shape | public      |
 |------------|-------------------------------|-------|-------------|
-| m          | ``statistics.trajectories``   |       | see contract|
+| m          | ``statistics.trajectories``   |       | see ``PublicSize`` |
 | \\|X_s\\|  | ``statistics.counts``         | N     | **private** |
 | S_s        | ``statistics.return_sums``    | N     | **private** |
 | F_X        | ``statistics.mean_returns()`` | N     | **private** |
-| F_lo, F_hi | ``return_bounds``             |       | yes         |
+| F_lo, F_hi | ``limits.return_bounds``      |       | yes         |
+
+A reader promises a single thing: each row's numbers come from that row alone. Whatever else it
+could do wrong is an error here, never a weaker guarantee. Rows of a batch ascend by (unit,
+trajectory, step), and units are whole. A batch covers a range of units, or a range of units among
+those whose hash is in a span; ranges that overlap raise, so no unit is handed over twice, nor cut
+in two. Keys exist and rewards are finite.
 
 The return of a trajectory from its first visit to s is F_{x,s} = sum_t gamma^t r_{t + i_{x,s}}
 ([BGP16] section 2.2), computed backwards as G = r + gamma G in one fixed order, clamped to
-[F_lo, F_hi], and rounded to the public grid of 2^30 steps over that range. A state's sum is an
+[F_lo, F_hi], and rounded to the public grid of 2^30 steps over that range. A key's sum is an
 int64 number of such steps: exact, so that merging is associative, every engine gives the same bits
 and no order of summation can leak (Casacuberta et al. 2022). m trajectories add at most 2^30 m
-steps to a state; m < 2^33 is checked, so the sums cannot overflow.
+steps to a key; m < 2^33 is checked, so the sums cannot overflow.
+
+Contributions stop, they are never scaled: the first L trajectories of a unit count, in the order of
+their ids, and of each the first visits to its first H distinct keys. Both rules read that unit's
+rows only.
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privalue.core._kernels import kernel
 from privalue.core._private import Private, sealed
-from privalue.errors import DataError
-from privalue.readers import Fragment
-from privalue.study._sections import MOST_TRAJECTORIES
-from privalue.study._study import Study
+from privalue.core._terms import MOST_TRAJECTORIES, Limits
+from privalue.errors import BoundaryError, DataError
 
 GRID_STEPS = 2**30
+LARGEST_REWARD = 1e300
+WHOLE_SPAN = (0, 2**32)  # of the upper half of a unit's hash
 
 Integers = NDArray[np.int64]
+Vector = NDArray[np.float64]
 
 _ARRAYS = ("counts", "return_steps")
 SCALARS = (
@@ -45,15 +58,32 @@ SCALARS = (
     "rows_left_out",
     "rows_missing",
 )
-_ADDED = (*_ARRAYS, *SCALARS)
+REASONS = {
+    1: "order",  # a row belongs before the one before it
+    2: "duplicate",  # a step appears twice in a trajectory
+    3: "key",
+    4: "reward",
+    5: "span",  # a unit whose hash is outside the batch's span
+}
+
+
+class Covered(NamedTuple):
+    """What a batch covers. PRIVATE: the ids of its first and last unit.
+
+    No other batch may have a unit between them whose hash is in the span.
+    """
+
+    span: tuple[int, int]
+    first: tuple[tuple[int, ...], ...]  # id x word
+    last: tuple[tuple[int, ...], ...]
 
 
 @sealed
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False, slots=True)
 class VisitStatistics(Private):
-    """How many trajectories visit each state, and the sum of their returns; ``a + b`` merges.
+    """How many trajectories visit each key, and the sum of their returns; ``a + b`` merges.
 
-    Surplus trajectories of a person, and visits beyond a trajectory's first H distinct states, do
+    Surplus trajectories of a person, and visits beyond a trajectory's first H distinct keys, do
     not count; how many there were is for the curator.
     """
 
@@ -70,6 +100,7 @@ class VisitStatistics(Private):
     units_dropped: int = 0  # for a row that is invalid, where the study says so
     rows_left_out: int = 0  # that belong to nobody
     rows_missing: int = 0  # dropped for a missing state or reward
+    covered: tuple[Covered, ...] = ()
 
     def __post_init__(self) -> None:
         for name in _ARRAYS:
@@ -80,6 +111,7 @@ class VisitStatistics(Private):
             raise DataError(
                 f"more than {MOST_TRAJECTORIES} trajectories; their sums would not be exact"
             )
+        _require_disjoint(self.covered)
 
     def _public_shape(self) -> str:
         return f"states={len(self.counts)}"
@@ -89,7 +121,10 @@ class VisitStatistics(Private):
             return NotImplemented
         if self.return_bounds != other.return_bounds or len(self.counts) != len(other.counts):
             raise DataError("statistics of different state spaces or return bounds do not add up")
-        added = {name: getattr(self, name) + getattr(other, name) for name in _ADDED}
+        added = {
+            name: getattr(self, name) + getattr(other, name)
+            for name in (*_ARRAYS, *SCALARS, "covered")
+        }
         return VisitStatistics(return_bounds=self.return_bounds, **added)
 
     def __eq__(self, other: object) -> bool:
@@ -106,28 +141,14 @@ class VisitStatistics(Private):
     def _scalars(self) -> tuple[object, ...]:
         return (self.return_bounds, *(getattr(self, name) for name in SCALARS))
 
-    @classmethod
-    def empty(cls, study: Study) -> "VisitStatistics":
-        """The neutral element of ``+``."""
-        nothing = np.zeros(study.state_count, dtype=np.int64)
-        return cls(
-            return_bounds=study.return_bounds,
-            trajectories=0,
-            rows=0,
-            rewards_clamped=0,
-            returns_clamped=0,
-            counts=nothing,
-            return_steps=nothing,
-        )
-
     @property
-    def return_sums(self) -> NDArray[np.float64]:
-        """S_s = n_s F_lo + steps (F_hi - F_lo) / 2^30."""
+    def return_sums(self) -> Vector:
+        """Return S_s = n_s F_lo + steps (F_hi - F_lo) / 2^30."""
         low, high = self.return_bounds
         return self.counts * low + self.return_steps * ((high - low) / GRID_STEPS)
 
-    def mean_returns(self, unvisited: float, *, pseudo_count: float = 0.0) -> NDArray[np.float64]:
-        """F_X, the mean first-visit return of every state; ``unvisited`` where nobody was.
+    def mean_returns(self, unvisited: float, *, pseudo_count: float = 0.0) -> Vector:
+        """Return F_X, the mean first-visit return of every key; ``unvisited`` where nobody was.
 
         With kappa pseudo-visits at that value: (kappa unvisited + S_s)/(kappa + |X_s|).
         """
@@ -138,184 +159,267 @@ class VisitStatistics(Private):
         means = share * means + (1 - share) * unvisited
         return np.where(self.counts > 0, np.clip(means, low, high), unvisited)
 
+    def require_data(self, limits: Limits) -> "VisitStatistics":
+        """Refuse an empty data set, but only where its size is public.
 
-def complete(statistics: VisitStatistics, study: Study) -> VisitStatistics:
-    """Refuse an empty data set, but only where its size is public.
-
-    Where it is secret (add-remove neighbours, or invalid units dropped), an error for "no rows"
-    would tell an empty data set from its neighbour with one trajectory.
-    """
-    if statistics.rows == 0 and study.size_is_public:
-        raise DataError("the data has no rows; at least one trajectory is needed")
-    return statistics
+        Where it is secret (add-remove neighbours, or invalid units dropped), an error for "no
+        rows" would tell an empty data set from its neighbour with one trajectory.
+        """
+        if self.rows == 0 and limits.size_is_public:
+            raise DataError("the data has no rows; at least one trajectory is needed")
+        return self
 
 
-class Accumulator:
-    """Takes fragments one after the other; memory O(N + fragment + longest trajectory).
+class Contributions(Private):
+    """Sum up the bounded contributions of units, batch by batch; memory O(N + longest unit)."""
 
-    Of each person the first L trajectories count, in the order of their ids: a rule that reads
-    that person's rows only.
-    """
+    __slots__ = ("_counts", "_covered", "_limits", "_rows", "_stamp", "_steps", "_tally")
 
-    def __init__(self, study: Study) -> None:
-        self._discount = study.values.discount
-        self._bounds = study.return_bounds
-        self._most_states = study.states_per_trajectory
-        self._most_trajectories = study.trajectories_per_person
-        self._by_person = study.privacy.unit == "person"
-        self._counts = np.zeros(study.state_count, dtype=np.int64)
-        self._steps = np.zeros(study.state_count, dtype=np.int64)
-        self._stamp = np.zeros(study.state_count, dtype=np.int64)
-        self._dropping = study.data.invalid == "drop-unit"
-        # trajectories met, of these counted, persons met, trajectories of the last person,
-        # returns clamped, visits beyond the first H states, units dropped
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._counts = np.zeros(limits.keys, dtype=np.int64)
+        self._steps = np.zeros(limits.keys, dtype=np.int64)
+        self._stamp = np.zeros(limits.keys, dtype=np.int64)  # the trajectory that met a key last
+        # trajectories met, of these counted, units, returns clamped, visits beyond H, units
+        # dropped, and the number of the last trajectory, dropped ones included
         self._tally = np.zeros(7, dtype=np.int64)
         self._rows = 0
-        self._open: list[Fragment] = []  # the unit that may go on in the next fragment
+        self._covered: list[Covered] | None = []  # None once a batch was refused
 
-    def add(self, fragment: Fragment) -> None:
-        """Gathers every unit that is known to be complete, and keeps the rest."""
-        units = fragment.units
-        if len(units) == 0:
-            self._open.append(fragment)
+    def add(
+        self,
+        ids: Integers,
+        steps: Integers,
+        keys: NDArray[np.int32],
+        rewards: Vector,
+        *,
+        span: tuple[int, int] = WHOLE_SPAN,
+    ) -> None:
+        """Add a batch of whole units, ascending by (unit, trajectory, step).
+
+        Where invalid units are dropped, N as a key marks an invalid row, and so does a step that
+        appears twice in its trajectory: their units do not count.
+
+        Args:
+            ids: row x id x word. A unit's ids are all of them, or the first, the person's, where
+                the unit is a person. An id that needs fewer words ends with zeros.
+            steps: of each row, within its trajectory.
+            keys: of each row, 0 .. N - 1.
+            rewards: of each row; finite.
+            span: the units of the batch have an upper half of ``unit_hash`` from the first number
+                up to the second.
+
+        Raises:
+            BoundaryError: the rows are not as they should be. Nothing can be added any more.
+        """
+        rows, by_row, words = ids.shape
+        if not rows == len(steps) == len(keys) == len(rewards):
+            raise BoundaryError("length", 0)
+        if rows == 0:
             return
-        first, last = int(units[0]), int(units[-1])
-        self._open.append(fragment.part(0, first))
-        self._close()
-        self.gather(fragment.part(first, last))
-        self._open = [fragment.part(last, len(fragment.states))]
-
-    def absorb(self, other: "Accumulator") -> None:
-        """Takes over what another one gathered, which then is of no use any more."""
-        self._close()
-        other._close()
-        self._counts += other._counts
-        self._steps += other._steps
-        self._tally += other._tally
-        self._rows += other._rows
-
-    def finish(self, **found: int) -> VisitStatistics:
-        """The statistics of everything that was added, and what reading ``found`` besides."""
-        self._close()
-        met, counted, persons, _, clamped, beyond, dropped = self._tally.tolist()
-        return VisitStatistics(
-            return_bounds=self._bounds,
-            trajectories=counted,
-            rows=self._rows,
-            returns_clamped=clamped,
-            counts=self._counts,
-            return_steps=self._steps,
-            persons=persons,
-            surplus_trajectories=met - counted,
-            surplus_visits=beyond,
-            units_dropped=dropped,
-            **{"rewards_clamped": 0, **found},
-        )
-
-    def _close(self) -> None:
-        """Gathers the open unit, which is complete."""
-        parts, self._open = self._open, []
-        if parts:
-            self.gather(Fragment.together(parts))
-
-    def gather(self, fragment: Fragment) -> None:
-        """Adds whole units."""
-        fresh = np.zeros(0, dtype=np.bool_)
-        if self._by_person:
-            if fragment.persons is None:
-                raise DataError('the rows name no person; unit = "person" needs their column')
-            fresh = fragment.persons
-        self._rows += len(fragment.states)
-        gather(
-            fragment.states,
-            fragment.rewards,
-            np.append(fragment.starts, len(fragment.states)),
-            fresh,
-            self._discount,
-            self._bounds[0],
-            self._bounds[1],
-            self._most_states,
-            self._most_trajectories,
-            self._dropping,
+        limits, covered = self._limits, self._covered
+        if covered is None:
+            raise BoundaryError("order", 0)
+        unit_ids = 1 if limits.by_person else by_row
+        flat = np.ascontiguousarray(ids.reshape(rows, by_row * words))
+        arrays = (flat, *map(np.ascontiguousarray, (steps, keys, rewards)))
+        for array in arrays:  # of one kind, so that the kernel is compiled once
+            array.setflags(write=False)
+        low, high = limits.return_bounds
+        refused, row = _gather(
+            *arrays,
+            unit_ids * words,
+            *map(np.uint64, span),
+            limits.discount,
+            low,
+            high,
+            limits.most_keys,
+            limits.most_trajectories,
+            limits.drop_invalid,
             self._counts,
             self._steps,
             self._stamp,
             self._tally,
         )
+        if refused:
+            self._covered = None
+            raise BoundaryError(REASONS[refused], row)
         if self._tally[0] > MOST_TRAJECTORIES:
             raise DataError(
                 f"more than {MOST_TRAJECTORIES} trajectories; their sums would not be exact"
             )
+        first, last = (tuple(map(tuple, ids[at, :unit_ids].tolist())) for at in (0, -1))
+        covered.append(Covered(span, first, last))
+        self._rows += rows
+
+    def absorb(self, other: "Contributions") -> None:
+        """Take over what another one summed up, which then is of no use any more."""
+        if self._covered is None or other._covered is None:
+            raise BoundaryError("order", 0)
+        self._counts += other._counts
+        self._steps += other._steps
+        self._tally += other._tally
+        self._rows += other._rows
+        self._covered += other._covered
+        other._covered = None
+
+    def finish(
+        self, *, rewards_clamped: int = 0, rows_left_out: int = 0, rows_missing: int = 0
+    ) -> VisitStatistics:
+        """Return the statistics of all that was added, with what reading found besides.
+
+        Raises:
+            BoundaryError: two batches share a unit.
+        """
+        if self._covered is None:
+            raise BoundaryError("order", 0)
+        met, counted, units, clamped, beyond, dropped, _ = self._tally.tolist()
+        return VisitStatistics(
+            return_bounds=self._limits.return_bounds,
+            trajectories=counted,
+            rows=self._rows,
+            rewards_clamped=rewards_clamped,
+            returns_clamped=clamped,
+            counts=self._counts,
+            return_steps=self._steps,
+            persons=units if self._limits.by_person else 0,
+            surplus_trajectories=met - counted,
+            surplus_visits=beyond,
+            units_dropped=dropped,
+            rows_left_out=rows_left_out,
+            rows_missing=rows_missing,
+            covered=tuple(self._covered),
+        )
+
+
+def _require_disjoint(covered: tuple[Covered, ...]) -> None:
+    """Raise where two batches may share a unit: spans are apart, or equal and ranges are apart."""
+    words = max((len(word) for batch in covered for word in batch.first + batch.last), default=0)
+
+    def padded(unit: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
+        return tuple((*one, *(0,) * (words - len(one))) for one in unit)
+
+    ranges = sorted((span, padded(first), padded(last)) for span, first, last in covered)
+    for (span, _, last), (other, first, _) in pairwise(ranges):
+        if not (span[1] <= other[0] or (span == other and last < first)):
+            raise BoundaryError("twice", 0)
 
 
 @kernel(nogil=True)
-def gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912  # pragma: no cover - compiled
-    states,
+def unit_hash(ids, words):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+    """Return 64 bits of the first ``words`` words of a row's ids.
+
+    Zeros do not count: an id is the same however many words it is given. The mixing is that of
+    SplitMix64; the guarantee needs no property of it but that equal units have equal hashes.
+    """
+    mixed = np.uint64(0)
+    for word in range(words):
+        if ids[word] != 0:
+            mixed ^= np.uint64(ids[word])
+            mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+            mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+            mixed ^= mixed >> np.uint64(31)
+    return mixed
+
+
+@kernel(nogil=True)
+def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma: no cover - compiled
+    ids,
+    steps,
+    keys,
     rewards,
-    starts,
-    fresh,
+    unit_words,
+    span_low,
+    span_high,
     discount,
     low,
     high,
-    most_states,
+    most_keys,
     most_trajectories,
     dropping,
     counts,
-    steps,
+    sums,
     stamp,
     tally,
 ):
-    """Adds the trajectories between consecutive ``starts`` to ``counts``, ``steps``, ``tally``.
+    """Add whole units to ``counts``, ``sums`` and ``tally``; return (0, 0) or (reason, row).
 
-    Forwards through each trajectory, to find its first visits to the first H distinct states, then
-    backwards, G = r + gamma G, to add the return from each of them. ``stamp`` holds the trajectory
-    that met a state last; ``fresh`` says which trajectories begin a person, and is empty where
-    persons do not matter. Where ``dropping``, a unit with a row in state N, which is an invalid
-    row, does not count at all.
+    Each unit is read forwards, which checks every row and marks the first visits of each
+    trajectory, and then its trajectories backwards, G = r + gamma G, which adds the return from
+    each first visit.
     """
+    rows, words = ids.shape
     scale = GRID_STEPS / (high - low)
-    longest = 0
-    for trajectory in range(len(starts) - 1):
-        longest = max(longest, starts[trajectory + 1] - starts[trajectory])
-    first_visit = np.empty(longest, dtype=np.bool_)
-    dropped = False
-    for trajectory in range(len(starts) - 1):
-        if dropping:
-            if len(fresh) == 0 or fresh[trajectory]:
-                after = trajectory + 1  # where the unit ends
-                while len(fresh) > 0 and after < len(starts) - 1 and not fresh[after]:
-                    after += 1
-                dropped = False
-                for t in range(starts[trajectory], starts[after]):
-                    dropped |= states[t] == len(counts)
-                tally[6] += dropped
-            if dropped:
-                continue
-        tally[0] += 1
-        mark = tally[0]
-        if len(fresh) > 0:
-            if fresh[trajectory]:
-                tally[2] += 1
-                tally[3] = 0
-            tally[3] += 1
-            if tally[3] > most_trajectories:
-                continue
-        tally[1] += 1
-        begin, end = starts[trajectory], starts[trajectory + 1]
-        distinct = 0
-        for t in range(begin, end):
-            new = stamp[states[t]] != mark
-            stamp[states[t]] = mark
-            distinct += new
-            first_visit[t - begin] = new and distinct <= most_states
-        tally[5] += max(distinct - most_states, 0)
-        value = 0.0
-        for t in range(end - 1, begin - 1, -1):
-            value = rewards[t] + discount * value
-            if first_visit[t - begin]:
-                inside = min(max(value, low), high)
-                tally[4] += value != inside
-                counts[states[t]] += 1
-                steps[states[t]] += np.int64(
-                    min(np.floor((inside - low) * scale + 0.5), GRID_STEPS)
-                )
+    whole = span_low == 0 and span_high == np.uint64(2**32)
+    first_visit = np.empty(1024, dtype=np.bool_)  # of the rows of a unit
+    begins = np.empty(16, dtype=np.int64)  # of its trajectories
+    distinct_keys = np.empty(16, dtype=np.int64)
+    row, mark = 0, tally[6]
+    while row < rows:
+        if not whole:
+            upper = unit_hash(ids[row], unit_words) >> np.uint64(32)
+            if not span_low <= upper < span_high:
+                return 5, row
+        unit_begin, trajectories, invalid, changed = row, 0, False, unit_words
+        while row < rows and (trajectories == 0 or changed >= unit_words):
+            if trajectories + 1 == len(begins):  # one more, for the end
+                begins = np.concatenate((begins, np.empty_like(begins)))
+                distinct_keys = np.concatenate((distinct_keys, np.empty_like(distinct_keys)))
+            begin = begins[trajectories] = row
+            changed = words  # the first word in which a row differs from the one before
+            row += 1
+            while row < rows:
+                changed = 0
+                while changed < words and ids[row, changed] == ids[row - 1, changed]:
+                    changed += 1
+                if changed < words:
+                    if ids[row, changed] < ids[row - 1, changed]:
+                        return 1, row
+                    break
+                if steps[row] <= steps[row - 1]:
+                    if steps[row] < steps[row - 1]:
+                        return 1, row
+                    if not dropping:
+                        return 2, row
+                    invalid = True
+                row += 1
+            while row - unit_begin > len(first_visit):
+                first_visit = np.concatenate((first_visit, np.empty_like(first_visit)))
+            mark += 1
+            distinct = 0
+            for t in range(begin, row):
+                key = keys[t]
+                if dropping and key == len(counts):
+                    invalid = True
+                    continue
+                if not 0 <= key < len(counts):
+                    return 3, t
+                if not -LARGEST_REWARD < rewards[t] < LARGEST_REWARD:
+                    return 4, t
+                fresh = stamp[key] != mark
+                stamp[key] = mark
+                distinct += fresh
+                first_visit[t - unit_begin] = fresh and distinct <= most_keys
+            distinct_keys[trajectories] = distinct
+            trajectories += 1
+        tally[6] = mark
+        if invalid:
+            tally[5] += 1
+            continue
+        begins[trajectories] = row
+        tally[0] += trajectories
+        tally[2] += 1
+        for trajectory in range(min(trajectories, most_trajectories)):
+            tally[1] += 1
+            tally[4] += max(distinct_keys[trajectory] - most_keys, 0)
+            value = 0.0
+            for t in range(begins[trajectory + 1] - 1, begins[trajectory] - 1, -1):
+                value = rewards[t] + discount * value
+                if first_visit[t - unit_begin]:
+                    inside = min(max(value, low), high)
+                    tally[3] += value != inside
+                    counts[keys[t]] += 1
+                    sums[keys[t]] += np.int64(
+                        min(np.floor((inside - low) * scale + 0.5), GRID_STEPS)
+                    )
+    return 0, 0

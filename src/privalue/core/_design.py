@@ -24,16 +24,10 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as sparse_linalg
 from numpy.typing import NDArray
 
-from privalue.core._kernels import kernel
+from privalue.core._arrays import UNIT_ROUNDOFF, Matrix, Vector
 from privalue.errors import StudyError
-from privalue.study._side_files import Matrix
-from privalue.study._study import Study
 
-UNIT_ROUNDOFF = 2.0**-53
-DENSE_ENTRIES = 4_000_000  # a sparse matrix up to this size is treated as a dense one
 MOST_EIGENVALUES = 1500  # dimensions in which all of them are computed
-
-Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +70,11 @@ class Design:
         if isinstance(self.phi, np.ndarray):
             return bool((np.count_nonzero(self.phi, axis=1) <= 1).all())
         return bool((np.diff(self.phi.indptr) <= 1).all())
+
+    @cached_property
+    def is_indicator(self) -> bool:
+        """Whether every state has exactly one feature, with value 1: tabular, or aggregation."""
+        return is_indicator(self.phi)
 
     @property
     def by_gram(self) -> bool:
@@ -123,12 +122,6 @@ class Design:
         self.require_full_rank()
         assert self._factor is not None  # certainly
         return self._factor
-
-    @cached_property
-    def upper_inverse(self) -> Vector:
-        """The upper triangle of (Phi^T Gamma Phi)^{-1}: for error bars, which forgive rounding."""
-        inverse, _ = sl.lapack.dpotri(self.root)
-        return np.asarray(inverse)
 
     def require_full_rank(self) -> None:
         """Refuses a design whose least-squares solution is not unique ([BGP16] section 3.1)."""
@@ -189,35 +182,10 @@ class Design:
         return self.weighted.condition ** (1 if isinstance(self.phi, np.ndarray) else 2)
 
 
-def design(study: Study) -> Design:
-    """Phi and the weights of a study; refuses a DP-LSW study without full column rank."""
-    n = study.state_count
-    if study.feature_matrix is not None:
-        phi = study.feature_matrix
-    else:
-        size = study.features.size if study.features.kind == "aggregate" else 1
-        phi = aggregation(n, size or 1)
-    built = Design(phi=phi, weights=study.state_weights)
-    if not built.norm > 0:
-        raise StudyError("[features] every feature of every state is 0; at least one must not be")
-    if not built.one_feature_per_state and built.states * built.dimension <= DENSE_ENTRIES:
-        built = Design(phi=_dense(phi), weights=study.state_weights)
-    if study.mechanism.name == "dp-lsw":
-        built.require_full_rank()
-        built.require_well_conditioned()
-    return built
-
-
-def aggregation(states: int, size: int) -> sp.csr_array:
-    """Phi that ties the values of ``size`` adjacent states; 1 is the tabular one.
-
-    The last group is smaller where ``size`` does not divide the number of states.
-    """
-    group = np.arange(states, dtype=np.int64) // size
-    return sp.csr_array(
-        (np.ones(states), group, np.arange(states + 1, dtype=np.int64)),
-        shape=(states, int(group[-1]) + 1),
-    )
+def is_indicator(matrix: Matrix) -> bool:
+    """Tell whether every row has exactly one entry, a 1."""
+    entries = sp.csr_array(matrix)
+    return bool((np.diff(entries.indptr) == 1).all() and (entries.data == 1).all())
 
 
 def scaled_rows(matrix: Matrix, scale: NDArray[np.float64]) -> Matrix:
@@ -239,7 +207,7 @@ def spectrum(matrix: Matrix, one_entry_per_row: bool, factor: Vector | None = No
     if one_entry_per_row:
         return _spectrum_of_disjoint_columns(matrix)
     if states < dimension:
-        return Spectrum(low=0.0, high=_spectrum_of_dense(_dense(matrix)).high)
+        return Spectrum(low=0.0, high=_spectrum_of_dense(dense(matrix)).high)
     if isinstance(matrix, np.ndarray):
         return _spectrum_of_dense(matrix)
     return _spectrum_by_gram(matrix, factor)
@@ -350,28 +318,12 @@ def longest_column(matrix: Matrix) -> int:
     return int(np.bincount(matrix.indices, minlength=1).max())
 
 
-def _dense(matrix: Matrix) -> NDArray[np.float64]:
+def dense(matrix: Matrix) -> NDArray[np.float64]:
     return matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
 
 
-def row_quadratics(rows: Matrix, matrix: Vector) -> Vector:
-    """row matrix row^T for each row, of a symmetric positive semidefinite matrix.
-
-    Of sparse rows the upper triangle is enough.
-    """
-    if isinstance(rows, np.ndarray):
-        return np.asarray(np.maximum(np.einsum("ij,ij->i", rows @ matrix, rows), 0.0))
-    made = np.empty(rows.shape[0])
-    _sparse_quadratics(rows.indptr, rows.indices, rows.data, matrix, made)
-    return np.maximum(made, 0.0)
-
-
-@kernel(nogil=True)
-def _sparse_quadratics(begins, columns, entries, matrix, made):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
-    for row in range(len(made)):
-        total = 0.0
-        for a in range(begins[row], begins[row + 1]):
-            for b in range(begins[row], begins[row + 1]):
-                upper, right = min(columns[a], columns[b]), max(columns[a], columns[b])
-                total += entries[a] * entries[b] * matrix[upper, right]
-        made[row] = total
+def row_norms(matrix: Matrix) -> Vector:
+    """Return ||phi_s|| of every state."""
+    if isinstance(matrix, np.ndarray):
+        return np.asarray(np.linalg.norm(matrix, axis=1))
+    return np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=1)).ravel())

@@ -17,12 +17,11 @@ after a charge, where nothing may fail.
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import numba
 from numba.core import caching
-
-from privalue.core._caches import user_cache
 
 
 def kernel(**options: Any) -> Callable[[Callable[..., Any]], Any]:
@@ -35,6 +34,18 @@ def kernel(**options: Any) -> Callable[[Callable[..., Any]], Any]:
         return dispatcher
 
     return compiled
+
+
+def user_cache() -> Path | None:
+    """Return the user's folder for privalue's caches; None for whoever has no home.
+
+    A name that is not absolute would mean a folder called "~" wherever the program happens to run.
+    """
+    chosen = os.environ.get("XDG_CACHE_HOME", "")
+    home = os.path.expanduser("~")  # it stays "~" where nobody knows the user
+    if os.path.isabs(chosen):
+        return Path(chosen) / "privalue"
+    return Path(home) / ".cache" / "privalue" if os.path.isabs(home) else None
 
 
 class _UserCache(caching.UserWideCacheLocator):  # type: ignore[misc]  # Numba has no types

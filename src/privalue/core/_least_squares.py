@@ -1,8 +1,7 @@
-"""LS, LSW and LSL from the first-visit statistics.
+"""Solve LSW and LSL, from the first-visit statistics.
 
 | symbol       | here                | shape | public      |
 |--------------|---------------------|-------|-------------|
-| theta_X      | ``least_squares``   | d     | **private** |
 | theta_X^w    | ``lsw``             | d     | **private** |
 | theta_X^lambda | ``lsl``           | d     | **private** |
 | F_X, S       | means, sums of returns | N  | **private** |
@@ -18,11 +17,10 @@ import numpy as np
 import scipy.linalg as sl
 import scipy.sparse as sp
 import scipy.sparse.linalg as sparse_linalg
-from numpy.typing import NDArray
 
+from privalue.core._arrays import UNIT_ROUNDOFF, Matrix, Vector
 from privalue.core._contributions import VisitStatistics
 from privalue.core._design import (
-    UNIT_ROUNDOFF,
     Design,
     absolute,
     cholesky,
@@ -32,22 +30,10 @@ from privalue.core._design import (
     scaled_rows,
 )
 from privalue.errors import StudyError
-from privalue.study._side_files import Matrix
-
-Vector = NDArray[np.float64]
 
 # A study is refused where rounding could move its values, in root mean square over the states, by
 # more than this share of the largest return.
 LARGEST_ERROR = 1e-4
-
-
-def least_squares(statistics: VisitStatistics, design: Design) -> Vector:
-    """theta_X of least norm: argmin J_X, not unique in general ([BGP16] equations 3 and 5)."""
-    weight = np.sqrt(design.weights * statistics.counts)
-    matrix = scaled_rows(design.phi, weight)
-    target = weight * statistics.mean_returns(0.0)  # where nobody was, the weight is 0
-    dense = matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
-    return np.asarray(np.linalg.lstsq(dense, target, rcond=None)[0])
 
 
 def lsw(mean_returns: Vector, design: Design) -> Vector:

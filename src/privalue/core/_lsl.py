@@ -20,130 +20,122 @@ import math
 
 import numpy as np
 
+from privalue.core._arrays import UNIT_ROUNDOFF, Integers, Vector
 from privalue.core._contributions import VisitStatistics
-from privalue.core._design import UNIT_ROUNDOFF, Design
 from privalue.core._least_squares import lsl, lsl_float_error
-from privalue.core._mechanism import (
-    SmoothBound,
-    SmoothMechanism,
-    Vector,
+from privalue.core._mechanism import SmoothBound, SmoothMechanism
+from privalue.core._sensitivity_lsl import (
+    least_ridge_psi,
+    most_ridge_psi,
+    smooth_lsl,
+    smooth_ridge,
 )
-from privalue.core._sensitivity_lsl import least_ridge_psi, most_ridge_psi, smooth_ridge
-from privalue.core._sensitivity_lsw import smooth_lsl
-from privalue.core._size import PublicSize
+from privalue.core._terms import LslTerms, Terms
 from privalue.errors import StudyError
-from privalue.study._study import Study
 
 
-def fits_by_lsl(study: Study) -> bool:
-    """Whether a ridge is in use: always with dp-lsl, with dp-ssp where the study gives one."""
-    chosen = study.mechanism
-    return chosen.name == "dp-lsl" or (
-        chosen.name == "dp-ssp" and bool(chosen.given & {"ridge", "ridge_scale"})
-    )
+def lsl_bound(terms: Terms, constants: LslTerms) -> SmoothBound:
+    """Return the sharper bound with exact calibration, the paper's with the paper's constants."""
+    return (SharperBound if constants.calibration == "exact" else PaperBound)(terms, constants)
 
 
-def ridge_of(study: Study, design: Design, size: PublicSize) -> float | None:
-    """lambda, where one is in use."""
-    return resolve_ridge(study, design, size) if fits_by_lsl(study) else None
+class _LslBound(SmoothBound):
+    """What both bounds are made of."""
 
-
-def resolve_ridge(study: Study, design: Design, size: PublicSize) -> float:
-    """lambda, from the study and the public m; refuses what the sensitivity bound does not allow.
-
-    [BGP16] Corollary 8 needs lambda > ||Phi||^2 ||rho||_inf; the sharper bound does not.
-    """
-    chosen = study.mechanism.ridge
-    sqrt = isinstance(chosen, str)
-    if sqrt:
-        trajectories = size.required('ridge = "sqrt"')
-        ridge = study.mechanism.ridge_scale * math.sqrt(trajectories)
-    else:
-        ridge = float(chosen)
-    smallest = design.norm**2 * float(design.weights.max())
-    if study.mechanism.calibration != "exact" and not ridge > smallest * (1 + 1e-9):
-        raised = "ridge_scale" if sqrt else "ridge"
-        raise StudyError(
-            f"[mechanism] lambda = {ridge:.6g} is too small: with the paper's constants dp-lsl "
-            f"needs more than ||Phi||^2 max(rho) = {smallest:.6g}; raise {raised}, or use "
-            'calibration = "exact"'
+    def __init__(self, terms: Terms, constants: LslTerms) -> None:
+        limits, self._design, self._ridge = terms.limits, terms.design, constants.ridge
+        low, high = limits.return_bounds
+        self._largest, self._reach = max(abs(low), abs(high)), max(high, 0.0) - min(low, 0.0)
+        self._per_unit, self._most_count = limits.most_trajectories, terms.size.most_count
+        # L visits in each of so many states are the worst (docs/proofs/persons.md).
+        both = 1 if limits.add_remove else 2
+        self._touched = min(limits.keys, both * limits.most_keys)
+        _ = terms.design.weighted  # psi needs it: it is computed now, before anything is charged
+        self.rounding = lsl_float_error(
+            terms.design, constants.ridge, self._most_count, self._largest, limits.most_keys
         )
-    return ridge
 
 
-def lsl_bound(study: Study, design: Design, size: PublicSize) -> SmoothBound:
-    """The paper's bound with the paper's constants, the sharper one with exact calibration."""
-    low, high = study.return_bounds
-    largest, reach = max(abs(low), abs(high)), max(high, 0.0) - min(low, 0.0)
-    rho, most = design.weights, size.most_count
-    step, one = study.trajectories_per_person, study.states_per_trajectory
-    # L visits in each of so many states are the worst (docs/proofs/persons.md).
-    touched = min(study.state_count, 2 * one if study.privacy.neighbours == "replace-one" else one)
-    terms = None if touched == study.state_count else touched
-    ridge = resolve_ridge(study, design, size)
-    _ = design.weighted  # computed now, before anything is charged
-    rounding = lsl_float_error(design, ridge, most, largest, one)
-    if study.mechanism.calibration == "exact":
-        return SmoothBound(
-            psi=lambda counts, beta: smooth_ridge(
-                counts,
-                design,
-                ridge=ridge,
-                trajectories=most,
-                beta=beta,
-                largest=largest,
-                reach=reach,
-                step=step,
-                terms=terms,
-            ),
-            factor=1.0,
-            rounding=rounding,
-            least=least_ridge_psi(
-                design, ridge=ridge, trajectories=most, reach=reach, step=step, terms=terms
-            ),
-            most=most_ridge_psi(
-                design,
-                ridge=ridge,
-                trajectories=most,
-                largest=largest,
-                reach=reach,
-                step=step,
-                terms=terms,
-            ),
+class SharperBound(_LslBound):
+    """||theta_X - theta_X'|| <= sqrt(psi), for every lambda > 0."""
+
+    def __init__(self, terms: Terms, constants: LslTerms) -> None:
+        super().__init__(terms, constants)
+        self.factor = 1.0
+        self.least = least_ridge_psi(
+            self._design,
+            ridge=self._ridge,
+            trajectories=self._most_count,
+            reach=self._reach,
+            per_person=self._per_unit,
+            touched=self._touched,
         )
-    slope = largest / reach * design.norm * float(rho.max()) / math.sqrt(2 * ridge)
-    offset = float(np.linalg.norm(np.sort(rho)[-touched:]))
-    # lambda - ||Phi||^2 ||rho||_inf, rounded down
-    room = ridge - design.norm**2 * float(rho.max()) - 4 * UNIT_ROUNDOFF * ridge
-    return SmoothBound(
-        psi=lambda counts, beta: smooth_lsl(
-            counts, rho, most, beta, slope=slope, offset=offset, step=step
-        ),
-        factor=2 * step * reach * design.norm / room,
-        rounding=rounding,
-        least=offset**2,  # nobody visits anything
-        most=(slope * math.sqrt(float(rho.sum()) * most) + offset) ** 2,  # all visit everything
-    )
+        self.most = most_ridge_psi(
+            self._design,
+            ridge=self._ridge,
+            trajectories=self._most_count,
+            largest=self._largest,
+            reach=self._reach,
+            per_person=self._per_unit,
+            touched=self._touched,
+        )
+
+    def psi(self, counts: Integers, beta: float) -> float:
+        """Return the sharper psi. PRIVATE."""
+        return smooth_ridge(
+            counts,
+            self._design,
+            ridge=self._ridge,
+            trajectories=self._most_count,
+            beta=beta,
+            largest=self._largest,
+            reach=self._reach,
+            per_person=self._per_unit,
+            touched=self._touched,
+        )
+
+
+class PaperBound(_LslBound):
+    """||theta_X - theta_X'|| <= 2 L M ||Phi|| sqrt(psi)/(lambda - ||Phi||^2 ||rho||_inf)."""
+
+    def __init__(self, terms: Terms, constants: LslTerms) -> None:
+        super().__init__(terms, constants)
+        rho, norm, ridge = self._design.weights, self._design.norm, self._ridge
+        smallest = norm**2 * float(rho.max())
+        if not ridge > smallest * (1 + 1e-9):
+            raise StudyError(
+                f"[mechanism] lambda = {ridge:.6g} is too small: with the paper's constants dp-lsl "
+                f"needs more than ||Phi||^2 max(rho) = {smallest:.6g}; raise ridge or ridge_scale, "
+                'or use calibration = "exact"'
+            )
+        room = ridge - smallest - 4 * UNIT_ROUNDOFF * ridge  # rounded down
+        self.factor = 2 * self._per_unit * self._reach * norm / room
+        self._slope = self._largest / self._reach * norm * float(rho.max()) / math.sqrt(2 * ridge)
+        self._offset = float(np.linalg.norm(np.sort(rho)[-self._touched :]))
+        all_visit_everything = math.sqrt(float(rho.sum()) * self._most_count)
+        self.least = self._offset**2  # nobody visits anything
+        self.most = (self._slope * all_visit_everything + self._offset) ** 2
+
+    def psi(self, counts: Integers, beta: float) -> float:
+        """Return psi_X^lambda. PRIVATE."""
+        return smooth_lsl(
+            counts,
+            self._design.weights,
+            self._most_count,
+            beta,
+            slope=self._slope,
+            offset=self._offset,
+            per_person=self._per_unit,
+        )
 
 
 class DpLsl(SmoothMechanism):
     """Algorithm 2: theta gets noise."""
 
-    def __init__(self, study: Study, design: Design, size: PublicSize) -> None:
-        super().__init__(study, design, size, lsl_bound(study, design, size))
-        self._lambda = self.ridge = resolve_ridge(study, design, size)
-        self._most_count = size.most_count
+    def __init__(self, terms: Terms, constants: LslTerms) -> None:
+        super().__init__(terms, constants, lsl_bound(terms, constants))
+        self.ridge = self._lambda = constants.ridge
 
     def center(self, statistics: VisitStatistics) -> Vector:
-        """theta_X^lambda. PRIVATE."""
-        return self.theta_before_noise(statistics)
-
-    def theta_before_noise(self, statistics: VisitStatistics) -> Vector:
-        """theta_X^lambda. PRIVATE."""
+        """Return theta_X^lambda. PRIVATE."""
         return lsl(statistics, self.design, self._lambda)
-
-    def largest_center(self) -> float:
-        """||theta_X|| <= F_abs sqrt(A/(2 lambda)), A at most m sum rho."""
-        largest = max(map(abs, self.study.return_bounds))
-        visits = self._most_count * float(self.design.weights.sum())
-        return largest * math.sqrt(visits / (2 * self._lambda))

@@ -5,7 +5,7 @@
 | R = F_hi - F_lo             | ``high - low``               | yes         |
 | ||(Gamma^{1/2} Phi)^+||     | ``design.pseudo_inverse_norm`` | yes       |
 | kappa                       | ``pseudo_count``             | yes         |
-| L, q                        | ``step``, ``touched``        | yes         |
+| L, q                        | ``per_unit``, ``touched``    | yes         |
 | psi_X^w                     | ``psi``                      | **private** |
 | tau                         | ``rounding``                 | yes         |
 
@@ -21,78 +21,61 @@ noise is drawn for u = W theta with W^T W = Phi^T Gamma Phi, where the sensitivi
 import numpy as np
 import scipy.linalg as sl
 
+from privalue.core._arrays import Integers, Vector
 from privalue.core._contributions import VisitStatistics
-from privalue.core._design import Design, column_squares, row_quadratics
+from privalue.core._design import Design, column_squares
 from privalue.core._least_squares import lsw, lsw_float_error
-from privalue.core._mechanism import (
-    SmoothBound,
-    SmoothMechanism,
-    Vector,
-    row_norms,
-)
+from privalue.core._mechanism import SmoothBound, SmoothMechanism
 from privalue.core._sensitivity_lsw import smooth_lsw
-from privalue.core._size import PublicSize
-from privalue.study._side_files import Matrix
-from privalue.study._study import Study
+from privalue.core._terms import LswTerms, Terms
 
 
-def lsw_bound(study: Study, design: Design, size: PublicSize) -> SmoothBound:
+class LswBound(SmoothBound):
     """||mu_X - mu_X'|| <= R ||(Gamma^{1/2} Phi)^+|| sqrt(psi), without the norm if whitened."""
-    low, high = study.return_bounds
-    largest = max(abs(low), abs(high))
-    whitened = study.mechanism.noise == "whitened"
-    norm = 1.0 if whitened else design.pseudo_inverse_norm
-    weights, kappa = design.weights, study.mechanism.pseudo_count
-    step, touched = study.trajectories_per_person, study.states_touched
-    terms = None if touched == study.state_count else touched
-    total = float(np.sort(weights)[-touched:].sum())
-    return SmoothBound(
-        psi=lambda counts, beta: smooth_lsw(
-            counts, weights, beta, pseudo_count=kappa, step=step, terms=terms
-        ),
-        factor=(high - low) * norm * design.solver_slack,
-        rounding=lsw_float_error(design, largest, whitened=whitened),
-        least=total * (step / (max(size.most_count, step) + kappa)) ** 2,  # all visit every state
-        most=total * (step / (step + kappa)) ** 2,  # nobody visits anything
-    )
+
+    def __init__(self, terms: Terms, constants: LswTerms) -> None:
+        design, limits, kappa = terms.design, terms.limits, constants.pseudo_count
+        low, high = limits.return_bounds
+        self._weights, self._kappa = design.weights, kappa
+        self._per_unit, self._touched = limits.most_trajectories, limits.touched
+        norm = 1.0 if constants.whitened else design.pseudo_inverse_norm
+        self.factor = (high - low) * norm * design.solver_slack
+        largest = max(abs(low), abs(high))
+        self.rounding = lsw_float_error(design, largest, whitened=constants.whitened)
+        total = float(np.sort(design.weights)[-limits.touched :].sum())
+        per_unit, most_count = self._per_unit, max(terms.size.most_count, self._per_unit)
+        self.least = total * (per_unit / (most_count + kappa)) ** 2  # all visit every state
+        self.most = total * (per_unit / (per_unit + kappa)) ** 2  # nobody visits anything
+
+    def psi(self, counts: Integers, beta: float) -> float:
+        """Return psi_X^w. PRIVATE."""
+        return smooth_lsw(
+            counts,
+            self._weights,
+            beta,
+            pseudo_count=self._kappa,
+            per_person=self._per_unit,
+            touched=self._touched,
+        )
 
 
 class DpLsw(SmoothMechanism):
     """Algorithm 1: theta, or u = W theta, gets noise."""
 
-    def __init__(self, study: Study, design: Design, size: PublicSize) -> None:
-        super().__init__(study, design, size, lsw_bound(study, design, size))
-        self.whitened = study.mechanism.noise == "whitened"
-        self._whitening = Whitening(design) if self.whitened else None
+    def __init__(self, terms: Terms, constants: LswTerms) -> None:
+        super().__init__(terms, constants, LswBound(terms, constants))
+        self.constants, self.whitened = constants, constants.whitened
+        self.whitening = Whitening(terms.design) if self.whitened else None
+
+    def mean_returns(self, statistics: VisitStatistics) -> Vector:
+        """Return F_X with its pseudo-visits. PRIVATE."""
+        constants = self.constants
+        return statistics.mean_returns(constants.unvisited, pseudo_count=constants.pseudo_count)
 
     def center(self, statistics: VisitStatistics) -> Vector:
-        """theta_X^w, or u = W theta_X^w. PRIVATE."""
-        if self._whitening is None:
-            return self.theta_before_noise(statistics)
-        return self._whitening.whitened(self._mean_returns(statistics))
-
-    def theta_before_noise(self, statistics: VisitStatistics) -> Vector:
-        """theta_X^w. PRIVATE; where the noise is whitened, no part of a release."""
-        return lsw(self._mean_returns(statistics), self.design)
-
-    def _mean_returns(self, statistics: VisitStatistics) -> Vector:
-        return statistics.mean_returns(
-            self.study.values.unvisited_value, pseudo_count=self.study.mechanism.pseudo_count
-        )
-
-    def largest_center(self) -> float:
-        """||u_X|| <= F_abs sqrt(sum w), and theta is at most ||(Gamma^{1/2} Phi)^+|| times that."""
-        largest = max(map(abs, self.study.return_bounds))
-        norm = largest * float(np.sqrt(self.design.weights.sum()))
-        return norm * (self.design.pseudo_inverse_norm if self._whitening is None else 1.0)
-
-    def to_theta(self, drawn: Vector) -> Vector:
-        """theta = W^{-1} u where u was drawn."""
-        return drawn if self._whitening is None else self._whitening.theta(drawn)
-
-    def factors(self, rows: Matrix) -> Vector:
-        """||W^{-T} row||, or ||row||."""
-        return row_norms(rows) if self._whitening is None else self._whitening.factors(rows)
+        """Return theta_X^w, or u = W theta_X^w. PRIVATE."""
+        means = self.mean_returns(statistics)
+        return lsw(means, self.design) if self.whitening is None else self.whitening.whitened(means)
 
 
 class Whitening:
@@ -106,36 +89,22 @@ class Whitening:
         design.require_full_rank()
         self._design = design
         a = design.weighted_phi
-        if design.one_feature_per_state:
-            self._diagonal = np.sqrt(column_squares(a))
-        elif isinstance(a, np.ndarray):
-            self._q, self._r = sl.qr(a, mode="economic")
-        else:
-            self._r = design.root
+        # W: a diagonal where features do not overlap, else upper triangular.
+        self.diagonal = np.sqrt(column_squares(a)) if design.one_feature_per_state else None
+        self.triangle: Vector = np.zeros((0, 0))
+        self._q: Vector | None = None
+        if self.diagonal is None and isinstance(a, np.ndarray):
+            q, r = sl.qr(a, mode="economic")
+            self._q, self.triangle = np.asarray(q), np.asarray(r)
+        elif self.diagonal is None:
+            self.triangle = design.root
 
     def whitened(self, mean_returns: Vector) -> Vector:
-        """u = W theta_X^w."""
-        design = self._design
-        target = np.sqrt(design.weights) * mean_returns
-        if design.one_feature_per_state:
-            return np.asarray(design.weighted_phi.T @ target) / self._diagonal
-        if isinstance(design.weighted_phi, np.ndarray):
+        """Return u = W theta_X^w. PRIVATE where the returns are."""
+        target = np.sqrt(self._design.weights) * mean_returns
+        if self._q is not None:
             return np.asarray(self._q.T @ target)
-        return np.asarray(sl.solve_triangular(self._r, design.weighted_phi.T @ target, trans="T"))
-
-    def factors(self, rows: Matrix) -> Vector:
-        """||W^{-T} row|| of every row: a state's features, or a mixture of them."""
-        if self._design.one_feature_per_state:
-            shares = 1 / self._diagonal
-            return row_norms(
-                rows * shares if isinstance(rows, np.ndarray) else rows.multiply(shares).tocsr()
-            )
-        if isinstance(rows, np.ndarray):
-            return row_norms(np.asarray(sl.solve_triangular(self._r, rows.T, trans="T")).T)
-        return np.sqrt(row_quadratics(rows, self._design.upper_inverse))
-
-    def theta(self, u: Vector) -> Vector:
-        """theta = W^{-1} u: post-processing of the noisy u."""
-        if self._design.one_feature_per_state:
-            return u / self._diagonal
-        return np.asarray(sl.solve_triangular(self._r, u))
+        projected = np.asarray(self._design.weighted_phi.T @ target)
+        if self.diagonal is not None:
+            return projected / self.diagonal
+        return np.asarray(sl.solve_triangular(self.triangle, projected, trans="T"))

@@ -54,10 +54,6 @@ _DTYPES = (np.dtype(np.float64), np.dtype(np.int64))
 class Entropy(Protocol):
     """A source of independent, fair random bits."""
 
-    @property
-    def private(self) -> bool:
-        """Whether nobody can predict the bits: a release is private only if so."""
-
     def read(self, count: int) -> bytes:
         """The next ``count`` random bytes, none of which was or will be given to anyone else."""
 
@@ -70,7 +66,6 @@ class OperatingSystemEntropy:
     """
 
     __slots__ = ()
-    private = True
 
     def read(self, count: int) -> bytes:
         """The next ``count`` bytes of ``os.urandom``."""
@@ -87,7 +82,6 @@ class SeededForExperimentsOnly:
     """
 
     __slots__ = ("_generator",)
-    private = False
 
     def __init__(self, seed: int) -> None:
         if not isinstance(seed, int) or seed < 0:
@@ -167,24 +161,6 @@ def gaussian_on_grid(
         released[i] = _nearest_double(multiple * unit, per)
     released.setflags(write=False)
     return released
-
-
-def gaussian_multiples(
-    center: _Floats | _Integers,
-    *,
-    sigma: float | _Floats,
-    grid: float | _Floats,
-    entropy: Entropy | None = None,
-) -> list[int]:
-    """The integers j_i nearest to (center_i + sigma_i Z_i) / grid_i, Z_i independent N(0, 1).
-
-    The arguments are those of ``gaussian_on_grid``.
-    """
-    multiples, rare = _multiples(center, sigma, grid, entropy)
-    drawn: list[int] = multiples.tolist()
-    for i, multiple in rare.items():
-        drawn[i] = multiple
-    return drawn
 
 
 def discrete_laplace(scale: Fraction | tuple[int, int], entropy: Entropy | None = None) -> int:

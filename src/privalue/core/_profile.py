@@ -19,7 +19,7 @@ Proofs are in docs/proofs/exact-calibration.md, by section. Everything here is p
     c'        c2           a second abscissa, for the lower bound only
     theta     theta        the speed of the phase of f far up the line Re z = c
     b, B      bend, turn   s^2/(2 (1 - r^2)^2); d/2 + 2 + b/(|w| J h)
-    u         _U           the unit roundoff, 2^-53
+    u         UNIT_ROUNDOFF  2^-53
 
 Sections 1 and 2: delta is the largest of D at r = e^{-beta/2}, 1 and e^{beta/2}, each with
 s = min(1, r)/alpha. Section 3: for every c > 0 with M(c) finite, D is 1/(2 pi i) times the
@@ -38,33 +38,25 @@ ICML 2018) in that scales may differ: beta = 0 is their analytic Gaussian mechan
 """
 
 import functools
-import json
 import math
-import os
-import threading
 from dataclasses import dataclass
 from numbers import Integral, Real
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize
 
-from privalue.core._caches import user_cache
+from privalue.core._arrays import UNIT_ROUNDOFF, Vector
 from privalue.errors import StudyError
 
-_U = 2.0**-53
 _TINY = 1e-300  # smaller numbers are told as "from 0 to this"
 _FINE = (1e-9, 2**18)  # the relative width of the bounds, and the most nodes for it
 _QUICK = (1e-6, 2**13)
 _MARGIN = 1e-6  # alpha is accepted where the upper bound is at most delta (1 - _MARGIN)
 _ROOM = 2e-3  # beta is accepted where scales alone take at most delta (1 - _ROOM)
-_ACCURACY = 1e-3  # relative, of alpha, from above
-_VERSION = 1  # of the algorithm; part of the key of what is kept on disk
 
 _Complex = NDArray[np.complexfloating[Any, Any]]
-_Float = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,7 +166,7 @@ class _Loss:
     pull: float
     epsilon: float
 
-    def log_f(self, z: _Complex) -> tuple[_Complex, _Float]:
+    def log_f(self, z: _Complex) -> tuple[_Complex, Vector]:
         """ln f, and how far off it may be by rounding (section 6)."""
         q = 1 - self.w * z
         log_q, log_z, log_1z = np.log(q), np.log(z), np.log(1 + z)
@@ -183,7 +175,7 @@ class _Loss:
         spread = (1 + abs(self.w * z)) / abs(q)
         terms = self.half * (abs(self.tau * z) + abs(log_q) + spread) + spread * abs(shift)
         terms += self.epsilon * abs(z) + abs(log_z) + abs(log_1z) + 2
-        return value, 64 * _U * terms
+        return value, 64 * UNIT_ROUNDOFF * terms
 
     def slope(self, c: float) -> float:
         """(ln f)' on the positive line, where ln f is convex."""
@@ -213,7 +205,7 @@ class _Loss:
     def divergence(self, width: float, most: int) -> Profile:
         """D, with bounds about ``width`` apart relative to it if ``most`` nodes are enough."""
         parts = (self.half * self.tau, -self.epsilon, -self.pull / (2 * self.w) if self.w else 0.0)
-        theta, doubt = sum(parts), 32 * _U * sum(map(abs, parts))
+        theta, doubt = sum(parts), 32 * UNIT_ROUNDOFF * sum(map(abs, parts))
         if (self.w < 0 and theta < -doubt) or (self.w == 0 and self.pull == 0):
             return Profile(lower=0.0, estimate=0.0, upper=0.0)  # section 3: L <= epsilon always
         with np.errstate(all="ignore"):
@@ -242,7 +234,7 @@ class _Loss:
         terms = np.exp(value - top)
         terms[0] /= 2
         terms[-1] *= weight
-        error = np.expm1(3 * error + 8 * _U * abs(top)) + (last + 64) * _U
+        error = np.expm1(3 * error + 8 * UNIT_ROUNDOFF * abs(top)) + (last + 64) * UNIT_ROUNDOFF
         error[-1] += slack
         total = h / math.pi * terms.real.sum()
         cut += 1.05 * h / math.pi * (abs(terms) * error).sum()
@@ -270,7 +262,7 @@ class _Loss:
         bend = self.pull * math.exp(-self.tau) / (2 * np.float64(self.w) ** 2)
         turn = self.half + 2 + bend / (abs(self.w) * y)
         summed = modulus * (turn**2 + 2 * turn) * 2 * h**2 / (3 * math.pi * y**3 * gap**2)
-        slack = 2 * (h * doubt + 16 * _U) / gap
+        slack = 2 * (h * doubt + 16 * UNIT_ROUNDOFF) / gap
         if not slack < 0.01:
             summed[:] = np.inf
         cut = 1.05 * np.fmin(plain, summed)
@@ -295,17 +287,11 @@ def _exact_alpha(epsilon: float, delta: float, d: int, beta: float) -> float:
     def certified(alpha: float) -> bool:
         return _worst(alpha, beta, d, epsilon, _FINE).upper <= delta * (1 - _MARGIN)
 
-    key = f"{_VERSION} {epsilon!r} {delta!r} {d} {beta!r}"
-    kept: Any = _known().get(key)
-    plausible = isinstance(kept, float) and 1e-9 < kept < 1e30
-    if plausible and certified(kept) and not certified(kept / (1 + _ACCURACY)):
-        return float(kept)
     alpha, step = _search(epsilon, delta, d, beta), 1e-5
     while not certified(alpha):
         alpha, step = alpha * (1 + step), 2 * step
         if alpha > 1e30:
             raise StudyError(f"no alpha can be certified for beta = {beta:g}; use a smaller beta")
-    _keep(key, alpha)
     return alpha
 
 
@@ -325,35 +311,3 @@ def _search(epsilon: float, delta: float, d: int, beta: float) -> float:
         high += 0.5
     root: float = optimize.brentq(excess, low, high, xtol=1e-7)
     return math.exp(root)
-
-
-# What was found before. It is only ever a candidate, certified like any other: whoever writes to
-# the file can make the search start anew, but cannot change how much noise is added.
-
-
-def _cache() -> Path:
-    folder = user_cache()
-    if folder is None:
-        raise FileNotFoundError
-    return folder / "alpha.json"
-
-
-def _known() -> dict[str, Any]:
-    try:
-        with _cache().open("rb") as file:
-            known = json.loads(file.read(2**20))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return known if isinstance(known, dict) else {}
-
-
-def _keep(key: str, alpha: float) -> None:
-    known = dict([*_known().items()][-500:]) | {key: alpha}
-    try:
-        path = _cache()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}")
-        part.write_text(json.dumps(known, indent=0), encoding="utf-8")
-        part.replace(path)
-    except OSError:
-        pass

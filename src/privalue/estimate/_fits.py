@@ -25,10 +25,11 @@ import numpy as np
 import scipy.linalg as sl
 import scipy.sparse as sp
 
-from privalue.core._design import Design, absolute, column_squares, row_quadratics, scaled_rows
+from privalue.core._arrays import Matrix
+from privalue.core._design import Design, absolute, column_squares, is_indicator, scaled_rows
 from privalue.core._least_squares import lsw
+from privalue.estimate._quadratics import row_quadratics, upper_inverse
 from privalue.estimate._ratios import Ratios, Vector, ratio_intervals, summands
-from privalue.study._side_files import Matrix
 
 _ENTRIES = 4_000_000  # of Phi that are made dense at a time
 MOST_DIMENSIONS = 3000  # in which two d x d matrices are multiplied
@@ -43,15 +44,9 @@ class Fit(NamedTuple):
     dimension: int  # of the noise, where chi applies; 0 where it does not
 
 
-def is_indicator(matrix: Matrix) -> bool:
-    """Whether every row has exactly one entry, a 1."""
-    entries = sp.csr_array(matrix)
-    return bool((np.diff(entries.indptr) == 1).all() and (entries.data == 1).all())
-
-
 def is_tabular(design: Design) -> bool:
     """Whether Phi is the identity."""
-    if design.states != design.dimension or not is_indicator(design.phi):
+    if design.states != design.dimension or not design.is_indicator:
         return False
     return bool((sp.csr_array(design.phi).indices == np.arange(design.states)).all())
 
@@ -114,7 +109,7 @@ def lsw_fit(ratios: Ratios, means: Vector, design: Design) -> Fit:
     centre, variance, unknown = summands(ratios)
     middle = lsw(centre, design)
     deviations = _deviations(design, variance)
-    bounds = ratios.bounds if is_indicator(design.phi) else (-np.inf, np.inf)
+    bounds = ratios.bounds if design.is_indicator else (-np.inf, np.inf)
     if design.one_feature_per_state:
         whole = column_squares(design.weighted_phi)
         share = np.asarray(absolute(design.phi).T @ (design.weights * unknown)) / whole
@@ -213,7 +208,7 @@ def _deviations(design: Design, variances: Vector) -> Callable[[Matrix], Vector]
     if design.by_gram and design.dimension > MOST_DIMENSIONS:
         largest = float((design.weights * variances).max())
         return lambda rows: np.sqrt(
-            largest * row_quadratics(sp.csr_array(rows), design.upper_inverse)
+            largest * row_quadratics(sp.csr_array(rows), upper_inverse(design))
         )
     inner = _gram(design, np.square(design.weights) * variances)
     if design.one_feature_per_state:

@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from privalue.artefact._release import Release, Software, published
-from privalue.core._design import design
-from privalue.core._mechanisms import refuse_early, ridge_of
-from privalue.core._size import PublicSize
-from privalue.core._ssp import fitted
+from privalue.artefact._release import Release, Software
 from privalue.errors import UsageError
+from privalue.estimate._published import fitted, published
 from privalue.estimate._statistics import NoisyStatistics
+from privalue.study._features import design
 from privalue.study._study import Study
+from privalue.study._terms import refuse_early, ridge_of
 from privalue.version import VERSION
 
 
@@ -59,15 +58,13 @@ def refit(
     )
     built = design(study)
     refuse_early(study, built)
-    size = PublicSize(
-        units=None, most_count=1, trajectories=release.trajectories or study.study.trajectories
-    )
+    ridge = ridge_of(study, release.trajectories or study.study.trajectories)
     return Release(
         **{
             **{name: getattr(release, name) for name in _KEPT},
             "study": study.public_description(),
-            "ridge": ridge_of(study, built, size),
-            **published(fitted(noisy, built, study, size), study.state_names),
+            "ridge": ridge,
+            **published(fitted(noisy, built, study, ridge), study.state_names),
             "refit_of": release.sha256,
             "created": datetime.now(UTC).strftime("%Y-%m-%d"),
             "software": Software(version=VERSION),
@@ -76,7 +73,7 @@ def refit(
 
 
 _KEPT = (
-    *("private", "privacy", "mechanism", "noise", "trajectories", "persons"),
+    *("private", "privacy", "mechanism", "terms", "noise", "trajectories", "persons"),
     *("accepted", "ledger_head"),
 )
 

@@ -22,7 +22,7 @@ from scipy import special
 
 from privalue.core._design import Design, absolute, column_squares, scaled_rows
 from privalue.errors import StudyError, UsageError
-from privalue.estimate._fits import group_fit, is_indicator, is_tabular, lsl_fit, lsw_fit, ratio_fit
+from privalue.estimate._fits import group_fit, is_tabular, lsl_fit, lsw_fit, ratio_fit
 from privalue.estimate._ratios import Ratios, Vector, normal_quantile, plain_values
 from privalue.estimate._shrinkage import shrunk
 
@@ -167,7 +167,7 @@ def estimate(
         means = shrunk(ratios, plain) if shrinkage else plain
         tabular = is_tabular(design)
         fit = ratio_fit(ratios, means, z) if tabular else lsw_fit(ratios, means, design)
-    elif is_indicator(design.phi):
+    elif design.is_indicator:
         fit = group_fit(ratios, design, ridge, z)
     else:
         fit = lsl_fit(ratios, design, ridge)

@@ -19,7 +19,6 @@ import numpy as np
 from scipy.interpolate import CubicSpline
 
 from privalue.core._calibration import nissim
-from privalue.core._design import aggregation as aggregation_matrix
 from privalue.core._sensitivity_lsw import smooth_lsw
 from privalue.paper import _convergence as convergence
 from privalue.paper import _excess as excess
@@ -40,6 +39,7 @@ from privalue.paper._excess import excess_curve
 from privalue.paper._regularisation import by_ridge
 from privalue.paper._settings import BOUNDS, DELTA, EPSILON, TIGHT, WIDE
 from privalue.paper._table import Curve, Table
+from privalue.study._features import aggregation as aggregation_matrix
 
 Tables = Mapping[str, Table]
 

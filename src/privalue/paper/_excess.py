@@ -18,8 +18,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from privalue.core._arrays import Integers
 from privalue.core._design import Design
-from privalue.core._sensitivity_lsw import Integers
 from privalue.paper._batches import Vector, batch
 from privalue.paper._experiment import Experiment
 from privalue.paper._methods import Setting, built, outcome, paper_lsl, paper_lsw

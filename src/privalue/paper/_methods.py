@@ -17,14 +17,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from privalue.core._calibration import Calibration
-from privalue.core._design import Design, aggregation, design
+from privalue.core._design import Design
+from privalue.core._draw import Mechanism
 from privalue.core._least_squares import lsl, lsw
-from privalue.core._mechanisms import Mechanism, mechanism_for
-from privalue.core._size import PublicSize
+from privalue.core._terms import PublicSize
+from privalue.estimate._published import estimates_of
 from privalue.paper._batches import Vector, batch, normals, world
 from privalue.paper._settings import DELTA, EPSILON, STATES
+from privalue.planning._noiseless import theta_before_noise
+from privalue.study._features import aggregation, design
 from privalue.study._sections import Privacy, States, Values
 from privalue.study._study import Study
+from privalue.study._terms import mechanism_for
 
 Keys = tuple[tuple[str, str | float | bool], ...]
 
@@ -157,6 +161,6 @@ def outcome(method: Method, setting: Setting, trajectories: int, run: int) -> Ou
         return Outcome(ready.design.values(theta), theta, theta)
     perturbed = ready.mechanism.perturbation(statistics)
     noise = perturbed.deviations * normals(trajectories, run, len(perturbed.center))
-    theta = ready.mechanism.estimates(perturbed.center + noise).theta
-    clean = ready.mechanism.theta_before_noise(statistics)
+    theta = estimates_of(ready.study, ready.mechanism, perturbed.center + noise).theta
+    clean = theta_before_noise(ready.study, ready.mechanism, statistics)
     return Outcome(ready.design.values(theta), theta, clean)  # not clipped: the paper's are not

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from privalue.core._terms import MOST_TRAJECTORIES
 from privalue.errors import StudyError
 from privalue.planning._invert import MOST_EPSILON, with_aggregation, with_epsilon
 from privalue.planning._model import PublicModel, public_model
@@ -20,7 +21,6 @@ from privalue.planning._predict import (
 )
 from privalue.planning._returns import return_range
 from privalue.simulation import MarkovRewardProcess, World
-from privalue.study._sections import MOST_TRAJECTORIES
 from privalue.study._study import Study
 
 _WORTH_SAYING = 0.95  # of the present error

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from privalue.artefact._release import Accepted
 from privalue.core._design import Design
-from privalue.core._mechanisms import Mechanism
-from privalue.core._size import PublicSize
+from privalue.core._draw import Mechanism
+from privalue.core._terms import PublicSize
 from privalue.errors import PrivalueWarning, StudyError
 from privalue.planning._judgement import judge, most_helpful
 from privalue.planning._rare_states import rare_state_words

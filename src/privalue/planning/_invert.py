@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from privalue.core._terms import MOST_TRAJECTORIES
 from privalue.errors import StudyError, UsageError
 from privalue.planning._model import PublicModel, public_model
 from privalue.planning._options import Option
 from privalue.planning._predict import Forecaster, Progress, enough_draws, forecast
 from privalue.simulation import World
-from privalue.study._sections import MOST_TRAJECTORIES
 from privalue.study._study import Study
 
 LEAST_EPSILON, MOST_EPSILON = 1e-3, 20.0  # what exact calibration covers

@@ -25,9 +25,12 @@ import scipy.sparse as sp
 from scipy import special
 
 from privalue.core._design import Design, column_squares, scaled_rows
-from privalue.core._design import design as design_of
-from privalue.core._mechanisms import DpSsp, Mechanism, SmoothMechanism, mechanism_for
+from privalue.core._draw import Mechanism
+from privalue.core._lsl import DpLsl
+from privalue.core._lsw import DpLsw
+from privalue.core._ssp import DpSsp
 from privalue.errors import StudyError
+from privalue.estimate._linear import noise_factors
 from privalue.planning._advice import advice
 from privalue.planning._model import MOST_STATES, study_model
 from privalue.planning._options import Option, with_mechanism
@@ -40,7 +43,9 @@ from privalue.planning._predict import (
 )
 from privalue.planning._returns import Vector
 from privalue.planning._words import shown
+from privalue.study._features import design as design_of
 from privalue.study._study import Study
+from privalue.study._terms import mechanism_for, ridge_of
 
 _WORK = 50_000  # states times draws: a third of a second
 _FEWEST_DRAWS, _MOST_DRAWS = 4, 100
@@ -156,9 +161,10 @@ def noise_alone(study: Study, design: Design, mechanism: Mechanism, trajectories
         visits = np.arange(1, design.states + 1) / design.states
     expected = trajectories * visits
     if isinstance(mechanism, DpSsp):
+        if ridge_of(study, trajectories) is not None:
+            return 0.0  # with a ridge nothing simple can be said
         errors = _of_means(mechanism, design, np.maximum(expected, 1.0), study.return_bounds)
     else:
-        assert isinstance(mechanism, SmoothMechanism)
         errors = _of_values(mechanism, design, expected, study.return_bounds)
     return float(np.sqrt(np.mean(errors)))
 
@@ -169,13 +175,11 @@ def _of_means(
     """The squared errors of dp-ssp: tau^2 q/(tau^2 + q) of a mean, the least by a linear rule.
 
     Features average over states. With overlapping ones the squared errors add up to a sum of
-    h_s q_s, where the leverages h_s add up to d. With a ridge nothing simple can be said.
+    h_s q_s, where the leverages h_s add up to d.
     """
     noise, tau2 = mechanism.noise, (bounds[1] - bounds[0]) ** 2 / 12
     q = (np.square(noise.of_steps * noise.step) + tau2 * np.square(noise.of_counts)) / visits**2
     error = tau2 * q / (tau2 + q)
-    if mechanism.ridge is not None:
-        return np.zeros(1)
     weights = design.weights
     if not design.one_feature_per_state:
         return np.array([float(error[weights > 0].min()) * design.dimension / design.states])
@@ -186,7 +190,7 @@ def _of_means(
 
 
 def _of_values(
-    mechanism: SmoothMechanism, design: Design, visits: Vector, bounds: tuple[float, float]
+    mechanism: DpLsw | DpLsl, design: Design, visits: Vector, bounds: tuple[float, float]
 ) -> Vector:
     """The squared errors of dp-lsw and dp-lsl for values that are spread evenly over the bounds."""
     low, high = bounds
@@ -201,7 +205,7 @@ def _of_values(
         leverage = design.dimension / design.states / float(design.weights.max())
         deviations = np.array([0.85 * sigma * math.sqrt(leverage)])
     else:
-        deviations = sigma * mechanism.factors(design.phi[some])
+        deviations = sigma * noise_factors(mechanism, design.phi[some])
     kept: Vector | float = 1.0
     if mechanism.ridge is not None and design.one_feature_per_state:
         curvature = column_squares(scaled_rows(design.phi, np.sqrt(design.weights * visits)))

@@ -20,8 +20,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from privalue.core._contributions import Accumulator, VisitStatistics
-from privalue.core._design import design
+from privalue.core._contributions import Contributions, VisitStatistics
 from privalue.errors import StudyError, UsageError
 from privalue.planning._returns import (
     MOST_EXACT,
@@ -32,8 +31,8 @@ from privalue.planning._returns import (
     first_visits,
     return_range,
 )
-from privalue.readers import Fragment
 from privalue.simulation import MarkovRewardProcess, World, simulate_episodes
+from privalue.study._features import design
 from privalue.study._study import Study
 
 SEED = 20160620
@@ -239,15 +238,14 @@ def _simulated(
     rows = simulate_episodes(process, trajectories=each * count, seed=SEED)
     states = state_of[rows.state].astype(np.int32)
     rewards = np.clip(rows.reward, *study.values.rewards)
-    starts = np.flatnonzero(rows.step == 0)
-    by_person = study.privacy.unit == "person"  # all of a person's count
-    whole = Fragment(starts, states, rewards, np.ones(len(starts), bool) if by_person else None)
-    limits = np.searchsorted(rows.trajectory, np.arange(0, each * count + 1, each))
+    ids = rows.trajectory[:, None, None]  # of a person too, whose trajectories all count
+    bounds = np.searchsorted(rows.trajectory, np.arange(0, each * count + 1, each))
     batches = []
-    for start, end in pairwise(limits.tolist()):
-        gathered = Accumulator(study)
-        gathered.gather(whole.part(start, end))
-        batches.append(gathered.finish())
+    for begin, end in pairwise(bounds.tolist()):
+        some = slice(begin, end)
+        contributions = Contributions(study.limits)
+        contributions.add(ids[some], rows.step[some], states[some], rewards[some])
+        batches.append(contributions.finish())
     return batches
 
 

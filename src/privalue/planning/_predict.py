@@ -23,16 +23,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privalue.core._design import Design, design
-from privalue.core._mechanisms import Mechanism, mechanism_for
-from privalue.core._size import PublicSize, counts_trajectories
+from privalue.core._design import Design
+from privalue.core._draw import Mechanism
+from privalue.core._terms import MOST_TRAJECTORIES, PublicSize
 from privalue.errors import StudyError, UsageError
+from privalue.estimate._published import estimates_of
 from privalue.planning._draws import Draws
 from privalue.planning._model import SEED, PublicModel
+from privalue.planning._noiseless import theta_before_noise
 from privalue.planning._options import Option, options_of
 from privalue.planning._returns import Vector
-from privalue.study._sections import MOST_TRAJECTORIES
+from privalue.study._features import design
 from privalue.study._study import Study
+from privalue.study._terms import mechanism_for
 
 Progress = Callable[[int, int | None], None]
 
@@ -147,13 +150,8 @@ def planned_trajectories(study: Study, trajectories: int | None) -> int:
 
 def planned_size(study: Study, trajectories: int) -> PublicSize:
     """The sizes that would be public with m trajectories; persons have as many as they may."""
-    if not study.size_is_public:
-        return PublicSize(units=None, most_count=MOST_TRAJECTORIES, trajectories=trajectories)
-    if counts_trajectories(study):
-        return PublicSize(units=trajectories, most_count=trajectories, trajectories=trajectories)
     persons = -(-trajectories // study.trajectories_per_person)
-    most = persons * study.trajectories_per_person
-    return PublicSize(units=persons, most_count=most, trajectories=trajectories)
+    return PublicSize.of(study.limits, trajectories, trajectories=trajectories, persons=persons)
 
 
 def enough_draws(states: int) -> int:
@@ -215,15 +213,17 @@ class Forecaster:
         study, built = self.option.study, self._design
         if mechanism is None:
             mechanism = mechanism_for(study, built, planned_size(study, trajectories))
-        limit = built.values(mechanism.theta_before_noise(self._draws.expected(trajectories)))
+        limit = built.values(
+            theta_before_noise(study, mechanism, self._draws.expected(trajectories))
+        )
         generator = np.random.default_rng(SEED)
         released, clean = [], []
         for statistics in self._draws.statistics(trajectories):
             perturbed = mechanism.perturbation(statistics)
-            clean.append(built.values(mechanism.theta_before_noise(statistics)))
+            clean.append(built.values(theta_before_noise(study, mechanism, statistics)))
             for noise in generator.standard_normal((NOISES, len(perturbed.center))):
                 drawn = perturbed.center + perturbed.deviations * noise
-                released.append(mechanism.estimates(drawn).values)
+                released.append(estimates_of(study, mechanism, drawn).values)
         return self._summary(np.array(released), np.repeat(clean, NOISES, axis=0), limit)
 
     def _summary(self, released: Vector, clean: Vector, limit: Vector) -> Forecast:

@@ -7,11 +7,16 @@ they do.
 
 import numpy as np
 
-from privalue.core._design import Design, design
-from privalue.core._mechanisms import SMOOTH, Mechanism, SmoothMechanism, mechanism_for
+from privalue.core._design import Design
+from privalue.core._draw import Mechanism
+from privalue.core._lsl import DpLsl
+from privalue.core._lsw import DpLsw
 from privalue.errors import StudyError
+from privalue.estimate._linear import noise_factors
 from privalue.planning._predict import planned_size
+from privalue.study._features import design
 from privalue.study._study import Study
+from privalue.study._terms import SMOOTH, mechanism_for
 
 
 def planned_rare_state_words(study: Study, trajectories: int) -> str | None:
@@ -42,7 +47,7 @@ def rare_state_words(
         return None
     begin = f"{name} without a public prior of visits ([states] visits): "
     end = "; dp-ssp has no such threshold"
-    if not isinstance(mechanism, SmoothMechanism) or trajectories is None or built.by_gram:
+    if not isinstance(mechanism, DpLsw | DpLsl) or trajectories is None or built.by_gram:
         return (
             f"{begin}the noise of all values follows the least visited state, and one that nobody "
             f"visits may drown every other{end}"
@@ -51,7 +56,7 @@ def rare_state_words(
     counts[int(np.argmax(built.weights))] = 0
     sigma = mechanism.sigma(mechanism.bound.psi(counts, mechanism.calibration.beta))
     low, high = study.return_bounds
-    noise = float(np.median(sigma * mechanism.factors(built.phi)))
+    noise = float(np.median(sigma * noise_factors(mechanism, built.phi)))
     return (
         f"{begin}if nobody visits one of the states and all {trajectories:,} trajectories visit "
         f"every other, the noise of all values still has a standard deviation of {noise:.2g}, "

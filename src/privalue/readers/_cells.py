@@ -198,21 +198,6 @@ def _words(texts: pa.Array, status: Status) -> Cells:
     return Cells(words, status)
 
 
-def texts_of(column: pa.Array) -> pa.Array:
-    """The canonical text of each cell of any column; null where it has none."""
-    if not pa.types.is_union(column.type):
-        return canonical_texts(column)[0]
-    codes, offsets = np.asarray(column.type_codes), np.asarray(column.offsets)
-    texts: list[str | None] = [None] * len(column)
-    for code in range(column.type.num_fields):
-        at = np.flatnonzero(codes == code)
-        found, _ = canonical_texts(column.field(code).take(pa.array(offsets[at])))
-        for where, text in zip(at.tolist(), found, strict=True):
-            if text.is_valid:
-                texts[where] = bytes(text.as_buffer()).decode("utf-8", "replace")
-    return pa.array(texts, pa.string())
-
-
 def canonical_texts(column: pa.Array) -> tuple[pa.Array, Status]:
     """The text of each cell; a null has none."""
     column = plain(column)

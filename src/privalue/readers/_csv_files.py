@@ -9,7 +9,8 @@ is, the study says (``cells``). The delimiter is told from the heading alone.
 
 import codecs
 import csv
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +21,7 @@ import pyarrow.csv as pacsv
 
 from privalue.core._kernels import kernel
 from privalue.errors import DataError
-from privalue.readers._chunks import Chunk, Piece, one_line
+from privalue.readers._chunks import Chunk, Location, Unread, one_line
 from privalue.readers._rules import RowRules
 
 ENDINGS = tuple(name + packed for name in (".csv", ".tsv") for packed in ("", ".gz", ".zst"))
@@ -116,22 +117,22 @@ def csv_rows(files: Sequence[CsvFile]) -> int | None:
     return max(lines, size * lines // max(sampled, 1)) - len(files)
 
 
-def csv_pieces(file: CsvFile) -> Iterator[Piece]:
+def csv_unread(file: CsvFile) -> Iterator[Unread]:
     """The rows of a file, a few megabytes of lines at a time."""
     if file.cut_anywhere:
         for begin in range(file.heading.size, file.path.stat().st_size, BLOCK_BYTES):
-            yield Piece(BLOCK_BYTES // _ROW_BYTES, partial(_block, file, begin))
+            yield Unread(BLOCK_BYTES // _ROW_BYTES, partial(_block, file, begin))
         return
     first_row = 1
     for text in _streamed(file):
-        chunk = _chunk(file, text, partial(int, first_row - 1))
+        chunk = _chunk(file, text, Location(str(file.path), first_row))
         first_row += _count_rows(text)
-        yield Piece.at_hand(chunk)
+        yield Unread.at_hand(chunk)
 
 
 def csv_chunks(file: CsvFile) -> Iterator[Chunk]:
     """Every row in order."""
-    return (piece.read() for piece in csv_pieces(file))
+    return (chunk.read() for chunk in csv_unread(file))
 
 
 # Blocks of whole lines
@@ -145,7 +146,8 @@ def _block(file: CsvFile, begin: int) -> Chunk:
         if not text.endswith(b"\n"):
             text += opened.readline()
     first = text.find(b"\n", 0, BLOCK_BYTES) + 1 or len(text)
-    return _chunk(file, text[first:], partial(_rows_before, file, begin - 1 + first))
+    location = _Lines(str(file.path), heading=file.heading.size, begin=begin - 1 + first)
+    return _chunk(file, text[first:], location)
 
 
 def _streamed(file: CsvFile) -> Iterator[bytes]:
@@ -187,7 +189,7 @@ def _decoded(opened: Any, encoding: str) -> Iterator[bytes]:
         yield b"\xff"
 
 
-def _chunk(file: CsvFile, text: bytes, rows_before: Callable[[], int]) -> Chunk:
+def _chunk(file: CsvFile, text: bytes, location: Location) -> Chunk:
     """Lines as rows of texts; those that fail are left out, or refused."""
     left_out, sound = 0, _is_text(text)
     if not sound or b'"' in text or text.count(b"\r") != text.count(b"\r\n"):
@@ -201,13 +203,12 @@ def _chunk(file: CsvFile, text: bytes, rows_before: Callable[[], int]) -> Chunk:
         if len(bad) and not file.rules.drop_invalid:
             begin, end, _ = lines[bad[0]]
             what = _what_is_wrong(text[begin:end], file.heading)
-            raise DataError(f"{file.path}, row {rows_before() + bad[0] + 1}: the line has {what}")
+            raise DataError(f"{location.where(int(bad[0]))}: the line has {what}")
         if len(bad):
             left_out = len(bad)
             text = b"".join(text[begin:end] for begin, end, good in lines.tolist() if good)
-    rows, skipped = _split(file, text, rows_before)
-    locate = partial(_where, str(file.path), rows_before)
-    return Chunk(str(file.path), 1, rows, locate, left_out + skipped)
+    rows, skipped = _split(file, text, location)
+    return Chunk(location, rows, left_out + skipped)
 
 
 def _what_is_wrong(line: bytes, heading: Heading) -> str:
@@ -224,9 +225,7 @@ def _what_is_wrong(line: bytes, heading: Heading) -> str:
     return f"not the {len(heading.columns)} cells of the heading; convert the file to Parquet"
 
 
-def _split(
-    file: CsvFile, text: bytes, rows_before: Callable[[], int]
-) -> tuple[pa.RecordBatch, int]:
+def _split(file: CsvFile, text: bytes, location: Location) -> tuple[pa.RecordBatch, int]:
     """Arrow's cells of good lines; a line with another number of cells is left out or refused."""
     names = file.rules.names
     bad: list[Any] = []
@@ -263,7 +262,7 @@ def _split(
         if bad:
             row = bad[0]
             raise DataError(
-                f"{file.path}, row {rows_before() + (row.number or 1)}: {row.actual_columns} cells "
+                f"{location.where((row.number or 1) - 1)}: {row.actual_columns} cells "
                 f"where the heading has {row.expected_columns}; quote cells that hold "
                 f"{file.heading.delimiter!r}, or convert the file to Parquet"
             ) from None
@@ -332,20 +331,23 @@ def _checked(text, delimiter, columns):  # type: ignore[no-untyped-def]  # noqa:
 # Where a row is
 
 
-def _where(path: str, rows_before: Callable[[], int], number: int) -> str:
-    return f"{path}, row {rows_before() + number}"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Lines(Location):
+    """Rows from a byte of a file on; how many stand before it, only an error pays for counting."""
 
+    heading: int  # bytes
+    begin: int
 
-def _rows_before(file: CsvFile, begin: int) -> int:
-    """How many rows a file has before a line: only an error pays for counting them."""
-    rows, at = 0, file.heading.size
-    with file.path.open("rb") as opened:
-        opened.seek(at)
-        while at < begin:
-            line = opened.readline()
-            at += len(line)
-            rows += bool(line.strip(b"\r\n"))
-    return rows
+    def number(self, at: int) -> int:
+        """Return the number of a row in the file."""
+        rows, byte = 0, self.heading
+        with Path(self.place).open("rb") as opened:
+            opened.seek(byte)
+            while byte < self.begin:
+                line = opened.readline()
+                byte += len(line)
+                rows += bool(line.strip(b"\r\n"))
+        return rows + self.first_row + at
 
 
 def _count_rows(text: bytes) -> int:

@@ -9,9 +9,10 @@ later; a row whose own unit cannot be told belongs to nobody and is left out at 
 
 import difflib
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import NamedTuple, NoReturn
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -21,49 +22,11 @@ from privalue.core._private import Private, sealed
 from privalue.errors import DataError
 from privalue.readers import _cells as cells
 from privalue.readers._cells import Cells, Integers
-from privalue.readers._chunks import Chunk, one_line
+from privalue.readers._chunks import Chunk, Origin, Origins, RowError, one_line
 from privalue.readers._rules import RowRules
 from privalue.readers._text_kernels import INVALID, MISSING, OK
 
 PART_ROWS = 1 << 17  # what is made of them stays near the processor
-
-
-class Origin(NamedTuple):
-    """Where rows are from."""
-
-    place: str
-    first_row: int
-    locate: Callable[[int], str] | None = None
-    kept: Integers | None = None  # of the rows there those that are here, where some are left out
-
-    def where(self, at: int) -> str:
-        """The file and the number of a row in it."""
-        number = self.first_row + (at if self.kept is None else int(self.kept[at]))
-        return self.locate(number) if self.locate else f"{self.place}, row {number}"
-
-
-@sealed
-@dataclass(frozen=True, eq=False, repr=False, slots=True)
-class Row(Private):
-    """What tells a row from others."""
-
-    origin: Origin
-    at: int  # its place among the rows from there
-    keys: Integers  # id (the person's, where there is one, and the trajectory's) x word
-    step: int
-
-    @property
-    def where(self) -> str:
-        """The file and the number of the row in it."""
-        return self.origin.where(self.at)
-
-    def shown(self, rules: RowRules) -> dict[str, str]:
-        """Its ids and its step as a message quotes them, by column."""
-        ids = zip(rules.id_roles, self.keys, strict=True)
-        shown = {
-            rules.columns[role]: repr(cells.id_of(words, rules.id_type)) for role, words in ids
-        }
-        return {**shown, rules.columns["step"]: cells.step_text(self.step, rules.step_type)}
 
 
 class Tally(NamedTuple):
@@ -82,23 +45,41 @@ class Tally(NamedTuple):
 class Rows(Private):
     """Some rows as plain numbers."""
 
-    origin: Origin
-    keys: Integers  # row x id x word
+    origins: Origins
+    ids: Integers  # row x id (the person's, where there is one, and the trajectory's) x word
     steps: Integers
     states: NDArray[np.int32]  # positions; one more than the last where the row is invalid
     rewards: NDArray[np.float64]  # clamped to the public bounds
-    tally: Tally
+    tally: Tally = field(default_factory=Tally, kw_only=True)
 
     def __post_init__(self) -> None:
-        for array in (self.keys, self.steps, self.states, self.rewards):
+        for array in self.columns:
             array.setflags(write=False)
 
     def __len__(self) -> int:
         return len(self.steps)
 
-    def row(self, at: int) -> Row:
-        """One of them, which keeps nothing else in memory."""
-        return Row(self.origin, at, self.keys[at].copy(), int(self.steps[at]))
+    @property
+    def columns(self) -> tuple[NDArray[Any], ...]:
+        """Return what is handed over to the core."""
+        return self.ids, self.steps, self.states, self.rewards
+
+    def part(self, begin: int, end: int) -> "Rows":
+        """Return the rows from ``begin`` up to ``end``."""
+        origins = Origins.together([self.origins], [-begin])
+        return Rows(origins, *(column[begin:end] for column in self.columns))
+
+    @staticmethod
+    def together(several: Sequence["Rows"]) -> "Rows":
+        """Join rows that follow each other in new arrays; ids get as many words as the longest."""
+        words = max(rows.ids.shape[2] for rows in several)
+        starts = [0, *accumulate(map(len, several))]
+        columns = zip(*(rows.columns for rows in several), strict=True)
+        ids, *others = columns
+        return Rows(
+            Origins.together([rows.origins for rows in several], starts[:-1]),
+            *map(np.concatenate, [[cells.widened(one, words) for one in ids], *others]),
+        )
 
 
 class Encoder:
@@ -128,7 +109,7 @@ class Encoder:
             found = {role: self._cells(role, chunk) for role in rules.columns}
         except (pa.ArrowException, OverflowError) as problem:
             raise DataError(
-                f"{chunk.where(0)} and on: a column cannot be read: {one_line(problem)}"
+                f"{chunk.location.where(0)} and on: a column cannot be read: {one_line(problem)}"
             ) from None
         kept, tally = self._kept(chunk, found)
         if kept is not None:
@@ -144,22 +125,13 @@ class Encoder:
             tally += Tally(rewards_clamped=int(np.count_nonzero(clamped != rewards)))
             rewards = clamped
         return Rows(
-            Origin(chunk.place, chunk.first_row, chunk.locate, kept),
+            Origins([Origin(0, chunk.location, kept)]),
             _side_by_side([found[role].values for role in rules.id_roles]),
             found["step"].values,
             states,
             rewards,
-            tally,
+            tally=tally,
         )
-
-    def id_columns(self, chunk: Chunk, rows: Rows) -> list[pa.Array]:
-        """The ids of encoded rows: whole numbers, or canonical texts, a column each."""
-        if self._rules.id_type == "integer":
-            return [pa.array(rows.keys[:, at, 0]) for at in range(rows.keys.shape[1])]
-        names = [self._rules.columns[role] for role in self._rules.id_roles]
-        texts = [cells.texts_of(chunk.rows.column(name)) for name in names]
-        kept = rows.origin.kept
-        return texts if kept is None else [column.take(pa.array(kept)) for column in texts]
 
     def _cells(self, role: str, chunk: Chunk) -> Cells:
         rules = self._rules
@@ -236,9 +208,9 @@ class Encoder:
             hint = "every row needs one"
             if role in {"state", "reward"}:
                 hint += ', or [data] missing_rows = "drop-row" leaves such rows out'
-            raise DataError(f"{chunk.where(at)}: {name} is missing; {hint}")
+            raise RowError(chunk.location, at, f"{name} is missing; {hint}")
         shown = _shown(chunk.rows.column(name), at)
-        raise DataError(f"{chunk.where(at)}: {name} = {shown} {self._expected(role, shown)}")
+        raise RowError(chunk.location, at, f"{name} = {shown} {self._expected(role, shown)}")
 
     def _expected(self, role: str, shown: str) -> str:
         rules = self._rules

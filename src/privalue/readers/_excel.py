@@ -10,7 +10,7 @@ from typing import Any
 
 from privalue.errors import DataError, MissingComponentError
 from privalue.readers import _python_cells as python_cells
-from privalue.readers._chunks import Chunk, Source, one_line
+from privalue.readers._chunks import Chunk, Location, Source, one_line
 from privalue.readers._rules import RowRules
 
 ENDINGS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
@@ -64,7 +64,7 @@ def open_excel(path: Path, sheet: str | None, rules: RowRules) -> Source:
         first_row = 1
         cells = {name: [row[column] for row in full] for name, column in at.items()}
         for batch in python_cells.batches(cells) if full else ():
-            yield Chunk(place, first_row, batch)
+            yield Chunk(Location(place, first_row), batch)
             first_row += batch.num_rows
 
     return Source(chunks, total_rows=len(full), again=True)

@@ -1,23 +1,23 @@
-"""One machine: a few threads, each with one chunk of the source at a time.
+"""One machine: a few threads, each with some chunks of the source at a time.
 
-Rows that come in order are gathered as they are read, and whether they do is seen on the way. A
+Rows that come in order are handed over as they are read, and whether they do is seen on the way. A
 source that can be read again is tried like this first; where its rows turn out not to be in order,
-it is read again, and they are brought together by trajectory, on disk where they outgrow the
-memory.
+it is read again, and they are brought together by unit, on disk where they outgrow the memory.
 """
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
-from privalue.core._contributions import Accumulator, VisitStatistics, complete
+from privalue.core._contributions import Contributions, VisitStatistics
+from privalue.core._terms import Limits
 from privalue.readers import open_source
-from privalue.readers._chunks import Chunk, Piece, Source
-from privalue.readers._encode import Encoder, Row, Rows, Tally
-from privalue.readers._order import Fragment, OutOfOrderError, Stretch, in_order, joined
+from privalue.readers._chunks import Source, Unread
+from privalue.readers._encode import Encoder, Rows, Tally
+from privalue.readers._order import CarryOver, OutOfOrderError, boundary_units, hand_over
 from privalue.readers._partition import Partitions
 from privalue.readers._rules import RowRules
 from privalue.study._study import Study
@@ -25,6 +25,8 @@ from privalue.study._study import Study
 DEFAULT_MEMORY = 2 << 30
 THREADS = 2
 TASK_ROWS = 1 << 18
+
+_Read = tuple[list[Rows], Tally, int, OutOfOrderError | None]  # units to carry over, and so on
 
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
@@ -38,61 +40,56 @@ def statistics(
     progress: Callable[[int, int | None], None] | None = None,
     threads: int = THREADS,
 ) -> VisitStatistics:
-    """The first-visit statistics of ``data``; ``progress`` gets rows done and rows in all.
+    """Return the first-visit statistics of ``data``.
 
-    Rows in all are an estimate for CSV files, and None where nobody knows.
+    Args:
+        data: whatever ``open_source`` opens.
+        study: what is public.
+        memory: bytes, about, that the process may use.
+        progress: gets rows done and rows in all, which are an estimate for CSV files, and None
+            where nobody knows.
+        threads: how many read, encode and add up.
     """
-    source = open_source(data, RowRules.of(study))
+    limits, rules = study.limits, RowRules.of(study)
+    source = open_source(data, rules)
 
     def report(rows: int) -> None:
         if progress is not None:
             progress(rows, source.total_rows)
 
-    if source.in_order or source.again or study.data.sorted:
-        reading = _Reading(study, source, threads, report)
+    promised = source.in_order or rules.sorted
+    if promised or source.again:
         try:
-            return complete(reading.in_order(), study)
+            return _Reading(limits, rules, source, threads, report).in_order().require_data(limits)
         except OutOfOrderError:
-            if source.in_order or study.data.sorted:
+            if promised:
                 raise
-    return complete(_Reading(study, source, threads, report).in_any_order(memory), study)
+    reading = _Reading(limits, rules, source, threads, report)
+    return reading.in_any_order(memory).require_data(limits)
 
 
-def statistics_of_chunks(
-    chunks: Iterable[Chunk], study: Study, *, memory: int = DEFAULT_MEMORY
-) -> VisitStatistics:
-    """The statistics of all rows of some trajectories (whole persons), in any order."""
-    return _Reading(study, Source(lambda: iter(chunks)), threads=1).in_any_order(memory)
+class Pool:
+    """What several threads add up, each with contributions of its own."""
 
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._idle: SimpleQueue[Contributions] = SimpleQueue()  # those that no thread works with
 
-def statistics_of_ordered_chunks(
-    chunks: Iterable[Chunk], study: Study
-) -> tuple[VisitStatistics, list[Stretch]]:
-    """The statistics of what is complete in rows that come in order, and the ends to be joined."""
-    ends: list[Stretch] = []
-    reading = _Reading(study, Source(lambda: iter(chunks)), threads=1)
-    return reading.between_seams(ends.append), ends
+    def add(self, *columns: Any, **span: Any) -> None:
+        """Add a batch; see ``Contributions.add``."""
+        try:
+            contributions = self._idle.get_nowait()
+        except Empty:
+            contributions = Contributions(self._limits)
+        contributions.add(*columns, **span)
+        self._idle.put(contributions)
 
-
-class Seams:
-    """Joins the ends of stretches that follow each other, in order."""
-
-    def __init__(self, study: Study) -> None:
-        self._rules = RowRules.of(study)
-        self._accumulator = Accumulator(study)
-        self._last: Row | None = None
-
-    def add(self, stretch: Stretch) -> None:
-        """Goes on from the stretch before; raises ``OutOfOrderError`` where it does not."""
-        head = joined(self._last, stretch, self._rules)
-        self._accumulator.add(head)
-        if stretch.tail is not None:
-            self._accumulator.add(stretch.tail)
-        self._last = stretch.last
-
-    def finish(self) -> VisitStatistics:
-        """The statistics of the trajectories that the ends belong to."""
-        return self._accumulator.finish()
+    def finish(self, found: Tally) -> VisitStatistics:
+        """Return the statistics of all that was added, with what encoding found besides."""
+        total = Contributions(self._limits)
+        while not self._idle.empty():
+            total.absorb(self._idle.get())
+        return total.finish(**found._asdict())
 
 
 class _Reading:
@@ -100,62 +97,65 @@ class _Reading:
 
     def __init__(
         self,
-        study: Study,
+        limits: Limits,
+        rules: RowRules,
         source: Source,
         threads: int,
-        report: Callable[[int], None] = lambda _: None,
+        report: Callable[[int], None],
     ) -> None:
-        self._study = study
+        self._rules = rules
         self._source = source
         self._threads = threads
         self._report = report
-        self._rules = RowRules.of(study)
-        self._encoder = Encoder(self._rules)
-        self._idle: SimpleQueue[Accumulator] = SimpleQueue()  # those that no thread works with
+        self._encoder = Encoder(rules)
+        self._pool = Pool(limits)
         self._stopped = False
 
     def in_order(self) -> VisitStatistics:
-        """Each chunk on its own; the ends are joined."""
-        seams = Seams(self._study)
-        found = self.between_seams(seams.add)
-        return found + seams.finish()
+        """Hand over what is complete in each batch; the units at its ends are carried over."""
 
-    def between_seams(self, join: Callable[[Stretch], None]) -> VisitStatistics:
-        """What is complete within a part of a chunk; the ends go to whoever joins them."""
+        def complete(rows: Rows) -> None:
+            hand_over(rows, self._pool.add, self._rules)
 
-        def work(_: int, pieces: list[Piece]) -> tuple[list[Stretch], int, Tally]:
-            ends, count, tally = [], 0, Tally()
-            for rows in self._rows(pieces):
-                count, tally = count + len(rows), tally + rows.tally
+        def work(_: int, chunks: list[Unread]) -> _Read:
+            ends, found, count = list[Rows](), Tally(), 0
+            for rows in self._rows(chunks):
+                found, count = found + rows.tally, count + len(rows)
                 if len(rows):
-                    stretch, between = in_order(rows, self._rules)
-                    self._gather(between)
-                    ends.append(stretch)
-            return ends, count, tally
+                    outer, between = boundary_units(rows, self._rules)
+                    ends.append(outer[0])
+                    try:
+                        complete(between)
+                    except OutOfOrderError as problem:  # the first unit's comes before
+                        return ends, found, count, problem
+                    ends.extend(outer[1:])
+            return ends, found, count, None
 
+        carried = CarryOver(self._rules, complete)
         done, found = 0, Tally()
         with self._each(work, self._tasks()) as results:
-            for ends, count, tally in results:
-                for stretch in ends:
-                    join(stretch)
+            for ends, tally, count, problem in results:
+                for rows in ends:
+                    carried.add(rows)
+                if problem is not None:
+                    raise problem
                 done, found = done + count, found + tally
                 self._report(done)
-        return self._total(found)
+            carried.finish()
+        return self._pool.finish(found)
 
     def in_any_order(self, memory: int) -> VisitStatistics:
-        """Every row to its partition, then partition by partition; a row is done after both."""
+        """Bring every row to its partition, then add up each; a row is done after both."""
 
-        def keep(number: int, pieces: list[Piece]) -> tuple[int, Tally]:
-            parts = list(self._rows(pieces))
+        def keep(number: int, chunks: list[Unread]) -> tuple[int, Tally]:
+            parts = list(self._rows(chunks))
             full = [part for part in parts if len(part)]
             if full:
-                partitions.put(number, full)
+                partitions.put(full, number)
             return sum(map(len, full)), sum((part.tally for part in parts), Tally())
 
-        def gather(_: int, partition: int) -> int:
-            fragment = partitions.take(partition)
-            self._gather(fragment)
-            return len(fragment.states)
+        def add(_: int, partition: int) -> int:
+            return partitions.hand_over(partition, self._pool.add)
 
         done, found = 0, Tally()
         partitions = Partitions(memory, self._source.total_rows, self._rules)
@@ -164,27 +164,26 @@ class _Reading:
                 for count, tally in kept:
                     done, found = done + count, found + tally
                     self._report(done // 2)
-            filled = range(partitions.count if done else 0)
-            with self._each(gather, (number for number in filled)) as gathered:
-                for count in gathered:
+            with self._each(add, (number for number in range(partitions.count))) as added:
+                for count in added:
                     done += count
                     self._report(done // 2)
             partitions.require_distinct_steps()
-        return self._total(found)
+        return self._pool.finish(found)
 
-    def _rows(self, pieces: list[Piece]) -> Iterator[Rows]:
-        for piece in pieces:
-            for rows in self._encoder.parts(piece.read()):
+    def _rows(self, chunks: list[Unread]) -> Iterator[Rows]:
+        for chunk in chunks:
+            for rows in self._encoder.parts(chunk.read()):
                 if self._stopped:  # nobody wants them any more
                     return
                 yield rows
 
-    def _tasks(self) -> Generator[list[Piece], None, None]:
-        """Chunks that follow each other, so many that it is worth a thread's while."""
-        task, rows = list[Piece](), 0
-        for piece in self._source.unread():
-            task.append(piece)
-            rows += piece.rows
+    def _tasks(self) -> Generator[list[Unread], None, None]:
+        """Yield chunks that follow each other, so many that it is worth a thread's while."""
+        task, rows = list[Unread](), 0
+        for chunk in self._source.unread():
+            task.append(chunk)
+            rows += chunk.rows
             if rows >= TASK_ROWS:
                 yield task
                 task, rows = [], 0
@@ -195,7 +194,7 @@ class _Reading:
     def _each(
         self, work: Callable[[int, _Task], _Result], tasks: Generator[_Task, None, None]
     ) -> Iterator[Iterator[_Result]]:
-        """What becomes of all tasks, in order: of two failures the first in the source shows."""
+        """Yield what becomes of all tasks, in order: the first failure in the source shows."""
         waiting: deque[Future[_Result]] = deque()
 
         def results() -> Iterator[_Result]:
@@ -215,17 +214,3 @@ class _Reading:
             finally:
                 for future in waiting:
                     future.cancel()
-
-    def _gather(self, fragment: Fragment) -> None:
-        try:
-            accumulator = self._idle.get_nowait()
-        except Empty:
-            accumulator = Accumulator(self._study)
-        accumulator.gather(fragment)
-        self._idle.put(accumulator)
-
-    def _total(self, found: Tally) -> VisitStatistics:
-        total = Accumulator(self._study)
-        while not self._idle.empty():
-            total.absorb(self._idle.get())
-        return total.finish(**found._asdict())

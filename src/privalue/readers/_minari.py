@@ -21,7 +21,7 @@ import pyarrow.dataset
 from numpy.typing import NDArray
 
 from privalue.errors import DataError, MissingComponentError
-from privalue.readers._chunks import BATCH_ROWS, Chunk, Source, one_line
+from privalue.readers._chunks import BATCH_ROWS, Chunk, Location, Source, one_line
 from privalue.readers._python_cells import as_arrow
 from privalue.readers._rules import RowRules
 
@@ -134,15 +134,15 @@ def _chunks(
             )
         part = (np.full(steps, index), np.arange(steps), states, rewards)
         if parts and _types(parts[-1]) != _types(part):  # no episode decides another's type
-            yield Chunk(place, first_row, _batch(parts, rules, place))
+            yield Chunk(Location(place, first_row), _batch(parts, rules, place))
             first_row, waiting, parts = first_row + waiting, 0, []
         parts.append(part)
         waiting += steps
         if waiting >= BATCH_ROWS:
-            yield Chunk(place, first_row, _batch(parts, rules, place))
+            yield Chunk(Location(place, first_row), _batch(parts, rules, place))
             first_row, waiting, parts = first_row + waiting, 0, []
     if parts:
-        yield Chunk(place, first_row, _batch(parts, rules, place))
+        yield Chunk(Location(place, first_row), _batch(parts, rules, place))
 
 
 def _column(values: Values) -> pa.Array:

@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 
 from privalue.errors import DataError
 from privalue.readers import _python_cells as python_cells
-from privalue.readers._chunks import BATCH_ROWS, Chunk, Piece, Source, one_line
-from privalue.readers._csv_files import csv_chunks, csv_pieces, csv_rows, open_csv
+from privalue.readers._chunks import BATCH_ROWS, Chunk, Location, Source, Unread, one_line
+from privalue.readers._csv_files import csv_chunks, csv_rows, csv_unread, open_csv
 from privalue.readers._databases import divided, open_database
 from privalue.readers._excel import is_workbook, open_excel
 from privalue.readers._files import file_kind, find_files, reading_parquet
@@ -25,7 +25,7 @@ from privalue.readers._minari import open_minari
 from privalue.readers._queries import is_query, open_query
 from privalue.readers._rules import RowRules
 
-PIECE_ROWS = 1 << 20  # of Parquet, read at once by one thread
+READ_ROWS = 1 << 20  # of Parquet, at once by one thread
 
 
 def open_source(data: Any, rules: RowRules) -> Source:
@@ -84,18 +84,18 @@ def open_files(data: str | Path, rules: RowRules) -> Source:
             lambda: (chunk for file in texts for chunk in csv_chunks(file)),
             total_rows=csv_rows(texts),
             again=True,
-            pieces=lambda: (piece for file in texts for piece in csv_pieces(file)),
+            to_read=lambda: (chunk for file in texts for chunk in csv_unread(file)),
         )
     files = [(path, open_parquet(path, rules), rules.names) for path in paths]
 
-    def pieces() -> Iterator[Piece]:
-        return (piece for file in files for piece in _parquet_pieces(*file))
+    def to_read() -> Iterator[Unread]:
+        return (chunk for file in files for chunk in _parquet_unread(*file))
 
     return Source(
-        lambda: (piece.read() for piece in pieces()),
+        lambda: (chunk.read() for chunk in to_read()),
         total_rows=sum(metadata.num_rows for _, metadata, _ in files),
         again=True,
-        pieces=pieces,
+        to_read=to_read,
     )
 
 
@@ -108,7 +108,7 @@ def open_parquet(path: Path, rules: RowRules) -> Any:
         return file.metadata
 
 
-def _parquet_pieces(path: Path, metadata: Any, names: list[str]) -> Iterator[Piece]:
+def _parquet_unread(path: Path, metadata: Any, names: list[str]) -> Iterator[Unread]:
     """Row groups, small ones together; one that is too large to hold comes in parts."""
     groups: list[int] = []
     first_row, rows = 1, 0
@@ -116,18 +116,18 @@ def _parquet_pieces(path: Path, metadata: Any, names: list[str]) -> Iterator[Pie
         size = metadata.row_group(group).num_rows
         if size == 0:
             continue
-        if groups and rows + size > PIECE_ROWS:
-            yield Piece(rows, partial(_parquet_chunk, path, metadata, groups, names, first_row))
+        if groups and rows + size > READ_ROWS:
+            yield Unread(rows, partial(_parquet_chunk, path, metadata, groups, names, first_row))
             groups, first_row, rows = [], first_row + rows, 0
-        if size <= PIECE_ROWS:
+        if size <= READ_ROWS:
             groups, rows = [*groups, group], rows + size
             continue
         with reading_parquet(path), pq.ParquetFile(path, metadata=metadata) as file:
-            for batch in file.iter_batches(PIECE_ROWS, row_groups=[group], columns=names):
-                yield Piece.at_hand(Chunk(str(path), first_row, batch.select(names)))
+            for batch in file.iter_batches(READ_ROWS, row_groups=[group], columns=names):
+                yield Unread.at_hand(Chunk(Location(str(path), first_row), batch.select(names)))
                 first_row += batch.num_rows
     if groups:
-        yield Piece(rows, partial(_parquet_chunk, path, metadata, groups, names, first_row))
+        yield Unread(rows, partial(_parquet_chunk, path, metadata, groups, names, first_row))
 
 
 def _parquet_chunk(
@@ -142,7 +142,7 @@ def _parquet_chunk(
                 table = table.set_column(at, field.name, values)
         batches = table.combine_chunks().to_batches()  # one, unless there are gigabytes of text
         rows = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
-        return Chunk(str(path), first_row, rows)
+        return Chunk(Location(str(path), first_row), rows)
 
 
 # Objects in memory
@@ -158,7 +158,7 @@ def _stream(data: Any, rules: RowRules) -> Iterator[Chunk]:
         for batch in reader:
             for start in range(0, batch.num_rows, BATCH_ROWS):
                 part = batch.slice(start, BATCH_ROWS).select(names)
-                yield Chunk(place, first_row, part)
+                yield Chunk(Location(place, first_row), part)
                 first_row += part.num_rows
     except (pa.ArrowException, TypeError, ValueError) as problem:
         if isinstance(problem, DataError):
@@ -182,7 +182,7 @@ def _frame(data: Any, rules: RowRules) -> Iterator[Chunk]:
     for start in range(0, len(data), BATCH_ROWS):
         part = wanted.iloc[start : start + BATCH_ROWS]
         arrays = [_series(part.iloc[:, at]) for at in range(len(names))]
-        yield Chunk(place, start + 1, pa.record_batch(arrays, names=names))
+        yield Chunk(Location(place, start + 1), pa.record_batch(arrays, names=names))
 
 
 def _holds_objects(kind: Any) -> bool:
@@ -231,4 +231,5 @@ def _episodes(data: Iterable[Any], rules: RowRules) -> Iterator[Chunk]:
 
 def _episode_chunk(rows: list[tuple[Any, ...]], names: list[str], first_row: int) -> Chunk:
     arrays = [python_cells.as_arrow(column) for column in zip(*rows, strict=True)]
-    return Chunk("the list of episodes", first_row, pa.record_batch(arrays, names=names))
+    location = Location("the list of episodes", first_row)
+    return Chunk(location, pa.record_batch(arrays, names=names))

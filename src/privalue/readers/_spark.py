@@ -11,6 +11,7 @@ output of tasks that succeeded, and from nothing else: a task that is tried agai
 mistake in the data is output too: it is not tried again, and Spark does not log it.
 """
 
+import json
 import os
 import shutil
 import sys
@@ -24,21 +25,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from privalue.core._contributions import SCALARS, VisitStatistics, complete
+from privalue.core._contributions import SCALARS, Contributions, Covered, VisitStatistics
 from privalue.errors import DataError, MissingComponentError, UsageError
 from privalue.readers import RowRules
 from privalue.readers._cells import LONGEST_ID, widened
 from privalue.readers._chunks import BATCH_ROWS, one_line
-from privalue.readers._local import Seams
-from privalue.readers._order import Stretch
-from privalue.readers._spark_rows import (
-    FRAME,
-    Batches,
-    Source,
-    public_part,
-    source_of_files,
-)
-from privalue.readers._spark_tasks import LINE, lines, unpacked
+from privalue.readers._encode import Rows
+from privalue.readers._order import CarryOver, hand_over
+from privalue.readers._spark_rows import FRAME, Batches, Source, packed_schema, source_of_files
+from privalue.readers._spark_tasks import LINE, lines, units_of
 from privalue.study._study import Study
 
 if TYPE_CHECKING:
@@ -47,7 +42,7 @@ if TYPE_CHECKING:
 Progress = Callable[[int, int | None], None]
 
 _MOST_READERS = 1000
-_MOST_LANES = LONGEST_ID // 7 + 3
+_MOST_WORDS = LONGEST_ID // 7 + 3
 
 _LOGGING = """
 rootLogger.level = error
@@ -85,7 +80,7 @@ def statistics(
         elif isinstance(data, str | Path):
             source = source_of_files(_local_name(data), study)
             with _session(session) as used:
-                found = _found(_numbers(len(source.pieces), used), source)
+                found = _found(_numbers(len(source.parts), used), source)
         else:
             raise UsageError(
                 f"the engine spark does not take data of type {type(data).__name__}; give a Spark "
@@ -93,7 +88,7 @@ def statistics(
             )
     if progress is not None:
         progress(found.rows, found.rows)
-    return complete(found, study)
+    return found.require_data(study.limits)
 
 
 # Sessions
@@ -235,36 +230,28 @@ def _of_frame(data: "DataFrame", study: Study) -> tuple["DataFrame", Source]:
         (field.name, types.to_arrow_type(field.dataType, timezone="UTC")) for field in data.schema
     )
     rules.require_types((field for field in schema if field[0] in names), FRAME)
-    source = Source(study=public_part(study))
+    source = Source(limits=study.limits, rules=rules)
     extra = {"row": functions.monotonically_increasing_id()}
     if study.data.sorted:
-        extra["piece"] = _piece(data)
+        extra["read_from"] = _read_from(data)
     # By position: names may hold dots, or differ in case only.
     cells = [f"c{at}" for at in range(len(data.columns))]
     wanted = {role: cells[data.columns.index(name)] for role, name in rules.columns.items()}
     renamed = data.select("*", *extra.values()).toDF(*cells, *extra)
-    chosen = (_cell(role, data.schema, cell, functions) for role, cell in wanted.items())
+    chosen = (functions.col(cell).alias(role) for role, cell in wanted.items())
     return renamed.select(*chosen, *extra), source
 
 
-def _cell(role: str, schema: Any, cell: str, functions: Any) -> Any:
-    """A column; an id of -0.0 goes where 0.0 does."""
-    column = functions.col(cell)
-    kind = schema[int(cell[1:])].dataType.typeName()
-    signed = role in {"person", "trajectory"} and kind in {"float", "double"}
-    return (column + functions.lit(0.0).cast(kind) if signed else column).alias(role)
-
-
-def _piece(data: "DataFrame") -> Any:
-    """A number that changes with the piece of a file that a row is from, where that is known."""
+def _read_from(data: "DataFrame") -> Any:
+    """Return a number that changes with the part of a file that a row is from, where known."""
     functions = import_module("pyspark.sql.functions")
     begins = functions.expr("input_file_block_start()")
-    piece = functions.xxhash64(functions.input_file_name(), begins)
+    part = functions.xxhash64(functions.input_file_name(), begins)
     try:
-        data.select(piece)
+        data.select(part)
     except _errors().AnalysisException:  # a join of files: rows are of several
         return functions.lit(0).cast("long")
-    return piece
+    return part
 
 
 def _local_name(data: str | Path) -> str | Path:
@@ -276,34 +263,34 @@ def _local_name(data: str | Path) -> str | Path:
     return data
 
 
-def _numbers(pieces: int, spark: "SparkSession") -> "DataFrame":
-    """0, 1 ..., in order, over as many tasks as make sense."""
-    return spark.range(0, pieces, 1, max(1, min(pieces, _MOST_READERS)))
+def _numbers(count: int, spark: "SparkSession") -> "DataFrame":
+    """Return 0, 1 ..., in order, over as many tasks as make sense."""
+    return spark.range(0, count, 1, max(1, min(count, _MOST_READERS)))
 
 
 # Totals
 
 
 def _sums(frame: "DataFrame", source: Source) -> "DataFrame":
-    """What the partitions say, summed up by state."""
+    """Return what the tasks say, summed up by state."""
     functions = import_module("pyspark.sql.functions")
 
     def said(batches: Batches) -> Batches:
         task: Any = import_module("pyspark").TaskContext.get()
         return lines(source, batches, task.partitionId())
 
-    if not source.study.data.sorted:
-        if source.files:
-            frame = frame.mapInArrow(source.checked, source.checked_schema)
-        frame = frame.repartition(*source.unit)
+    if not source.rules.sorted:
+        types = import_module("pyspark.sql.pandas.types")
+        schema = types.from_arrow_schema(packed_schema(source.rules))
+        frame = frame.mapInArrow(source.encoded, schema).repartition("part")
     return (
         frame.mapInArrow(said, LINE)
-        .groupBy("state")
+        .groupBy("state", "task")
         .agg(
             # Too large a sum is null, and the number of trajectories is then refused below.
             functions.try_sum("count").alias("count"),
             functions.try_sum("steps").alias("steps"),
-            functions.max("mistake").alias("mistake"),
+            functions.max("note").alias("note"),
             functions.max("ends").alias("ends"),
         )
     )
@@ -314,33 +301,52 @@ def _found(frame: "DataFrame", source: Source) -> VisitStatistics:
 
 
 def _totals(sums: pa.Table, source: Source) -> VisitStatistics:
-    """The statistics that the sums by state are, or the first mistake."""
+    """Return the statistics of what all tasks say.
+
+    Raises:
+        DataError: for the first mistake that any of them found.
+        BoundaryError: two tasks share a unit.
+    """
+    notes = [json.loads(note) for note in sums.column("note").drop_null().to_pylist()]
+    mistakes = [mistake for note in notes for mistake in note.get("mistakes", ())]
+    if mistakes:
+        raise DataError(min(mistakes)[1])
     states, counts, steps = (
         sums.column(name).fill_null(0).to_numpy() for name in ("state", "count", "steps")
     )
-    told = sums.column("mistake")
-    mistakes = [
-        (int(counts[at]), told[at].as_py()) for at in np.flatnonzero(told.is_valid().to_numpy())
-    ]
-    if mistakes:
-        raise DataError(min(mistakes)[1])
     seen = states >= 0
-    totals = np.zeros((2, source.study.state_count), dtype=np.int64)
+    totals = np.zeros((2, source.limits.keys), dtype=np.int64)
     totals[:, states[seen]] = counts[seen], steps[seen]
-    scalars = {name: int(counts[states == -1 - at].sum()) for at, name in enumerate(SCALARS)}
-    found = VisitStatistics(
-        return_bounds=source.study.return_bounds,
+    between = _carried_over(
+        [units_of(ends, source) for ends in sums.column("ends").drop_null().to_pylist()], source
+    )
+    return between + VisitStatistics(
+        return_bounds=source.limits.return_bounds,
         counts=totals[0],
         return_steps=totals[1],
-        **scalars,
+        covered=tuple(_covered(*batch) for note in notes for batch in note["covered"]),
+        **{name: sum(note["scalars"][name] for note in notes) for name in SCALARS},
     )
-    seams = Seams(source.study)
-    for stretch in sorted(map(unpacked, sums.column("ends").drop_null().to_pylist()), key=_first):
-        seams.add(stretch)
-    return found + seams.finish()
 
 
-def _first(stretch: Stretch) -> tuple[int, ...]:
-    """The ids and the step of its first row, comparable over stretches: ids with equal lanes."""
-    keys = widened(stretch.first.keys, _MOST_LANES)
-    return (*keys.ravel().tolist(), stretch.first.step)
+def _covered(span: list[int], *ends: list[list[int]]) -> Covered:
+    """Return what a task covered, out of its note."""
+    first, last = (tuple(map(tuple, unit)) for unit in ends)
+    return Covered((span[0], span[1]), first, last)
+
+
+def _carried_over(parts: list[list[Rows]], source: Source) -> VisitStatistics:
+    """Join the units at the ends of parts of ordered rows."""
+    contributions = Contributions(source.limits)
+    carried = CarryOver(source.rules, lambda rows: hand_over(rows, contributions.add, source.rules))
+    for units in sorted(parts, key=lambda units: _first(units[0])):
+        for rows in units:
+            carried.add(rows)
+    carried.finish()
+    return contributions.finish()
+
+
+def _first(rows: Rows) -> tuple[int, ...]:
+    """Return the ids and the step of the first row, comparable over batches: with equal words."""
+    ids = widened(rows.ids[0], _MOST_WORDS)
+    return (*ids.ravel().tolist(), int(rows.steps[0]))

@@ -1,210 +1,241 @@
-"""Rows for Spark's tasks, with numbers that tell their place.
+"""Rows for Spark's tasks, with numbers that tell where each one stands.
 
-Spark hands a task rows of a DataFrame, or the numbers of pieces of files, which the task then reads
-as the local engine does. Only what is public is sent to the tasks.
+Spark hands a task rows of a DataFrame, or the numbers of parts of files, which the task then reads
+as the local engine does. Whoever reads rows encodes them; what is shuffled are plain numbers. Only
+what is public is sent to the tasks.
 """
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from privalue.core._terms import Limits
 from privalue.errors import DataError
 from privalue.readers import RowRules
-from privalue.readers import _csv_files as csv_files
-from privalue.readers import _sources as sources
-from privalue.readers._chunks import BATCH_ROWS, Chunk
-from privalue.readers._encode import Encoder, Tally
+from privalue.readers._cells import Integers, widened
+from privalue.readers._chunks import BATCH_ROWS, Chunk, Location, Origin, Origins, RowError
+from privalue.readers._csv_files import csv_chunks, open_csv
+from privalue.readers._encode import Encoder, Rows, Tally
 from privalue.readers._files import file_kind, find_files, reading_parquet
-from privalue.study._sections import States, Values
+from privalue.readers._grouping import upper_hashes
+from privalue.readers._sources import open_files, open_parquet
 from privalue.study._study import Study
 
 Batches = Iterator[pa.RecordBatch]
 
 FRAME = "the Spark dataframe"
+PARTS = 1024  # of the upper half of a unit's hash; the rows of one meet in one task
 ROW_BITS = 33  # as in the numbers that Spark itself gives to rows
 _LOW = (1 << ROW_BITS) - 1
+_PART_BITS = 22
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Numbered(Location):
+    """Rows from anywhere: the number of each is that of its file above the lowest 33 bits.
+
+    Below them is its own there, counted from 0. Of a DataFrame, partitions are in place of files.
+    """
+
+    numbers: Integers
+    files: tuple[str, ...] = ()
+
+    def number(self, at: int) -> int:
+        """Return the number of a row."""
+        return int(self.numbers[at])
+
+    def where(self, at: int) -> str:
+        """Name the file, or the partition, and the number of a row in it."""
+        file, row = self.number(at) >> ROW_BITS, (self.number(at) & _LOW) + 1
+        return f"{self.files[file] if self.files else f'{FRAME}, partition {file}'}, row {row}"
+
+    def after(self, rows: int) -> "Numbered":
+        """Return where the rows stand that follow the first so many."""
+        return replace(self, numbers=self.numbers[rows:])
 
 
 @dataclass(frozen=True)
-class Piece:
+class FilePart:
     """A CSV file, or a group of rows of a Parquet file."""
 
     file: int
-    name: str  # of the file, as it was given
     path: Path  # for tasks, which are somewhere else
     group: int | None = None
     first_row: int = 1
 
-    def chunks(self, rules: RowRules) -> Iterator[Chunk]:
-        """Its rows, the needed columns."""
-        names = rules.names
+    def chunks(self, rules: RowRules) -> Iterator[tuple[pa.RecordBatch, int]]:
+        """Yield its rows, the needed columns, and how many lines were no row of anybody."""
         if self.group is None:
-            first_row = 1
-            for chunk in csv_files.csv_chunks(csv_files.open_csv(self.path, rules)):
-                yield Chunk(self.name, first_row, chunk.rows, None, chunk.left_out)
-                first_row += chunk.rows.num_rows
+            for chunk in csv_chunks(open_csv(self.path, rules)):
+                yield chunk.rows, chunk.left_out
             return
-        first_row = self.first_row
         with reading_parquet(self.path), pq.ParquetFile(self.path) as file:
-            for rows in file.iter_batches(BATCH_ROWS, row_groups=[self.group], columns=names):
-                yield Chunk(self.name, first_row, rows.select(names))
-                first_row += rows.num_rows
+            for rows in file.iter_batches(BATCH_ROWS, row_groups=[self.group], columns=rules.names):
+                yield rows.select(rules.names), 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """All that a task needs to know about the rows; public.
+    """All that a task needs to know about the rows; public."""
 
-    A row's number is that of its partition or file above the lowest 33 bits, and its own there,
-    counted from 0.
-    """
+    limits: Limits
+    rules: RowRules
+    files: tuple[str, ...] = ()  # as they were given; none: a Spark DataFrame
+    parts: tuple[FilePart, ...] = ()
 
-    study: Study
-    files: tuple[str, ...] = ()  # none: a Spark DataFrame
-    pieces: tuple[Piece, ...] = ()
+    def chunks(self, batches: Batches) -> Iterator[tuple[int, Chunk]]:
+        """Yield the rows that Spark hands over, or tells to read.
 
-    @property
-    def rules(self) -> RowRules:
-        """How rows are read."""
-        return RowRules.of(self.study)
-
-    @property
-    def ids(self) -> list[str]:
-        """What the ids name."""
-        return self.rules.id_roles
-
-    @property
-    def unit(self) -> list[str]:
-        """The ids whose rows must meet in one place."""
-        return self.rules.unit_roles
-
-    def place(self, row: int) -> str:
-        """Where a row is, in words."""
-        at, number = row >> ROW_BITS, (row & _LOW) + 1
-        return f"{self.files[at] if self.files else f'{FRAME}, partition {at}'}, row {number}"
-
-    def chunks(self, batches: Batches, told: list[int]) -> Iterator[Chunk]:
-        """Rows that Spark hands over: the cells, and a number of each, kept where it is told."""
-        return (self._chunk(batch, told) for batch in batches)
-
-    def pieces_in_order(self, batches: Batches, told: list[int]) -> Iterator[tuple[int, Chunk]]:
-        """The same, with a number that changes with the piece of a file that rows are from.
-
-        Pieces that tasks read themselves follow each other: they are as good as one.
+        With each chunk comes a number that changes with the piece of a file that Spark read rows
+        from, where rows are declared sorted. Parts that tasks read themselves follow each other.
         """
+        names = self.rules.names
         for batch in batches:
             if self.files:
                 for at in batch.column(0).to_pylist():
-                    yield from ((0, chunk) for chunk in self.pieces[at].chunks(self.rules))
+                    yield from ((0, chunk) for chunk in self._read(self.parts[at]))
                 continue
-            pieces = batch.column(batch.num_columns - 1).to_numpy()
-            changes = (np.flatnonzero(pieces[1:] != pieces[:-1]) + 1).tolist()
-            for begin, end in pairwise([0, *changes, len(pieces)]):
-                part = batch.slice(begin, end - begin)
-                yield (int(pieces[begin]) if end else 0), self._chunk(part, told)
+            rows = pa.RecordBatch.from_arrays(batch.columns[: len(names)], names=names)
+            chunk = Chunk(Numbered(FRAME, numbers=batch.column(len(names)).to_numpy()), rows)
+            if not self.rules.sorted:
+                yield 0, chunk
+                continue
+            read_from = batch.column(len(names) + 1).to_numpy()
+            changes = (np.flatnonzero(read_from[1:] != read_from[:-1]) + 1).tolist()
+            for begin, end in pairwise([0, *changes, len(read_from)]):
+                if begin < end:
+                    part = rows.slice(begin, end - begin)
+                    yield int(read_from[begin]), Chunk(chunk.location.after(begin), part)
 
-    def _chunk(self, batch: pa.RecordBatch, told: list[int]) -> Chunk:
-        names = self.rules.names
-        rows = batch.column(len(names)).to_numpy()
+    def _read(self, part: FilePart) -> Iterator[Chunk]:
+        first = (part.file << ROW_BITS) + part.first_row - 1
+        for rows, left_out in part.chunks(self.rules):
+            numbers = np.arange(first, first + rows.num_rows)
+            yield Chunk(Numbered(FRAME, numbers=numbers, files=self.files), rows, left_out)
+            first += rows.num_rows
 
-        def place(number: int) -> str:
-            told.append(int(rows[number]))
-            return self.place(told[-1])
-
-        cells = batch.columns[: len(names)]
-        return Chunk(FRAME, 0, pa.RecordBatch.from_arrays(cells, names=names), place)
-
-    # Rows of files that are shuffled have been checked by those who read them.
-
-    @property
-    def checked_schema(self) -> str:
-        """Of rows of files that were checked, in Spark's words."""
-        kind = "long" if self.study.data.id_type == "integer" else "string"
-        ids = [f"{role} {kind}" for role in self.ids]
-        return ", ".join([*ids, "step long, state int, reward double, row long, note string"])
-
-    @property
-    def checked_study(self) -> Study:
-        """How checked rows are read: their steps and states are whole numbers now."""
-        data = self.study.data
-        update = {"step_type": "integer"} if "step_type" in data.given else {}
-        names = {name: getattr(data, name) for name in data.given - {"step_format"}}
-        return self.study.model_copy(
-            update={
-                "states": States(count=self.study.state_count),
-                "data": type(data)(**{**names, **update}),
-            }
-        )
-
-    def checked(self, batches: Batches) -> Batches:
-        """Rows as plain numbers, and a note: the mistake, or what was done to rows on the way."""
-        rules = self.rules
-        encoder, tally, row, mistake = Encoder(rules), Tally(), 0, ""
+    def encoded(self, batches: Batches) -> Batches:
+        """Yield rows as plain numbers, and a note: the first mistake, and what was done to rows."""
+        encoder, tally, mistake = Encoder(self.rules), Tally(), None
+        first_row = 0
         try:
-            for piece in (self.pieces[at] for batch in batches for at in batch[0].to_pylist()):
-                for chunk in piece.chunks(rules):
-                    row = (piece.file << ROW_BITS) + chunk.first_row - 1
-                    encoded = encoder.encode(chunk)
-                    tally += encoded.tally
-                    kept = encoded.origin.kept
-                    numbers = row + (np.arange(len(encoded)) if kept is None else kept)
-                    cells = [encoded.steps, encoded.states, encoded.rewards, numbers]
-                    if len(encoded):
-                        yield self._plain([*encoder.id_columns(chunk, encoded), *cells], None)
+            for _, chunk in self.chunks(batches):
+                first_row = chunk.location.number(0) if len(chunk.rows) else first_row
+                rows = encoder.encode(chunk)
+                tally += rows.tally
+                if len(rows):
+                    yield packed(rows, self.rules)
         except DataError as problem:
-            mistake = str(problem)
-        id_type = pa.int64() if rules.id_type == "integer" else pa.string()
-        nobody = [pa.nulls(1, id_type) for _ in self.ids]
-        cells = [np.zeros(1, kind) for kind in (np.int64, np.int32, np.float64)]
-        note = json.dumps({"mistake": mistake} if mistake else {"tally": tally})
-        yield self._plain([*nobody, *cells, np.array([row])], note)
+            mistake = mistake_of(problem, first_row)
+        schema = packed_schema(self.rules)
+        nobody = {
+            name: pa.nulls(1, kind) for name, kind in zip(schema.names, schema.types, strict=True)
+        }
+        note = json.dumps({"tally": tally, "mistake": mistake})
+        yield pa.record_batch({**nobody, "note": pa.array([note])}, schema=schema)
 
-    def _plain(self, cells: list[Any], note: str | None) -> pa.RecordBatch:
-        names = [*self.ids, "step", "state", "reward", "row"]
-        rows = pa.RecordBatch.from_arrays([*map(pa.array, cells)], names=names)
-        nothing = pa.nulls(len(rows), pa.string())
-        return rows.append_column("note", nothing if note is None else pa.array([note]))
+
+def mistake_of(problem: DataError, otherwise: int) -> tuple[int, str]:
+    """Return the number of the row that a mistake is in, and the message."""
+    if isinstance(problem, RowError):
+        otherwise = problem.location.number(problem.at)
+    return otherwise, str(problem)
+
+
+# Encoded rows, as columns that Spark can shuffle
+
+
+def packed_schema(rules: RowRules) -> pa.Schema:
+    """Return the columns: each id by its words, and the part of the hash that its unit is in."""
+    return pa.schema(
+        {
+            **{role: pa.list_(pa.int64()) for role in rules.id_roles},
+            "step": pa.int64(),
+            "state": pa.int32(),
+            "reward": pa.float64(),
+            "row": pa.int64(),
+            "part": pa.int32(),
+            "note": pa.string(),
+        }
+    )
+
+
+def packed(rows: Rows, rules: RowRules) -> pa.RecordBatch:
+    """Return encoded rows as columns. PRIVATE."""
+    count, ids, words = rows.ids.shape
+    upper = np.empty(count, dtype=np.uint32)
+    unit = rows.ids[:, : len(rules.unit_roles)].reshape(count, -1)
+    upper_hashes(unit, unit.shape[1], upper)
+    ends = np.arange(0, count * words + 1, words, dtype=np.int32)
+    columns = [
+        *(pa.ListArray.from_arrays(ends, rows.ids[:, at].ravel()) for at in range(ids)),
+        *map(pa.array, (rows.steps, rows.states, rows.rewards, _numbers(rows))),
+        pa.array((upper >> _PART_BITS).astype(np.int32)),
+        pa.nulls(count, pa.string()),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=packed_schema(rules))
+
+
+def unpacked(batch: pa.RecordBatch, source: Source) -> Rows:
+    """Return the rows that were packed, wherever they come from; ids get words enough for all."""
+    ids = [_words(batch.column(role)) for role in source.rules.id_roles]
+    words = max(one.shape[1] for one in ids)
+    steps, states, rewards, numbers = (
+        batch.column(name).to_numpy() for name in ("step", "state", "reward", "row")
+    )
+    location = Numbered(FRAME, numbers=numbers, files=source.files)
+    by_id = np.stack([widened(one, words) for one in ids], axis=1)
+    return Rows(Origins([Origin(0, location)]), by_id, steps, states, rewards)
+
+
+def _words(column: pa.ListArray) -> Integers:
+    """Return row x word; an id with fewer words than another ends with zeros."""
+    lengths = np.diff(column.offsets.to_numpy())
+    words = np.zeros((len(column), lengths.max(initial=1)), dtype=np.int64)
+    words[np.arange(words.shape[1]) < lengths[:, None]] = column.flatten().to_numpy()
+    return words
+
+
+def _numbers(rows: Rows) -> Integers:
+    """Return the number of every row."""
+    starts = [max(origin.start, 0) for origin in rows.origins]
+    numbers = []
+    for (start, location, kept), begin, end in zip(
+        rows.origins, starts, [*starts[1:], len(rows)], strict=True
+    ):
+        at = np.arange(begin, min(end, len(rows))) - start
+        assert isinstance(location, Numbered)
+        numbers.append(location.numbers[at if kept is None else kept[at]])
+    return np.concatenate(numbers)
+
+
+# Files
 
 
 def source_of_files(data: str | Path, study: Study) -> Source:
-    """The files that the local engine would read, with its complaints."""
+    """Find the files that the local engine would read, with its complaints."""
     rules = RowRules.of(study)
-    sources.open_files(data, rules)
+    open_files(data, rules)
     paths = find_files(data)
-    pieces = [piece for at, path in enumerate(paths) for piece in _pieces(at, path, rules)]
-    return Source(study=public_part(study), files=tuple(map(str, paths)), pieces=tuple(pieces))
+    parts = [part for at, path in enumerate(paths) for part in _parts(at, path, rules)]
+    return Source(
+        limits=study.limits, rules=rules, files=tuple(map(str, paths)), parts=tuple(parts)
+    )
 
 
-def _pieces(at: int, path: Path, rules: RowRules) -> list[Piece]:
-    """What tasks read of a file: all of a CSV file, groups of rows of a Parquet file."""
-    piece = partial(Piece, at, str(path), path.absolute())
+def _parts(at: int, path: Path, rules: RowRules) -> list[FilePart]:
+    """List what tasks read of a file: all of a CSV file, groups of rows of a Parquet file."""
+    part = partial(FilePart, at, path.absolute())
     if file_kind(path) == "csv":
-        return [piece()]
-    metadata = sources.open_parquet(path, rules)
+        return [part()]
+    metadata = open_parquet(path, rules)
     sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
     starts = accumulate(sizes[:-1], initial=1) if sizes else []
-    return [piece(*start) for start in enumerate(starts)]
-
-
-def public_part(study: Study) -> Study:
-    """What reading needs of a study: tasks get neither features nor weights nor side files."""
-    values = Values(
-        discount=study.values.discount, rewards=study.values.rewards, returns=study.return_bounds
-    )
-    if study.raw_labels is None:
-        states = States(count=study.state_count)
-    elif study.states.groups is None:
-        states = States(labels=list(study.raw_labels))
-    else:
-        labels = study.state_labels
-        groups = {raw: labels[at] for raw, at in study.raw_labels.items()}
-        states = States(labels=list(labels), groups=groups)
-    return Study(privacy=study.privacy, values=values, states=states, data=study.data)
+    return [part(*start) for start in enumerate(starts)]

@@ -1,199 +1,173 @@
-"""What a task of Spark makes of a partition: sums by state, or the first mistake.
+"""What a task of Spark makes of its rows: sums by state, and a note.
 
-A line of output is a state's count and sum; or, at -1, -2 ..., one of the scalars as the count; or,
-from ``_OTHER`` downwards, a mistake and its row, or the ends of ordered rows.
+A line of output is a state's count and sum; or, with the number of the task, its note (the scalars
+and what was covered, or the first mistake), or the units at the ends of ordered rows.
 """
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from itertools import groupby
 from operator import itemgetter
 
 import numpy as np
 import pyarrow as pa
 
-from privalue.core._contributions import SCALARS, Accumulator, Integers, VisitStatistics
+from privalue.core._contributions import SCALARS, Integers, VisitStatistics
 from privalue.errors import DataError
-from privalue.readers import RowRules
 from privalue.readers._chunks import Chunk
-from privalue.readers._encode import Origin, Row, Tally
-from privalue.readers._local import statistics_of_chunks, statistics_of_ordered_chunks
-from privalue.readers._order import Fragment, Stretch, joined
-from privalue.readers._spark_rows import FRAME, Batches, Source
-from privalue.study._study import Study
+from privalue.readers._encode import Encoder, Rows, Tally
+from privalue.readers._local import DEFAULT_MEMORY, TASK_ROWS, Pool
+from privalue.readers._order import CarryOver, boundary_units, hand_over
+from privalue.readers._partition import Partitions
+from privalue.readers._rules import RowRules
+from privalue.readers._spark_rows import (
+    PARTS,
+    Batches,
+    Source,
+    mistake_of,
+    packed,
+    packed_schema,
+    unpacked,
+)
 
-LINE = "state long, count long, steps long, mistake string, ends binary"
-_OTHER = -100
-_MOST_PIECES = 1_000_000  # of files, in a partition
+LINE = "task long, state long, count long, steps long, note string, ends binary"
 
 
-def lines(source: Source, batches: Batches, partition: int) -> Batches:
-    """The output of a partition: its sums by state, or its first mistake."""
-    told, notes = list[int](), _Notes()  # rows whose place was told; what came with the rows
-    stretches: list[Stretch] = []
+def lines(source: Source, batches: Batches, task: int) -> Batches:
+    """Yield the output of a task."""
+    notes, ends = _Notes(), list[list[Rows]]()
     try:
-        if source.study.data.sorted:
-            found, stretches = _in_order(source, source.pieces_in_order(batches, told))
-        elif source.files:  # they were checked, and states are numbers now
-            rows = source.chunks(notes.sifted(batches), told)
-            found = statistics_of_chunks(rows, source.checked_study)
+        if source.rules.sorted:
+            found, ends = _in_order(source, batches)
         else:
-            found = statistics_of_chunks(source.chunks(batches, told), source.study)
+            found = _by_unit(source, batches, notes)
     except DataError as problem:
-        notes.mistakes.append((told[0] if told else partition, str(problem)))
-    other = _OTHER - partition * _MOST_PIECES
+        notes.mistakes.append(mistake_of(problem, 0))
     if notes.mistakes:
-        row, mistake = min(notes.mistakes)
-        yield _line([other], [row], mistakes=[mistake])
+        yield _line(task, [-1], note=json.dumps({"mistakes": notes.mistakes}))
         return
     seen = np.flatnonzero(found.counts)
-    yield _line(seen, found.counts[seen], found.return_steps[seen])
+    yield _line(-1, seen, found.counts[seen], found.return_steps[seen])
     scalars = {name: getattr(found, name) for name in SCALARS}
-    for name, number in notes.tally._asdict().items():
-        scalars[name] += number
-    yield _line(-1 - np.arange(len(scalars)), list(scalars.values()))
-    for number, stretch in enumerate(stretches):
-        yield _line([other - number], [0], ends=[packed(stretch)])
+    yield _line(task, [-1], note=json.dumps({"scalars": scalars, "covered": found.covered}))
+    for number, outermost in enumerate(ends):
+        yield _line(task, [-2 - number], ends=_bytes(outermost, source))
 
 
 def _line(
+    task: int,
     states: Sequence[int] | Integers,
-    counts: Sequence[int] | Integers,
+    counts: Integers | None = None,
     steps: Integers | None = None,
     *,
-    mistakes: list[str] | None = None,
-    ends: list[bytes] | None = None,
+    note: str | None = None,
+    ends: bytes | None = None,
 ) -> pa.RecordBatch:
     size = len(states)
+    nothing = np.zeros(size, dtype=np.int64)
     return pa.record_batch(
         {
+            "task": np.full(size, task),
             "state": pa.array(states, pa.int64()),
-            "count": pa.array(counts, pa.int64()),
-            "steps": pa.array(np.zeros(size, np.int64) if steps is None else steps),
-            "mistake": pa.array(mistakes, pa.string()) if mistakes else pa.nulls(size, pa.string()),
-            "ends": pa.array(ends, pa.binary()) if ends else pa.nulls(size, pa.binary()),
+            "count": nothing if counts is None else counts,
+            "steps": nothing if steps is None else steps,
+            "note": pa.array([note] * size, pa.string()),
+            "ends": pa.array([ends] * size, pa.binary()),
         }
     )
 
 
 class _Notes:
-    """What those who checked the rows found."""
+    """What those who encoded the rows found."""
 
     def __init__(self) -> None:
         self.tally = Tally()
         self.mistakes: list[tuple[int, str]] = []
 
-    def sifted(self, batches: Batches) -> Batches:
-        """The rows without the notes, which are taken down."""
+    def read(self, batches: Batches) -> Batches:
+        """Take down the notes, and yield the rows without them."""
         for batch in batches:
             notes = batch.column("note")
-            if notes.null_count == len(notes):
-                yield batch
-                continue
-            for noted in batch.filter(notes.is_valid()).select(["row", "note"]).to_pylist():
-                note = json.loads(noted["note"])
-                if "mistake" in note:
-                    self.mistakes.append((noted["row"], note["mistake"]))
-                else:
-                    self.tally += Tally(*note["tally"])
-            yield batch.filter(notes.is_null())
+            for text in notes.drop_null().to_pylist():
+                note = json.loads(text)
+                self.tally += Tally(*note["tally"])
+                if note["mistake"] is not None:
+                    self.mistakes.append(tuple(note["mistake"]))
+            yield batch.filter(notes.is_null()) if notes.null_count < len(notes) else batch
 
 
-def _in_order(
-    source: Source, chunks: Iterator[tuple[int, Chunk]]
-) -> tuple[VisitStatistics, list[Stretch]]:
-    """What is complete in ordered rows, and the ends of each piece of a file.
+def _by_unit(source: Source, batches: Batches, notes: _Notes) -> VisitStatistics:
+    """Sum up all rows of some units, in any order."""
+    pool = Pool(source.limits)
+    partitions = Partitions(DEFAULT_MEMORY, None, source.rules, count=PARTS, numbered=True)
+    with closing(partitions):
+        waiting = list[Rows]()
+        for batch in notes.read(batches):
+            if len(batch):
+                waiting.append(unpacked(batch, source))
+            if sum(map(len, waiting)) >= TASK_ROWS:
+                partitions.put(waiting)
+                waiting = []
+        if waiting:
+            partitions.put(waiting)
+        for part in range(PARTS):
+            partitions.hand_over(part, pool.add)
+        partitions.require_distinct_steps()
+    return pool.finish(notes.tally)
 
-    Spark packs pieces into partitions in an order of its own: rows are in order in each of them.
+
+def _in_order(source: Source, batches: Batches) -> tuple[VisitStatistics, list[list[Rows]]]:
+    """Sum up what is complete in ordered rows; return also the units at the ends of each part.
+
+    Spark packs parts of files into partitions in an order of its own: rows are in order in each.
     """
-    found, stretches = VisitStatistics.empty(source.study), list[Stretch]()
-    for _, piece in groupby(chunks, key=itemgetter(0)):
-        of_piece = (chunk for _, chunk in piece)
-        between, ends = statistics_of_ordered_chunks(of_piece, source.study)
-        found += between
-        if ends:
-            more, stretch = _outermost(ends, source.study)
-            found += more
-            stretches.append(stretch)
-    return found, stretches
+    pool, encoder, tally = Pool(source.limits), Encoder(source.rules), Tally()
+    ends = list[list[Rows]]()
+
+    def encoded(chunks: Iterator[tuple[int, Chunk]]) -> Iterator[Rows]:
+        nonlocal tally
+        for _, chunk in chunks:
+            for rows in encoder.parts(chunk):
+                tally += rows.tally
+                yield rows
+
+    for _, chunks in groupby(source.chunks(batches), key=itemgetter(0)):
+        ends.append(outermost(encoded(chunks), pool, source.rules))
+    return pool.finish(tally), [units for units in ends if units]
 
 
-def _outermost(ends: list[Stretch], study: Study) -> tuple[VisitStatistics, Stretch]:
-    """Stretches that follow each other as one; what is complete between its ends."""
-    fragments: list[Fragment] = []
-    last: Row | None = None
-    rules = RowRules.of(study)
-    for stretch in ends:
-        fragments.append(joined(last, stretch, rules))
-        if stretch.tail is not None:
-            fragments.append(stretch.tail)
-        last = stretch.last
-    rows = Fragment.together(fragments)
-    units = rows.units
-    accumulator, size = Accumulator(study), len(rows.states)
-    second, latest = (int(units[1]), int(units[-1])) if len(units) > 1 else (size, size)
-    accumulator.gather(rows.part(second, latest))
-    tail = rows.part(latest, size) if latest < size else None
-    outer = Stretch(rows.part(0, second), tail, ends[0].first, ends[-1].last)
-    return accumulator.finish(), outer
+def outermost(batches: Iterator[Rows], pool: Pool, rules: RowRules) -> list[Rows]:
+    """Hand over all units of ordered rows but the first and the last, and return these."""
+    first: list[Rows] = []
+
+    def complete(rows: Rows) -> None:
+        hand_over(rows, pool.add, rules)
+
+    def unit(rows: Rows) -> None:
+        complete(rows) if first else first.append(rows)
+
+    carried = CarryOver(rules, unit)
+    for rows in batches:
+        if len(rows):
+            (begin, *end), between = boundary_units(rows, rules)
+            carried.add(begin)
+            complete(between)
+            for last in end:
+                carried.add(last)
+    return [*first, *carried.rest()]
 
 
-_ENDS = pa.schema(
-    {
-        "starts": pa.list_(pa.int64()),
-        "states": pa.list_(pa.int32()),
-        "rewards": pa.list_(pa.float64()),
-        "persons": pa.list_(pa.bool_()),
-        "head": pa.int64(),  # rows of it
-        "ids": pa.int64(),
-        "keys": pa.list_(pa.list_(pa.int64())),  # of the first and the last row, as what follows
-        "steps": pa.list_(pa.int64()),
-        "places": pa.list_(pa.string()),
-    }
-)
-
-
-def packed(stretch: Stretch) -> bytes:
-    """PRIVATE: the ends of ordered rows as bytes, for the driver."""
-    parts = [stretch.head] if stretch.tail is None else [stretch.head, stretch.tail]
-    rows, outer = Fragment.together(parts), (stretch.first, stretch.last)
-    fields = {
-        "starts": rows.starts,
-        "states": rows.states,
-        "rewards": rows.rewards,
-        "persons": rows.persons,
-        "head": len(stretch.head.states),
-        "ids": len(stretch.first.keys),
-        "keys": [row.keys.ravel() for row in outer],
-        "steps": [row.step for row in outer],
-        "places": [row.where for row in outer],
-    }
+def _bytes(units: list[Rows], source: Source) -> bytes:
+    """Pack units for the driver. PRIVATE."""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, _ENDS) as writer:
-        cells = [
-            pa.array([fields[name]], kind)
-            for name, kind in zip(_ENDS.names, _ENDS.types, strict=True)
-        ]
-        writer.write_batch(pa.RecordBatch.from_arrays(cells, schema=_ENDS))
+    with pa.ipc.new_stream(sink, packed_schema(source.rules)) as writer:
+        for rows in units:
+            writer.write_batch(packed(rows, source.rules))
     content: bytes = sink.getvalue().to_pybytes()
     return content
 
 
-def unpacked(content: bytes) -> Stretch:
-    """The ends of ordered rows that were packed."""
-    batch = pa.ipc.open_stream(content).read_next_batch()
-    fields = {name: batch.column(name)[0] for name in _ENDS.names}
-    starts, states, rewards = (fields[n].values.to_numpy() for n in ("starts", "states", "rewards"))
-    flags = fields["persons"].values
-    persons = None if flags is None else flags.to_numpy(zero_copy_only=False)
-    rows, head = Fragment(starts, states, rewards, persons), fields["head"].as_py()
-    ids = fields["ids"].as_py()
-    told = zip(*(fields[name].as_py() for name in ("keys", "steps", "places")), strict=True)
-    first, last = (_row(keys, step, place, ids) for keys, step, place in told)
-    tail = rows.part(head, len(states)) if head < len(states) else None
-    return Stretch(rows.part(0, head), tail, first, last)
-
-
-def _row(keys: list[int], step: int, place: str, ids: int) -> Row:
-    by_id = np.array(keys, dtype=np.int64).reshape(ids, -1)
-    return Row(Origin(FRAME, 0, lambda _: place), 0, by_id, step)
+def units_of(content: bytes, source: Source) -> list[Rows]:
+    """Return the units that a task packed."""
+    return [unpacked(batch, source) for batch in pa.ipc.open_stream(content)]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from privalue.core._terms import MOST_TRAJECTORIES
 from privalue.errors import StudyError, UsageError
 from privalue.planning import Forecaster, Option, Prediction
 from privalue.planning._predict import Progress
@@ -19,7 +20,6 @@ from privalue.report._drawing import (
     NullFormatter,
     mpl,
 )
-from privalue.study._sections import MOST_TRAJECTORIES
 
 # Okabe and Ito's colours, which most colour-blind people tell apart
 _COLOURS = {"dp-ssp": "#009e73", "dp-lsw": "#0072b2", "dp-lsl": "#d55e00"}

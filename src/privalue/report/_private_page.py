@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privalue.curator import Diagnostics
 from privalue.errors import UsageError
+from privalue.report._curators import PrivateDiagnostics
 from privalue.report._html import LABEL, Content, Html, element, facts, named, table
 from privalue.report._look import Part, page
 from privalue.report._public_page import PUBLIC_MARK
@@ -53,7 +53,7 @@ def require_private_place(file: str | Path) -> Path:
     return file
 
 
-def write_private_page(diagnostics: Diagnostics, file: str | Path) -> Path:
+def write_private_page(diagnostics: PrivateDiagnostics, file: str | Path) -> Path:
     """Writes the page. PRIVATE: mode 0600, and never beside what is public.
 
     A folder that is not there is made, for its owner alone.
@@ -66,7 +66,7 @@ def write_private_page(diagnostics: Diagnostics, file: str | Path) -> Path:
     return write_text(target, private_page(diagnostics), 0o600)
 
 
-def private_page(diagnostics: Diagnostics) -> str:
+def private_page(diagnostics: PrivateDiagnostics) -> str:
     """The page's text. PRIVATE: none of it may be published."""
     fields = diagnostics.private_columns()
     name = diagnostics.study.study.name
@@ -119,7 +119,7 @@ def _number(value: float) -> str:
     return f"{value:.6g}"
 
 
-def _notes(diagnostics: Diagnostics, fields: dict[str, Any]) -> Content:
+def _notes(diagnostics: PrivateDiagnostics, fields: dict[str, Any]) -> Content:
     warnings = diagnostics.warnings()
     found: list[Content] = (
         [
@@ -156,7 +156,7 @@ def _mechanism(fields: dict[str, Any]) -> str:
     return f"{fields['mechanism']}{shape}, calibration {fields['calibration']}"
 
 
-def _noise(diagnostics: Diagnostics, fields: dict[str, Any]) -> Content:
+def _noise(diagnostics: PrivateDiagnostics, fields: dict[str, Any]) -> Content:
     values, noise = fields["values"], fields["noise_by_state"]
     low, high = diagnostics.study.return_bounds
     series = Series(
@@ -192,7 +192,7 @@ def _noise(diagnostics: Diagnostics, fields: dict[str, Any]) -> Content:
     ]
 
 
-def _visits(diagnostics: Diagnostics, fields: dict[str, Any]) -> Content:
+def _visits(diagnostics: PrivateDiagnostics, fields: dict[str, Any]) -> Content:
     counts = fields["counts"]
     series = Series(
         labels=diagnostics.study.state_names,
@@ -243,7 +243,7 @@ def _groups(series: Series, what: str) -> Html:
     )
 
 
-def _states(diagnostics: Diagnostics, fields: dict[str, Any]) -> Html:
+def _states(diagnostics: PrivateDiagnostics, fields: dict[str, Any]) -> Html:
     labels = diagnostics.study.state_names
     cut = len(labels) > MOST_ROWS
     seen = range(_HEAD_ROWS if cut else len(labels))

@@ -6,15 +6,14 @@ from rich.console import Console
 from rich.table import Table
 
 from privalue.artefact._release import Release
-from privalue.core._mechanisms import fits_by_lsl, resolve_ridge
 from privalue.core._profile import privacy_profile
-from privalue.core._size import declared_size
-from privalue.curator import Diagnostics, Prepared, reuse
-from privalue.estimate._intervals import scale_share
+from privalue.curator import Prepared, reuse
 from privalue.planning import judge, large_delta, rare_state_words
+from privalue.report._curators import PrivateDiagnostics
 from privalue.report._guesses import Guesses, listed, named
 from privalue.report._planning_report import useless_words
 from privalue.study._study import Study
+from privalue.study._terms import declared_size, fits_by_lsl, resolve_ridge
 
 MOST_ROWS = 50
 
@@ -145,12 +144,12 @@ def _contribution(study: Study) -> str:
 
 
 def _constants(prepared: Prepared) -> str:
-    if prepared.calibration is None:
+    mechanism = prepared.mechanism
+    if mechanism is None:
         return "constants follow from m, which the study does not declare"
-    alpha, beta = prepared.calibration.alpha, prepared.calibration.beta
-    study = prepared.study
-    _, epsilon = scale_share(study.privacy.epsilon, study.mechanism.noise_scale_share)
-    true = privacy_profile(alpha, beta, prepared.design.dimension, epsilon).upper
+    alpha, beta = mechanism.calibration.alpha, mechanism.calibration.beta
+    dimension = prepared.design.dimension
+    true = privacy_profile(alpha, beta, dimension, mechanism.epsilon_values).upper
     return f"alpha = {alpha:.6g}, beta = {beta:.6g}; true delta at most {true:.3g}"
 
 
@@ -162,7 +161,7 @@ def _check_details(prepared: Prepared) -> list[tuple[str, object]]:
     if isinstance(study.mechanism.ridge, str) and size.trajectories is None:
         shown = f"{study.mechanism.ridge_scale:g} sqrt(m)"
     else:
-        shown = f"{resolve_ridge(study, design, size):g}"
+        shown = f"{resolve_ridge(study, size.trajectories):g}"
     if study.mechanism.calibration == "exact":
         return [("lambda", shown)]
     needed = design.norm**2 * float(design.weights.max())
@@ -237,7 +236,7 @@ def _what_was_public(release: Release) -> str:
     )
 
 
-def print_private_diagnostics(console: Console, diagnostics: Diagnostics) -> None:
+def print_private_diagnostics(console: Console, diagnostics: PrivateDiagnostics) -> None:
     """The curator's tables. PRIVATE: for the curator's screen only."""
     fields = diagnostics.private_columns()
     console.print(

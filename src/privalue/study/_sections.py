@@ -21,11 +21,11 @@ from pydantic import (
     model_validator,
 )
 
+from privalue.core._terms import MOST_TRAJECTORIES
 from privalue.errors import StudyError
 from privalue.study._hints import about_unknown
 
 MOST_STATES = 2**31 - 1
-MOST_TRAJECTORIES = 2**33 - 1  # 2^33 returns of at most 2^30 grid steps each fill an int64
 
 
 # Numbers are multiplied and squared: beyond these, doubles would over- or underflow.

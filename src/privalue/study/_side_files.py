@@ -11,7 +11,7 @@ import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,10 +19,9 @@ import pyarrow.parquet as pq
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from privalue.core._arrays import Matrix
 from privalue.errors import StudyError
 from privalue.study._sections import LARGEST, SMALLEST
-
-Matrix: TypeAlias = NDArray[np.float64] | sp.csr_array
 
 # What numpy, scipy and pyarrow raise for a file that is not what its ending says.
 _UNREADABLE = (

@@ -33,6 +33,8 @@ from numpy.typing import NDArray
 from pydantic import PrivateAttr
 from pydantic.fields import FieldInfo
 
+from privalue.core._arrays import Matrix
+from privalue.core._terms import Limits
 from privalue.errors import StudyError
 from privalue.study._hints import about_unknown
 from privalue.study._mechanism import MECHANISM_KEYS, MechanismField, SspSection
@@ -48,7 +50,6 @@ from privalue.study._sections import (
     Weights,
     key,
 )
-from privalue.study._side_files import Matrix
 from privalue.study._tables import Tables, read_tables
 
 
@@ -140,8 +141,7 @@ class Study(Section):
         if section == "mechanism":
             return MECHANISM_KEYS
         model: Any = cls.model_fields[section].annotation
-        fields: Mapping[str, FieldInfo] = model.model_fields
-        return fields
+        return dict(model.model_fields)
 
     def _require_intervals_for_level(self) -> None:
         if "level" in self.report.given and not self.has_intervals:
@@ -224,6 +224,21 @@ class Study(Section):
         """Return q, the most states whose statistics differ between neighbours."""
         one = self.states_per_trajectory * self.trajectories_per_person
         return min(self.state_count, 2 * one if self.privacy.neighbours == "replace-one" else one)
+
+    @property
+    def limits(self) -> Limits:
+        """Return what one unit may contribute: all that adding up contributions needs."""
+        return Limits(
+            unit=self.privacy.unit,
+            neighbours=self.privacy.neighbours,
+            keys=self.state_count,
+            discount=self.values.discount,
+            return_bounds=self.return_bounds,
+            most_keys=self.states_per_trajectory,
+            most_trajectories=self.trajectories_per_person,
+            drop_invalid=self.data.invalid == "drop-unit",
+            size_is_public=self.size_is_public,
+        )
 
     # What is known of each state
 

@@ -5,22 +5,18 @@ place that opens side files, and everything that it reads is public.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privalue.core._arrays import Matrix, Vector
 from privalue.errors import StudyError
 from privalue.study import _side_files as side_files
 from privalue.study._sections import LARGEST, SMALLEST, Features, States, Values, Weights
-from privalue.study._side_files import Matrix, SideFile
-
-Vector: TypeAlias = NDArray[np.float64]
-Opener: TypeAlias = Callable[[str, str], SideFile]
+from privalue.study._side_files import SideFile
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,40 +56,40 @@ class Tables:
     files: tuple[SideFile, ...]
 
 
+class _Files:
+    """Open side files in a folder, and remember them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.opened = folder, list[SideFile]()
+
+    def open(self, key: str, name: str) -> SideFile:
+        file = side_files.open_side_file(key, name, self.folder)
+        self.opened.append(file)
+        return file
+
+
 def read_tables(
     states: States, values: Values, weights: Weights, features: Features, folder: Path
 ) -> Tables:
     """Read every table that the sections name, side files from ``folder``."""
-    files: list[SideFile] = []
-
-    def opened(key: str, name: str) -> SideFile:
-        files.append(side_files.open_side_file(key, name, folder))
-        return files[-1]
-
-    names = _names(states, opened)
-    raw_labels = _raw_labels(states, names, opened)
-    start = _start(values, names, opened)
-    visits = _visits(states, names, opened)
-    by_state = _weights(weights, names, opened)
-    matrix = _matrix(features, names, opened)
-    if matrix is not None and features.file is None:  # given in Python
-        files.append(side_files.describe_matrix(matrix))
+    files = _Files(folder)
+    names = _names(states, files)
     return Tables(
         names=names,
-        raw_labels=raw_labels,
-        start=start,
-        visits=visits,
-        weights=by_state,
-        matrix=matrix,
-        files=tuple(files),
+        raw_labels=_raw_labels(states, names, files),
+        start=_start(values, names, files),
+        visits=_visits(states, names, files),
+        weights=_weights(weights, names, files),
+        matrix=_matrix(features, names, files),
+        files=tuple(files.opened),  # last: by now all are open
     )
 
 
-def _names(states: States, opened: Opener) -> StateNames:
+def _names(states: States, files: _Files) -> StateNames:
     if states.count is not None:
         return StateNames(count=states.count)
     if states.file is not None:
-        labels = side_files.read_labels(opened("[states] file", states.file))
+        labels = side_files.read_labels(files.open("[states] file", states.file))
     else:
         labels = [str(label).strip() for label in states.labels or ()]
     if not labels or "" in labels:
@@ -104,16 +100,13 @@ def _names(states: States, opened: Opener) -> StateNames:
     return StateNames(count=len(labels), labels=tuple(labels))
 
 
-def _raw_labels(states: States, names: StateNames, opened: Opener) -> Mapping[str, int] | None:
+def _raw_labels(states: States, names: StateNames, files: _Files) -> Mapping[str, int] | None:
     groups = states.groups
     if groups is None:
         return None if names.labels is None else names.positions
     if isinstance(groups, str):
-        groups = dict(
-            side_files.read_groups(
-                opened("[states] groups", groups), lambda label: names.position(label) is not None
-            )
-        )
+        file = files.open("[states] groups", groups)
+        groups = dict(side_files.read_groups(file, lambda label: names.position(label) is not None))
     positions: dict[str, int] = {}
     for raw, label in groups.items():
         at = names.position(str(label))
@@ -127,46 +120,46 @@ def _raw_labels(states: States, names: StateNames, opened: Opener) -> Mapping[st
     return positions
 
 
-def _start(values: Values, names: StateNames, opened: Opener) -> Vector | None:
-    start = values.start
-    if start is None:
-        return None
-    if isinstance(start, str):
-        start = side_files.read_numbers(opened("[values] start", start))
-    distribution = side_files.by_state(
-        "[values] start", start, names.position, names.count, absent=0.0
+def _by_state(
+    key: str,
+    given: str | Mapping[str, float],
+    names: StateNames,
+    files: _Files,
+    *,
+    absent: float | None = None,
+) -> Vector:
+    """Return numbers over states, given as a side file or as a table of labels."""
+    table = side_files.read_numbers(files.open(key, given)) if isinstance(given, str) else given
+    vector = side_files.by_state(
+        key, table, names.position, names.count, absent=absent, label=names.label
     )
-    if not (np.isfinite(distribution) & (distribution >= 0)).all():
+    vector.setflags(write=False)
+    return vector
+
+
+def _start(values: Values, names: StateNames, files: _Files) -> Vector | None:
+    if values.start is None:
+        return None
+    start = _by_state("[values] start", values.start, names, files, absent=0.0)
+    if not (np.isfinite(start) & (start >= 0)).all():
         raise StudyError("[values] start holds a probability that is negative or not finite")
-    if abs(distribution.sum() - 1) > 1e-9:
-        raise StudyError(
-            f"[values] start sums to {distribution.sum():.12g}; probabilities sum to 1"
-        )
-    distribution.setflags(write=False)
-    return distribution
+    if abs(start.sum() - 1) > 1e-9:
+        raise StudyError(f"[values] start sums to {start.sum():.12g}; probabilities sum to 1")
+    return start
 
 
-def _visits(states: States, names: StateNames, opened: Opener) -> Vector | None:
-    visits = states.visits
-    if visits is None:
+def _visits(states: States, names: StateNames, files: _Files) -> Vector | None:
+    if states.visits is None:
         return None
-    if isinstance(visits, str):
-        visits = side_files.read_numbers(opened("[states] visits", visits))
-    prior = side_files.by_state(
-        "[states] visits", visits, names.position, names.count, label=names.label
-    )
-    if not ((prior >= 0) & (prior <= 1)).all():
+    visits = _by_state("[states] visits", states.visits, names, files)
+    if not ((visits >= 0) & (visits <= 1)).all():
         raise StudyError("[states] visits holds a number that is not between 0 and 1")
-    prior.setflags(write=False)
-    return prior
+    return visits
 
 
-def _weights(section: Weights, names: StateNames, opened: Opener) -> Vector:
+def _weights(section: Weights, names: StateNames, files: _Files) -> Vector:
     if section.file is not None:
-        numbers = side_files.read_numbers(opened("[weights] file", section.file))
-        weights = side_files.by_state(
-            "[weights] file", numbers, names.position, names.count, label=names.label
-        )
+        weights = _by_state("[weights] file", section.file, names, files)
     elif section.values is not None:
         weights = np.array(section.values, dtype=np.float64)
     else:
@@ -186,12 +179,14 @@ def _weights(section: Weights, names: StateNames, opened: Opener) -> Vector:
     return weights
 
 
-def _matrix(features: Features, names: StateNames, opened: Opener) -> Matrix | None:
+def _matrix(features: Features, names: StateNames, files: _Files) -> Matrix | None:
     if features.size is not None and features.size > names.count:
         raise StudyError(f"[features] size = {features.size}: there are only {names.count} states")
     if features.file is not None:
-        file = opened("[features] file", features.file)
+        file = files.open("[features] file", features.file)
         return side_files.read_matrix(file, names.position, names.count)
-    if features.matrix is not None:
-        return side_files.as_matrix("[features] matrix", features.matrix, names.count)
-    return None
+    if features.matrix is None:
+        return None
+    matrix = side_files.as_matrix("[features] matrix", features.matrix, names.count)
+    files.opened.append(side_files.describe_matrix(matrix))
+    return matrix

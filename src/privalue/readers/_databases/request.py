@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from privalue.errors import DataError
-from privalue.readers._chunks import Chunk, one_line
+from privalue.readers._chunks import Chunk, Location, one_line
 
 _QUERY = re.compile(r"\(|(?:select|with|from|values|table)\b", re.IGNORECASE)
 
@@ -90,5 +90,5 @@ def in_chunks(
             ) from None
         if batch is None:
             return
-        yield Chunk(place, first_row, batch)
+        yield Chunk(Location(place, first_row), batch)
         first_row += batch.num_rows

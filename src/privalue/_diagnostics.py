@@ -1,0 +1,117 @@
+"""What only the curator may see, and what to make of it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from privalue.core._arrays import Vector
+from privalue.core._contributions import VisitStatistics
+from privalue.core._design import Design
+from privalue.core._draw import Mechanism
+from privalue.core._mechanism import Perturbation
+from privalue.core._private import Private, sealed
+from privalue.study._study import Study
+
+
+@sealed
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False, slots=True)
+class Diagnostics(Private):
+    """What only the curator may see: the statistics, the estimate before noise, and the noise."""
+
+    study: Study
+    design: Design
+    statistics: VisitStatistics
+    mechanism: Mechanism  # public
+    perturbation: Perturbation
+    theta: Vector  # before noise
+    noise_by_state: Vector  # the standard deviation of the noise in every value
+    by_query: bool = False  # the rows are the result of a query
+
+    def _public_shape(self) -> str:
+        return f"mechanism={self.study.mechanism.name!r}, states={self.study.state_count}"
+
+    def private_fields(self) -> dict[str, Any]:
+        """Everything as plain values. PRIVATE: none of it may be published."""
+        columns = self.private_columns()
+        return {k: x.tolist() if isinstance(x, np.ndarray) else x for k, x in columns.items()}
+
+    def private_columns(self) -> dict[str, Any]:
+        """The same with arrays, for very many states. PRIVATE."""
+        mechanism, perturbation = self.study.mechanism, self.perturbation
+        return {
+            "mechanism": mechanism.name,
+            "calibration": mechanism.calibration,
+            "noise": mechanism.noise,
+            "trajectories": self.statistics.trajectories,
+            **({"persons": self.statistics.persons} if self.statistics.persons else {}),
+            "surplus_trajectories": self.statistics.surplus_trajectories,
+            "surplus_visits": self.statistics.surplus_visits,
+            "units_dropped": self.statistics.units_dropped,
+            "rows_left_out": self.statistics.rows_left_out,
+            "rows_missing": self.statistics.rows_missing,
+            "rows": self.statistics.rows,
+            "rewards_clamped": self.statistics.rewards_clamped,
+            "returns_clamped": self.statistics.returns_clamped,
+            "counts": self.statistics.counts,
+            "mean_returns": self.statistics.mean_returns(self.study.values.unvisited_value),
+            "theta": self.theta,
+            "values": self.design.values(self.theta),
+            "alpha": self.mechanism.calibration.alpha,
+            "beta": self.mechanism.calibration.beta,
+            "psi": perturbation.psi,
+            "sigma": perturbation.sigma,
+            "noise_by_state": self.noise_by_state,
+        }
+
+    def warnings(self) -> list[str]:
+        """What the curator should know before a release. PRIVATE, like everything here."""
+        found = []
+        low, high = self.study.return_bounds
+        noise = np.where(self.design.weights > 0, self.noise_by_state, 0.0)
+        drowned = int(np.count_nonzero(noise > (high - low) / 4))
+        if drowned:
+            found.append(
+                f"the noise would drown the values of {drowned} of {len(noise)} states (standard "
+                f"deviation up to {noise.max():.3g}, returns range over {high - low:g}); more "
+                "trajectories, tighter [values] returns, coarser states or a larger epsilon help"
+            )
+        surplus = self.statistics.surplus_trajectories
+        if surplus:
+            found.append(
+                f"{surplus} trajectories beyond max_trajectories_per_person do not count, of "
+                f"{surplus + self.statistics.trajectories}"
+            )
+        found += self._dropped()
+        beyond = self.statistics.surplus_visits
+        if beyond:
+            found.append(
+                f"{beyond} first visits beyond max_states_per_trajectory do not count, of "
+                f"{beyond + int(self.statistics.counts.sum())}"
+            )
+        unvisited = int(np.count_nonzero(self.statistics.counts == 0))
+        if unvisited:
+            found.append(f"{unvisited} state(s) are visited by nobody: the noise stays large")
+        return found
+
+    def _dropped(self) -> list[str]:
+        """What was left out while reading, as the study says."""
+        found, unit = [], "persons" if self.study.privacy.unit == "person" else "trajectories"
+        statistics = self.statistics
+        if statistics.units_dropped:
+            found.append(
+                f"{statistics.units_dropped} {unit} have an invalid row and do not count; values "
+                "are of the others"
+            )
+        if statistics.rows_left_out:
+            found.append(
+                f"{statistics.rows_left_out} rows belong to nobody, since their id cannot be read"
+            )
+        if statistics.rows_missing:
+            found.append(f"{statistics.rows_missing} rows without state or reward were dropped")
+        if self.by_query:
+            found.append(
+                "the rows are the result of a query. The guarantee is for the rows that the query "
+                "returns: a join, a window or an aggregate across units is outside it"
+            )
+        return found

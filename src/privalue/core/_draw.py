@@ -1,0 +1,60 @@
+"""From terms to a mechanism, and from statistics to the numbers that leave.
+
+Everything on the way from statistics to ``Drawn`` is private, and nothing of it is returned: what
+is drawn is the analysed mechanism's output, and all that post-processing ever sees.
+"""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from privalue.core._arrays import Vector
+from privalue.core._contributions import VisitStatistics
+from privalue.core._lsl import DpLsl
+from privalue.core._lsw import DpLsw
+from privalue.core._noise import Entropy, gaussian_on_grid
+from privalue.core._noise_scale import ReleasedScale, release_scale
+from privalue.core._ssp import DpSsp
+from privalue.core._terms import LswTerms, SspTerms, Terms
+
+Mechanism: TypeAlias = DpSsp | DpLsw | DpLsl
+
+
+def mechanism_of(terms: Terms) -> Mechanism:
+    """Return the mechanism with all its public constants, ready for any statistics.
+
+    Raises:
+        StudyError: the terms ask for what cannot be done; nothing here depends on data.
+    """
+    constants = terms.constants
+    if isinstance(constants, SspTerms):
+        return DpSsp(terms, constants)
+    if isinstance(constants, LswTerms):
+        return DpLsw(terms, constants)
+    return DpLsl(terms, constants)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Drawn:
+    """What leaves: public."""
+
+    numbers: Vector  # the centre plus noise, on its grid
+    scale: ReleasedScale | None  # of the noise, where a share of epsilon released it
+
+
+@np.errstate(all="ignore")  # whoever turns warnings into errors: none comes after the charge
+def draw(mechanism: Mechanism, statistics: VisitStatistics, entropy: Entropy) -> Drawn:
+    """Draw the noise, once: the one place where private numbers become public ones."""
+    perturbation = mechanism.perturbation(statistics)
+    numbers = gaussian_on_grid(
+        perturbation.center,
+        sigma=perturbation.deviations,
+        grid=perturbation.grids,
+        entropy=entropy,
+    )
+    scale = None
+    if not isinstance(mechanism, DpSsp) and mechanism.epsilon_scale:
+        beta = mechanism.calibration.beta
+        scale = release_scale(perturbation.sigma, beta, mechanism.epsilon_scale, entropy)
+    return Drawn(numbers=numbers, scale=scale)

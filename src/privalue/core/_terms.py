@@ -1,0 +1,194 @@
+"""Public numbers: all that the core knows of a study.
+
+| symbol      | here                        | meaning                                            |
+|-------------|-----------------------------|----------------------------------------------------|
+| N           | ``limits.keys``             | number of keys; a key is a state                   |
+| gamma       | ``limits.discount``         | discount                                           |
+| F_lo, F_hi  | ``limits.return_bounds``    | bounds of a first-visit return                     |
+| H           | ``limits.most_keys``        | distinct keys that count per trajectory            |
+| L           | ``limits.most_trajectories``| trajectories that count per unit                   |
+| q           | ``limits.touched``          | most keys whose statistics differ between neighbours |
+| Phi, w, rho | ``design``                  | features, and weights of the regression            |
+
+``Limits`` are settled before any data is opened. ``Terms`` add the public sizes of the data set and
+the constants of the mechanism that follow from them; they are published with the release, as they
+were used.
+
+What is public about how many there are, ``PublicSize``, is the only size that a rule may use:
+
+| unit, relation             | ``units``    | ``most_count``          | ``trajectories`` |
+|----------------------------|--------------|-------------------------|------------------|
+| trajectory, replace-one    | m, counted   | m                       | m                |
+| person, replace-one        | U, counted   | U L                     | as declared      |
+| either, add-remove         | nothing      | what the software takes | as declared      |
+| either, if any are dropped | nothing      | what the software takes | as declared      |
+
+Replacing one trajectory leaves m as it is, and replacing one person U: both may be published.
+Replacing a person changes m, and adding or removing anyone changes both; so does replacing a unit
+by one of which nothing is left, where invalid units or incomplete rows are dropped.
+"""
+
+import hashlib
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+
+from privalue.core._arrays import Matrix, Vector
+from privalue.core._design import Design
+
+MOST_TRAJECTORIES = 2**33 - 1  # 2^30 grid steps each: sums stay below 2^63
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What one unit of privacy may contribute; settled before any data is opened."""
+
+    unit: Literal["trajectory", "person"]
+    neighbours: Literal["replace-one", "add-remove"]
+    keys: int
+    discount: float
+    return_bounds: tuple[float, float]
+    most_keys: int
+    most_trajectories: int
+    drop_invalid: bool = False  # a unit with an invalid row counts as nobody
+    size_is_public: bool = True  # the number of units is the same for all neighbours
+
+    @property
+    def by_person(self) -> bool:
+        """Whether a unit is a person, who may have several trajectories."""
+        return self.unit == "person"
+
+    @property
+    def add_remove(self) -> bool:
+        """Whether neighbours differ by one unit more or less, not by another one."""
+        return self.neighbours == "add-remove"
+
+    @property
+    def touched(self) -> int:
+        """Return q: the keys of one unit, or of two where one replaces the other."""
+        one = self.most_keys * self.most_trajectories
+        return min(self.keys, one if self.add_remove else 2 * one)
+
+    @property
+    def counts_trajectories(self) -> bool:
+        """Whether m is public, so that it may be counted from the data."""
+        return self.unit == "trajectory" and self.size_is_public
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublicSize:
+    """The sizes that are the same for all neighbours of a data set."""
+
+    units: int | None  # trajectories or persons, where their number may be published
+    most_count: int  # no key's count can be larger
+    trajectories: int | None  # for the rules that need a number of trajectories
+
+    @classmethod
+    def of(
+        cls, limits: Limits, declared: int | None, *, trajectories: int | None, persons: int | None
+    ) -> "PublicSize":
+        """Return what is public of these numbers, by the table above.
+
+        Args:
+            limits: whose unit and relation decide.
+            declared: the number of trajectories that the study declares.
+            trajectories: m, where it is known; used only where it is public.
+            persons: U, likewise.
+
+        Where the most that a count can be follows from a number that is not known yet, the least
+        that it can be is taken: a study that is refused with it would be refused with any data.
+        """
+        if not limits.size_is_public:
+            return cls(units=None, most_count=MOST_TRAJECTORIES, trajectories=declared)
+        if limits.counts_trajectories:
+            return cls(units=trajectories, most_count=trajectories or 1, trajectories=trajectories)
+        most = limits.most_trajectories * (persons or 1)
+        return cls(units=persons, most_count=most, trajectories=declared)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SspTerms:
+    """The constants of DP-SSP."""
+
+    shape: Vector  # omega: how precisely each key is released
+    count_weight: float  # c_w, in units of R: what a count weighs beside a sum
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SmoothTerms:
+    """The constants that DP-LSW and DP-LSL share."""
+
+    calibration: Literal["exact", "nissim", "appendix"]
+    beta: float | None  # None where the calibration says it
+    scale_share: float  # of epsilon: what the release of the noise scale may cost
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LswTerms(SmoothTerms):
+    """The constants of DP-LSW."""
+
+    whitened: bool
+    pseudo_count: float  # kappa
+    unvisited: float  # the value of a key that nobody visits, inside the bounds
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LslTerms(SmoothTerms):
+    """The constants of DP-LSL."""
+
+    ridge: float  # lambda
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Terms:
+    """All that a release follows from besides the data; public."""
+
+    epsilon: float
+    delta: float
+    limits: Limits
+    size: PublicSize
+    design: Design
+    constants: SspTerms | LswTerms | LslTerms
+
+    @property
+    def mechanism(self) -> Literal["dp-ssp", "dp-lsw", "dp-lsl"]:
+        """The name of the mechanism."""
+        if isinstance(self.constants, SspTerms):
+            return "dp-ssp"
+        return "dp-lsw" if isinstance(self.constants, LswTerms) else "dp-lsl"
+
+    def description(self) -> dict[str, Any]:
+        """Return all of it as plain values, for the release; arrays by their hashes."""
+        constants = {
+            name: _hashed(value) if isinstance(value, np.ndarray) else value
+            for name, value in vars(self.constants).items()
+        }
+        return {
+            "mechanism": self.mechanism,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            **asdict(self.limits),
+            "return_bounds": list(self.limits.return_bounds),
+            **asdict(self.size),
+            "features": _hashed(self.design.phi),
+            "weights": _hashed(self.design.weights),
+            **constants,
+        }
+
+
+def _hashed(matrix: Matrix) -> dict[str, Any]:
+    """Return the shape of an array and the SHA-256 of its entries.
+
+    Entries are little-endian doubles, row by row; of a sparse matrix, those that are not zero,
+    after their rows and columns as 64-bit integers.
+    """
+    if isinstance(matrix, np.ndarray):
+        parts = [np.ascontiguousarray(matrix, dtype="<f8")]
+    else:
+        entries = sp.coo_array(matrix)
+        parts = [np.asarray(at, dtype="<i8") for at in entries.coords]
+        parts.append(np.asarray(entries.data, dtype="<f8"))
+    digest = hashlib.sha256(b"".join(part.tobytes() for part in parts)).hexdigest()
+    return {"shape": list(matrix.shape), "sha256": digest}

@@ -1,0 +1,135 @@
+"""What is made of the drawn numbers, as the study asks: values, intervals and flags.
+
+Everything here is handed what was drawn, and public things: nothing here could read the data.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from privalue.artefact._release import PolicyInterval, ReleasedStatistics
+from privalue.artefact._values import StateValue, StateValues, as_numbers
+from privalue.core._arrays import Vector
+from privalue.core._contributions import GRID_STEPS
+from privalue.core._design import Design
+from privalue.core._draw import Mechanism
+from privalue.core._lsl import DpLsl
+from privalue.core._lsw import DpLsw
+from privalue.core._noise_scale import ReleasedScale, laplace_scale, scale_grid
+from privalue.core._ssp import DpSsp
+from privalue.estimate._fits import is_tabular
+from privalue.estimate._linear import linear_estimates
+from privalue.estimate._statistics import Estimates, NoisyStatistics, estimate
+from privalue.study._study import Study
+from privalue.study._terms import ridge_of
+
+FAR = 64.0  # standard deviations that no draw is away: the chance is below 1e-800
+
+
+def estimates_of(
+    study: Study, mechanism: Mechanism, drawn: Vector, scale: ReleasedScale | None = None
+) -> Estimates:
+    """Return what is published.
+
+    Args:
+        study: what is public; it says how to fit, and at which level.
+        mechanism: that made the numbers, with its constants.
+        drawn: the numbers that left.
+        scale: of the noise, where it was released; dp-ssp's is public anyway.
+    """
+    if not isinstance(mechanism, DpSsp):
+        return linear_estimates(
+            mechanism,
+            drawn,
+            scale,
+            start=study.start_distribution,
+            level=study.report.level,
+        )
+    noise, states = mechanism.noise, mechanism.design.states
+    noisy = NoisyStatistics(
+        return_bounds=study.return_bounds,
+        sums=drawn[:states] * noise.step,
+        counts=drawn[states:],
+        sum_noise=noise.of_steps * noise.step,
+        count_noise=noise.of_counts,
+    )
+    return fitted(
+        noisy, mechanism.design, study, ridge_of(study, mechanism.terms.size.trajectories)
+    )
+
+
+def fitted(noisy: NoisyStatistics, design: Design, study: Study, ridge: float | None) -> Estimates:
+    """Return values, intervals and flags from noisy statistics, as the study asks."""
+    return estimate(
+        noisy,
+        design,
+        unvisited=study.values.unvisited_value,
+        ridge=ridge,
+        shrinkage=study.mechanism.shrinkage,
+        level=study.report.level,
+        start=study.start_distribution,
+    )
+
+
+def rehearsal(study: Study, mechanism: Mechanism) -> Estimates | None:
+    """Return what would be published of the largest numbers that could be drawn.
+
+    Whatever fails after the charge fails here before it, from public numbers. None where nothing
+    can fail: where every state has a value of its own, that is a quotient of two numbers that
+    doubles hold with ease, moved between the bounds.
+    """
+    if isinstance(mechanism, DpSsp):
+        size = mechanism.terms.size
+        if ridge_of(study, size.trajectories) is None and is_tabular(mechanism.design):
+            return None
+        most = np.repeat([GRID_STEPS / 2, 1.0], mechanism.design.states) * size.most_count
+        return estimates_of(study, mechanism, most + FAR * mechanism.noise.deviations)
+    sigma = mechanism.sigma(mechanism.bound.most)
+    drawn = np.full(mechanism.design.dimension, _largest_center(mechanism) + FAR * sigma)
+    epsilon, beta = mechanism.epsilon_scale, mechanism.calibration.beta
+    if not epsilon:
+        return estimates_of(study, mechanism, drawn)
+    scale = ReleasedScale(
+        sigma=sigma, laplace=laplace_scale(beta, epsilon), grid=scale_grid(beta)[0]
+    )
+    return estimates_of(study, mechanism, drawn, scale)
+
+
+def _largest_center(mechanism: DpLsw | DpLsl) -> float:
+    """Return an upper bound of the norm of what gets noise, for all data sets.
+
+    ||u_X|| <= F_abs sqrt(sum w), and theta_X^w is at most ||(Gamma^{1/2} Phi)^+|| times that;
+    ||theta_X^lambda|| <= F_abs sqrt(A/(2 lambda)), A at most m sum rho.
+    """
+    terms, design = mechanism.terms, mechanism.design
+    largest = max(map(abs, terms.limits.return_bounds))
+    weight = float(design.weights.sum())
+    if mechanism.ridge is not None:
+        return largest * math.sqrt(terms.size.most_count * weight / (2 * mechanism.ridge))
+    return largest * math.sqrt(weight) * (1.0 if mechanism.whitened else design.pseudo_inverse_norm)
+
+
+def published(estimates: Estimates, states: Sequence[str] | range) -> dict[str, Any]:
+    """The parts of a release that come from the mechanism's output alone."""
+    columns = {"value": estimates.values} | {
+        name: getattr(estimates, name)
+        for name in StateValue.model_fields
+        if getattr(estimates, name, None) is not None
+    }
+    return {
+        "theta": as_numbers(estimates.theta),
+        "values": StateValues(states, columns),
+        "level": estimates.level,
+        "policy_value": estimates.policy_value,
+        "policy_interval": estimates.policy_interval
+        and PolicyInterval(low=estimates.policy_interval[0], high=estimates.policy_interval[1]),
+        "statistics": estimates.statistics
+        and ReleasedStatistics(
+            **{
+                name: as_numbers(getattr(estimates.statistics, name))
+                for name in ReleasedStatistics.model_fields
+            }
+        ),
+    }

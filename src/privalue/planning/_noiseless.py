@@ -1,0 +1,43 @@
+"""What a mechanism would give without noise: for plans, and for the curator alone.
+
+No part of a release: the core computes nothing that a release does not need.
+"""
+
+import numpy as np
+
+from privalue.core._arrays import Vector
+from privalue.core._contributions import GRID_STEPS, VisitStatistics
+from privalue.core._draw import Mechanism
+from privalue.core._least_squares import lsw
+from privalue.core._lsw import DpLsw
+from privalue.core._ssp import DpSsp
+from privalue.estimate._fits import ridge_fit
+from privalue.estimate._linear import noise_factors
+from privalue.study._study import Study
+from privalue.study._terms import ridge_of
+
+
+def theta_before_noise(study: Study, mechanism: Mechanism, statistics: VisitStatistics) -> Vector:
+    """Return theta as the same fit gives it without noise or shrinkage. PRIVATE."""
+    if isinstance(mechanism, DpLsw):
+        return lsw(mechanism.mean_returns(statistics), mechanism.design)
+    if not isinstance(mechanism, DpSsp):
+        return mechanism.center(statistics)
+    ridge = ridge_of(study, mechanism.terms.size.trajectories)
+    if ridge is None:
+        return lsw(statistics.mean_returns(study.values.unvisited_value), mechanism.design)
+    counts = statistics.counts.astype(np.float64)
+    return ridge_fit(mechanism.design, counts, statistics.return_sums, ridge).theta
+
+
+def noise_by_state(mechanism: Mechanism, statistics: VisitStatistics, sigma: float) -> Vector:
+    """Return the standard deviation of each value's noise. PRIVATE.
+
+    Of dp-ssp: of each state's mean, to first order, before any shrinkage.
+    """
+    if not isinstance(mechanism, DpSsp):
+        return sigma * noise_factors(mechanism, mechanism.design.phi)
+    noise, visits = mechanism.noise, np.maximum(statistics.counts, 1)
+    centred = statistics.return_steps / visits - GRID_STEPS / 2
+    spread = np.hypot(noise.of_steps, centred * noise.of_counts)
+    return np.asarray(spread * noise.step / visits)

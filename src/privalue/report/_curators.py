@@ -1,0 +1,22 @@
+"""What the curator's page and screen are handed, by its shape.
+
+This room imports no private type: whoever calls it, and not it, decides what the curator is shown.
+"""
+
+from typing import Any, Protocol
+
+from privalue.study._study import Study
+
+
+class PrivateDiagnostics(Protocol):
+    """The diagnostics of ``privalue.inspect``, as far as they are shown."""
+
+    @property
+    def study(self) -> Study:
+        """What is public."""
+
+    def private_columns(self) -> dict[str, Any]:
+        """Return everything else. PRIVATE: none of it may be published."""
+
+    def warnings(self) -> list[str]:
+        """Return what the curator should know before a release. PRIVATE."""

@@ -1,0 +1,146 @@
+"""Choose what a study leaves open: beta, and how precisely each state is released.
+
+| symbol   | here             | shape | public                                      |
+|----------|------------------|-------|---------------------------------------------|
+| omega_s  | ``shape_weights``| N     | yes                                         |
+| p_s      | ``prior``        | N     | yes, a guess of the probability of a visit  |
+| beta     | ``automatic_beta`` |     | yes                                         |
+
+These are heuristics about error, not about privacy: any public omega and any public beta are
+private, and the core computes the noise that the chosen ones need. Nothing here sees data.
+"""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from privalue.core._arrays import Integers, Vector, read_only
+from privalue.core._calibration import largest_exact_beta
+from privalue.core._profile import exact_alpha
+from privalue.core._sensitivity_ssp import checked_whole, count_weight, sensitivity
+from privalue.errors import StudyError, UsageError
+from privalue.study._study import Study
+
+_LEAST_SHARE = 0.1  # of what an even split gives each state: a prior may be wrong
+_FLOORS = 16  # shapes that are compared
+_SPREAD = 1 / 12  # the variance of values spread evenly over a range of 1
+_USUAL_ERROR = 1e-3  # of that variance: the noise at a typical state where m is not known
+
+
+def automatic_beta(
+    epsilon: float, delta: float, dimension: int, predicted_psi: Callable[[float], float]
+) -> float:
+    """Return the beta with the least predicted noise, alpha(beta) sqrt(psi(beta)).
+
+    ``predicted_psi`` is psi at counts that are guessed from public numbers, never from data. A
+    larger beta lets the noise fall sooner as visits come in, and makes it larger for good.
+    """
+
+    def predicted(log_beta: float) -> float:
+        beta = math.exp(log_beta)
+        alpha = exact_alpha(epsilon, delta, dimension, beta)
+        return math.log(alpha) + 0.5 * math.log(predicted_psi(beta))
+
+    high = math.log(largest_exact_beta(epsilon, delta, dimension)) - 1e-3
+    low = high - math.log(1e4)
+    for points in (25, 9, 9):
+        grid = np.linspace(low, high, points).tolist()
+        values = [predicted(log_beta) for log_beta in grid]
+        at = values.index(min(values))
+        low, high, best = grid[max(at - 1, 0)], grid[min(at + 1, points - 1)], grid[at]
+    return float(f"{math.exp(best):.6g}")  # six digits: a number that people can copy
+
+
+def guessed_counts(study: Study, trajectories: int) -> Integers:
+    """Return the visits to expect of every state, less three standard deviations.
+
+    All from public numbers: p_s is the study's prior of visits; without one, 1/N, 2/N, ..., 1:
+    anything from a state that one trajectory in N visits to one that all visit. Three digits are
+    kept: it is a guess.
+    """
+    p = study.visit_prior
+    if p is None:
+        p = np.arange(1, study.state_count + 1) / study.state_count
+    expected = trajectories * p
+    low = expected - 3 * np.sqrt(expected * (1 - p))
+    counts = np.maximum(np.floor(low), 0).astype(np.int64)
+    digit = 10 ** np.maximum(np.floor(np.log10(np.maximum(counts, 1))).astype(np.int64) - 2, 0)
+    return np.asarray(counts // digit * digit)
+
+
+def shape_weights(
+    prior: Vector | None,
+    states: int,
+    *,
+    most_states: int | None = None,
+    add_remove: bool = False,
+    expected_trajectories: int | None = None,
+    alpha: float | None = None,
+) -> Vector:
+    """Return omega: how precisely to release each state; the largest is 1.
+
+    Ones without a prior. With one, the omega that promises the smallest error of the means: at
+    noise q_s = K/(omega_s p_s)^2, K = (alpha Delta/m)^2 (1 + 1/(12 c_w^2)), a state whose value
+    is spread evenly over the range is off by tau^2 q_s/(tau^2 + q_s), tau^2 = R^2/12. Where Delta
+    is the norm of omega, the sum of these is least for
+
+        omega_s^2 = (u/p_s - k/p_s^2)_+,  k = K/(tau Delta)^2,
+
+    which gives up on states that have no hope; u makes the squares sum to 1. Since a prior may be
+    wrong, no state gets less than a tenth of an even share; and where trajectories count for few
+    states, it costs nothing to raise the small omega: of some floors the best is taken.
+
+    Args:
+        prior: p_s, a public guess of the probability that a trajectory visits s; 0 is allowed.
+        states: N.
+        most_states: H.
+        add_remove: whether neighbours differ by a trajectory more or less.
+        expected_trajectories: m as far as it is public; without it the noise is taken to be 1% of
+            the range at the typical state.
+        alpha: of the calibration; needed with ``expected_trajectories``.
+    """
+    number = checked_whole("states", states)
+    if prior is None:
+        return read_only(np.ones(number))
+    p = np.array(prior, dtype=np.float64)
+    if p.shape != (number,) or not ((p >= 0) & (p <= 1)).all():
+        raise StudyError(
+            f"[states] visits must be {number} probabilities from 0 to 1, one for each state"
+        )
+    if not p.any():
+        return read_only(np.ones(number))
+    p = np.maximum(p, 1e-12)
+    weight = count_weight(number, most_states, add_remove=add_remove)
+    typical = float(p @ p / p.sum())
+    unit = _USUAL_ERROR * _SPREAD * typical**2 / number  # K at Delta = 1
+    if expected_trajectories is not None:
+        m = checked_whole("expected_trajectories", expected_trajectories)
+        if alpha is None or not 0 < alpha < math.inf:
+            raise UsageError(f"alpha is {alpha!r}; with expected_trajectories it must be above 0")
+        unit = (alpha / m) ** 2 * (1 + 1 / (12 * weight**2))
+    squares = _best_squares(p, unit / _SPREAD)
+    least = _LEAST_SHARE / (1 - _LEAST_SHARE) / number  # the squares sum to 1
+    best, least_error = squares, math.inf
+    for floor in np.geomspace(least, max(float(squares.max()), least), _FLOORS):
+        candidate = np.maximum(squares, floor)
+        delta = sensitivity(
+            np.sqrt(candidate), most_states=most_states, add_remove=add_remove, count_weight=weight
+        )
+        noise = unit * delta**2 / (candidate * p**2)
+        error = float(np.sum(noise / (1 + noise / _SPREAD)))
+        if error < least_error:
+            best, least_error = candidate, error
+    return read_only(np.sqrt(best / best.max()))
+
+
+def _best_squares(p: Vector, k: float) -> Vector:
+    """Return (u/p_s - k/p_s^2)_+, with u such that they sum to 1.
+
+    The states with the largest p take part; if the first j do, u = (1 + k sum 1/p^2)/(sum 1/p),
+    and they are the right ones where u p_s > k for these and no others.
+    """
+    order = np.sort(p)[::-1]
+    u = (1 + k * np.cumsum(order**-2.0)) / np.cumsum(1 / order)
+    taking_part = int(np.count_nonzero(u * order > k))
+    return np.asarray(np.maximum(u[taking_part - 1] / p - k / p**2, 0.0))

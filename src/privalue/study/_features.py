@@ -1,0 +1,41 @@
+"""Build Phi and the weights from a study."""
+
+import numpy as np
+import scipy.sparse as sp
+
+from privalue.core._design import Design, dense
+from privalue.errors import StudyError
+from privalue.study._study import Study
+
+DENSE_ENTRIES = 4_000_000  # a sparse matrix up to this size is treated as a dense one
+
+
+def design(study: Study) -> Design:
+    """Phi and the weights of a study; refuses a DP-LSW study without full column rank."""
+    n = study.state_count
+    if study.feature_matrix is not None:
+        phi = study.feature_matrix
+    else:
+        size = study.features.size if study.features.kind == "aggregate" else 1
+        phi = aggregation(n, size or 1)
+    built = Design(phi=phi, weights=study.state_weights)
+    if not built.norm > 0:
+        raise StudyError("[features] every feature of every state is 0; at least one must not be")
+    if not built.one_feature_per_state and built.states * built.dimension <= DENSE_ENTRIES:
+        built = Design(phi=dense(phi), weights=study.state_weights)
+    if study.mechanism.name == "dp-lsw":
+        built.require_full_rank()
+        built.require_well_conditioned()
+    return built
+
+
+def aggregation(states: int, size: int) -> sp.csr_array:
+    """Phi that ties the values of ``size`` adjacent states; 1 is the tabular one.
+
+    The last group is smaller where ``size`` does not divide the number of states.
+    """
+    group = np.arange(states, dtype=np.int64) // size
+    return sp.csr_array(
+        (np.ones(states), group, np.arange(states + 1, dtype=np.int64)),
+        shape=(states, int(group[-1]) + 1),
+    )

@@ -1,0 +1,200 @@
+"""Resolve a study to the public numbers that the core works with.
+
+Whatever follows from public numbers alone is decided here: the ridge, beta, the shape of the noise.
+Any public choice of them is private; a bad one costs accuracy, never privacy. What no data could
+make right is refused here too.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+from privalue.core._calibration import gaussian, require_exact
+from privalue.core._contributions import VisitStatistics
+from privalue.core._design import Design
+from privalue.core._draw import Mechanism, mechanism_of
+from privalue.core._lsl import lsl_bound
+from privalue.core._lsw import LswBound
+from privalue.core._mechanism import SmoothBound
+from privalue.core._noise_scale import scale_share
+from privalue.core._sensitivity_ssp import count_weight
+from privalue.core._size import declared_size as size_by_limits
+from privalue.core._size import public_size as counted_size
+from privalue.core._terms import LslTerms, LswTerms, PublicSize, SspTerms, Terms
+from privalue.errors import StudyError
+from privalue.study._choices import automatic_beta, guessed_counts, shape_weights
+from privalue.study._study import Study
+
+SMOOTH = frozenset({"dp-lsw", "dp-lsl"})  # their noise follows the data
+MOST_WORK = 1e12  # N d^2
+_TOO_EXTREME = (
+    "[weights] weights, features, returns or ridge are too extreme to compute with; state them in "
+    "other units"
+)
+
+
+def declared_size(study: Study) -> PublicSize:
+    """Return what the study alone says of sizes, before any data is opened."""
+    return size_by_limits(study.limits, study.study.trajectories)
+
+
+def public_size(study: Study, statistics: VisitStatistics) -> PublicSize:
+    """Return the public sizes of a data set; refuse a wrong declaration of what is public."""
+    return counted_size(study.limits, study.study.trajectories, statistics)
+
+
+def mechanism_for(study: Study, design: Design, size: PublicSize) -> Mechanism:
+    """Return the study's mechanism with its constants, or refuse it, from public numbers alone."""
+    refuse_early(study, design)
+    try:
+        return mechanism_of(terms_for(study, design, size))
+    except (OverflowError, ZeroDivisionError):
+        raise StudyError(_TOO_EXTREME) from None
+
+
+def terms_for(study: Study, design: Design, size: PublicSize) -> Terms:
+    """Return the terms of a release; the rules that need m use the public size alone."""
+    resolved: dict[str, Callable[[Study, PublicSize], SspTerms | LswTerms | LslTerms]]
+    resolved = {"dp-ssp": _ssp, "dp-lsw": _lsw, "dp-lsl": _lsl}
+    terms = Terms(
+        epsilon=study.privacy.epsilon,
+        delta=study.privacy.delta,
+        limits=study.limits,
+        size=size,
+        design=design,
+        constants=resolved[study.mechanism.name](study, size),
+    )
+    if isinstance(terms.constants, SspTerms) or study.mechanism.calibration != "exact":
+        return terms
+    beta = study.mechanism.beta
+    if isinstance(beta, str):
+        beta = _automatic_beta(study, terms)
+    return replace(terms, constants=replace(terms.constants, beta=beta))
+
+
+def _ssp(study: Study, size: PublicSize) -> SspTerms:
+    limits = study.limits
+    return SspTerms(
+        shape=shape_weights(
+            study.visit_prior,
+            limits.keys,
+            most_states=limits.most_keys,
+            add_remove=limits.add_remove,
+            expected_trajectories=size.trajectories,
+            alpha=gaussian(study.privacy.epsilon, study.privacy.delta).alpha,
+        ),
+        count_weight=count_weight(limits.keys, limits.most_keys, add_remove=limits.add_remove),
+    )
+
+
+def _lsw(study: Study, _: PublicSize) -> LswTerms:
+    chosen = study.mechanism
+    return LswTerms(
+        calibration=chosen.calibration,
+        beta=None,
+        scale_share=chosen.noise_scale_share,
+        whitened=chosen.noise == "whitened",
+        pseudo_count=chosen.pseudo_count,
+        unvisited=study.values.unvisited_value,
+    )
+
+
+def _lsl(study: Study, size: PublicSize) -> LslTerms:
+    return LslTerms(
+        calibration=study.mechanism.calibration,
+        beta=None,
+        scale_share=study.mechanism.noise_scale_share,
+        ridge=resolve_ridge(study, size.trajectories),
+    )
+
+
+def _automatic_beta(study: Study, terms: Terms) -> float:
+    """Return the beta with the least noise at counts that are guessed from public numbers."""
+    bound: SmoothBound
+    if isinstance(terms.constants, LswTerms):
+        bound = LswBound(terms, terms.constants)
+    else:
+        assert isinstance(terms.constants, LslTerms)
+        bound = lsl_bound(terms, terms.constants)
+    bound.require_representable()
+    guess = guessed_counts(study, required_trajectories(terms.size.trajectories, 'beta = "auto"'))
+    _, epsilon = scale_share(terms.epsilon, terms.constants.scale_share)
+    return automatic_beta(
+        epsilon, terms.delta, terms.design.dimension, lambda beta: bound.psi(guess, beta)
+    )
+
+
+def required_trajectories(public: int | None, needed_by: str) -> int:
+    """Return the public number of trajectories, or raise an error that says what needs it."""
+    if public is None:
+        raise StudyError(
+            "[study] trajectories is missing: the number of trajectories is not public here, "
+            f"and the default {needed_by} of [mechanism] follows from it; give trajectories = "
+            "10000, or whatever is known beforehand"
+        )
+    return public
+
+
+def rules_that_need_trajectories(study: Study) -> list[str]:
+    """Return the study's choices that depend on the number of trajectories."""
+    chosen = study.mechanism
+    rules = []
+    if chosen.name in SMOOTH and chosen.calibration == "exact" and isinstance(chosen.beta, str):
+        rules.append('beta = "auto"')
+    if fits_by_lsl(study) and isinstance(chosen.ridge, str):
+        rules.append('ridge = "sqrt"')
+    return rules
+
+
+def fits_by_lsl(study: Study) -> bool:
+    """Return whether a ridge is in use: always with dp-lsl, with dp-ssp where one is given."""
+    chosen = study.mechanism
+    return chosen.name == "dp-lsl" or (
+        chosen.name == "dp-ssp" and bool(chosen.given & {"ridge", "ridge_scale"})
+    )
+
+
+def ridge_of(study: Study, trajectories: int | None) -> float | None:
+    """Return lambda, where one is in use."""
+    return resolve_ridge(study, trajectories) if fits_by_lsl(study) else None
+
+
+def resolve_ridge(study: Study, trajectories: int | None) -> float:
+    """Return lambda, from the study and the public m."""
+    chosen = study.mechanism.ridge
+    if not isinstance(chosen, str):
+        return float(chosen)
+    return study.mechanism.ridge_scale * math.sqrt(
+        required_trajectories(trajectories, 'ridge = "sqrt"')
+    )
+
+
+def gaussian_alpha(study: Study) -> float | None:
+    """Return alpha where all that is drawn is Gaussian noise of one public sigma: mu = 1/alpha.
+
+    None for the others: they have an alpha, and a sigma that depends on the data.
+    """
+    if study.mechanism.name in SMOOTH:
+        return None
+    return gaussian(study.privacy.epsilon, study.privacy.delta).alpha
+
+
+def refuse_early(study: Study, design: Design) -> None:
+    """Raise for a study that would fail later, by public quantities only.
+
+    Raises:
+        StudyError: exact calibration does not cover its parameters, its features have no unique
+            fit, or the fit would take hours.
+    """
+    chosen = study.mechanism
+    if chosen.name == "dp-ssp" and not fits_by_lsl(study):
+        design.require_full_rank()
+    work = float(design.states) * design.dimension**2
+    if chosen.name == "dp-ssp" and fits_by_lsl(study) and design.by_gram and work > MOST_WORK:
+        raise StudyError(
+            f"[mechanism] dp-ssp with a ridge and {design.dimension} overlapping features of "
+            f"{design.states} states would take hours; leave ridge out, or use dp-lsl"
+        )
+    if chosen.calibration == "exact" and chosen.name in SMOOTH:
+        _, epsilon = scale_share(study.privacy.epsilon, chosen.noise_scale_share)
+        require_exact(epsilon, study.privacy.delta, design.dimension)

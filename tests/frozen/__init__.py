@@ -1,0 +1,1 @@
+"""Today's behaviour, kept: what seeded studies release, and what their curator sees."""

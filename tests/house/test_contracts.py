@@ -1,0 +1,254 @@
+"""The four contracts of the house: layers, no callable inside, nothing private outside, terms."""
+
+import ast
+import dataclasses
+import importlib
+import inspect
+import pkgutil
+import sys
+import tomllib
+import types
+from pathlib import Path
+
+import numpy as np
+import pytest
+from oracles.private_types import instances
+
+import privalue as pv
+from oracles.studies import study
+from privalue.core import Private
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "privalue"
+ROOMS = (
+    "cli",
+    "paper",
+    "report",
+    "planning",
+    "simulation",
+    "ledger",
+    "estimate",
+    "artefact",
+    "readers",
+    "study",
+    "core",
+)
+
+
+def modules(room):
+    return sorted((SOURCE / room).rglob("*.py"))
+
+
+def imports(path):
+    """(module, name) of everything that a file imports from the package, wherever it does."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "privalue":
+            yield from ((node.module, alias.name) for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (
+                (alias.name, None) for alias in node.names if alias.name.startswith("privalue")
+            )
+
+
+# 1. Layers
+
+
+def test_there_are_eleven_rooms_and_they_are_layers():
+    rooms = {p.name for p in SOURCE.iterdir() if p.is_dir() and (p / "__init__.py").exists()}
+    assert rooms == set(ROOMS)
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    layers = contracts["contracts"][0]["layers"]
+    assert [layer for layer in layers if layer in ROOMS] == list(ROOMS)
+
+
+def test_the_core_imports_nothing_but_arithmetic():
+    allowed = {"numpy", "scipy", "numba", "privalue", *sys.stdlib_module_names}
+    for path in modules("core"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = []
+            if isinstance(node, ast.ImportFrom):
+                names = [node.module]
+            elif isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            for name in names:
+                assert name.split(".")[0] in allowed, (path, name)
+        for module, _ in imports(path):
+            inside = module == "privalue.errors" or module.split(".")[1] == "core"
+            assert inside, (path, module)
+
+
+def test_a_room_is_entered_by_its_door():
+    """What another room uses is exported by the room's ``__init__``; modules are private."""
+    for path in SOURCE.rglob("*.py"):
+        parts = path.relative_to(SOURCE).parts
+        own = parts[0] if len(parts) > 1 else None
+        for module, _ in imports(path):
+            rest = module.split(".")[1:]
+            if len(rest) > 1 and rest[0] in ROOMS and rest[0] != own:
+                assert not rest[1].startswith("_"), (path, module)
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_room_says_what_it_is_for_and_shows_what_it_exports(room):
+    module = importlib.import_module(f"privalue.{room}")
+    assert module.__doc__
+    assert len(module.__doc__.strip().splitlines()) >= 3
+    visible = {
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_") and not isinstance(value, types.ModuleType)
+    }
+    public_modules = {
+        name for _, name, _ in pkgutil.iter_modules(module.__path__) if not name.startswith("_")
+    }
+    assert visible == set(module.__all__) - public_modules - _lazy(module)
+    for name in module.__all__:
+        assert getattr(module, name) is not None
+
+
+def _lazy(module):
+    return set(getattr(module, "_LAZY", ()))
+
+
+def test_the_package_shows_what_it_exports_and_nothing_else():
+    visible = {
+        name
+        for name, value in vars(pv).items()
+        if not name.startswith("_") and not isinstance(value, types.ModuleType)
+    }
+    assert visible == set(pv.__all__) - {"__version__"}
+
+
+def test_no_module_is_hidden_by_a_function_of_its_name():
+    for found in pkgutil.walk_packages(pv.__path__, "privalue."):
+        if found.name.endswith("__main__"):
+            continue
+        parent, _, name = found.name.rpartition(".")
+        value = getattr(importlib.import_module(parent), name, None)
+        assert value is None or isinstance(value, types.ModuleType), found.name
+
+
+# 2. Nothing inside a private type can be called
+
+
+def contents(value, path="", seen=None):
+    """Everything that can be reached from a value through fields, items and entries."""
+    seen = set() if seen is None else seen
+    if id(value) in seen:
+        return
+    seen.add(id(value))
+    yield path, value
+    if isinstance(value, str | bytes | int | float | np.ndarray | type(None)):
+        return
+    inner = []
+    if isinstance(value, dict):
+        inner = [(f"{path}[{key!r}]", item) for key, item in value.items()]
+    elif isinstance(value, list | tuple | set | frozenset):
+        inner = [(f"{path}[{at}]", item) for at, item in enumerate(value)]
+    if type(value).__module__.startswith("privalue"):
+        slots = [s for kind in type(value).__mro__ for s in getattr(kind, "__slots__", ())]
+        names = {*slots, *getattr(value, "__dict__", {})}
+        inner += [(f"{path}.{n}", getattr(value, n)) for n in names if hasattr(value, n)]
+    for where, item in inner:
+        yield from contents(item, where, seen)
+
+
+def callables(value):
+    return [
+        path
+        for path, item in contents(value)
+        if callable(item) or inspect.isgenerator(item) or hasattr(item, "__next__")
+    ]
+
+
+def private_types():
+    for found in pkgutil.walk_packages(pv.__path__, "privalue."):
+        if not found.name.endswith("__main__"):
+            importlib.import_module(found.name)
+    kinds, found = [Private], []
+    while kinds:
+        kinds = [below for kind in kinds for below in kind.__subclasses__()]
+        found += kinds
+    # @dataclass(slots=True) makes a second class of the same name and forgets the first
+    return {kind.__qualname__ for kind in found if kind.__module__.startswith("privalue")}
+
+
+def test_there_is_an_instance_of_every_private_type():
+    assert set(instances()) == private_types()
+
+
+@pytest.mark.parametrize("name", sorted(instances()))
+def test_no_private_type_holds_anything_that_can_be_called(name):
+    assert callables(instances()[name]) == []
+
+
+def test_a_planted_closure_is_found():
+    @dataclasses.dataclass
+    class Planted:
+        inner: object
+
+    Planted.__module__ = "privalue.core"
+    secret = [1, 2, 3]
+    assert callables(Planted({"a": [lambda: secret]})) == [".inner['a'][0]"]
+    assert callables(Planted(secret.append)) == [".inner"]
+    assert callables(Planted(x for x in secret)) == [".inner"]
+    assert callables(Planted(secret)) == []
+
+
+# 3. What is public imports nothing private
+
+
+@pytest.mark.parametrize("room", ["estimate", "artefact", "report"])
+def test_what_is_public_imports_nothing_private(room):
+    private = private_types()
+    for path in modules(room):
+        for module, name in imports(path):
+            assert module not in {"privalue.curator", "privalue._diagnostics"} or not (
+                name is None or name in private
+            ), (path, module, name)
+            assert name not in private, (path, module, name)
+            value = getattr(importlib.import_module(module), name) if name else None
+            assert not (isinstance(value, type) and issubclass(value, Private)), (path, name)
+            assert module.split(".")[1] != "readers", path
+
+
+# 4. The terms of a release are those that the core used
+
+
+def test_the_terms_in_a_release_are_those_that_the_core_used(monkeypatch):
+    """A mistake in parsing gives a release that says what was really done."""
+    data = [[(0, 0.5), (1, 1.0)]] * 400
+    described = study(2, privacy={"epsilon": 0.5}, mechanism={"name": "dp-ssp"})
+    seed = pv.SeededForExperimentsOnly
+    honest = pv.release(described, data, entropy=seed(1))
+    assert honest.terms["epsilon"] == 0.5
+    assert honest.terms["return_bounds"] == list(described.return_bounds)
+    terms = importlib.import_module("privalue.study._terms")
+    right = terms.terms_for
+
+    def planted(*args):
+        """A parser that doubles epsilon."""
+        return dataclasses.replace(right(*args), epsilon=1.0)
+
+    monkeypatch.setattr(terms, "terms_for", planted)
+    wrong = pv.release(described, data, entropy=seed(1))
+    assert wrong.privacy.epsilon == 0.5  # what the study says
+    assert wrong.terms["epsilon"] == 1.0  # what was done
+    assert wrong.noise.alpha < honest.noise.alpha
+
+
+@pytest.mark.parametrize("name", ["dp-ssp", "dp-lsw", "dp-lsl"])
+def test_every_number_of_the_terms_is_in_the_release(name):
+    data = [[(0, 0.5), (1, 1.0)]] * 400
+    described = study(2, mechanism={"name": name})
+    released = pv.release(
+        described, data, entropy=pv.SeededForExperimentsOnly(1), accept_useless=True
+    )
+    told = released.terms
+    limits = described.limits
+    assert told["mechanism"] == name
+    for field in dataclasses.fields(limits):
+        value = getattr(limits, field.name)
+        assert told[field.name] == (list(value) if isinstance(value, tuple) else value)
+    assert told["units"] == told["trajectories"] == 400
+    assert len(told["features"]["sha256"]) == len(told["weights"]["sha256"]) == 64

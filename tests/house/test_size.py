@@ -1,0 +1,76 @@
+"""The core is small enough to be read in an afternoon, and explains itself."""
+
+import ast
+import io
+import tokenize
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "privalue"
+MOST_CORE = 2050  # lines of code; stages, blocks and weights must later fit into 2,300
+MOST_LEDGER_RULES = 900
+STORES = {"_sqlite.py", "_postgres.py", "_store.py"}
+EXPLAINED = 0.4  # lines of explanation for a line of code
+
+
+def documented_lines(text):
+    lines = set()
+    for node in ast.walk(ast.parse(text)):
+        kinds = ast.Module | ast.ClassDef | ast.FunctionDef
+        if isinstance(node, kinds) and ast.get_docstring(node):
+            lines |= set(range(node.body[0].lineno, node.body[0].end_lineno + 1))
+    return lines
+
+
+def lines_of_code(path):
+    """How many lines hold code: no blank ones, no comments, no docstrings."""
+    text = path.read_text()
+    silent = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
+    used = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in silent and token.string:
+            used |= set(range(token.start[0], token.end[0] + 1))
+    return len(used - documented_lines(text))
+
+
+def lines_of_explanation(path):
+    """How many lines hold a comment, or words of a docstring."""
+    text = path.read_text()
+    lines = text.splitlines()
+    words = {at for at in documented_lines(text) if lines[at - 1].strip(' "')}
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    comments = {token.start[0] for token in tokens if token.type == tokenize.COMMENT}
+    return len(words | comments)
+
+
+def core():
+    return sorted((SOURCE / "core").rglob("*.py"))
+
+
+def test_the_core_is_within_its_budget():
+    assert sum(map(lines_of_code, core())) <= MOST_CORE
+
+
+def test_the_core_explains_itself():
+    code, words = (sum(map(count, core())) for count in (lines_of_code, lines_of_explanation))
+    assert words >= EXPLAINED * code
+
+
+def test_the_ledgers_rules_are_within_theirs():
+    rules = [path for path in (SOURCE / "ledger").glob("*.py") if path.name not in STORES]
+    assert sum(map(lines_of_code, rules)) <= MOST_LEDGER_RULES
+
+
+def test_the_guarantee_names_the_core_s_files_and_their_size():
+    page = (ROOT / "docs" / "guarantee.md").read_text()
+    for path in core():
+        if path.name != "__init__.py":
+            assert f"| `core/{path.name}` | {lines_of_code(path)} |" in page, path.name
+    assert f"{sum(map(lines_of_code, core())):,} lines" in page
+
+
+def test_code_and_words_are_counted():
+    """On a file of four lines of code, one comment and two lines of a docstring."""
+    example = SOURCE / "version.py"
+    assert lines_of_code(example) == 1
+    assert lines_of_explanation(example) == 1
