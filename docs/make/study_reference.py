@@ -40,12 +40,10 @@ def study_reference() -> str:
     """Markdown: every section and key, what it means, what is allowed, and the default."""
     parts = [_INTRODUCTION]
     for section, described in Study.model_fields.items():
-        model = described.annotation
-        assert model is not None
         needed = "" if not described.is_required() else " (required)"
         parts.append(f"\n## [{section}]{needed}\n\n{described.description}\n")
         parts.append("\n| key | meaning | allowed | default |\n|---|---|---|---|\n")
-        for key, field in model.model_fields.items():
+        for key, field in Study.keys_of(section).items():
             extra = field.json_schema_extra
             allowed = str(extra["allowed"]) if isinstance(extra, dict) else ""
             default = "required" if field.default is PydanticUndefined else _default(field.default)

@@ -35,11 +35,11 @@ from privalue.estimate._refit import refit
 from privalue.ledger import open_ledger
 from privalue.planning import resolve
 from privalue.report._publish import Published, publish
+from privalue.study._mechanism import Mechanism
 from privalue.study._sections import (
     About,
     Columns,
     Features,
-    Mechanism,
     Privacy,
     Report,
     States,

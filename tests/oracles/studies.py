@@ -12,8 +12,9 @@ def study(count=3, *, discount=0.9, rewards=(0.0, 1.0), returns=None, **sections
         values["returns"] = returns
     privacy = {"epsilon": 1.0, "delta": 1e-6, "unit": "trajectory", **sections.pop("privacy", {})}
     places = sections.pop("states", {"count": count})
-    paper = {"name": "dp-lsw", "calibration": "nissim", "noise": "isotropic"}
-    mechanism = {**paper, **sections.pop("mechanism", {})}
+    mechanism = {"name": "dp-lsw", "calibration": "nissim", **sections.pop("mechanism", {})}
+    if mechanism["name"] == "dp-lsw":
+        mechanism.setdefault("noise", "isotropic")
     return pv.Study(privacy=privacy, values=values, states=places, mechanism=mechanism, **sections)
 
 

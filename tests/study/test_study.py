@@ -202,10 +202,103 @@ def test_sections_built_in_python_complain_in_one_line_too():
         pv.Privacy(epsilon=1.0, detla=0.1, unit="trajectory")
 
 
-def test_a_study_cannot_be_changed():
+def _change(section, key):
+    setattr(section, key, 9.0)
+
+
+@pytest.mark.parametrize("attempt", [_change, delattr])
+@pytest.mark.parametrize(("section", "key"), [("privacy", "epsilon"), (None, "privacy")])
+def test_a_study_cannot_be_changed(attempt, section, key):
     described = study(3)
-    with pytest.raises(ValueError, match="frozen"):
-        described.privacy.epsilon = 9.0
+    with pytest.raises(pv.StudyError, match="frozen; make another one") as caught:
+        attempt(getattr(described, section) if section else described, key)
+    assert f"{key} cannot be changed" in str(caught.value)
+    assert "model_copy(update=" in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert "http" not in str(caught.value)
+    assert described == study(3)
+
+
+# The mechanism: a section of its own for each
+
+
+KEYS = {
+    "dp-ssp": {"name", "calibration", "ridge", "ridge_scale", "shrinkage"},
+    "dp-lsw": {"name", "calibration", "noise", "beta", "pseudo_count", "noise_scale_share"},
+    "dp-lsl": {
+        *("name", "calibration", "noise", "beta", "noise_scale_share"),
+        *("ridge", "ridge_scale"),
+    },
+    "auto": {"name"},
+}
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_a_mechanism_has_its_own_keys_and_answers_for_the_others(name):
+    chosen = pv.Mechanism(name=name)
+    assert set(type(chosen).model_fields) == KEYS[name]
+    every = set().union(*KEYS.values())
+    assert set(pv.Study.keys_of("mechanism")) == every
+    for key in every - KEYS[name]:
+        with pytest.raises(pv.StudyError, match=f'^{key} applies to .* only, and name = "{name}"'):
+            pv.Mechanism(name=name, **{key: getattr(chosen, key)})
+
+
+def test_a_mechanism_is_chosen_by_its_name_wherever_it_is_written():
+    plain = study(3).model_copy(update={"mechanism": {}})
+    assert plain.mechanism == pv.Mechanism() == pv.Mechanism(name="dp-ssp")
+    for name in KEYS:
+        section = pv.Mechanism(name=name)
+        for written in (section, {"name": name}):
+            changed = plain.model_copy(update={"mechanism": written})
+            assert type(changed.mechanism) is type(section)
+            assert changed.mechanism == section
+    with pytest.raises(pv.StudyError, match=r"^name = 3 is not allowed; it must be \"dp-ssp\""):
+        pv.Mechanism(name=3)
+    with pytest.raises(pv.StudyError, match=r"^\[mechanism\] must be a section of the study"):
+        plain.model_copy(update={"mechanism": "dp-ssp"})
+
+
+@pytest.mark.parametrize("name", ["dp-ssp", "auto"])
+def test_a_shape_of_noise_is_refused_where_there_is_none_to_choose(name):
+    """It used to be accepted, and ignored."""
+    with pytest.raises(pv.StudyError, match="noise applies to dp-lsl and dp-lsw only"):
+        pv.Mechanism(name=name, noise="isotropic")
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "stated"),
+    [
+        ({}, {"calibration": "exact", "shrinkage": True}),
+        ({"ridge": 5}, {"calibration": "exact", "ridge": 5.0, "shrinkage": True}),
+        (
+            {"name": "dp-lsw"},
+            {"calibration": "exact", "noise": "whitened", "beta": "auto", "pseudo_count": 0.0},
+        ),
+        (
+            {"name": "dp-lsw", "calibration": "nissim", "noise_scale_share": 0.1},
+            {"calibration": "nissim", "noise": "whitened", "noise_scale_share": 0.1},
+        ),
+        (
+            {"name": "dp-lsl", "calibration": "appendix", "ridge": 5},
+            {"calibration": "appendix", "noise": "isotropic", "ridge": 5.0},
+        ),
+        (
+            {"name": "dp-lsl", "calibration": "appendix"},
+            {"calibration": "appendix", "noise": "isotropic", "ridge": "sqrt", "ridge_scale": 100},
+        ),
+    ],
+)
+def test_a_release_states_the_keys_in_force_in_the_order_of_the_file(mechanism, stated):
+    described = study(3).model_copy(update={"mechanism": mechanism})
+    found = described.public_description()["mechanism"]
+    assert list(found.items()) == [("name", mechanism.get("name", "dp-ssp")), *stated.items()]
+    assert described.model_copy(update={"mechanism": found}) == described
+
+
+def test_a_section_that_is_none_is_told_in_one_line():
+    with pytest.raises(pv.StudyError, match=r"^\[features\] must be a section of the study, not 3"):
+        pv.Study.parse("features = 3\n" + GOOD.replace('[features]\nkind = "tabular"\n', ""))
 
 
 @pytest.mark.parametrize(
@@ -248,6 +341,18 @@ def test_side_files_are_found_beside_the_study_and_hashed(tmp_path, monkeypatch)
     assert described.feature_matrix.tolist() == [[1, 0], [0, 1], [1, 1]]
     assert len(described.side_files) == 5
     assert all(len(digest) == 64 for digest in described.side_files.values())
+
+
+def test_a_changed_study_finds_its_side_files_where_they_were(tmp_path, monkeypatch):
+    (tmp_path / "weights.csv").write_text("0,1\n1,2\n2,3\n3,4\n")
+    (tmp_path / "study.toml").write_text(GOOD.replace('kind = "uniform"', 'file = "weights.csv"'))
+    described = pv.Study.load(tmp_path / "study.toml")
+    monkeypatch.chdir("/")
+    again = described.model_copy(update={"mechanism": {"name": "dp-lsw"}})
+    assert again.state_weights.tolist() == [1, 2, 3, 4]
+    assert again.side_files == described.side_files
+    with pytest.raises(pv.StudyError, match=r"\[folder\] is not a section of a study"):
+        pv.Study.parse("[folder]\n" + GOOD, base=tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -414,7 +519,7 @@ def test_the_commented_study_file_is_valid_and_complete(tmp_path):
     assert described.study.name == "my-study"
     text = study_template()
     for section in STARTING_POINT:
-        for key in pv.Study.model_fields[section].annotation.model_fields:
+        for key in pv.Study.keys_of(section):
             built = (section, key) not in {
                 ("features", "matrix"),
                 ("weights", "values"),

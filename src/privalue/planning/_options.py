@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from privalue.errors import StudyError
-from privalue.study._sections import Mechanism
+from privalue.study._mechanism import MECHANISM_KEYS
 from privalue.study._study import Study
 
 PSEUDO_COUNTS = (10.0, 100.0, 1000.0)
@@ -41,7 +41,7 @@ class Option:
         if chosen.name == "dp-lsw" and chosen.noise == "isotropic":
             told.append("isotropic")
         for key in ("beta", "pseudo_count", "ridge", "ridge_scale", "noise_scale_share"):
-            value, default = getattr(chosen, key), Mechanism.model_fields[key].default
+            value, default = getattr(chosen, key), MECHANISM_KEYS[key].default
             if value != default:
                 told.append(
                     f"{key} = {value:g}" if isinstance(value, float) else f"{key} = {value}"

@@ -1,4 +1,4 @@
-"""What to say to whoever uses another name for a key of the study, or one that is not built yet."""
+"""Help whoever writes another name for a key of the study, or one that is not built yet."""
 
 import difflib
 from collections.abc import Collection, Mapping

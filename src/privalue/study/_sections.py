@@ -1,6 +1,8 @@
-"""The sections of a study file: every key with its meaning, its limits and its default.
+"""Define the sections of a study file: each key with its meaning, its limits and its default.
 
-A mistake is a ``StudyError`` of one line: what, which value, what is allowed, what to do.
+The section ``[mechanism]`` stands in `_mechanism`.
+
+An error is a ``StudyError`` of one line: what, which value, what is allowed, what to do.
 """
 
 import codecs
@@ -51,12 +53,12 @@ Whole = Annotated[int, BeforeValidator(_whole)]
 
 
 def key(meaning: str, allowed: str, default: Any = ..., **limits: Any) -> Any:
-    """A key of the study file: what it means, what is allowed, and the limits that enforce it."""
+    """Describe a key: what it means, what is allowed, and the limits that enforce it."""
     return Field(default, description=meaning, json_schema_extra={"allowed": allowed}, **limits)
 
 
 class Section(BaseModel):
-    """A frozen group of keys."""
+    """Hold a group of keys that are checked when it is made, and frozen."""
 
     holds_sections: ClassVar[bool] = False
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
@@ -68,25 +70,40 @@ class Section(BaseModel):
             raise StudyError(explain(problem, type(self))) from None
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """The same with some keys changed, checked anew: nothing slips past the checks."""
-        kept = {name: getattr(self, name) for name in self.model_fields_set}
-        return type(self)(**{**kept, **(update or {})})
+        """Return the same with some keys changed, checked anew: nothing slips past the checks."""
+        return type(self)(**self._changed(update))
+
+    def _changed(self, update: Mapping[str, Any] | None) -> dict[str, Any]:
+        return {**{name: getattr(self, name) for name in self.given}, **(update or {})}
 
     @classmethod
     def model_construct(  # type: ignore[override]  # pydantic's plugin hides the keys
         cls, _fields_set: set[str] | None = None, **values: Any
     ) -> Self:
-        """As the constructor: there is no way around the checks."""
+        """Do what the constructor does: there is no way around the checks."""
         return cls(**values)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not name.startswith("_"):
+            raise StudyError(_is_frozen(name))
+        super().__setattr__(name, value)
+
+    def __delattr__(self, name: str) -> None:
+        raise StudyError(_is_frozen(name))
+
+    @classmethod
+    def unknown_key(cls, written: str) -> str:
+        """Say in one line what is wrong with a key that the section does not have."""
+        return f"{written} is not a key of a study; {about_unknown(written, cls.model_fields)}"
 
     @property
     def given(self) -> frozenset[str]:
-        """The keys that somebody wrote down."""
+        """Return the keys that somebody wrote down."""
         return frozenset(self.model_fields_set)
 
 
 class About(Section):
-    """``[study]``: what the study is called, and whom it is about."""
+    """Name the study, and the people it is about: ``[study]``."""
 
     name: str = key("what the release is called", "a text", "untitled", min_length=1)
     dataset: str | None = key(
@@ -108,7 +125,7 @@ class About(Section):
 
 
 class Privacy(Section):
-    """``[privacy]``: what is promised, to whom."""
+    """Say what is promised, and to whom: ``[privacy]``."""
 
     epsilon: Number = key("the privacy loss", "a finite number above 0", gt=0)
     delta: Number = key(
@@ -150,7 +167,7 @@ class Privacy(Section):
 
 
 class Values(Section):
-    """``[values]``: what is being valued, and the public bounds of it."""
+    """Say what is valued, and its public bounds: ``[values]``."""
 
     discount: Number = key(
         "gamma, applied once per row", "a number above 0 and at most 1", gt=0, le=1
@@ -200,7 +217,7 @@ class Values(Section):
 
     @property
     def return_bounds(self) -> tuple[float, float]:
-        """[F_lo, F_hi]: as given, or what the bounds of the rewards imply (math: section 4).
+        """Return [F_lo, F_hi]: as given, or as the bounds of the rewards imply (math: section 4).
 
         A trajectory may be one row long, so the bounds hold the reward itself as well as its
         infinite discounted sum, and 0 need not be inside.
@@ -213,13 +230,13 @@ class Values(Section):
 
     @property
     def unvisited_value(self) -> float:
-        """As given, or 0 if that is inside the bounds, or the bound nearest to 0."""
+        """Return it as given, or 0 if that is inside the bounds, or the bound nearest to 0."""
         low, high = self.return_bounds
         return min(max(0.0, low), high) if self.unvisited is None else self.unvisited
 
 
 class States(Section):
-    """``[states]``: the public state space."""
+    """List or count the states, which are public: ``[states]``."""
 
     count: Whole | None = key(
         "number of states, labelled 0 .. count-1",
@@ -249,7 +266,7 @@ class States(Section):
 
 
 class Features(Section):
-    """``[features]``: Phi."""
+    """Choose the features Phi: ``[features]``."""
 
     kind: Literal["tabular", "aggregate", "matrix"] = key(
         "how states become features", '"tabular", "aggregate" or "matrix"', "tabular"
@@ -278,7 +295,7 @@ class Features(Section):
 
 
 class Weights(Section):
-    """``[weights]``: w of DP-LSW, rho of DP-LSL."""
+    """Weight the states: ``[weights]``, w of DP-LSW and rho of DP-LSL."""
 
     kind: Literal["uniform"] | None = key("1 everywhere", '"uniform"', None)
     file: str | None = key("weights by state", "a CSV file of state and weight", None)
@@ -293,127 +310,8 @@ class Weights(Section):
         return self
 
 
-class Mechanism(Section):
-    """``[mechanism]``: which algorithm, and how its noise is calibrated."""
-
-    name: Literal["dp-ssp", "dp-lsw", "dp-lsl", "auto"] = key(
-        "the algorithm",
-        '"dp-ssp", "dp-lsw", "dp-lsl", or "auto" (the least predicted error, from what is public)',
-        "dp-ssp",
-    )
-    calibration: Literal["exact", "nissim", "appendix"] = key(
-        "the constants alpha and beta of the noise",
-        '"exact", or the paper\'s "nissim" (Lemma 1) or "appendix" (appendix A)',
-        "exact",
-    )
-    noise: Literal["whitened", "isotropic"] = key(
-        "of dp-lsw and dp-lsl: the shape of the noise",
-        '"isotropic" (the paper\'s; the only one for dp-lsl) or, for dp-lsw, "whitened"',
-        "whitened",
-    )
-    beta: Literal["auto"] | Number = key(
-        "of dp-lsw and dp-lsl: smoothness", '"auto" or a number above 0', "auto"
-    )
-    pseudo_count: Number = key(
-        "of dp-lsw: visits added to every state at the value of an unvisited one",
-        "a number from 0 to 1e15",
-        0.0,
-        ge=0,
-        le=1e15,
-    )
-    ridge: Literal["sqrt"] | Number = key(
-        "lambda of dp-lsl; with dp-ssp, fits the features by LSL instead of LSW",
-        '"sqrt" (ridge_scale * sqrt(m)) or a number above 0',
-        "sqrt",
-    )
-    ridge_scale: Number = key(
-        'scale of ridge = "sqrt"', "a number above 0", 100.0, ge=SMALLEST, le=1e20
-    )
-    shrinkage: StrictBool = key(
-        "of dp-ssp: draw states with few visits together, as far as the noise calls for",
-        "true or false",
-        True,
-    )
-    noise_scale_share: Number = key(
-        "of dp-lsw and dp-lsl: share of epsilon that releases the noise scale, for intervals",
-        "a number of at least 0 and below 1",
-        0.0,
-        ge=0,
-        lt=1,
-    )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _noise_that_fits(cls, keys: Any) -> Any:
-        """Whitened is the default where it exists."""
-        if isinstance(keys, dict) and "noise" not in keys and keys.get("name") != "dp-lsw":
-            return {**keys, "noise": "isotropic"}
-        return keys
-
-    @model_validator(mode="after")
-    def _applies(self) -> "Mechanism":
-        if not isinstance(self.ridge, str) and not SMALLEST <= self.ridge <= LARGEST:
-            raise ValueError(
-                f"ridge = {self.ridge} must be a number above 0 ({SMALLEST:g} to {LARGEST:g})"
-            )
-        if not isinstance(self.beta, str) and self.beta <= 0:
-            raise ValueError(f"beta = {self.beta} must be a number above 0")
-        smooth = {"dp-lsw", "dp-lsl"}
-        for key, mechanisms in (
-            ("calibration", smooth | {"dp-ssp"}),
-            ("noise", smooth),
-            ("beta", smooth),
-            ("pseudo_count", {"dp-lsw"}),
-            ("ridge", {"dp-lsl", "dp-ssp"}),
-            ("ridge_scale", {"dp-lsl", "dp-ssp"}),
-            ("shrinkage", {"dp-ssp"}),
-            ("noise_scale_share", smooth),
-        ):
-            # noise is set for whoever left it out, and "isotropic" says nothing then
-            idle = key == "noise" and self.noise == "isotropic"
-            if key in self.given and self.name not in mechanisms and not idle:
-                where = " and ".join(sorted(mechanisms))
-                raise ValueError(
-                    f'{key} applies to {where} only, and name = "{self.name}"; remove it, or '
-                    "change name"
-                )
-        if self.name == "dp-ssp" and self.calibration != "exact":
-            raise ValueError(
-                f'calibration = "{self.calibration}": the paper\'s constants are for dp-lsw and '
-                "dp-lsl; remove it, dp-ssp is calibrated exactly"
-            )
-        if "ridge_scale" in self.given and self.ridge != "sqrt":
-            raise ValueError('ridge_scale applies to ridge = "sqrt" only; remove one of the two')
-        if self.noise == "whitened" and self.name != "dp-lsw":
-            raise ValueError(
-                f'noise = "whitened" is for dp-lsw only; use "isotropic" with "{self.name}"'
-            )
-        for key in ("beta", "pseudo_count"):
-            if key in self.given and self.calibration != "exact":
-                raise ValueError(
-                    f'{key} applies to calibration = "exact" only, and calibration = '
-                    f'"{self.calibration}"; remove it'
-                )
-        return self
-
-    def without_effect(self) -> set[str]:
-        """The keys whose defaults do nothing in the chosen mechanism."""
-        idle = {"noise_scale_share"}
-        if self.name != "dp-lsl":
-            idle |= {"ridge", "ridge_scale"}
-        if self.name != "dp-ssp":
-            idle |= {"shrinkage"}
-        else:
-            return (idle | {"beta", "pseudo_count", "ridge_scale"}) - self.given | {"noise"}
-        if not isinstance(self.ridge, str):
-            idle |= {"ridge_scale"}
-        if self.calibration != "exact":
-            idle |= {"beta", "pseudo_count"}
-        return idle - self.given
-
-
 class Report(Section):
-    """``[report]``: how the release is presented."""
+    """Say how the release is presented: ``[report]``."""
 
     level: Number = key(
         "level of the intervals", "a number above 0 and at most 1 - 1e-11", 0.95, gt=0, le=1 - 1e-11
@@ -421,7 +319,7 @@ class Report(Section):
 
 
 class Columns(Section):
-    """``[data]``: the names of the columns, and what their cells are.
+    """Name the columns of the data, and say what their cells are: ``[data]``.
 
     A cell is read by what is declared here and by nothing else: no row says how another is read.
     """
@@ -519,17 +417,17 @@ class Columns(Section):
 
     @property
     def drops(self) -> bool:
-        """Whether some units or rows do not count, so that how many do depends on what they are."""
+        """Return whether units or rows may be left out, so that how many count is private."""
         return self.invalid == "drop-unit" or self.missing_rows == "drop-row"
 
     @property
     def one_trajectory_per_person(self) -> bool:
-        """Whether the person's id is the trajectory's too: person is named, trajectory is not."""
+        """Return whether the person's id is the trajectory's too: only person is named."""
         return "person" in self.given and "trajectory" not in self.given
 
 
 def one_character_at_a_time(encoding: str) -> bool:
-    """Whether no character of one row can change how the next row is read."""
+    """Return whether no character of one row can change how the next row is read."""
     try:
         name = codecs.lookup(encoding).name
     except (LookupError, ValueError):
@@ -547,15 +445,14 @@ def one_character_at_a_time(encoding: str) -> bool:
 
 
 def explain(problem: ValidationError, model: type["Section"]) -> str:
-    """The first mistake in one line: what, which value, what is allowed, what to do."""
+    """Return the first error in one line: what, which value, what is allowed, what to do."""
     errors = problem.errors(include_url=False)
     first = next((e for e in errors if e["type"] == "extra_forbidden"), errors[0])
     key = str(first["loc"][0]) if first["loc"] else ""
     whole = model.holds_sections
     heading = f"[{key}]" if whole else key
     if first["type"] == "extra_forbidden":
-        hint = about_unknown(key, model.model_fields)
-        return f"{heading} is not a {'section' if whole else 'key'} of a study; {hint}"
+        return model.unknown_key(key)
     cause = first.get("ctx", {}).get("error")
     if cause is not None and str(cause):  # a check that spans keys, or a section's own complaint
         return f"{heading} {cause}" if key else str(cause)
@@ -565,14 +462,22 @@ def explain(problem: ValidationError, model: type["Section"]) -> str:
             section: Any = field.annotation
             keys = [name for name, entry in section.model_fields.items() if entry.is_required()]
             return f"{heading} is missing; it needs {', '.join(keys or ['count, labels or file'])}"
-        return f"{heading} must be a section of the study, not {_shown(first['input'])}"
+        return f"{heading} must be a section of the study, not {shown(first['input'])}"
     extra = field.json_schema_extra
     allowed = extra["allowed"] if isinstance(extra, dict) else ""
     if first["type"] == "missing" and len(first["loc"]) == 1:
         return f"{heading} is missing; it must be {allowed}"
-    return f"{heading} = {_shown(first['input'])} is not allowed; it must be {allowed}"
+    return f"{heading} = {shown(first['input'])} is not allowed; it must be {allowed}"
 
 
-def _shown(value: object) -> str:
+def _is_frozen(name: str) -> str:
+    return (
+        f"{name} cannot be changed: a study is frozen; make another one with "
+        f"model_copy(update={{{name!r}: ...}})"
+    )
+
+
+def shown(value: object) -> str:
+    """Return a value as an error shows it, cut where it is long."""
     text = f'"{value}"' if isinstance(value, str) else repr(value)
     return text if len(text) <= 60 else text[:57] + "..."

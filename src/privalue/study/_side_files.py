@@ -1,4 +1,4 @@
-"""The tables beside a study file: labels, groups, priors, weights and feature matrices.
+"""Read the files beside a study file: labels, groups, priors, weights and feature matrices.
 
 Every file is public, is keyed by state label (``.npy`` and ``.npz`` by position), and is hashed, so
 that a release can say exactly which one it used. Nothing here ever loads a pickle.
@@ -23,10 +23,16 @@ from privalue.core._arrays import Matrix
 from privalue.errors import StudyError
 from privalue.study._sections import LARGEST, SMALLEST
 
+# What numpy, scipy and pyarrow raise for a file that is not what its ending says.
+_UNREADABLE = (
+    *(ValueError, TypeError, KeyError, OSError, EOFError),
+    *(pa.ArrowException, zipfile.BadZipFile),
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class SideFile:
-    """One file that a study names: the key that names it, its name and its SHA-256."""
+    """Hold a file that a study names: the key that names it, its name and its SHA-256."""
 
     key: str
     name: str
@@ -35,7 +41,7 @@ class SideFile:
 
 
 def open_side_file(key: str, name: str, base: Path) -> SideFile:
-    """The file that ``key`` names, found relative to the study file's folder."""
+    """Read the file that ``key`` names, relative to the study file's folder."""
     path = base / name
     try:
         content = path.read_bytes()
@@ -49,7 +55,7 @@ def open_side_file(key: str, name: str, base: Path) -> SideFile:
 
 
 def _cells(file: SideFile, columns: int) -> list[list[str]]:
-    """The rows of a CSV file with at least ``columns`` cells each; blank lines are passed over."""
+    """Return the rows of a CSV file, each with at least ``columns`` cells; skip blank lines."""
     try:
         text = file.content.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -67,13 +73,13 @@ def _cells(file: SideFile, columns: int) -> list[list[str]]:
 
 
 def read_labels(file: SideFile) -> list[str]:
-    """State labels, one a row in the first column; a heading ``state`` or ``label`` is skipped."""
+    """Return the labels of the first column; skip a heading ``state`` or ``label``."""
     labels = [row[0].strip() for row in _cells(file, 1)]
     return labels[1:] if labels[0].lower() in {"state", "label"} else labels
 
 
 def read_groups(file: SideFile, is_state: Callable[[str], bool]) -> dict[str, str]:
-    """Raw label -> state label. A first row whose second cell is no state is a heading."""
+    """Map raw labels to state labels. A first row whose second cell is no state is a heading."""
     rows = [(row[0].strip(), row[1].strip()) for row in _cells(file, 2)]
     if not is_state(rows[0][1]):
         rows = rows[1:]
@@ -86,7 +92,7 @@ def read_groups(file: SideFile, is_state: Callable[[str], bool]) -> dict[str, st
 
 
 def read_numbers(file: SideFile) -> dict[str, float]:
-    """State label -> number. A first row whose second cell is no number is a heading."""
+    """Map state labels to numbers. A first row whose second cell is no number is a heading."""
     rows = [(row[0].strip(), row[1].strip()) for row in _cells(file, 2)]
     numbers: dict[str, float] = {}
     for position, (label, cell) in enumerate(rows):
@@ -113,7 +119,7 @@ def by_state(
     absent: float | None = None,
     label: Callable[[int], str] = str,
 ) -> NDArray[np.float64]:
-    """The vector over states of a label -> number table; ``absent`` fills what it leaves out."""
+    """Return a label -> number table as a vector over states; ``absent`` fills what it omits."""
     vector = np.full(states, np.nan if absent is None else absent)
     seen = np.zeros(states, dtype=bool)
     for name, number in numbers.items():
@@ -131,7 +137,7 @@ def by_state(
 
 
 def read_matrix(file: SideFile, position: Callable[[str], int | None], states: int) -> Matrix:
-    """Phi from ``.npy`` (dense) or ``.npz`` (scipy sparse), by position, or ``.csv``/``.parquet``.
+    """Read Phi from ``.npy`` (dense) or ``.npz`` (sparse), by position, or ``.csv``/``.parquet``.
 
     In a table the first column is the state label and every other column is a feature.
     """
@@ -148,9 +154,7 @@ def read_matrix(file: SideFile, position: Callable[[str], int | None], states: i
             return _table_matrix(file, list(zip(*columns, strict=True)), position, states)
     except StudyError:
         raise
-    except (ValueError, TypeError, KeyError, OSError, EOFError, pa.ArrowException) as problem:
-        raise _unreadable(file, suffix) from problem
-    except zipfile.BadZipFile as problem:
+    except _UNREADABLE as problem:
         raise _unreadable(file, suffix) from problem
     if suffix == ".csv":
         rows = _cells(file, 2)
@@ -194,7 +198,7 @@ def _table_matrix(
 
 
 def as_matrix(key: str, matrix: Any, states: int) -> Matrix:
-    """A finite N x d matrix of doubles, dense and read-only or sparse by rows."""
+    """Return a finite N x d matrix of doubles, dense or sparse by rows, and read-only."""
     if np.iscomplexobj(matrix):
         raise StudyError(f"{key} holds complex numbers; features are real")
     if sp.issparse(matrix):
@@ -225,7 +229,7 @@ def as_matrix(key: str, matrix: Any, states: int) -> Matrix:
 
 
 def describe_matrix(matrix: Matrix) -> SideFile:
-    """A matrix given in Python, described as if it were a file, so that a release can name it."""
+    """Describe a matrix given in Python as if it were a file, so that a release can name it."""
     parts = (
         (matrix,)
         if isinstance(matrix, np.ndarray)

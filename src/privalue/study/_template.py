@@ -1,4 +1,4 @@
-"""A commented study file, made from the models: it cannot fall behind what is accepted."""
+"""Write a commented study file from the models, so that it cannot fall behind them."""
 
 from collections.abc import Mapping
 
@@ -69,7 +69,7 @@ def study_template(
     changes: Mapping[tuple[str, str], str] | None = None,
     questions: Mapping[tuple[str, str], str] | None = None,
 ) -> str:
-    """A study file with every key that is built, explained.
+    """Return a study file with every key explained.
 
     ``changes`` are TOML values; ``questions`` stand above their keys, for a person to answer.
     """
@@ -79,9 +79,7 @@ def study_template(
     ]
     for section, starting in STARTING_POINT.items():
         lines += ["", f"[{section}]"]
-        model = Study.model_fields[section].annotation
-        assert model is not None
-        for key, field in model.model_fields.items():
+        for key, field in Study.keys_of(section).items():
             chosen = (changes or {}).get((section, key), starting.get(key))
             line = f"{key} = {chosen}" if chosen else f"# {key} = {_example(section, key)}"
             if line.endswith("= "):

@@ -1,0 +1,242 @@
+"""Define the section ``[mechanism]``: one class for each algorithm, chosen by the key ``name``.
+
+A class has the keys that apply to its algorithm and no others, so that a key without effect cannot
+be written. What others read of every mechanism alike is a constant where it is not a key.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+
+from pydantic import BeforeValidator, Field, StrictBool, model_serializer, model_validator
+from pydantic.fields import FieldInfo
+
+from privalue.errors import StudyError
+from privalue.study._hints import about_unknown
+from privalue.study._sections import LARGEST, SMALLEST, Number, Section, key, shown
+
+_NAMES = '"dp-ssp", "dp-lsw", "dp-lsl", or "auto" (the least predicted error, from what is public)'
+
+
+def _named(name: str) -> Any:
+    return key("the algorithm", _NAMES, name)
+
+
+def _only_exact(value: object) -> object:
+    if value in ("nissim", "appendix"):
+        raise ValueError(
+            f'= "{value}": the paper\'s constants are for dp-lsw and dp-lsl; remove it, dp-ssp is '
+            "calibrated exactly"
+        )
+    return value
+
+
+def _only_isotropic(value: object) -> object:
+    if value == "whitened":
+        raise ValueError('= "whitened" is for dp-lsw only; use "isotropic" with "dp-lsl"')
+    return value
+
+
+class MechanismSection(Section):
+    """Hold what the sections of all mechanisms have in common."""
+
+    @classmethod
+    def unknown_key(cls, written: str) -> str:
+        """Say which mechanisms a key applies to, or what it may be meant for."""
+        if written not in MECHANISM_KEYS:
+            return f"{written} is not a key of a study; {about_unknown(written, MECHANISM_KEYS)}"
+        others = sorted(name for name, kind in _KINDS.items() if written in kind.model_fields)
+        return (
+            f"{written} applies to {' and '.join(others)} only, and name = "
+            f'"{cls.model_fields["name"].default}"; remove it, or change name'
+        )
+
+    def stated(self) -> set[str]:
+        """Return the keys that a release states even where nobody wrote them down."""
+        raise NotImplementedError
+
+    @model_serializer
+    def _in_force(self) -> dict[str, Any]:
+        keys = self.stated() | self.given
+        return {key: getattr(self, key) for key in MECHANISM_KEYS if key in keys}
+
+
+class _Calibrated(MechanismSection):
+    """Hold the keys of dp-lsw and dp-lsl, whose noise follows from a smooth bound."""
+
+    calibration: Literal["exact", "nissim", "appendix"] = key(
+        "the constants alpha and beta of the noise",
+        '"exact", or the paper\'s "nissim" (Lemma 1) or "appendix" (appendix A)',
+        "exact",
+    )
+    beta: Literal["auto"] | Annotated[Number, Field(gt=0)] = key(
+        "of dp-lsw and dp-lsl: smoothness", '"auto" or a number above 0', "auto"
+    )
+    noise_scale_share: Number = key(
+        "of dp-lsw and dp-lsl: share of epsilon that releases the noise scale, for intervals",
+        "a number of at least 0 and below 1",
+        0.0,
+        ge=0,
+        lt=1,
+    )
+
+    @model_validator(mode="after")
+    def _exactly_calibrated(self) -> "_Calibrated":
+        for name in ("beta", "pseudo_count"):
+            if name in self.given and self.calibration != "exact":
+                raise ValueError(
+                    f'{name} applies to calibration = "exact" only, and calibration = '
+                    f'"{self.calibration}"; remove it'
+                )
+        return self
+
+    def stated(self) -> set[str]:
+        # dp-lsl states its pseudo-count of 0 too: the hashes of studies rest on these keys
+        exact = {"beta", "pseudo_count"} if self.calibration == "exact" else set()
+        return {"name", "calibration", "noise"} | exact
+
+
+class _Ridged(MechanismSection):
+    """Hold the keys of dp-lsl and dp-ssp, which may fit the features with a ridge."""
+
+    ridge: Literal["sqrt"] | Annotated[Number, Field(ge=SMALLEST, le=LARGEST)] = key(
+        "lambda of dp-lsl; with dp-ssp, fits the features by LSL instead of LSW",
+        '"sqrt" (ridge_scale * sqrt(m)) or a number above 0 (1e-30 to 1e30)',
+        "sqrt",
+    )
+    ridge_scale: Number = key(
+        'scale of ridge = "sqrt"',
+        "a number above 0 (1e-30 to 1e20)",
+        100.0,
+        ge=SMALLEST,
+        le=1e20,
+    )
+
+    @model_validator(mode="after")
+    def _one_ridge(self) -> "_Ridged":
+        if "ridge_scale" in self.given and self.ridge != "sqrt":
+            raise ValueError('ridge_scale applies to ridge = "sqrt" only; remove one of the two')
+        return self
+
+
+class SspSection(_Ridged):
+    """Configure dp-ssp: noisy sums and counts, from which everything else is fitted."""
+
+    name: Literal["dp-ssp"] = _named("dp-ssp")
+    calibration: Annotated[Literal["exact"], BeforeValidator(_only_exact)] = key(
+        "the constants of the noise", '"exact"', "exact"
+    )
+    shrinkage: StrictBool = key(
+        "of dp-ssp: draw states with few visits together, as far as the noise calls for",
+        "true or false",
+        True,
+    )
+
+    noise: ClassVar[Literal["isotropic"]] = "isotropic"
+    beta: ClassVar[Literal["auto"]] = "auto"
+    pseudo_count: ClassVar[float] = 0.0
+    noise_scale_share: ClassVar[float] = 0.0
+
+    def stated(self) -> set[str]:
+        return {"name", "calibration", "shrinkage"}
+
+
+class LswSection(_Calibrated):
+    """Configure dp-lsw, [BGP16] Algorithm 1: least squares with the weights w."""
+
+    name: Literal["dp-lsw"] = _named("dp-lsw")
+    noise: Literal["whitened", "isotropic"] = key(
+        "of dp-lsw and dp-lsl: the shape of the noise",
+        '"isotropic" (the paper\'s; the only one for dp-lsl) or, for dp-lsw, "whitened"',
+        "whitened",
+    )
+    pseudo_count: Number = key(
+        "of dp-lsw: visits added to every state at the value of an unvisited one",
+        "a number from 0 to 1e15",
+        0.0,
+        ge=0,
+        le=1e15,
+    )
+
+    ridge: ClassVar[Literal["sqrt"]] = "sqrt"
+    ridge_scale: ClassVar[float] = 100.0
+    shrinkage: ClassVar[bool] = False
+
+
+class LslSection(_Calibrated, _Ridged):
+    """Configure dp-lsl, [BGP16] Algorithm 2: least squares with the load of visits, and a ridge."""
+
+    name: Literal["dp-lsl"] = _named("dp-lsl")
+    noise: Annotated[Literal["isotropic"], BeforeValidator(_only_isotropic)] = key(
+        "the shape of the noise", '"isotropic"', "isotropic"
+    )
+
+    pseudo_count: ClassVar[float] = 0.0
+    shrinkage: ClassVar[bool] = False
+
+    def stated(self) -> set[str]:
+        return super().stated() | {"ridge"} | ({"ridge_scale"} if self.ridge == "sqrt" else set())
+
+
+class AutoSection(MechanismSection):
+    """Leave the choice to the predicted errors; `privalue.resolve` puts one of the others here."""
+
+    name: Literal["auto"] = _named("auto")
+
+    calibration: ClassVar[Literal["exact"]] = "exact"
+    noise: ClassVar[Literal["isotropic"]] = "isotropic"
+    beta: ClassVar[Literal["auto"]] = "auto"
+    pseudo_count: ClassVar[float] = 0.0
+    ridge: ClassVar[Literal["sqrt"]] = "sqrt"
+    ridge_scale: ClassVar[float] = 100.0
+    shrinkage: ClassVar[bool] = False
+    noise_scale_share: ClassVar[float] = 0.0
+
+    def stated(self) -> set[str]:
+        return {"name", "calibration", "noise", "beta", "pseudo_count"}
+
+
+AnyMechanism: TypeAlias = SspSection | LswSection | LslSection | AutoSection
+
+_KINDS: Mapping[str, type[AnyMechanism]] = {
+    "dp-ssp": SspSection,
+    "dp-lsw": LswSection,
+    "dp-lsl": LslSection,
+    "auto": AutoSection,
+}
+
+_DESCRIBED_BY: Mapping[str, type[MechanismSection]] = {
+    "name": SspSection,
+    "calibration": LswSection,
+    "noise": LswSection,
+    "beta": LswSection,
+    "pseudo_count": LswSection,
+    "ridge": LslSection,
+    "ridge_scale": LslSection,
+    "shrinkage": SspSection,
+    "noise_scale_share": LswSection,
+}
+# Every key of [mechanism], in the order of the study file, as the reference explains it.
+MECHANISM_KEYS: Mapping[str, FieldInfo] = {
+    key: kind.model_fields[key] for key, kind in _DESCRIBED_BY.items()
+}
+
+
+def Mechanism(*, name: str = "dp-ssp", **keys: Any) -> AnyMechanism:  # noqa: N802  # as a section
+    """Return the section ``[mechanism]`` of the algorithm called ``name``, with its keys.
+
+    >>> Mechanism(name="dp-lsw", noise="isotropic").calibration
+    'exact'
+    """
+    if not isinstance(name, str) or name not in _KINDS:
+        raise StudyError(f"name = {shown(name)} is not allowed; it must be {_NAMES}")
+    return _KINDS[name](name=name, **keys)
+
+
+def _from_keys(section: object) -> object:
+    return Mechanism(**section) if isinstance(section, dict) else section
+
+
+# [mechanism] as a section of a study: one of the classes, or the keys of one.
+MechanismField: TypeAlias = Annotated[
+    AnyMechanism, Field(discriminator="name"), BeforeValidator(_from_keys)
+]

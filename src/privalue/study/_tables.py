@@ -1,0 +1,192 @@
+"""Read what a study says of each state: labels, groups, start, visits, weights and features.
+
+Each comes from a side file, from the study file itself, or from a default. `read_tables` is the one
+place that opens side files, and everything that it reads is public.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from privalue.core._arrays import Matrix, Vector
+from privalue.errors import StudyError
+from privalue.study import _side_files as side_files
+from privalue.study._sections import LARGEST, SMALLEST, Features, States, Values, Weights
+from privalue.study._side_files import SideFile
+
+
+@dataclass(frozen=True, kw_only=True)
+class StateNames:
+    """Hold the states in order: their labels, or only how many there are."""
+
+    count: int
+    labels: tuple[str, ...] | None = None
+
+    def label(self, at: int) -> str:
+        """Return the label of the state at a position."""
+        return str(at) if self.labels is None else self.labels[at]
+
+    def position(self, label: str) -> int | None:
+        """Return where a label stands, or None."""
+        if self.labels is not None:
+            return self.positions.get(label)
+        plain = label.isascii() and label.isdigit() and str(int(label)) == label
+        return int(label) if plain and int(label) < self.count else None
+
+    @cached_property
+    def positions(self) -> dict[str, int]:
+        """Map each label to its position; empty where states are only counted."""
+        return {label: at for at, label in enumerate(self.labels or ())}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Tables:
+    """Hold what is known of each state; arrays are read-only."""
+
+    names: StateNames
+    raw_labels: Mapping[str, int] | None  # raw label -> position; None: rows hold 0 .. N-1
+    start: Vector | None
+    visits: Vector | None
+    weights: Vector
+    matrix: Matrix | None
+    files: tuple[SideFile, ...]
+
+
+class _Files:
+    """Open side files in a folder, and remember them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.opened = folder, list[SideFile]()
+
+    def open(self, key: str, name: str) -> SideFile:
+        file = side_files.open_side_file(key, name, self.folder)
+        self.opened.append(file)
+        return file
+
+
+def read_tables(
+    states: States, values: Values, weights: Weights, features: Features, folder: Path
+) -> Tables:
+    """Read every table that the sections name, side files from ``folder``."""
+    files = _Files(folder)
+    names = _names(states, files)
+    return Tables(
+        names=names,
+        raw_labels=_raw_labels(states, names, files),
+        start=_start(values, names, files),
+        visits=_visits(states, names, files),
+        weights=_weights(weights, names, files),
+        matrix=_matrix(features, names, files),
+        files=tuple(files.opened),  # last: by now all are open
+    )
+
+
+def _names(states: States, files: _Files) -> StateNames:
+    if states.count is not None:
+        return StateNames(count=states.count)
+    if states.file is not None:
+        labels = side_files.read_labels(files.open("[states] file", states.file))
+    else:
+        labels = [str(label).strip() for label in states.labels or ()]
+    if not labels or "" in labels:
+        raise StudyError("[states] labels must be a list of at least one text, none empty")
+    label, times = Counter(labels).most_common(1)[0]
+    if times > 1:
+        raise StudyError(f'[states] the label "{label}" stands {times} times; labels are unique')
+    return StateNames(count=len(labels), labels=tuple(labels))
+
+
+def _raw_labels(states: States, names: StateNames, files: _Files) -> Mapping[str, int] | None:
+    groups = states.groups
+    if groups is None:
+        return None if names.labels is None else names.positions
+    if isinstance(groups, str):
+        file = files.open("[states] groups", groups)
+        groups = dict(side_files.read_groups(file, lambda label: names.position(label) is not None))
+    positions: dict[str, int] = {}
+    for raw, label in groups.items():
+        at = names.position(str(label))
+        if at is None:
+            raise StudyError(
+                f'[states] groups maps "{raw}" to "{label}", which is not a state of the study'
+            )
+        positions[str(raw)] = at
+    if not positions:
+        raise StudyError("[states] groups maps no raw label to any state")
+    return positions
+
+
+def _by_state(
+    key: str,
+    given: str | Mapping[str, float],
+    names: StateNames,
+    files: _Files,
+    *,
+    absent: float | None = None,
+) -> Vector:
+    """Return numbers over states, given as a side file or as a table of labels."""
+    table = side_files.read_numbers(files.open(key, given)) if isinstance(given, str) else given
+    vector = side_files.by_state(
+        key, table, names.position, names.count, absent=absent, label=names.label
+    )
+    vector.setflags(write=False)
+    return vector
+
+
+def _start(values: Values, names: StateNames, files: _Files) -> Vector | None:
+    if values.start is None:
+        return None
+    start = _by_state("[values] start", values.start, names, files, absent=0.0)
+    if not (np.isfinite(start) & (start >= 0)).all():
+        raise StudyError("[values] start holds a probability that is negative or not finite")
+    if abs(start.sum() - 1) > 1e-9:
+        raise StudyError(f"[values] start sums to {start.sum():.12g}; probabilities sum to 1")
+    return start
+
+
+def _visits(states: States, names: StateNames, files: _Files) -> Vector | None:
+    if states.visits is None:
+        return None
+    visits = _by_state("[states] visits", states.visits, names, files)
+    if not ((visits >= 0) & (visits <= 1)).all():
+        raise StudyError("[states] visits holds a number that is not between 0 and 1")
+    return visits
+
+
+def _weights(section: Weights, names: StateNames, files: _Files) -> Vector:
+    if section.file is not None:
+        weights = _by_state("[weights] file", section.file, names, files)
+    elif section.values is not None:
+        weights = np.array(section.values, dtype=np.float64)
+    else:
+        weights = np.ones(names.count)
+    if len(weights) != names.count:
+        raise StudyError(f"[weights] values has {len(weights)} numbers for {names.count} states")
+    bad = ~((weights == 0) | ((weights >= SMALLEST) & (weights <= LARGEST)))
+    if bad.any():
+        at = int(np.flatnonzero(bad)[0])
+        raise StudyError(
+            f'[weights] the weight of state "{names.label(at)}" is {weights[at]}; weights '
+            f"are finite numbers of at least 0 (0, or {SMALLEST:g} to {LARGEST:g})"
+        )
+    if not weights.any():
+        raise StudyError("[weights] every weight is 0; at least one must be above 0")
+    weights.setflags(write=False)
+    return weights
+
+
+def _matrix(features: Features, names: StateNames, files: _Files) -> Matrix | None:
+    if features.size is not None and features.size > names.count:
+        raise StudyError(f"[features] size = {features.size}: there are only {names.count} states")
+    if features.file is not None:
+        file = files.open("[features] file", features.file)
+        return side_files.read_matrix(file, names.position, names.count)
+    if features.matrix is None:
+        return None
+    matrix = side_files.as_matrix("[features] matrix", features.matrix, names.count)
+    files.opened.append(side_files.describe_matrix(matrix))
+    return matrix
