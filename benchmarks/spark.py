@@ -12,7 +12,7 @@ from rich.table import Table
 from benchmarks.clock import seconds
 from benchmarks.kernel import study
 from privalue.readers import _local as local
-from privalue.readers import _spark as spark
+from privalue.readers import spark
 from privalue.simulation import parse_world, simulate_episodes
 
 STATES, TRAJECTORIES = 40, 100_000

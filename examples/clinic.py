@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 import privalue as pv
-from privalue.cli._app import run
+from privalue.cli import run
 
 UNITS = ["emergency", "intensive care", "step-down", "ward", "rehabilitation"]
 # From each unit to each, day by day; what is left is the day on which the stay ends.

@@ -21,7 +21,7 @@ import numpy as np
 from minari.data_collector import EpisodeBuffer
 
 import privalue as pv
-from privalue.cli._app import run
+from privalue.cli import run
 from privalue.simulation import from_gymnasium, optimal_policy
 
 WORLD = "gym:FrozenLake-v1,policy=greedy"

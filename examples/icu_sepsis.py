@@ -23,7 +23,7 @@ import pyarrow as pa
 from scipy.cluster.vq import kmeans2
 
 import privalue as pv
-from privalue.cli._app import run
+from privalue.cli import run
 from privalue.simulation import Episodes, icu_sepsis, simulate_episodes, simulate_to_file
 
 PATIENTS, GROUPS, STATES = 5_000, 10, 713

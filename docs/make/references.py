@@ -3,7 +3,7 @@
 from docs.make.command_reference import command_reference
 from docs.make.navigation import ROOT
 from docs.make.study_reference import study_reference
-from privalue.cli._app import app
+from privalue.cli import app
 
 
 def references() -> dict[str, str]:

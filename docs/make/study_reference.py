@@ -2,8 +2,7 @@
 
 from pydantic_core import PydanticUndefined
 
-from privalue.study._study import Study
-from privalue.study._template import study_template
+from privalue.study import Study, study_template
 
 _INTRODUCTION = """# The study file
 

@@ -15,9 +15,8 @@ Diagnostics(private, mechanism='dp-ssp', states=2)
 """
 
 from privalue._diagnostics import Diagnostics
-from privalue.artefact._release import Release
-from privalue.core._noise import SeededForExperimentsOnly
-from privalue.core._profile import Profile, privacy_profile
+from privalue.artefact import Release
+from privalue.core import Profile, SeededForExperimentsOnly, privacy_profile
 from privalue.curator import inspect, release
 from privalue.errors import (
     BudgetError,
@@ -31,22 +30,22 @@ from privalue.errors import (
     UnavailableError,
     UsageError,
 )
-from privalue.estimate._refit import refit
+from privalue.estimate import refit
 from privalue.ledger import open_ledger
 from privalue.planning import resolve
-from privalue.report._publish import Published, publish
-from privalue.study._mechanism import Mechanism
-from privalue.study._sections import (
+from privalue.report import Published, publish
+from privalue.study import (
     About,
     Columns,
     Features,
+    Mechanism,
     Privacy,
     Report,
     States,
+    Study,
     Values,
     Weights,
 )
-from privalue.study._study import Study
 from privalue.version import VERSION
 
 __version__ = VERSION

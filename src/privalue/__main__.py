@@ -1,6 +1,6 @@
 """``python -m privalue``: the command line."""
 
-from privalue.cli._app import main
+from privalue.cli import main
 
 if __name__ == "__main__":
     main()

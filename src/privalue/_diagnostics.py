@@ -5,13 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from privalue.core._arrays import Vector
-from privalue.core._contributions import VisitStatistics
-from privalue.core._design import Design
-from privalue.core._draw import Mechanism
-from privalue.core._mechanism import Perturbation
-from privalue.core._private import Private, sealed
-from privalue.study._study import Study
+from privalue.core import Design, Mechanism, Perturbation, Private, Vector, VisitStatistics, sealed
+from privalue.study import Study
 
 
 @sealed

@@ -22,14 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from privalue.artefact._release import Release
-from privalue.core._draw import Mechanism
-from privalue.core._mechanism import Perturbation
-from privalue.core._noise import Entropy
-from privalue.core._profile import divergence
+from privalue.artefact import Release
+from privalue.core import Entropy, Mechanism, Perturbation, divergence
 from privalue.curator import inspect, release
-from privalue.estimate._published import estimates_of
-from privalue.study._study import Study
+from privalue.estimate import estimates_of
+from privalue.study import Study
 
 Vector = NDArray[np.float64]
 

@@ -14,34 +14,36 @@ from typing import Any
 import numpy as np
 
 from privalue._diagnostics import Diagnostics
-from privalue.artefact._release import (
-    Accepted,
-    Guarantee,
-    NoiseScale,
-    PublicNoise,
-    Release,
-    Software,
+from privalue.artefact import Accepted, Guarantee, NoiseScale, PublicNoise, Release, Software
+from privalue.core import (
+    Calibration,
+    Design,
+    DpSsp,
+    Entropy,
+    Mechanism,
+    OperatingSystemEntropy,
+    Private,
+    PublicSize,
+    ReleasedScale,
+    VisitStatistics,
+    draw,
+    sealed,
 )
-from privalue.core._calibration import Calibration
-from privalue.core._contributions import VisitStatistics
-from privalue.core._design import Design
-from privalue.core._draw import Mechanism, draw
-from privalue.core._noise import Entropy, OperatingSystemEntropy
-from privalue.core._noise_scale import ReleasedScale
-from privalue.core._private import Private, sealed
-from privalue.core._ssp import DpSsp
-from privalue.core._terms import PublicSize
 from privalue.errors import BudgetError, StudyError, UsageError
-from privalue.estimate._published import estimates_of, published, rehearsal
+from privalue.estimate import estimates_of, published, rehearsal
 from privalue.ledger import Ledger, Reservation, StoredRelease, study_hash
-from privalue.planning import require_small_delta, require_useful, resolve
-from privalue.planning._noiseless import noise_by_state, theta_before_noise
-from privalue.readers._engines import DEFAULT_MEMORY, gathered
-from privalue.readers._queries import asks_a_database
-from privalue.study._features import design
-from privalue.study._study import Study
-from privalue.study._terms import (
+from privalue.planning import (
+    noise_by_state,
+    require_small_delta,
+    require_useful,
+    resolve,
+    theta_before_noise,
+)
+from privalue.readers import DEFAULT_MEMORY, asks_a_database, gathered
+from privalue.study import (
+    Study,
     declared_size,
+    design,
     gaussian_alpha,
     mechanism_for,
     public_size,
@@ -154,7 +156,7 @@ def release(
         accept_useless: allow a release whose predicted error is at least 0.95 of that of guessing
             the middle of the bounds for every state.
         entropy: the operating system's, if left out; anything else makes ``private`` false.
-        engine: "local", or "spark" (``privalue.readers._spark``).
+        engine: "local", or "spark" (``privalue.readers.spark``).
         memory: bytes that rows may take while they are put in order; more goes to disk.
         progress: called with rows read, and rows in all where known.
         say: called with what the ledger found, a line each.

@@ -17,7 +17,7 @@ def spark(tmp_path_factory):
         pytest.skip("Spark needs a Java runtime, and there is none")
     from pyspark.sql import SparkSession
 
-    from privalue.readers._spark import _LOGGING
+    from privalue.readers.spark import _LOGGING
 
     folder = tmp_path_factory.mktemp("spark")
     quiet = folder / "log4j2.properties"

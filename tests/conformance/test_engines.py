@@ -34,9 +34,9 @@ from privalue.core._contributions import Contributions, VisitStatistics
 from privalue.errors import BoundaryError, MissingComponentError
 from privalue.readers import RowRules
 from privalue.readers import _local as local
-from privalue.readers import _spark as engine
 from privalue.readers import _spark_rows as spark_rows
 from privalue.readers import _spark_tasks as spark_tasks
+from privalue.readers import spark as engine
 
 pytestmark = pytest.mark.xdist_group("spark")  # one session serves all
 
@@ -751,7 +751,7 @@ def test_what_is_missing_is_named(monkeypatch):
 
 
 def test_importing_privalue_does_not_import_pyspark():
-    loaded = "import privalue.readers._spark, sys; sys.exit('pyspark' in sys.modules)"
+    loaded = "import privalue.readers.spark, sys; sys.exit('pyspark' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", loaded], check=False).returncode == 0
 
 

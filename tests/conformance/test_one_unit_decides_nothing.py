@@ -379,7 +379,7 @@ def test_odd_rewards_in_minari(tmp_path, data_format):
     else [("person", "a frame"), ("person", "files"), ("trajectory", "files"), ("reward", "files")],
 )
 def test_odd_cells_on_spark(spark, tmp_path, role, way):
-    from privalue.readers import _spark as engine
+    from privalue.readers import spark as engine
 
     write = as_parquet_files(tmp_path)
     others = numbers(statistics(write(OTHERS), described("drop-unit")))

@@ -1,1 +1,36 @@
-"""The room artefact."""
+"""What leaves: the release, its values by state, and their JSON.
+
+A ``Release`` holds the study, the terms that were used, and the analysed mechanism's output, and
+nothing else that depends on the data. It is written whole or not at all, and never overwritten.
+"""
+
+from privalue.artefact._release import (
+    FILE_NAME,
+    Accepted,
+    Guarantee,
+    NoiseScale,
+    PolicyInterval,
+    PublicNoise,
+    Release,
+    ReleasedStatistics,
+    Software,
+    require_vacant,
+)
+from privalue.artefact._values import StateValue, StateValues, as_numbers, json_cells
+
+__all__ = [
+    "FILE_NAME",
+    "Accepted",
+    "Guarantee",
+    "NoiseScale",
+    "PolicyInterval",
+    "PublicNoise",
+    "Release",
+    "ReleasedStatistics",
+    "Software",
+    "StateValue",
+    "StateValues",
+    "as_numbers",
+    "json_cells",
+    "require_vacant",
+]

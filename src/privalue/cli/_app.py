@@ -20,7 +20,7 @@ import typer
 import typer.exceptions
 
 import privalue
-from privalue.artefact._release import Release
+from privalue.artefact import Release
 from privalue.cli import _demo as demonstration
 from privalue.cli import _screen as terminal
 from privalue.cli._console import (
@@ -38,23 +38,25 @@ from privalue.cli._options import in_options
 from privalue.cli._plan import plan, world_named
 from privalue.cli._report import Justification, publish_and_tell, report
 from privalue.cli._reproduce import reproduce
-from privalue.core._noise import SeededForExperimentsOnly
+from privalue.core import SeededForExperimentsOnly
 from privalue.curator import inspect as inspect_data
 from privalue.curator import prepare
 from privalue.curator import release as release_data
 from privalue.errors import PrivalueError, UsageError
-from privalue.estimate._refit import refit as refit_release
+from privalue.estimate import refit as refit_release
 from privalue.ledger import open_ledger
 from privalue.planning import resolve
-from privalue.readers._headings import column_names
-from privalue.report._guesses import guess, guessed_json
-from privalue.report._private_page import require_private_place, write_private_page
-from privalue.report._publish import require_publishable
-from privalue.report._spending import account_rows
+from privalue.readers import column_names
+from privalue.report import (
+    account_rows,
+    guess,
+    guessed_json,
+    require_private_place,
+    require_publishable,
+    write_private_page,
+)
 from privalue.simulation import simulate_to_file
-from privalue.study._study import Study
-from privalue.study._template import study_template
-from privalue.study._terms import declared_size, ridge_of
+from privalue.study import Study, declared_size, ridge_of, study_template
 
 # In the order of work.
 COMMANDS = (

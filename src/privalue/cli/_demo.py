@@ -8,18 +8,21 @@ from pathlib import Path
 import numpy as np
 
 from privalue._types import Progress
-from privalue.artefact._release import Release
+from privalue.artefact import Release
 from privalue.curator import Prepared, inspect, prepare, release
 from privalue.errors import UsageError
 from privalue.ledger import Account, open_ledger
 from privalue.planning import Option, predict, public_model
-from privalue.report._pictures import draw_values
-from privalue.report._plan_words import verdict
-from privalue.report._private_page import write_private_page
-from privalue.report._publish import Published, publish, require_publishable
+from privalue.report import (
+    Published,
+    draw_values,
+    publish,
+    require_publishable,
+    verdict,
+    write_private_page,
+)
 from privalue.simulation import parse_world, simulate_to_file
-from privalue.study._study import Study
-from privalue.study._template import study_template
+from privalue.study import Study, study_template
 
 WORLD = "chain:N=40,p=0.5,discount=0.99"
 TRAJECTORIES = 30_000

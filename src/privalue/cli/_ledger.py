@@ -6,12 +6,12 @@ from typing import Annotated, Any
 
 import typer
 
-from privalue.artefact._release import Release
+from privalue.artefact import Release
 from privalue.cli import _screen as terminal
 from privalue.cli._console import Json, print_json, screen, talk
 from privalue.cli._options import in_options
 from privalue.ledger import Account, open_ledger
-from privalue.report._spending import account_json, account_rows, draw_spending
+from privalue.report import account_json, account_rows, draw_spending
 
 ledgers = typer.Typer(
     no_args_is_help=False, help="The budget of a dataset, and what has been spent of it."

@@ -7,31 +7,27 @@ import typer
 
 from privalue.cli._console import Json, StudyFile, print_json, progress, screen, talk
 from privalue.cli._plan_screen import Solved, plan_json, plan_notes, print_plan
-from privalue.core._terms import MOST_TRAJECTORIES
+from privalue.core import MOST_TRAJECTORIES
 from privalue.errors import StudyError, UsageError
 from privalue.planning import (
     Answer,
+    Option,
     Prediction,
     PublicModel,
     advice,
     aggregation_for,
+    checked_target,
     epsilon_for,
+    main_options,
+    planned_trajectories,
     predict,
     public_model,
     resolve,
     trajectories_for,
 )
-from privalue.planning._invert import checked_target
-from privalue.planning._options import Option, main_options
-from privalue.planning._predict import planned_trajectories
-from privalue.report._planning_picture import (
-    checked_picture,
-    curves_of,
-    draw_plan,
-    trajectories_around,
-)
+from privalue.report import checked_picture, curves_of, draw_plan, trajectories_around
 from privalue.simulation import World, parse_world
-from privalue.study._study import Study
+from privalue.study import Study
 
 SOLVED = ("trajectories", "epsilon", "aggregation")
 

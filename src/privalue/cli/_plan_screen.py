@@ -17,9 +17,9 @@ from privalue.planning import (
     Prediction,
     judge_planned,
     planned_rare_state_words,
+    shown,
 )
-from privalue.planning._shown import shown
-from privalue.report._plan_words import (
+from privalue.report import (
     aggregation_in_words,
     answer_in_words,
     approximation_shown,

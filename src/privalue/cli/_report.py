@@ -5,24 +5,24 @@ from typing import Annotated
 
 import typer
 
-from privalue.artefact._release import FILE_NAME, Release
+from privalue.artefact import FILE_NAME, Release
 from privalue.cli._console import Json, print_json, talk
 from privalue.cli._options import in_options
 from privalue.errors import UnavailableError, UsageError
 from privalue.ledger import Account, open_ledger
 from privalue.planning import resolve
-from privalue.report._precision import require_same_study
-from privalue.report._public_page import public_page
-from privalue.report._publish import (
+from privalue.report import (
     PAGE,
     REGISTRY,
     VALUES,
+    public_page,
     publish,
     require_no_private_page,
+    require_same_study,
     write_report,
     write_text,
 )
-from privalue.study._study import Study
+from privalue.study import Study
 
 Justification = Annotated[
     str | None,

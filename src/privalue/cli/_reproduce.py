@@ -11,10 +11,8 @@ from rich.table import Table
 
 from privalue.cli._console import Json, print_json, progress, screen
 from privalue.errors import UsageError
-from privalue.paper import FULL, QUICK, Reproduction
+from privalue.paper import FULL, QUICK, Reproduction, described, factor_text
 from privalue.paper import reproduce as reproduce_all
-from privalue.paper._claims import described
-from privalue.paper._reproduce import factor_text
 
 
 def reproduce(

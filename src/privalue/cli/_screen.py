@@ -5,15 +5,13 @@ from collections.abc import Iterable
 from rich.console import Console
 from rich.table import Table
 
-from privalue.artefact._release import Release
+from privalue.artefact import Release
 from privalue.cli._plan_screen import useless_words
-from privalue.core._profile import privacy_profile
+from privalue.core import privacy_profile
 from privalue.curator import Prepared, reuse
 from privalue.planning import judge, large_delta, rare_state_words
-from privalue.report._curators import PrivateDiagnostics
-from privalue.report._guesses import Guesses, listed, named
-from privalue.study._study import Study
-from privalue.study._terms import declared_size, fits_by_lsl, resolve_ridge
+from privalue.report import Guesses, PrivateDiagnostics, listed, named
+from privalue.study import Study, declared_size, fits_by_lsl, resolve_ridge
 
 MOST_ROWS = 50
 

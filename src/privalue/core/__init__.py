@@ -1,5 +1,86 @@
-"""The core."""
+"""The guarantee: all that must be trusted for one release, and nothing else.
 
-from privalue.core._private import Private
+A bug breaks the promise of a release only if it changes how far one unit can move what gets noise,
+how much noise is drawn, or what leaves besides. That code is here, in the order of the data flow:
+``Limits`` and ``Terms`` (public numbers), ``Contributions`` (rows of whole units in, statistics
+out, every row checked), the mechanisms (centre, sigma, grid), ``draw`` (numbers out). It imports
+NumPy, SciPy, Numba, ``privalue.errors`` and itself; readers, estimates and pages may be wrong
+without breaking the promise. docs/guarantee.md lists the files, docs/proofs has the proofs.
+"""
 
-__all__ = ["Private"]
+from privalue.core._arrays import Integers, Matrix, Vector, read_only
+from privalue.core._calibration import (
+    Calibration,
+    exact,
+    gaussian,
+    largest_exact_beta,
+    nissim,
+    require_exact,
+)
+from privalue.core._contributions import (
+    GRID_STEPS,
+    SCALARS,
+    Contributions,
+    Covered,
+    VisitStatistics,
+    unit_hash,
+)
+from privalue.core._design import (
+    Design,
+    absolute,
+    column_squares,
+    dense,
+    is_indicator,
+    row_norms,
+    scaled_rows,
+)
+from privalue.core._draw import Mechanism, draw, mechanism_of
+from privalue.core._kernels import kernel
+from privalue.core._least_squares import lsl, lsw
+from privalue.core._lsl import DpLsl, lsl_bound
+from privalue.core._lsw import DpLsw, LswBound, Whitening
+from privalue.core._mechanism import Perturbation, SmoothBound
+from privalue.core._noise import (
+    Entropy,
+    OperatingSystemEntropy,
+    SeededForExperimentsOnly,
+    gaussian_on_grid,
+    public_grid,
+)
+from privalue.core._noise_scale import (
+    ReleasedScale,
+    is_number,
+    laplace_scale,
+    scale_grid,
+    scale_share,
+)
+from privalue.core._private import Private, sealed
+from privalue.core._profile import Profile, divergence, exact_alpha, privacy_profile
+from privalue.core._sensitivity_lsl import smooth_lsl
+from privalue.core._sensitivity_lsw import smooth_lsw
+from privalue.core._sensitivity_ssp import checked_whole, count_weight, sensitivity
+from privalue.core._size import declared_size, public_size
+from privalue.core._ssp import DpSsp
+from privalue.core._terms import (
+    MOST_TRAJECTORIES,
+    Limits,
+    LslTerms,
+    LswTerms,
+    PublicSize,
+    SspTerms,
+    Terms,
+)
+
+__all__ = [
+    "GRID_STEPS", "MOST_TRAJECTORIES", "SCALARS", "Calibration", "Contributions", "Covered",
+    "Design", "DpLsl", "DpLsw", "DpSsp", "Entropy", "Integers", "Limits", "LslTerms",
+    "LswBound", "LswTerms", "Matrix", "Mechanism", "OperatingSystemEntropy", "Perturbation",
+    "Private", "Profile", "PublicSize", "ReleasedScale", "SeededForExperimentsOnly",
+    "SmoothBound", "SspTerms", "Terms", "Vector", "VisitStatistics", "Whitening", "absolute",
+    "checked_whole", "column_squares", "count_weight", "declared_size", "dense", "divergence",
+    "draw", "exact", "exact_alpha", "gaussian", "gaussian_on_grid", "is_indicator", "is_number",
+    "kernel", "laplace_scale", "largest_exact_beta", "lsl", "lsl_bound", "lsw", "mechanism_of",
+    "nissim", "privacy_profile", "public_grid", "public_size", "read_only", "require_exact",
+    "row_norms", "scale_grid", "scale_share", "scaled_rows", "sealed", "sensitivity",
+    "smooth_lsl", "smooth_lsw", "unit_hash",
+]  # fmt: skip

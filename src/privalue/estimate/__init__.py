@@ -1,1 +1,22 @@
-"""The room estimate."""
+"""After the noise: values, intervals and flags from the numbers that were drawn.
+
+Everything here is post-processing. It is handed public things, the drawn numbers among them, and
+imports no private type: a mistake here misleads, but reveals nothing. ``estimates_of`` is what a
+release publishes; ``refit`` makes other choices from the same numbers, at no further cost.
+"""
+
+from privalue.estimate._fits import ridge_fit
+from privalue.estimate._linear import noise_factors
+from privalue.estimate._published import estimates_of, published, rehearsal
+from privalue.estimate._ratios import normal_quantile
+from privalue.estimate._refit import refit
+
+__all__ = [
+    "estimates_of",
+    "noise_factors",
+    "normal_quantile",
+    "published",
+    "refit",
+    "rehearsal",
+    "ridge_fit",
+]

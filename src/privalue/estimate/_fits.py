@@ -25,9 +25,7 @@ import numpy as np
 import scipy.linalg as sl
 import scipy.sparse as sp
 
-from privalue.core._arrays import Matrix
-from privalue.core._design import Design, absolute, column_squares, is_indicator, scaled_rows
-from privalue.core._least_squares import lsw
+from privalue.core import Design, Matrix, absolute, column_squares, is_indicator, lsw, scaled_rows
 from privalue.estimate._quadratics import row_quadratics, upper_inverse
 from privalue.estimate._ratios import Ratios, Vector, ratio_intervals, summands
 

@@ -26,7 +26,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy import optimize, special
 
-from privalue.core._noise_scale import ReleasedScale, is_number
+from privalue.core import ReleasedScale, is_number
 from privalue.errors import StudyError, UsageError
 
 _CELLS = 2**18  # of the law of R

@@ -5,11 +5,7 @@ import math
 import numpy as np
 import scipy.linalg as sl
 
-from privalue.core._arrays import Matrix, Vector
-from privalue.core._design import Design, row_norms
-from privalue.core._lsl import DpLsl
-from privalue.core._lsw import DpLsw, Whitening
-from privalue.core._noise_scale import ReleasedScale
+from privalue.core import Design, DpLsl, DpLsw, Matrix, ReleasedScale, Vector, Whitening, row_norms
 from privalue.estimate._intervals import distinct_directions, privacy_intervals
 from privalue.estimate._quadratics import row_quadratics, upper_inverse
 from privalue.estimate._statistics import Estimates

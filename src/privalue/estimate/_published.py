@@ -9,21 +9,29 @@ from typing import Any
 
 import numpy as np
 
-from privalue.artefact._release import PolicyInterval, ReleasedStatistics
-from privalue.artefact._values import StateValue, StateValues, as_numbers
-from privalue.core._arrays import Vector
-from privalue.core._contributions import GRID_STEPS
-from privalue.core._design import Design
-from privalue.core._draw import Mechanism
-from privalue.core._lsl import DpLsl
-from privalue.core._lsw import DpLsw
-from privalue.core._noise_scale import ReleasedScale, laplace_scale, scale_grid
-from privalue.core._ssp import DpSsp
+from privalue.artefact import (
+    PolicyInterval,
+    ReleasedStatistics,
+    StateValue,
+    StateValues,
+    as_numbers,
+)
+from privalue.core import (
+    GRID_STEPS,
+    Design,
+    DpLsl,
+    DpLsw,
+    DpSsp,
+    Mechanism,
+    ReleasedScale,
+    Vector,
+    laplace_scale,
+    scale_grid,
+)
 from privalue.estimate._fits import is_tabular
 from privalue.estimate._linear import linear_estimates
 from privalue.estimate._statistics import Estimates, NoisyStatistics, estimate
-from privalue.study._study import Study
-from privalue.study._terms import ridge_of
+from privalue.study import Study, ridge_of
 
 FAR = 64.0  # standard deviations that no draw is away: the chance is below 1e-800
 

@@ -5,9 +5,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import scipy.linalg as sl
 
-from privalue.core._arrays import Matrix, Vector
-from privalue.core._design import Design
-from privalue.core._kernels import kernel
+from privalue.core import Design, Matrix, Vector, kernel
 
 
 def upper_inverse(design: Design) -> Vector:

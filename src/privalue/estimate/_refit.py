@@ -9,13 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from privalue.artefact._release import Release, Software
+from privalue.artefact import Release, Software
 from privalue.errors import UsageError
 from privalue.estimate._published import fitted, published
 from privalue.estimate._statistics import NoisyStatistics
-from privalue.study._features import design
-from privalue.study._study import Study, files_named
-from privalue.study._terms import refuse_early, ridge_of
+from privalue.study import Study, design, files_named, refuse_early, ridge_of
 from privalue.version import VERSION
 
 

@@ -33,7 +33,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from privalue.core._noise import OperatingSystemEntropy
+from privalue.core import OperatingSystemEntropy
 from privalue.errors import BudgetError, LedgerError, PrivalueError, UsageError
 from privalue.ledger._terms import BudgetTerms, Protection, over_steps
 from privalue.ledger._units import NOTHING, Cost, check_mu

@@ -11,11 +11,15 @@ Everything is made up and seeded: nothing here is private. ``docs/reproduction.m
 and how to add an experiment.
 """
 
+from privalue.paper._batches import rmse
+from privalue.paper._claims import described
 from privalue.paper._experiment import Experiment
-from privalue.paper._reproduce import EXPERIMENTS, Reproduction, reproduce
+from privalue.paper._methods import Method, MethodSetting, outcome
+from privalue.paper._pictures import draw, panels, save
+from privalue.paper._reproduce import EXPERIMENTS, Reproduction, factor_text, reproduce
 from privalue.paper._runner import run_all
 from privalue.paper._settings import FULL, QUICK, Effort
-from privalue.paper._table import ResultTable, TableRow
+from privalue.paper._table import ResultTable, TableRow, rows_of
 
 __all__ = [
     "EXPERIMENTS",
@@ -23,9 +27,19 @@ __all__ = [
     "QUICK",
     "Effort",
     "Experiment",
+    "Method",
+    "MethodSetting",
     "Reproduction",
     "ResultTable",
     "TableRow",
+    "described",
+    "draw",
+    "factor_text",
+    "outcome",
+    "panels",
     "reproduce",
+    "rmse",
+    "rows_of",
     "run_all",
+    "save",
 ]

@@ -35,7 +35,7 @@ from privalue.paper._pictures import (
 from privalue.paper._schedules import ridge
 from privalue.paper._settings import TIGHT, Effort
 from privalue.paper._table import Curve, ResultTable, TableRow, rows_of
-from privalue.report._drawing import Axes, Figure
+from privalue.report.drawing import Axes, Figure
 
 EXACT_LSW, EXACT_LSL, SSP_LSL = "DP-LSW, exact", "DP-LSL, exact", "DP-SSP, ridge"
 SQRT = "sqrt(m)"

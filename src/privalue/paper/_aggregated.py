@@ -23,7 +23,7 @@ from privalue.paper._pictures import ORANGE, algorithm_style, draw, panels, refe
 from privalue.paper._schedules import pretty, ridge
 from privalue.paper._settings import BOUNDS, TIGHT, Effort
 from privalue.paper._table import ResultTable, TableRow, rows_of
-from privalue.report._drawing import Axes, Figure
+from privalue.report.drawing import Axes, Figure
 
 SCHEDULES = ("10 sqrt(m)", "100 sqrt(m)", "1000 sqrt(m)")
 DRAWN = {TIGHT: "100 sqrt(m)"}  # in full colour; elsewhere the largest constant is the best

@@ -11,8 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from privalue.core._arrays import Vector
-from privalue.core._contributions import VisitStatistics
+from privalue.core import Vector, VisitStatistics
 from privalue.paper._settings import SEED, WORLD
 from privalue.simulation import World, chain_statistics, parse_world
 

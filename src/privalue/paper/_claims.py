@@ -18,9 +18,7 @@ from typing import Any
 import numpy as np
 from scipy.interpolate import CubicSpline
 
-from privalue.core._arrays import Vector
-from privalue.core._calibration import nissim
-from privalue.core._sensitivity_lsw import smooth_lsw
+from privalue.core import Vector, nissim, smooth_lsw
 from privalue.paper import _convergence as convergence
 from privalue.paper import _excess as excess
 from privalue.paper._aggregated import DRAWN, SCHEDULES
@@ -40,7 +38,7 @@ from privalue.paper._excess import excess_curve
 from privalue.paper._regularisation import by_ridge
 from privalue.paper._settings import BOUNDS, DELTA, EPSILON, TIGHT, WIDE
 from privalue.paper._table import Curve, ResultTable
-from privalue.study._features import aggregation as aggregation_matrix
+from privalue.study import aggregation as aggregation_matrix
 
 Tables = Mapping[str, ResultTable]
 

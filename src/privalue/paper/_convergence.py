@@ -13,7 +13,7 @@ from privalue.paper._pictures import BLUE, GOLD, ORANGE, PURPLE, draw, panels
 from privalue.paper._schedules import pretty, ridge
 from privalue.paper._settings import Effort
 from privalue.paper._table import ResultTable, TableRow, rows_of
-from privalue.report._drawing import Figure
+from privalue.report.drawing import Figure
 
 CONSTANT, SMALL, LARGE = "1", "sqrt(m)", "100 sqrt(m)"
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from privalue.core._arrays import Vector
+from privalue.core import Vector
 from privalue.errors import UsageError
 from privalue.paper._table import Curve
 

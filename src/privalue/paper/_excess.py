@@ -18,8 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privalue.core._arrays import Integers, Vector
-from privalue.core._design import Design
+from privalue.core import Design, Integers, Vector
 from privalue.paper._batches import batch
 from privalue.paper._experiment import Experiment
 from privalue.paper._methods import MethodSetting, built, outcome, paper_lsl, paper_lsw
@@ -27,7 +26,7 @@ from privalue.paper._pictures import COLD, WARM, draw, panels
 from privalue.paper._schedules import pretty, ridge
 from privalue.paper._settings import BOUNDS, TIGHT, Effort
 from privalue.paper._table import Curve, ResultTable, TableRow, rows_of
-from privalue.report._drawing import Axes, Figure
+from privalue.report.drawing import Axes, Figure
 
 SQRT, LINEAR = "100 sqrt(m)", "10 m"
 

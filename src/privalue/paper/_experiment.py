@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from privalue.paper._settings import Effort
 from privalue.paper._table import ResultTable, TableRow
-from privalue.report._drawing import Figure
+from privalue.report.drawing import Figure
 
 S = TypeVar("S")
 

@@ -16,20 +16,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from privalue.core._arrays import Vector
-from privalue.core._calibration import Calibration
-from privalue.core._design import Design
-from privalue.core._draw import Mechanism
-from privalue.core._least_squares import lsl, lsw
-from privalue.core._terms import PublicSize
-from privalue.estimate._published import estimates_of
+from privalue.core import Calibration, Design, Mechanism, PublicSize, Vector, lsl, lsw
+from privalue.estimate import estimates_of
 from privalue.paper._batches import batch, normals, world
 from privalue.paper._settings import DELTA, EPSILON, STATES
-from privalue.planning._noiseless import theta_before_noise
-from privalue.study._features import aggregation, design
-from privalue.study._sections import Privacy, States, Values
-from privalue.study._study import Study
-from privalue.study._terms import mechanism_for
+from privalue.planning import theta_before_noise
+from privalue.study import Privacy, States, Study, Values, aggregation, design, mechanism_for
 
 Keys = tuple[tuple[str, str | float | bool], ...]
 

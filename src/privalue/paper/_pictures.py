@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from privalue.paper._table import Curve
-from privalue.report._drawing import (
+from privalue.report.drawing import (
     Axes,
     Figure,
     FigureCanvasAgg,

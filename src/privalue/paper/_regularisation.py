@@ -21,7 +21,7 @@ from privalue.paper._methods import (
 from privalue.paper._pictures import GREY, algorithm_style, draw, panels, reference
 from privalue.paper._settings import BOUNDS, Effort
 from privalue.paper._table import Curve, ResultTable, TableRow, rows_of
-from privalue.report._drawing import Axes, Figure
+from privalue.report.drawing import Axes, Figure
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -47,7 +47,7 @@ from privalue.paper._pictures import (
 )
 from privalue.paper._settings import TIGHT, WIDE, Effort
 from privalue.paper._table import Curve, ResultTable, TableRow, rows_of
-from privalue.report._drawing import Axes, Figure
+from privalue.report.drawing import Axes, Figure
 
 PAPER_LSW, PAPER_LSL = "DP-LSW", "DP-LSL"
 EXACT, PSEUDO = "exact", "exact + pseudo-count"

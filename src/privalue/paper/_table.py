@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from privalue.core._arrays import Vector
+from privalue.core import Vector
 from privalue.errors import UsageError
 from privalue.paper._batches import batch_seed, noise_seed
 from privalue.paper._methods import Method, MethodSetting

@@ -31,12 +31,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special, stats
 
-from privalue.core._arrays import Integers, Vector
-from privalue.core._calibration import Calibration
-from privalue.core._design import Design, column_squares, row_norms
-from privalue.core._profile import Profile, privacy_profile
-from privalue.core._sensitivity_lsl import smooth_lsl
-from privalue.core._sensitivity_lsw import smooth_lsw
+from privalue.core import (
+    Calibration,
+    Design,
+    Integers,
+    Profile,
+    Vector,
+    column_squares,
+    privacy_profile,
+    row_norms,
+    smooth_lsl,
+    smooth_lsw,
+)
 from privalue.errors import UsageError
 
 Noise = Literal["isotropic", "whitened"]

@@ -21,13 +21,22 @@ from privalue.planning._invert import (
     Aggregation,
     Answer,
     aggregation_for,
+    checked_target,
     epsilon_for,
     trajectories_for,
 )
 from privalue.planning._judgement import Judgement, judge, judge_planned, most_helpful
 from privalue.planning._model import PublicModel, public_model
-from privalue.planning._options import Option, options_of
-from privalue.planning._predict import Forecast, Forecaster, Prediction, forecast, predict
+from privalue.planning._noiseless import noise_by_state, theta_before_noise
+from privalue.planning._options import Option, main_options, options_of
+from privalue.planning._predict import (
+    Forecast,
+    Forecaster,
+    Prediction,
+    forecast,
+    planned_trajectories,
+    predict,
+)
 from privalue.planning._rare_states import planned_rare_state_words, rare_state_words
 from privalue.planning._resolve import Resolution, resolve
 from privalue.planning._shown import shown
@@ -45,14 +54,18 @@ __all__ = [
     "Resolution",
     "advice",
     "aggregation_for",
+    "checked_target",
     "epsilon_for",
     "forecast",
     "judge",
     "judge_planned",
     "large_delta",
+    "main_options",
     "most_helpful",
+    "noise_by_state",
     "options_of",
     "planned_rare_state_words",
+    "planned_trajectories",
     "predict",
     "public_model",
     "rare_state_words",
@@ -60,5 +73,6 @@ __all__ = [
     "require_useful",
     "resolve",
     "shown",
+    "theta_before_noise",
     "trajectories_for",
 ]

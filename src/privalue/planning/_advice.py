@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from privalue._types import Progress
-from privalue.core._terms import MOST_TRAJECTORIES
+from privalue.core import MOST_TRAJECTORIES
 from privalue.errors import StudyError
 from privalue.planning._invert import MOST_EPSILON, with_aggregation, with_epsilon
 from privalue.planning._model import PublicModel, public_model
@@ -21,7 +21,7 @@ from privalue.planning._predict import (
 )
 from privalue.planning._returns import return_range
 from privalue.simulation import MarkovRewardProcess, World
-from privalue.study._study import Study
+from privalue.study import Study
 
 _WORTH_SAYING = 0.95  # of the present error
 

@@ -13,15 +13,13 @@ import sys
 import warnings
 from typing import NamedTuple
 
-from privalue.artefact._release import Accepted
-from privalue.core._design import Design
-from privalue.core._draw import Mechanism
-from privalue.core._terms import PublicSize
+from privalue.artefact import Accepted
+from privalue.core import Design, Mechanism, PublicSize
 from privalue.errors import PrivalueWarning, StudyError
 from privalue.planning._judgement import judge, most_helpful
 from privalue.planning._rare_states import rare_state_words
 from privalue.planning._shown import shown
-from privalue.study._study import Study
+from privalue.study import Study
 
 
 def require_useful(

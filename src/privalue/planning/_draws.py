@@ -18,10 +18,9 @@ draws suffice. The scores do not depend on m: predictions for two m differ by th
 import numpy as np
 from scipy import special, stats
 
-from privalue.core._arrays import Integers, Vector
-from privalue.core._contributions import GRID_STEPS, VisitStatistics
+from privalue.core import GRID_STEPS, Integers, Vector, VisitStatistics
 from privalue.planning._model import SEED, PublicModel
-from privalue.study._study import Study
+from privalue.study import Study
 
 _SMOOTH = 12.0  # standard deviations of a count from which the expansion is right to a visit
 _WIDE = 4.0  # standard deviations that must fit between the bounds for a normal quantile

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from privalue._types import Progress
-from privalue.core._terms import MOST_TRAJECTORIES
+from privalue.core import MOST_TRAJECTORIES
 from privalue.errors import StudyError, UsageError
 from privalue.planning._model import PublicModel, public_model
 from privalue.planning._options import Option
 from privalue.planning._predict import Forecaster, enough_draws, forecast
 from privalue.simulation import World
-from privalue.study._study import Study
+from privalue.study import Study
 
 LEAST_EPSILON, MOST_EPSILON = 1e-3, 20.0  # what exact calibration covers
 _PRECISION = math.log(1.02)

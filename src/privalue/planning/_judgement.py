@@ -24,14 +24,18 @@ import numpy as np
 import scipy.sparse as sp
 from scipy import special
 
-from privalue.core._arrays import Vector
-from privalue.core._design import Design, column_squares, scaled_rows
-from privalue.core._draw import Mechanism
-from privalue.core._lsl import DpLsl
-from privalue.core._lsw import DpLsw
-from privalue.core._ssp import DpSsp
+from privalue.core import (
+    Design,
+    DpLsl,
+    DpLsw,
+    DpSsp,
+    Mechanism,
+    Vector,
+    column_squares,
+    scaled_rows,
+)
 from privalue.errors import StudyError
-from privalue.estimate._linear import noise_factors
+from privalue.estimate import noise_factors
 from privalue.planning._advice import advice
 from privalue.planning._model import MOST_STATES, study_model
 from privalue.planning._options import Option, with_mechanism
@@ -43,9 +47,8 @@ from privalue.planning._predict import (
     predict,
 )
 from privalue.planning._shown import shown
-from privalue.study._features import design as design_of
-from privalue.study._study import Study
-from privalue.study._terms import mechanism_for, ridge_of
+from privalue.study import Study, mechanism_for, ridge_of
+from privalue.study import design as design_of
 
 _WORK = 50_000  # states times draws: a third of a second
 _FEWEST_DRAWS, _MOST_DRAWS = 4, 100

@@ -20,8 +20,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from privalue.core._arrays import Integers, Vector
-from privalue.core._contributions import Contributions, VisitStatistics
+from privalue.core import Contributions, Integers, Vector, VisitStatistics
 from privalue.errors import StudyError, UsageError
 from privalue.planning._returns import (
     MOST_EXACT,
@@ -31,8 +30,7 @@ from privalue.planning._returns import (
     return_range,
 )
 from privalue.simulation import MarkovRewardProcess, World, simulate_episodes
-from privalue.study._features import design
-from privalue.study._study import Study
+from privalue.study import Study, design
 
 SEED = 20160620
 BATCHES = 500

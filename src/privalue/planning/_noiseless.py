@@ -5,16 +5,9 @@ No part of a release: the core computes nothing that a release does not need.
 
 import numpy as np
 
-from privalue.core._arrays import Vector
-from privalue.core._contributions import GRID_STEPS, VisitStatistics
-from privalue.core._draw import Mechanism
-from privalue.core._least_squares import lsw
-from privalue.core._lsw import DpLsw
-from privalue.core._ssp import DpSsp
-from privalue.estimate._fits import ridge_fit
-from privalue.estimate._linear import noise_factors
-from privalue.study._study import Study
-from privalue.study._terms import ridge_of
+from privalue.core import GRID_STEPS, DpLsw, DpSsp, Mechanism, Vector, VisitStatistics, lsw
+from privalue.estimate import noise_factors, ridge_fit
+from privalue.study import Study, ridge_of
 
 
 def theta_before_noise(study: Study, mechanism: Mechanism, statistics: VisitStatistics) -> Vector:

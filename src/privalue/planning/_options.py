@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from privalue.errors import StudyError
-from privalue.study._mechanism import MECHANISM_KEYS
-from privalue.study._study import Study
+from privalue.study import MECHANISM_KEYS, Study
 
 PSEUDO_COUNTS = (10.0, 100.0, 1000.0)
 RIDGE_SCALES = (1.0, 10.0)  # beside the default of 100

@@ -24,19 +24,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from privalue._types import Progress
-from privalue.core._arrays import Vector
-from privalue.core._design import Design
-from privalue.core._draw import Mechanism
-from privalue.core._terms import MOST_TRAJECTORIES, PublicSize
+from privalue.core import MOST_TRAJECTORIES, Design, Mechanism, PublicSize, Vector
 from privalue.errors import StudyError, UsageError
-from privalue.estimate._published import estimates_of
+from privalue.estimate import estimates_of
 from privalue.planning._draws import Draws
 from privalue.planning._model import SEED, PublicModel
 from privalue.planning._noiseless import theta_before_noise
 from privalue.planning._options import Option, options_of
-from privalue.study._features import design
-from privalue.study._study import Study
-from privalue.study._terms import mechanism_for
+from privalue.study import Study, design, mechanism_for
 
 USELESS = 0.95  # of the error of guessing: from there on a release is refused
 NOISES = 4  # draws of noise for each draw of statistics

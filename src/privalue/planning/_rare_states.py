@@ -7,16 +7,11 @@ they do.
 
 import numpy as np
 
-from privalue.core._design import Design
-from privalue.core._draw import Mechanism
-from privalue.core._lsl import DpLsl
-from privalue.core._lsw import DpLsw
+from privalue.core import Design, DpLsl, DpLsw, Mechanism
 from privalue.errors import StudyError
-from privalue.estimate._linear import noise_factors
+from privalue.estimate import noise_factors
 from privalue.planning._predict import planned_size
-from privalue.study._features import design
-from privalue.study._study import Study
-from privalue.study._terms import SMOOTH, mechanism_for
+from privalue.study import SMOOTH, Study, design, mechanism_for
 
 
 def planned_rare_state_words(study: Study, trajectories: int) -> str | None:

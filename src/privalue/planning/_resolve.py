@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from privalue.planning._model import MOST_STATES, study_model
 from privalue.planning._options import Option, with_mechanism
 from privalue.planning._predict import Prediction, predict
-from privalue.study._study import Study
+from privalue.study import Study
 
 CANDIDATES = ("dp-ssp", "dp-lsw", "dp-lsl")
 _DRAWS = 24

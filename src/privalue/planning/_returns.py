@@ -25,7 +25,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import splu
 
-from privalue.core._arrays import Integers, Vector
+from privalue.core import Integers, Vector
 from privalue.simulation import END, MarkovRewardProcess
 
 MOST_EXACT = 20_000  # raw states; more would take minutes

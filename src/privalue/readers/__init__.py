@@ -1,13 +1,25 @@
-"""Rows in: each by itself as plain numbers, whole units in order for the core.
+"""Rows in, from wherever they are, to the core's boundary.
 
-``rules`` is what the study says about rows, ``sources`` opens whatever holds them, ``cells`` turns
-each cell into a number by what is declared, ``encode`` puts the cells of a row together, ``order``
-and ``partition`` bring the rows of a unit together. No row decides how another is read. A failure
+Files, frames, recordings and databases become batches of whole units, in order: streamed where rows
+come in order, partitioned where they do not, on one machine or with Spark. Nothing here is trusted
+beyond one sentence: each row's numbers come from that row alone. The core checks the rest. An error
 here may quote the data: it is for the curator, before anything has been computed.
 """
 
 from privalue.readers._chunks import Source
+from privalue.readers._databases.cursor import column_names
+from privalue.readers._engines import gathered
+from privalue.readers._local import DEFAULT_MEMORY
+from privalue.readers._queries import asks_a_database
 from privalue.readers._rules import RowRules
 from privalue.readers._sources import open_source
 
-__all__ = ["RowRules", "Source", "open_source"]
+__all__ = [
+    "DEFAULT_MEMORY",
+    "RowRules",
+    "Source",
+    "asks_a_database",
+    "column_names",
+    "gathered",
+    "open_source",
+]

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from privalue.core._private import Private, sealed
+from privalue.core import Private, sealed
 from privalue.errors import DataError
 
 BATCH_ROWS = 1 << 17

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
-from privalue.core._kernels import kernel
+from privalue.core import kernel
 from privalue.errors import DataError
 from privalue.readers._chunks import Chunk, Location, Unread, one_line
 from privalue.readers._rules import RowRules

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from privalue.core._private import Private, sealed
+from privalue.core import Private, sealed
 from privalue.errors import DataError
 from privalue.readers import _cells as cells
 from privalue.readers._cells import Cells, Integers

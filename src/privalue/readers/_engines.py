@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
-from privalue.core._contributions import VisitStatistics
+from privalue.core import VisitStatistics
 from privalue.errors import UsageError
 from privalue.readers import _local as local
 from privalue.readers._local import DEFAULT_MEMORY
-from privalue.study._study import Study
+from privalue.study import Study
 
 ENGINES = ("local", "spark")
 
@@ -24,7 +24,7 @@ def gathered(
     if engine == "local":
         return local.statistics(data, study, memory=memory, progress=progress)
     if engine == "spark":
-        from privalue.readers import _spark as spark  # noqa: PLC0415 - an extra
+        from privalue.readers import spark  # noqa: PLC0415 - an extra
 
         return spark.statistics(data, study, progress=progress)
     raise UsageError(f"engine = {engine!r} is not known; use one of {', '.join(ENGINES)}")

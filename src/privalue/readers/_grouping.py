@@ -8,8 +8,7 @@ the state, two for the reward. Lower halves come first.
 
 import numpy as np
 
-from privalue.core._contributions import unit_hash
-from privalue.core._kernels import kernel
+from privalue.core import kernel, unit_hash
 
 
 @kernel(nogil=True)

@@ -12,15 +12,14 @@ from contextlib import closing, contextmanager
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
-from privalue.core._contributions import Contributions, VisitStatistics
-from privalue.core._terms import Limits
-from privalue.readers import open_source
+from privalue.core import Contributions, Limits, VisitStatistics
 from privalue.readers._chunks import Source, Unread
 from privalue.readers._encode import Encoder, Rows, Tally
 from privalue.readers._order import CarryOver, OutOfOrderError, hand_over, take_apart
 from privalue.readers._partition import Partitions
 from privalue.readers._rules import RowRules
-from privalue.study._study import Study
+from privalue.readers._sources import open_source
+from privalue.study import Study
 
 DEFAULT_MEMORY = 2 << 30
 THREADS = 2

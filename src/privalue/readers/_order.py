@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from privalue.core._contributions import Integers
+from privalue.core import Integers
 from privalue.errors import BoundaryError
 from privalue.readers import _cells as cells
 from privalue.readers._chunks import Location, RowError

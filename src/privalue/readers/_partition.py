@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privalue.core._private import Private, sealed
+from privalue.core import Private, sealed
 from privalue.errors import BoundaryError, DataError
 from privalue.readers._cells import Integers, widened
 from privalue.readers._chunks import Location, Origins

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from privalue.errors import DataError
 from privalue.readers import _cells as cells
-from privalue.study._study import Study
+from privalue.study import Study
 
 ROLES = ("person", "trajectory", "step", "state", "reward")
 

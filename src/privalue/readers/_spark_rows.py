@@ -16,17 +16,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from privalue.core._terms import Limits
+from privalue.core import Limits
 from privalue.errors import DataError
-from privalue.readers import RowRules
 from privalue.readers._cells import Integers, widened
 from privalue.readers._chunks import BATCH_ROWS, Chunk, Location, Origin, Origins, RowError
 from privalue.readers._csv_files import csv_chunks, open_csv
 from privalue.readers._encode import Encoder, Rows, Tally
 from privalue.readers._files import file_kind, find_files, reading_parquet
 from privalue.readers._grouping import upper_hashes
+from privalue.readers._rules import RowRules
 from privalue.readers._sources import open_files, open_parquet
-from privalue.study._study import Study
+from privalue.study import Study
 
 Batches = Iterator[pa.RecordBatch]
 

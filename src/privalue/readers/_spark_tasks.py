@@ -13,7 +13,7 @@ from operator import itemgetter
 import numpy as np
 import pyarrow as pa
 
-from privalue.core._contributions import SCALARS, Integers, VisitStatistics
+from privalue.core import SCALARS, Integers, VisitStatistics
 from privalue.errors import DataError
 from privalue.readers._chunks import Chunk
 from privalue.readers._encode import Encoder, Rows, Tally

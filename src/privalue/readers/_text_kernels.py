@@ -5,7 +5,7 @@ A kernel gives each cell a status. ``CHECK`` leaves a cell to Python: it is rare
 
 import numpy as np
 
-from privalue.core._kernels import kernel
+from privalue.core import kernel
 
 OK, MISSING, INVALID, LONG, CHECK = range(5)
 TEXT = np.int64(2**63 - 1)  # the first word of an id that is not a whole number of 18 digits

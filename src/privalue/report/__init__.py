@@ -1,5 +1,77 @@
-"""What people look at: tables on the terminal, pictures, a commented study file."""
+"""What people read: pages, tables, pictures, and the entry for a registry of deployments.
 
-from privalue.report._plan_words import paragraph, verdict
+The public page is made of a release, its study and its account, and of nothing private. The
+curator's page is handed its diagnostics by whoever asked for them; this room knows them by their
+shape alone.
+"""
 
-__all__ = ["paragraph", "verdict"]
+from privalue.report._curators import PrivateDiagnostics
+from privalue.report._guesses import Guesses, guess, guessed_json, listed, named
+from privalue.report._pictures import draw_values
+from privalue.report._plan_words import (
+    aggregation_in_words,
+    answer_in_words,
+    approximation_shown,
+    misfit_known,
+    name_of,
+    paragraph,
+    verdict,
+)
+from privalue.report._planning_picture import (
+    checked_picture,
+    curves_of,
+    draw_plan,
+    trajectories_around,
+)
+from privalue.report._precision import require_same_study
+from privalue.report._private_page import require_private_place, write_private_page
+from privalue.report._public_page import public_page
+from privalue.report._publish import (
+    PAGE,
+    REGISTRY,
+    VALUES,
+    Published,
+    publish,
+    require_no_private_page,
+    require_publishable,
+    write_report,
+    write_text,
+)
+from privalue.report._spending import account_json, account_rows, draw_spending
+
+__all__ = [
+    "PAGE",
+    "REGISTRY",
+    "VALUES",
+    "Guesses",
+    "PrivateDiagnostics",
+    "Published",
+    "account_json",
+    "account_rows",
+    "aggregation_in_words",
+    "answer_in_words",
+    "approximation_shown",
+    "checked_picture",
+    "curves_of",
+    "draw_plan",
+    "draw_spending",
+    "draw_values",
+    "guess",
+    "guessed_json",
+    "listed",
+    "misfit_known",
+    "name_of",
+    "named",
+    "paragraph",
+    "public_page",
+    "publish",
+    "require_no_private_page",
+    "require_private_place",
+    "require_publishable",
+    "require_same_study",
+    "trajectories_around",
+    "verdict",
+    "write_private_page",
+    "write_report",
+    "write_text",
+]

@@ -5,7 +5,7 @@ This room imports no private type: whoever calls it, and not it, decides what th
 
 from typing import Any, Protocol
 
-from privalue.study._study import Study
+from privalue.study import Study
 
 
 class PrivateDiagnostics(Protocol):

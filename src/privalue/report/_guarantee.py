@@ -12,7 +12,7 @@ Zhou 2010; Kairouz, Oh and Viswanath 2015).
 
 import math
 
-from privalue.artefact._release import Guarantee, Release
+from privalue.artefact import Guarantee, Release
 
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 ALARMS = (0.01, 0.05, 0.1, 0.25)

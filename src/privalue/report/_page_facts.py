@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from privalue.artefact._release import Release
+from privalue.artefact import Release
 from privalue.ledger import Account, study_hash
 from privalue.report._guarantee import told
 from privalue.report._html import Content, element, facts, named, table

@@ -1,6 +1,6 @@
 """The parts of the public page about precision, planned and achieved, and about its limits."""
 
-from privalue.artefact._release import Release
+from privalue.artefact import Release
 from privalue.planning import shown
 from privalue.report._html import Content, element, facts, table
 from privalue.report._page_words import interval, number, paragraphs, percent
@@ -8,7 +8,7 @@ from privalue.report._plan_words import misfit_known
 from privalue.report._precision import Planned, achieved
 from privalue.report._states import StateTable, return_bounds
 from privalue.report._svg import Bar, bar_chart
-from privalue.study._study import described_values
+from privalue.study import described_values
 
 
 def precision_part(release: Release, states: StateTable, plan: Planned) -> Content:

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from privalue.artefact._release import Release
+from privalue.artefact import Release
 from privalue.report._html import LABEL, Content, Html, element, named, table
 from privalue.report._page_tables import first_rows, group_table
 from privalue.report._page_words import interval, number, paragraphs

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from privalue.report._drawing import Figure, FigureCanvasAgg, mpl
+from privalue.report.drawing import Figure, FigureCanvasAgg, mpl
 
 
 def draw_values(

@@ -1,9 +1,7 @@
 """A plan in words: the verdict, and a paragraph that can be pasted into a protocol."""
 
-from privalue.planning._invert import Aggregation, Answer
-from privalue.planning._predict import Forecast, Prediction
-from privalue.planning._shown import shown
-from privalue.study._study import Study
+from privalue.planning import Aggregation, Answer, Forecast, Prediction, shown
+from privalue.study import Study
 from privalue.version import VERSION
 
 _NOTHING = 1e-9  # of the range: rounding, not error

@@ -8,11 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from privalue._types import Progress
-from privalue.core._arrays import Vector
-from privalue.core._terms import MOST_TRAJECTORIES
+from privalue.core import MOST_TRAJECTORIES, Vector
 from privalue.errors import StudyError, UsageError
 from privalue.planning import Forecaster, Option, Prediction
-from privalue.report._drawing import (
+from privalue.report.drawing import (
     Figure,
     FigureCanvasAgg,
     FuncFormatter,

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from privalue.artefact._release import Release
+from privalue.artefact import Release
 from privalue.errors import PrivalueError, UsageError
 from privalue.planning import Option, Prediction, predict, public_model
 from privalue.report._states import StateTable
-from privalue.study._study import Study, files_named
+from privalue.study import Study, files_named
 
 
 @dataclass(frozen=True, kw_only=True)

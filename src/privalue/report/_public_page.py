@@ -4,7 +4,7 @@ Everything here comes from the release, from its study, or from the ledger's acc
 never meets data or private types.
 """
 
-from privalue.artefact._release import Release
+from privalue.artefact import Release
 from privalue.ledger import Account
 from privalue.report._guarantee import (
     ALARMS,
@@ -27,7 +27,7 @@ from privalue.report._page_values import flags_part, values_part
 from privalue.report._page_words import hash_of, paragraphs
 from privalue.report._precision import planned
 from privalue.report._states import StateTable, state_table
-from privalue.study._study import Study
+from privalue.study import Study
 
 # In the first bytes of every public page, whatever its name: no private one goes beside it.
 PUBLIC_MARK = "privalue-public-page"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from privalue._files import write_whole
-from privalue.artefact._release import FILE_NAME, Release, require_vacant
+from privalue.artefact import FILE_NAME, Release, require_vacant
 from privalue.errors import UsageError
 from privalue.ledger import Account
 from privalue.planning import resolve
@@ -19,7 +19,7 @@ from privalue.report._precision import require_same_study
 from privalue.report._public_page import public_page
 from privalue.report._registry import registry_yaml
 from privalue.report._states import state_table, values_csv
-from privalue.study._study import Study
+from privalue.study import Study
 
 PAGE, REGISTRY, VALUES = "report.html", "registry.yaml", "values.csv"
 PUBLIC_FILES = (FILE_NAME, PAGE, REGISTRY, VALUES)

@@ -10,7 +10,7 @@ docs/report.md explains each.
 from collections.abc import Mapping
 from typing import Any
 
-from privalue.artefact._release import Release
+from privalue.artefact import Release
 from privalue.ledger import Account, study_hash
 from privalue.report._guarantee import unit_words, validity_words
 from privalue.report._states import return_bounds

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from privalue.ledger import Account, Cost
-from privalue.report._drawing import Figure, FigureCanvasAgg, mpl
+from privalue.report.drawing import Figure, FigureCanvasAgg, mpl
 
 _BARS = " ▁▂▃▄▅▆▇█"
 

@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privalue.artefact._release import Release
-from privalue.artefact._values import json_cells
-from privalue.core._arrays import Vector
-from privalue.estimate._ratios import normal_quantile
-from privalue.study._study import Study, described_values
+from privalue.artefact import Release, json_cells
+from privalue.core import Vector
+from privalue.estimate import normal_quantile
+from privalue.study import Study, described_values
 
 FEW_VISITS = 10  # expected of all trajectories, by the study's own prior
 _AT_ONCE = 1 << 14

@@ -34,14 +34,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privalue.core._contributions import GRID_STEPS
-from privalue.core._terms import MOST_TRAJECTORIES
+from privalue.core import GRID_STEPS, MOST_TRAJECTORIES
 from privalue.errors import UsageError
 from privalue.simulation._outcomes import read_only
 from privalue.simulation._simulation import checked_count
 
 if TYPE_CHECKING:
-    from privalue.core._arrays import Integers, Vector
+    from privalue.core import Integers, Vector
     from privalue.simulation._worlds import World
 
 

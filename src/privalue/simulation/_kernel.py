@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from privalue.core._kernels import kernel
+from privalue.core import kernel
 from privalue.simulation._outcomes import END
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from privalue.core._arrays import Integers, Vector
+    from privalue.core import Integers, Vector
     from privalue.simulation._markov import MarkovRewardProcess
 
 NO_LIMIT = np.iinfo(np.int64).max

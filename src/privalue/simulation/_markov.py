@@ -34,7 +34,7 @@ from privalue.simulation._visits import VisitProbabilities, visit_probabilities
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from privalue.core._arrays import Vector
+    from privalue.core import Vector
     from privalue.simulation._outcomes import Matrix
     from privalue.simulation._policies import Policy
     from privalue.simulation._tables import TransitionTable

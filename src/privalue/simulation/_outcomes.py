@@ -40,7 +40,7 @@ from privalue.errors import StudyError
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from privalue.core._arrays import Integers, Vector
+    from privalue.core import Integers, Vector
 
     Matrix = sparse.csr_array[np.float64, tuple[int, int]]
 

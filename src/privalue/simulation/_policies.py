@@ -21,7 +21,7 @@ from privalue.simulation._outcomes import TOLERANCE, read_only
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from privalue.core._arrays import Vector
+    from privalue.core import Vector
     from privalue.simulation._markov import MDP
 
 TIE = 1e-9

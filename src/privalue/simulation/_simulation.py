@@ -29,7 +29,7 @@ from privalue.simulation._outcomes import read_only
 from privalue.simulation._worlds import World
 
 if TYPE_CHECKING:
-    from privalue.core._arrays import Integers, Vector
+    from privalue.core import Integers, Vector
     from privalue.simulation._markov import MarkovRewardProcess
 
 Truncated = Literal["keep", "drop"]

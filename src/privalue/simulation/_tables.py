@@ -14,7 +14,7 @@ from privalue.simulation._outcomes import END, Outcomes, distribution
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from privalue.core._arrays import Integers, Vector
+    from privalue.core import Integers, Vector
 
     TransitionTable = NDArray[Any] | sparse.coo_array[Any, Any] | sparse.csr_array[Any, Any]
 

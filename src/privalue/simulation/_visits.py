@@ -28,7 +28,7 @@ from privalue.simulation._outcomes import read_only
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from privalue.core._arrays import Vector
+    from privalue.core import Vector
     from privalue.simulation._outcomes import Matrix
 
 

@@ -22,7 +22,7 @@ from privalue.simulation._outcomes import END, Outcomes
 from privalue.simulation._policies import Policy, named_policy
 
 if TYPE_CHECKING:
-    from privalue.core._arrays import Vector
+    from privalue.core import Vector
 
 Parameter = str | int | float | bool
 

@@ -1,1 +1,64 @@
-"""The room study."""
+"""What is public: the study file, parsed, checked, and resolved to the core's terms.
+
+A study is complete before any data is opened; the data never adds to it. ``Study`` and its sections
+are what people write, side files stand beside it, and ``mechanism_for`` turns all of it into the
+numbers that the core works with. A mistake here gives a release that says what was really done.
+"""
+
+from privalue.study._features import aggregation, design
+from privalue.study._mechanism import MECHANISM_KEYS, Mechanism
+from privalue.study._sections import (
+    About,
+    Columns,
+    Features,
+    Privacy,
+    Report,
+    States,
+    Values,
+    Weights,
+)
+from privalue.study._study import Study, described_values, files_named
+from privalue.study._template import study_template
+from privalue.study._terms import (
+    SMOOTH,
+    declared_size,
+    fits_by_lsl,
+    gaussian_alpha,
+    mechanism_for,
+    public_size,
+    refuse_early,
+    required_trajectories,
+    resolve_ridge,
+    ridge_of,
+    rules_that_need_trajectories,
+)
+
+__all__ = [
+    "MECHANISM_KEYS",
+    "SMOOTH",
+    "About",
+    "Columns",
+    "Features",
+    "Mechanism",
+    "Privacy",
+    "Report",
+    "States",
+    "Study",
+    "Values",
+    "Weights",
+    "aggregation",
+    "declared_size",
+    "described_values",
+    "design",
+    "files_named",
+    "fits_by_lsl",
+    "gaussian_alpha",
+    "mechanism_for",
+    "public_size",
+    "refuse_early",
+    "required_trajectories",
+    "resolve_ridge",
+    "ridge_of",
+    "rules_that_need_trajectories",
+    "study_template",
+]

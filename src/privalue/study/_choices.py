@@ -15,10 +15,16 @@ from collections.abc import Callable
 
 import numpy as np
 
-from privalue.core._arrays import Integers, Vector, read_only
-from privalue.core._calibration import largest_exact_beta
-from privalue.core._profile import exact_alpha
-from privalue.core._sensitivity_ssp import checked_whole, count_weight, sensitivity
+from privalue.core import (
+    Integers,
+    Vector,
+    checked_whole,
+    count_weight,
+    exact_alpha,
+    largest_exact_beta,
+    read_only,
+    sensitivity,
+)
 from privalue.errors import StudyError, UsageError
 from privalue.study._study import Study
 

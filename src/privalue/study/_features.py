@@ -3,7 +3,7 @@
 import numpy as np
 import scipy.sparse as sp
 
-from privalue.core._design import Design, dense
+from privalue.core import Design, dense
 from privalue.errors import StudyError
 from privalue.study._study import Study
 

@@ -21,7 +21,7 @@ from pydantic import (
     model_validator,
 )
 
-from privalue.core._terms import MOST_TRAJECTORIES
+from privalue.core import MOST_TRAJECTORIES
 from privalue.errors import StudyError
 from privalue.study._hints import about_unknown
 

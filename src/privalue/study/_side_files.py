@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from privalue.core._arrays import Matrix
+from privalue.core import Matrix
 from privalue.errors import StudyError
 from privalue.study._sections import LARGEST, SMALLEST
 

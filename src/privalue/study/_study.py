@@ -33,8 +33,7 @@ from numpy.typing import NDArray
 from pydantic import PrivateAttr
 from pydantic.fields import FieldInfo
 
-from privalue.core._arrays import Matrix
-from privalue.core._terms import Limits
+from privalue.core import Limits, Matrix
 from privalue.errors import StudyError
 from privalue.study._hints import about_unknown
 from privalue.study._mechanism import MECHANISM_KEYS, MechanismField, SspSection

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from privalue.core._arrays import Matrix, Vector
+from privalue.core import Matrix, Vector
 from privalue.errors import StudyError
 from privalue.study import _side_files as side_files
 from privalue.study._sections import LARGEST, SMALLEST, Features, States, Values, Weights

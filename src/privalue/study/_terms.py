@@ -9,18 +9,26 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
-from privalue.core._calibration import gaussian, require_exact
-from privalue.core._contributions import VisitStatistics
-from privalue.core._design import Design
-from privalue.core._draw import Mechanism, mechanism_of
-from privalue.core._lsl import lsl_bound
-from privalue.core._lsw import LswBound
-from privalue.core._mechanism import SmoothBound
-from privalue.core._noise_scale import scale_share
-from privalue.core._sensitivity_ssp import count_weight
-from privalue.core._size import declared_size as size_by_limits
-from privalue.core._size import public_size as counted_size
-from privalue.core._terms import LslTerms, LswTerms, PublicSize, SspTerms, Terms
+from privalue.core import (
+    Design,
+    LslTerms,
+    LswBound,
+    LswTerms,
+    Mechanism,
+    PublicSize,
+    SmoothBound,
+    SspTerms,
+    Terms,
+    VisitStatistics,
+    count_weight,
+    gaussian,
+    lsl_bound,
+    mechanism_of,
+    require_exact,
+    scale_share,
+)
+from privalue.core import declared_size as size_by_limits
+from privalue.core import public_size as counted_size
 from privalue.errors import StudyError
 from privalue.study._choices import automatic_beta, guessed_counts, shape_weights
 from privalue.study._study import Study

@@ -25,16 +25,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from privalue.core._contributions import SCALARS, Contributions, Covered, VisitStatistics
+from privalue.core import SCALARS, Contributions, Covered, VisitStatistics
 from privalue.errors import DataError, MissingComponentError, UsageError
-from privalue.readers import RowRules
 from privalue.readers._cells import LONGEST_ID, widened
 from privalue.readers._chunks import BATCH_ROWS, one_line
 from privalue.readers._encode import Rows
 from privalue.readers._order import CarryOver, hand_over
+from privalue.readers._rules import RowRules
 from privalue.readers._spark_rows import FRAME, Batches, Source, packed_schema, source_of_files
 from privalue.readers._spark_tasks import LINE, lines, units_of
-from privalue.study._study import Study
+from privalue.study import Study
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
