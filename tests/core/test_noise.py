@@ -600,24 +600,14 @@ def test_the_compiled_trial_agrees_or_gives_up(script, x, halved):
 )
 def test_the_discrete_laplace_number_by_hand(script, scale, expected):
     source = Scripted([*script, 1234])
-    assert discrete_laplace(scale, source) == expected
+    assert discrete_laplace(Fraction(*scale), source) == expected
     assert source.left == [1234]
-
-
-def test_a_fraction_is_a_pair():
-    for pair in ((1, 1), (513, 7), (10**40 + 1, 10**40)):
-        one, two = (SeededForExperimentsOnly(8) for _ in range(2))
-        first = [discrete_laplace(pair, one) for _ in range(20)]
-        assert first == [discrete_laplace(Fraction(*pair), two) for _ in range(20)]
-    assert discrete_laplace((6, 4), SeededForExperimentsOnly(1)) == discrete_laplace(
-        (3, 2), SeededForExperimentsOnly(1)
-    )
 
 
 @pytest.mark.parametrize(
     "scale",
     [
-        *(Fraction(0), Fraction(-1, 2), (0, 1), (1, 0), (-1, 1), (1, -1), (1, 1, 1), (1,), ()),
+        *(Fraction(0), Fraction(-1, 2), (0, 1), (1, 2), ()),
         *(1.5, (1.5, 1), (math.inf, 1), math.nan, None, "1", 3),
     ],
 )

@@ -15,7 +15,6 @@ from privalue.core._calibration import (
     gaussian,
     largest_exact_beta,
     nissim,
-    require_exact,
 )
 from privalue.core._contributions import (
     GRID_STEPS,
@@ -59,7 +58,6 @@ from privalue.core._profile import Profile, divergence, exact_alpha, privacy_pro
 from privalue.core._sensitivity_lsl import smooth_lsl
 from privalue.core._sensitivity_lsw import smooth_lsw
 from privalue.core._sensitivity_ssp import checked_whole, count_weight, sensitivity
-from privalue.core._size import declared_size, public_size
 from privalue.core._ssp import DpSsp
 from privalue.core._terms import (
     MOST_TRAJECTORIES,
@@ -77,10 +75,10 @@ __all__ = [
     "LswBound", "LswTerms", "Matrix", "Mechanism", "OperatingSystemEntropy", "Perturbation",
     "Private", "Profile", "PublicSize", "ReleasedScale", "SeededForExperimentsOnly",
     "SmoothBound", "SspTerms", "Terms", "Vector", "VisitStatistics", "Whitening", "absolute",
-    "checked_whole", "column_squares", "count_weight", "declared_size", "dense", "divergence",
+    "checked_whole", "column_squares", "count_weight", "dense", "divergence",
     "draw", "exact", "exact_alpha", "gaussian", "gaussian_on_grid", "is_indicator", "is_number",
     "kernel", "laplace_scale", "largest_exact_beta", "lsl", "lsl_bound", "lsw", "mechanism_of",
-    "nissim", "privacy_profile", "public_grid", "public_size", "read_only", "require_exact",
+    "nissim", "privacy_profile", "public_grid", "read_only",
     "row_norms", "scale_grid", "scale_share", "scaled_rows", "sealed", "sensitivity",
     "smooth_lsl", "smooth_lsw", "unit_hash",
 ]  # fmt: skip

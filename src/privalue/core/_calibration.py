@@ -20,6 +20,8 @@ are rounded towards more noise: alpha up, beta down (a smaller beta makes psi la
 """
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -41,27 +43,27 @@ class Calibration:
     beta: float
 
 
-def require_exact(epsilon: float, delta: float, dimension: int) -> None:
-    """Refuse what exact calibration does not cover."""
-    largest_exact_beta(epsilon, delta, dimension)
+@contextmanager
+def _concerning(key: str) -> Iterator[None]:
+    """Say which key of the study an error is about."""
+    try:
+        yield
+    except StudyError as problem:
+        raise StudyError(f"{key}{problem}") from None
 
 
 @lru_cache
 def largest_exact_beta(epsilon: float, delta: float, dimension: int) -> float:
     """Return the largest beta that has an alpha, or refuse what has none at all."""
-    try:
+    with _concerning('[mechanism] calibration = "exact": '):
         return largest_beta(epsilon, delta, dimension)
-    except StudyError as problem:
-        raise StudyError(f'[mechanism] calibration = "exact": {problem}') from None
 
 
 @lru_cache
 def exact(epsilon: float, delta: float, dimension: int, beta: float) -> Calibration:
     """The smallest alpha for a beta, certified (docs/proofs/exact-calibration.md)."""
-    try:
+    with _concerning('[mechanism] calibration = "exact": '):
         alpha = exact_alpha(epsilon, delta, dimension, beta + _SLACK)
-    except StudyError as problem:
-        raise StudyError(f'[mechanism] calibration = "exact": {problem}') from None
     return Calibration(name="exact", alpha=alpha * (1 + _SLACK), beta=beta)
 
 
@@ -71,10 +73,8 @@ def gaussian(epsilon: float, delta: float) -> Calibration:
 
     The analytic Gaussian mechanism (Balle and Wang 2018), certified as every other alpha.
     """
-    try:
+    with _concerning("[privacy] "):
         alpha = exact_alpha(epsilon, delta, 1, 0.0)
-    except StudyError as problem:
-        raise StudyError(f"[privacy] {problem}") from None
     return Calibration(name="exact", alpha=alpha * (1 + _ROUNDING), beta=0.0)
 
 
@@ -120,12 +120,9 @@ def appendix(epsilon: float, delta: float, dimension: int) -> Calibration:
 
 def _checked(pair: Calibration, epsilon: float, delta: float, dimension: int) -> Calibration:
     """The pair itself, if its true delta is small enough with room for the rounding of sigma."""
-    try:
-        worst = privacy_profile(
-            pair.alpha * (1 - _SLACK), pair.beta + _SLACK, dimension, epsilon
-        ).upper
-    except StudyError as problem:
-        raise StudyError(f'[mechanism] calibration = "{pair.name}": {problem}') from None
+    alpha, beta = pair.alpha * (1 - _SLACK), pair.beta + _SLACK
+    with _concerning(f'[mechanism] calibration = "{pair.name}": '):
+        worst = privacy_profile(alpha, beta, dimension, epsilon).upper
     if not worst <= delta:
         raise StudyError(
             f'[mechanism] calibration = "{pair.name}" does not hold at epsilon = {epsilon:g}, '

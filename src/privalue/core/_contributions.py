@@ -47,13 +47,9 @@ Vector = NDArray[np.float64]
 
 _ARRAYS = ("counts", "return_steps")
 _TYPES = tuple(map(np.dtype, (np.int64, np.int64, np.int32, np.float64)))
-REASONS = {
-    1: "order",  # a row belongs before the one before it
-    2: "duplicate",  # a step appears twice in a trajectory
-    3: "key",
-    4: "reward",
-    5: "span",  # a unit whose hash is outside the batch's span
-}
+# By the kernel's number: a row belongs before the one before it; a step appears twice; a key does
+# not exist; a reward is not finite; a unit's hash is outside the span.
+REASONS = ("", "order", "duplicate", "key", "reward", "span")
 
 
 class _Rules(NamedTuple):
@@ -131,18 +127,12 @@ class VisitStatistics(Private):
         return VisitStatistics(return_bounds=self.return_bounds, **added)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, VisitStatistics):
-            return NotImplemented
-        return (
-            self._scalars() == other._scalars()
-            and np.array_equal(self.counts, other.counts)
-            and np.array_equal(self.return_steps, other.return_steps)
+        return isinstance(other, VisitStatistics) and all(
+            np.array_equal(getattr(self, name), getattr(other, name))
+            for name in (*_ARRAYS, *SCALARS, "return_bounds")
         )
 
     __hash__ = None  # type: ignore[assignment]
-
-    def _scalars(self) -> tuple[object, ...]:
-        return (self.return_bounds, *(getattr(self, name) for name in SCALARS))
 
     @property
     def return_sums(self) -> Vector:
@@ -225,9 +215,7 @@ class Contributions(Private):
             raise BoundaryError("type", 0)
         if rows == 0:
             return
-        limits, covered = self._limits, self._covered
-        if covered is None:
-            raise BoundaryError("order", 0)
+        limits, covered = self._limits, self._batches()
         unit_ids = 1 if limits.by_person else by_row
         flat = np.ascontiguousarray(ids.reshape(rows, by_row * words))
         arrays = (flat, *map(np.ascontiguousarray, (steps, keys, rewards)))
@@ -250,33 +238,35 @@ class Contributions(Private):
         covered.append(Covered(span, first, last))
         self._rows += rows
 
+    def _batches(self) -> list[Covered]:
+        """Return what was covered; raise where a batch was refused, or all of it absorbed."""
+        if self._covered is None:
+            raise BoundaryError("order", 0)
+        return self._covered
+
     def absorb(self, other: "Contributions") -> None:
         """Take over what another one summed up, which then is of no use any more."""
-        if self._covered is None or other._covered is None:
-            raise BoundaryError("order", 0)
+        self._batches().extend(other._batches())
         for mine, its in zip(self._sums, other._sums, strict=True):
             np.add(mine, its, out=mine)  # no stamp exceeds the last number: the next is new
         self._rows += other._rows
-        self._covered += other._covered
         other._covered = None
 
-    def finish(
-        self, *, rewards_clamped: int = 0, rows_left_out: int = 0, rows_missing: int = 0
-    ) -> VisitStatistics:
-        """Return the statistics of all that was added, with what reading found besides.
+    def finish(self, **found: int) -> VisitStatistics:
+        """Return the statistics of all that was added, with what reading ``found`` besides.
+
+        Args:
+            found: ``rewards_clamped``, ``rows_left_out``, ``rows_missing``, for the curator.
 
         Raises:
             BoundaryError: two batches share a unit.
         """
-        if self._covered is None:
-            raise BoundaryError("order", 0)
         counts, steps, _, tally = self._sums
         met, counted, units, clamped, beyond, dropped, _ = tally.tolist()
         return VisitStatistics(
             return_bounds=self._limits.return_bounds,
             trajectories=counted,
             rows=self._rows,
-            rewards_clamped=rewards_clamped,
             returns_clamped=clamped,
             counts=counts,
             return_steps=steps,
@@ -284,9 +274,8 @@ class Contributions(Private):
             surplus_trajectories=met - counted,
             surplus_visits=beyond,
             units_dropped=dropped,
-            rows_left_out=rows_left_out,
-            rows_missing=rows_missing,
-            covered=tuple(self._covered),
+            **{"rewards_clamped": 0, **found},
+            covered=tuple(self._batches()),
         )
 
 

@@ -95,7 +95,7 @@ class SmoothMechanism(ABC):
         # What the noise scale costs comes off the epsilon of the values.
         split = scale_share(terms.epsilon, constants.scale_share)
         self.epsilon_scale, self.epsilon_values = split
-        self.calibration = _calibration(terms, constants, split.values)
+        self.calibration = _calibration(terms, constants, self.epsilon_values)
         largest = self.sigma(bound.most)
         if not largest <= LARGEST:
             raise StudyError(

@@ -163,16 +163,17 @@ def gaussian_on_grid(
     return released
 
 
-def discrete_laplace(scale: Fraction | tuple[int, int], entropy: Entropy | None = None) -> int:
+def discrete_laplace(scale: Fraction, entropy: Entropy | None = None) -> int:
     """An integer y with probability proportional to e^{-|y| / scale}. [CKS20] Algorithm 2.
 
-    ``scale`` = t/s is public: a fraction, or the pair (t, s). Integers and random words are all
-    that is used.
+    ``scale`` = t/s is public. Integers and random words are all that is used.
 
     Raises:
         UsageError: the scale is not a fraction above 0.
     """
-    t, s = _positive_ratio(scale)
+    if not isinstance(scale, Fraction) or scale <= 0:
+        raise UsageError(f"scale is {scale!r}; it must be a Fraction above 0")
+    t, s = scale.as_integer_ratio()
     word = _Words(entropy, _SHORT_BLOCK).__next__
     while True:
         u = _uniform_below(t, word)
@@ -385,17 +386,6 @@ def _survives_ratio(p: int, q: int, word: _Word) -> bool:
     while _uniform_below(q * k, word) < p:
         k += 1
     return k % 2 == 1
-
-
-def _positive_ratio(scale: Fraction | tuple[int, int]) -> tuple[int, int]:
-    """Numerator and denominator in lowest terms."""
-    pair = (scale.numerator, scale.denominator) if isinstance(scale, Fraction) else scale
-    is_pair = isinstance(pair, tuple) and len(pair) == 2
-    if not is_pair or not all(isinstance(n, int) and n > 0 for n in pair):
-        raise UsageError(
-            f"scale is {scale!r}; it must be a Fraction above 0, or a pair of whole numbers above 0"
-        )
-    return Fraction(*pair).as_integer_ratio()
 
 
 # The compiled copy. Functions return the place after the last word that they used, _GIVE_UP if

@@ -20,7 +20,6 @@ import math
 import sys
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import NamedTuple
 
 from privalue.core._noise import Entropy, discrete_laplace
 from privalue.errors import StudyError, UsageError
@@ -30,13 +29,6 @@ from privalue.errors import StudyError, UsageError
 _ROOM = 5e-9
 _STEPS = 512  # beta is at least so many steps of the grid
 _LARGEST_LOG = 709.0  # e to this is a double
-
-
-class EpsilonSplit(NamedTuple):
-    """epsilon in two parts, whose sum is never above it."""
-
-    scale: float
-    values: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,14 +48,14 @@ class ReleasedScale:
             )
 
 
-def scale_share(epsilon: float, share: float) -> EpsilonSplit:
+def scale_share(epsilon: float, share: float) -> tuple[float, float]:
     """(epsilon', epsilon - epsilon') with epsilon' = share epsilon, each rounded down.
 
     The sum is at most epsilon as real numbers, not only as doubles. A share of 0 leaves
     everything to the values.
 
     >>> scale_share(1.0, 0.25)
-    EpsilonSplit(scale=0.25, values=0.75)
+    (0.25, 0.75)
     """
     if not is_number(epsilon) or epsilon <= 0:
         raise StudyError(f"[privacy] epsilon = {epsilon!r} must be a finite number above 0")
@@ -78,7 +70,7 @@ def scale_share(epsilon: float, share: float) -> EpsilonSplit:
             f"[mechanism] noise_scale_share = {share!r} leaves nothing of epsilon = {epsilon!r} to "
             "one of the two releases; use a share such as 0.1"
         )
-    return EpsilonSplit(scale, values)
+    return scale, values
 
 
 def release_scale(

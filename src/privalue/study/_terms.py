@@ -22,14 +22,12 @@ from privalue.core import (
     VisitStatistics,
     count_weight,
     gaussian,
+    largest_exact_beta,
     lsl_bound,
     mechanism_of,
-    require_exact,
     scale_share,
 )
-from privalue.core import declared_size as size_by_limits
-from privalue.core import public_size as counted_size
-from privalue.errors import StudyError
+from privalue.errors import DataError, StudyError
 from privalue.study._choices import automatic_beta, guessed_counts, shape_weights
 from privalue.study._study import Study
 
@@ -43,12 +41,20 @@ _TOO_EXTREME = (
 
 def declared_size(study: Study) -> PublicSize:
     """Return what the study alone says of sizes, before any data is opened."""
-    return size_by_limits(study.limits, study.study.trajectories)
+    declared = study.study.trajectories
+    return PublicSize.of(study.limits, declared, trajectories=declared, persons=None)
 
 
 def public_size(study: Study, statistics: VisitStatistics) -> PublicSize:
     """Return the public sizes of a data set; refuse a wrong declaration of what is public."""
-    return counted_size(study.limits, study.study.trajectories, statistics)
+    declared, m = study.study.trajectories, statistics.trajectories
+    if study.limits.counts_trajectories and declared is not None and declared != m:
+        raise DataError(
+            f"the data has {m} trajectories, and the study declares {declared}; correct [study] "
+            "trajectories, or leave it out"
+        )
+    persons = statistics.persons
+    return PublicSize.of(study.limits, declared, trajectories=m, persons=persons)
 
 
 def mechanism_for(study: Study, design: Design, size: PublicSize) -> Mechanism:
@@ -205,4 +211,4 @@ def refuse_early(study: Study, design: Design) -> None:
         )
     if chosen.calibration == "exact" and chosen.name in SMOOTH:
         _, epsilon = scale_share(study.privacy.epsilon, chosen.noise_scale_share)
-        require_exact(epsilon, study.privacy.delta, design.dimension)
+        largest_exact_beta(epsilon, study.privacy.delta, design.dimension)
