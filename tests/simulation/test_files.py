@@ -115,8 +115,8 @@ def test_gzip_says_neither_name_nor_time(tmp_path):
 
 
 def test_progress_reaches_the_number_of_trajectories(tmp_path, monkeypatch):
-    batchs = files.simulate_batches
-    monkeypatch.setattr(files, "simulate_batches", lambda *a, **k: batchs(*a, batch_rows=17, **k))
+    batches = files.simulate_batches
+    monkeypatch.setattr(files, "simulate_batches", lambda *a, **k: batches(*a, batch_rows=17, **k))
     seen = []
     simulate_to_file(WORLD, trajectories=50, seed=7, out=tmp_path / "a.csv", progress=seen.append)
     assert len(seen) > 5
@@ -134,8 +134,8 @@ def test_a_crash_leaves_no_half_file(tmp_path, name, before, monkeypatch):
         if done > 10:
             raise CrashError
 
-    batchs = files.simulate_batches
-    monkeypatch.setattr(files, "simulate_batches", lambda *a, **k: batchs(*a, batch_rows=17, **k))
+    batches = files.simulate_batches
+    monkeypatch.setattr(files, "simulate_batches", lambda *a, **k: batches(*a, batch_rows=17, **k))
     out = tmp_path / name
     if before:
         out.write_text(before)
@@ -146,8 +146,8 @@ def test_a_crash_leaves_no_half_file(tmp_path, name, before, monkeypatch):
 
 
 def test_a_file_appears_only_when_it_is_complete(tmp_path, monkeypatch):
-    batchs = files.simulate_batches
-    monkeypatch.setattr(files, "simulate_batches", lambda *a, **k: batchs(*a, batch_rows=17, **k))
+    batches = files.simulate_batches
+    monkeypatch.setattr(files, "simulate_batches", lambda *a, **k: batches(*a, batch_rows=17, **k))
     out = tmp_path / "rows.parquet"
     there = []
     simulate_to_file(

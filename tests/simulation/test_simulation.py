@@ -67,7 +67,7 @@ def test_rows_are_sorted_and_complete():
     "truncation",
     [{}, {"truncate_at": 5, "truncated": "keep"}, {"truncate_at": 9, "truncated": "drop"}],
 )
-def test_the_rows_do_not_depend_on_the_batchs(batch_rows, truncation):
+def test_the_rows_do_not_depend_on_the_batches(batch_rows, truncation):
     world = random_chain(states=6, seed=2)
     whole = simulate_episodes(world, trajectories=60, seed=5, **truncation)
     parts = simulate_episodes(world, trajectories=60, seed=5, batch_rows=batch_rows, **truncation)
@@ -161,7 +161,7 @@ def test_numpy_integers_are_whole_numbers():
     assert rows.trajectories == 2
 
 
-def test_batchs_say_how_far_they_are():
+def test_batches_say_how_far_they_are():
     done = [
         batch.done for batch in simulate_batches(chain(), trajectories=50, seed=0, batch_rows=99)
     ]

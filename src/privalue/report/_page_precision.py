@@ -92,7 +92,7 @@ def _plan(plan: Planned) -> list[Content]:
         ),
         table(
             "Predicted root mean square error over the states. The parts do not simply add up.",
-            ["PagePart", "error", "share of the range of returns"],
+            ["Part", "error", "share of the range of returns"],
             [[label, shown(error), percent(error / (high - low))] for label, error, _ in rows],
             name="Planned precision",
             small=True,

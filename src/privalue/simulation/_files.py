@@ -85,7 +85,7 @@ def simulate_to_file(
     """
     path = Path(out)
     ending = _ending_of(path)
-    batchs = simulate_batches(
+    batches = simulate_batches(
         world, trajectories=trajectories, seed=seed, truncate_at=truncate_at, truncated=truncated
     )
     asked = {
@@ -101,12 +101,12 @@ def simulate_to_file(
     try:
         if ending == ".parquet":
             with whole_file(path) as partial:
-                counts = _write_parquet(partial, batchs, progress, asked)
+                counts = _write_parquet(partial, batches, progress, asked)
         else:
             meta = path.with_name(path.name + ".meta.json")
             # Both are complete before either gets its name, the rows first.
             with whole_file(meta) as partial_meta, whole_file(path) as partial:
-                counts = _write_csv(partial, batchs, progress, compressed=ending == ".csv.gz")
+                counts = _write_csv(partial, batches, progress, compressed=ending == ".csv.gz")
                 partial_meta.write_text(json.dumps(asked | counts, indent=2) + "\n")
     except OSError as error:
         raise UsageError(
@@ -123,13 +123,13 @@ def _ending_of(path: Path) -> str:
 
 
 def _pour(
-    batchs: Iterator[StepBatch],
+    batches: Iterator[StepBatch],
     write_batch: Callable[[Any], None],
     progress: Callable[[int], None] | None,
 ) -> dict[str, int]:
-    """Writes all batchs; returns the counts of rows and trajectories."""
+    """Writes all batches; returns the counts of rows and trajectories."""
     rows = 0
-    for batch in batchs:
+    for batch in batches:
         if batch.state.size:
             columns = (batch.trajectory, batch.step, batch.state, batch.reward)
             write_batch(pa.record_batch([pa.array(column) for column in columns], schema=SCHEMA))
@@ -146,20 +146,20 @@ def _pour(
 
 def _write_parquet(
     path: Path,
-    batchs: Iterator[StepBatch],
+    batches: Iterator[StepBatch],
     progress: Callable[[int], None] | None,
     asked: dict[str, Any],
 ) -> dict[str, int]:
     schema = SCHEMA.with_metadata({METADATA_KEY: json.dumps(asked)})
     with pyarrow.parquet.ParquetWriter(path, schema) as writer:
-        counts = _pour(batchs, writer.write_batch, progress)
+        counts = _pour(batches, writer.write_batch, progress)
         writer.add_key_value_metadata({METADATA_KEY + ".counts": json.dumps(counts)})
     return counts
 
 
 def _write_csv(
     path: Path,
-    batchs: Iterator[StepBatch],
+    batches: Iterator[StepBatch],
     progress: Callable[[int], None] | None,
     *,
     compressed: bool,
@@ -176,4 +176,4 @@ def _write_csv(
         sink.write((",".join(SCHEMA.names) + "\n").encode())
         options = pyarrow.csv.WriteOptions(include_header=False)
         writer = stack.enter_context(pyarrow.csv.CSVWriter(sink, SCHEMA, write_options=options))
-        return _pour(batchs, writer.write_batch, progress)
+        return _pour(batches, writer.write_batch, progress)

@@ -1,6 +1,6 @@
-"""Trajectories of a process, in batchs or all at once, as flat arrays.
+"""Trajectories of a process, in batches or all at once, as flat arrays.
 
-A seed gives the same rows whatever the size of the batchs, and fewer trajectories are a prefix of
+A seed gives the same rows whatever the size of the batches, and fewer trajectories are a prefix of
 more.
 """
 
@@ -138,7 +138,7 @@ def simulate_batches(
     truncated: Truncated | None = None,
     batch_rows: int = BATCH_ROWS,
 ) -> Iterator[StepBatch]:
-    """Batchs of at most ``batch_rows`` rows; see ``simulate_episodes`` for the rest."""
+    """Batches of at most ``batch_rows`` rows; see ``simulate_episodes`` for the rest."""
     process = world.process if isinstance(world, World) else world
     wanted = checked_count(trajectories, name="trajectories", least=1)
     entropy = checked_count(seed, name="seed", least=0)
@@ -148,12 +148,12 @@ def simulate_batches(
         raise UsageError(f"trajectories is {wanted}; it must be at most {NO_LIMIT}")
     if truncate_at is None:
         process.require_end()
-    return _batchs(
+    return _batches(
         process, wanted=wanted, seed=entropy, size=size, limit=limit, drop=truncated == "drop"
     )
 
 
-def _batchs(
+def _batches(
     process: MarkovRewardProcess, *, wanted: int, seed: int, size: int, limit: int, drop: bool
 ) -> Iterator[StepBatch]:
     table = alias_table(process)
