@@ -46,9 +46,7 @@ from privalue.study import (
     Values,
     Weights,
 )
-from privalue.version import VERSION
-
-__version__ = VERSION
+from privalue.version import VERSION as __version__  # noqa: N811
 
 __all__ = [
     "About",

@@ -12,10 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from oracles.private_types import instances
 
 import privalue as pv
-from oracles.studies import study
+from oracles.private_types import instances
 from privalue.core import Private
 
 ROOT = Path(__file__).parents[2]
@@ -215,10 +214,19 @@ def test_what_is_public_imports_nothing_private(room):
 # 4. The terms of a release are those that the core used
 
 
+def two_states(name, epsilon=1.0):
+    return pv.Study(
+        privacy=pv.Privacy(epsilon=epsilon, delta=1e-6, unit="trajectory"),
+        values=pv.Values(discount=0.9, rewards=(0.0, 1.0), returns=(0.0, 1.0)),
+        states=pv.States(count=2),
+        mechanism={"name": name},
+    )
+
+
 def test_the_terms_in_a_release_are_those_that_the_core_used(monkeypatch):
     """A mistake in parsing gives a release that says what was really done."""
     data = [[(0, 0.5), (1, 1.0)]] * 400
-    described = study(2, privacy={"epsilon": 0.5}, mechanism={"name": "dp-ssp"})
+    described = two_states("dp-ssp", epsilon=0.5)
     seed = pv.SeededForExperimentsOnly
     honest = pv.release(described, data, entropy=seed(1))
     assert honest.terms["epsilon"] == 0.5
@@ -240,7 +248,7 @@ def test_the_terms_in_a_release_are_those_that_the_core_used(monkeypatch):
 @pytest.mark.parametrize("name", ["dp-ssp", "dp-lsw", "dp-lsl"])
 def test_every_number_of_the_terms_is_in_the_release(name):
     data = [[(0, 0.5), (1, 1.0)]] * 400
-    described = study(2, mechanism={"name": name})
+    described = two_states(name)
     released = pv.release(
         described, data, entropy=pv.SeededForExperimentsOnly(1), accept_useless=True
     )

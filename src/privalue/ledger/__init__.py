@@ -31,14 +31,11 @@ epsilon 0.6, delta 9e-7 | like the last: 1
 5
 """
 
-from pathlib import Path
-
 from privalue.errors import BudgetError, LedgerError, UnavailableError
 from privalue.ledger._account import Account, Converted, Unfinished
 from privalue.ledger._chain import Step, study_hash
-from privalue.ledger._ledger import Clock, Ledger, Reservation, StoredRelease, Verified
-from privalue.ledger._postgres import PostgresStore
-from privalue.ledger._sqlite import SqliteStore
+from privalue.ledger._ledger import Ledger, Reservation, StoredRelease, Verified
+from privalue.ledger._open import open_ledger
 from privalue.ledger._terms import BudgetTerms, Protection
 from privalue.ledger._units import Cost
 
@@ -60,23 +57,3 @@ __all__ = [
     "open_ledger",
     "study_hash",
 ]
-
-
-def open_ledger(location: str | Path, *, wait: float = 30.0, clock: Clock | None = None) -> Ledger:
-    """The ledger in a file (SQLite), or at ``postgresql://...``; nothing is made before a declare.
-
-    Args:
-        location: a file name, or the address of a database.
-        wait: how many seconds to wait for other writers.
-        clock: the time that entries record; the system's, if left out.
-
-    Raises:
-        MissingComponentError: the address is PostgreSQL's, and the extra is not installed.
-    """
-    text = str(location)
-    store = (
-        PostgresStore(text, wait)
-        if text.startswith(("postgresql://", "postgres://"))
-        else SqliteStore(Path(location), wait)
-    )
-    return Ledger(store) if clock is None else Ledger(store, clock)
