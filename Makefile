@@ -16,7 +16,7 @@ help:
 	@echo "make lint    lint, types and import layers only"
 	@echo "make bench   speed, measured side by side with the literal ways"
 	@echo "make docs    the documentation as a site, in site/: open site/index.html"
-	@echo "make references   the pages that are made from the program: study file, command line"
+	@echo "make references   the pages that are made from the program: study file, command line, the core"
 	@echo "make setup   .venv with the package and all that its tests need"
 
 setup: $(STAMP)

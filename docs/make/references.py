@@ -1,6 +1,7 @@
 """`python -m docs.make.references`: writes the pages that are made from the program."""
 
 from docs.make.command_reference import command_reference
+from docs.make.core_files import guarantee
 from docs.make.navigation import ROOT
 from docs.make.study_reference import study_reference
 from privalue.cli import app
@@ -8,7 +9,11 @@ from privalue.cli import app
 
 def references() -> dict[str, str]:
     """The pages that are made from the program, by name."""
-    return {"docs/study.md": study_reference(), "docs/commands.md": command_reference(app)}
+    return {
+        "docs/study.md": study_reference(),
+        "docs/commands.md": command_reference(app),
+        "docs/guarantee.md": guarantee(),
+    }
 
 
 if __name__ == "__main__":
