@@ -116,7 +116,7 @@ def test_a_stored_release_comes_back_to_the_letter(ledger, tmp_path):
     assert first.read_bytes() == again.read_bytes()
 
 
-@pytest.mark.parametrize("step", ["perturbation", "gaussian_on_grid", "_public_noise", "Release"])
+@pytest.mark.parametrize("step", ["perturbation", "draw", "_public_noise", "Release"])
 def test_once_statistics_exist_the_charge_stays_whatever_happens(ledger, step, monkeypatch):
     def crash(*_, **__):
         raise RuntimeError
@@ -167,7 +167,7 @@ STEPS = [
     ("curator", "gathered", "after"),
     ("Reservation", "charge", "before"),
     ("Reservation", "charge", "after"),
-    ("curator", "gaussian_on_grid", "after"),
+    ("curator", "draw", "after"),
     ("Reservation", "commit", "before"),
     ("Reservation", "commit", "after"),
     ("Release", "save", "before"),

@@ -84,7 +84,13 @@ class Reservation:
         if not self.charged:
             # What it cannot cancel keeps counting.
             with suppress(BudgetError, LedgerError, UnavailableError):
-                self.cancel("left without computing" if kind is None else kind.__name__)
+                self.cancel("left without computing" if kind is None else _public_name(kind))
+
+
+def _public_name(kind: type[BaseException]) -> str:
+    """Return the name of an error as ``privalue.errors`` has it: no finer, whatever was raised."""
+    public = (base for base in kind.__mro__ if base.__module__ == "privalue.errors")
+    return next(public, kind).__name__
 
 
 class Ledger:
