@@ -526,7 +526,7 @@ def test_rows_are_encoded_one_by_one():
         frame = pd.DataFrame(rows, columns=list(HEADING), dtype=object)
         return [
             (
-                tuple(part.row(at).shown(rules).values()),
+                tuple(_shown(part.ids[at], int(part.steps[at]), rules).values()),
                 int(part.states[at]),
                 float(part.rewards[at]),
             )
