@@ -30,6 +30,7 @@ from privalue.readers import RowRules
 from privalue.readers import _cells as cells
 from privalue.readers import _encode as encode
 from privalue.readers._local import statistics
+from privalue.readers._order import _shown
 
 HEADING = ("person", "trajectory", "step", "state", "reward")
 STATES = 3
