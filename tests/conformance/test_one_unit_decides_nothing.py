@@ -30,6 +30,7 @@ from privalue.readers import RowRules
 from privalue.readers import _cells as cells
 from privalue.readers import _encode as encode
 from privalue.readers._local import statistics
+from privalue.readers._order import _shown
 
 HEADING = ("person", "trajectory", "step", "state", "reward")
 STATES = 3
@@ -526,7 +527,7 @@ def test_rows_are_encoded_one_by_one():
         frame = pd.DataFrame(rows, columns=list(HEADING), dtype=object)
         return [
             (
-                tuple(part.row(at).shown(rules).values()),
+                tuple(_shown(part.ids[at], int(part.steps[at]), rules).values()),
                 int(part.states[at]),
                 float(part.rewards[at]),
             )
