@@ -13,7 +13,6 @@ import privalue as pv
 from oracles.studies import study
 from privalue import curator
 from privalue.cli._app import run
-from privalue.core._ssp import DpSsp
 from privalue.ledger import BudgetError, open_ledger
 
 DATA = [[(0, 0.5), (1, 1.0)]] * 60
@@ -116,12 +115,15 @@ def test_a_stored_release_comes_back_to_the_letter(ledger, tmp_path):
     assert first.read_bytes() == again.read_bytes()
 
 
-@pytest.mark.parametrize("step", ["perturbation", "draw", "_public_noise", "Release"])
+@pytest.mark.parametrize("step", ["noise", "draw", "_public_noise", "Release"])
 def test_once_statistics_exist_the_charge_stays_whatever_happens(ledger, step, monkeypatch):
     def crash(*_, **__):
         raise RuntimeError
 
-    monkeypatch.setattr(DpSsp if step == "perturbation" else curator, step, crash)
+    if step == "noise":
+        monkeypatch.setattr("privalue.core._draw.gaussian_on_grid", crash)
+    else:
+        monkeypatch.setattr(curator, step, crash)
     with pytest.raises(RuntimeError):
         pv.release(described(), DATA, ledger=ledger)
     assert spent(ledger) == (0.5, 0.0)
