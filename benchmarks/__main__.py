@@ -15,6 +15,7 @@ at = given.index("--steps") if "--steps" in given else len(given)
 STEPS = [int(float(number)) for number in given[at + 1 :]]  # of the benchmark of streaming
 NAMES = given[:at] or [
     "kernel",
+    "before",
     "streaming",
     "wide",
     "spark",
