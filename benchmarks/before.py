@@ -102,7 +102,7 @@ def _files(folder: Path) -> Iterator[tuple[str, str]]:
 
 def _run(tree: Path, files: list[str], folder: Path) -> dict[str, list[float]]:
     answer = folder / "answer.json"
-    cache = tree / "cache"
+    cache = folder / f"cache-{tree.parent.name}"
     environment = {**os.environ, "PYTHONPATH": str(tree), "NUMBA_CACHE_DIR": str(cache)}
     subprocess.run([sys.executable, "-c", _WORK, str(answer), *files], env=environment, check=True)
     found: dict[str, list[float]] = json.loads(answer.read_text())
