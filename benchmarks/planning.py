@@ -12,9 +12,10 @@ import numpy as np
 from rich.table import Table
 
 import privalue as pv
+from privalue.core import SeededForExperimentsOnly, draw
 from privalue.core._contributions import Contributions, VisitStatistics
-from privalue.core._noise import SeededForExperimentsOnly, gaussian_on_grid
 from privalue.core._terms import PublicSize
+from privalue.estimate import estimates_of
 from privalue.planning import Forecaster, options_of, public_model
 from privalue.planning._model import raw_states
 from privalue.planning._predict import guessing_error
@@ -86,18 +87,14 @@ class Released:
 
     def __init__(self, described, trajectories):
         size = PublicSize(units=trajectories, most_count=trajectories, trajectories=trajectories)
+        self.study = described
         self.mechanism = mechanism_for(described, design(described), size)
 
     def error(self, statistics, values, seed):
         """The root mean square error of one release."""
-        noisy = self.mechanism.perturbation(statistics)
-        drawn = gaussian_on_grid(
-            noisy.center,
-            sigma=noisy.deviations,
-            grid=noisy.grids,
-            entropy=SeededForExperimentsOnly(seed),
-        )
-        return float(np.sqrt(np.mean((self.mechanism.estimates(drawn).values - values) ** 2)))
+        drawn = draw(self.mechanism, statistics, SeededForExperimentsOnly(seed))
+        released = estimates_of(self.study, self.mechanism, drawn.numbers).values
+        return float(np.sqrt(np.mean((released - values) ** 2)))
 
 
 def comparisons(world, described, numbers, *, releases=RELEASES, names=None):

@@ -1,10 +1,10 @@
 """Files that are written whole or not at all, and are on the disk once they have their name."""
 
 import os
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from uuid import uuid4
 
 
 @contextmanager
@@ -21,7 +21,8 @@ def whole_file(target: Path, *, mode: int | None = None, replace: bool = True) -
         FileExistsError: something has the name, and ``replace`` is false.
         OSError: the folder or the disk refused.
     """
-    partial = target.with_name(f".{target.name}.{uuid4().hex[:8]}.partial")
+    # No two writers have the same process and moment; if two had, the second would fail to open.
+    partial = target.with_name(f".{target.name}.{os.getpid()}-{time.monotonic_ns()}.partial")
     opened = os.O_CREAT | os.O_EXCL | os.O_WRONLY
     os.close(os.open(partial, opened, 0o666 if mode is None else 0o600))
     try:

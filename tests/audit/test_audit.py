@@ -106,12 +106,12 @@ def test_one_state_is_close_to_the_worst_case():
 @pytest.mark.parametrize("planted", ["a third of the noise", "no noise"])
 def test_a_broken_release_is_rejected(planted, monkeypatch):
     """The planted mistake is in the path itself."""
-    from privalue import curator
+    from privalue.core import _draw as drawing
 
-    original = curator.gaussian_on_grid
+    original = drawing.gaussian_on_grid
     share = {"a third of the noise": 0.33, "no noise": 1e-6}[planted]
     monkeypatch.setattr(
-        curator,
+        drawing,
         "gaussian_on_grid",
         lambda center, *, sigma, grid, entropy: original(
             center, sigma=share * sigma, grid=grid, entropy=entropy

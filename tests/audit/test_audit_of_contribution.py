@@ -5,9 +5,9 @@ import pytest
 
 import privalue as pv
 from oracles.studies import study
-from privalue import curator
 from privalue.audit import audit_release
 from privalue.core import _contributions as statistics
+from privalue.core import _draw as drawing
 
 STATES = 4
 MIDDLE = 0.5
@@ -84,12 +84,10 @@ def test_adding_a_person_is_not_rejected():
 def test_limits_that_are_not_enforced_are_rejected(mistake, monkeypatch):
     """The planted mistake is in the kernel: it counts what it should leave out."""
     original = statistics._gather
-    position = {"H is not enforced": 10, "L is not enforced": 11}[mistake]
+    limit = {"H is not enforced": "most_keys", "L is not enforced": "most_trajectories"}[mistake]
 
-    def careless(*arguments):
-        changed = list(arguments)
-        changed[position] = 10**9
-        return original(*changed)
+    def careless(ids, steps, keys, rewards, rules, *sums):
+        return original(ids, steps, keys, rewards, rules._replace(**{limit: 10**9}), *sums)
 
     monkeypatch.setattr(statistics, "_gather", careless)
     if "L" in mistake:
@@ -102,7 +100,7 @@ def test_limits_that_are_not_enforced_are_rejected(mistake, monkeypatch):
 
 def test_counts_without_noise_are_rejected(monkeypatch):
     """Returns in the middle of their bounds: neighbours differ in their counts alone."""
-    original = curator.gaussian_on_grid
+    original = drawing.gaussian_on_grid
 
     def careless(center, *, sigma, grid, entropy):
         changed = sigma.copy()
@@ -112,5 +110,5 @@ def test_counts_without_noise_are_rejected(monkeypatch):
     pair = ({**REST, 0: [[(0, MIDDLE)]]}, {**REST, 0: [[(1, MIDDLE)]]})
     chosen = described(SSP)
     assert not audited(chosen, pair, 60).rejected
-    monkeypatch.setattr(curator, "gaussian_on_grid", careless)
+    monkeypatch.setattr(drawing, "gaussian_on_grid", careless)
     assert audited(chosen, pair, 60).rejected

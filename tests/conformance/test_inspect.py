@@ -193,6 +193,6 @@ def test_a_declared_size_that_is_wrong_is_refused():
 def test_the_ridge_must_exceed_what_the_bound_needs():
     with pytest.raises(pv.StudyError, match="raise ridge"):
         pv.inspect(study(2, mechanism={"name": "dp-lsl", "ridge": 1.0}), [[(0, 1.0)]])
-    with pytest.raises(pv.StudyError, match="raise ridge_scale"):
+    with pytest.raises(pv.StudyError, match="raise ridge or ridge_scale"):
         pv.inspect(study(2, mechanism={"name": "dp-lsl", "ridge_scale": 1.0}), [[(0, 1.0)]])
     pv.inspect(study(2, mechanism={"name": "dp-lsl", "ridge_scale": 1.01}), [[(0, 1.0)]])

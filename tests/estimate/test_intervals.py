@@ -84,7 +84,7 @@ def test_a_part_that_would_be_nothing_is_refused(epsilon, share):
         with pytest.raises(StudyError, match="leaves nothing"):
             scale_share(epsilon, share)
     else:
-        assert scale_share(epsilon, share).scale > 0
+        assert scale_share(epsilon, share)[0] > 0
 
 
 # The grid of the scale

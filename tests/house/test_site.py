@@ -216,7 +216,7 @@ def test_in_a_browser_without_network_the_search_finds(built, tmp_path):
     found = re.search(r'<ol id="found">(.*?)</ol>', shown.stdout, re.DOTALL)
     assert found is not None
     assert found[1].count("<li>") > 3
-    assert 'href="../tour.html#6-sensitivity"' in found[1]
+    assert 'href="../tour.html#core-the-guarantee"' in found[1]
 
 
 def test_the_command_builds_or_says_what_is_wrong(copied, capsys):

@@ -10,6 +10,7 @@ import pytest
 from scipy import stats
 
 from oracles.worlds import first_visits
+from privalue.core import GRID_STEPS as STEPS
 from privalue.simulation import (
     END,
     MarkovRewardProcess,
@@ -24,7 +25,6 @@ from privalue.simulation import (
 )
 from privalue.simulation import _chain_sampler as chain_sampler
 from privalue.simulation import _simulation as simulation
-from privalue.simulation._chain_sampler import STEPS
 
 LEVEL = 1e-6
 

@@ -33,6 +33,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from privalue.core._arrays import Integers, Vector
 from privalue.core._kernels import kernel
 from privalue.core._private import Private, sealed
 from privalue.core._terms import MOST_TRAJECTORIES, Limits
@@ -41,9 +42,6 @@ from privalue.errors import BoundaryError, DataError
 GRID_STEPS = 2**30
 LARGEST_REWARD = 1e300
 WHOLE_SPAN = (0, 2**32)  # of the upper half of a unit's hash
-
-Integers = NDArray[np.int64]
-Vector = NDArray[np.float64]
 
 _ARRAYS = ("counts", "return_steps")
 _TYPES = tuple(map(np.dtype, (np.int64, np.int64, np.int32, np.float64)))

@@ -7,8 +7,8 @@ here may quote the data: it is for the curator, before anything has been compute
 """
 
 from privalue.readers._chunks import Source
-from privalue.readers._databases.cursor import column_names
 from privalue.readers._engines import gathered
+from privalue.readers._headings import column_names
 from privalue.readers._local import DEFAULT_MEMORY
 from privalue.readers._queries import asks_a_database
 from privalue.readers._rules import RowRules
