@@ -42,7 +42,7 @@ def lsw(mean_returns: Vector, design: Design) -> Vector:
     """Return theta_X^w = (Gamma^{1/2} Phi)^+ Gamma^{1/2} F_X ([BGP16] equation 8).
 
     The matrix and its factors are the same for all data sets: theta is a public linear map of
-    F_X, whatever rounding made of the factors.
+    F_X up to tau, whatever rounding made of the factors.
     """
     design.require_full_rank()
     target = np.sqrt(design.weights) * mean_returns

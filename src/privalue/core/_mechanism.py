@@ -1,4 +1,4 @@
-"""Share what DP-LSW and DP-LSL have in common: a smooth bound, its calibration, the noise.
+"""Define what DP-LSW and DP-LSL have in common: a smooth bound, its calibration, the noise.
 
 | symbol   | here                | shape | public      |
 |----------|---------------------|-------|-------------|

@@ -1,4 +1,6 @@
-"""Draw noise exactly, on a public grid; no other module asks the system for entropy.
+"""Draw noise exactly, on a public grid, from the operating system's entropy.
+
+No other module draws noise.
 
 ::
 
