@@ -1,4 +1,7 @@
-"""What a policy is worth, told privately.
+"""Evaluate policies with differential privacy.
+
+From people's trajectories, ``release`` publishes the value function of the policy behind them, V(s)
+for every state, and hides each person's record; ``inspect`` shows the curator what stays private.
 
 >>> import privalue as pv
 >>> study = pv.Study(

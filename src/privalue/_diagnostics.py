@@ -1,4 +1,4 @@
-"""What only the curator may see, and what to make of it."""
+"""Hold what only the curator may see, with advice on what to make of it."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -27,12 +27,12 @@ class Diagnostics(Private):
         return f"mechanism={self.study.mechanism.name!r}, states={self.study.state_count}"
 
     def private_fields(self) -> dict[str, Any]:
-        """Everything as plain values. PRIVATE: none of it may be published."""
+        """Return everything as plain values. PRIVATE: none of it may be published."""
         columns = self.private_columns()
         return {k: x.tolist() if isinstance(x, np.ndarray) else x for k, x in columns.items()}
 
     def private_columns(self) -> dict[str, Any]:
-        """The same with arrays, for very many states. PRIVATE."""
+        """Return the same with arrays, for very many states. PRIVATE."""
         mechanism, perturbation = self.study.mechanism, self.perturbation
         return {
             "mechanism": mechanism.name,
@@ -60,7 +60,10 @@ class Diagnostics(Private):
         }
 
     def warnings(self) -> list[str]:
-        """What the curator should know before a release. PRIVATE, like everything here."""
+        """Return what the curator should know before a release. PRIVATE, like everything here.
+
+        Warnings follow from the data: a study that is changed because of them has no guarantee.
+        """
         found = []
         low, high = self.study.return_bounds
         noise = np.where(self.design.weights > 0, self.noise_by_state, 0.0)
@@ -90,7 +93,7 @@ class Diagnostics(Private):
         return found
 
     def _dropped(self) -> list[str]:
-        """What was left out while reading, as the study says."""
+        """Return warnings on rows and units that were left out, as the study asks. PRIVATE."""
         found, unit = [], "persons" if self.study.privacy.unit == "person" else "trajectories"
         statistics = self.statistics
         if statistics.units_dropped:

@@ -1,4 +1,8 @@
-"""Files that are written whole or not at all, and are on the disk once they have their name."""
+"""Write files whole or not at all.
+
+A file has its name only once all of it is on the disk: neither a crash nor a reader in between
+meets a part of it.
+"""
 
 import os
 import time
@@ -49,7 +53,18 @@ def write_whole(
     replace: bool = True,
     errors: str = "strict",
 ) -> Path:
-    """Write a text in UTF-8, in parts where it is long, as ``whole_file`` does; return its name."""
+    """Write a text in UTF-8, as ``whole_file`` does.
+
+    Args:
+        target: the name that the file gets.
+        text: all of it, or its parts in order.
+        mode: who may read it; see ``whole_file``.
+        replace: whether a file that has the name gives way.
+        errors: what becomes of characters that UTF-8 does not have, as for ``open``.
+
+    Returns:
+        The target.
+    """
     with (
         whole_file(target, mode=mode, replace=replace) as partial,
         partial.open("w", encoding="utf-8", errors=errors, newline="") as file,
@@ -59,6 +74,7 @@ def write_whole(
 
 
 def _sync(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -1,7 +1,7 @@
-"""Servers of PostgreSQL: how one is reached, what may be shown of it, and whether it answered.
+"""Reach servers of PostgreSQL, and find out whether one answered.
 
-What may be shown holds neither user nor password. What a server refuses is an error, and what
-nobody answers may be tried again; the drivers of databases do not tell the two apart.
+What may be shown of a server holds neither user nor password. What a server refuses is an error,
+and what nobody answers may be tried again; the drivers of databases do not distinguish the two.
 """
 
 import re
@@ -11,10 +11,10 @@ from typing import Any
 
 from privalue.errors import DataError, LedgerError, MissingComponentError
 
-# SQLSTATE: the server is told to stop, crashed, is not ready, or has no room for one more. Class 08
-# is about the connection itself.
+# SQLSTATE: the server was asked to stop, crashed, is not ready, or has no room for one more
+# connection. Class 08 is about the connection itself.
 _AWAY = {"57P01", "57P02", "57P03", "53300"}
-# Before a connection stands there is no SQLSTATE, only words; the server's own begin with FATAL.
+# Before there is a connection there is no SQLSTATE, only words; the server's begin with FATAL.
 _REFUSED = re.compile("FATAL|no password supplied|not support SSL|SSL error|certificate")
 _NOT_READY = re.compile(
     "starting up|shutting down|recovery|accepting connections|too many|connection slots"
@@ -24,7 +24,7 @@ _NOT_READY = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class PostgresServer:
-    """A server, and what its address says of it."""
+    """A server by its address; only ``place`` may be shown."""
 
     driver: Any
     place: str  # the address without user and password
@@ -77,10 +77,10 @@ def postgres_server(
 
 
 def unanswered(problem: Exception, driver: Any) -> bool:
-    """Whether an error of a PostgreSQL driver means that no server answered, or that it went away.
+    """Return whether a PostgreSQL driver's error means that no server answered, or it went away.
 
-    What cannot be told, such as a refusal in another language, is taken for no answer: trying
-    again does no harm.
+    A message that is not understood, such as a refusal in another language, counts as no answer:
+    trying again does no harm.
     """
     if not isinstance(problem, driver.OperationalError):
         return False

@@ -1,4 +1,4 @@
-"""Empirical privacy: delta at the claimed epsilon, estimated from draws with a confidence bound.
+"""Estimate delta at the claimed epsilon from draws, with a confidence bound.
 
 For two neighbouring data sets let P and Q be the laws of what is released, and L = ln(dP/dQ). For
 every event E, delta >= P(E) - e^epsilon Q(E), with equality for E = {L > epsilon}. Counting how
@@ -33,7 +33,7 @@ Vector = NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class Audit:
-    """What draws say of a claim."""
+    """A claimed delta beside what draws say of it: bounds, and an estimate."""
 
     epsilon: float
     claimed: float
@@ -45,19 +45,31 @@ class Audit:
 
     @property
     def rejected(self) -> bool:
-        """Whether the claim is certainly wrong, at the audit's confidence."""
+        """Return whether the claim is wrong, at the audit's confidence."""
         return self.lower > self.claimed
 
     @property
     def slack(self) -> float | None:
-        """How many times larger the claim is than the pair's true delta."""
+        """Return how many times larger the claim is than the pair's true delta."""
         return None if not self.true else self.claimed / self.true
 
 
 def audit_events(
     in_p: int, in_q: int, *, draws: int, epsilon: float, claimed: float, confidence: float = 0.9999
 ) -> Audit:
-    """The audit of counts: how often E happened in ``draws`` draws of P and of Q."""
+    """Return the audit of two counts: how often an event E happened under P and under Q.
+
+    Args:
+        in_p: how often, in ``draws`` draws of P.
+        in_q: likewise of Q.
+        draws: how many draws there were of either.
+        epsilon: as claimed.
+        claimed: delta as claimed.
+        confidence: of both bounds together.
+
+    Returns:
+        Bounds on P(E) - e^epsilon Q(E), the claim beside them.
+    """
     tail = (1 - confidence) / 2
     scale = math.exp(epsilon)
 
@@ -87,10 +99,22 @@ def audit_worst_pairs(
     draws: int = 200_000,
     seed: int = 0,
 ) -> list[Audit]:
-    """The abstract worst pairs: shift and ratio of scales at their limits.
+    """Audit the abstract worst pairs: shift and ratio of scales at their limits.
 
     N(0, I) against N(s e_1, r^2 I), r = e^{-beta/2}, 1, e^{beta/2} and s = min(1, r)/alpha: no
     mechanism with these constants is worse (docs/proofs/exact-calibration.md).
+
+    Args:
+        alpha: of the calibration.
+        beta: of the calibration.
+        dimension: d.
+        epsilon: as claimed.
+        claimed: delta as claimed.
+        draws: of either law, for each pair.
+        seed: of the draws.
+
+    Returns:
+        One audit for each of the three ratios.
     """
     generator = np.random.default_rng(seed)
     audits = []
@@ -115,11 +139,21 @@ def audit_release(
     releases: int = 500,
     entropy: Callable[[], Entropy | None] = lambda: None,
 ) -> Audit:
-    """Releases of two neighbouring data sets through the public path, told apart as well as can be.
+    """Audit releases of two neighbouring data sets, made through the public path.
 
     Releases are ranked by the loss that they should have; the threshold is chosen on one half of
     them and counted on the other, so that noise which is not what it should be shows. ``true`` is
     the delta of the two Gaussians as they should be, and ``slack`` what the worst case costs.
+
+    Args:
+        study: whose epsilon and delta are the claim.
+        data: one data set.
+        neighbour: a data set that differs from it in one unit.
+        releases: how many of either are counted; as many again choose the threshold.
+        entropy: makes the source of each release; the operating system's, if it returns None.
+
+    Returns:
+        The audit of this pair.
     """
     epsilon, claimed = study.privacy.epsilon, study.privacy.delta
     inspected = [inspect(study, rows) for rows in (data, neighbour)]
@@ -143,7 +177,7 @@ def audit_release(
 
 
 def _best_threshold(in_p: Vector, in_q: Vector, epsilon: float) -> float:
-    """The threshold above which P has the most that e^epsilon Q does not account for."""
+    """Return the threshold above which P(L > t) - e^epsilon Q(L > t) is largest in these draws."""
     thresholds = np.concatenate([[epsilon], np.sort(np.concatenate([in_p, in_q]))])
     above_p = 1 - np.searchsorted(np.sort(in_p), thresholds, side="right") / len(in_p)
     above_q = 1 - np.searchsorted(np.sort(in_q), thresholds, side="right") / len(in_q)
@@ -153,7 +187,7 @@ def _best_threshold(in_p: Vector, in_q: Vector, epsilon: float) -> float:
 def _drawn(
     study: Study, released: list[Release], mechanism: Mechanism, here: Perturbation
 ) -> Vector:
-    """What was drawn, in units of the noise, from what was released."""
+    """Return what was drawn, in units of the noise, computed from what was released."""
     if released[0].statistics is not None:
         kept = [each.statistics for each in released if each.statistics is not None]
         sums = np.array([each.sums for each in kept]) / kept[0].sum_noise
@@ -168,7 +202,7 @@ def _drawn(
 def _loss(
     center: Vector, sigma: float, other_center: Vector, other_sigma: float
 ) -> Callable[[Vector], Vector]:
-    """L(x) = ln of the density of N(center, sigma^2 I) over that of the other, row by row."""
+    """Return L, the log of the density of N(center, sigma^2 I) over the other's, row by row."""
     dimension = len(center)
 
     def loss(x: Vector) -> Vector:

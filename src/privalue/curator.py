@@ -1,4 +1,4 @@
-"""The one sequence from public study and private data to what leaves, or stays.
+"""Run the one sequence from public study and private data to what leaves, or stays.
 
 ``release`` goes the whole way: prepare (public), reserve, read, charge, compute, draw, commit,
 publish. Whatever can be refused is refused before the charge, and whatever could fail afterwards is
@@ -72,18 +72,28 @@ class Prepared:
 
     @property
     def calibration(self) -> Calibration | None:
-        """alpha and beta, as far as they are known."""
+        """Return alpha and beta; None where they are not known yet."""
         return None if self.mechanism is None else self.mechanism.calibration
 
     def mechanism_for(self, size: PublicSize) -> Mechanism:
-        """The mechanism for the public sizes of a data set, which may be those declared."""
+        """Return the mechanism for the public sizes of a data set, which may be those declared."""
         if self.mechanism is not None and size == declared_size(self.study):
             return self.mechanism
         return mechanism_for(self.study, self.design, size)
 
 
 def prepare(study: Study) -> Prepared:
-    """Checks everything that can be checked without data."""
+    """Check everything that can be checked without data.
+
+    Args:
+        study: what is public.
+
+    Returns:
+        The study with its choices settled, the design, and the mechanism where it is known.
+
+    Raises:
+        StudyError: the study asks for what cannot be done; nothing here depends on data.
+    """
     if not isinstance(study, Study):
         raise UsageError(
             f"a Study is needed, not {type(study).__name__}; read one with Study.load(path)"
@@ -107,7 +117,19 @@ def inspect(
     memory: int = DEFAULT_MEMORY,
     progress: Progress | None = None,
 ) -> Diagnostics:
-    """The curator's private diagnostics of ``data``; nothing is drawn, nothing is spent."""
+    """Return the curator's private diagnostics of ``data``; nothing is drawn, nothing is spent.
+
+    Args:
+        study: what is public.
+        data: as for ``release``.
+        engine: "local", or "spark".
+        memory: bytes that rows may take while they are put in order; more goes to disk.
+        progress: called with rows read, and rows in all where known.
+
+    Returns:
+        Everything up to the noise. PRIVATE: a study that is changed because of it has no
+        guarantee.
+    """
     prepared = prepare(study)
     study = prepared.study
     statistics = gathered(data, study, engine=engine, memory=memory, progress=progress)
@@ -139,7 +161,7 @@ def release(
     progress: Progress | None = None,
     say: Callable[[str], None] | None = None,
 ) -> Release:
-    """The private value function of ``data``: each call is a new release, and spends anew.
+    """Release the value function of ``data``: each call is a new release, and spends anew.
 
     With a ledger the cost is reserved before the data is opened and charged as soon as statistics
     exist; an identical request gets the stored release (``reused``), and spends nothing: the data
@@ -160,6 +182,9 @@ def release(
         memory: bytes that rows may take while they are put in order; more goes to disk.
         progress: called with rows read, and rows in all where known.
         say: called with what the ledger found, a line each.
+
+    Returns:
+        What may be published, and nothing else.
 
     Warns:
         PrivalueWarning: what is allowed and probably not meant; always before the charge.
@@ -184,7 +209,10 @@ def release(
         )
 
     def read() -> _Ready:
-        """The statistics, and whatever public sizes decide or refuse: part of reading."""
+        """Read the statistics, and refuse what public sizes rule out.
+
+        All of it comes before the charge: whatever is refused here costs nothing.
+        """
         statistics = gathered(data, study, engine=engine, memory=memory, progress=progress)
         size = public_size(study, statistics)
         accepted = require_small_delta(study, size, accepted=accept_large_delta)
@@ -222,6 +250,8 @@ def release(
     with reserved:  # cancelled, on the record, unless it comes to the charge
         _tell(reserved.notices, say)
         ready = read()
+        # From here on the budget is spent, whatever happens: nothing below may fail because of
+        # private values.
         head = reserved.charge()
         drawn = _drawn(ready, source, head)
         reserved.commit(drawn.to_json())
@@ -229,7 +259,7 @@ def release(
 
 
 def reuse(answer: Release) -> str:
-    """That a release is not new, in words."""
+    """Return a sentence that says that a release is not new."""
     return (
         f"the identical request was answered on {answer.created}: this is that release again, and "
         "nothing was spent on it"
@@ -237,13 +267,14 @@ def reuse(answer: Release) -> str:
 
 
 def _tell(lines: Iterable[str], say: Callable[[str], None] | None) -> None:
+    """Pass lines on to whoever asked for them."""
     for line in lines:
         if say is not None:
             say(line)
 
 
 def _require_room_on_ledger(study: Study) -> None:
-    """Refuses what could not be stored once it is paid for: a ledger's text has a limit."""
+    """Refuse what could not be stored once it is paid for: a ledger's text has a limit."""
     each = 400 if study.has_intervals or study.mechanism.name == "dp-ssp" else 100  # bytes, about
     if study.state_count * each > MOST_STORED:
         raise UsageError(
@@ -253,7 +284,7 @@ def _require_room_on_ledger(study: Study) -> None:
 
 
 def _reserve(ledger: Ledger, study: Study) -> Reservation | StoredRelease:
-    """Sets the cost aside before the data is opened, or finds the identical request's release."""
+    """Set the cost aside before the data is opened, or find the identical request's release."""
     dataset = study.study.dataset
     if dataset is None:
         raise UsageError(
@@ -282,9 +313,16 @@ class _Ready(Private):
     accepted: tuple[Accepted, ...]
 
 
-@np.errstate(all="ignore")  # whoever turns warnings into errors: none comes after the charge
+# A caller may have turned warnings into errors; none may come after the charge.
+@np.errstate(all="ignore")
 def _drawn(ready: _Ready, source: Entropy, head: str | None) -> Release:
-    """Draws, and publishes."""
+    """Draw the noise, once, and make a release of what was drawn.
+
+    Args:
+        ready: statistics and mechanism. PRIVATE.
+        source: where the noise comes from; only the operating system's makes a private release.
+        head: the hash of the charge on the ledger, if there is one.
+    """
     study, size, mechanism = ready.study, ready.size, ready.mechanism
     drawn = draw(mechanism, ready.statistics, source)
     # From here on everything is post-processing of what was drawn.
@@ -314,7 +352,7 @@ def _drawn(ready: _Ready, source: Entropy, head: str | None) -> Release:
 
 
 def _public_noise(study: Study, mechanism: Mechanism, scale: ReleasedScale | None) -> PublicNoise:
-    """What may be told of the noise: mechanisms hold nothing else."""
+    """Return what is public of the noise: mechanisms hold no private number."""
     constants = mechanism.calibration
     if isinstance(mechanism, DpSsp):
         noise = mechanism.noise
@@ -339,9 +377,9 @@ def _public_noise(study: Study, mechanism: Mechanism, scale: ReleasedScale | Non
 
 @np.errstate(all="ignore")
 def _rehearse(mechanism: Mechanism, study: Study) -> None:
-    """Goes through what follows the draw, at the largest numbers that there could be.
+    """Run what follows the draw, at the largest numbers that there could be.
 
-    What fails here fails from public numbers, before the charge; what does not, will not fail.
+    What fails here fails from public numbers, before the charge; what passes here passes after it.
     """
     try:
         made = rehearsal(study, mechanism)

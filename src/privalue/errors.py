@@ -1,9 +1,9 @@
-"""Everything that can go wrong, in one tree.
+"""Define the errors of privalue: one tree, with the exit code of each.
 
 ::
 
     PrivalueError                    exit
-    ├── UsageError (ValueError)         2   a call or a command line that lacks a choice
+    ├── UsageError (ValueError)         2   an argument is missing or unknown
     ├── StudyError (ValueError)         3   the public description is invalid
     ├── DataError (ValueError)          3   the rows are invalid, absent or unreadable
     ├── BudgetError (ValueError)        4   a dataset's budget does not allow it
@@ -29,7 +29,7 @@ class PrivalueError(Exception):
 
 
 class UsageError(PrivalueError, ValueError):
-    """A call or a command line that lacks a choice or names something unknown."""
+    """An argument is invalid: a required choice is missing, or a name is unknown."""
 
     exit_code = 2
 
@@ -71,7 +71,7 @@ class UnavailableError(PrivalueError, RuntimeError):
 
 
 class PrivateValueError(PrivalueError, TypeError):
-    """A private value was about to be pickled or copied out without being asked for by name."""
+    """Something tried to pickle, copy or serialise a private value."""
 
 
 class BoundaryError(PrivalueError, RuntimeError):
@@ -100,4 +100,4 @@ _REFUSED = {
 
 
 class PrivalueWarning(UserWarning):
-    """Something that is allowed, and probably not meant; said before anything is charged."""
+    """Something is allowed, but probably not meant; it is issued before anything is charged."""

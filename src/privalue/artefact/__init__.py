@@ -1,4 +1,4 @@
-"""What leaves: the release, its values by state, and their JSON.
+"""Hold what leaves: the release, its values by state, and their JSON.
 
 A ``Release`` holds the study, the terms that were used, and the analysed mechanism's output, and
 nothing else that depends on the data. It is written whole or not at all, and never overwritten.

@@ -1,4 +1,4 @@
-"""The public artefact: what leaves, and nothing else.
+"""Define the public artefact: what leaves, and nothing else.
 
 A release holds the study (public), what is promised, and the analysed mechanism's output. It never
 holds counts, sigma, psi or anything else that depends on the data in another way. Its JSON schema
@@ -42,7 +42,7 @@ class Guarantee(_Part):
     )
 
     def change(self) -> str:
-        """What neighbouring data sets differ in."""
+        """Return in words what neighbouring data sets differ in."""
         return (
             f"replacing any one {self.unit} by another"
             if self.neighbours == "replace-one"
@@ -153,7 +153,7 @@ class Release(_Part):
     __str__ = __repr__
 
     def sentence(self) -> str:
-        """The guarantee in one sentence; of a seeded experiment, that there is none."""
+        """Return the guarantee in one sentence; for a seeded experiment, that there is none."""
         if not self.private:
             return (
                 "NOT PRIVATE: the noise came from a source that can be predicted, for experiments "
@@ -167,45 +167,56 @@ class Release(_Part):
         )
 
     def as_dict(self) -> dict[str, float]:
-        """The values by state label."""
+        """Return the values by state label."""
         return {entry["state"]: entry["value"] for entry in self.values.fields()}
 
-    _text: str | None = PrivateAttr(default=None)  # as it was first written, if it was read
+    # The text of a release that was read is kept: its hash, and what a ledger stores, must not
+    # depend on how a later version writes JSON.
+    _text: str | None = PrivateAttr(default=None)
     _sha256: str = PrivateAttr(default="")
     _reused: bool = PrivateAttr(default=False)
 
     @property
     def reused(self) -> bool:
-        """Whether a ledger answered with it: ``created`` is then the day of the original.
+        """Return whether a ledger answered with it: ``created`` is then the day of the original.
 
         It is about how this object came about, and no part of the release itself.
         """
         return self._reused
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """Another release, whose text is its own."""
+        """Return another release, which has no text or hash yet.
+
+        Args:
+            update: fields to change.
+            deep: whether parts are copied, too.
+        """
         copied = super().model_copy(update=update, deep=deep)
         copied._text, copied._sha256, copied._reused = None, "", False
         return copied
 
     def __eq__(self, other: object) -> bool:
+        """Return whether all fields agree; how the text was written does not matter."""
         return isinstance(other, Release) and self.model_dump() == other.model_dump()
 
     __hash__ = None  # type: ignore[assignment]
 
     def to_json(self) -> str:
-        """The text of ``release.json``; of one that was read, to the letter."""
+        """Return the text of ``release.json``; of one that was read, to the letter."""
         return self._text or "".join(self.json_parts())
 
     @property
     def sha256(self) -> str:
-        """The SHA-256 of ``release.json``."""
+        """Return the SHA-256 of ``release.json``."""
         if not self._sha256:
             deque(self.json_parts(), maxlen=0)
         return self._sha256
 
     def json_parts(self) -> Iterator[str]:
-        """The text a part at a time, for states may be very many; its hash is kept."""
+        """Yield the text part by part, since states may be very many, and keep its hash.
+
+        The hash is known once all parts were taken.
+        """
         digest = hashlib.sha256()
         for part in chain(written(self), "\n") if self._text is None else [self._text]:
             digest.update(part.encode())
@@ -214,14 +225,22 @@ class Release(_Part):
 
     @classmethod
     def answered(cls, text: str) -> "Release":
-        """The release with which a ledger answers a request that it has answered before."""
+        """Return the release with which a ledger answers an identical request.
+
+        Args:
+            text: the JSON that the ledger stored.
+        """
         release = cls.parse(text)
         release._reused = True
         return release
 
     @classmethod
     def parse(cls, text: str) -> "Release":
-        """The release that a text holds."""
+        """Return the release that a text holds.
+
+        Raises:
+            DataError: the text is not a release; the message names the first field that is wrong.
+        """
         try:
             release = cls.model_validate_json(text)
         except ValidationError as problem:
@@ -232,7 +251,17 @@ class Release(_Part):
         return release
 
     def save(self, folder: str | Path) -> Path:
-        """Writes ``release.json`` into a folder, whole or not at all; never over another one."""
+        """Write ``release.json`` into a folder, whole or not at all; never over another one.
+
+        Args:
+            folder: where it goes; it is created if it does not exist.
+
+        Returns:
+            The file.
+
+        Raises:
+            UsageError: the folder holds a release, or cannot be written to.
+        """
         target = require_vacant(folder)
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -244,7 +273,11 @@ class Release(_Part):
 
     @classmethod
     def load(cls, path: str | Path) -> "Release":
-        """The release that a file, or the ``release.json`` in a folder, holds."""
+        """Read a release from a file, or from the ``release.json`` in a folder.
+
+        Raises:
+            DataError: there is no such file, or it is not a release.
+        """
         path = Path(path)
         path = path / FILE_NAME if path.is_dir() else path
         try:
@@ -258,7 +291,10 @@ class Release(_Part):
 
 
 def require_vacant(folder: str | Path) -> Path:
-    """Where the release goes; refuses, before any work, what could not be written or holds one."""
+    """Return where the release goes; refuse a folder that holds one or cannot be written to.
+
+    It is asked before any work is done: a release that was paid for has to get somewhere.
+    """
     if not str(folder):
         raise UsageError("the folder for the release has no name; give one")
     target = Path(folder) / FILE_NAME
@@ -278,7 +314,7 @@ def require_vacant(folder: str | Path) -> Path:
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON schema of ``release.json``."""
+    """Return the JSON schema of ``release.json``."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         **Release.model_json_schema(),

@@ -1,4 +1,8 @@
-"""Values by state, as they are published: columns, so that ten million of them are no burden."""
+"""Hold values by state, as they are published.
+
+They are columns, so that ten million states take little memory; to a caller, and in JSON, they are
+a list with one entry for each state.
+"""
 
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,13 +14,23 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetPydanticSchema
 from pydantic_core import core_schema
 
-_AT_ONCE = 1 << 16
+_AT_ONCE = 1 << 16  # states that are turned into Python objects at a time
 
 
 def _listed(
     kind: type, item: Any, of: Callable[[Any], Any], plain: Callable[[Any], Any]
 ) -> Callable[[Any, GetCoreSchemaHandler], core_schema.CoreSchema]:
-    """The schema of a type that JSON, and whoever makes one of plain values, has as a list."""
+    """Return the pydantic schema of a columnar type that is a list in JSON and accepts a list.
+
+    Args:
+        kind: the type.
+        item: the type of an entry of the list.
+        of: makes one of the type from a list of entries.
+        plain: makes a list of plain values from one of the type.
+
+    Returns:
+        What ``__get_pydantic_core_schema__`` has to be.
+    """
 
     def schema(_: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
         listed = core_schema.no_info_after_validator_function(
@@ -33,7 +47,7 @@ def _listed(
 
 
 def as_numbers(numbers: NDArray[np.float64]) -> Sequence[float]:
-    """Finite numbers as they are published."""
+    """Return numbers as they are published, or raise ValueError where one is not finite."""
     if not np.isfinite(numbers).all():
         raise ValueError("what is released is finite")
     return array("d", np.asarray(numbers, dtype=np.float64).tobytes())
@@ -70,7 +84,10 @@ class StateValue(BaseModel):
 
 
 class StateValues(Sequence[StateValue]):
-    """A ``StateValue`` for each state, made when asked for; a range stands for its numbers."""
+    """A ``StateValue`` for each state, made when asked for.
+
+    Labels may be a range, which stands for its numbers as texts.
+    """
 
     def __init__(self, states: Sequence[str] | range, columns: Mapping[str, NDArray[Any]]) -> None:
         self.states = states
@@ -96,6 +113,7 @@ class StateValues(Sequence[StateValue]):
         return StateValue.model_construct(state=str(self.states[at]), **fields)
 
     def __iter__(self) -> Iterator[StateValue]:
+        """Yield the states in order; their values were checked when the columns were made."""
         return (StateValue.model_construct(**fields) for fields in self.fields())
 
     def __eq__(self, other: object) -> bool:
@@ -107,11 +125,11 @@ class StateValues(Sequence[StateValue]):
         return f"StateValues({len(self)} states)"
 
     def column(self, name: str) -> NDArray[Any] | None:
-        """One field of all states, or None where it was not released."""
+        """Return one field of all states, or None where it was not released."""
         return self._columns.get(name)
 
     def fields(self) -> Iterator[dict[str, Any]]:
-        """Each as a dictionary, without what was not released."""
+        """Yield each state as a dictionary, without the fields that were not released."""
         names = ("state", *self._columns)
         for start in range(0, len(self), _AT_ONCE):
             part = slice(start, start + _AT_ONCE)
@@ -120,14 +138,14 @@ class StateValues(Sequence[StateValue]):
                 yield dict(zip(names, row, strict=True))
 
     def json_cells(self) -> Iterator[str]:
-        """Each as JSON."""
+        """Yield each state as one line of JSON."""
         line = ",".join(f'"{name}":%s' for name in ("state", *self._columns)).join("{}")
         columns = (list(map(str, self.states)), *(c.tolist() for c in self._columns.values()))
         return map(line.__mod__, zip(*map(json_cells, columns), strict=True))
 
     @classmethod
     def of(cls, entries: Sequence[StateValue]) -> "StateValues":
-        """The same, as columns; all states have the same fields."""
+        """Return the entries as columns; all of them must have the same fields."""
         columns = {}
         for name in StateValue.model_fields:
             cells = [getattr(entry, name) for entry in entries]
@@ -147,15 +165,21 @@ class StateValues(Sequence[StateValue]):
 
 
 def json_cells(entries: Sequence[Any]) -> list[str]:
-    """Each as JSON; a list of them is written much faster than one after the other.
+    """Return each entry as JSON.
 
-    Inside a text of JSON no line ends, so that they can be told apart.
+    The list is written as a whole, which is much faster than one entry after the other, and split
+    at its line ends: JSON escapes those inside a string, so that no entry is split.
     """
     return pydantic_core.to_json(list(entries), indent=0)[2:-2].decode().split(",\n")
 
 
 def written(value: Any, line: str = "\n") -> Iterator[str]:
-    """A model as JSON, without what is None; what is long comes a few thousand lines at a time."""
+    """Yield a model as JSON, without fields that are None; columns come in parts.
+
+    Args:
+        value: a model, a column, or anything else that pydantic can write.
+        line: what begins a line at this depth: a line end and the indentation.
+    """
     if isinstance(value, BaseModel):
         for number, (name, inner) in enumerate(entry for entry in value if entry[1] is not None):
             yield f'{"," if number else "{"}{line}  "{name}": '

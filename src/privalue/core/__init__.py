@@ -1,4 +1,4 @@
-"""The guarantee: all that must be trusted for one release, and nothing else.
+"""Keep the guarantee: all that must be trusted for one release, and nothing else.
 
 A bug breaks the promise of a release only if it changes how far one unit can move what gets noise,
 how much noise is drawn, or what leaves besides. That code is here, in the order of the data flow:

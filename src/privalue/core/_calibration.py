@@ -1,4 +1,4 @@
-"""(epsilon, delta, d) -> (alpha, beta): how much noise a smooth bound needs.
+"""Compute (alpha, beta) from (epsilon, delta, d): how much noise a smooth bound needs.
 
 | symbol         | here                  | public |
 |----------------|-----------------------|--------|
@@ -54,14 +54,30 @@ def _concerning(key: str) -> Iterator[None]:
 
 @lru_cache
 def largest_exact_beta(epsilon: float, delta: float, dimension: int) -> float:
-    """Return the largest beta that has an alpha, or refuse what has none at all."""
+    """Return the largest beta that has an alpha, or refuse what has none at all.
+
+    A larger one would leave less than 0.2% of delta to the shift, or nothing at all.
+    """
     with _concerning('[mechanism] calibration = "exact": '):
         return largest_beta(epsilon, delta, dimension)
 
 
 @lru_cache
 def exact(epsilon: float, delta: float, dimension: int, beta: float) -> Calibration:
-    """The smallest alpha for a beta, certified (docs/proofs/exact-calibration.md)."""
+    """Return the smallest alpha for a beta, certified (docs/proofs/exact-calibration.md).
+
+    The certificate is for a little less noise and a little larger beta than are used: ``_SLACK``
+    covers what rounding does to psi and sigma (docs/proofs/calibration.md).
+
+    Args:
+        epsilon: of the promise.
+        delta: of the promise.
+        dimension: d, how many coordinates get noise.
+        beta: public, and no larger than ``largest_exact_beta``.
+
+    Returns:
+        The pair, alpha at most 0.1% above the smallest one.
+    """
     with _concerning('[mechanism] calibration = "exact": '):
         alpha = exact_alpha(epsilon, delta, dimension, beta + _SLACK)
     return Calibration(name="exact", alpha=alpha * (1 + _SLACK), beta=beta)
@@ -69,9 +85,10 @@ def exact(epsilon: float, delta: float, dimension: int, beta: float) -> Calibrat
 
 @lru_cache
 def gaussian(epsilon: float, delta: float) -> Calibration:
-    """The smallest alpha where sigma is the same for all data sets: beta = 0, in any dimension.
+    """Return the smallest alpha where sigma is the same for all data sets: beta = 0.
 
-    The analytic Gaussian mechanism (Balle and Wang 2018), certified as every other alpha.
+    This is the analytic Gaussian mechanism (Balle and Wang 2018), certified as every other alpha.
+    The dimension does not matter: only the coordinate along the shift differs between neighbours.
     """
     with _concerning("[privacy] "):
         alpha = exact_alpha(epsilon, delta, 1, 0.0)
@@ -79,15 +96,25 @@ def gaussian(epsilon: float, delta: float) -> Calibration:
 
 
 def calibrate(name: str, *, epsilon: float, delta: float, dimension: int) -> Calibration:
-    """The pair of a published lemma, or a refusal where the lemma does not hold."""
+    """Return the pair of a published lemma, or refuse the study where the lemma does not hold.
+
+    Args:
+        name: "nissim" or "appendix".
+        epsilon: of the promise.
+        delta: of the promise.
+        dimension: d, how many coordinates get noise.
+
+    Returns:
+        The published alpha and beta, re-checked by the true profile.
+    """
     return {"nissim": nissim, "appendix": appendix}[name](epsilon, delta, dimension)
 
 
 @lru_cache
 def nissim(epsilon: float, delta: float, dimension: int) -> Calibration:
-    """alpha = 5 sqrt(2 ln(2/delta)) / epsilon, beta = epsilon / (4 (d + ln(2/delta))).
+    """Return alpha = 5 sqrt(2 ln(2/delta))/epsilon, beta = epsilon/(4 (d + ln(2/delta))).
 
-    [BGP16] Lemma 1 and line 2 of Algorithms 1 and 2.
+    These are the constants of [BGP16] Lemma 1 and of line 2 of Algorithms 1 and 2.
     """
     log = math.log(2 / delta)
     pair = Calibration(
@@ -100,9 +127,10 @@ def nissim(epsilon: float, delta: float, dimension: int) -> Calibration:
 
 @lru_cache
 def appendix(epsilon: float, delta: float, dimension: int) -> Calibration:
-    """alpha = 15 sqrt(2 ln(4/delta)) / epsilon, beta = (2 ln 2) epsilon / (5 (sqrt d + C)^2).
+    """Return alpha = 15 C/epsilon, beta = (2 ln 2) epsilon/(5 (sqrt d + C)^2).
 
-    [BGP16] appendix A, C = sqrt(2 ln(4/delta)); proved for epsilon <= 5, where beta <= ln 2.
+    These are the constants of [BGP16] appendix A, with C = sqrt(2 ln(4/delta)). They are proved
+    for epsilon <= 5, where beta <= ln 2.
     """
     if epsilon > 5:
         raise StudyError(
@@ -119,7 +147,17 @@ def appendix(epsilon: float, delta: float, dimension: int) -> Calibration:
 
 
 def _checked(pair: Calibration, epsilon: float, delta: float, dimension: int) -> Calibration:
-    """The pair itself, if its true delta is small enough with room for the rounding of sigma."""
+    """Return the pair, if its true delta is small enough with room for the rounding of sigma.
+
+    Args:
+        pair: alpha and beta as published.
+        epsilon: of the promise.
+        delta: of the promise.
+        dimension: d, how many coordinates get noise.
+
+    Returns:
+        The pair itself; one whose certified delta exceeds the promise is refused.
+    """
     alpha, beta = pair.alpha * (1 - _SLACK), pair.beta + _SLACK
     with _concerning(f'[mechanism] calibration = "{pair.name}": '):
         worst = privacy_profile(alpha, beta, dimension, epsilon).upper

@@ -40,7 +40,7 @@ from privalue.core._terms import MOST_TRAJECTORIES, Limits
 from privalue.errors import BoundaryError, DataError
 
 GRID_STEPS = 2**30
-LARGEST_REWARD = 1e300
+LARGEST_REWARD = 1e300  # in size; NaN and infinities fail the comparison with it
 WHOLE_SPAN = (0, 2**32)  # of the upper half of a unit's hash
 
 _ARRAYS = ("counts", "return_steps")
@@ -100,6 +100,7 @@ class VisitStatistics(Private):
     covered: tuple[Covered, ...] = ()
 
     def __post_init__(self) -> None:
+        # Copied and read-only: nobody changes counts after they were checked.
         for name in _ARRAYS:
             array = np.array(getattr(self, name), dtype=np.int64)
             array.setflags(write=False)
@@ -108,12 +109,17 @@ class VisitStatistics(Private):
             raise DataError(
                 f"more than {MOST_TRAJECTORIES} trajectories; their sums would not be exact"
             )
+        # Merged statistics pass here too: two engines' parts that share a unit do not add up.
         _require_disjoint(self.covered)
 
     def _public_shape(self) -> str:
         return f"states={len(self.counts)}"
 
     def __add__(self, other: "VisitStatistics") -> "VisitStatistics":
+        """Return the statistics of both data sets together; raise where they may share a unit.
+
+        Sums are whole numbers, so that any order of merging gives the same bits.
+        """
         if not isinstance(other, VisitStatistics):
             return NotImplemented
         if self.return_bounds != other.return_bounds or len(self.counts) != len(other.counts):
@@ -125,6 +131,7 @@ class VisitStatistics(Private):
         return VisitStatistics(return_bounds=self.return_bounds, **added)
 
     def __eq__(self, other: object) -> bool:
+        """Return whether all numbers agree, whatever batches they were added in."""
         return isinstance(other, VisitStatistics) and all(
             np.array_equal(getattr(self, name), getattr(other, name))
             for name in (*_ARRAYS, *SCALARS, "return_bounds")
@@ -141,7 +148,10 @@ class VisitStatistics(Private):
     def mean_returns(self, unvisited: float, *, pseudo_count: float = 0.0) -> Vector:
         """Return F_X, the mean first-visit return of every key; ``unvisited`` where nobody was.
 
-        With kappa pseudo-visits at that value: (kappa unvisited + S_s)/(kappa + |X_s|).
+        With kappa pseudo-visits at that value: (kappa unvisited + S_s)/(kappa + |X_s|), which is
+        a convex combination of the mean and ``unvisited`` (docs/proofs/pseudo-counts.md). The
+        mean is clamped once more: the sensitivity of LSW presumes that every entry of F_X lies
+        between the bounds, and rounding could leave them.
         """
         low, high = self.return_bounds
         visits = np.maximum(self.counts, 1)
@@ -154,7 +164,7 @@ class VisitStatistics(Private):
         """Refuse an empty data set, but only where its size is public.
 
         Where it is secret (add-remove neighbours, or invalid units dropped), an error for "no
-        rows" would tell an empty data set from its neighbour with one trajectory.
+        rows" would distinguish an empty data set from its neighbour with one trajectory.
         """
         if self.rows == 0 and limits.size_is_public:
             raise DataError("the data has no rows; at least one trajectory is needed")
@@ -173,9 +183,11 @@ class Contributions(Private):
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         counts, steps, stamp = (np.zeros(limits.keys, dtype=np.int64) for _ in range(3))
-        # The stamp is the trajectory that met a key last. The tally: trajectories met, of these
-        # counted, units, returns clamped, visits beyond H, units dropped, and the number of the
-        # last trajectory, dropped ones included.
+        # The stamp of a key is the number of the trajectory that met it last. The tally:
+        #   0  trajectories met              4  first visits beyond H
+        #   1  of these, counted             5  units dropped
+        #   2  units                         6  the number of the last trajectory, that of a
+        #   3  returns clamped                  dropped unit included
         self._sums = (counts, steps, stamp, np.zeros(7, dtype=np.int64))
         self._rows = 0
         self._covered: list[Covered] | None = []  # None once a batch was refused
@@ -209,6 +221,8 @@ class Contributions(Private):
         rows, by_row, words = ids.shape
         if not rows == len(steps) == len(keys) == len(rewards):
             raise BoundaryError("length", 0)
+        # The kernel trusts lengths and types. A conversion here could round a reward or wrap a
+        # key around, so that a row would no longer speak for itself.
         if tuple(column.dtype for column in (ids, steps, keys, rewards)) != _TYPES:
             raise BoundaryError("type", 0)
         if rows == 0:
@@ -217,7 +231,7 @@ class Contributions(Private):
         unit_ids = 1 if limits.by_person else by_row
         flat = np.ascontiguousarray(ids.reshape(rows, by_row * words))
         arrays = (flat, *map(np.ascontiguousarray, (steps, keys, rewards)))
-        for array in arrays:  # of one kind, so that the kernel is compiled once
+        for array in arrays:  # read-only and contiguous: one kind, so one compiled kernel
             array.setflags(write=False)
         rules = _Rules(
             unit_ids * words,
@@ -230,6 +244,7 @@ class Contributions(Private):
         )
         refused, row = _gather(*arrays, rules, *self._sums)
         if refused:
+            # Units before that row are in the sums already: nothing may come of them.
             self._covered = None
             raise BoundaryError(REASONS[refused], row)
         first, last = (tuple(map(tuple, ids[at, :unit_ids].tolist())) for at in (0, -1))
@@ -243,10 +258,14 @@ class Contributions(Private):
         return self._covered
 
     def absorb(self, other: "Contributions") -> None:
-        """Take over what another one summed up, which then is of no use any more."""
+        """Add what another one summed up; the other one refuses to be used from then on.
+
+        Its units would count twice otherwise. Stamps are added like everything else: no sum of
+        stamps exceeds the sum of the last numbers, so the next trajectory's number is new.
+        """
         self._batches().extend(other._batches())
         for mine, its in zip(self._sums, other._sums, strict=True):
-            np.add(mine, its, out=mine)  # no stamp exceeds the last number: the next is new
+            np.add(mine, its, out=mine)
         self._rows += other._rows
         other._covered = None
 
@@ -278,10 +297,16 @@ class Contributions(Private):
 
 
 def _require_disjoint(covered: tuple[Covered, ...]) -> None:
-    """Raise where two batches may share a unit: spans are apart, or equal and ranges are apart."""
+    """Raise unless no two batches can share a unit: spans are apart, or equal with ranges apart.
+
+    Equal units have equal hashes, so spans that are apart share none; within one span, ranges of
+    ids that are apart share none. Spans that overlap in part are refused. Neighbours in sorted
+    order suffice: the kernel checked first <= last, so both conditions carry over to all pairs.
+    """
     words = max((len(word) for batch in covered for word in batch.first + batch.last), default=0)
 
     def padded(unit: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
+        """Return ids with zeros up to the most words: one id may come in batches of any width."""
         return tuple((*one, *(0,) * (words - len(one))) for one in unit)
 
     ranges = sorted((span, padded(first), padded(last)) for span, first, last in covered)
@@ -311,15 +336,32 @@ def unit_hash(ids, words):  # type: ignore[no-untyped-def]  # pragma: no cover -
 def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma: no cover - compiled
     ids, steps, keys, rewards, rules, counts, sums, stamp, tally
 ):
-    """Add whole units to ``counts``, ``sums`` and ``tally``; return (0, 0) or (reason, row).
+    """Add whole units to ``counts``, ``sums`` and ``tally``, and check every row.
 
-    Each unit is read forwards, which checks every row and marks the first visits of each
+    Each unit is read forwards, which checks each row and marks the first visits of each
     trajectory, and then its trajectories backwards, G = r + gamma G, which adds the return from
-    each first visit.
+    each first visit. What a unit adds follows from its own rows and the rules alone: at most L
+    visits to a key, each with 0 to 2^30 steps, and at most H L visits in all. That is what
+    docs/proofs/persons.md and docs/proofs/dp-ssp.md presume of neighbours.
+
+    Args:
+        ids: row x word: the words of the unit's ids first, those of the trajectory's after them.
+        steps: of each row.
+        keys: of each row; N marks an invalid row, where units are dropped.
+        rewards: of each row.
+        rules: the limits, and how many words are the unit's.
+        counts: of each key, the trajectories that visit it. Added to.
+        sums: of each key, their returns less F_lo, in grid steps. Added to.
+        stamp: of each key, the number of the trajectory that met it last. Written to.
+        tally: as ``Contributions`` lists it. Added to.
+
+    Returns:
+        (0, 0), or a place in ``REASONS`` and the row at which a check failed.
     """
     rows, words = ids.shape
     low, high = rules.low, rules.high
     scale = GRID_STEPS / (high - low)
+    # Two unsigned numbers: Numba compares a signed one with an unsigned one as doubles.
     span = (np.uint64(rules.span_low), np.uint64(rules.span_high))
     whole = rules.span_low == 0 and rules.span_high == 2**32
     first_visit = np.empty(1024, dtype=np.bool_)  # of the rows of a unit
@@ -328,10 +370,12 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
     row, mark = 0, tally[6]
     while row < rows:
         if not whole:
+            # Another batch may cover the other hashes, and with them this unit once more.
             upper = unit_hash(ids[row], rules.unit_words) >> np.uint64(32)
             if not span[0] <= upper < span[1]:
                 return 5, row
         unit_begin, trajectories, invalid, changed = row, 0, False, rules.unit_words
+        # One turn for each trajectory; the unit ends where a word of its own ids changes.
         while row < rows and (trajectories == 0 or changed >= rules.unit_words):
             if trajectories + 1 == len(begins):  # one more, for the end
                 begins = np.concatenate((begins, np.empty_like(begins)))
@@ -340,6 +384,8 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
             changed = words  # the first word in which a row differs from the one before
             row += 1
             while row < rows:
+                # Ids ascend strictly wherever they change, so that no unit and no trajectory can
+                # come back later in the batch: equal ids stand together, or the batch is refused.
                 changed = 0
                 while changed < words and ids[row, changed] == ids[row - 1, changed]:
                     changed += 1
@@ -347,6 +393,8 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
                     if ids[row, changed] < ids[row - 1, changed]:
                         return 1, row
                     break
+                # Steps put the rows of a trajectory in order and do nothing else: gaps are
+                # allowed, and discounting counts rows. Two rows with one step have no order.
                 if steps[row] <= steps[row - 1]:
                     if steps[row] < steps[row - 1]:
                         return 1, row
@@ -356,13 +404,17 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
                 row += 1
             while row - unit_begin > len(first_visit):
                 first_visit = np.concatenate((first_visit, np.empty_like(first_visit)))
+            # A new number for each trajectory makes all stamps out of date at once: nothing of
+            # size N is cleared, and a key is fresh unless this very trajectory has met it.
             mark += 1
             distinct = 0
             for t in range(begin, row):
                 key = keys[t]
                 if rules.dropping and key == len(counts):
-                    invalid = True
+                    invalid = True  # its first_visit stays unset: a dropped unit is not read again
                     continue
+                # Compiled code writes wherever a key points to, and a NaN passes every clamp.
+                # With finite rewards G may overflow; an infinity stays one, and is clamped.
                 if not 0 <= key < len(counts):
                     return 3, t
                 if not -LARGEST_REWARD < rewards[t] < LARGEST_REWARD:
@@ -374,12 +426,16 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
             distinct_keys[trajectories] = distinct
             trajectories += 1
         tally[6] = mark
+        # Decided once all rows of the unit were read, and before any of them counts: a unit with
+        # an invalid row contributes what an absent one does.
         if invalid:
             tally[5] += 1
             continue
         begins[trajectories] = row
         tally[0] += trajectories
         tally[2] += 1
+        # The first L trajectories count, in the order of ids. Later ones are not scaled or
+        # sampled: both could depend on how many there are, or on other units.
         for trajectory in range(min(trajectories, rules.most_trajectories)):
             tally[1] += 1
             tally[4] += max(distinct_keys[trajectory] - rules.most_keys, 0)
@@ -387,6 +443,8 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
             for t in range(begins[trajectory + 1] - 1, begins[trajectory] - 1, -1):
                 value = rewards[t] + rules.discount * value
                 if first_visit[t - unit_begin]:
+                    # 0 <= steps <= 2^30 holds whatever rounding does: sensitivities rest on it,
+                    # and so does the sum of 2^33 of them, which has to fit into 63 bits.
                     inside = min(max(value, low), high)
                     tally[3] += value != inside
                     counts[keys[t]] += 1

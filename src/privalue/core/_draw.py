@@ -1,4 +1,4 @@
-"""From terms to a mechanism, and from statistics to the numbers that leave.
+"""Turn terms into a mechanism, and statistics into the numbers that leave.
 
 Everything on the way from statistics to ``Drawn`` is private, and nothing of it is returned: what
 is drawn is the analysed mechanism's output, and all that post-processing ever sees.
@@ -37,15 +37,29 @@ def mechanism_of(terms: Terms) -> Mechanism:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Drawn:
-    """What leaves: public."""
+    """What leaves: the output of the analysed mechanism, and public from here on."""
 
     numbers: Vector  # the centre plus noise, on its grid
     scale: ReleasedScale | None  # of the noise, where a share of epsilon released it
 
 
-@np.errstate(all="ignore")  # whoever turns warnings into errors: none comes after the charge
+# A caller may have turned warnings into errors, and an error after the charge would depend on
+# private values: none is raised here.
+@np.errstate(all="ignore")
 def draw(mechanism: Mechanism, statistics: VisitStatistics, entropy: Entropy) -> Drawn:
-    """Draw the noise, once: the one place where private numbers become public ones."""
+    """Draw the noise, once: the one place where private numbers become public ones.
+
+    Each call is a release of its own: whoever calls it twice with the same statistics spends
+    epsilon and delta twice.
+
+    Args:
+        mechanism: with its public constants.
+        statistics: what the data adds up to. PRIVATE.
+        entropy: where the noise comes from.
+
+    Returns:
+        The noisy numbers and, where a share of epsilon pays for it, the scale of their noise.
+    """
     perturbation = mechanism.perturbation(statistics)
     numbers = gaussian_on_grid(
         perturbation.center,
@@ -53,6 +67,8 @@ def draw(mechanism: Mechanism, statistics: VisitStatistics, entropy: Entropy) ->
         grid=perturbation.grids,
         entropy=entropy,
     )
+    # The scale of DP-SSP is public already. Its noise here is independent of that of the numbers:
+    # the two releases compose, epsilon' + (epsilon - epsilon') (docs/proofs/noise-scale.md).
     scale = None
     if not isinstance(mechanism, DpSsp) and mechanism.epsilon_scale:
         beta = mechanism.calibration.beta

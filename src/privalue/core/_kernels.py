@@ -4,7 +4,7 @@ Places are tried in turn for every kernel:
 
 | place                          | where                                | used              |
 |--------------------------------|--------------------------------------|-------------------|
-| as told                        | ``NUMBA_CACHE_DIR``                  | if it is writable |
+| as configured                  | ``NUMBA_CACHE_DIR``                  | if it is writable |
 | beside the source              | ``__pycache__``                      | if it is writable |
 | the user's cache folder        | ``XDG_CACHE_HOME``, or ``~/.cache``  | if it is writable |
 | beside the source, as it stands | what an installation brought along  | read only         |
@@ -52,6 +52,7 @@ class _UserCache(caching.UserWideCacheLocator):  # type: ignore[misc]  # Numba h
     """The user's cache folder, if there is a user."""
 
     def get_cache_path(self) -> str:
+        """Return the folder of this module's kernels; raise where nobody has a home."""
         folder = user_cache()
         if folder is None:
             raise FileNotFoundError
@@ -59,13 +60,16 @@ class _UserCache(caching.UserWideCacheLocator):  # type: ignore[misc]  # Numba h
 
 
 class _AsItStands(caching.InTreeCacheLocator):  # type: ignore[misc]
-    """What stands beside the source already; it is read, and cannot be added to."""
+    """What lies beside the source already; it is read, and cannot be added to."""
 
     def ensure_cache_path(self) -> None:
+        """Raise unless the folder can be listed; Numba's own check would write to it."""
         os.listdir(self.get_cache_path())
 
 
 class _Places(caching.CompileResultCacheImpl):  # type: ignore[misc]
+    """The places of the table above, in its order; Numba takes the first that will do."""
+
     _locator_classes = [  # noqa: RUF012 - Numba's name and shape
         caching.UserProvidedCacheLocator,
         caching.InTreeCacheLocator,
@@ -80,12 +84,14 @@ class _KernelCache(caching.FunctionCache):  # type: ignore[misc]
     _impl_class = _Places
 
     def load_overload(self, *about: Any) -> Any:
+        """Return a kernel from the disk, or None: then it is compiled."""
         try:
             return super().load_overload(*about)
-        except Exception:  # unreadable, cut short, or not what it seems: compile it
+        except Exception:  # unreadable, cut short, or not what it seems
             return None
 
     def save_overload(self, *about: Any) -> None:
+        """Keep a kernel on the disk; stop trying once that fails."""
         try:
             super().save_overload(*about)
         except Exception:

@@ -10,7 +10,9 @@
 Every solution comes from an orthogonal factorisation of the matrix itself (from a Cholesky
 factorisation of its Gram matrix where Phi is sparse and general, and by division where features do
 not overlap); nothing is inverted. Each solver has a companion that bounds its floating-point error
-by public quantities alone (docs/proofs/float-error.md).
+tau by public quantities alone (docs/proofs/float-error.md). What gets noise is the computed theta,
+which moves between neighbours by at most the true one's change plus 2 tau: so much is added to the
+sensitivity.
 """
 
 import numpy as np
@@ -37,7 +39,11 @@ LARGEST_ERROR = 1e-4
 
 
 def lsw(mean_returns: Vector, design: Design) -> Vector:
-    """theta_X^w = (Gamma^{1/2} Phi)^+ Gamma^{1/2} F_X ([BGP16] equation 8)."""
+    """Return theta_X^w = (Gamma^{1/2} Phi)^+ Gamma^{1/2} F_X ([BGP16] equation 8).
+
+    The matrix and its factors are the same for all data sets: theta is a public linear map of
+    F_X up to tau, whatever rounding made of the factors.
+    """
     design.require_full_rank()
     target = np.sqrt(design.weights) * mean_returns
     if design.by_gram:
@@ -47,7 +53,7 @@ def lsw(mean_returns: Vector, design: Design) -> Vector:
 
 
 def lsl(statistics: VisitStatistics, design: Design, ridge: float) -> Vector:
-    """theta_X^lambda, which solves (Phi^T D Phi + (lambda/2) I) theta = Phi^T Gamma_rho S.
+    """Return theta_X^lambda: (Phi^T D Phi + (lambda/2) I) theta = Phi^T Gamma_rho S.
 
     [BGP16] equation 11 multiplied by m: D = diag(rho_s |X_s|), S the sums of returns; there is no
     m in it. As least squares: sqrt(D) Phi over sqrt(lambda/2) I, against sqrt(rho/|X_s|) S over 0.
@@ -59,16 +65,28 @@ def lsl(statistics: VisitStatistics, design: Design, ridge: float) -> Vector:
 
 
 def _solve(matrix: Matrix, target: Vector, one_entry_per_row: bool, shift: float = 0.0) -> Vector:
-    """argmin ||matrix theta - target||^2 + shift ||theta||^2."""
+    """Return the theta that minimises ||matrix theta - target||^2 + shift ||theta||^2.
+
+    Args:
+        matrix: N x d, of full column rank unless ``shift`` is above 0.
+        target: N numbers.
+        one_entry_per_row: whether no row of the matrix has two entries.
+        shift: lambda/2, or 0.
+
+    Returns:
+        theta, d numbers.
+    """
     dimension = matrix.shape[1]
     if one_entry_per_row:  # features do not overlap: d separate problems
         right = np.asarray(matrix.T @ target)
         return np.asarray(right / (column_squares(matrix) + shift))
     if not isinstance(matrix, np.ndarray):
         factor = cholesky(gram(matrix), shift)
-        assert factor is not None  # the shift is larger than what rounding can do
+        # It exists for every data set: ``lsl_float_error`` refuses a study, from public numbers,
+        # unless the shift is at least four times what rounding can do to the matrix.
+        assert factor is not None
         return np.asarray(sl.cho_solve((factor, False), matrix.T @ target, check_finite=False))
-    if shift:
+    if shift:  # the ridge as d more rows: nothing is squared, the condition number neither
         matrix = np.vstack([matrix, np.sqrt(shift) * np.eye(dimension)])
         target = np.concatenate([target, np.zeros(dimension)])
     q, r = sl.qr(matrix, mode="economic")
@@ -76,9 +94,19 @@ def _solve(matrix: Matrix, target: Vector, one_entry_per_row: bool, shift: float
 
 
 def lsw_float_error(design: Design, largest_return: float, *, whitened: bool = False) -> float:
-    """tau: a public bound of how far theta is from the solver's public linear map of F_X.
+    """Return tau, a public bound of how far theta is from the solver's public linear map of F_X.
 
-    ``whitened`` asks for u = W theta instead, which needs no division by W.
+    tau = 4 u ((N + 2) sqrt(d) + d^{3/2} kappa) ||b|| / sigma_min for QR, where the target
+    b = Gamma^{1/2} F_X has a norm of at most F_abs sqrt(sum w): inner products over the states,
+    and a triangular solve, which multiplies errors by kappa.
+
+    Args:
+        design: Phi and w.
+        largest_return: F_abs.
+        whitened: ask for u = W theta instead, which needs no division by W.
+
+    Returns:
+        tau. Where theta is divided by sigma_min, a tau that would show in the values is refused.
     """
     n, d, condition = design.states, design.dimension, design.weighted.condition
     if design.one_feature_per_state:  # each entry is a quotient of two sums, with its own error
@@ -105,13 +133,25 @@ def lsl_float_error(
     largest_return: float,
     most_states: int | None = None,
 ) -> float:
-    """tau: a public bound of ||computed theta - theta||, from the largest counts m allows.
+    """Return tau, a public bound of ||computed theta - theta||, from the largest counts possible.
 
-    No state has more than m visits, and all have no more than m H together. By an orthogonal
-    factorisation: 5 p u kappa ||target|| / sigma_min. From the Gram matrix M, with mu = lambda/2:
-    (4/(3 mu)) (||e|| + ||E|| ||target|| / (2 sqrt(mu))), E and e the errors of M and of Phi^T S.
+    Here the matrix depends on the counts, so there is no public map, and the error is that against
+    the exact solution, over all data sets. No state has more than m visits, and all have no more
+    than m H together. By an orthogonal factorisation: 5 p u kappa ||target|| / sigma_min. From the
+    Gram matrix M, with mu = lambda/2: (4/(3 mu)) (||e|| + ||E|| ||target|| / (2 sqrt(mu))), E and
+    e the errors of M and of Phi^T S.
+
+    Args:
+        design: Phi and rho.
+        ridge: lambda, above 0.
+        trajectories: the most that a count can be, public: m, or the cap that stands for it.
+        largest_return: F_abs.
+        most_states: H; None means all states.
+
+    Returns:
+        tau; errors that would show in the values are refused, from public numbers.
     """
-    low = float(np.sqrt(ridge / 2))
+    low = float(np.sqrt(ridge / 2))  # no singular value of the augmented matrix is smaller
     visits = trajectories * float(min(most_states or design.states, design.states))
     heaviest = float(design.weights.max())
     weight = min(trajectories * float(design.weights.sum()), visits * heaviest)
@@ -122,6 +162,7 @@ def lsl_float_error(
         longest, d = longest_column(design.phi), design.dimension
         matrix = 4.0 * (longest + 3 * d + 32) * UNIT_ROUNDOFF * (trace + d * ridge / 2)
         vector = 4.0 * (longest + 8) * UNIT_ROUNDOFF * float(np.sqrt(trace)) * target
+        # The bound presumes ||E|| <= mu/4, so that M + E is at least (3/4) mu; else: no bound.
         error = (vector + matrix * target / (2 * low)) / (0.75 * low**2)
         return _small(design, error if matrix <= low**2 / 4 else np.inf, largest_return)
     high = float(np.sqrt(design.norm**2 * heaviest * trajectories + low**2))
@@ -130,18 +171,21 @@ def lsl_float_error(
     else:
         size = 8.0 * (design.states + design.dimension) * design.dimension * UNIT_ROUNDOFF
         relative = 5.0 * size * high / low
-    if not relative <= 0.25:
+    if not relative <= 0.25:  # Wedin's theorem presumes kappa e <= 1/20
         relative = np.inf
     return _small(design, relative * target / low, largest_return)
 
 
 def _row_squares(matrix: Matrix) -> Vector:
-    """||phi_s||^2 of every state."""
+    """Return ||phi_s||^2 of every state."""
     return np.asarray(np.square(sparse_linalg.norm(sp.csr_array(matrix), axis=1)))
 
 
 def _small(design: Design, error: float, largest_return: float) -> float:
-    """The error itself, or refusal where it is not small beside the values."""
+    """Return the error, or refuse the study where it is not small beside the values.
+
+    An error of theta moves the values by at most ||Phi|| times it, in norm over the states.
+    """
     largest = LARGEST_ERROR * largest_return * float(np.sqrt(design.states)) / design.norm
     if not error <= largest:
         raise StudyError(

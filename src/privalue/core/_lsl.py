@@ -1,4 +1,4 @@
-"""DP-LSL: [BGP16] Algorithm 2.
+"""Define DP-LSL: [BGP16] Algorithm 2.
 
 | symbol              | here              | public      |
 |---------------------|-------------------|-------------|
@@ -35,24 +35,29 @@ def lsl_bound(terms: Terms, constants: LslTerms) -> SmoothBound:
 
 
 class _LslBound(SmoothBound):
-    """What both bounds are made of."""
+    """What both bounds are made of.
+
+    The range R is not enough here: a trajectory that no longer visits s takes its return away,
+    which may be as large as F_abs > R (docs/proofs/dp-lsl.md, "Why not the range R").
+    """
 
     def __init__(self, terms: Terms, constants: LslTerms) -> None:
         limits, self._design, self._ridge = terms.limits, terms.design, constants.ridge
         low, high = limits.return_bounds
         self._largest, self._reach = max(abs(low), abs(high)), max(high, 0.0) - min(low, 0.0)
         self._per_unit, self._most_count = limits.most_trajectories, terms.size.most_count
-        # L visits in each of so many states are the worst (docs/proofs/persons.md).
+        # L visits in each of so many states are the worst: the change of the return sums is
+        # convex in the visits (docs/proofs/persons.md). So 2H, or H, and not 2HL as for LSW.
         both = 1 if limits.add_remove else 2
         self._touched = min(limits.keys, both * limits.most_keys)
-        _ = terms.design.weighted  # psi needs it: it is computed now, before anything is charged
+        _ = terms.design.weighted  # psi needs it: what could fail is tried before the charge
         self.rounding = lsl_float_error(
             terms.design, constants.ridge, self._most_count, self._largest, limits.most_keys
         )
 
 
 class SharperBound(_LslBound):
-    """||theta_X - theta_X'|| <= sqrt(psi), for every lambda > 0."""
+    """||theta_X - theta_X'|| <= sqrt(psi), for every lambda > 0 (docs/proofs/sharper-dp-lsl.md)."""
 
     factor = 1.0
 
@@ -75,7 +80,11 @@ class SharperBound(_LslBound):
 
 
 class PaperBound(_LslBound):
-    """||theta_X - theta_X'|| <= 2 L M ||Phi|| sqrt(psi)/(lambda - ||Phi||^2 ||rho||_inf)."""
+    """||theta_X - theta_X'|| <= 2 L M ||Phi|| sqrt(psi)/(lambda - ||Phi||^2 ||rho||_inf).
+
+    That is line 4 of [BGP16] Algorithm 2, with M for its F and the factor L for persons
+    (docs/proofs/dp-lsl.md and docs/proofs/persons.md).
+    """
 
     def __init__(self, terms: Terms, constants: LslTerms) -> None:
         super().__init__(terms, constants)
@@ -89,6 +98,8 @@ class PaperBound(_LslBound):
             )
         room = ridge - smallest - 4 * UNIT_ROUNDOFF * ridge  # rounded down
         self.factor = 2 * self._per_unit * self._reach * norm / room
+        # ||theta_X|| <= F_abs sqrt(sum rho n)/sqrt(2 lambda), and the change of the return sums
+        # weighted by rho is at most L M times the norm of the q largest rho.
         self._slope = self._largest / self._reach * norm * float(rho.max()) / math.sqrt(2 * ridge)
         self._offset = float(np.linalg.norm(np.sort(rho)[-self._touched :]))
         all_visit_everything = math.sqrt(float(rho.sum()) * self._most_count)

@@ -1,4 +1,4 @@
-"""DP-LSW: [BGP16] Algorithm 1.
+"""Define DP-LSW: [BGP16] Algorithm 1.
 
 | symbol                      | here                         | public      |
 |-----------------------------|------------------------------|-------------|
@@ -38,10 +38,13 @@ class LswBound(SmoothBound):
         low, high = limits.return_bounds
         self._weights, self._kappa = design.weights, kappa
         self._per_unit, self._touched = limits.most_trajectories, limits.touched
+        # A W^{-1} has orthonormal columns: whitened, F_X -> u has norm 1.
         norm = 1.0 if constants.whitened else design.pseudo_inverse_norm
         self.factor = (high - low) * norm * design.solver_slack
         largest = max(abs(low), abs(high))
         self.rounding = lsw_float_error(design, largest, whitened=constants.whitened)
+        # Public bounds: psi is at least its part at k = 0, whose terms fall as counts grow, and no
+        # term at any k exceeds that of a state with L visits (docs/proofs/persons.md, at the end).
         total = float(np.sort(design.weights)[-limits.touched :].sum())
         per_unit, most_count = self._per_unit, max(terms.size.most_count, self._per_unit)
         self.least = total * (per_unit / (most_count + kappa)) ** 2  # all visit every state
@@ -68,7 +71,7 @@ class DpLsw(SmoothMechanism):
         self.whitening = Whitening(terms.design) if self.whitened else None
 
     def mean_returns(self, statistics: VisitStatistics) -> Vector:
-        """Return F_X with its pseudo-visits. PRIVATE."""
+        """Return F_X with its pseudo-visits, every entry within the return bounds. PRIVATE."""
         constants = self.constants
         return statistics.mean_returns(constants.unvisited, pseudo_count=constants.pseudo_count)
 
@@ -82,7 +85,9 @@ class Whitening:
     """u = W theta with W^T W = Phi^T Gamma Phi; everything about W is public.
 
     u is computed as W^{-T} A^T (Gamma^{1/2} F_X), A = Gamma^{1/2} Phi: A W^{-1} has orthonormal
-    columns, so u moves by at most ||F_X - F_X'||_{2,Gamma}.
+    columns, so u moves by at most ||F_X - F_X'||_{2,Gamma}. theta = W^{-1} u is post-processing.
+    The covariance of its noise is at most the paper's, in the Loewner order
+    (docs/proofs/whitened-noise.md).
     """
 
     def __init__(self, design: Design) -> None:

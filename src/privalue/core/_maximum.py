@@ -50,9 +50,11 @@ def branch_and_bound(ks: range | Integers, phi: Callable[[int], float], beta: fl
     end = ks.stop - 1 if isinstance(ks, range) else len(ks) - 1  # len(range) stops at 2^63
 
     def decay(at: int) -> float:
+        """Return e^{-beta k} at a place of the list."""
         return math.exp(-beta * int(ks[at]))
 
     def wait(first: int, last: int, at_last: float) -> None:
+        """Queue an interval under the most that could be strictly between its ends."""
         if last - first > 1:  # otherwise no k is strictly between
             heapq.heappush(waiting, (-decay(first + 1) * at_last, first, last, at_last))
 

@@ -1,4 +1,4 @@
-"""What DP-LSW and DP-LSL share: a smooth bound, its calibration, and where the noise goes.
+"""Define what DP-LSW and DP-LSL have in common: a smooth bound, its calibration, the noise.
 
 | symbol   | here                | shape | public      |
 |----------|---------------------|-------|-------------|
@@ -35,7 +35,11 @@ LARGEST = 1e150  # of what is multiplied: its square is a double
 @sealed
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False, slots=True)
 class Perturbation(Private):
-    """N(center, deviations^2), rounded to the grids, is the analysed mechanism."""
+    """Where the noise goes: N(center, deviations^2), rounded to the grids, is the mechanism.
+
+    It is all that ``draw`` needs, and private but for what is marked: the deviations of DP-LSW
+    and DP-LSL follow the counts.
+    """
 
     center: Vector | Integers
     deviations: float | Vector  # sigma, or one for each coordinate
@@ -45,6 +49,7 @@ class Perturbation(Private):
     calibration: Calibration  # public
 
     def __post_init__(self) -> None:
+        # Copied and read-only: what was computed is what gets noise.
         array = np.array(self.center)
         array.setflags(write=False)
         object.__setattr__(self, "center", array)
@@ -54,7 +59,11 @@ class Perturbation(Private):
 
 
 class SmoothBound(ABC):
-    """sensitivity(X) <= factor sqrt(psi(counts, beta)) + 2 rounding; all of it is public."""
+    """sensitivity(X) <= factor sqrt(psi(counts, beta)) + 2 rounding; the attributes are public.
+
+    ``least`` and ``most`` hold for every data set that the limits allow. The grid comes from the
+    one, and the largest noise there can be from the other.
+    """
 
     factor: float
     rounding: float
@@ -63,10 +72,18 @@ class SmoothBound(ABC):
 
     @abstractmethod
     def psi(self, counts: Integers, beta: float) -> float:
-        """Return the beta-smooth upper bound of the squared local sensitivity. PRIVATE."""
+        """Return the beta-smooth upper bound of the squared local sensitivity. PRIVATE.
+
+        Between neighbours its logarithm differs by at most beta, and it is never below the
+        squared local sensitivity itself (Nissim, Raskhodnikova and Smith 2011).
+        """
 
     def sigma(self, psi: float, alpha: float) -> float:
-        """Return alpha (factor sqrt(psi) + 2 tau)."""
+        """Return alpha (factor sqrt(psi) + 2 tau).
+
+        The computed centre is off by up to tau at both neighbours. Adding a public constant keeps
+        ln sigma^2 beta-smooth (docs/proofs/dp-lsw.md, "Adding a constant").
+        """
         return alpha * (self.factor * math.sqrt(psi) + 2 * self.rounding)
 
     def require_representable(self) -> None:
@@ -102,11 +119,12 @@ class SmoothMechanism(ABC):
                 f"[privacy] the noise could be larger than a computer's numbers allow (up to "
                 f"{largest:.3g}); use a larger epsilon"
             )
+        # From the least sigma over all data sets: that of this one would give itself away.
         self.grid = public_grid(self.sigma(bound.least))
         self._require_share(constants.scale_share)
 
     def sigma(self, psi: float) -> float:
-        """Return alpha (factor sqrt(psi) + 2 tau)."""
+        """Return alpha (factor sqrt(psi) + 2 tau). PRIVATE if psi is."""
         return self.bound.sigma(psi, self.calibration.alpha)
 
     @abstractmethod
@@ -114,7 +132,10 @@ class SmoothMechanism(ABC):
         """Return what gets noise. PRIVATE."""
 
     def perturbation(self, statistics: VisitStatistics) -> Perturbation:
-        """Follow [BGP16] Algorithms 1 and 2 up to the draw of eta. PRIVATE."""
+        """Follow [BGP16] Algorithms 1 and 2 up to the draw of eta. PRIVATE.
+
+        Nothing here raises, whatever the statistics are: it is called after the charge.
+        """
         center = self.center(statistics)  # line 1
         psi = self.bound.psi(statistics.counts, self.calibration.beta)  # line 3; line 2 is before
         sigma = self.sigma(psi)  # line 4
@@ -139,7 +160,10 @@ class SmoothMechanism(ABC):
 
 
 def _calibration(terms: Terms, constants: SmoothTerms, epsilon: float) -> Calibration:
-    """Return alpha and beta for what is left of epsilon."""
+    """Return alpha and beta for what is left of epsilon.
+
+    A beta of the terms goes with exact calibration; the published pairs bring their own.
+    """
     delta, dimension = terms.delta, terms.design.dimension
     if constants.beta is None:
         return calibrate(constants.calibration, epsilon=epsilon, delta=delta, dimension=dimension)

@@ -1,4 +1,6 @@
-"""Noise drawn exactly, on a public grid; the only module that asks the system for entropy.
+"""Draw noise exactly, on a public grid, from the operating system's entropy.
+
+No other module draws noise.
 
 ::
 
@@ -55,7 +57,7 @@ class Entropy(Protocol):
     """A source of independent, fair random bits."""
 
     def read(self, count: int) -> bytes:
-        """The next ``count`` random bytes, none of which was or will be given to anyone else."""
+        """Return ``count`` random bytes, none of which was or will be given to anyone else."""
 
 
 class OperatingSystemEntropy:
@@ -68,7 +70,7 @@ class OperatingSystemEntropy:
     __slots__ = ()
 
     def read(self, count: int) -> bytes:
-        """The next ``count`` bytes of ``os.urandom``."""
+        """Return ``count`` bytes of ``os.urandom``."""
         return os.urandom(count)
 
     def __repr__(self) -> str:
@@ -89,7 +91,7 @@ class SeededForExperimentsOnly:
         self._generator = np.random.Philox(seed)
 
     def read(self, count: int) -> bytes:
-        """The next ``count`` bytes of the stream, in whole words."""
+        """Return the next ``count`` bytes of the stream, in whole words."""
         words = self._generator.random_raw(-(-count // 8))
         return words.astype("<u8").tobytes()[:count]
 
@@ -98,13 +100,13 @@ class SeededForExperimentsOnly:
 
 
 def public_grid(smallest_sigma: float) -> float:
-    """The largest power of two that is at most ``smallest_sigma / 1024``.
+    """Return the largest power of two that is at most ``smallest_sigma / 1024``.
 
     ``smallest_sigma`` is a *public* lower bound on the standard deviation of the noise, one that
     holds for every data set. The grid must not come from the sigma of this data set: where sigma
-    differs between neighbours so would the grid, and the trailing bits of the release would tell
-    them apart with certainty (Mironov, CCS 2012). Rounding moves a value by at most g / 2, which
-    is below 1/2000 of the noise.
+    differs between neighbours so would the grid, and the trailing bits of the release would give
+    away which of them it was (Mironov, CCS 2012; docs/proofs/noise.md, section 1). Rounding moves
+    a value by at most g / 2, which is below 1/2000 of the noise.
 
     >>> public_grid(1.0) == 2.0**-10, public_grid(3.0) == 2.0**-9
     (True, True)
@@ -134,7 +136,7 @@ def gaussian_on_grid(
     grid: float | _Floats,
     entropy: Entropy | None = None,
 ) -> _Floats:
-    """Independent draws of N(center_i, sigma_i^2), rounded to the nearest multiples of the grid.
+    """Draw N(center_i, sigma_i^2) independently, rounded to the nearest multiples of the grid.
 
     The multiple is exact; the double nearest to ``multiple * grid`` is a function of it alone, so
     that this last step is post-processing too. It changes something only beyond 2**53 grid steps,
@@ -148,6 +150,9 @@ def gaussian_on_grid(
         grid: a public power of two, from ``public_grid``, or an array with one for each value.
         entropy: the operating system's, if left out.
 
+    Returns:
+        The released numbers, as many as in ``center``: public, and read-only.
+
     Raises:
         UsageError: an argument that no parsed study and data set lead to. It never quotes a
             private value.
@@ -155,6 +160,7 @@ def gaussian_on_grid(
     multiples, rare = _multiples(center, sigma, grid, entropy)
     with np.errstate(over="ignore"):
         released = multiples.astype(np.float64) * grid
+    # An infinity would be refused later, after the charge; the largest double is not.
     np.clip(released, -sys.float_info.max, sys.float_info.max, out=released)
     for i, multiple in rare.items():
         unit, per = _entry(grid, i).as_integer_ratio()
@@ -164,9 +170,10 @@ def gaussian_on_grid(
 
 
 def discrete_laplace(scale: Fraction, entropy: Entropy | None = None) -> int:
-    """An integer y with probability proportional to e^{-|y| / scale}. [CKS20] Algorithm 2.
+    """Draw an integer y with probability proportional to e^{-|y| / scale}: [CKS20] Algorithm 2.
 
-    ``scale`` = t/s is public. Integers and random words are all that is used.
+    ``scale`` = t/s is public. Integers and random words are all that is used, so that the law is
+    exactly this one (docs/proofs/noise.md, theorem 6).
 
     Raises:
         UsageError: the scale is not a fraction above 0.
@@ -194,7 +201,21 @@ def _multiples(
     grid: float | _Floats,
     entropy: Entropy | None,
 ) -> tuple[_Integers, dict[int, int]]:
-    """The multiples of the compiled copy and, by their places, those of the exact program."""
+    """Draw floor((mu + sigma Z)/g + 1/2) for every coordinate.
+
+    Whatever the stream of words, the answer is that of the exact program alone: the compiled copy
+    decides a coordinate only where every continuation of its words leads to the same multiple.
+
+    Args:
+        center: mu. PRIVATE.
+        sigma: one standard deviation, or one for each coordinate. PRIVATE.
+        grid: one power of two, or one for each coordinate.
+        entropy: the operating system's, if None.
+
+    Returns:
+        The multiples of the compiled copy, 0 where it gave up, and by their places those of the
+        exact program, which may have more than 64 bits.
+    """
     _require_drawable(center, sigma, grid)
     whole, rest, scale = _in_doubles(center, sigma, grid)
     words = _Words(entropy, _BLOCK)
@@ -206,6 +227,8 @@ def _multiples(
         i, words.at = _go_ahead(words.block, words.at, whole, rest, scale, i, multiples)
         if i == len(center):
             break
+        # Coordinate i starts again from its first word: had it started from a later one, giving
+        # up would have chosen which words count, and the law would not be the Gaussian's.
         step = _entry(grid, i)
         rare[i] = _rounded(
             _in_steps(center[i].item(), step),
@@ -220,7 +243,11 @@ def _multiples(
 def _require_drawable(
     center: _Floats | _Integers, sigma: float | _Floats, grid: float | _Floats
 ) -> None:
-    """Refuses what no parsed study and data set lead to; public arguments come first."""
+    """Refuse what no parsed study and data set lead to; public arguments come first.
+
+    The checks of ``center`` and ``sigma`` read private values. They are for programming errors:
+    statistics are clamped and sigma is bounded from below, so no data set fails them.
+    """
     if type(center) is not np.ndarray or center.ndim != 1 or center.dtype not in _DTYPES:
         raise UsageError("center must be a plain numpy array, float64 or int64, one-dimensional")
     for name, value in (("grid", grid), ("sigma", sigma)):
@@ -250,6 +277,7 @@ def _require_drawable(
 
 
 def _entry(value: float | _Floats, i: int) -> float:
+    """Return the number of coordinate i, where one may stand for all."""
     return float(value[i]) if isinstance(value, np.ndarray) else value
 
 
@@ -268,7 +296,7 @@ class _Words:
         return self
 
     def fetch(self) -> None:
-        """The next block, if this one is used up."""
+        """Read the next block, if this one is used up."""
         if self.at == len(self.block):
             self.block, self.at = np.frombuffer(self._read(), dtype="<u8").astype(np.uint64), 0
 
@@ -283,7 +311,7 @@ class _Words:
 
 
 def _below(u: list[int], v: list[int], word: _Word) -> bool:
-    """Whether u < v, drawing more of both while they agree."""
+    """Return whether u < v, drawing more of both while they agree."""
     i = 0
     while u[i] == v[i]:
         i += 1
@@ -295,7 +323,7 @@ def _below(u: list[int], v: list[int], word: _Word) -> bool:
 
 
 def _survives(x: list[int], word: _Word, *, halved: bool = False) -> bool:
-    """True with probability e^{-x}; with ``halved``, e^{-x^2/2}. Von Neumann's trial.
+    """Return True with probability e^{-x}; with ``halved``, e^{-x^2/2}: von Neumann's trial.
 
     Count the steps of a run x > z_1 > z_2 > ... of fresh uniform numbers; with ``halved`` a step
     also has to pass a test of probability x/2. The run ends after an even number of steps with
@@ -314,13 +342,16 @@ def _survives(x: list[int], word: _Word, *, halved: bool = False) -> bool:
 
 
 def _survives_half(word: _Word) -> bool:
-    """True with probability e^{-1/2} (lemma 2): the first step of the run must be below 1/2."""
+    """Return True with probability e^{-1/2} (docs/proofs/noise.md, lemma 2)."""
     u = [word()]
     return u[0] >= _HALF or not _survives(u, word)
 
 
 def _standard_normal(word: _Word) -> _Normal:
-    """A standard normal number as its sign, whole part k and fraction x. [Kar16] Algorithm N.
+    """Draw a standard normal number as its sign, whole part k and fraction x: [Kar16] Algorithm N.
+
+    An accepted (k, x) has a density proportional to e^{-k/2} e^{-k(k-1)/2} e^{-x(2k+x)/2} =
+    e^{-(k+x)^2/2}, that of a half-normal number (docs/proofs/noise.md, theorem 3).
 
     Step N4 accepts x with probability e^{-x(2k+x)/2}. [Kar16] factors it into k + 1 equal trials;
     here it is (e^{-x})^k e^{-x^2/2}, which needs no division by k.
@@ -337,11 +368,20 @@ def _standard_normal(word: _Word) -> _Normal:
 
 
 def _rounded(center: tuple[int, int], sigma: tuple[int, int], normal: _Normal, word: _Word) -> int:
-    """The integer nearest to center + sigma Z, all in grid steps, drawing more of Z while in doubt.
+    """Return the integer nearest to center + sigma Z, in grid steps; draw more of Z while in doubt.
 
     With b bits of its fraction known, Z lies strictly between low / 2**b and (low + 1) / 2**b. In
     units of 2**-shift the sum lies strictly between two integers, and so does sum + 1/2, whose
     floor is the result; it is decided when no multiple of 2**shift is strictly between them.
+
+    Args:
+        center: the integers (n, p) with center = n / 2**p. PRIVATE.
+        sigma: likewise. PRIVATE.
+        normal: Z, as far as it is drawn. PRIVATE; words are appended to its fraction.
+        word: the source of random words.
+
+    Returns:
+        The multiple of the grid, of any size.
     """
     (mu, mu_bits), (scale, scale_bits) = center, sigma
     negative, whole, fraction = normal
@@ -353,7 +393,7 @@ def _rounded(center: tuple[int, int], sigma: tuple[int, int], normal: _Normal, w
         low = whole
         for digits in fraction:
             low = low << _BITS | digits
-        if negative:
+        if negative:  # (-low - 1, -low) in place of (low, low + 1)
             low = -low - 1
         shift = common + bits
         left = (mu << bits) + scale * low + (1 << (shift - 1))
@@ -365,7 +405,11 @@ def _rounded(center: tuple[int, int], sigma: tuple[int, int], normal: _Normal, w
 
 
 def _uniform_below(bound: int, word: _Word) -> int:
-    """A uniform integer from 0 to bound - 1: as many bits as the largest has, until it fits."""
+    """Draw a uniform integer from 0 to bound - 1.
+
+    As many bits as the largest one has are drawn until they make one of these: a remainder would
+    favour small integers.
+    """
     bits = (bound - 1).bit_length()
     count = -(-bits // _BITS)
     while True:
@@ -378,7 +422,7 @@ def _uniform_below(bound: int, word: _Word) -> int:
 
 
 def _survives_ratio(p: int, q: int, word: _Word) -> bool:
-    """True with probability e^{-p/q}, 0 <= p <= q. [CKS20] Algorithm 1.
+    """Return True with probability e^{-p/q}, 0 <= p <= q: [CKS20] Algorithm 1.
 
     Count k = 1, 2, ... while a test of probability p/(q k) is passed; an odd k is a success.
     """
@@ -388,8 +432,9 @@ def _survives_ratio(p: int, q: int, word: _Word) -> bool:
     return k % 2 == 1
 
 
-# The compiled copy. Functions return the place after the last word that they used, _GIVE_UP if
-# words of the block run out or two of them agree; they read up to three words at a time.
+# The compiled copy. It knows each uniform number by its first word alone, and decides what that
+# decides. Functions return the place after the last word that they used, _GIVE_UP if words of the
+# block run out or two of them agree; they read up to three words at a time.
 
 _GIVE_UP = -1
 _WORD_HALF = np.uint64(_HALF)
@@ -399,7 +444,7 @@ _LOW_BITS = np.uint64(_BITS - 53)
 def _in_doubles(
     center: _Floats | _Integers, sigma: float | _Floats, grid: float | _Floats
 ) -> tuple[_Integers, _Floats, _Floats]:
-    """(whole, rest, scale): center/grid = whole + rest and sigma/grid = scale, up to rounding.
+    """Return (whole, rest, scale): center/grid = whole + rest, sigma/grid = scale, up to rounding.
 
     ``whole`` is exact, rest is at most 1 in size and, like scale, right to 2**-53. What does not
     fit has an infinite scale, which makes the compiled copy give it up.
@@ -424,20 +469,33 @@ def _in_doubles(
 
 @kernel()
 def _go_ahead(words, at, whole, rest, scale, first, multiples):  # type: ignore[no-untyped-def]
-    """Fills ``multiples`` from place ``first`` on, until one has to be given up.
+    """Fill ``multiples`` from place ``first`` on, until one has to be given up.
 
-    Returns the place of that one, and of the word at which it starts. The error of t is at most
-    half of ``doubt`` (docs/proofs/noise.md, theorem 5).
+    The error of t is at most half of ``doubt`` (docs/proofs/noise.md, theorem 5): where t is
+    further than that from a boundary between two multiples, the exact program decides likewise.
+
+    Args:
+        words: a block of random words.
+        at: the place of the next word.
+        whole: of each coordinate, the nearest multiple to its centre. PRIVATE.
+        rest: what is left of the centre, in grid steps. PRIVATE.
+        scale: sigma in grid steps; infinite where doubles do not do. PRIVATE.
+        first: the coordinate to begin with.
+        multiples: written to.
+
+    Returns:
+        The coordinate that was given up, or their number, and the place of the word at which it
+        starts: the words of a coordinate that was given up stay unused.
     """
     for i in range(first, len(whole)):
         negative, k, x, after = _normal_ahead(words, at)
         if after == _GIVE_UP:
             return i, at
-        z = k + np.float64(x >> _LOW_BITS) * 2.0**-53
+        z = k + np.float64(x >> _LOW_BITS) * 2.0**-53  # 53 of 64 bits: exact as a double
         t = rest[i] + scale[i] * (-z if negative else z)
         nearest = np.rint(t)
         doubt = 2.0**-50 * (scale[i] * (k + 2) + 1)
-        if not abs(t - nearest) + doubt < 0.5:
+        if not abs(t - nearest) + doubt < 0.5:  # also where doubt is infinite
             return i, at
         multiples[i] = whole[i] + np.int64(nearest)
         at = after
@@ -446,7 +504,10 @@ def _go_ahead(words, at, whole, rest, scale, first, multiples):  # type: ignore[
 
 @kernel()
 def _normal_ahead(words, at):  # type: ignore[no-untyped-def]
-    """``_standard_normal`` with one word for the fraction: negative, k, x, and the place."""
+    """Return negative, k, x and the place: ``_standard_normal`` with one word for the fraction.
+
+    Words are read in the very order in which ``_standard_normal`` reads them.
+    """
     nothing = False, 0, _WORD_HALF, _GIVE_UP
     while True:
         k = 0
@@ -477,6 +538,7 @@ def _normal_ahead(words, at):  # type: ignore[no-untyped-def]
 
 @kernel()
 def _survives_half_ahead(words, at):  # type: ignore[no-untyped-def]
+    """Return what ``_survives_half`` does with these words, and the place after them."""
     if at == len(words):
         return False, _GIVE_UP
     if words[at] >= _WORD_HALF:
@@ -487,6 +549,18 @@ def _survives_half_ahead(words, at):  # type: ignore[no-untyped-def]
 
 @kernel()
 def _survives_ahead(words, at, x, halved):  # type: ignore[no-untyped-def]
+    """Return what ``_survives`` does with these words, and the place after them.
+
+    Args:
+        words: a block of random words.
+        at: the place of the next word.
+        x: the first word of x.
+        halved: ask for e^{-x^2/2}.
+
+    Returns:
+        The outcome, and the place after its last word, or ``_GIVE_UP``: at a tie of two first
+        words, which later words would have to break, and near the end of the block.
+    """
     even = True
     last = x
     while at + 3 <= len(words):
@@ -510,13 +584,16 @@ def _survives_ahead(words, at, x, halved):  # type: ignore[no-untyped-def]
 
 
 def _in_steps(value: float, grid: float) -> tuple[int, int]:
-    """The integers (n, p) with value / grid = n / 2**p exactly."""
+    """Return the integers (n, p) with value / grid = n / 2**p exactly.
+
+    A double is a fraction over a power of two, and the grid is a power of two.
+    """
     (n, d), (unit, per) = value.as_integer_ratio(), grid.as_integer_ratio()
     return n * per, (d * unit).bit_length() - 1
 
 
 def _nearest_double(n: int, d: int) -> float:
-    """The double nearest to n / d; the largest one of its sign beyond the range."""
+    """Return the double nearest to n / d; the largest one of its sign beyond the range."""
     try:
         return n / d
     except OverflowError:
@@ -524,4 +601,5 @@ def _nearest_double(n: int, d: int) -> float:
 
 
 def _is_positive_and_finite(value: float) -> bool:
+    """Return whether it is a number above 0 that is at most the largest double."""
     return isinstance(value, float | int) and 0 < value <= sys.float_info.max

@@ -49,9 +49,10 @@ class ReleasedScale:
 
 
 def scale_share(epsilon: float, share: float) -> tuple[float, float]:
-    """(epsilon', epsilon - epsilon') with epsilon' = share epsilon, each rounded down.
+    """Return (epsilon', epsilon - epsilon') with epsilon' = share epsilon, each rounded down.
 
-    The sum is at most epsilon as real numbers, not only as doubles. A share of 0 leaves
+    Both releases together then cost at most epsilon, by basic composition, as real numbers and
+    not only as doubles. A share of 0 leaves
     everything to the values.
 
     >>> scale_share(1.0, 0.25)
@@ -76,22 +77,28 @@ def scale_share(epsilon: float, share: float) -> tuple[float, float]:
 def release_scale(
     sigma: float, beta: float, epsilon_scale: float, entropy: Entropy | None = None
 ) -> ReleasedScale:
-    """e^{h (k + J) / 2}: an epsilon'-DP release of a noise scale with a beta-smooth ln sigma^2.
+    """Draw e^{h (k + J) / 2}: an epsilon'-DP release of a scale whose ln sigma^2 is beta-smooth.
 
     k = floor(ln sigma^2 / h + 1/2) moves by at most a = floor((beta + room) / h) + 1 between
-    neighbours; J is discrete Laplace of scale a / epsilon'.
+    neighbours; J is discrete Laplace of scale a / epsilon' (docs/proofs/noise-scale.md,
+    lemma 1 and theorem 2).
 
     Args:
         sigma: the private standard deviation.
         beta: public; the smoothness that sigma was computed with.
         epsilon_scale: public; what this release may cost.
         entropy: the operating system's, if left out.
+
+    Returns:
+        The scale as published, with the public constants of its own noise.
     """
     grid, steps = scale_grid(beta)
     laplace = laplace_scale(beta, epsilon_scale)
     if not is_number(sigma) or sigma <= 0:
         raise UsageError("sigma must be a finite number above 0; without noise nothing is private")
     noise = discrete_laplace(Fraction(steps) / Fraction(epsilon_scale), entropy)
+    # Whole numbers are added, and what is published is a function of their sum: adding noise to
+    # ln sigma^2 in doubles would leave its last bits as they are (Mironov 2012).
     multiple = _steps_of(sigma, grid) + noise
     exponent = Fraction(multiple) * Fraction(grid) / 2
     bounded = float(min(max(exponent, Fraction(-_LARGEST_LOG)), Fraction(_LARGEST_LOG)))
@@ -99,9 +106,11 @@ def release_scale(
 
 
 def scale_grid(beta: float) -> tuple[float, int]:
-    """(h, a): the public grid of ln sigma^2, and by how many of its steps neighbours may differ.
+    """Return (h, a): the grid of ln sigma^2, and by how many of its steps neighbours may differ.
 
-    h is the largest power of two that is at most (beta + room) / 512.
+    h is the largest power of two that is at most (beta + room) / 512, a = floor((beta + room)/h)
+    + 1: an interval of that length has at most so many boundaries of the rounding in it. Both
+    follow from beta alone, and are public.
     """
     if not is_number(beta) or not 0 <= beta <= 100:
         raise UsageError(f"beta is {beta!r}; it must be a number from 0 to 100")
@@ -111,7 +120,7 @@ def scale_grid(beta: float) -> tuple[float, int]:
 
 
 def laplace_scale(beta: float, epsilon_scale: float) -> float:
-    """b = h a / epsilon', rounded up: what ``release_scale`` will publish, before any data."""
+    """Return b = h a / epsilon', rounded up: what ``release_scale`` publishes, before any data."""
     grid, steps = scale_grid(beta)
     if not is_number(epsilon_scale) or not 1e-9 <= epsilon_scale <= 1e6:
         raise StudyError(
@@ -122,19 +131,19 @@ def laplace_scale(beta: float, epsilon_scale: float) -> float:
 
 
 def _steps_of(sigma: float, grid: float) -> int:
-    """k = floor(ln sigma^2 / h + 1/2)."""
+    """Return k = floor(ln sigma^2 / h + 1/2), exactly for the logarithm as a double. PRIVATE."""
     log_variance = 2 * math.log(sigma)
     return math.floor(Fraction(log_variance) / Fraction(grid) + Fraction(1, 2))
 
 
 def is_number(value: object) -> bool:
-    """Whether it is a number that a double can hold."""
+    """Return whether it is a number that a double can hold."""
     if isinstance(value, bool) or not isinstance(value, float | int):
         return False
     return -sys.float_info.max <= value <= sys.float_info.max
 
 
 def _rounded_down(value: Fraction) -> float:
-    """The largest double that is at most the value."""
+    """Return the largest double that is at most the value."""
     nearest = float(value)
     return nearest if Fraction(nearest) <= value else math.nextafter(nearest, -math.inf)

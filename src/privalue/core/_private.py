@@ -1,4 +1,4 @@
-"""The base of every type that holds private values.
+"""Mask private values: the base of every type that holds them.
 
 Private and public values are different types. A private one shows only its public shape when it
 is printed, formatted or logged, and refuses to be pickled, copied or turned into plain values by
@@ -14,12 +14,15 @@ _Class = TypeVar("_Class", bound=type)
 
 
 class Private:
-    """Masks ``repr``, ``str`` and ``format``; refuses pickling, copying and JSON."""
+    """The base class: it masks ``repr``, ``str`` and ``format``; it refuses pickling and copying.
+
+    A traceback, a log line or a debugger's display then shows no private value by accident.
+    """
 
     __slots__ = ()
 
     def _public_shape(self) -> str:
-        """What may be printed of it: public numbers only."""
+        """Return what may be printed of it: public numbers only."""
         return ""
 
     def __repr__(self) -> str:
@@ -32,23 +35,28 @@ class Private:
         return repr(self)
 
     def _refuse(self, *_: Any) -> NoReturn:
+        """Raise for whatever would copy the fields without being asked for them by name."""
         raise PrivateValueError(
             f"{type(self).__name__} holds private values and is not pickled, copied or serialised; "
             "use its method whose name says private, and keep the result with the curator"
         )
 
+    # ``pickle`` and ``copy`` ask for these two.
     __reduce_ex__ = _refuse
     __getstate__ = _refuse
 
     @classmethod
     def __get_pydantic_core_schema__(cls, *_: Any) -> NoReturn:
+        """Raise where a pydantic model declares a private field: models turn into JSON."""
         raise PrivateValueError(f"{cls.__name__} holds private values and is no part of a model")
 
 
 def sealed(cls: _Class) -> _Class:
-    """A private dataclass that no longer says so: ``asdict``, ``astuple`` and ``replace`` fail.
+    """Make ``asdict``, ``astuple`` and ``replace`` fail on a private dataclass; return the class.
 
-    To be written above ``@dataclass(..., slots=True)``; without a ``__dict__``, ``vars`` fails too.
+    Those functions know a dataclass by its ``__dataclass_fields__``. Without that attribute they
+    raise, where they would have copied private values. Apply this decorator above
+    ``@dataclass(..., slots=True)``: without a ``__dict__``, ``vars`` fails too.
     """
     del cls.__dataclass_fields__  # type: ignore[attr-defined]
     setattr(cls, "__getstate__", Private._refuse)  # noqa: B010 - slots bring their own

@@ -50,7 +50,7 @@ from scipy import optimize
 from privalue.core._arrays import UNIT_ROUNDOFF, Vector
 from privalue.errors import StudyError
 
-_TINY = 1e-300  # smaller numbers are told as "from 0 to this"
+_TINY = 1e-300  # a smaller number is reported as "from 0 to this"
 _FINE = (1e-9, 2**18)  # the relative width of the bounds, and the most nodes for it
 _QUICK = (1e-6, 2**13)
 _MARGIN = 1e-6  # alpha is accepted where the upper bound is at most delta (1 - _MARGIN)
@@ -71,6 +71,15 @@ class Profile:
 def privacy_profile(alpha: float, beta: float, d: int, epsilon: float) -> Profile:
     """Return the smallest delta for which (alpha, beta) give (epsilon, delta)-DP.
 
+    Args:
+        alpha: sigma is at least alpha times the distance of neighbours' centres.
+        beta: ln sigma^2 of neighbours differs by at most this much.
+        d: how many coordinates get noise.
+        epsilon: the level, at least 0.
+
+    Returns:
+        delta between bounds that hold for every mechanism with these constants.
+
     >>> profile = privacy_profile(122.387, 5.8145e-4, 40, 0.1)  # the paper's, made for delta = 0.1
     >>> f"{profile.estimate:.3g}"
     '1.53e-22'
@@ -83,7 +92,17 @@ def privacy_profile(alpha: float, beta: float, d: int, epsilon: float) -> Profil
 
 
 def divergence(epsilon: float, d: int, r: float, s: float) -> Profile:
-    """Return D(r, s), the smallest delta for N(0, I_d) against N(s e_1, r^2 I_d), one way round."""
+    """Return D(r, s), the smallest delta for N(0, I_d) against N(s e_1, r^2 I_d), one way round.
+
+    Args:
+        epsilon: the level, at least 0.
+        d: the dimension.
+        r: the ratio of the scales, above 0.
+        s: the distance of the centres, in units of the first scale.
+
+    Returns:
+        D between proven bounds. The other way round is D(1/r, s/r).
+    """
     _check("epsilon", epsilon, 0, 10**6)
     _check("d", d, 1, 10**9)
     _check("r", r, 1e-20, 1e20)
@@ -96,9 +115,9 @@ def divergence(epsilon: float, d: int, r: float, s: float) -> Profile:
 def largest_beta(epsilon: float, delta: float, d: int) -> float:
     """Return the largest beta, to about four digits, for which ``exact_alpha`` has an answer.
 
-    Scales that differ by e^{beta/2} are told apart even with no shift, s = 0, and then D grows
-    with beta (section 2). What is left for the shift must be at least 0.2% of delta: the alpha
-    for less is of use to nobody.
+    Scales that differ by e^{beta/2} can be distinguished even with no shift, s = 0, and then D
+    grows with beta (section 2). What is left for the shift must be at least 0.2% of delta: the
+    alpha for less is of use to nobody. Nothing is certified here: ``exact_alpha`` certifies.
     """
     _check_target(epsilon, delta, d)
 
@@ -114,7 +133,16 @@ def exact_alpha(epsilon: float, delta: float, d: int, beta: float) -> float:
     """Return the smallest alpha that will do with beta, at most 0.1% above it, never below.
 
     Certified: ``privacy_profile(alpha, beta, d, epsilon).upper <= delta * (1 - 1e-6)``. Every
-    larger alpha will do, too.
+    larger alpha will do, too: D does not fall as the shift grows (section 1).
+
+    Args:
+        epsilon: of the promise, from 0.001 to 20.
+        delta: of the promise, from 1e-15 to 0.5.
+        d: how many coordinates get noise.
+        beta: ln sigma^2 of neighbours differs by at most this much.
+
+    Returns:
+        alpha.
 
     >>> f"{exact_alpha(0.1, 0.1, 40, 5.8145e-4):.4f}"
     '2.8473'
@@ -125,12 +153,21 @@ def exact_alpha(epsilon: float, delta: float, d: int, beta: float) -> float:
 
 
 def _check(name: str, value: float, low: float, high: float) -> None:
+    """Refuse a parameter that is not a number within its range.
+
+    Args:
+        name: of the parameter; d must be whole.
+        value: public.
+        low: the smallest allowed.
+        high: the largest allowed.
+    """
     kind, what = (Integral, "a whole number") if name == "d" else (Real, "a number")
     if isinstance(value, bool) or not isinstance(value, kind) or not low <= value <= high:
         raise StudyError(f"{name} = {value!r} must be {what} from {low:g} to {high:g}")
 
 
 def _check_target(epsilon: float, delta: float, d: int) -> None:
+    """Refuse a promise outside of the range that exact calibration is offered for."""
     _check("epsilon", epsilon, 0.001, 20)
     _check("delta", delta, 1e-15, 0.5)
     _check("d", d, 1, 10**7)
@@ -140,10 +177,24 @@ def _check_target(epsilon: float, delta: float, d: int) -> None:
 
 
 def _worst(alpha: float, beta: float, d: int, epsilon: float, effort: tuple[float, int]) -> Profile:
-    """Return the largest of D(e^{-beta/2}), D(1), D(e^{beta/2}), each at s = min(1, r)/alpha."""
+    """Return the largest of D(e^{-beta/2}), D(1), D(e^{beta/2}), each at s = min(1, r)/alpha.
+
+    No ratio between these three is worse (section 2, the theorem), and none may be left out:
+    r = 1 can be the worst.
+
+    Args:
+        alpha: infinite for no shift at all.
+        beta: at least 0.
+        d: the dimension.
+        epsilon: the level.
+        effort: the relative width of the bounds, and the most nodes for it.
+
+    Returns:
+        The true delta between bounds.
+    """
     found = []
     for tau in {-beta, 0.0, beta}:
-        pull = math.exp(-max(tau, 0.0)) / alpha**2  # (s/r)^2
+        pull = math.exp(-max(tau, 0.0)) / alpha**2  # (s/r)^2 = min(1/r, 1)^2/alpha^2
         loss = _Loss(d / 2, tau, math.expm1(-tau), pull, epsilon)
         found.append(loss.divergence(*effort))
     return Profile(
@@ -167,7 +218,10 @@ class _Loss:
     epsilon: float
 
     def log_f(self, z: _Complex) -> tuple[_Complex, Vector]:
-        """Return ln f, and how far off it may be by rounding (section 6)."""
+        """Return ln f, and how far off it may be by rounding (section 6).
+
+        Logarithms: factors of f overflow or underflow where D itself is an ordinary number.
+        """
         q = 1 - self.w * z
         log_q, log_z, log_1z = np.log(q), np.log(z), np.log(1 + z)
         shift = self.pull / 2 * (z * (1 + z) / q)
@@ -186,7 +240,9 @@ class _Loss:
     def abscissae(self) -> tuple[float, float]:
         """Return (c, c'): about where f is smallest on the positive line, and a point beyond.
 
-        The bounds hold for any two; they are narrow for these. c stays where rounding is small.
+        The bounds hold for any two; they are narrow for these, since near the minimum the
+        integrand is positive and bell-shaped, and nothing cancels. c stays where rounding is small.
+        ln f is convex there, so bisection of its slope finds the minimum.
         """
         near = self.w > 1e-60  # otherwise the pole of f, z = 1/w, is out of the way
         pole = 1 / self.w if near else math.inf
@@ -204,6 +260,7 @@ class _Loss:
 
     def divergence(self, width: float, most: int) -> Profile:
         """Return D, with bounds about ``width`` apart, relatively, if ``most`` nodes are enough."""
+        # For w < 0 the largest loss is epsilon + theta: if theta is below 0 beyond doubt, D = 0.
         parts = (self.half * self.tau, -self.epsilon, -self.pull / (2 * self.w) if self.w else 0.0)
         theta, doubt = sum(parts), 32 * UNIT_ROUNDOFF * sum(map(abs, parts))
         if (self.w < 0 and theta < -doubt) or (self.w == 0 and self.pull == 0):
@@ -212,6 +269,20 @@ class _Loss:
             return self._by_nodes(width, most, theta, doubt)
 
     def _by_nodes(self, width: float, most: int, theta: float, doubt: float) -> Profile:
+        """Return D by the trapezoidal sum, with every error that it has (sections 4 to 6).
+
+        Errors go into the bounds, never into the estimate: ``upper`` is at least D, however badly
+        h and J were chosen, and a NaN leads to the trivial bounds 0 and 1, or Chernoff's.
+
+        Args:
+            width: the relative width of the bounds to aim at.
+            most: how many nodes there may be.
+            theta: the speed of the phase of f far up the line.
+            doubt: how far off ``theta`` may be by rounding.
+
+        Returns:
+            D between bounds.
+        """
         c, c2 = self.abscissae()
         value, error = self.log_f(np.array([c, c2], dtype=np.complex128))
         top, top2 = value.real
@@ -219,7 +290,9 @@ class _Loss:
         rough = -0.5 * np.log(2 * math.pi * (self.slope(c + step) - self.slope(c)) / step)
         log_d = top + rough  # about ln D: good enough to choose h and J by
 
-        # Section 4: the sum over all j exceeds D by at most ``extra``; Chernoff's bound beside it.
+        # Section 4: the sum over all j is D plus positive terms, so that it is an upper bound for
+        # every h. It exceeds D by at most ``extra``, which only the lower bound has to subtract.
+        # Chernoff's bound, D <= c f(c), stands beside it.
         apart = 1 - math.log(width) - log_d
         h = 2 * math.pi * min(c / apart, (c2 - c) / max(apart + top2 + math.log(c2), 1.0))
         h = math.ldexp(1.0, math.frexp(h)[1] - 1)  # a power of two: the nodes are exact
@@ -231,14 +304,16 @@ class _Loss:
 
         last, weight, cut, slack = self._end(c, h, top, width * np.exp(rough), most, theta, doubt)
         value, error = self.log_f(c + 1j * (h * np.arange(last + 1)))
-        terms = np.exp(value - top)
-        terms[0] /= 2
+        terms = np.exp(value - top)  # in units of f(c): the largest is 1
+        terms[0] /= 2  # f at the conjugate nodes is conjugate: one half of the line is summed
         terms[-1] *= weight
+        # Section 6: the exponent's error, e^top's, and that of adding J + 1 terms up.
         error = np.expm1(3 * error + 8 * UNIT_ROUNDOFF * abs(top)) + (last + 64) * UNIT_ROUNDOFF
         error[-1] += slack
         total = h / math.pi * terms.real.sum()
         cut += 1.05 * h / math.pi * (abs(terms) * error).sum()
         scale = np.exp(top)
+        # fmin and fmax pass over a NaN: what is left is a bound all the same.
         upper = float(np.fmin(np.fmin(1.0, chernoff), scale * (total + cut)))
         lower = float(np.fmax(0.0, scale * (total - cut) - 1.05 * extra))
         estimate = float(scale * total)
@@ -248,9 +323,23 @@ class _Loss:
     def _end(
         self, c: float, h: float, top: float, aim: float, most: int, theta: float, doubt: float
     ) -> tuple[int, complex, float, float]:
-        """Return J, the weight of node J, how much is left out, the weight's error (section 5).
+        """Return where the sum stops, and what is left out by that (section 5).
 
-        What is left out is in units of f(c), and so is ``aim``, what it may be.
+        Two bounds hold at any J: a plain one, by the modulus of f, and one for a sum whose last
+        node is weighted by 1/(1 - e^{i h theta}), which makes up for a phase that turns steadily.
+        The smaller one is taken, at the first of 60 candidates where it is small enough.
+
+        Args:
+            c: the abscissa.
+            h: the distance of the nodes.
+            top: ln f(c).
+            aim: how much may be left out, in units of f(c).
+            most: the largest J.
+            theta: the speed of the phase of f far up the line.
+            doubt: how far off ``theta`` may be by rounding.
+
+        Returns:
+            J, the weight of node J, how much is left out in units of f(c), the weight's error.
         """
         steps = np.unique(np.geomspace(8, most, 60).astype(np.int64))
         y = h * steps
@@ -263,9 +352,9 @@ class _Loss:
         turn = self.half + 2 + bend / (abs(self.w) * y)
         summed = modulus * (turn**2 + 2 * turn) * 2 * h**2 / (3 * math.pi * y**3 * gap**2)
         slack = 2 * (h * doubt + 16 * UNIT_ROUNDOFF) / gap
-        if not slack < 0.01:
+        if not slack < 0.01:  # the phase hardly turns between nodes: the weight is uncertain
             summed[:] = np.inf
-        cut = 1.05 * np.fmin(plain, summed)
+        cut = 1.05 * np.fmin(plain, summed)  # 1.05 covers the rounding of the bounds themselves
         at = int(np.argmax(cut <= aim)) if (cut <= aim).any() else -1
         if summed[at] < plain[at]:
             return int(steps[at]), 1 / (1 - np.exp(1j * h * theta)), float(cut[at]), float(slack)
@@ -277,6 +366,17 @@ class _Loss:
 
 @functools.lru_cache(maxsize=1024)
 def _exact_alpha(epsilon: float, delta: float, d: int, beta: float) -> float:
+    """Return a certified alpha: what the search found, raised until its upper bound is accepted.
+
+    Args:
+        epsilon: of the promise.
+        delta: of the promise.
+        d: the dimension.
+        beta: at least 0.
+
+    Returns:
+        alpha. What is certified does not depend on how the search went (section 7).
+    """
     if not _worst(math.inf, beta, d, epsilon, _QUICK).estimate <= delta * (1 - _ROOM):
         raise StudyError(
             f"beta = {beta:g} is too large for epsilon = {epsilon:g}, delta = {delta:g} and d = "
@@ -296,12 +396,23 @@ def _exact_alpha(epsilon: float, delta: float, d: int, beta: float) -> float:
 
 
 def _search(epsilon: float, delta: float, d: int, beta: float) -> float:
-    """Find where the estimate of delta is a little below delta. Nothing is proved of it."""
+    """Find where the estimate of delta is a little below delta. Nothing is proved of it.
+
+    Args:
+        epsilon: of the promise.
+        delta: of the promise.
+        d: the dimension.
+        beta: at least 0.
+
+    Returns:
+        An alpha to begin with.
+    """
 
     def excess(log_alpha: float) -> float:
         found = _worst(math.exp(log_alpha), beta, d, epsilon, _QUICK)
         return math.log(max(found.estimate, _TINY) / (delta * (1 - 2 * _MARGIN)))
 
+    # A guess from the tails of the case beta = 0; steps to either side bracket the root.
     tail = math.sqrt(-2 * math.log(delta))
     low = math.log(min((tail + math.sqrt(tail**2 + 2 * epsilon)) / (2 * epsilon), 0.4 / delta))
     high = low

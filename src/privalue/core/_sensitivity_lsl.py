@@ -75,7 +75,11 @@ def smooth_lsl(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RidgeSensitivity:
-    """The squared local sensitivity of theta with a ridge, bounded for every lambda > 0."""
+    """The squared local sensitivity of theta with a ridge, bounded for every lambda > 0.
+
+    docs/proofs/sharper-dp-lsl.md proves it: for indicator features (tabular, or groups) group by
+    group, for general features by the smallest eigenvalue of Phi^T D Phi.
+    """
 
     design: Design  # Phi and rho
     ridge: float  # lambda, above 0
@@ -134,6 +138,7 @@ class RidgeSensitivity:
         changes = groups.changes(rho, self.touched)
 
         def phi(k: int) -> float:
+            """Return the squared change at distance k: so many units may have left."""
             left = groups.sums(rho * np.maximum(counts - k * per_person, 0))
             return changes(self.ridge / 2 + left)
 
@@ -152,15 +157,22 @@ class RidgeSensitivity:
         offset = self.reach * float(np.linalg.norm(q_largest(rho, self.touched)))
 
         def mu(k: int) -> float:
+            """Return mu_k = (mu(n) - k L B)_+: each unit lowers the eigenvalue by at most L B."""
             return max(curvature - k * fall, 0.0)
 
         def numerator(k: int) -> float:
+            """Return N_k/L: how far the right side of the normal equations can move."""
             # The largest x/(x^2 + lambda/2) over x^2 >= mu: what bounds the norm of theta
             root = math.sqrt(mu(k))
             gain = 1 / math.sqrt(4 * half) if mu(k) <= half else root / (mu(k) + half)
             return norm * (slope * math.sqrt(capped(k)) * gain + offset)
 
         def phi(k: int) -> float:
+            """Return phi_k/L^2: the smaller of two bounds of the change.
+
+            Numerator and denominator belong to different neighbours, and only the counts of one
+            are known: those of the other are at most one step away, hence k + 1.
+            """
             return min(numerator(k) / (half + mu(k + 1)), numerator(k + 1) / (half + mu(k))) ** 2
 
         return branch_and_bound(range(-(-self.cap // self.per_person) + 1), phi, beta)
@@ -226,6 +238,15 @@ def sum_of_capped_counts(
 
     Counts are sorted once: those below cap - k L add k L, the others have reached the cap. Sums
     from either end, of positive numbers, lose nothing to cancellation.
+
+    Args:
+        counts: n_s, the visits of every state. PRIVATE.
+        weights: rho_s, at least 0.
+        cap: the most that a count can be, public.
+        per_person: L, the most trajectories of one unit of privacy.
+
+    Returns:
+        The function k -> A(k). PRIVATE, like the counts in it.
     """
     order = np.argsort(counts, kind="stable")
     ascending, rho = counts[order], weights[order]
@@ -234,6 +255,7 @@ def sum_of_capped_counts(
     full = np.concatenate([_running_sums(rho[::-1])[::-1], [0.0]])
 
     def capped(k: int) -> float:
+        """Return A(k) from three running sums, at the place where counts reach the cap."""
         more = k * per_person
         below = int(np.searchsorted(ascending, cap - more, side="left"))
         return float(visits[below] + more * mass[below] + cap * full[below])

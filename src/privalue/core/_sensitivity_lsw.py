@@ -58,6 +58,7 @@ def smooth_lsw(
         counts, weights = _grouped(counts, weights)
 
     def phi(k: int) -> float:
+        """Return top_q of the terms at distance k, without the factor L^2."""
         # Counts and k L are whole and far below 2^53, so that their difference is exact; kappa
         # comes last, and nothing cancels.
         terms = weights / np.square(np.maximum(counts - k * per_person, per_person) + pseudo_count)
@@ -86,7 +87,10 @@ def q_largest(values: Vector, q: int | None) -> Vector:
 
 
 def _grouped(counts: Integers, weights: Vector) -> tuple[Integers, Vector]:
-    """Return the distinct counts, ascending, and the weight of all states that have each."""
+    """Return the distinct counts, ascending, and the weight of all states that have each.
+
+    States of one count have terms in one proportion at every k, so that their weights add up.
+    """
     order = np.argsort(counts, kind="stable")
     ascending = counts[order]
     first = np.flatnonzero(np.diff(ascending, prepend=-1))

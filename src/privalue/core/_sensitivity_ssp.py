@@ -68,7 +68,7 @@ def sensitivity(
         raise UsageError(f"count_weight is {count_weight!r}; it must be a number above 0")
     kappa = 0.25 + count_weight**2
     largest = float(omega.max())
-    squares = np.sort(np.square(omega / largest))[::-1]
+    squares = np.sort(np.square(omega / largest))[::-1]  # at most 1: none overflows
     sums = np.concatenate([[0.0], np.cumsum(squares)])
     either = min(states, 2 * limit)
     if add_remove:
@@ -76,6 +76,7 @@ def sensitivity(
     elif kappa >= 1:
         squared = kappa * sums[either]
     else:
+        # (1 - kappa) P(2H' - t) + kappa P(t): both terms are positive, so nothing cancels.
         both = sums[2 * limit - either : limit + 1][::-1]  # P(2H' - t) for t = H', ..., either
         squared = ((1 - kappa) * both + kappa * sums[limit : either + 1]).max()
     # Sums of positive terms: each is right to N roundings, and the rest takes a few more.
@@ -84,6 +85,7 @@ def sensitivity(
 
 
 def _checked_shape(shape: Vector) -> Vector:
+    """Return omega, or refuse what is not one finite number above 0 for each state."""
     omega = np.asarray(shape, dtype=np.float64)
     if omega.ndim != 1 or len(omega) == 0 or not ((omega > 0) & (omega < np.inf)).all():
         raise UsageError("shape must be a list of finite numbers above 0, one for each state")
@@ -91,6 +93,7 @@ def _checked_shape(shape: Vector) -> Vector:
 
 
 def _checked_limit(most_states: int | None, states: int) -> int:
+    """Return H' = min(H, N), or refuse numbers that are none."""
     number = checked_whole("states", states)
     if most_states is None:
         return number

@@ -1,4 +1,4 @@
-"""DP-SSP: release the first-visit statistics themselves (docs/proofs/dp-ssp.md).
+"""Define DP-SSP: release the first-visit statistics themselves (docs/proofs/dp-ssp.md).
 
 | symbol                        | here            | shape | public      |
 |-------------------------------|-----------------|-------|-------------|
@@ -30,7 +30,7 @@ _ROUNDING = 1 + 1e-14  # a few roundings of doubles, towards more noise
 
 
 class StatisticsNoise:
-    """How much noise each statistic gets; all of it is public."""
+    """How much noise each statistic gets; all of it is public, and settled before any data."""
 
     def __init__(self, terms: Terms, constants: SspTerms, alpha: float) -> None:
         limits, weight, shape = terms.limits, constants.count_weight, constants.shape
@@ -46,13 +46,14 @@ class StatisticsNoise:
         self.sigma = alpha * delta * (high - low) * _ROUNDING
         self.of_counts = alpha * delta / weight / shape * _ROUNDING
         self.of_steps = alpha * delta * GRID_STEPS / shape * _ROUNDING
+        # One grid for all sums and one for all counts, each from the least noise among them.
         self.counts_grid = public_grid(float(self.of_counts.min()))
         self.steps_grid = public_grid(float(self.of_steps.min()))
         self.step = (high - low) / GRID_STEPS  # of a return, on its grid
 
     @property
     def deviations(self) -> Vector:
-        """The standard deviations: of the sums in grid steps, then of the counts."""
+        """Return the standard deviations: of the sums in grid steps, then of the counts."""
         return np.concatenate([self.of_steps, self.of_counts])
 
 
@@ -66,7 +67,11 @@ class DpSsp:
         self.noise = StatisticsNoise(terms, constants, self.calibration.alpha)
 
     def perturbation(self, statistics: VisitStatistics) -> Perturbation:
-        """Return the centred sums, the counts, and the noise of each. PRIVATE."""
+        """Return the centred sums, the counts, and the noise of each. PRIVATE.
+
+        T_s counts returns from the middle of their bounds: from there none is further than R/2,
+        where from F_lo it could be R.
+        """
         noise, counts = self.noise, statistics.counts
         centred = statistics.return_steps - counts * (GRID_STEPS // 2)  # whole grid steps: exact
         return Perturbation(

@@ -1,4 +1,4 @@
-"""Public numbers: all that the core knows of a study.
+"""Hold the public numbers: all that the core knows of a study.
 
 | symbol      | here                        | meaning                                            |
 |-------------|-----------------------------|----------------------------------------------------|
@@ -43,7 +43,11 @@ MOST_TRAJECTORIES = 2**33 - 1  # 2^30 grid steps each: sums stay below 2^63
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What one unit of privacy may contribute; settled before any data is opened."""
+    """What one unit of privacy may contribute; settled before any data is opened.
+
+    ``Contributions`` enforces these numbers on every row, and every sensitivity is computed from
+    the same object: noise and data cannot be held to different limits.
+    """
 
     unit: Literal["trajectory", "person"]
     neighbours: Literal["replace-one", "add-remove"]
@@ -57,29 +61,40 @@ class Limits:
 
     @property
     def by_person(self) -> bool:
-        """Whether a unit is a person, who may have several trajectories."""
+        """Return whether a unit is a person, who may have several trajectories."""
         return self.unit == "person"
 
     @property
     def add_remove(self) -> bool:
-        """Whether neighbours differ by one unit more or less, not by another one."""
+        """Return whether neighbours differ by one unit more or less, not by another one."""
         return self.neighbours == "add-remove"
 
     @property
     def touched(self) -> int:
-        """Return q: the keys of one unit, or of two where one replaces the other."""
+        """Return q: the keys of one unit, or of two where one replaces the other.
+
+        A unit counts for at most H keys in each of L trajectories, and L trajectories need not
+        share keys (docs/proofs/persons.md, "q is 2HL, not 2H").
+        """
         one = self.most_keys * self.most_trajectories
         return min(self.keys, one if self.add_remove else 2 * one)
 
     @property
     def counts_trajectories(self) -> bool:
-        """Whether m is public, so that it may be counted from the data."""
+        """Return whether m is public, so that it may be counted from the data.
+
+        Replacing a person may change how many trajectories there are, so m is private there.
+        """
         return self.unit == "trajectory" and self.size_is_public
 
 
 @dataclass(frozen=True, kw_only=True)
 class PublicSize:
-    """The sizes that are the same for all neighbours of a data set."""
+    """The sizes that are the same for all neighbours of a data set.
+
+    A size that differs between neighbours may not enter a constant of the mechanism: the noise
+    would depend on the data in a way that nobody analysed.
+    """
 
     units: int | None  # trajectories or persons, where their number may be published
     most_count: int  # no key's count can be larger
@@ -91,19 +106,24 @@ class PublicSize:
     ) -> "PublicSize":
         """Return what is public of these numbers, by the table above.
 
+        Where the most that a count can be follows from a number that is not known yet, the least
+        that it can be is taken: a study that is refused with it would be refused with any data.
+
         Args:
             limits: whose unit and relation decide.
             declared: the number of trajectories that the study declares.
             trajectories: m, where it is known; used only where it is public.
             persons: U, likewise.
 
-        Where the most that a count can be follows from a number that is not known yet, the least
-        that it can be is taken: a study that is refused with it would be refused with any data.
+        Returns:
+            The sizes that rules may use; None stands for a size that is secret or not known.
         """
         if not limits.size_is_public:
+            # Nothing may be counted. What bounds every count is the limit of the program itself.
             return cls(units=None, most_count=MOST_TRAJECTORIES, trajectories=declared)
         if limits.counts_trajectories:
             return cls(units=trajectories, most_count=trajectories or 1, trajectories=trajectories)
+        # U persons with at most L trajectories each: the data's own m would be a private cap.
         most = limits.most_trajectories * (persons or 1)
         return cls(units=persons, most_count=most, trajectories=declared)
 
@@ -143,7 +163,11 @@ class LslTerms(SmoothTerms):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Terms:
-    """All that a release follows from besides the data; public."""
+    """All that a release follows from besides the data; public.
+
+    The release publishes this very object (``description``): an error made on the way from the
+    study file to here gives a release that says what was really done.
+    """
 
     epsilon: float
     delta: float
@@ -154,7 +178,7 @@ class Terms:
 
     @property
     def mechanism(self) -> Literal["dp-ssp", "dp-lsw", "dp-lsl"]:
-        """The name of the mechanism."""
+        """Return the name of the mechanism."""
         if isinstance(self.constants, SspTerms):
             return "dp-ssp"
         return "dp-lsw" if isinstance(self.constants, LswTerms) else "dp-lsl"

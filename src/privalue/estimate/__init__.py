@@ -1,7 +1,7 @@
-"""After the noise: values, intervals and flags from the numbers that were drawn.
+"""Turn the numbers that were drawn into values, intervals and flags.
 
 Everything here is post-processing. It is handed public things, the drawn numbers among them, and
-imports no private type: a mistake here misleads, but reveals nothing. ``estimates_of`` is what a
+imports no private type: an error here misleads, but reveals nothing. ``estimates_of`` is what a
 release publishes; ``refit`` makes other choices from the same numbers, at no further cost.
 """
 

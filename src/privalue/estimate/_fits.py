@@ -1,4 +1,4 @@
-"""theta from noisy statistics, by LSW or LSL, and intervals of what is made of theta.
+"""Fit theta to noisy statistics, by LSW or LSL, with intervals of what is made of theta.
 
 | symbol      | here             | shape | public |
 |-------------|------------------|-------|--------|
@@ -34,7 +34,11 @@ MOST_DIMENSIONS = 3000  # in which two d x d matrices are multiplied
 
 
 class Fit(NamedTuple):
-    """theta, and the ends of intervals of rows times theta at some z."""
+    """theta, and a function that gives intervals.
+
+    ``ends(rows, z)`` returns the lower and upper ends for every row times theta; z is the quantile
+    of a standard normal number that goes with the level.
+    """
 
     theta: Vector
     ends: Callable[[Matrix, float], tuple[Vector, Vector]]
@@ -43,17 +47,25 @@ class Fit(NamedTuple):
 
 
 def is_tabular(design: Design) -> bool:
-    """Whether Phi is the identity."""
+    """Return whether Phi is the identity."""
     if design.states != design.dimension or not design.is_indicator:
         return False
     return bool((sp.csr_array(design.phi).indices == np.arange(design.states)).all())
 
 
 def ratio_fit(ratios: Ratios, values: Vector, at: float) -> Fit:
-    """theta is one ratio after the other, each inside its interval at some z.
+    """Return the fit whose theta is one ratio for each coordinate, moved into its interval.
 
     A row with one 1 has the interval of its ratio. Others, such as a start distribution, have the
     usual one of a sum, with everything possible for ratios whose count is not clear.
+
+    Args:
+        ratios: sums over counts, with their noise.
+        values: theta, before it is moved.
+        at: the z of the interval that holds it.
+
+    Returns:
+        The fit; what is published is inside its own interval.
     """
     inner = ratio_intervals(ratios, at)
 
@@ -73,7 +85,7 @@ def ratio_fit(ratios: Ratios, values: Vector, at: float) -> Fit:
 
 
 def group_ratios(ratios: Ratios, design: Design, ridge: float) -> Ratios:
-    """theta of LSL where every state has one feature, of value 1: a ratio for each group.
+    """Return theta of LSL, where every state has one feature of value 1, as a ratio per group.
 
     theta_g = (sum rho S)/(lambda/2 + sum rho n) over the group, S = T + c n, so that
     theta_g - c = (sum rho T - c lambda/2)/(lambda/2 + sum rho n). It lies between the bounds and 0.
@@ -92,14 +104,27 @@ def group_ratios(ratios: Ratios, design: Design, ridge: float) -> Ratios:
 
 
 def group_fit(ratios: Ratios, design: Design, ridge: float, z: float) -> Fit:
-    """LSL with indicator features. Counts are at least 0: no divisor is below lambda/2."""
+    """Fit LSL with indicator features.
+
+    True counts are at least 0, so that no true divisor is below lambda/2; noisy ones are raised
+    to that.
+
+    Args:
+        ratios: of the states.
+        design: Phi, with one 1 in every row, and rho.
+        ridge: lambda.
+        z: of the intervals that hold theta.
+
+    Returns:
+        The fit, one coordinate for each group.
+    """
     groups = group_ratios(ratios, design, ridge)
     theta = groups.centre + groups.sums / np.maximum(groups.counts, ridge / 2)
     return ratio_fit(groups, np.clip(theta, *groups.bounds), z)
 
 
 def lsw_fit(ratios: Ratios, means: Vector, design: Design) -> Fit:
-    """LSW of the means; intervals from sums of independent means without bias.
+    """Fit LSW to the means; intervals come from sums of independent means without bias.
 
     A state whose count is not clear may have any value: it adds |map| R/2 to the half-width, or,
     where features overlap, what the inequality of Cauchy and Schwarz makes of that.
@@ -131,7 +156,7 @@ def lsw_fit(ratios: Ratios, means: Vector, design: Design) -> Fit:
 class RidgeFit(NamedTuple):
     """theta, and the matrix Phi^T diag(rho n) Phi by its eigenvalues and eigenvectors.
 
-    Without a basis the matrix is diagonal, and the values are its entries.
+    Where ``basis`` is None the matrix is diagonal, and the values are its entries.
     """
 
     theta: Vector
@@ -140,10 +165,19 @@ class RidgeFit(NamedTuple):
 
 
 def ridge_fit(design: Design, counts: Vector, sums: Vector, ridge: float) -> RidgeFit:
-    """(Phi^T diag(rho n) Phi + (lambda/2) I) theta = Phi^T Gamma_rho S, for any counts at all.
+    """Solve (Phi^T diag(rho n) Phi + (lambda/2) I) theta = Phi^T Gamma_rho S, for any counts.
 
-    By eigenvalues, none of which is taken to be below lambda/2: neither noise in the counts nor
-    rounding, which may be larger than a small lambda, can make the matrix singular.
+    Eigenvalues below lambda/2 are raised to it: neither noise in the counts nor rounding, which
+    may be larger than a small lambda, can make the matrix singular.
+
+    Args:
+        design: Phi and rho.
+        counts: n, which noise may have made negative.
+        sums: S, the sums of returns.
+        ridge: lambda.
+
+    Returns:
+        theta, and the matrix without the ridge, by its eigenvalues.
     """
     rho, least = design.weights, ridge / 2
     right = np.asarray(design.phi.T @ (rho * sums))
@@ -156,10 +190,10 @@ def ridge_fit(design: Design, counts: Vector, sums: Vector, ridge: float) -> Rid
 
 
 def lsl_fit(ratios: Ratios, design: Design, ridge: float) -> Fit:
-    """LSL of the noisy statistics.
+    """Fit LSL to the noisy statistics, with any features.
 
-    Counts below 0 could make the matrix anything; without noise no eigenvalue is below lambda/2,
-    so those that are become that. theta~ - theta_X is the inverse of the matrix times
+    Counts below 0 may give the matrix any eigenvalues; without noise none is below lambda/2, so
+    those that are below are raised to it. theta~ - theta_X is the inverse of the matrix times
     Phi^T Gamma_rho e, e_s normal with variance s_T^2 + (v_s - c)^2 s_n^2. For the intervals each
     eigenvalue is lowered by z times its own noise.
     """
@@ -192,16 +226,20 @@ def lsl_fit(ratios: Ratios, design: Design, ridge: float) -> Fit:
 
 
 def _freedom(design: Design) -> tuple[int, int]:
-    """How many values differ, and in how many dimensions."""
+    """Return how many values differ, and in how many dimensions.
+
+    States that share their one feature have the same value, up to a factor.
+    """
     count = design.dimension if design.one_feature_per_state else design.states
     return count, design.dimension
 
 
 def _deviations(design: Design, variances: Vector) -> Callable[[Matrix], Vector]:
-    """Of rows times (Phi^T Gamma Phi)^{-1} Phi^T Gamma x, where x has these variances.
+    """Return a function from feature rows R to the standard deviations of R G^{-1} Phi^T Gamma x.
 
-    In very many dimensions an upper bound, by max(w v) (Phi^T Gamma Phi)^{-1} in the place of the
-    covariance: it needs no product of large matrices.
+    G = Phi^T Gamma Phi, and x has independent entries with the given variances. In very many
+    dimensions the function gives an upper bound, by max(w v) G^{-1} in the place of the
+    covariance, which needs no product of large matrices.
     """
     if design.by_gram and design.dimension > MOST_DIMENSIONS:
         largest = float((design.weights * variances).max())
@@ -219,7 +257,7 @@ def _deviations(design: Design, variances: Vector) -> Callable[[Matrix], Vector]
 
 
 def _gram(design: Design, diagonal: Vector) -> Vector:
-    """Phi^T diag(diagonal) Phi."""
+    """Return Phi^T diag(diagonal) Phi; where features do not overlap, its diagonal."""
     if design.one_feature_per_state:
         return np.asarray(_powers(design.phi, 2).T @ diagonal)
     if design.by_gram:
@@ -228,21 +266,21 @@ def _gram(design: Design, diagonal: Vector) -> Vector:
 
 
 def _quadratic(rows: Matrix, matrix: Vector) -> Vector:
-    """row matrix row^T for each row; not below 0."""
+    """Return row matrix row^T for each row, not below 0; a vector stands for a diagonal matrix."""
     if matrix.ndim == 1:
         return np.asarray(_powers(rows, 2) @ matrix)
     return row_quadratics(rows, matrix)
 
 
 def _powers(matrix: Matrix, power: int) -> Matrix:
-    """Every entry to a power, in the same storage."""
+    """Return every entry to a power, in the same storage."""
     if isinstance(matrix, np.ndarray):
         return np.asarray(matrix**power)
     return sp.csr_array(matrix.power(power))
 
 
 def _blocks(matrix: Matrix, vector: Vector | None = None) -> Iterator[tuple[Vector, Vector]]:
-    """Some rows at a time, dense, with their part of the vector."""
+    """Yield some rows at a time, dense, with their part of the vector."""
     states, dimension = matrix.shape
     beside = np.zeros(states) if vector is None else vector
     size = max(_ENTRIES // dimension, 1)

@@ -41,13 +41,11 @@ Vector = NDArray[np.float64]
 def simultaneous_quantile(
     level: float, laplace: float, *, directions: int, dimension: int
 ) -> float:
-    """t for which all |Z_s| are at most t e^{Y/2}, with one Y for all, with probability >= level.
+    """Return t such that P(all |Z_s| <= t e^{Y/2}) >= level, with one Y for all states.
 
     Given Y, the probability is at least (2 Phi(x) - 1)^n at x = t e^{Y/2} by Sidak's inequality,
     whatever the correlations, and at least P(chi_d <= x) by that of Cauchy and Schwarz. The
     larger of the two is taken, and R is its law.
-
-    Infinite where no double is large enough: then nothing can be said at this level.
 
     Args:
         level: of the intervals, above 0 and below 1.
@@ -55,6 +53,10 @@ def simultaneous_quantile(
         directions: n, the number of values that differ by more than a factor: at most the
             number of states, and the number of features where each state has one.
         dimension: d, the number of coordinates that noise was drawn for.
+
+    Returns:
+        t, rounded up; infinite where no double is large enough: then nothing can be said at this
+        level.
     """
     _require_quantile(level, laplace, directions, dimension)
     allowed = (1 - level) * (1 - _MARGIN)
@@ -77,7 +79,10 @@ def simultaneous_quantile(
 def _chance_to_miss(
     laplace: float, directions: int, dimension: int, allowed: float
 ) -> Callable[[float], float]:
-    """P(R > t e^{Y/2}) as a function of ln t; never below it, and sharp near ``allowed``."""
+    """Return P(R > t e^{Y/2}) as a function of ln t; never below it, and sharp near ``allowed``.
+
+    The law of R is cut into cells, and R is taken to be at the upper end of its cell.
+    """
     if laplace == 0:
         return lambda log_t: float(_outside(np.exp(log_t), directions, dimension))
     # R is rounded up to one of the edges; what is beyond the last counts as missed.
@@ -88,7 +93,7 @@ def _chance_to_miss(
     rate = 2 / max(laplace, 1e-12)  # a smaller b makes no difference that doubles show
 
     def missed(log_t: float) -> float:
-        """P(Y < 2 ln(R/t)), where P(Y < y) is e^{y/b}/2 for y < 0, and 1 - e^{-y/b}/2 above."""
+        """Return P(Y < 2 ln(R/t)): P(Y < y) is e^{y/b}/2 for y < 0, 1 - e^{-y/b}/2 above."""
         at = int(np.searchsorted(log_edges, log_t))
         part = mass * np.exp(-rate * np.abs(log_edges - log_t)) / 2
         return float(part[:at].sum() + beyond[at] - part[at:].sum())
@@ -97,7 +102,7 @@ def _chance_to_miss(
 
 
 def _outside(x: Vector, directions: int, dimension: int) -> Vector:
-    """The smaller of 1 - (2 Phi(x) - 1)^n and P(chi_d > x); the first, if n <= d."""
+    """Return the smaller of 1 - (2 Phi(x) - 1)^n and P(chi_d > x); the first, if n <= d."""
     with np.errstate(divide="ignore", over="ignore"):
         sidak = -np.expm1(directions * np.log1p(-special.erfc(x / math.sqrt(2))))
         if directions <= dimension:
@@ -106,7 +111,7 @@ def _outside(x: Vector, directions: int, dimension: int) -> Vector:
 
 
 def _radius(outside: float, directions: int, dimension: int) -> float:
-    """Where ``_outside`` has this value, nearly."""
+    """Return the x at which ``_outside`` has this value, nearly."""
     one = -math.expm1(math.log1p(-outside) / directions)
     return min(
         -float(special.ndtri(one / 2)),
@@ -115,11 +120,12 @@ def _radius(outside: float, directions: int, dimension: int) -> float:
 
 
 def distinct_directions(rows: Vector | sp.csr_array) -> int:
-    """How many of the rows differ by more than a factor, at most; at least 1.
+    """Return an upper bound of how many rows differ by more than a factor; at least 1.
 
-    Rows with one number are told apart by its place, others by being equal up to the sign: a
-    factor between them is not looked for, since rounding could hide a difference. Rows of zeros
-    have no noise and do not count.
+    Rows with one number are the same direction if it is in the same column. Others count as the
+    same only if they are equal up to the sign: finding other factors in floating point is not
+    reliable, and counting too many directions only widens the bands. Rows of zeros have no noise
+    and do not count.
     """
     matrix = sp.csr_array(rows, copy=True)
     matrix.sum_duplicates()
@@ -147,7 +153,7 @@ def privacy_intervals(
     directions: int = 1,
     dimension: int = 1,
 ) -> tuple[Vector, Vector]:
-    """(low, high) = values -+ (t e^h sigma~ f_s + slack), rounded outwards.
+    """Return values -+ (t e^h sigma~ f_s + slack), rounded outwards.
 
     e^h covers the grid of the scale: half a step for rounding ln sigma^2, one for J being whole,
     half a step for the rounding of doubles. Values are states' or any linear combinations, such
@@ -163,6 +169,9 @@ def privacy_intervals(
         directions: as in ``simultaneous_quantile``; with it and ``dimension``, all intervals
             together cover with probability ``level``. As they are, each does by itself.
         dimension: see ``directions``.
+
+    Returns:
+        The lower ends and the upper ends, read-only.
     """
     if type(scale) is not ReleasedScale:
         raise UsageError("scale must be the one that was released")
@@ -182,6 +191,7 @@ def privacy_intervals(
 
 
 def _require_quantile(level: float, laplace: float, directions: int, dimension: int) -> None:
+    """Refuse a level that no interval has, and counts that are not whole numbers above 0."""
     if not is_number(level) or not 0 < level < 1 or 1 - level < 1e-12:
         raise StudyError(
             f"[report] level = {level!r} must be above 0 and below 1, by at least 1e-12"

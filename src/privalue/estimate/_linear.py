@@ -1,4 +1,8 @@
-"""Values and intervals of DP-LSW and DP-LSL: linear maps of what was drawn. All post-processing."""
+"""Compute values and intervals of DP-LSW and DP-LSL: linear maps of the drawn numbers.
+
+All of it is post-processing. Intervals need the scale of the noise, which is private: there are
+none unless a share of epsilon released it.
+"""
 
 import math
 
@@ -35,6 +39,7 @@ def noise_factors(mechanism: DpLsw | DpLsl, rows: Matrix) -> Vector:
 
 
 def _whitened_factors(whitening: Whitening, design: Design, rows: Matrix) -> Vector:
+    """Return ||W^{-T} row|| of every row, by whichever form W has."""
     if whitening.diagonal is not None:
         shares = 1 / whitening.diagonal
         return row_norms(
@@ -65,6 +70,9 @@ def linear_estimates(
         scale: of the noise, if it was released.
         start: a distribution over states, for the policy's one number.
         level: of the intervals.
+
+    Returns:
+        What is published, moved between the return bounds; without intervals if ``scale`` is None.
     """
     design, bounds = mechanism.design, mechanism.terms.limits.return_bounds
     theta = theta_of(mechanism, drawn)

@@ -1,4 +1,4 @@
-"""What is made of the drawn numbers, as the study asks: values, intervals and flags.
+"""Make values, intervals and flags of the drawn numbers, as the study asks.
 
 Everything here is handed what was drawn, and public things: nothing here could read the data.
 """
@@ -46,6 +46,9 @@ def estimates_of(
         mechanism: that made the numbers, with its constants.
         drawn: the numbers that left.
         scale: of the noise, where it was released; dp-ssp's is public anyway.
+
+    Returns:
+        Values and, where the scale of the noise is public, intervals and flags.
     """
     if not isinstance(mechanism, DpSsp):
         return linear_estimates(
@@ -69,7 +72,17 @@ def estimates_of(
 
 
 def fitted(noisy: NoisyStatistics, design: Design, study: Study, ridge: float | None) -> Estimates:
-    """Return values, intervals and flags from noisy statistics, as the study asks."""
+    """Return values, intervals and flags from noisy statistics, as the study asks.
+
+    Args:
+        noisy: the output of DP-SSP.
+        design: Phi and the weights, which may be others than at the release.
+        study: whose level, shrinkage, start and value of unvisited states count.
+        ridge: lambda of LSL; None for LSW.
+
+    Returns:
+        What is published.
+    """
     return estimate(
         noisy,
         design,
@@ -120,7 +133,10 @@ def _largest_center(mechanism: DpLsw | DpLsl) -> float:
 
 
 def published(estimates: Estimates, states: Sequence[str] | range) -> dict[str, Any]:
-    """The parts of a release that come from the mechanism's output alone."""
+    """Return the parts of a release that come from the mechanism's output alone.
+
+    Fields that were not computed are left out of the values, for all states alike.
+    """
     columns = {"value": estimates.values} | {
         name: getattr(estimates, name)
         for name in StateValue.model_fields

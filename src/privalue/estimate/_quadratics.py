@@ -1,4 +1,4 @@
-"""Standard deviations of linear combinations, from the inverse of a normal matrix."""
+"""Compute standard deviations of linear combinations, from the inverse of a normal matrix."""
 
 from weakref import WeakKeyDictionary
 
@@ -20,9 +20,9 @@ _inverses: WeakKeyDictionary[Design, Vector] = WeakKeyDictionary()
 
 
 def row_quadratics(rows: Matrix, matrix: Vector) -> Vector:
-    """row matrix row^T for each row, of a symmetric positive semidefinite matrix.
+    """Return row matrix row^T for each row, of a symmetric positive semidefinite matrix.
 
-    Of sparse rows the upper triangle is enough.
+    For sparse rows only the upper triangle of the matrix is read.
     """
     if isinstance(rows, np.ndarray):
         return np.asarray(np.maximum(np.einsum("ij,ij->i", rows @ matrix, rows), 0.0))
@@ -33,6 +33,7 @@ def row_quadratics(rows: Matrix, matrix: Vector) -> Vector:
 
 @kernel(nogil=True)
 def _sparse_quadratics(begins, columns, entries, matrix, made):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+    """Write row matrix row^T of every row of a CSR array to ``made``."""
     for row in range(len(made)):
         total = 0.0
         for a in range(begins[row], begins[row + 1]):

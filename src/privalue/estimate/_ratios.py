@@ -1,4 +1,4 @@
-"""Ratios of two noisy numbers: a state's mean return, or one coefficient of LSL.
+"""Divide two noisy numbers: a state's mean return, or one coefficient of LSL.
 
 | symbol          | here               | shape | public |
 |-----------------|--------------------|-------|--------|
@@ -40,12 +40,12 @@ class Ratios:
 
     @property
     def clarity(self) -> Vector:
-        """How many standard deviations each count is above 0."""
+        """Return how many standard deviations each count is above 0."""
         return self.counts / self.count_noise
 
 
 def plain_values(ratios: Ratios, unvisited: float) -> Vector:
-    """c + T~/n~ between the bounds; ``unvisited`` where the noisy count is not above 0."""
+    """Return c + T~/n~ between the bounds; ``unvisited`` where the noisy count is not above 0."""
     seen = ratios.counts > 0
     with np.errstate(over="ignore"):
         values = ratios.centre + ratios.sums / np.where(seen, ratios.counts, 1.0)
@@ -53,13 +53,13 @@ def plain_values(ratios: Ratios, unvisited: float) -> Vector:
 
 
 def ratio_intervals(ratios: Ratios, z: float) -> tuple[Vector, Vector]:
-    """The ends of {v : (T~ - y n~)^2 <= (z^2 + least) (s_T^2 + y^2 s_n^2), y = v - c}.
+    """Return the ends of {v : (T~ - y n~)^2 <= (z^2 + least) (s_T^2 + y^2 s_n^2), y = v - c}.
 
     v is between the bounds, and ``least`` is the smallest that the quotient can be there: mostly
     0, it keeps the set from vanishing where c + T~/n~ falls outside. In the plane of n~/s_n and
     T~/s_T a value is a line through the origin, at the angle psi = arctan(y s_n/s_T), and the
     quotient is (rho sin(phi - psi))^2, with rho and phi the polar coordinates of the noisy point.
-    So the set is the lines within some angle of the noisy point's.
+    So the set is the lines within some angle of the noisy point's (docs/proofs/dp-ssp.md).
     """
     slope = ratios.count_noise / ratios.sum_noise
     lowest, highest = ratios.bounds
@@ -83,14 +83,15 @@ def ratio_intervals(ratios: Ratios, z: float) -> tuple[Vector, Vector]:
 
 
 def summands(ratios: Ratios) -> tuple[Vector, Vector, Vector]:
-    """For sums over states: values nearly without bias, variances, and how far each is unknown.
+    """Return what sums over states need: values nearly without bias, variances, and unknown parts.
 
     A ratio is clear if the noisy point (n~/s_n, T~/s_T) is far from the origin. Its distance rho
     is all that this may depend on: given rho, the point's angle is symmetric around the true
     one, while a large n~ goes with a small ratio, and over many states that would add up. Of the
     bias T/(n k^2) of a ratio, which is left, 1 - 1/k^2 takes away most, and what it moves counts
     as noise. The factor rho/(rho - 2) is for a true point that is nearer than the noisy one.
-    Ratios that are not clear: the middle of the bounds, unknown by half their range.
+    A ratio that is not clear has the middle of the bounds as its value, the variance 0, and is
+    unknown by half their range.
     """
     lowest, highest = ratios.bounds
     furthest = max(highest - ratios.centre, ratios.centre - lowest)
@@ -109,10 +110,11 @@ def summands(ratios: Ratios) -> tuple[Vector, Vector, Vector]:
 
 
 def normal_quantile(level: float, directions: int = 1, dimension: int = 0) -> float:
-    """z such that so many normal numbers are all at most z in size with probability ``level``.
+    """Return z such that P(|Z_1|, ..., |Z_n| are all at most z) >= ``level``.
 
-    Sidak's inequality, whatever the correlations, and exact without any; for the many values of
-    few features (``dimension``, if above 0) the quantile of chi may be smaller.
+    The Z are standard normal, n is ``directions``. Sidak's inequality holds whatever their
+    correlations are, and is exact without any; for the many values of few features
+    (``dimension``, if above 0) the quantile of chi may be smaller.
 
     >>> f"{normal_quantile(0.95):.4f} {normal_quantile(0.95, 40):.4f}"
     '1.9600 3.2201'

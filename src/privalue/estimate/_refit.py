@@ -1,4 +1,4 @@
-"""Other values from the statistics of a dp-ssp release: features, weights, ridge, level.
+"""Fit other features, weights, ridge or level to the statistics of a dp-ssp release.
 
 All of it is post-processing of what was released: it needs no data and spends nothing.
 """
@@ -26,7 +26,9 @@ def refit(
     start: str | Mapping[str, float] | None = None,
     level: float | None = None,
 ) -> Release:
-    """The release that the same noisy statistics give with other choices; nothing is spent.
+    """Return the release that the same noisy statistics give with other choices.
+
+    Nothing is spent, and no data is opened.
 
     Args:
         release: a dp-ssp release.
@@ -35,6 +37,9 @@ def refit(
         mechanism: ``ridge``, ``ridge_scale`` and ``shrinkage`` of ``[mechanism]``.
         start: a public start distribution, by state or as a file.
         level: of the intervals.
+
+    Returns:
+        A release with the guarantee, statistics and terms of the first one; ``refit_of`` names it.
 
     Raises:
         UsageError: the release holds no statistics, or a file of its study is asked for anew.
@@ -84,11 +89,11 @@ def _study(
     start: str | Mapping[str, float] | None,
     level: float | None,
 ) -> Study:
-    """The release's study with other choices; its states are those of the release."""
-    told = release.study
+    """Return the release's study with other choices; its states are those of the release."""
+    described = release.study
     chosen = {"features": features, "weights": weights, "mechanism": mechanism}
     given = {section: keys for section, keys in chosen.items() if keys is not None}
-    for section, _ in files_named(told):
+    for section, _ in files_named(described):
         if section in chosen and section not in given:
             raise UsageError(
                 f"the release's {section} came from a file, which it names but does not hold; give "
@@ -96,7 +101,7 @@ def _study(
             )
     given |= {
         "states": {"labels": [entry.state for entry in release.values]},
-        "mechanism": {"name": "dp-ssp", **given.get("mechanism", told["mechanism"])},
+        "mechanism": {"name": "dp-ssp", **given.get("mechanism", described["mechanism"])},
         "report": {"level": level or release.level},
     }
-    return Study.from_description(told, start=start, **given)
+    return Study.from_description(described, start=start, **given)

@@ -1,4 +1,4 @@
-"""Shrinkage of noisy means towards each other, chosen from the noisy statistics alone.
+"""Shrink noisy means towards each other, by as much as the noisy statistics suggest.
 
 | symbol | here        | shape | public |
 |--------|-------------|-------|--------|
@@ -7,7 +7,7 @@
 | mu_s   | ``target``  | N     | yes, where they are drawn to |
 | tau^2  | ``spread``  |       | yes, how far true means are from it |
 | M, e   | ``moment``, ``error`` | | yes, tau^2 from thin states, and its error |
-| K      | ``saying``  |       | yes, how many states say something; g = min(1, 24/K - 1) |
+| K      | ``saying``  |       | yes, how many states are informative; g = min(1, 24/K - 1) |
 | B_s    | ``share``   | N     | yes, how much of the way they go |
 
 Post-processing: it costs no privacy. How the constants were chosen, and what they do in many
@@ -24,21 +24,21 @@ FEWEST_STATES = 8  # fewer say too little about each other
 LEAST_SPREAD = 0.12  # tau is not below
 THIN = 0.3  # means with more noise than this say little about tau
 CAUTION = 4.0
-ENOUGH_STATES = 24  # that say something: with more of them, M is doubted, and with fewer tau is
+ENOUGH_STATES = 24  # informative ones: with more M is lowered by its error, with fewer raised
 WIDE = 1.5
 
 
 def shrunk(ratios: Ratios, plain: Vector) -> Vector:
-    """plain + B_s (mu_s - plain): empirical Bayes towards a straight line in the count.
+    """Return plain + B_s (mu_s - plain): empirical Bayes towards a straight line in the count.
 
         B_s = d_s/(d_s + max(tau^2, 4 (M + g e)_+)) (1 - 3/2 tau^2)_+
 
     mu is the line in n~ that fits the means best where they spread around it with variance tau^2,
     and tau^2 the variance that makes the residuals as large as they are (Paule and Mandel 1982).
-    M is that variance once more, as told by the states whose noise matters most to the mean
-    squared error, and e the standard error of M: shrinkage has to be right for those. g falls
-    from 1 to -1 as the number of states grows that say something. The last factor is for means
-    that lie near both bounds: no line is any good for them, and the bounds shrink them well.
+    M estimates that variance once more, from the states whose noise matters most to the mean
+    squared error, and e is the standard error of M: shrinkage has to be right for those. g falls
+    from 1 to -1 as the number of informative states grows. The last factor is for means that lie
+    near both bounds: no line fits them, and the bounds shrink them well.
     Nothing depends on the order of the states.
     """
     if len(plain) < FEWEST_STATES:
@@ -64,7 +64,7 @@ def shrunk(ratios: Ratios, plain: Vector) -> Vector:
 
 
 def _spread(y: Vector, d: Vector, place: Vector) -> float:
-    """tau^2 with sum_s (y_s - mu_s)^2/(d_s + tau^2) = N - 2, or the nearest of those allowed."""
+    """Return tau^2 with sum_s (y_s - mu_s)^2/(d_s + tau^2) = N - 2, or the nearest one allowed."""
     low, high = LEAST_SPREAD**2, 1.0
     while high > 1.01 * low:
         middle = math.sqrt(low * high)
@@ -77,7 +77,7 @@ def _spread(y: Vector, d: Vector, place: Vector) -> float:
 
 
 def _line(y: Vector, variance: Vector, place: Vector) -> Vector:
-    """The straight line in ``place`` that fits y best where y has these variances."""
+    """Return the straight line in ``place`` that fits y best where y has these variances."""
     weight = 1 / variance
     total = float(weight.sum())
     centre, height = float(weight @ place) / total, float(weight @ y) / total

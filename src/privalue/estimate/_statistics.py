@@ -1,4 +1,4 @@
-"""What becomes of the noisy statistics of DP-SSP: values, intervals, flags. All post-processing.
+"""Turn the noisy statistics of DP-SSP into values, intervals and flags. All post-processing.
 
 | symbol          | here               | shape | public |
 |-----------------|--------------------|-------|--------|
@@ -52,7 +52,7 @@ class NoisyStatistics:
 
     @property
     def middle(self) -> float:
-        """c."""
+        """c, the middle of the return bounds."""
         return 0.5 * self.return_bounds[0] + 0.5 * self.return_bounds[1]
 
     @property
@@ -75,7 +75,7 @@ class NoisyStatistics:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Estimates:
-    """What is published of a value function; None where the mechanism does not say it.
+    """What is published of a value function; None where the mechanism gives no such number.
 
     ``low`` and ``high`` are privacy intervals: each covers, with probability ``level``, what the
     same estimator gives without noise. ``band_low`` and ``band_high`` do so for all states at
@@ -107,11 +107,11 @@ class Estimates:
                 object.__setattr__(self, field.name, array)
 
     def within(self, bounds: tuple[float, float]) -> "Estimates":
-        """The same with every value, and every end of an interval, moved between the bounds.
+        """Return the same with every value and every end of an interval moved between the bounds.
 
         No return is outside, so nothing is lost. Whatever is covered moves in the same way: an
         interval that covers a number covers, once both are moved, what the number becomes. theta
-        stays as it was drawn. An end that overflowed says nothing, and becomes its bound.
+        stays as it was drawn. An end that overflowed carries no information and becomes its bound.
         """
 
         def moved(column: Vector | float, unknown: float) -> Vector:
@@ -146,7 +146,7 @@ def estimate(
     level: float = 0.95,
     start: Vector | None = None,
 ) -> Estimates:
-    """Values, privacy intervals, sampling bands and flags from the noisy statistics alone.
+    """Return values, privacy intervals, sampling bands and flags from the noisy statistics.
 
     Without a ridge: LSW of the means, which for tabular features are the values. With one: LSL,
     whose ridge takes the place of shrinkage.
@@ -159,6 +159,9 @@ def estimate(
         shrinkage: whether thin states are drawn towards the others.
         level: of every interval and band.
         start: a distribution over states, for the policy's one number.
+
+    Returns:
+        What is published, everything between the return bounds but for theta.
     """
     _require(noisy, design, unvisited, ridge, level, start)
     ratios, z = noisy.ratios, normal_quantile(level)
@@ -200,15 +203,15 @@ def estimate(
 
 
 def _union(inner: tuple[Vector, Vector], outer: tuple[Vector, Vector]) -> tuple[Vector, Vector]:
-    """The interval that holds both."""
+    """Return the smallest interval that holds both."""
     return np.minimum(inner[0], outer[0]), np.maximum(inner[1], outer[1])
 
 
 def _clear(noisy: NoisyStatistics, design: Design, level: float) -> NDArray[np.bool_]:
-    """Where the noisy count of a state's group is above what no visits at all would give.
+    """Return where the noisy count of a state's group is above what no visits at all would give.
 
     With probability ``level`` no unvisited group is among them. Overlapping features have no
-    groups, and the width of the interval must tell.
+    groups: all states pass, and the width of the interval alone decides.
     """
     if not design.one_feature_per_state:
         return np.ones(design.states, dtype=bool)
@@ -220,10 +223,11 @@ def _clear(noisy: NoisyStatistics, design: Design, level: float) -> NDArray[np.b
 
 
 def _visits(noisy: NoisyStatistics, design: Design, ridge: float | None) -> Vector:
-    """How many independent visits the value of each state is worth, at least; approximately.
+    """Return how many independent visits the value of each state is worth, approximately.
 
-    A trajectory's returns in two states may be as good as equal, so standard deviations add up:
-    of means 1/sqrt(n) times the share that each has. Overlapping features: a state's own visits.
+    The number errs on the low side. A trajectory's returns in two states may be nearly equal, so
+    that standard deviations add up: those of means are 1/sqrt(n), times the share that each has.
+    Where features overlap, a state's own visits are taken.
     """
     counts = np.maximum(noisy.counts, 1.0)
     if not design.one_feature_per_state:
@@ -238,11 +242,11 @@ def _visits(noisy: NoisyStatistics, design: Design, ridge: float | None) -> Vect
 def _sampling(
     noisy: NoisyStatistics, values: Vector, visits: Vector, z: float
 ) -> tuple[Vector, Vector]:
-    """{V : (value - V)^2 <= z^2 (F_hi - V)(V - F_lo)/n~}, Wilson's interval; approximate.
+    """Return the ends of {V : (value - V)^2 <= z^2 (F_hi - V)(V - F_lo)/n~}, approximately.
 
-    Returns between bounds, of mean V, have a variance of at most (F_hi - V)(V - F_lo) (Bhatia and
-    Davis 2000). Trajectories are taken to be independent: if persons have up to L that are not,
-    the band should be up to sqrt(L) times as wide.
+    This is Wilson's interval: returns between bounds, of mean V, have a variance of at most
+    (F_hi - V)(V - F_lo) (Bhatia and Davis 2000). Trajectories are taken to be independent: if
+    persons have up to L that are not, the band should be up to sqrt(L) times as wide.
     """
     x = np.clip((values - noisy.middle) / (2 * noisy.reach) + 0.5, 0, 1)
     extra = z**2 / visits
@@ -261,6 +265,7 @@ def _require(
     level: float,
     start: Vector | None,
 ) -> None:
+    """Refuse choices that do not fit the statistics; ``refit`` gets them from a caller."""
     low, high = noisy.return_bounds
     if design.states != len(noisy.sums):
         raise StudyError(
