@@ -9,7 +9,7 @@ from privalue import errors
 
 _INTRODUCTION = """# The command line
 
-`privalue COMMAND --help` says the same, shorter. Results go to stdout, talk and progress to stderr;
+`privalue COMMAND --help` says the same, shorter. Results go to stdout, log and progress to stderr;
 with `--json` stdout is one JSON object. An error is one line: what, which value, what is allowed,
 what to do. For jobs, `--log-format json` makes every line of stderr a JSON object with `level`
 (`info`, `warning`, `error`) and `message`, an error's with `exit_code`; `--quiet` leaves errors

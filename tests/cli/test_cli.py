@@ -1,4 +1,4 @@
-"""The command line: exit codes, one-line errors, JSON on stdout, talk on stderr."""
+"""The command line: exit codes, one-line errors, JSON on stdout, the log on stderr."""
 
 import json
 import os

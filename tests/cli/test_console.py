@@ -39,7 +39,7 @@ def test_what_is_slow_or_unknown_is_counted_only():
 
 def test_what_goes_on_when_all_is_counted_is_said(monkeypatch):
     screen = Console(file=io.StringIO(), force_terminal=True)
-    monkeypatch.setattr(console, "talk", screen)
+    monkeypatch.setattr(console, "log", screen)
     with console.progress("Reading rows", then="Computing") as update:
         update(10, 100)
         update(100, 100)
@@ -48,7 +48,7 @@ def test_what_goes_on_when_all_is_counted_is_said(monkeypatch):
 
 def test_nothing_is_printed_where_nobody_looks(monkeypatch):
     screen = Console(file=io.StringIO(), force_terminal=False)
-    monkeypatch.setattr(console, "talk", screen)
+    monkeypatch.setattr(console, "log", screen)
     with console.progress("Reading rows") as update:
         update(10, 100)
     assert screen.file.getvalue() == ""

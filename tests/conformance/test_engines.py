@@ -417,7 +417,7 @@ def simulated(partitions, described, most_rows=1000, tasks=3):
 
 @st.composite
 def tables(draw, repeated=False):
-    """Few trajectories of few persons; with ``repeated``, a step may stand twice."""
+    """Few trajectories of few persons; with ``repeated``, a step may appear twice."""
     cell = st.tuples(st.integers(0, 2), st.integers(0, 3), st.integers(0, 6))
     keys = draw(
         st.lists(cell, min_size=1, max_size=25, unique_by=None if repeated else lambda key: key)
@@ -498,7 +498,7 @@ def test_a_step_that_stands_twice_is_found_wherever_partitions_are_cut(data, tab
         assert simulated(partitions, declared_sorted(described)).rows == len(keys)
         return
     for rows, way in (([[table]], described), (partitions, declared_sorted(described))):
-        with pytest.raises(pv.DataError, match=r" stands twice in trajectory .\d| comes after "):
+        with pytest.raises(pv.DataError, match=r" appears twice in trajectory .\d| comes after "):
             simulated(rows, way)
 
 
@@ -624,7 +624,7 @@ def test_files_that_cannot_be_read_are_named_alike(spark, tmp_path):
     folder.mkdir()
     pq.write_table(made(1), folder / "a.parquet")
     pq.write_table(made(1, name=str), folder / "b.parquet")
-    assert "stands twice in trajectory" in alike(folder)  # the same ids, of another type
+    assert "appears twice in trajectory" in alike(folder)  # the same ids, of another type
     pq.write_table(made(1).set_column(1, "step", pa.array([b"1"] * 400)), folder / "b.parquet")
     assert "b.parquet: the column 'step' is of type binary" in alike(folder)
 

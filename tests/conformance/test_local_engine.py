@@ -188,7 +188,7 @@ def test_mistakes_are_refused(engine, column, value, message):
 def test_a_step_that_stands_twice_is_refused(engine):
     table = rows_of_people(people(3)).drop_columns("person")
     twice = pa.concat_tables([table, table.slice(7, 1)])
-    again = rf"step = {table['step'][7]} stands twice in trajectory '{table['trajectory'][7]}' "
+    again = rf"step = {table['step'][7]} appears twice in trajectory '{table['trajectory'][7]}' "
     with pytest.raises(pv.DataError, match=again):
         engine(twice, study(5, **BOUNDS))
 

@@ -208,7 +208,7 @@ MISTAKES = {
     ),
     "duplicate step": (
         (2, 1, 0, 0.0),
-        "row 10: step = 1 stands twice in trajectory 2 (the other is PLACE, row 6)",
+        "row 10: step = 1 appears twice in trajectory 2 (the other is PLACE, row 6)",
     ),
 }
 # A dataset of Minari holds whole numbers and numbers, in order.
@@ -713,7 +713,7 @@ def test_some_episodes_of_a_minari_dataset(tmp_path, data_format):
     assert found(backwards) == twin(EPISODES[::2])
     twice = minari.MinariDataset(dataset.storage, episode_indices=np.array([0, 2, 0]))
     message = complaint(twice)
-    assert f"minari:{dataset.id}, row 8: step = 0 stands twice in trajectory '0'" in message
+    assert f"minari:{dataset.id}, row 8: step = 0 appears twice in trajectory '0'" in message
 
 
 @pytest.mark.parametrize("data_format", ["hdf5", "arrow", "parquet"])

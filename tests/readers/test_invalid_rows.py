@@ -38,7 +38,7 @@ def frame(rows):
 
 
 def with_bad(kind, shuffle=False):
-    """The good rows, one of them replaced by a bad one (or a row that stands twice)."""
+    """The good rows, one of them replaced by a bad one (or a row that appears twice)."""
     rows = [*GOOD[:13], BAD[kind], *GOOD[(13 if kind == "twice" else 14) :]]
     made = frame(rows)
     return made.sample(frac=1, random_state=5) if shuffle else made

@@ -277,7 +277,7 @@ def test_a_mistake_gets_one_error_whatever_way_is_taken(kind, as_files, tmp_path
             said.add(str(caught.value).replace(f"{tmp_path}/{number}/", ""))
     assert len(said) == 1
     if kind == "two twice":  # the pair that is complete first
-        assert f"step = {rows[len(rows) // 2][1]} stands twice" in said.pop()
+        assert f"step = {rows[len(rows) // 2][1]} appears twice" in said.pop()
 
 
 def test_promised_order_is_verified(tmp_path, small_batches):
@@ -317,7 +317,7 @@ def test_a_promise_holds_for_streams_too():
 
 def test_a_step_that_stands_twice_breaks_the_promise_in_its_own_words(small_batches):
     rows = rows_of(episodes(30))
-    with pytest.raises(pv.DataError, match=rf"row 51: step = {rows[49][1]} stands twice .*row 50"):
+    with pytest.raises(pv.DataError, match=rf"row 51: step = {rows[49][1]} appears twice .*row 50"):
         statistics(frame([*rows[:50], rows[49], *rows[50:]]), SORTED)
 
 

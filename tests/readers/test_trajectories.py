@@ -221,7 +221,7 @@ GOOD_ROW = ("0", "0", "0", "1")
         (("0", "1.5", "1", "1"), r"row 2: step = '1.5' must be a whole number"),
         (("0", "", "1", "1"), r"row 2: step is missing"),
         (("", "1", "1", "1"), r"row 2: trajectory is missing"),
-        (("0", "0", "1", "1"), r"row 2: step = 0 stands twice in trajectory '0' .*row 1"),
+        (("0", "0", "1", "1"), r"row 2: step = 0 appears twice in trajectory '0' .*row 1"),
         (("0", "1", "1"), r"row 2: 3 cells where the heading has 4"),
         (("0", "1", "1", "1", "1"), r"row 2: 5 cells where the heading has 4"),
     ],

@@ -99,7 +99,7 @@ def test_python_and_the_file_build_the_same_object():
         ("count = 4", "count = 4.0", "[states] count = 4.0 .* whole number"),
         ("count = 4", "", "[states] give exactly one of"),
         ("count = 4", 'count = 4\nlabels = ["a"]', "[states] give exactly one of"),
-        ("count = 4", 'labels = ["a", "b", "a"]', '[states] the label "a" stands 2 times'),
+        ("count = 4", 'labels = ["a", "b", "a"]', '[states] the label "a" appears 2 times'),
         ("count = 4", "labels = []", "[states] labels must be a list of at least one"),
         ("count = 4", 'labels = ["a", " "]', "[states] labels must be .* none empty"),
         ("count = 4", 'file = "nowhere.csv"', "[states] file .* does not exist"),

@@ -1,7 +1,8 @@
-"""The command line: parse, call, print.
+"""Run the command line: parse, call, print.
 
-One command per function, each with ``--json``. Only here are options named: errors of the library
-name parameters, and are translated on their way to the screen. Exit codes are in ``errors``.
+There is one function for each command, each with ``--json``. Only here are options named: an error
+of the library names a parameter, and ``_options`` translates it on its way to the screen. Exit
+codes are in ``privalue.errors``.
 """
 
 from privalue.cli._app import app, main, run

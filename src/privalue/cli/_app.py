@@ -1,7 +1,9 @@
-"""The command line: parse, call, print.
+"""Define the commands, and run one of them.
 
-Results go to stdout, talk and progress to stderr; with ``--json`` stdout is one JSON object. An
+Results go to stdout, log and progress to stderr; with ``--json`` stdout is one JSON object. An
 error is one line on stderr, and the exit code says which kind (``privalue.errors``).
+
+The docstring of a command is its help text.
 """
 
 import json
@@ -25,13 +27,13 @@ from privalue.cli import _demo as demonstration
 from privalue.cli import _screen as terminal
 from privalue.cli._console import (
     Json,
-    LibrariesTalk,
+    LibraryLog,
     StudyFile,
+    log,
     notes,
     print_json,
     progress,
     screen,
-    talk,
 )
 from privalue.cli._ledger import ledgers, tell
 from privalue.cli._options import in_options
@@ -77,10 +79,10 @@ Documentation: docs/README.md in the source; make docs makes a site of it.
 
 
 class InOrder(typer.core.TyperGroup):
-    """The commands as a user comes to need them."""
+    """The group of commands, listed in the order in which a user comes to need them."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return their names; one that has no place yet comes last."""
+        """Return the names of the commands; one that is not in ``COMMANDS`` comes last."""
         known = super().list_commands(ctx)
         return sorted(known, key=lambda n: COMMANDS.index(n) if n in COMMANDS else len(COMMANDS))
 
@@ -116,17 +118,20 @@ app.command()(reproduce)
 
 
 def _version(wanted: bool) -> None:
+    """Print the version, and leave."""
     if wanted:
         print(f"privalue {privalue.__version__}")
         raise typer.Exit
 
 
 def _quiet(wanted: bool) -> None:
-    talk.quiet = wanted
+    """Set whether only errors are logged."""
+    log.quiet = wanted
 
 
 def _log_format(chosen: str) -> None:
-    talk.as_json = chosen == "json"
+    """Set whether the log is lines for people, or JSON for jobs."""
+    log.as_json = chosen == "json"
 
 
 @app.callback()
@@ -156,7 +161,10 @@ def _options(
         ),
     ] = False,
 ) -> None:
-    """What a policy is worth, told privately."""
+    """What a policy is worth, told privately.
+
+    Differentially private policy evaluation.
+    """
 
 
 @app.command()
@@ -304,9 +312,9 @@ def inspect(
     study = _settled(study_file)
     with progress("Reading rows", then="Computing") as update:
         diagnostics = inspect_data(study, data, engine=engine, memory=limit, progress=update)
-    talk.label("PRIVATE: for the curator only. None of this may be published.")
+    log.label("PRIVATE: for the curator only. None of this may be published.")
     if page is not None:
-        talk.print(f"Wrote {write_private_page(diagnostics, page)}, PRIVATE")
+        log.print(f"Wrote {write_private_page(diagnostics, page)}, PRIVATE")
     if as_json:
         print_json(diagnostics.private_columns())
     else:
@@ -384,7 +392,7 @@ def release(
 
 
 def _with_reuse(released: Release) -> Iterator[str]:
-    """The text of the release, with the one thing that is not part of it."""
+    """Yield the text of the release, with the one entry that is not part of it: ``reused``."""
     parts = released.json_parts()
     yield f'{{\n  "reused": {json.dumps(released.reused)},'
     yield next(parts).removeprefix("{")
@@ -457,10 +465,11 @@ def refit(
         sys.stdout.writelines(fitted.json_parts())
     else:
         terminal.print_release(screen(), fitted)
-    talk.print(f"Nothing was spent: it is computed from {release_file} alone.")
+    log.print(f"Nothing was spent: it is computed from {release_file} alone.")
 
 
 def _ridge(text: str | None) -> str | float | None:
+    """Return the ridge as the study takes it, or raise UsageError."""
     if text is None or text == "sqrt":
         return text
     try:
@@ -470,6 +479,7 @@ def _ridge(text: str | None) -> str | float | None:
 
 
 def _weights(text: str | None) -> dict[str, str] | None:
+    """Return the section ``[weights]`` for a file or "uniform"."""
     if text is None:
         return None
     return {"kind": "uniform"} if text == "uniform" else {"file": text}
@@ -484,7 +494,7 @@ def demo(
 ) -> None:
     """Go the whole journey on the built-in recovery chain."""
     folder = demonstration.vacant_folder(out)
-    console = talk if as_json else screen()
+    console = log if as_json else screen()
     made = demonstration.run(
         folder,
         say=lambda text: console.print(text, style="bold"),
@@ -530,16 +540,19 @@ def demo(
 
 
 def _settled(study_file: Path) -> Study:
-    """The study, with the mechanism that "auto" stands for; says which, and why."""
+    """Return the study with its mechanism chosen.
+
+    If the study leaves the choice open ("auto"), log which mechanism was chosen, and why.
+    """
     study = Study.load(study_file)
     settled = resolve(study)
     if study.mechanism.name == "auto":
-        talk.print(f"Mechanism: {settled.why}.")
+        log.print(f"Mechanism: {settled.why}.")
     return settled.study
 
 
 def parse_memory(text: str) -> int:
-    """Bytes, from "2GB", "500 MB" or "1.5GiB"; at least 64 MB."""
+    """Return the bytes that "2GB", "500 MB" or "1.5GiB" means; at least 64 MB."""
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", text, re.IGNORECASE)
     if found is None:
         raise UsageError(f"--memory {text}: it must be a size such as 500MB or 2GB")
@@ -551,6 +564,7 @@ def parse_memory(text: str) -> int:
 
 
 def _require_absent(path: Path, force: bool) -> None:
+    """Raise UsageError if the file exists, unless it may be overwritten."""
     if path.exists() and not force:
         raise UsageError(f"{path} exists; use --force to overwrite it, or give another name")
 
@@ -562,24 +576,32 @@ def main() -> None:
     """Run the command line and leave with the exit code of what happened."""
     signal.signal(signal.SIGTERM, _terminated)
     logging.captureWarnings(True)
-    logging.getLogger().addHandler(LibrariesTalk())
+    logging.getLogger().addHandler(LibraryLog())
     sys.exit(run(sys.argv[1:]))
 
 
 def _terminated(*_: object) -> None:
-    """Ended from outside: leave as after Ctrl-C, so that private files on disk are removed."""
+    """Leave as after Ctrl-C when the process is ended from outside.
+
+    So private files on disk are removed before the process ends.
+    """
     raise KeyboardInterrupt
 
 
 def run(arguments: list[str]) -> int:
-    """The exit code of one command; errors become one line on stderr."""
+    """Run one command, and return its exit code; an error becomes one line on stderr."""
     try:
         return _ran(arguments)
     finally:
-        talk.quiet = talk.as_json = False  # they are for one command
+        log.quiet = log.as_json = False  # options hold for one command only
 
 
 def _ran(arguments: list[str]) -> int:
+    """Run one command, and return its exit code.
+
+    Only known errors show their message: any other exception may quote private data, so its type
+    alone is shown, unless the user asks for a traceback.
+    """
     if not arguments:
         app(["--help"], prog_name="privalue", standalone_mode=False)
         return 2
@@ -605,7 +627,7 @@ def _ran(arguments: list[str]) -> int:
         return _failed(
             f"the system refused: {problem.strerror or type(problem).__name__}", 3, debug
         )
-    except Exception as problem:  # the last line of defence: a bug of ours
+    except Exception as problem:  # a bug of ours
         return _failed(
             f"internal error ({type(problem).__name__}); this is a bug of privalue: please report "
             "it, without private data (--debug shows a traceback)",
@@ -615,7 +637,7 @@ def _ran(arguments: list[str]) -> int:
 
 
 def _general_first(arguments: list[str]) -> list[str]:
-    """The program's own options before the command: people write them after it as well."""
+    """Move the program's own options before the command: users write them after it as well."""
     own, others, rest = [], [], iter(arguments)
     for word in rest:
         if word == "--":
@@ -630,6 +652,7 @@ def _general_first(arguments: list[str]) -> list[str]:
 
 
 def _with_hint(problem: Any) -> str:
+    """Return the message of an error in the arguments, with what to do about it."""
     message: str = problem.format_message()
     if message.startswith("Missing command"):
         *names, last = problem.ctx.command.list_commands(problem.ctx)
@@ -645,5 +668,6 @@ def _with_hint(problem: Any) -> str:
 
 
 def _failed(message: str, code: int, debug: bool) -> int:
-    talk.fail(message, code, traceback.format_exc() if debug else None)
+    """Log an error in one line, and return its exit code."""
+    log.fail(message, code, traceback.format_exc() if debug else None)
     return code

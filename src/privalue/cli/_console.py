@@ -1,4 +1,4 @@
-"""Where the command line prints: results to stdout, talk to stderr."""
+"""Print: results to stdout, the log to stderr."""
 
 import io
 import json
@@ -28,7 +28,7 @@ from rich.text import Text
 from privalue.cli._options import in_options
 from privalue.errors import PrivalueWarning
 
-_AT_ONCE = 1 << 16
+_AT_ONCE = 1 << 16  # numbers of an array that are written as one text
 _WIDTH = 100  # of a table that goes into a log
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
@@ -38,12 +38,12 @@ StudyFile = Annotated[
 ]
 
 
-class Talk(Console):
-    """What is said beside the results, on stderr.
+class Log(Console):
+    """What is logged beside the results, on stderr.
 
-    Talk and warnings are lines for people, or with ``as_json`` objects for the log of a job, one a
-    line, with level and message; with ``quiet`` there are none. An error is always said, and so is
-    that something is PRIVATE.
+    Messages and warnings are lines for people, or with ``as_json`` objects for the log of a job,
+    one a line, with level and message; with ``quiet`` there are none. An error is always logged,
+    and so is the label that something is PRIVATE.
     """
 
     as_json = False
@@ -54,11 +54,11 @@ class Talk(Console):
 
     @property
     def is_terminal(self) -> bool:
-        """Whether somebody looks on, and progress is worth showing."""
+        """Return whether a person is watching, so that progress is worth showing."""
         return super().is_terminal and not (self.as_json or self.quiet)
 
     def print(self, *objects: Any, level: str = "info", **options: Any) -> None:
-        """Say it. In a log a line is never broken in two."""
+        """Log a message. If no terminal is attached, a line is never broken in two."""
         if self.quiet:
             return
         if self.as_json:
@@ -67,11 +67,11 @@ class Talk(Console):
             super().print(*objects, **{"soft_wrap": not self.is_terminal, **options})
 
     def warn(self, line: str, style: str = "bold yellow") -> None:
-        """Say what should not be overlooked."""
+        """Log a message that should not be overlooked."""
         self.print(line, style=style, level="warning")
 
     def label(self, line: str) -> None:
-        """Say what is said even to whoever wants quiet: that what is shown is private."""
+        """Log that what is shown is private, even with ``quiet``."""
         quiet, self.quiet = self.quiet, False
         try:
             self.warn(line, style="bold red")
@@ -79,7 +79,13 @@ class Talk(Console):
             self.quiet = quiet
 
     def fail(self, message: str, code: int, traceback: str | None) -> None:
-        """Say in one line what went wrong; a traceback, if there is one, comes with it."""
+        """Log in one line what went wrong.
+
+        Args:
+            message: the error.
+            code: the exit code.
+            traceback: printed before the message, if there is one.
+        """
         message = " ".join(message.split())
         if self.as_json:
             more = {} if traceback is None else {"traceback": traceback}
@@ -88,35 +94,36 @@ class Talk(Console):
             self.file.write(f"{traceback or ''}privalue: {message}\n")
 
     def _log(self, level: str, message: str, **more: Any) -> None:
+        """Write one JSON object on one line."""
         self.file.write(json.dumps({"level": level, "message": message, **more}) + "\n")
 
 
 def _as_text(*objects: Any) -> str:
-    """Plain text, of tables, too."""
+    """Return objects as plain text, tables included."""
     plain = Console(file=io.StringIO(), width=_WIDTH, markup=False, highlight=False)
     with plain.capture() as text:
         plain.print(*objects, soft_wrap=all(isinstance(each, str) for each in objects))
     return text.get().strip("\n")
 
 
-talk = Talk()
+log = Log()
 
 
-class LibrariesTalk(logging.Handler):
-    """Warnings and logs of the libraries beneath, said in the manner of the rest."""
+class LibraryLog(logging.Handler):
+    """Passes warnings and logs of the libraries beneath on to the log."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Pass it on in one line."""
-        talk.warn(f"{record.name}: {' '.join(record.getMessage().split())}")
+        """Log a record in one line."""
+        log.warn(f"{record.name}: {' '.join(record.getMessage().split())}")
 
 
 def screen() -> Console:
-    """Plain text: the brackets of a study's sections are not markup."""
+    """Return the console for results: plain text, in which brackets are not markup."""
     return Console(markup=False, highlight=False)
 
 
 def print_json(value: dict[str, Any]) -> None:
-    """One JSON object on stdout; an array is a list, and is written a part at a time."""
+    """Print one JSON object; an array becomes a list, and is written a part at a time."""
     parts = {
         key: _array(entry)
         if isinstance(entry, np.ndarray)
@@ -130,6 +137,7 @@ def print_json(value: dict[str, Any]) -> None:
 
 
 def _array(array: NDArray[Any]) -> Iterator[str]:
+    """Yield an array as JSON, so that a long one is never held as text."""
     yield "["
     for start in range(0, len(array), _AT_ONCE):
         part = json.dumps(array[start : start + _AT_ONCE].tolist(), allow_nan=False)
@@ -139,7 +147,7 @@ def _array(array: NDArray[Any]) -> Iterator[str]:
 
 @contextmanager
 def notes() -> Iterator[None]:
-    """Shows what is allowed and probably not meant as notes on stderr, a line each."""
+    """Log PrivalueWarnings, about what is allowed and probably not meant, a line each."""
     with warnings.catch_warnings():
         warnings.simplefilter("always", PrivalueWarning)
         usual = warnings.showwarning
@@ -153,7 +161,7 @@ def notes() -> Iterator[None]:
             line: str | None = None,
         ) -> None:
             if issubclass(category, PrivalueWarning):
-                talk.warn(f"Note: {in_options(str(message))}.", style="yellow")
+                log.warn(f"Note: {in_options(str(message))}.", style="yellow")
             else:
                 usual(message, category, filename, lineno, file, line)
 
@@ -163,9 +171,13 @@ def notes() -> Iterator[None]:
 
 @contextmanager
 def progress(what: str, then: str = "") -> Iterator[Callable[[int, int | None], None]]:
-    """A bar on stderr, with rate and time left; gone when done, and silent where nobody looks.
+    """Show a bar on stderr, with rate and time left; it disappears at the end.
 
-    ``then`` is what still goes on when all that was counted is done.
+    Where no terminal is attached, there is no bar.
+
+    Args:
+        what: what is being done.
+        then: what is still being done after everything was counted.
     """
     with Progress(
         SpinnerColumn(),
@@ -174,9 +186,9 @@ def progress(what: str, then: str = "") -> Iterator[Callable[[int, int | None], 
         _Count("{task.completed:,}"),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
-        console=talk,
+        console=log,
         transient=True,
-        disable=not talk.is_terminal,
+        disable=not log.is_terminal,
     ) as bar:
         task = bar.add_task(what, total=None)
 
@@ -193,9 +205,10 @@ def progress(what: str, then: str = "") -> Iterator[Callable[[int, int | None], 
 
 
 class _Count(TextColumn):
-    """What is done, of how much, and how fast, where it is fast enough to be a rate."""
+    """A column that shows how much is done, of how much, and how fast if it is fast."""
 
     def render(self, task: Task) -> Text:
+        """Return the text of the column."""
         if not task.completed:
             return Text()
         text = super().render(task)

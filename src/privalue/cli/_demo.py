@@ -1,4 +1,4 @@
-"""The whole journey on the built-in recovery chain, through files, as a user would go it."""
+"""Go through the whole journey on the built-in recovery chain, with files, as a user would."""
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
@@ -66,7 +66,17 @@ def run(
     checked: Callable[[Prepared], None],
     progress: Callable[[str], AbstractContextManager[Progress]],
 ) -> Demo:
-    """Simulate, describe, check, plan, declare, release, verify, compare; each leaves a file."""
+    """Simulate, describe, check, plan, declare, release, verify, compare; each step leaves a file.
+
+    Args:
+        folder: where the files go.
+        say: gets a line before each step.
+        checked: gets the study, checked without data.
+        progress: shows a bar while its block runs.
+
+    Returns:
+        The files, and how far the release is from the exact values.
+    """
     public, private = folder / "released", folder / "curator"
     require_publishable(public)
     for place in (folder, private):
@@ -151,7 +161,10 @@ def run(
 
 
 def vacant_folder(out: Path) -> Path:
-    """``out``, or ``out-2``, ``out-3``, ... : a release is never overwritten, nor a ledger."""
+    """Return ``out``, or the first of ``out-2``, ``out-3``, ... that is empty.
+
+    Neither a release nor a ledger is ever overwritten.
+    """
     for number in range(1, 1000):
         folder = out if number == 1 else out.with_name(f"{out.name}-{number}")
         if not folder.exists() or not any(folder.iterdir()):

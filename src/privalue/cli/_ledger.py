@@ -1,4 +1,4 @@
-"""``privalue ledger``: the budget of a dataset, and what has been spent of it."""
+"""Define ``privalue ledger``: the budget of a dataset, and what has been spent of it."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -8,7 +8,7 @@ import typer
 
 from privalue.artefact import Release
 from privalue.cli import _screen as terminal
-from privalue.cli._console import Json, print_json, screen, talk
+from privalue.cli._console import Json, log, print_json, screen
 from privalue.cli._options import in_options
 from privalue.ledger import Account, open_ledger
 from privalue.report import account_json, account_rows, draw_spending
@@ -84,7 +84,7 @@ def show(
         for number, account in enumerate(accounts, start=1):
             name = "spending" if len(accounts) == 1 else f"spending-{number}"
             for file in draw_spending(account, folder=picture, name=name):
-                talk.print(f"Wrote {file}")
+                log.print(f"Wrote {file}")
     if as_json and dataset is None:
         print_json({"datasets": [_json(account) for account in accounts]})
         return
@@ -136,6 +136,7 @@ def settle(
 
 
 def _print_account(account: Account, as_json: bool) -> None:
+    """Print an account as a table, or as JSON."""
     if as_json:
         print_json(_json(account))
         return
@@ -144,10 +145,11 @@ def _print_account(account: Account, as_json: bool) -> None:
 
 
 def _json(account: Account) -> dict[str, Any]:
+    """Return an account as JSON, its notices in the words of the command line."""
     return account_json(account) | {"notices": [in_options(line) for line in account.notices]}
 
 
 def tell(notices: Iterable[str]) -> None:
-    """Say what a ledger found, in the words of the command line."""
+    """Log what a ledger found, in the words of the command line."""
     for line in notices:
-        talk.print(f"Ledger: {in_options(line)}")
+        log.print(f"Ledger: {in_options(line)}")

@@ -1,7 +1,7 @@
-"""What the library says of its parameters, in the words of the command line.
+"""Translate the library's parameters to options of the command line.
 
-An error of the library names a parameter, ``accept_large_delta=True``: whoever calls it from Python
-can act on that. On the command line the same error names the option.
+An error of the library names a parameter, ``accept_large_delta=True``: a caller in Python can act
+on that. On the command line the same error names the option.
 """
 
 import re
@@ -9,10 +9,12 @@ from collections.abc import Callable, Mapping
 
 
 def _megabytes(found: re.Match[str]) -> str:
+    """Return the option for so many bytes, rounded up to a megabyte."""
     return f"--memory {-(-int(found[1]) // 1_000_000)}MB"
 
 
 def _declaration(found: re.Match[str]) -> str:
+    """Return the command that declares a total."""
     given = re.sub(r", (\w+)=(\w+)", r" --\1 \2", found[1])
     return f"privalue ledger declare {given}"
 
@@ -24,6 +26,7 @@ _SETTLE = (
 
 
 def _settlement(found: re.Match[str]) -> str:
+    """Return the command that settles a reservation."""
     cancel = " (or, if nothing came of it, --cancel)" if found[2] else ""
     return f"privalue ledger settle {found[1]} --charge{cancel} --reason WHY"
 
@@ -44,7 +47,7 @@ SAID: Mapping[str, str | Callable[[re.Match[str]], str]] = {
 
 
 def in_options(message: str) -> str:
-    """The same message, with options for parameters.
+    """Return the same message, with options in place of parameters.
 
     >>> in_options("rows take 70 MB; give memory=70000001")
     'rows take 70 MB; give --memory 71MB'

@@ -1,11 +1,11 @@
-"""``privalue plan``: what to expect of a study, before any data is opened."""
+"""Define ``privalue plan``: what to expect of a study, before any data is opened."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from privalue.cli._console import Json, StudyFile, print_json, progress, screen, talk
+from privalue.cli._console import Json, StudyFile, log, print_json, progress, screen
 from privalue.cli._plan_screen import Solved, plan_json, plan_notes, print_plan
 from privalue.core import MOST_TRAJECTORIES
 from privalue.errors import StudyError, UsageError
@@ -95,7 +95,7 @@ def plan(
 
 
 def _checked_question(solve: str | None, target: float | None) -> str | None:
-    """What is to be solved for, if anything."""
+    """Return what is to be solved for, or None; raise UsageError if options do not fit."""
     if solve is not None and solve not in SOLVED:
         raise UsageError(f"--solve {solve}: it must be trajectories, epsilon or aggregation")
     if target is None:
@@ -107,7 +107,7 @@ def _checked_question(solve: str | None, target: float | None) -> str | None:
 
 
 def world_named(text: str) -> World:
-    """Return the world of a command line; one that does not exist is a mistake of its use."""
+    """Return the world of that name; raise UsageError if there is none."""
     try:
         return parse_world(text)
     except StudyError as problem:
@@ -123,7 +123,17 @@ def _solved(
     world: World | None,
     draws: int | None,
 ) -> Solved:
-    """The answers to what was asked, mechanism by mechanism."""
+    """Return the answers to what was asked, mechanism by mechanism.
+
+    Args:
+        quantity: what is solved for: "trajectories", "epsilon" or "aggregation".
+        target: the error to reach.
+        study: the study, its mechanism chosen.
+        model: what is assumed about the data.
+        trajectories: m, if it was given.
+        world: the public MDP that the data will resemble, if one was given.
+        draws: made-up data sets per prediction.
+    """
     with progress(f"Solving for {quantity}") as report:
         if quantity == "aggregation":
             m = planned_trajectories(study, trajectories)
@@ -154,6 +164,7 @@ def _answer(
     trajectories: int | None,
     draws: int | None,
 ) -> Answer:
+    """Return what one mechanism needs for the target."""
     if quantity == "trajectories":
         return trajectories_for(option, model, target, draws=draws)
     m = planned_trajectories(study, trajectories)
@@ -161,9 +172,9 @@ def _answer(
 
 
 def _enough(solved: Solved, declared: int | None) -> int:
-    """The m that the prediction is shown for: what the study's own mechanism needs.
+    """Return the m that the prediction is shown for: what the study's own mechanism needs.
 
-    Where that is not reachable, or not the question: as declared, or what another one needs.
+    If that is not reachable, or was not asked: m as declared, or what another mechanism needs.
     """
     if solved.quantity == "trajectories" and solved.own is not None and solved.own.reached:
         return int(solved.own.value or 0)
@@ -172,6 +183,7 @@ def _enough(solved: Solved, declared: int | None) -> int:
 
 
 def _draw(prediction: Prediction, file: Path, target: float | None) -> None:
+    """Draw the error against m, and log the file."""
     numbers = trajectories_around(prediction.trajectories)
     with progress("Drawing") as report:
         curves = curves_of(prediction, numbers, progress=report)
@@ -179,4 +191,4 @@ def _draw(prediction: Prediction, file: Path, target: float | None) -> None:
             draw_plan(prediction, curves, numbers, file=file, target=target)
         except OSError as problem:
             raise UsageError(f"cannot write {file}: {problem.strerror}") from None
-    talk.print(f"Wrote {file}")
+    log.print(f"Wrote {file}")

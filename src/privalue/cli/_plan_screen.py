@@ -1,4 +1,4 @@
-"""A plan for people, and for programs: tables on the terminal, one JSON object."""
+"""Show a plan: tables on the terminal, or one JSON object."""
 
 import math
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ MOST_ROWS = 50
 
 @dataclass(frozen=True, kw_only=True)
 class Solved:
-    """What was asked for beside the prediction."""
+    """What was solved for, beside the prediction."""
 
     quantity: str
     target: float
@@ -43,12 +43,12 @@ class Solved:
 
     @property
     def own(self) -> Answer | None:
-        """The answer for the study's own mechanism."""
+        """Return the answer for the study's own mechanism."""
         return next((answer for answer in self.answers if answer.option.chosen), None)
 
 
 def plan_notes(prediction: Prediction) -> list[str]:
-    """What is assumed, and what the reader should know."""
+    """Return what is assumed, and what else the reader should know, a line each."""
     study, m = prediction.study, prediction.trajectories
     assumed = list(prediction.model.assumptions)
     if study.privacy.unit == "person" and study.trajectories_per_person > 1:
@@ -77,7 +77,7 @@ def plan_notes(prediction: Prediction) -> list[str]:
 
 
 def useless_words(judged: Judgement) -> str:
-    """What a release of a study would say that is no better than guessing."""
+    """Return the note that a release would be refused, because it is no better than guessing."""
     return (
         f"by the study alone the predicted error is {shown(judged.rmse)}, where guessing has "
         f"{shown(judged.guess)}: a release would be refused, unless it is accepted (--anyway)"
@@ -92,7 +92,16 @@ def print_plan(
     notes: Sequence[str],
     by_state: bool,
 ) -> None:
-    """The verdict first, then the numbers, what would help, and a paragraph for the protocol."""
+    """Print the verdict, the numbers, what would help, and a paragraph for the protocol.
+
+    Args:
+        console: where to print.
+        prediction: of the study and its alternatives.
+        changes: what would help.
+        solved: the answers to what was asked, if anything.
+        notes: from ``plan_notes``.
+        by_state: whether to print the error of every state too.
+    """
     console.print(verdict(prediction), style="bold red" if prediction.hopeless else "bold green")
     if solved is not None:
         _print_solved(console, solved)
@@ -104,8 +113,8 @@ def print_plan(
         for change in changes:
             remarks = [change.condition] if change.condition else []
             remarks += ["no better than guessing, even so"] if change.hopeless else []
-            told = f" ({'; '.join(remarks)})" if remarks else ""
-            console.print(f"  {shown(change.rmse):>7}  {change.what}{told}")
+            remark = f" ({'; '.join(remarks)})" if remarks else ""
+            console.print(f"  {shown(change.rmse):>7}  {change.what}{remark}")
     for note in notes:
         console.print(f"Note: {note}.", style="yellow")
     console.print("For the protocol:", style="bold")
@@ -113,6 +122,7 @@ def print_plan(
 
 
 def _print_solved(console: Console, solved: Solved) -> None:
+    """Print the answers, one row for each mechanism."""
     if solved.aggregation is not None:
         text = aggregation_in_words(solved.aggregation)
         console.print(f"{text[0].upper()}{text[1:]}.", style="bold")
@@ -129,6 +139,7 @@ def _print_solved(console: Console, solved: Solved) -> None:
 
 
 def _table(prediction: Prediction) -> Table:
+    """Return the table of predicted errors, one row for each mechanism."""
     table = Table(
         title=f"Predicted root mean square error over the states, {prediction.trajectories:,} "
         "trajectories",
@@ -160,6 +171,7 @@ def _table(prediction: Prediction) -> Table:
 
 
 def _numbers(prediction: Prediction, forecast: Forecast) -> list[str]:
+    """Return the cells of a forecast."""
     if forecast.refused is not None:
         return ["not possible"]
     ratio = prediction.guess / forecast.rmse
@@ -173,6 +185,7 @@ def _numbers(prediction: Prediction, forecast: Forecast) -> list[str]:
 
 
 def _states(prediction: Prediction) -> Table:
+    """Return the table of predicted errors by state."""
     chosen = prediction.chosen
     table = Table(title=f"By state, {name_of(chosen)}", title_justify="left")
     for name in ("state", "expected visits", "error"):
@@ -188,6 +201,7 @@ def _states(prediction: Prediction) -> Table:
 
 
 def _paragraph(prediction: Prediction, solved: Solved | None) -> str:
+    """Return the paragraph for the protocol."""
     return paragraph(prediction, None if solved is None else solved.own)
 
 
@@ -200,7 +214,17 @@ def plan_json(
     solved: Solved | None,
     notes: Sequence[str],
 ) -> dict[str, Any]:
-    """What ``plan --json`` prints."""
+    """Return what ``plan --json`` prints.
+
+    Args:
+        prediction: of the study and its alternatives.
+        changes: what would help.
+        solved: the answers to what was asked, if anything.
+        notes: from ``plan_notes``.
+
+    Returns:
+        Plain values; numbers that are not finite are None.
+    """
     study, model = prediction.study, prediction.model
     return {
         "study": study.study.name,
@@ -237,7 +261,11 @@ def plan_json(
 
 
 def _forecast_json(forecast: Forecast, known: bool) -> dict[str, Any]:
-    """``approximation`` is null where features may add to what is known of it."""
+    """Return a forecast as plain values.
+
+    ``approximation`` is None if it is not known how well the features fit: then only a lower bound
+    is.
+    """
     option = forecast.option
     return {
         "mechanism": option.mechanism,
@@ -259,18 +287,19 @@ def _forecast_json(forecast: Forecast, known: bool) -> dict[str, Any]:
 
 
 def _solved_json(solved: Solved) -> dict[str, Any]:
-    told: dict[str, Any] = {"rmse": solved.target, "solved_for": solved.quantity}
+    """Return the answers as plain values."""
+    asked: dict[str, Any] = {"rmse": solved.target, "solved_for": solved.quantity}
     if solved.aggregation is not None:
         found = solved.aggregation
         return {
-            **told,
+            **asked,
             "coarsest": found.coarsest,
             "finest": found.finest,
             "approximation_known": found.known,
             "rmse_by_size": {str(size): _finite(error) for size, error in found.errors.items()},
         }
     return {
-        **told,
+        **asked,
         solved.quantity: None if solved.own is None else _value(solved.own),
         "answers": [
             {
@@ -289,9 +318,11 @@ def _solved_json(solved: Solved) -> dict[str, Any]:
 
 
 def _value(answer: Answer) -> float | int | None:
+    """Return the value of an answer, a number of trajectories as a whole number."""
     whole = answer.quantity == "trajectories" and answer.value is not None
     return int(answer.value or 0) if whole else answer.value
 
 
 def _finite(value: float) -> float | None:
+    """Return a number, or None, which JSON has in place of infinities."""
     return value if math.isfinite(value) else None

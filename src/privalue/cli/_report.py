@@ -1,4 +1,4 @@
-"""``privalue report``: the page of a release, made again from what is public."""
+"""Define ``privalue report``: the page of a release, made again from what is public."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from privalue.artefact import FILE_NAME, Release
-from privalue.cli._console import Json, print_json, talk
+from privalue.cli._console import Json, log, print_json
 from privalue.cli._options import in_options
 from privalue.errors import UnavailableError, UsageError
 from privalue.ledger import Account, open_ledger
@@ -81,17 +81,21 @@ def report(
 
 
 def _folder(release_file: Path, out: Path | None) -> Path:
+    """Return the folder that the pages go to, or raise UsageError."""
     if out is None:
         return release_file if release_file.is_dir() else release_file.parent
     if out.suffix.lower() != ".html" or out.name == FILE_NAME:
         raise UsageError(f"--out {out}: it must end in .html")
     if not out.parent.is_dir():
-        raise UsageError(f"--out {out}: {out.parent} is no folder; make it first")
+        raise UsageError(f"--out {out}: {out.parent} is not a directory; create it first")
     return out.parent
 
 
 def account_of(release: Release, ledger: str) -> Account:
-    """How the release's dataset stands on a ledger that has this release on its record."""
+    """Return the account of the release's dataset on a ledger.
+
+    The ledger must have this release on its record.
+    """
     opened, dataset = open_ledger(ledger), release.study["study"].get("dataset")
     if dataset is None or release.ledger_head is None:
         raise UsageError(
@@ -109,16 +113,23 @@ def publish_and_tell(
     ledger: str | None = None,
     justification: str | None = None,
 ) -> None:
-    """Writes everything that a command leaves, what was paid for first, and says where it is.
+    """Write everything that a command leaves, the release first, and log where it is.
 
-    If the ledger does not answer any more, the page tells no budget: the release stands.
+    If the ledger does not answer any more, the page states no budget: the release itself is valid.
+
+    Args:
+        release: what was paid for.
+        out: the folder.
+        study: for what side files say.
+        ledger: where the release was charged, if anywhere.
+        justification: why these parameters; public.
     """
 
     def account() -> Account | None:
         try:
             return None if ledger is None else account_of(release, ledger)
         except UnavailableError as problem:
-            talk.warn(
+            log.warn(
                 f"Ledger: {in_options(str(problem))}; the page tells no budget: privalue report "
                 f"{out} --ledger LEDGER --force makes it again"
             )
@@ -130,5 +141,5 @@ def publish_and_tell(
         study=study,
         account=account,
         justification=justification,
-        wrote=lambda *paths: talk.print(f"Wrote {', '.join(map(str, paths))}"),
+        wrote=lambda *paths: log.print(f"Wrote {', '.join(map(str, paths))}"),
     )

@@ -1,4 +1,4 @@
-"""``privalue reproduce``: the paper's experiments, its claims decided, and what surpasses them."""
+"""Define ``privalue reproduce``: the paper's experiments, with its claims decided."""
 
 import math
 import os
@@ -43,6 +43,7 @@ def reproduce(
 
 
 def _summary(made: Reproduction) -> dict[str, object]:
+    """Return what ``reproduce --json`` prints."""
     return {
         "private": False,
         "folder": str(made.folder),
@@ -67,6 +68,7 @@ def _summary(made: Reproduction) -> dict[str, object]:
 
 
 def _print(made: Reproduction) -> None:
+    """Print the verdicts on the paper's claims, and the trajectories that each algorithm needs."""
     console = screen()
     verdicts = Table(title="What the paper says", title_justify="left", box=box.SIMPLE)
     verdicts.add_column("sentence")

@@ -1,4 +1,7 @@
-"""Tables for people. What is private goes through functions whose names say so."""
+"""Print tables for people.
+
+Functions that show what is private have "private" in their name.
+"""
 
 from collections.abc import Iterable
 
@@ -17,7 +20,7 @@ MOST_ROWS = 50
 
 
 def facts(title: str, rows: Iterable[tuple[str, object]]) -> Table:
-    """A table of two columns: what, and its value."""
+    """Return a table of two columns: what, and its value."""
     table = Table(title=title, title_justify="left", show_header=False)
     table.add_column(style="bold")
     table.add_column(overflow="fold")
@@ -27,7 +30,7 @@ def facts(title: str, rows: Iterable[tuple[str, object]]) -> Table:
 
 
 def print_guesses(console: Console, guessed: Guesses) -> None:
-    """Which column was taken for what, and what is left to answer."""
+    """Print which column was taken for what, and what is left for the user to answer."""
     console.print("Guessed from the names of columns alone; no row was looked at:")
     for role, name in guessed.columns.items():
         console.print(f"  {role:<12}{listed([name])}", soft_wrap=True)
@@ -39,7 +42,7 @@ def print_guesses(console: Console, guessed: Guesses) -> None:
 
 
 def print_check(console: Console, prepared: Prepared) -> None:
-    """Everything that can be said without data."""
+    """Print everything that can be said about a study without data."""
     study, design = prepared.study, prepared.design
     privacy, mechanism = study.privacy, study.mechanism
     low, high = study.return_bounds
@@ -73,7 +76,7 @@ def print_check(console: Console, prepared: Prepared) -> None:
 
 
 def advice(prepared: Prepared) -> list[str]:
-    """What is allowed, and probably not meant."""
+    """Return notes on what is allowed and probably not meant."""
     study = prepared.study
     found = []
     declared = study.study.trajectories
@@ -112,15 +115,18 @@ def advice(prepared: Prepared) -> list[str]:
 
 
 def _clamped(study: Study) -> str:
-    """What a row may hold and not count for in full."""
+    """Return which values of the data do not count in full."""
     low, high = study.values.rewards
-    told = f"rewards below {low:g} or above {high:g}"
+    rewards = f"rewards below {low:g} or above {high:g}"
     if study.values.returns is None:
-        return told
-    return f"{told}; returns below {study.values.returns[0]:g} or above {study.values.returns[1]:g}"
+        return rewards
+    return (
+        f"{rewards}; returns below {study.values.returns[0]:g} or above {study.values.returns[1]:g}"
+    )
 
 
 def _mechanism(study: Study) -> str:
+    """Return the mechanism and its options, in words."""
     chosen = study.mechanism
     if chosen.name == "dp-ssp":
         shrunk = "shrinkage" if chosen.shrinkage else "no shrinkage"
@@ -135,6 +141,7 @@ def _mechanism(study: Study) -> str:
 
 
 def _contribution(study: Study) -> str:
+    """Return how much one unit counts for at most, in words."""
     each = f"{study.states_per_trajectory} states of a trajectory"
     if study.privacy.unit == "trajectory":
         return f"at most {each}"
@@ -142,6 +149,7 @@ def _contribution(study: Study) -> str:
 
 
 def _constants(prepared: Prepared) -> str:
+    """Return the constants of the calibration, with the delta that they truly achieve."""
     mechanism = prepared.mechanism
     if mechanism is None:
         return "constants follow from m, which the study does not declare"
@@ -152,6 +160,7 @@ def _constants(prepared: Prepared) -> str:
 
 
 def _check_details(prepared: Prepared) -> list[tuple[str, object]]:
+    """Return further rows of the check: the condition number, or the ridge."""
     study, design = prepared.study, prepared.design
     if not fits_by_lsl(study):
         return [("condition number", f"{design.weighted.condition:.4g}")]
@@ -167,7 +176,10 @@ def _check_details(prepared: Prepared) -> list[tuple[str, object]]:
 
 
 def print_release(console: Console, release: Release) -> None:
-    """The guarantee, what was public, the values; first, that it is not new, if it is not."""
+    """Print the guarantee, what was public, and the values.
+
+    A release that is not new, but repeated from the ledger, says so first.
+    """
     if release.reused:
         console.print(f"Not new: {reuse(release)}.", style="bold yellow")
     console.print(release.sentence(), style="bold" if release.private else "bold red")
@@ -207,10 +219,12 @@ def print_release(console: Console, release: Release) -> None:
 
 
 def _interval(low: float | None, high: float | None) -> str:
+    """Return an interval as text."""
     return "unbounded" if low is None or high is None else f"[{low:.4g}, {high:.4g}]"
 
 
 def _what_was_public(release: Release) -> str:
+    """Return a paragraph on what was public before the release."""
     values, files = release.study["values"], len(release.study["side_files"])
     number = (
         f", and the number of trajectories, {release.trajectories}"
@@ -235,7 +249,7 @@ def _what_was_public(release: Release) -> str:
 
 
 def print_private_diagnostics(console: Console, diagnostics: PrivateDiagnostics) -> None:
-    """The curator's tables. PRIVATE: for the curator's screen only."""
+    """Print the curator's tables. PRIVATE: for the curator's screen only."""
     fields = diagnostics.private_columns()
     console.print(
         facts(

@@ -1,17 +1,16 @@
-"""The privacy budget: reserved before data is opened, spent once statistics exist, never undone.
+"""Keep the privacy budget: reserved before data is opened, spent once statistics exist.
 
-A dataset is a set of people, whatever files hold them. It is declared a total, and whom that
-protects (a trajectory or a person, replaced or added and removed); every release adds its epsilon
-and delta to a plain sum, which is safe even where later questions depend on earlier answers, and is
-refused where the sum would exceed the total. A release that protects others is converted by a
-theorem, at its true cost, or refused. The record is append-only and hash-chained, and whatever is
-not on it was not released:
+A dataset is a set of people, whatever files hold them. Somebody declares its total, and whom that
+protects (a trajectory or a person, replaced or added and removed). Every release adds its epsilon
+and delta to a plain sum, which is safe even if later questions depend on earlier answers; a release
+that would exceed the total is refused. A release that protects another unit is converted by a
+theorem, at its true cost, or refused. The record is append-only and hash-chained:
 
     reserve -> read -> charge -> draw -> commit -> publish
           \\-> cancel (invalid input)
 
 A crash leaves at worst a reservation or a charge that no release used: it keeps counting until a
-person settles it. Never is less on the record than was released.
+person settles it. The record never shows less than was released.
 
 >>> import tempfile
 >>> ledger = open_ledger(tempfile.mkdtemp() + "/ledger.db")

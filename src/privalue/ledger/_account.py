@@ -1,4 +1,4 @@
-"""How a dataset stands, as values."""
+"""Describe the account of a dataset: total, spent, reserved, left, and its history."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -41,7 +41,7 @@ class Converted:
 
 @dataclass(frozen=True, kw_only=True)
 class Account:
-    """How a dataset stands."""
+    """The account of a dataset, at one moment."""
 
     dataset: str
     terms: BudgetTerms
@@ -59,12 +59,25 @@ class Account:
 
     @property
     def unspent(self) -> Cost:
-        """What is left once no run is under way: all that the public may know of the rest."""
+        """Return what is left once no run is under way.
+
+        A reservation in progress shows that somebody is working with the data, so a published page
+        states this amount and not ``left``.
+        """
         return self.total - self.spent
 
     @classmethod
     def of(cls, book: Book, dataset: str, now: datetime) -> "Account":
-        """The account of a dataset that has a total."""
+        """Return the account of a dataset that has a total.
+
+        Args:
+            book: all entries so far.
+            dataset: its name.
+            now: the time by which the age of open reservations is counted.
+
+        Returns:
+            The account, with a notice for everything that a person should settle.
+        """
         balance = book.balances[dataset]
         mine = [held for held in book.reservations.values() if held.dataset == dataset]
         asked = [held.cost for held in mine if held.status != "cancelled"]
@@ -96,7 +109,7 @@ class Account:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Return the account as plain values, for JSON."""
         return {
             "dataset": self.dataset,
             "unit": self.terms.protection.unit,
@@ -145,17 +158,17 @@ class Account:
 
 
 def notices(book: Book, dataset: str, now: datetime) -> tuple[str, ...]:
-    """What a person should know before going on: a line each."""
+    """Return what a person should know before going on, one line for each point."""
     return tuple(found.notice for found in unfinished(book, dataset, now)) + clock_notices(book)
 
 
 def unfinished(book: Book, dataset: str, now: datetime) -> tuple[Unfinished, ...]:
-    """Every open reservation of a dataset."""
+    """Return every open reservation of a dataset."""
     return tuple(_found(held, now) for held in book.open.values() if held.dataset == dataset)
 
 
 def clock_notices(book: Book) -> tuple[str, ...]:
-    """A line about the clock, if there is anything to say."""
+    """Return one line if the clock ever ran backwards, and none otherwise."""
     if not book.backwards:
         return ()
     sequence, before, after = book.backwards[-1]
@@ -167,6 +180,7 @@ def clock_notices(book: Book) -> tuple[str, ...]:
 
 
 def _found(held: Held, now: datetime) -> Unfinished:
+    """Describe an open reservation, and how to settle it."""
     age = now - datetime.fromisoformat(held.at)
     return Unfinished(
         entry=held.sequence,

@@ -1,7 +1,7 @@
-"""The entries, their chain, and the one set of rules that writing and checking share.
+"""Define the entries, their hash chain, and the rules that writing and checking share.
 
 An entry is a line of canonical JSON (sorted keys, integers and texts only) that holds its number
-and the SHA-256 of the entry before it; its own SHA-256 stands beside it. Nothing else is stored:
+and the SHA-256 of the entry before it; its own SHA-256 is stored beside it. Nothing else is stored:
 what is spent, reserved and left is what replaying the entries gives. A writer replays, applies its
 own new entry under the same rules, and appends it; so every step checks all that came before.
 
@@ -15,12 +15,13 @@ own new entry under the same rules, and appends it; so every step checks all tha
 | cancel  | nothing was computed: reserved becomes left again                           |
 | settle  | a person decided about a reservation that its process left behind           |
 
-Every entry holds 32 random bytes. Releases carry the hash of their charge, and pages the last one:
-without them, whoever guesses times, process, host and earlier failures could check the guess.
+Every entry holds 32 random bytes. Releases publish the hash of their charge, and pages the hash of
+the last entry: without random bytes, a reader could guess times, process, host and earlier
+failures, and check the guess against the hash.
 
-A ``declare`` says whom its total protects, a ``reserve`` whom the release does, what it promises
-them and, of a Gaussian release, its mu = 1/alpha; ``steps`` leads from one to the other (see
-``terms``).
+A ``declare`` states whom its total protects. A ``reserve`` states whom the release protects, what
+it promises them, and mu = 1/alpha if it is a Gaussian release; its ``steps`` converts the promise
+to the terms of the total (see ``_terms``).
 
 The time of an entry is recorded and never trusted: order is by number.
 """
@@ -41,6 +42,7 @@ from privalue.ledger._units import NOTHING, Cost, check_mu
 FORMAT = 2
 GENESIS = "0" * 64  # what the first entry names as the one before it
 LONGEST_NAME = 200
+DECLARE = "ledger.declare(DATASET, epsilon=E, delta=D, unit=UNIT)"  # what a person has to call
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 _HEXADECIMAL = re.compile("[0-9a-f]{64}")
 
@@ -61,9 +63,7 @@ _SHAPES: Mapping[str, Mapping[str, type]] = {
     "cancel": {"reservation": int, "reason": str},
     "settle": {"reservation": int, "outcome": str, "reason": str},
 }
-_COMMON: Mapping[str, type] = {
-    **{"sequence": int, "previous": str, "at": str, "kind": str, "salt": str},
-}
+_COMMON: dict[str, type] = {"sequence": int, "previous": str, "at": str, "kind": str, "salt": str}
 _OUTCOME = {"charge": "charged", "commit": "committed", "cancel": "cancelled"}
 _MOVES = {
     "charge": {("reserved", "charged"), ("charged", "charged")},  # once, see below
@@ -74,34 +74,34 @@ _MOVES = {
 
 
 def canonical(value: Mapping[str, Any]) -> str:
-    """JSON with sorted keys and no spaces: the same text for the same value."""
+    """Return JSON with sorted keys and no spaces: the same text for the same value."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def sha256(text: str) -> str:
-    """The SHA-256 of a text, in hexadecimal."""
+    """Return the SHA-256 of a text, in hexadecimal."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def study_hash(description: Mapping[str, Any]) -> str:
-    """What identifies a request beside its dataset: the hash of the public description."""
+    """Return what identifies a request within its dataset: the hash of the public description."""
     return sha256(canonical(description))
 
 
 def salt() -> str:
-    """32 bytes that nobody can guess, in hexadecimal."""
+    """Return 32 bytes that nobody can guess, in hexadecimal."""
     return OperatingSystemEntropy().read(32).hex()
 
 
 def check_hash(what: str, text: str) -> str:
-    """The text itself, if it is a SHA-256 in hexadecimal."""
+    """Return the text itself, or raise UsageError if it is not a SHA-256 in hexadecimal."""
     if _HEXADECIMAL.fullmatch(text) is None:
         raise UsageError(f"{what} {text!r} is not a SHA-256: it has 64 digits of 0-9 and a-f")
     return text
 
 
 def check_dataset(name: str) -> str:
-    """The name itself, if it can name a dataset."""
+    """Return the name itself, or raise UsageError if it cannot name a dataset."""
     if not 0 < len(name) <= LONGEST_NAME or not name.isprintable() or name != name.strip():
         raise UsageError(
             f"dataset {name!r}: a name has 1 to {LONGEST_NAME} printable characters, and no "
@@ -112,7 +112,7 @@ def check_dataset(name: str) -> str:
 
 @dataclass(kw_only=True, slots=True)
 class Held:
-    """A reservation as the entries so far leave it."""
+    """A reservation, as the entries so far leave it."""
 
     sequence: int
     dataset: str
@@ -131,13 +131,13 @@ class Held:
 
     @property
     def how_to_settle(self) -> str:
-        """The call for a person who knows that its process is gone."""
+        """Return the call for a person who knows that the process of this reservation is gone."""
         cancel = ", or charge=False if nothing came of it" if self.status == "reserved" else ""
         return f"ledger.settle({self.sequence}, charge=True, reason=WHY){cancel}"
 
 
 class Step(NamedTuple):
-    """How a dataset stands after an entry."""
+    """The amounts of a dataset after one of its entries."""
 
     sequence: int
     at: str
@@ -149,7 +149,7 @@ class Step(NamedTuple):
 
 @dataclass(kw_only=True, slots=True)
 class Balance:
-    """How a dataset stands."""
+    """The amounts of a dataset after all entries so far."""
 
     terms: BudgetTerms
     total: Cost = NOTHING
@@ -159,7 +159,7 @@ class Balance:
 
     @property
     def left(self) -> Cost:
-        """What may still be reserved."""
+        """Return what may still be reserved."""
         return self.total - self.spent - self.reserved
 
 
@@ -179,14 +179,28 @@ class Book:
 
     @classmethod
     def replay(cls, rows: Iterable[EntryRow]) -> "Book":
-        """The book that these entries make, or a LedgerError that names the first bad one."""
+        """Return the book that these entries make.
+
+        Raises:
+            LedgerError: an entry is missing, changed or against the rules; the message names the
+                first.
+        """
         book = cls()
         for sequence, body, digest in rows:
             book._admit(sequence, body, digest)
         return book
 
     def write(self, kind: str, at: datetime, **own: str | int) -> EntryRow:
-        """The next entry, applied; a BudgetError if the rules do not allow it."""
+        """Apply the next entry, and return it as a row to be stored.
+
+        Args:
+            kind: a kind of entry; see the table above.
+            at: when; it is recorded and never trusted.
+            own: the fields of that kind.
+
+        Raises:
+            BudgetError: the rules do not allow it; nothing was changed.
+        """
         entry = {
             "sequence": self.sequence + 1,
             "previous": self.head,
@@ -201,6 +215,7 @@ class Book:
         return self.sequence, body, digest
 
     def _admit(self, sequence: int, body: str, digest: str) -> None:
+        """Check an entry's number, hash, form and predecessor, and apply it."""
         if sequence != self.sequence + 1:
             raise LedgerError(
                 f"entry {self.sequence + 1} is missing or out of order: entry {sequence} stands in "
@@ -228,15 +243,19 @@ class Book:
             raise LedgerError(f"entry {sequence} breaks the rules: {problem}") from None
 
     def steps(self, dataset: str, asked: Cost, protection: Protection) -> int:
-        """How many steps of a release's relation are one of the dataset's; a refusal if none."""
+        """Return how many steps of a release's relation make one step of the dataset's relation.
+
+        Args:
+            dataset: whose total it is.
+            asked: what the release promises, for the message.
+            protection: whom the release protects.
+
+        Raises:
+            BudgetError: the dataset has no total, or no theorem converts the promise to its terms.
+        """
         balance = self.balances.get(dataset)
         if balance is None:
-            raise self.refusal(
-                dataset,
-                asked,
-                "no total is declared for it: "
-                "ledger.declare(DATASET, epsilon=E, delta=D, unit=UNIT)",
-            )
+            raise self.refusal(dataset, asked, f"no total is declared for it: {DECLARE}")
         try:
             return balance.terms.steps(protection)
         except BudgetError as problem:
@@ -249,6 +268,7 @@ class Book:
     # The rules: each refuses before it changes anything
 
     def _apply(self, entry: Mapping[str, Any], digest: str) -> None:
+        """Apply an entry by the rule of its kind, then go on to the next number and hash."""
         kind, sequence, at = entry["kind"], entry["sequence"], entry["at"]
         if (kind == "begin") != (sequence == 1) or entry.get("format", FORMAT) != FORMAT:
             raise LedgerError(f'a ledger starts with "begin", once, and here has format {FORMAT}')
@@ -269,6 +289,7 @@ class Book:
             now.steps.append(Step(sequence, at, kind, now.total, now.spent, now.reserved))
 
     def _declare(self, entry: Mapping[str, Any]) -> None:
+        """Set a dataset's total; refuse one below what is used, or new terms for used amounts."""
         dataset = check_dataset(entry["dataset"])
         total = Cost(epsilon=entry["epsilon"], delta=entry["delta"])
         terms = BudgetTerms(
@@ -293,6 +314,7 @@ class Book:
         self.balances[dataset] = balance
 
     def _reserve(self, entry: Mapping[str, Any], digest: str) -> None:
+        """Set an amount aside; refuse more than is left, or a request that is in progress."""
         dataset, study = entry["dataset"], check_hash("the study hash", entry["study"])
         asked, protection = Cost(epsilon=entry["epsilon"], delta=entry["delta"]), _protection(entry)
         check_mu(entry["mu"])
@@ -330,6 +352,7 @@ class Book:
         )
 
     def _move(self, entry: Mapping[str, Any], digest: str) -> None:
+        """Charge, commit, cancel or settle a reservation, if its status allows that."""
         kind, held = entry["kind"], self.reservations.get(entry["reservation"])
         if held is None:
             raise UsageError(f"entry {entry['reservation']} is no reservation of this ledger")
@@ -359,17 +382,19 @@ class Book:
             del self.open[key]
 
     def refusal(self, dataset: str, requested: Cost | str, why: str) -> BudgetError:
-        """The one form of a refusal: dataset, requested, left, why."""
+        """Return a refusal in its one form: dataset, requested, left, why."""
         balance = self.balances.get(dataset)
         left = "nothing" if balance is None else balance.left
         return BudgetError(f'dataset "{dataset}": requested {requested}; left {left}; {why}')
 
 
 def _protection(entry: Mapping[str, Any]) -> Protection:
+    """Return whom an entry protects."""
     return Protection(unit=entry["unit"], neighbours=entry["neighbours"])
 
 
 def _is_of_0_1(body: str) -> bool:
+    """Return whether the text is the first entry of a ledger in the format of version 0.1."""
     try:
         entry = json.loads(body)
     except (ValueError, RecursionError):
@@ -378,7 +403,7 @@ def _is_of_0_1(body: str) -> bool:
 
 
 def _parse(body: str) -> dict[str, Any] | None:
-    """The entry, if the text is the canonical form of one."""
+    """Return the entry, or None if the text is not the canonical form of one."""
     try:
         entry = json.loads(body)
         shape = {**_COMMON, **_SHAPES[entry["kind"]]}

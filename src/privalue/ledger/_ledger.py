@@ -1,4 +1,4 @@
-"""The ledger itself: each operation replays the record, decides, and appends at most one entry."""
+"""Keep the budgets of datasets: each operation replays the record and appends at most one entry."""
 
 import os
 import platform
@@ -10,7 +10,7 @@ from typing import Self
 
 from privalue.errors import BudgetError, LedgerError, UnavailableError, UsageError
 from privalue.ledger._account import Account, clock_notices, notices
-from privalue.ledger._chain import FORMAT, Book, Held, check_dataset, check_hash, sha256
+from privalue.ledger._chain import DECLARE, FORMAT, Book, Held, check_dataset, check_hash, sha256
 from privalue.ledger._store import AbsentLedgerError, Store, Transaction
 from privalue.ledger._terms import ACCOUNTING, BudgetTerms, Protection
 from privalue.ledger._units import Cost, cost, mu, total
@@ -21,7 +21,7 @@ Append = Callable[..., None]
 
 @dataclass(frozen=True, kw_only=True)
 class StoredRelease:
-    """The artefact that the identical request was given before; giving it again costs nothing."""
+    """The artefact that the identical request received before; to return it again costs nothing."""
 
     artefact: str
     head: str
@@ -30,7 +30,7 @@ class StoredRelease:
 
 @dataclass(frozen=True, kw_only=True)
 class Verified:
-    """A ledger that passed its check."""
+    """What is known of a ledger that passed its check."""
 
     entries: int
     head: str
@@ -40,8 +40,8 @@ class Verified:
 class Reservation:
     """An amount that is set aside for one release, from before the data is opened.
 
-    As a context manager it cancels itself where the block ends before ``charge``, on the record,
-    with the error's kind for a reason and never its message: that may quote the data.
+    As a context manager it cancels itself if the block ends before ``charge``. The record then
+    holds the kind of the error as the reason, and never its message, which may quote the data.
     """
 
     def __init__(self, ledger: "Ledger", held: Held, found: tuple[str, ...]) -> None:
@@ -49,14 +49,15 @@ class Reservation:
         self.sequence = held.sequence
         self.dataset = held.dataset
         self.cost = held.cost  # to the dataset's total
-        self.head = held.head  # after charge(): the one that stands in the release
+        self.head = held.head  # after charge(): the hash that the release states
         self.charged = False
         self.notices = found
 
     def charge(self) -> str:
-        """The charge's hash, for the release: statistics exist, and what they cost is spent.
+        """Spend the reserved amount, and return the hash of the charge, for the release.
 
-        It covers one draw: whoever asks again, in this process or in another, is refused.
+        To be called once statistics exist, and before noise is drawn. A charge covers one draw: a
+        second call is refused, in this process or in another.
         """
         with self._ledger._writing(self.dataset, self.cost) as (book, append, _):
             append("charge", reservation=self.sequence)
@@ -65,12 +66,12 @@ class Reservation:
         return head
 
     def cancel(self, reason: str) -> None:
-        """Gives the amount back: nothing was computed. Refused after ``charge``."""
+        """Give the amount back, because nothing was computed; refused after ``charge``."""
         with self._ledger._writing(self.dataset, self.cost) as (_, append, _):
             append("cancel", reservation=self.sequence, reason=reason)
 
     def commit(self, artefact: str) -> None:
-        """Stores the artefact; the same one again changes nothing."""
+        """Store the artefact; to store the same one again changes nothing."""
         digest = sha256(artefact)
         with self._ledger._writing(self.dataset, self.cost) as (book, append, transaction):
             if book.reservations[self.sequence].artefact != digest:
@@ -82,7 +83,7 @@ class Reservation:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if not self.charged:
-            # What it cannot cancel keeps counting.
+            # If it cannot be cancelled, it keeps counting: the safe side.
             with suppress(BudgetError, LedgerError, UnavailableError):
                 self.cancel("left without computing" if kind is None else _public_name(kind))
 
@@ -94,7 +95,7 @@ def _public_name(kind: type[BaseException]) -> str:
 
 
 class Ledger:
-    """The budgets of datasets, in a place that keeps them."""
+    """The budgets of datasets, in a store that keeps their entries."""
 
     def __init__(self, store: Store, clock: Clock = lambda: datetime.now(UTC)) -> None:
         self._store = store
@@ -102,7 +103,7 @@ class Ledger:
 
     @property
     def place(self) -> str:
-        """Where it is kept."""
+        """Return where the ledger is kept, as messages name it."""
         return self._store.place
 
     def declare(
@@ -117,7 +118,7 @@ class Ledger:
         accounting: str = ACCOUNTING,
         replace: bool = False,
     ) -> Account:
-        """Gives a dataset (people, not files) its total; makes the ledger if there is none.
+        """Set the total of a dataset (people, not files); create the ledger if there is none.
 
         Args:
             dataset: what these people are called.
@@ -130,8 +131,11 @@ class Ledger:
             accounting: "plain": epsilons and deltas are summed.
             replace: change a total, on the record; whom it protects only while nothing is used.
 
+        Returns:
+            The account of the dataset.
+
         Raises:
-            BudgetError: it has one and ``replace`` is false, or more is already used.
+            BudgetError: it has a total and ``replace`` is false, or more is already used.
         """
         amount = total(check_dataset(dataset), epsilon, delta)
         terms = BudgetTerms(
@@ -171,7 +175,7 @@ class Ledger:
         neighbours: str,
         gaussian_alpha: float | None = None,
     ) -> Reservation | StoredRelease:
-        """Sets aside what a release costs, or returns what the identical request was given.
+        """Set aside what a release costs, or return the release of the identical request.
 
         ``notices`` of either say what was found: reservations that nobody finished, a clock that
         ran backwards.
@@ -179,13 +183,16 @@ class Ledger:
         Args:
             dataset: whose total it is.
             study_hash: what identifies the request.
-            epsilon: as the release promises it, to whom it does.
+            epsilon: as the release promises it, to the unit that it protects.
             delta: likewise.
-            unit: whom the release protects.
-            neighbours: how.
-            gaussian_alpha: sigma over the sensitivity, where the release is Gaussian noise of one
-                public sigma, and nothing else: mu is its reciprocal. dp-lsw and dp-lsl have an
-                alpha, and are no such release.
+            unit: "trajectory" or "person": whom the release protects.
+            neighbours: "replace-one" or "add-remove": how.
+            gaussian_alpha: sigma over the sensitivity, if the release is Gaussian noise of one
+                public sigma and nothing else; mu is its reciprocal. dp-lsw and dp-lsl have an alpha
+                too, but their sigma depends on the data: leave it out.
+
+        Returns:
+            A reservation, or the stored release if this request was answered before.
 
         Raises:
             BudgetError: no total is declared, it protects somebody else and no theorem converts,
@@ -215,16 +222,16 @@ class Ledger:
         return Reservation(self, held, found)
 
     def stored(self, dataset: str, study_hash: str) -> StoredRelease | None:
-        """What the identical request was given before, or None."""
+        """Return the release of the identical request, or None if there is none yet."""
         with self._reading() as (book, transaction):
             held = book.stored.get((dataset, study_hash))
             found = notices(book, dataset, self._clock())
             return None if held is None else self._stored(transaction, held, found)
 
     def settle(self, entry: int, *, charge: bool, reason: str) -> Account:
-        """Ends a reservation that its process left behind, on a person's word.
+        """End a reservation that its process left behind, on a person's word.
 
-        Charging is always allowed; cancelling only if it was never charged.
+        To charge it is always allowed; to cancel it only if it was never charged.
         """
         with self._reading() as (book, _):
             held = book.reservations.get(entry)
@@ -236,17 +243,17 @@ class Ledger:
             return Account.of(book, held.dataset, self._clock())
 
     def head(self) -> str:
-        """The hash of the last entry."""
+        """Return the hash of the last entry."""
         with self._reading() as (book, _):
             return book.head
 
     def datasets(self) -> tuple[str, ...]:
-        """Every dataset with a total, in the order of their declaration."""
+        """Return every dataset with a total, in the order of their declaration."""
         with self._reading() as (book, _):
             return tuple(book.balances)
 
     def show(self, dataset: str) -> Account:
-        """How a dataset stands."""
+        """Return the account of a dataset; raise BudgetError if it has no total."""
         with self._reading() as (book, _):
             if dataset in book.balances:
                 return Account.of(book, dataset, self._clock())
@@ -257,13 +264,17 @@ class Ledger:
         )
 
     def verify(self, *, head: str | None = None, artefact: str | None = None) -> Verified:
-        """The head of a ledger in which nothing was changed, removed, inserted or reordered.
+        """Check that nothing was changed, removed, inserted or reordered.
 
-        The chain alone cannot show that its last entries were removed. A release can: give the
-        head that stands in it and its text, and both must be found.
+        The chain alone cannot show that its last entries were removed. A release can: give the head
+        that it states and its text, and both must be found.
+
+        Args:
+            head: a hash that must be the hash of an entry.
+            artefact: the text of a release that an entry must commit.
 
         Raises:
-            LedgerError: it names the first bad entry.
+            LedgerError: the message names the first bad entry.
         """
         self._store.check()
         with self._store.read() as transaction:
@@ -291,6 +302,7 @@ class Ledger:
         return Verified(entries=book.sequence, head=book.head, notices=clock_notices(book))
 
     def _make(self) -> None:
+        """Create the ledger, with its first entry, if it does not exist."""
         try:
             with self._store.read():
                 pass
@@ -299,6 +311,7 @@ class Ledger:
 
     @contextmanager
     def _reading(self) -> Iterator[tuple[Book, Transaction]]:
+        """Yield the replayed record, for reading alone."""
         with self._present(""), self._store.read() as transaction:
             yield self._replay(transaction), transaction
 
@@ -306,7 +319,11 @@ class Ledger:
     def _writing(
         self, dataset: str, requested: Cost | str
     ) -> Iterator[tuple[Book, Append, Transaction]]:
-        """The record, the right to add to it, and durability when the block ends."""
+        """Yield the record, a function that appends to it, and the transaction.
+
+        Nobody else can write until the block ends; then the entries are durable, or undone after an
+        error.
+        """
         whose = f'dataset "{dataset}": requested {requested}; '
         with (
             _concerning(dataset, requested),
@@ -322,15 +339,16 @@ class Ledger:
 
     @contextmanager
     def _present(self, whose: str) -> Iterator[None]:
+        """Raise BudgetError, with what to do, where there is no ledger."""
         try:
             yield
         except AbsentLedgerError as problem:
             raise BudgetError(
-                f"{whose}left nothing; {problem}; make it with a total: ledger.declare("
-                "DATASET, epsilon=E, delta=D, unit=UNIT)"
+                f"{whose}left nothing; {problem}; make it with a total: {DECLARE}"
             ) from None
 
     def _replay(self, transaction: Transaction) -> Book:
+        """Return the book of all entries; raise LedgerError if there is none or a bad one."""
         try:
             book = Book.replay(transaction.rows())
         except LedgerError as problem:
@@ -342,6 +360,7 @@ class Ledger:
     def _stored(
         self, transaction: Transaction, held: Held, found: tuple[str, ...]
     ) -> StoredRelease:
+        """Return the artefact of a committed reservation, after a check against its hash."""
         assert held.artefact is not None
         text = transaction.artefact(held.artefact)
         if text is None or sha256(text) != held.artefact:
@@ -349,12 +368,13 @@ class Ledger:
         return StoredRelease(artefact=text, head=held.head, notices=found)
 
     def _failed(self, what: str) -> LedgerError:
+        """Return what to raise for a ledger that fails its check."""
         return LedgerError(f"the ledger {self.place} fails its check: {what}")
 
 
 @contextmanager
 def _concerning(dataset: str, requested: Cost | str) -> Iterator[None]:
-    """Says whom a failure of the ledger keeps from what."""
+    """Add the dataset and the request to the message of any failure of the ledger."""
     try:
         yield
     except (LedgerError, UnavailableError) as problem:

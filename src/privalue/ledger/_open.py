@@ -8,7 +8,9 @@ from privalue.ledger._sqlite import SqliteStore
 
 
 def open_ledger(location: str | Path, *, wait: float = 30.0, clock: Clock | None = None) -> Ledger:
-    """The ledger in a file (SQLite), or at ``postgresql://...``; nothing is made before a declare.
+    """Return the ledger in a file (SQLite), or at ``postgresql://...``.
+
+    Nothing is created before the first ``declare``.
 
     Args:
         location: a file name, or the address of a database.

@@ -1,9 +1,9 @@
-"""A ledger in a PostgreSQL database, for several machines. Extra: ``postgres``.
+"""Keep a ledger in a PostgreSQL database, for several machines. Extra: ``postgres``.
 
-The tables stand in the first schema of the connection's search path; another ledger in the same
-database takes another schema. Writers take turns by an advisory lock, which asks for no right
-beyond SELECT and INSERT, and read with READ COMMITTED, so that what they read is newer than the
-lock. Whoever ignores it meets the primary key: no two entries have the same number.
+The tables are in the first schema of the connection's search path; another ledger in the same
+database takes another schema. Writers take turns by an advisory lock, which needs no right beyond
+SELECT and INSERT. They read with READ COMMITTED, so that what they read is newer than the lock. A
+writer that ignores the lock meets the primary key: no two entries have the same number.
 """
 
 from collections.abc import Iterator
@@ -45,7 +45,7 @@ class PostgresStore:
         self.place = self._server.place
 
     def create(self, first: EntryRow) -> None:
-        """Makes the tables and the first entry, in one transaction."""
+        """Create the tables and the first entry in one transaction, unless they exist."""
         with self._begun("READ COMMITTED") as connection:
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (_TURN,))
             if not self._found(connection):
@@ -55,32 +55,35 @@ class PostgresStore:
 
     @contextmanager
     def read(self) -> Iterator[Transaction]:
-        """A snapshot."""
+        """Yield a snapshot."""
         with self._begun("REPEATABLE READ READ ONLY") as connection:
             self._require(connection)
             yield Transaction(connection.execute, "%s")
 
     @contextmanager
     def write(self) -> Iterator[Transaction]:
-        """The writer's turn, taken before anything is read."""
+        """Yield a transaction that holds the lock of writers, taken before anything is read."""
         with self._begun("READ COMMITTED") as connection:
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (_TURN,))
             self._require(connection)
             yield Transaction(connection.execute, "%s")
 
     def check(self) -> None:
-        """Nothing: the server checks its pages itself."""
+        """Do nothing: the server checks its pages itself."""
 
     def _found(self, connection: Any) -> bool:
+        """Return whether the ledger's tables exist."""
         (found,) = connection.execute("SELECT to_regclass('ledger_entries')").fetchone()
         return found is not None
 
     def _require(self, connection: Any) -> None:
+        """Raise AbsentLedgerError unless the ledger's tables exist."""
         if not self._found(connection):
             raise AbsentLedgerError(self.place)
 
     @contextmanager
     def _begun(self, isolation: str) -> Iterator[Any]:
+        """Yield a connection in a transaction; commit it at the end, undo it after an error."""
         try:
             with closing(self._server.connect(autocommit=True)) as connection:
                 connection.execute(f"BEGIN ISOLATION LEVEL {isolation}")
@@ -96,6 +99,7 @@ class PostgresStore:
             raise self._explained(problem) from problem
 
     def _prepare(self, connection: Any) -> None:
+        """Require that commits reach the disk, and limit the wait for locks."""
         (synced,) = connection.execute("SHOW fsync").fetchone()
         if synced != "on":
             raise LedgerError(
@@ -108,6 +112,7 @@ class PostgresStore:
         )
 
     def _explained(self, problem: Any) -> LedgerError | UnavailableError:
+        """Return a driver's error as one line, without passwords."""
         if isinstance(problem, self._driver.errors.LockNotAvailable):
             return locked(self.place, self._wait)
         first = self._server.masked(str(problem)).split("\n", maxsplit=1)[0]

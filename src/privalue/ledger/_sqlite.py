@@ -1,4 +1,4 @@
-"""A ledger in one SQLite file: write-ahead log, every commit forced to the disk, one writer."""
+"""Keep a ledger in one SQLite file: write-ahead log, every commit forced to disk, one writer."""
 
 import os
 import sqlite3
@@ -34,7 +34,11 @@ class SqliteStore:
         self._wait = wait
 
     def create(self, first: EntryRow) -> None:
-        """Builds the file under another name, then gives it this one, unless somebody has."""
+        """Build the file under another name, then rename it, unless the name is taken.
+
+        So the file is either complete or absent, and of two processes that create it the first one
+        wins.
+        """
         try:
             with (
                 suppress(FileExistsError),
@@ -53,6 +57,7 @@ class SqliteStore:
             ) from problem
 
     def _keep_log(self, connection: sqlite3.Connection) -> None:
+        """Turn the write-ahead log on; refuse a file system that cannot have one."""
         (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()  # stays in the file
         if mode != "wal":
             raise LedgerError(
@@ -63,18 +68,18 @@ class SqliteStore:
 
     @contextmanager
     def read(self) -> Iterator[Transaction]:
-        """A snapshot."""
+        """Yield a snapshot."""
         with self._connected(self._path) as connection, _transaction(connection, "DEFERRED"):
             yield Transaction(connection.execute, "?")
 
     @contextmanager
     def write(self) -> Iterator[Transaction]:
-        """The write lock, taken before anything is read."""
+        """Yield a transaction that holds the write lock, taken before anything is read."""
         with self._connected(self._path) as connection, _transaction(connection, "IMMEDIATE"):
             yield Transaction(connection.execute, "?")
 
     def check(self) -> None:
-        """SQLite's own check of pages and indexes."""
+        """Raise LedgerError if SQLite's own check of pages and indexes fails."""
         with self._connected(self._path) as connection:
             ((found, *_), *_) = connection.execute("PRAGMA integrity_check(1)").fetchall()
         if found != "ok":
@@ -82,6 +87,7 @@ class SqliteStore:
 
     @contextmanager
     def _connected(self, path: Path) -> Iterator[sqlite3.Connection]:
+        """Yield a connection to an existing file, and translate the errors of SQLite."""
         if not os.path.lexists(path):
             raise AbsentLedgerError(self.place)
         try:
@@ -101,6 +107,7 @@ class SqliteStore:
             raise LedgerError(f"the ledger {self.place} {explained}") from problem
 
     def _explain(self, problem: Exception, code: int) -> str:
+        """Say in one line what happened, what was recorded, and what to do."""
         if code == sqlite3.SQLITE_FULL:
             return "has no space left on its disk; nothing was recorded; make room, try again"
         if code == sqlite3.SQLITE_IOERR:
@@ -123,6 +130,7 @@ class SqliteStore:
 
 @contextmanager
 def _transaction(connection: sqlite3.Connection, kind: str) -> Iterator[None]:
+    """Commit at the end of the block, and roll back after an error."""
     connection.execute(f"BEGIN {kind}")
     try:
         yield

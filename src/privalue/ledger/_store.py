@@ -1,4 +1,4 @@
-"""What a ledger needs of the place that keeps it: a small interface, and its SQL."""
+"""Define what a ledger needs of the store that keeps it: a small interface, and its SQL."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -9,14 +9,14 @@ from privalue.ledger._chain import EntryRow
 
 
 class AbsentLedgerError(LedgerError):
-    """There is no ledger in this place yet."""
+    """Raised where there is no ledger yet."""
 
     def __init__(self, place: str) -> None:
         super().__init__(f"the ledger {place} does not exist")
 
 
 def locked(place: str, wait: float) -> UnavailableError:
-    """What to say of a place where another writer does not finish."""
+    """Return what to raise if another writer does not finish in time."""
     return UnavailableError(
         f"the ledger {place} is locked by another process, and stayed so for {wait:g} s; nothing "
         "was recorded; try again when that process is done"
@@ -24,37 +24,37 @@ def locked(place: str, wait: float) -> UnavailableError:
 
 
 class Transaction:
-    """Reads and appends; the statements are the same wherever the tables are."""
+    """Reads and appends; the statements are the same in every database."""
 
     def __init__(self, execute: Callable[..., Any], mark: str) -> None:
         self._execute = execute
         self._mark = mark  # how the driver writes a parameter
 
     def rows(self) -> list[EntryRow]:
-        """Every entry, in order."""
+        """Return every entry, in order."""
         columns = "sequence, body, hash"
         found = self._execute(f"SELECT {columns} FROM ledger_entries ORDER BY sequence")
         return list(found.fetchall())
 
     def append(self, row: EntryRow) -> None:
-        """Adds the next entry."""
+        """Add the next entry."""
         marks = ", ".join([self._mark] * 3)
         self._execute(f"INSERT INTO ledger_entries (sequence, body, hash) VALUES ({marks})", row)
 
     def artefact(self, digest: str) -> str | None:
-        """The text with this hash."""
+        """Return the text with this hash, or None."""
         found = self._execute(
             f"SELECT text FROM ledger_artefacts WHERE hash = {self._mark}", (digest,)
         ).fetchone()
         return None if found is None else str(found[0])
 
     def artefacts(self) -> list[tuple[str, str]]:
-        """Every hash with its text."""
+        """Return every hash with its text."""
         found = self._execute("SELECT hash, text FROM ledger_artefacts").fetchall()
         return [(digest, str(text)) for digest, text in found]
 
     def keep(self, digest: str, text: str) -> None:
-        """Stores an artefact, once."""
+        """Store an artefact, once."""
         self._execute(
             f"INSERT INTO ledger_artefacts (hash, text) VALUES ({self._mark}, {self._mark}) "
             "ON CONFLICT DO NOTHING",
@@ -63,22 +63,22 @@ class Transaction:
 
 
 class Store(Protocol):
-    """One ledger's place.
+    """The interface of a store that keeps one ledger.
 
-    It fails with a LedgerError, with an AbsentLedgerError where there is none, and with an
-    UnavailableError where it does not answer.
+    Every method raises LedgerError if it fails, AbsentLedgerError if there is no ledger, and
+    UnavailableError if the store does not answer.
     """
 
     place: str  # as a person would name it, without any password
 
     def create(self, first: EntryRow) -> None:
-        """Makes a ledger with its first entry, whole or not at all; leaves one that exists."""
+        """Create a ledger with its first entry, complete or not at all; leave one that exists."""
 
     def read(self) -> AbstractContextManager[Transaction]:
-        """One moment of the ledger, that nobody's writing changes."""
+        """Open a snapshot, which later writes do not change."""
 
     def write(self) -> AbstractContextManager[Transaction]:
-        """The only writer, from the first read on; durable when the block ends, else undone."""
+        """Open a transaction as the only writer; durable at the end, undone after an error."""
 
     def check(self) -> None:
-        """Whatever the place can say about its own soundness."""
+        """Raise LedgerError if the store itself finds that it is damaged."""

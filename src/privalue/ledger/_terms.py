@@ -1,15 +1,15 @@
-"""Whom a total protects, and what a release that protects somebody else costs there.
+"""Convert the cost of a release to the terms of a total that protects somebody else.
 
 ::
 
     symbol          code                      what it is
     eps, delta      asked                     what a release promises, under its own relation
     L               trajectories_per_person   the most trajectories of any person, as declared
-    k               steps                     so many steps of the release's make one of the total's
+    k               steps                     steps of the release's relation for one of the total's
 
 Epsilons of different units or relations do not add. A path of k steps between two data sets makes
 (eps, delta) per step into (k eps, delta (1 + e^eps + ... + e^{(k-1) eps})) over the whole: group
-privacy, tight (docs/proofs/ledger-units.md). Whatever has no such path is refused.
+privacy, tight (docs/proofs/ledger-units.md). A release without such a path is refused.
 """
 
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ _HOPELESS = 42 * 10**EPSILON_DIGITS  # e^42 > 1e18: even one unit of delta becom
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Protection:
-    """Whose data may differ between neighbours, and how."""
+    """Whom a promise protects: the unit, and the relation between neighbours."""
 
     unit: str
     neighbours: str
@@ -37,7 +37,7 @@ class Protection:
         return f"one {self.unit}, {self.neighbours}"
 
     def check(self) -> "Protection":
-        """Itself, if there is such a thing."""
+        """Return the value itself, or raise UsageError if unit or relation is unknown."""
         if self.unit not in UNITS:
             raise UsageError(f'unit = {self.unit!r}: it must be "trajectory" or "person"')
         if self.neighbours not in RELATIONS:
@@ -49,7 +49,7 @@ class Protection:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BudgetTerms:
-    """What a dataset's total is a total of."""
+    """What a dataset's total promises, and to whom."""
 
     protection: Protection
     trajectories_per_person: int | None = None  # None: nobody vouched for one
@@ -61,7 +61,7 @@ class BudgetTerms:
         return f"{self.protection}{vouched}"
 
     def check(self) -> "BudgetTerms":
-        """Itself, if totals of this kind are kept."""
+        """Return the value itself, or raise UsageError if no total can have these terms."""
         self.protection.check()
         most = self.trajectories_per_person
         whole = isinstance(most, int) and not isinstance(most, bool)
@@ -83,10 +83,11 @@ class BudgetTerms:
         return self
 
     def steps(self, asked: Protection) -> int:
-        """k: so many steps of the release's relation lead from any neighbour to the other.
+        """Return k: how many steps of the release's relation lead to any neighbour of the total's.
 
         Raises:
-            BudgetError: no number of them does, or none that is known; says what would do.
+            BudgetError: no number of steps does, or none that is known; the message says what to
+                do.
         """
         own = self.protection
         if asked == own:
@@ -111,7 +112,10 @@ class BudgetTerms:
         return self._paths(asked)
 
     def _paths(self, asked: Protection) -> int:
-        """From add-remove: everything goes, one after the other, then everything else comes."""
+        """Return k for an add-remove release.
+
+        A path removes everything that differs, one step at a time, and then adds what replaces it.
+        """
         steps = 1 if asked.neighbours == self.protection.neighbours else 2
         if asked.unit != self.protection.unit:
             if self.trajectories_per_person is None:
@@ -124,11 +128,11 @@ class BudgetTerms:
 
 
 def over_steps(asked: Cost, steps: int) -> Cost:
-    """What (eps, delta) for each of k steps is over all of them; delta rounded up to a unit.
+    """Return what (eps, delta) for each of k steps costs over all of them.
 
-    (k eps, delta (e^{k eps} - 1)/(e^eps - 1)). For k > 1 and delta > 0 that delta is never a whole
-    number of units (e^eps is transcendental), so that rounding it up has one result, whatever
-    computes it.
+    The cost is (k eps, delta (e^{k eps} - 1)/(e^eps - 1)), with delta rounded up to a unit. For k >
+    1 and delta > 0 that delta is never a whole number of units (e^eps is transcendental), so
+    rounding up has one result, whatever computes it.
     """
     if steps == 1:
         return asked

@@ -1,4 +1,4 @@
-"""What a release costs, in whole units: 1e-12 of epsilon, 1e-18 of delta.
+"""Count what a release costs in whole units: 1e-12 of epsilon, 1e-18 of delta.
 
 A double is read as the shortest decimal that names it: 0.1 is one tenth, as the study file and the
 release say. Costs are then rounded up to a unit and totals down, and everything after is integers.
@@ -32,11 +32,11 @@ class Cost:
         return Cost(epsilon=self.epsilon - other.epsilon, delta=self.delta - other.delta)
 
     def within(self, other: "Cost") -> bool:
-        """Whether neither part exceeds the other's."""
+        """Return whether neither part exceeds the other's."""
         return self.epsilon <= other.epsilon and self.delta <= other.delta
 
     def times_in(self, other: "Cost") -> int:
-        """How many times this fits into another."""
+        """Return how many times this amount fits into another."""
         return min(
             there // here
             for here, there in ((self.epsilon, other.epsilon), (self.delta, other.delta))
@@ -44,7 +44,7 @@ class Cost:
         )
 
     def as_dict(self) -> dict[str, float]:
-        """The nearest doubles, for JSON."""
+        """Return the nearest doubles, for JSON."""
         return {
             "epsilon": float(_decimal(self.epsilon, EPSILON_DIGITS)),
             "delta": float(_decimal(self.delta, DELTA_DIGITS)),
@@ -60,22 +60,22 @@ NOTHING = Cost(epsilon=0, delta=0)
 
 
 def cost(dataset: str, epsilon: float, delta: float) -> Cost:
-    """What one release costs, rounded up to a unit."""
+    """Return what one release costs, rounded up to a unit."""
     return _amount(dataset, epsilon, delta, ROUND_CEILING)
 
 
 def total(dataset: str, epsilon: float, delta: float) -> Cost:
-    """What a dataset may spend in all, rounded down to a unit."""
+    """Return what a dataset may spend in all, rounded down to a unit."""
     return _amount(dataset, epsilon, delta, ROUND_FLOOR)
 
 
 def mu(alpha: float | None) -> str:
-    """mu = 1/alpha of a Gaussian release, exactly, as a text: "1/4.25"; "none" of any other."""
+    """Return mu = 1/alpha of a Gaussian release, exactly, as text ("1/4.25"); else "none"."""
     return "none" if alpha is None else check_mu(f"1/{float(alpha)!r}")
 
 
 def check_mu(text: str) -> str:
-    """The text itself, if it is one."""
+    """Return the text itself, or raise UsageError if ``mu`` could not have made it."""
     try:
         alpha = float(text.removeprefix("1/"))
     except ValueError:
@@ -86,6 +86,7 @@ def check_mu(text: str) -> str:
 
 
 def _amount(dataset: str, epsilon: float, delta: float, rounding: str) -> Cost:
+    """Return epsilon and delta in units; raise UsageError for what is out of range."""
     units = _units(epsilon, EPSILON_DIGITS, rounding)
     if units is None or not 1 <= units <= MOST_EPSILON * 10**EPSILON_DIGITS:
         raise UsageError(
@@ -103,7 +104,7 @@ def _amount(dataset: str, epsilon: float, delta: float, rounding: str) -> Cost:
 
 
 def _units(value: object, digits: int, rounding: str) -> int | None:
-    """Whole units of 10^-digits, or None for what is no finite number."""
+    """Return whole units of 10^-digits, or None for a value that is not a finite number."""
     if isinstance(value, bool) or not isinstance(value, Real):
         return None
     try:
@@ -116,4 +117,5 @@ def _units(value: object, digits: int, rounding: str) -> int | None:
 
 
 def _decimal(units: int, digits: int) -> Decimal:
+    """Return so many units as a decimal number."""
     return Decimal(units).scaleb(-digits).normalize()

@@ -1,8 +1,8 @@
-"""Rows in, from wherever they are, to the core's boundary.
+"""Bring rows in, from wherever they are, to the core's boundary.
 
-Files, frames, recordings and databases become batches of whole units, in order: streamed where rows
-come in order, partitioned where they do not, on one machine or with Spark. Nothing here is trusted
-beyond one sentence: each row's numbers come from that row alone. The core checks the rest. An error
+Files, frames, recordings and databases become batches of whole units, in order: streamed if rows
+come in order, partitioned if they do not, on one machine or with Spark. The core trusts a reader
+with one thing only: the numbers of each row come from that row alone. It checks the rest. An error
 here may quote the data: it is for the curator, before anything has been computed.
 """
 

@@ -1,15 +1,20 @@
-"""Cells as numbers, by what the study declares, each by itself.
+"""Convert cells to numbers, by what the study declares, each cell by itself.
 
-Every function takes a column of any physical type and gives each cell a value and a status. What a
-cell becomes depends on that cell and on the declaration, never on the column: not on its scale,
-unit or zone, not on its neighbours.
+Every function takes a column of any physical type and returns for each cell a value and a status
+(``OK``, ``MISSING`` or ``INVALID``). What a cell becomes depends on that cell and on the
+declaration, never on the column: not on its scale, unit or time zone, not on other cells.
 
-An id of ``id_type = "text"`` is its canonical text: a text as it stands, a number without trailing
-zeros, true and false as 1 and 0, a time in UTC as ISO writes it (a date alone at midnight). It
-becomes words of int64, which are equal, and in order, exactly where the ids are: the usual way to
-write a whole number of up to 18 digits is that number, in one word; any other text is ``TEXT``,
-which is larger, and its bytes, seven to a word. So 9 comes before 10, and both before every text
-that is none.
+**Words of an id.** Ids are compared, sorted and hashed very often, so an id becomes a few int64
+numbers, its words. Two ids have the same words exactly if they are equal, and words compare in the
+order of the ids. A whole number of up to 18 digits, written in the usual way, is one word: itself.
+Any other text begins with the word ``TEXT``, which is larger than every number, and goes on with
+its bytes, seven to a word. So 9 comes before 10, and both come before every other text. In a batch
+all ids have as many words as the longest one: ``widened`` adds zeros at the end, which changes
+neither equality nor order.
+
+**Canonical text.** With ``id_type = "text"`` an id is its canonical text, so that the same id is
+equal in CSV, Parquet and a database: a text as it is, a number without trailing zeros, true and
+false as 1 and 0, a time in UTC as ISO writes it (a date alone if it is midnight).
 """
 
 import re
@@ -43,14 +48,14 @@ _FRACTION = re.compile(r"(.*:\d\d)[.,](\d{1,9})(.*)", re.DOTALL)
 
 
 class Missing(NamedTuple):
-    """What means that a cell is missing: texts as listed, and numbers equal to a listed one."""
+    """What means that a cell is missing: the listed texts, and numbers equal to a listed one."""
 
-    texts: pa.Array | None = None  # without the blank, which is seen anyway
+    texts: pa.Array | None = None  # without the blank, which is always missing
     numbers: NDArray[np.float64] | None = None
 
     @classmethod
     def of(cls, texts: Sequence[str]) -> "Missing":
-        """What these texts mean, in cells of any type."""
+        """Return what these texts mean, in cells of any type."""
         listed = sorted({text.strip() for text in texts} - {""})
         if not listed:
             return cls()
@@ -59,7 +64,7 @@ class Missing(NamedTuple):
         return cls(pa.array(listed, pa.string()), found.values[status == OK])
 
     def marked(self, found: "Cells") -> "Cells":
-        """The same cells, with the numbers that mean missing marked as such."""
+        """Return the same cells, with the status MISSING for numbers that mean missing."""
         if self.numbers is None or len(self.numbers) == 0:
             return found
         values, status = found.values, found.status
@@ -72,13 +77,13 @@ NOTHING = Missing()
 
 
 class Cells(NamedTuple):
-    """The values of a column; ``status`` is None where every cell has one."""
+    """The values of a column; ``status`` is None if every cell has a value."""
 
     values: NDArray[Any]
     status: Status | None = None
 
     def failed(self) -> NDArray[np.bool_] | None:
-        """Which cells have no value; None where all have one."""
+        """Return which cells have no value; None if all have one."""
         return None if self.status is None or not self.status.any() else self.status != OK
 
 
@@ -86,7 +91,7 @@ class Cells(NamedTuple):
 
 
 def plain(column: pa.Array) -> pa.Array:
-    """The same cells without a dictionary, texts as 32-bit strings."""
+    """Return the same cells without dictionary or runs, and texts as 32-bit strings."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     elif pa.types.is_run_end_encoded(column.type):
@@ -97,20 +102,20 @@ def plain(column: pa.Array) -> pa.Array:
 
 
 def value_type(kind: pa.DataType) -> pa.DataType:
-    """The type of the cells of a dictionary, or of runs; any other as it is."""
+    """Return the type of the cells themselves, also for a dictionary or for runs."""
     encoded = pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind)
     return kind.value_type if encoded else kind
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Whether cells are texts."""
+    """Return whether cells of this type are texts."""
     return bool(
         pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
     )
 
 
 def is_number(kind: pa.DataType) -> bool:
-    """Whether cells are numbers; true and false are 1 and 0."""
+    """Return whether cells of this type are numbers; true and false are 1 and 0."""
     return bool(
         pa.types.is_integer(kind)
         or pa.types.is_floating(kind)
@@ -120,13 +125,22 @@ def is_number(kind: pa.DataType) -> bool:
 
 
 def is_time(kind: pa.DataType) -> bool:
-    """Whether cells are dates or moments; times of a day and spans of time are neither."""
+    """Return whether cells of this type are dates or moments.
+
+    A time of day and a span of time are neither.
+    """
     return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
 
 
 def by_kind(function: Callable[..., Cells], column: pa.Array, *given: Any) -> Cells:
-    """Applies a function to each kind of cell of a union by itself."""
-    # Arrow's own type_codes and offsets are those of the whole, where a column is a slice of one.
+    """Apply a function to a union, to the cells of each type by themselves.
+
+    Args:
+        function: takes a column and ``given``, and returns its cells.
+        column: a dense union, as ``_python_cells`` builds for columns of mixed types.
+        given: what else the function takes.
+    """
+    # If the column is a slice, Arrow's type_codes and offsets are still those of the whole array.
     here = slice(column.offset, column.offset + len(column))
     _, codes_of, offsets_of = column.buffers()[:3]
     codes, offsets = (
@@ -157,7 +171,7 @@ def by_kind(function: Callable[..., Cells], column: pa.Array, *given: Any) -> Ce
 
 
 def ids(column: pa.Array, id_type: str) -> Cells:
-    """Rows of words, equal and in order where the ids are."""
+    """Return the words of each id, as row x word."""
     if pa.types.is_union(column.type):
         return by_kind(ids, column, id_type)
     column = plain(column)
@@ -174,11 +188,12 @@ def ids(column: pa.Array, id_type: str) -> Cells:
 
 
 def _within(numbers: Integers, limit: int) -> bool:
+    """Return whether all numbers are smaller than ``limit`` in size."""
     return len(numbers) == 0 or bool(numbers.min() > -limit and numbers.max() < limit)
 
 
 def id_of(words: Integers, id_type: str) -> int | str:
-    """The id that became these words."""
+    """Return the id that became these words, for a message."""
     if id_type == "integer":
         return int(words[0])
     if words[0] != TEXT:
@@ -188,12 +203,13 @@ def id_of(words: Integers, id_type: str) -> int | str:
 
 
 def widened(ids: Integers, words: int) -> Integers:
-    """The same ids in so many words: zeros are added at the end."""
+    """Return the same ids with so many words: zeros are added at the end."""
     absent = words - ids.shape[-1]
     return np.pad(ids, [(0, 0)] * (ids.ndim - 1) + [(0, absent)]) if absent else ids
 
 
 def _words(texts: pa.Array, status: Status) -> Cells:
+    """Return the words of canonical texts; mark a text that is too long or not UTF-8 as invalid."""
     offsets, data = _buffers(texts)
     first = np.empty(len(texts), dtype=np.int64)
     longest = kernels.first_words(offsets, data, LONGEST_ID, status, first)
@@ -205,7 +221,7 @@ def _words(texts: pa.Array, status: Status) -> Cells:
 
 
 def canonical_texts(column: pa.Array) -> tuple[pa.Array, Status]:
-    """The text of each cell; a null has none."""
+    """Return the canonical text of each cell, and which cells have none."""
     column = plain(column)
     kind, status = column.type, _absent(column)
     if pa.types.is_null(kind):
@@ -225,7 +241,7 @@ def canonical_texts(column: pa.Array) -> tuple[pa.Array, Status]:
         exact = _exact_floats(column, status)
         shown = exact.values.astype({2: np.float16, 4: np.float32, 8: np.float64}[_bytes(kind)])
         whole = np.floor(exact.values) == exact.values
-        if whole.all():  # a cell without a number has no text: 0 only stands in for it
+        if whole.all():  # a cell without a number has 0 here, which the mask removes
             digits = pa.array(exact.values.astype(np.int64), mask=status != OK)
             return digits.cast(pa.string()), status
         return _by_value([Decimal(str(number)) for number in shown], _decimal_text, status)
@@ -235,13 +251,14 @@ def canonical_texts(column: pa.Array) -> tuple[pa.Array, Status]:
 
 
 def _decimal_text(value: Decimal) -> str:
-    """A decimal without trailing zeros, whatever its scale."""
+    """Return a decimal without trailing zeros, whatever its scale."""
     digits = format(value, "f")
     digits = digits.rstrip("0").rstrip(".") if "." in digits else digits
     return "0" if digits in {"-0", ""} else digits
 
 
 def _iso(seconds: int, nanoseconds: int) -> str | None:
+    """Return a moment as ISO writes it, in UTC; None for a year that Python does not have."""
     try:
         moment = _EPOCH + timedelta(seconds=seconds)
     except OverflowError:
@@ -255,6 +272,7 @@ def _iso(seconds: int, nanoseconds: int) -> str | None:
 def _by_value(
     values: Sequence[Any], text: Callable[[Any], str | None], status: Status
 ) -> tuple[pa.Array, Status]:
+    """Return the text of each value by itself; a value without a text is invalid."""
     texts: list[str | None] = [
         text(value) if status[at] == OK else None for at, value in enumerate(values)
     ]
@@ -268,13 +286,14 @@ def _by_value(
 
 
 def whole_numbers(column: pa.Array, missing: Missing = NOTHING, decimal: str = ".") -> Cells:
-    """Whole numbers within 64 bits, however they are written."""
+    """Return whole numbers within 64 bits, in whatever way they are written."""
     if pa.types.is_union(column.type):
         return by_kind(whole_numbers, column, missing, decimal)
     return missing.marked(_whole_numbers(column, missing, decimal))
 
 
 def _whole_numbers(column: pa.Array, missing: Missing, decimal: str) -> Cells:
+    """Do the same for a column of one type, before numbers that mean missing are marked."""
     column = plain(column)
     kind = column.type
     if pa.types.is_int64(kind) and column.null_count == 0:
@@ -312,19 +331,20 @@ def _whole_numbers(column: pa.Array, missing: Missing, decimal: str) -> Cells:
 
 
 def numbers(column: pa.Array, missing: Missing = NOTHING, decimal: str = ".") -> Cells:
-    """Finite doubles, each the one nearest to what is written."""
+    """Return finite doubles, each the one nearest to what is written."""
     if pa.types.is_union(column.type):
         return by_kind(numbers, column, missing, decimal)
     return missing.marked(_numbers(column, missing, decimal))
 
 
 def _numbers(column: pa.Array, missing: Missing, decimal: str) -> Cells:
+    """Do the same for a column of one type, before numbers that mean missing are marked."""
     column = plain(column)
     kind = column.type
     if pa.types.is_float64(kind) and column.null_count == 0:
         found = column.to_numpy(zero_copy_only=False)
         with np.errstate(over="ignore", invalid="ignore"):
-            if np.isfinite(found.sum()):  # then every one is
+            if np.isfinite(found.sum()):  # then every cell is finite, and no other test is needed
                 return Cells(found)
     status = _absent(column)
     found = np.zeros(len(column))
@@ -358,20 +378,23 @@ def _numbers(column: pa.Array, missing: Missing, decimal: str) -> Cells:
 
 
 def _doubles(texts: pa.Array) -> NDArray[np.float64]:
-    """What well-formed numbers are, rounded to nearest; too large a one is infinite."""
+    """Return the doubles nearest to well-formed numbers; one that is too large is infinite."""
     found: NDArray[np.float64] = texts.cast(pa.float64()).to_numpy(zero_copy_only=False)
     return found
 
 
 def _finite(found: NDArray[np.float64], status: Status) -> Cells:
-    """A double that is no number is a missing one; an infinite one is invalid."""
+    """Mark NaN as missing and infinities as invalid, with 0 in their place."""
     status[np.isnan(found) & (status == OK)] = MISSING
     status[np.isinf(found)] = INVALID
     return Cells(np.where(status == OK, found, 0.0), status)
 
 
 def _exact_floats(column: pa.Array, status: Status) -> Cells:
-    """Floats below the size from which on they skip whole numbers; 0 where there is none."""
+    """Return floats that are small enough to be exact whole numbers, with 0 for the others.
+
+    From 2^53 on (2^24 for 32 bits) floats skip whole numbers, so that two ids could become one.
+    """
     found = column.to_numpy(zero_copy_only=False).astype(np.float64)
     bits = {2: 11, 4: 24, 8: 53}[_bytes(column.type)]
     status[np.isnan(found) & (status == OK)] = MISSING
@@ -381,7 +404,7 @@ def _exact_floats(column: pa.Array, status: Status) -> Cells:
 
 
 def _whole_number(text: str, decimal: str) -> int | None:
-    """What a text is that is not simply up to 18 digits: 3.0, 1e+05, true."""
+    """Return the whole number that a text means if it is not simply digits: 3.0, 1e+05, true."""
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]
     if decimal != ".":
@@ -410,7 +433,18 @@ def steps(
     missing: Missing = NOTHING,
     decimal: str = ".",
 ) -> Cells:
-    """Steps as int64, in the order of the steps."""
+    """Return steps as int64 numbers, which compare in the order of the steps.
+
+    Args:
+        column: the cells.
+        step_type: "integer", "number", "date" or "datetime", as the study declares.
+        step_format: how dates are written in text, if not as ISO does.
+        missing: what means that a cell is missing.
+        decimal: the decimal mark of texts.
+
+    Returns:
+        Whole numbers as they are; doubles by their bits, reordered; days or nanoseconds since 1970.
+    """
     if pa.types.is_union(column.type):
         return by_kind(steps, column, step_type, step_format, missing, decimal)
     if step_type == "integer":
@@ -440,7 +474,7 @@ def steps(
 
 
 def step_text(step: int, step_type: str) -> str:
-    """A step, as a message shows it."""
+    """Return a step as a message shows it."""
     if step_type == "number":
         bits = np.int64(step) ^ ((np.int64(step) >> 63) & np.int64(_INT64[1]))
         return repr(float(bits.view(np.float64)))
@@ -452,7 +486,7 @@ def step_text(step: int, step_type: str) -> str:
 
 
 def _moments(column: pa.Array, status: Status) -> tuple[Integers, Integers]:
-    """Dates and times, of any unit and zone, as seconds since 1970 in UTC and nanoseconds."""
+    """Return dates and times, of any unit and zone, as seconds since 1970 UTC and nanoseconds."""
     kind = column.type
     if pa.types.is_date32(kind):
         days = column.cast(pa.int32()).fill_null(0).to_numpy(zero_copy_only=False)
@@ -466,7 +500,7 @@ def _moments(column: pa.Array, status: Status) -> tuple[Integers, Integers]:
 def _written_moments(
     column: pa.Array, step_format: str | None, status: Status
 ) -> tuple[Integers, Integers]:
-    """The same of texts, each different one read once."""
+    """Return the same for texts; each different text is parsed once."""
     coded = column.dictionary_encode()
     found: list[tuple[int, int] | None] = []
     for cell in coded.dictionary:
@@ -485,14 +519,15 @@ def _written_moments(
 
 
 def moment_of(text: str, step_format: str | None) -> tuple[int, int] | None:
-    """A date or a time as seconds since 1970 in UTC and nanoseconds; None where it is none."""
+    """Return a written date or time as seconds since 1970 UTC and nanoseconds, or None."""
     if step_format is not None:
         try:
             written = datetime.strptime(text, step_format)
             return _since_1970(written, written.microsecond * 1000)
         except (ValueError, OverflowError):
             if not (len(text) == 10 or text.endswith("Z")):
-                return None  # what was no text before is now as ISO writes it, and read below
+                return None
+            # A cell that was a date, not a text, was written as ISO does: it is read below.
     split = _FRACTION.fullmatch(text)
     try:
         if split is None:
@@ -505,6 +540,7 @@ def moment_of(text: str, step_format: str | None) -> tuple[int, int] | None:
 
 
 def _since_1970(moment: datetime, nanoseconds: int) -> tuple[int, int]:
+    """Return the seconds since 1970; a moment without a zone is taken to be in UTC."""
     aware = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     since = aware - _EPOCH
     return since.days * _DAY + since.seconds, nanoseconds
@@ -514,7 +550,10 @@ def _since_1970(moment: datetime, nanoseconds: int) -> tuple[int, int]:
 
 
 def positions(column: pa.Array, labels: pa.Array, missing: Missing = NOTHING) -> Cells:
-    """Where each cell's canonical text stands among ``labels``; blanks around it do not count."""
+    """Return the position of each cell's canonical text among ``labels``.
+
+    Blanks around a text do not count.
+    """
     if pa.types.is_union(column.type):
         return by_kind(positions, column, labels, missing)
     texts, status = canonical_texts(column)
@@ -534,6 +573,7 @@ def positions(column: pa.Array, labels: pa.Array, missing: Missing = NOTHING) ->
 
 
 def _absent(column: pa.Array) -> Status:
+    """Return the status of a column's cells before they are read: nulls are missing."""
     status = np.zeros(len(column), dtype=np.uint8)
     if column.null_count:
         status[column.is_null().to_numpy(zero_copy_only=False)] = MISSING
@@ -541,13 +581,14 @@ def _absent(column: pa.Array) -> Status:
 
 
 def _mark_missing(texts: pa.Array, missing: Missing, status: Status) -> None:
+    """Mark the texts that mean missing."""
     if missing.texts is not None and is_text(texts.type):
         found = pc.is_in(pc.ascii_trim_whitespace(texts), value_set=missing.texts)
         status[found.to_numpy(zero_copy_only=False)] = MISSING
 
 
 def _buffers(texts: pa.Array) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
-    """Where each text begins and ends, and the bytes."""
+    """Return where each text begins and ends, and the bytes of all."""
     if len(texts) == 0:
         return np.zeros(1, dtype=np.int32), np.zeros(0, dtype=np.uint8)
     _, ends, data = texts.buffers()
@@ -556,9 +597,10 @@ def _buffers(texts: pa.Array) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
 
 
 def _text(column: pa.Array, at: int) -> str:
-    """A cell that may be no UTF-8."""
+    """Return the text of a cell, which may not be valid UTF-8."""
     return bytes(column[at].as_buffer()).decode("utf-8", errors="replace").strip()
 
 
 def _bytes(kind: pa.DataType) -> int:
+    """Return how many bytes a number of this type has."""
     return int(kind.bit_width) // 8

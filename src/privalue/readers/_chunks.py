@@ -1,4 +1,13 @@
-"""Rows on their way in: chunks of them, where they stand, and the sources that they come from."""
+"""Define how rows travel: in chunks, with their location, from a source.
+
+**Location.** An error in a row must say where that row is: the file and the number of the row. A
+``Location`` describes some consecutive rows of a source in a few numbers, so that nothing has to be
+stored for each row. Rows from several chunks are later joined, sorted or partly left out; then
+``Origins`` remembers the location that each run of rows came from. A location holds names and
+numbers only, no data and nothing to call, and can be sent to another machine.
+
+A ``Source`` yields chunks: Arrow batches as they are in the source, each with its location.
+"""
 
 from bisect import bisect
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -18,26 +27,26 @@ BATCH_ROWS = 1 << 17
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where consecutive rows stand. Public, and data alone: names and numbers, nothing to call."""
+    """Where consecutive rows are: a source's name for messages, and the number of the first row."""
 
     place: str
     first_row: int = 1  # counted from 1, the heading of a CSV file not counted
 
     def number(self, at: int) -> int:
-        """Return the number of a row, by which rows of one source are in order."""
+        """Return the number of a row; in one source, an earlier row has a smaller number."""
         return self.first_row + at
 
     def where(self, at: int) -> str:
-        """Name the file and the number of a row in it."""
+        """Return the name of the source and the number of a row in it."""
         return f"{self.place}, row {self.number(at)}"
 
     def after(self, rows: int) -> "Location":
-        """Return where the rows stand that follow the first so many."""
+        """Return the location of the rows that follow the first so many."""
         return replace(self, first_row=self.first_row + rows)
 
 
 class RowError(DataError):
-    """A mistake in a row, of which the message begins with where it is."""
+    """An error in a row; its message begins with the row's location."""
 
     def __init__(self, location: Location, at: int, problem: str) -> None:
         super().__init__(f"{location.where(at)}: {problem}")
@@ -45,15 +54,15 @@ class RowError(DataError):
 
 
 class Origin(NamedTuple):
-    """Where rows are from that are kept together, beginning with row ``start`` of these."""
+    """The location of the rows of a batch from row ``start`` on, up to the next origin."""
 
     start: int
     location: Location
-    kept: NDArray[np.int64] | None = None  # of the rows there, where some were left out
+    kept: NDArray[np.int64] | None = None  # positions there, if some rows were left out
 
 
 class Origins(tuple[Origin, ...]):
-    """Where each of some rows is from."""
+    """The locations of all rows of a batch, in order of ``start``."""
 
     __slots__ = ()
 
@@ -63,13 +72,18 @@ class Origins(tuple[Origin, ...]):
         return location, at - start if kept is None else int(kept[at - start])
 
     def where(self, at: int) -> str:
-        """Name the file and the number of a row in it."""
+        """Return the name of the source and the number of a row in it."""
         location, at = self.find(at)
         return location.where(at)
 
     @staticmethod
     def together(several: Sequence["Origins"], starts: Sequence[int]) -> "Origins":
-        """Join the origins of rows whose first ones come to stand at ``starts``."""
+        """Join the origins of batches that are put into one.
+
+        Args:
+            several: the origins of each batch.
+            starts: where in the joint batch the first row of each one is.
+        """
         return Origins(
             origin._replace(start=origin.start + start)
             for origins, start in zip(several, starts, strict=True)
@@ -80,21 +94,21 @@ class Origins(tuple[Origin, ...]):
 @sealed
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Chunk(Private):
-    """Some rows of a source, as they stand there."""
+    """Some rows of a source, as they are there."""
 
     location: Location
     rows: pa.RecordBatch
-    left_out: int = 0  # lines of a file that are no row of anybody
+    left_out: int = 0  # lines of a file that could not be read as rows
 
     def parts(self, rows: int) -> Iterator["Chunk"]:
-        """Yield the same, so many rows at a time."""
+        """Yield the same rows, so many at a time."""
         for start in range(0, max(self.rows.num_rows, 1), rows):
             part = self.rows.slice(start, rows)
             yield Chunk(self.location.after(start), part, 0 if start else self.left_out)
 
 
 class Unread(NamedTuple):
-    """A chunk that may still have to be read."""
+    """A chunk that may still have to be read, and how many rows it has, about."""
 
     rows: int
     read: Callable[[], Chunk]
@@ -110,9 +124,9 @@ class Source:
     """A stream of chunks.
 
     ``in_order`` says that rows come grouped by trajectory (and person), ids ascending, and steps
-    ascend within; ``total_rows`` is an estimate where counting would mean reading; ``again`` says
-    that the same rows come again when it is read again; ``to_read`` are the chunks, still to be
-    read, so that several threads can read at once.
+    ascending within a trajectory. ``total_rows`` is an estimate if counting would mean reading.
+    ``again`` says that reading again yields the same rows. ``to_read`` yields the chunks before
+    they are read, so that several threads can read at once.
     """
 
     chunks: Callable[[], Iterator[Chunk]]
@@ -122,7 +136,7 @@ class Source:
     to_read: Callable[[], Iterator[Unread]] | None = None
 
     def unread(self) -> Generator[Unread, None, None]:
-        """Yield every chunk in order, as something to call for it."""
+        """Yield every chunk in order, as a task that reads it."""
         if self.to_read is not None:
             yield from self.to_read()
             return
@@ -130,5 +144,5 @@ class Source:
 
 
 def one_line(problem: object) -> str:
-    """Shorten what a library complains of to one line."""
+    """Shorten a library's message to one line."""
     return " ".join(str(problem).split())[:200]

@@ -1,10 +1,11 @@
-"""CSV files: a physical line is a row, whatever is in it.
+"""Read CSV files: a physical line is a row, whatever is in it.
 
-A file is cut into blocks at ends of lines, in several threads where it is neither compressed nor
-in another encoding. Each line is checked by itself: as many cells as the heading has, quotes that
-are closed in the same line, valid text. So no quote of one row can swallow another row; a line that
-fails is an invalid row of nobody. What passes is split into cells by Arrow, as texts: what a cell
-is, the study says (``cells``). The delimiter is told from the heading alone.
+A file is cut into blocks at ends of lines, in several threads if it is neither compressed nor in
+another encoding. Each line is checked by itself: as many cells as the heading has, quotes that are
+closed in the same line, valid text. So no quote of one row can swallow another row; a line that
+fails is an invalid row, and it is not known whose. Arrow splits the lines that pass into cells, as
+texts; the study declares what a cell means (``_cells``). The delimiter follows from the heading
+alone.
 """
 
 import codecs
@@ -49,24 +50,30 @@ class CsvFile(NamedTuple):
 
     @property
     def cut_anywhere(self) -> bool:
-        """Whether every line can be found without reading those before it."""
+        """Return whether every line can be found without reading those before it."""
         return self.heading.encoding == "utf-8" and not _packed(self.path)
 
 
 def is_csv(path: Path) -> bool:
-    """Whether the name says so."""
+    """Return whether the file's name is that of a CSV file."""
     return path.name.lower().endswith(ENDINGS)
 
 
 def open_csv(path: Path, rules: RowRules) -> CsvFile:
-    """Reads the heading; refuses a file without the columns that are needed."""
+    """Read the heading, and refuse a file without the columns that are needed."""
     found = heading(path, rules.encoding, rules.delimiter)
     rules.select(found.columns, str(path))
     return CsvFile(path, found, rules)
 
 
 def heading(path: Path, encoding: str = "utf-8", delimiter: str | None = None) -> Heading:
-    """Reads the first line, which alone tells the delimiter; a mark of bytes tells the encoding."""
+    """Read the first line, which alone decides the delimiter.
+
+    Args:
+        path: the file.
+        encoding: as declared; a byte order mark at the beginning of the file wins.
+        delimiter: as declared; None: the mark that splits the heading into most cells.
+    """
     try:
         with _opened(path) as file:
             start = file.read(1 << 16)
@@ -97,6 +104,7 @@ def heading(path: Path, encoding: str = "utf-8", delimiter: str | None = None) -
 
 
 def _cells(line: str, delimiter: str, path: Path) -> list[str]:
+    """Return the cells of a heading, or raise DataError."""
     try:
         return next(csv.reader([line], delimiter=delimiter), [])
     except csv.Error as problem:
@@ -104,7 +112,7 @@ def _cells(line: str, delimiter: str, path: Path) -> list[str]:
 
 
 def csv_rows(files: Sequence[CsvFile]) -> int | None:
-    """About how many rows there are, by the size of the first ones; None where compressed."""
+    """Return about how many rows there are, by the length of the first ones; None if compressed."""
     lines = sampled = size = 0
     for one in files:
         if not one.cut_anywhere:
@@ -118,7 +126,7 @@ def csv_rows(files: Sequence[CsvFile]) -> int | None:
 
 
 def csv_unread(file: CsvFile) -> Iterator[Unread]:
-    """The rows of a file, a few megabytes of lines at a time."""
+    """Yield the rows of a file as tasks, a few megabytes of lines each."""
     if file.cut_anywhere:
         for begin in range(file.heading.size, file.path.stat().st_size, BLOCK_BYTES):
             yield Unread(BLOCK_BYTES // _ROW_BYTES, partial(_block, file, begin))
@@ -131,7 +139,7 @@ def csv_unread(file: CsvFile) -> Iterator[Unread]:
 
 
 def csv_chunks(file: CsvFile) -> Iterator[Chunk]:
-    """Every row in order."""
+    """Yield every row in order."""
     return (chunk.read() for chunk in csv_unread(file))
 
 
@@ -139,7 +147,7 @@ def csv_chunks(file: CsvFile) -> Iterator[Chunk]:
 
 
 def _block(file: CsvFile, begin: int) -> Chunk:
-    """The lines that begin in the block at ``begin``."""
+    """Read the lines that begin in the block at byte ``begin``."""
     with file.path.open("rb") as opened:
         opened.seek(begin - 1)  # a line begins where the one before it ended
         text = opened.read(BLOCK_BYTES + 1)
@@ -151,10 +159,10 @@ def _block(file: CsvFile, begin: int) -> Chunk:
 
 
 def _streamed(file: CsvFile) -> Iterator[bytes]:
-    """Blocks of whole lines after the heading, in UTF-8.
+    """Yield blocks of whole lines after the heading, in UTF-8.
 
-    A byte that is no character in the file's encoding becomes one that is none in UTF-8, so that
-    the line that holds it is invalid, and no other.
+    A byte that is not a character in the file's encoding becomes one that is not valid UTF-8, so
+    that the line that holds it is invalid, and no other line.
     """
     rest, heading = b"", True
     try:
@@ -175,6 +183,7 @@ def _streamed(file: CsvFile) -> Iterator[bytes]:
 
 
 def _decoded(opened: Any, encoding: str) -> Iterator[bytes]:
+    """Yield the file in UTF-8, block by block."""
     if encoding == "utf-8":
         while block := opened.read(BLOCK_BYTES):
             yield block
@@ -190,7 +199,7 @@ def _decoded(opened: Any, encoding: str) -> Iterator[bytes]:
 
 
 def _chunk(file: CsvFile, text: bytes, location: Location) -> Chunk:
-    """Lines as rows of texts; those that fail are left out, or refused."""
+    """Return lines as rows of texts; leave out those that fail, or raise for the first."""
     left_out, sound = 0, _is_text(text)
     if not sound or b'"' in text or text.count(b"\r") != text.count(b"\r\n"):
         lines = _checked(
@@ -212,7 +221,7 @@ def _chunk(file: CsvFile, text: bytes, location: Location) -> Chunk:
 
 
 def _what_is_wrong(line: bytes, heading: Heading) -> str:
-    """What a line has that makes it invalid."""
+    """Return what makes a line invalid, for a message."""
     if not _is_text(line):
         return f"bytes that are no {heading.encoding}; [data] encoding says how it is written"
     if b"\r" in line.rstrip(b"\r\n"):
@@ -226,7 +235,10 @@ def _what_is_wrong(line: bytes, heading: Heading) -> str:
 
 
 def _split(file: CsvFile, text: bytes, location: Location) -> tuple[pa.RecordBatch, int]:
-    """Arrow's cells of good lines; a line with another number of cells is left out or refused."""
+    """Return the cells of good lines, and how many lines were left out here.
+
+    Arrow itself leaves out a line with another number of cells than the heading, or fails with it.
+    """
     names = file.rules.names
     bad: list[Any] = []
 
@@ -237,7 +249,7 @@ def _split(file: CsvFile, text: bytes, location: Location) -> tuple[pa.RecordBat
     rows = pa.record_batch({name: pa.array([], pa.string()) for name in names})
     if not text.strip(b"\r\n"):
         return rows, 0
-    if text.startswith(codecs.BOM_UTF8):  # of a cell: Arrow would take it for that of a file
+    if text.startswith(codecs.BOM_UTF8):  # part of a cell: Arrow would drop it as a file's mark
         text = b"\n" + text
     try:
         table = pacsv.read_csv(
@@ -272,6 +284,7 @@ def _split(file: CsvFile, text: bytes, location: Location) -> tuple[pa.RecordBat
 
 
 def _is_text(text: bytes) -> bool:
+    """Return whether the bytes are valid UTF-8."""
     try:
         text.decode("utf-8")
     except UnicodeDecodeError:
@@ -281,10 +294,15 @@ def _is_text(text: bytes) -> bool:
 
 @kernel(nogil=True)
 def _checked(text, delimiter, columns):  # type: ignore[no-untyped-def]  # noqa: PLR0912  # pragma: no cover - compiled
-    """Begin, end and soundness of every line that is not blank.
+    """Return begin, end and validity of every line that is not blank.
 
-    A cell is quoted from its first character to its last, with quotes inside doubled, or has no
-    quote at all; an end of line ends the row, quoted or not.
+    A cell is either quoted from its first character to its last, with quotes inside doubled, or has
+    no quote at all; an end of line ends the row, quoted or not.
+
+    Args:
+        text: bytes of whole lines.
+        delimiter: one byte.
+        columns: how many cells a line must have.
     """
     found = np.empty((1024, 3), dtype=np.int64)
     count = 0
@@ -333,7 +351,7 @@ def _checked(text, delimiter, columns):  # type: ignore[no-untyped-def]  # noqa:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Lines(Location):
-    """Rows from a byte of a file on; how many stand before it, only an error pays for counting."""
+    """The location of rows from a byte of a file on; rows before it are counted for errors only."""
 
     heading: int  # bytes
     begin: int
@@ -351,15 +369,17 @@ class _Lines(Location):
 
 
 def _count_rows(text: bytes) -> int:
+    """Return how many lines are not blank."""
     return sum(bool(line.strip(b"\r")) for line in text.split(b"\n"))
 
 
 def _packed(path: Path) -> bool:
+    """Return whether the file is compressed, by its name."""
     return path.name.lower().endswith((".gz", ".zst"))
 
 
 def _opened(path: Path) -> Any:
-    """The bytes of a file, decompressed."""
+    """Open a file for reading, decompressed."""
     if path.name.lower().endswith(".zst"):
         return pa.input_stream(str(path), compression="zstd")
     if path.name.lower().endswith(".gz"):

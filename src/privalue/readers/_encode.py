@@ -1,10 +1,10 @@
-"""Rows as plain numbers, each from its own cells, or the first row that is invalid.
+"""Encode rows as plain numbers, each from its own cells, or find the first invalid row.
 
-What a cell becomes is said in ``cells``, by which rules in ``rules``. Here the cells of a row come
-together. A row is invalid where one of its cells does not convert. With ``invalid = "refuse"`` the
-first such row ends the reading, with the place, the column and the value. With ``"drop-unit"`` it
-stays, with ``states`` (one more than the last) as its state, so that its whole unit is left out
-later; a row whose own unit cannot be told belongs to nobody and is left out at once.
+``_cells`` converts single cells, by the declarations in ``_rules``; here the cells of a row come
+together. A row is invalid if one of its cells does not convert. With ``invalid = "refuse"`` the
+first such row ends the reading, with its location, the column and the value. With ``"drop-unit"``
+the row stays, with ``states`` (one more than the last state) as its state, so that the core leaves
+out its whole unit. A row whose unit is not known cannot be kept for that, and is left out at once.
 """
 
 import difflib
@@ -26,14 +26,14 @@ from privalue.readers._chunks import Chunk, Origin, Origins, RowError, one_line
 from privalue.readers._rules import RowRules
 from privalue.readers._text_kernels import INVALID, MISSING, OK
 
-PART_ROWS = 1 << 17  # what is made of them stays near the processor
+PART_ROWS = 1 << 17  # so few that what is made of them stays in the processor's cache
 
 
 class Tally(NamedTuple):
     """What was done to rows on the way, for the curator."""
 
     rewards_clamped: int = 0
-    rows_left_out: int = 0  # they belong to nobody
+    rows_left_out: int = 0  # it is not known whose they are
     rows_missing: int = 0  # dropped, as the study says, for a missing state or reward
 
     def __add__(self, other: "Tally") -> "Tally":  # type: ignore[override]
@@ -43,7 +43,7 @@ class Tally(NamedTuple):
 @sealed
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Rows(Private):
-    """Some rows as plain numbers."""
+    """Some rows as plain numbers, with the locations that they come from."""
 
     origins: Origins
     ids: Integers  # row x id (the person's, where there is one, and the trajectory's) x word
@@ -61,7 +61,7 @@ class Rows(Private):
 
     @property
     def columns(self) -> tuple[NDArray[Any], ...]:
-        """Return what is handed over to the core."""
+        """Return the arrays that are handed over to the core."""
         return self.ids, self.steps, self.states, self.rewards
 
     def part(self, begin: int, end: int) -> "Rows":
@@ -83,7 +83,7 @@ class Rows(Private):
 
 
 class Encoder:
-    """Checks and encodes chunks, in several threads at once if need be."""
+    """Checks and encodes chunks; several threads may use one encoder at once."""
 
     def __init__(self, rules: RowRules) -> None:
         self._rules = rules
@@ -94,15 +94,20 @@ class Encoder:
             self._codes = np.fromiter(rules.raw_labels.values(), dtype=np.int32)
 
     def parts(self, chunk: Chunk) -> Iterator[Rows]:
-        """The chunk as plain numbers, a part at a time; to look up labels is set up for each."""
+        """Encode a chunk, a part at a time.
+
+        A part is larger if there are many labels, because the lookup of labels is set up for each
+        part.
+        """
         labels = 0 if self._raw_labels is None else len(self._raw_labels)
         return map(self.encode, chunk.parts(max(PART_ROWS, 4 * labels)))
 
     def encode(self, chunk: Chunk) -> Rows:
-        """The chunk as plain numbers.
+        """Return a chunk as plain numbers.
 
         Raises:
-            DataError: it names the first invalid row and its value, where the study refuses them.
+            DataError: the study refuses invalid rows; the message names the first one and its
+                value.
         """
         rules = self._rules
         try:
@@ -134,6 +139,7 @@ class Encoder:
         )
 
     def _cells(self, role: str, chunk: Chunk) -> Cells:
+        """Convert the column of a role."""
         rules = self._rules
         column = chunk.rows.column(rules.columns[role])
         texts = (self._missing, rules.decimal)
@@ -154,7 +160,7 @@ class Encoder:
         return Cells(codes, status)
 
     def _states(self, found: dict[str, Cells]) -> NDArray[np.int32]:
-        """Positions of states; invalid rows, which are here only to be dropped, have none."""
+        """Return the positions of states; invalid rows get the position after the last state."""
         codes = found["state"].values
         if self._raw_labels is not None:
             codes = self._codes[codes]
@@ -166,7 +172,7 @@ class Encoder:
         return states
 
     def _kept(self, chunk: Chunk, found: dict[str, Cells]) -> tuple[Integers | None, Tally]:
-        """The rows to keep, or None for all of them; raises where an invalid row is refused."""
+        """Return which rows to keep (None: all), and how many were left out and why."""
         rules = self._rules
         out = np.zeros(chunk.rows.num_rows, dtype=np.bool_)
         nobody = missing = 0
@@ -189,7 +195,7 @@ class Encoder:
     def _refuse_invalid(
         self, chunk: Chunk, found: dict[str, Cells], out: NDArray[np.bool_]
     ) -> None:
-        """Raises for the first row with a cell that does not convert."""
+        """Raise for the first row with a cell that does not convert."""
         worst: tuple[int, str] | None = None
         for role, column in found.items():
             failed = column.failed()
@@ -202,6 +208,7 @@ class Encoder:
             self._refuse(chunk, *worst, found[worst[1]])
 
     def _refuse(self, chunk: Chunk, at: int, role: str, column: Cells) -> NoReturn:
+        """Raise for a cell that is missing or does not convert, with what to do about it."""
         name = self._rules.columns[role]
         assert column.status is not None
         if column.status[at] == MISSING:
@@ -213,6 +220,7 @@ class Encoder:
         raise RowError(chunk.location, at, f"{name} = {shown} {self._expected(role, shown)}")
 
     def _expected(self, role: str, shown: str) -> str:
+        """Return what a cell of this role must be, for a message."""
         rules = self._rules
         if role in rules.id_roles:
             if rules.id_type == "integer":
@@ -249,7 +257,7 @@ class Encoder:
         )
 
     def _about_numbers(self, shown: str) -> str:
-        """What to declare where a text looks like a number written otherwise, or like none."""
+        """Return what to declare if a text looks like a number written otherwise, or missing."""
         if self._rules.decimal == ".":
             if re.fullmatch(r"'[+-]?\d+,\d+'", shown):
                 return '; if that is a decimal comma, set [data] decimal = ","'
@@ -261,6 +269,7 @@ class Encoder:
 
 
 def _shown(column: pa.Array, at: int) -> str:
+    """Return a cell as a message quotes it."""
     try:
         shown = repr(column[at].as_py())
     except UnicodeDecodeError as problem:
@@ -269,7 +278,7 @@ def _shown(column: pa.Array, at: int) -> str:
 
 
 def _side_by_side(ids: list[Integers]) -> Integers:
-    """Row x id x word; an id that needs fewer words ends with zeros."""
+    """Return row x id x word; an id that needs fewer words ends with zeros."""
     if len(ids) == 1:
         return ids[0][:, None, :]
     words = max(values.shape[1] for values in ids)

@@ -1,4 +1,4 @@
-"""Ways to compute the statistics of a source: one method, the same bits from each."""
+"""Choose how to compute the statistics of a source: every engine gives the same bits."""
 
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +20,18 @@ def gathered(
     memory: int = DEFAULT_MEMORY,
     progress: Callable[[int, int | None], None] | None = None,
 ) -> VisitStatistics:
-    """The first-visit statistics of ``data``, by the engine of that name."""
+    """Return the first-visit statistics of ``data``.
+
+    Args:
+        data: whatever ``open_source`` opens; for Spark, a DataFrame or the name of files.
+        study: what is public.
+        engine: "local" or "spark".
+        memory: bytes, about, that the local engine may use.
+        progress: gets rows done and rows in all, or None if that is not known.
+
+    Returns:
+        The statistics. They are private.
+    """
     if engine == "local":
         return local.statistics(data, study, memory=memory, progress=progress)
     if engine == "spark":

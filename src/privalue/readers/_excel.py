@@ -1,6 +1,6 @@
-"""Sheets of Excel workbooks: ``FILE.xlsx::SHEET``. Extra: ``excel``.
+"""Read sheets of Excel workbooks: ``FILE.xlsx::SHEET``. Extra: ``excel``.
 
-Cells come as Python values, each with its own type; a workbook's numbers are all floats.
+Cells come as Python values, each with its own type; the numbers of a workbook are all floats.
 """
 
 from collections.abc import Iterator
@@ -17,12 +17,15 @@ ENDINGS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
 
 
 def is_workbook(path: Path) -> bool:
-    """Whether the name says so."""
+    """Return whether the file's name is that of a workbook."""
     return path.name.lower().endswith(ENDINGS)
 
 
 def sheet_rows(path: Path, sheet: str | None) -> tuple[str, list[list[Any]]]:
-    """What to call a sheet, and its rows; where there is one only it need not be named."""
+    """Return what messages call a sheet, and its rows.
+
+    The sheet need not be named if the workbook has one only.
+    """
     try:
         calamine: Any = import_module("python_calamine")
     except ImportError:
@@ -51,7 +54,7 @@ def sheet_rows(path: Path, sheet: str | None) -> tuple[str, list[list[Any]]]:
 
 
 def open_excel(path: Path, sheet: str | None, rules: RowRules) -> Source:
-    """The rows of a sheet, whose first row is the heading."""
+    """Return the rows of a sheet, whose first row is the heading."""
     place, rows = sheet_rows(path, sheet)
     if not rows:
         raise DataError(f"{place} is empty; it needs a heading and at least one row")

@@ -1,4 +1,4 @@
-"""Files by name, folder or glob, and what kind each is."""
+"""Find files by name, folder or glob, and tell what kind each is."""
 
 import glob
 import os
@@ -16,7 +16,7 @@ PARQUET = (".parquet", ".pq")
 
 
 def find_files(data: str | Path) -> list[Path]:
-    """The files of a name, a folder or a glob."""
+    """Return the files that a name, a folder or a glob stands for."""
     try:
         return _found(data)
     except OSError as problem:
@@ -24,9 +24,10 @@ def find_files(data: str | Path) -> list[Path]:
 
 
 def _found(data: str | Path) -> list[Path]:
+    """Do the same, and leave the system's errors to the caller."""
     path = Path(data)
     if path.is_dir():
-        os.listdir(path)  # complains where it may not be read; a search would pass it over
+        os.listdir(path)  # fails if it may not be read; rglob would skip it silently
         found = sorted(
             file
             for file in path.rglob("*")
@@ -50,7 +51,7 @@ def _found(data: str | Path) -> list[Path]:
 
 
 def file_kind(path: Path) -> str:
-    """Whether a file is CSV or Parquet, by its name."""
+    """Return whether a file is CSV or Parquet, by its name."""
     name = path.name.lower()
     if name.endswith(ENDINGS):
         return "csv"
@@ -61,7 +62,7 @@ def file_kind(path: Path) -> str:
 
 @contextmanager
 def reading_parquet(path: Path) -> Iterator[None]:
-    """What Arrow complains of becomes a line with the file's name."""
+    """Turn Arrow's errors into one line with the file's name."""
     try:
         yield
     except (pa.ArrowException, OSError) as problem:

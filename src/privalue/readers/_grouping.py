@@ -1,9 +1,10 @@
-"""Compiled: rows to partitions, and the rows of a partition to trajectories.
+"""Compile the kernels that bring rows to partitions, and the rows of a partition to trajectories.
 
-A row is packed into a few numbers of 32 bits, so that much fits into memory. Usually: one for each
-word of its ids, one for its step and its state (step << shift | state), and two for its reward.
-Where these are too large (``shift`` is -1): two for each word of its ids and for the step, one for
-the state, two for the reward. Lower halves come first.
+A row is packed into a few numbers of 32 bits, so that many rows fit into memory. Usually these are
+one number for each word of its ids, one for its step and its state (step << shift | state), and two
+for the bits of its reward. If ids or steps are too large for that, ``shift`` is -1, and a row has
+two numbers for each word of its ids and for the step, one for the state, and two for the reward.
+The lower half of a number of 64 bits comes first.
 """
 
 import numpy as np
@@ -20,7 +21,13 @@ def upper_hashes(ids, unit_words, upper):  # type: ignore[no-untyped-def]  # pra
 
 @kernel(nogil=True)
 def choose(upper, which, sizes):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
-    """Write the partition of each row; count how many are in each."""
+    """Write the partition of each row, and count the rows of each partition.
+
+    Args:
+        upper: the upper half of each row's hash.
+        which: gets the partitions: the range of the hash is divided into equal spans.
+        sizes: gets the counts, one for each partition.
+    """
     for row in range(len(upper)):
         partition = (np.uint64(upper[row]) * np.uint64(len(sizes))) >> np.uint64(32)
         which[row] = partition
@@ -31,7 +38,18 @@ def choose(upper, which, sizes):  # type: ignore[no-untyped-def]  # pragma: no c
 def scatter(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     ids, steps, states, rewards, shift, which, free, packed
 ):
-    """Pack rows, in their order, to where their partitions have room."""
+    """Pack rows, in their order, each to the next free row of its partition.
+
+    Args:
+        ids: row x word, all ids of a row side by side.
+        steps: one for each row.
+        states: likewise.
+        rewards: their bits, as int64.
+        shift: how far a step is moved above its state, or -1; see above.
+        which: the partition of each row.
+        free: the next free row of each partition; it moves on.
+        packed: gets the rows.
+    """
     words = ids.shape[1]
     for row in range(len(ids)):
         at = free[which[row]]
@@ -52,9 +70,15 @@ def scatter(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
 
 @kernel(nogil=True)
 def group(packed, width, which, firsts):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
-    """Number trajectories, equal in the first ``width`` numbers: each row's, and their first rows.
+    """Number the trajectories of packed rows, and return how many there are.
 
-    The hash only says where to look: ids are compared.
+    The hash only says where to look: ids are compared, so that equal hashes do no harm.
+
+    Args:
+        packed: the rows.
+        width: how many numbers at the beginning of a row are its ids.
+        which: gets the trajectory of each row.
+        firsts: gets the first row of each trajectory.
     """
     table = np.full(1024, -1, dtype=np.int32)  # first rows, by open addressing, a quarter full
     last = np.uint64(1023)
@@ -75,7 +99,7 @@ def group(packed, width, which, firsts):  # type: ignore[no-untyped-def]  # prag
         table[slot] = firsts[count] = row
         which[row] = count
         count += 1
-        if 4 * count > len(table):
+        if 4 * count > len(table):  # a fuller table would make searches long
             last = np.uint64(4 * len(table) - 1)
             table = np.full(4 * len(table), -1, dtype=np.int32)
             for first in firsts[:count]:
@@ -88,9 +112,9 @@ def group(packed, width, which, firsts):  # type: ignore[no-untyped-def]  # prag
 
 @kernel(nogil=True)
 def rank(ids):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
-    """Return the position of each row, id by id, in the order of their words.
+    """Return the position of each id in the order of all ids.
 
-    A radix sort: stable by 11 bits at a time, from the last word's lowest up.
+    This is a radix sort: stable, by 11 bits at a time, from the lowest bits of the last word up.
     """
     count, words = ids.shape
     order, sorted_order = np.arange(count), np.empty(count, dtype=np.int64)
@@ -121,9 +145,19 @@ def rank(ids):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
 def arrange(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     packed, shift, which, ranks, order, unsorted, ids, steps, states, rewards
 ):
-    """Unpack rows in the order of the ranks of their trajectories, and by step.
+    """Unpack rows in the order of trajectories, and by step within a trajectory.
 
-    ``order`` becomes the rows that they come from; ``unsorted`` is room for steps.
+    Args:
+        packed: the rows.
+        shift: how they are packed; see above.
+        which: the trajectory of each row.
+        ranks: the position of each trajectory in the order of ids.
+        order: gets, for each unpacked row, the packed row that it comes from.
+        unsorted: room for the steps before they are sorted.
+        ids: gets the ids, row x word.
+        steps: gets the steps.
+        states: gets the states.
+        rewards: gets the bits of the rewards.
     """
     words = ids.shape[1]
     starts = np.zeros(len(ranks) + 1, dtype=np.int64)
@@ -159,16 +193,26 @@ def arrange(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
 
 @kernel(nogil=True)
 def _sort_by_step(begin, end, order, unsorted, steps, placed):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
-    """Put the rows of a trajectory in the order of their steps, which go to ``steps``."""
+    """Sort the rows of a trajectory by their steps, which go to ``steps``.
+
+    Args:
+        begin: the trajectory's first row.
+        end: the row after its last one.
+        order: the packed rows, to be sorted.
+        unsorted: their steps.
+        steps: gets the sorted steps.
+        placed: room for as many rows as the longest trajectory has.
+    """
     low = high = unsorted[begin]
     for at in range(begin, end):
         low, high = min(low, unsorted[at]), max(high, unsorted[at])
     gaps = np.uint64(high) - np.uint64(low) != np.uint64(end - begin - 1)
-    if not gaps:  # each step tells its own place, unless one appears twice
+    # Steps without gaps, the usual case, need no sort: each one says where its row goes.
+    if not gaps:
         for at in range(end - begin):
             placed[at] = -1
         for at in range(begin, end):
-            gaps |= placed[unsorted[at] - low] >= 0
+            gaps |= placed[unsorted[at] - low] >= 0  # a duplicate leaves a gap elsewhere
             placed[unsorted[at] - low] = order[at]
     for at in range(begin, end):
         steps[at] = unsorted[at]
@@ -179,7 +223,7 @@ def _sort_by_step(begin, end, order, unsorted, steps, placed):  # type: ignore[n
     gap = 1
     while gap < (end - begin) // 3:
         gap = 3 * gap + 1
-    while gap > 0:  # Shell's sort
+    while gap > 0:  # Shell's sort: in place, and most trajectories are short
         for last in range(begin + gap, end):
             step, row, at = steps[last], order[last], last
             while at >= begin + gap and steps[at - gap] > step:

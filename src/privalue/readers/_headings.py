@@ -1,4 +1,4 @@
-"""The names of the columns of whatever holds rows; no row is looked at."""
+"""Name the columns of whatever holds rows, without a look at any row."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from privalue.readers._queries import is_query
 
 
 def column_names(data: str | Path) -> list[str]:
-    """The names of the columns: the heading of a file, or a schema."""
+    """Return the names of the columns: the heading of a file, or a schema."""
     if is_query(data):
         raise DataError(
             "the columns of a query are those that it selects; name them in [data] by hand"

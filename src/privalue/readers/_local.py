@@ -1,8 +1,9 @@
-"""One machine: a few threads, each with some chunks of the source at a time.
+"""Compute the statistics of a source on one machine, with a few threads.
 
-Rows that come in order are handed over as they are read, and whether they do is seen on the way. A
-source that can be read again is tried like this first; where its rows turn out not to be in order,
-it is read again, and they are brought together by unit, on disk where they outgrow the memory.
+Rows that come in order are handed over to the core as they are read; whether they do is checked on
+the way. A source that can be read again is always tried like this first. If its rows turn out not
+to be in order, it is read again, and rows are brought together by unit, on disk if they outgrow the
+memory.
 """
 
 from collections import deque
@@ -25,7 +26,8 @@ DEFAULT_MEMORY = 2 << 30
 THREADS = 2
 TASK_ROWS = 1 << 18
 
-_Read = tuple[list[Rows], Tally, int, OutOfOrderError | None]  # units to carry over, and so on
+# What a task found: units to carry over, the tally, how many rows, and the first row out of order.
+_Read = tuple[list[Rows], Tally, int, OutOfOrderError | None]
 
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
@@ -45,9 +47,12 @@ def statistics(
         data: whatever ``open_source`` opens.
         study: what is public.
         memory: bytes, about, that the process may use.
-        progress: gets rows done and rows in all, which are an estimate for CSV files, and None
-            where nobody knows.
+        progress: gets rows done and rows in all; these are an estimate for CSV files, and None if
+            nobody knows.
         threads: how many read, encode and add up.
+
+    Returns:
+        The statistics. They are private.
     """
     limits, rules = study.limits, RowRules.of(study)
     source = open_source(data, rules)
@@ -68,7 +73,7 @@ def statistics(
 
 
 class Pool:
-    """What several threads add up, each with contributions of its own."""
+    """The sums of several threads: each thread works with contributions of its own."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -84,7 +89,7 @@ class Pool:
         self._idle.put(contributions)
 
     def finish(self, found: Tally) -> VisitStatistics:
-        """Return the statistics of all that was added, with what encoding found besides."""
+        """Return the statistics of all that was added, with what the encoders counted."""
         total = Contributions(self._limits)
         while not self._idle.empty():
             total.absorb(self._idle.get())
@@ -92,7 +97,7 @@ class Pool:
 
 
 class _Reading:
-    """The ways through a source."""
+    """A source on its way to the core, in either of two ways."""
 
     def __init__(
         self,
@@ -111,7 +116,11 @@ class _Reading:
         self._stopped = False
 
     def in_order(self) -> VisitStatistics:
-        """Hand over what is complete in each batch; the units at its ends are carried over."""
+        """Hand over what is complete in each batch, and carry the units at its ends over.
+
+        Threads read tasks in parallel. The units at the ends of tasks are joined here, in the order
+        of the source, so that the first error in the source is the one that is raised.
+        """
 
         def complete(rows: Rows) -> None:
             hand_over(rows, self._pool.add, self._rules)
@@ -123,7 +132,7 @@ class _Reading:
                 try:
                     if len(rows):
                         take_apart(rows, self._rules, ends.append, complete)
-                except OutOfOrderError as problem:  # that of a unit carried over may come before
+                except OutOfOrderError as problem:  # joining earlier tasks may find one before it
                     return ends, found, count, problem
             return ends, found, count, None
 
@@ -141,7 +150,10 @@ class _Reading:
         return self._pool.finish(found)
 
     def in_any_order(self, memory: int) -> VisitStatistics:
-        """Bring every row to its partition, then add up each; a row is done after both."""
+        """Bring every row to its partition, then add up partition after partition.
+
+        Each row passes twice, so progress counts half a row each time.
+        """
 
         def keep(number: int, chunks: list[Unread]) -> tuple[int, Tally]:
             parts = list(self._rows(chunks))
@@ -168,6 +180,7 @@ class _Reading:
         return self._pool.finish(found)
 
     def _rows(self, chunks: list[Unread]) -> Iterator[Rows]:
+        """Yield the encoded rows of some chunks, until another thread has failed."""
         for chunk in chunks:
             for rows in self._encoder.parts(chunk.read()):
                 if self._stopped:  # nobody wants them any more
@@ -175,7 +188,7 @@ class _Reading:
                 yield rows
 
     def _tasks(self) -> Generator[list[Unread], None, None]:
-        """Yield chunks that follow each other, so many that it is worth a thread's while."""
+        """Yield consecutive chunks, so many that a task is worth a thread's while."""
         task, rows = list[Unread](), 0
         for chunk in self._source.unread():
             task.append(chunk)
@@ -190,7 +203,10 @@ class _Reading:
     def _each(
         self, work: Callable[[int, _Task], _Result], tasks: Generator[_Task, None, None]
     ) -> Iterator[Iterator[_Result]]:
-        """Yield what becomes of all tasks, in order: the first failure in the source shows."""
+        """Run tasks in a pool of threads, and yield their results in the order of the tasks.
+
+        So, if several tasks fail, the error that is raised is the one of the earliest rows.
+        """
         waiting: deque[Future[_Result]] = deque()
 
         def results() -> Iterator[_Result]:

@@ -1,10 +1,10 @@
-"""Minari datasets with discrete observations. Extra: ``minari``.
+"""Read Minari datasets with discrete observations. Extra: ``minari``.
 
-``minari:toy/lake-v0`` is a dataset of the local Minari storage, which is never asked to download
-one; a dataset's folder and a ``MinariDataset`` do as well. An episode is a trajectory, and each of
-its transitions a row: the observation acted on, counted from the first of its space, and the
-reward received. The final observation gets no row. Values are passed on as they are: ``encode``
-judges them.
+``minari:toy/lake-v0`` is a dataset of the local Minari storage; nothing is ever downloaded. The
+folder of a dataset and a ``MinariDataset`` are accepted as well. An episode is a trajectory, and
+each of its transitions is a row: the observation acted on, counted from the first of its space, and
+the reward received. The final observation has no row. Values are passed on as they are; the encoder
+checks them.
 """
 
 import json
@@ -32,7 +32,7 @@ Values = NDArray[Any]
 
 
 def open_minari(data: Any, rules: RowRules) -> Source | None:
-    """The transitions of a Minari dataset, or None where ``data`` is none."""
+    """Return the transitions of a Minari dataset, or None if ``data`` is not one."""
     found = _dataset(data)
     if found is None:
         return None
@@ -51,16 +51,16 @@ def open_minari(data: Any, rules: RowRules) -> Source | None:
         raise _unreadable(place, problem) from None
     return Source(
         lambda: _chunks(dataset.storage, indices, first_state, rules, place),
-        # An episode that is listed twice must be sorted, and refused as a step that stands twice.
+        # An episode that is listed twice goes the way of unsorted rows, which finds duplicates.
         in_order=all(here < after for here, after in pairwise(indices)),
         total_rows=total_rows,
     )
 
 
 def _dataset(data: Any) -> tuple[Any, str] | None:
-    """The dataset and what to call it."""
+    """Return the dataset and what messages call it, or None if ``data`` is not one."""
     if not isinstance(data, str | Path):
-        module = sys.modules.get("minari")  # whoever holds a dataset has imported it
+        module = sys.modules.get("minari")  # a caller that has a dataset has imported it
         if module is None or not isinstance(data, module.MinariDataset):
             return None
         return data, f"{_PREFIX}{data.id}"
@@ -88,7 +88,7 @@ def _dataset(data: Any) -> tuple[Any, str] | None:
 
 
 def _data_folder(path: Path) -> Path | None:
-    """Where a dataset's data is: in the folder ``data`` of its own folder, which may be given."""
+    """Return the folder that holds a dataset's metadata: ``path/data`` or ``path``, or None."""
     for folder in (path / "data", path):
         try:
             metadata = json.loads((folder / "metadata.json").read_text(encoding="utf-8"))
@@ -100,7 +100,7 @@ def _data_folder(path: Path) -> Path | None:
 
 
 def _first_state(space: Any, place: str) -> int:
-    """What the space begins with: state 0, as in a rollout."""
+    """Return the observation that is state 0: the first of the space."""
     spaces: Any = import_module("gymnasium.spaces")
     if isinstance(space, spaces.Discrete):
         return int(space.start)
@@ -115,6 +115,7 @@ def _first_state(space: Any, place: str) -> int:
 def _chunks(
     storage: Any, indices: Sequence[int], first_state: int, rules: RowRules, place: str
 ) -> Iterator[Chunk]:
+    """Yield the rows of all episodes; a chunk holds whole episodes of the same types."""
     parts: list[tuple[Values, Values, Values, Values]] = []
     first_row, waiting = 1, 0
     episodes = _episodes(storage, indices)
@@ -133,7 +134,7 @@ def _chunks(
                 "rewards; an episode has at least one reward, and one more observation"
             )
         part = (np.full(steps, index), np.arange(steps), states, rewards)
-        if parts and _types(parts[-1]) != _types(part):  # no episode decides another's type
+        if parts and _types(parts[-1]) != _types(part):  # no episode may change another's type
             yield Chunk(Location(place, first_row), _batch(parts, rules, place))
             first_row, waiting, parts = first_row + waiting, 0, []
         parts.append(part)
@@ -146,26 +147,30 @@ def _chunks(
 
 
 def _column(values: Values) -> pa.Array:
+    """Return values as an Arrow column."""
     try:
         return pa.array(values)
-    except pa.ArrowException:  # of a type that Arrow has not: cell by cell, as what each one is
+    except pa.ArrowException:  # Arrow has no such type: convert cell by cell
         return as_arrow(values.tolist())
 
 
 def _types(part: tuple[Values, ...]) -> list[np.dtype[Any]]:
+    """Return the types of an episode's columns."""
     return [column.dtype for column in part]
 
 
 def _counted_from(first_state: int, observations: Values) -> Values:
+    """Return observations as states, counted from the first of the space."""
     if first_state == 0:
         return observations
-    # Wide enough not to wrap around: an observation below the first is no state.
+    # Wide enough not to wrap around: an observation below the first must stay invalid.
     return observations.astype(np.promote_types(observations.dtype, np.int64)) - first_state
 
 
 def _batch(
     parts: list[tuple[Values, Values, Values, Values]], rules: RowRules, place: str
 ) -> pa.RecordBatch:
+    """Join the columns of some episodes into one Arrow batch."""
     names = [rules.columns[role] for role in (*rules.id_roles, "step", "state", "reward")]
     try:
         arrays = [_column(np.concatenate(column)) for column in zip(*parts, strict=True)]
@@ -176,9 +181,9 @@ def _batch(
 
 
 def _episodes(storage: Any, indices: Sequence[int]) -> Iterator[tuple[Values, Values]]:
-    """Observations and rewards of every episode, one by one."""
+    """Yield the observations and the rewards of every episode, one by one."""
     if storage.FORMAT in {"arrow", "parquet"}:
-        # Minari 0.5.4 takes an episode for one batch of Arrow, which it is up to 32,768 rows only.
+        # Minari 0.5.4 takes an episode for one Arrow batch; one of over 32,768 rows has several.
         for index in indices:
             yield _arrow_episode(storage, index)
         return
@@ -188,7 +193,10 @@ def _episodes(storage: Any, indices: Sequence[int]) -> Iterator[tuple[Values, Va
 
 
 def _arrow_episode(storage: Any, index: int) -> tuple[Values, Values]:
-    """The rows of an episode's files; rewards are as many as its metadata says, then padding."""
+    """Read an episode from its Arrow or Parquet files.
+
+    The column of rewards is padded at the end; the metadata says how many there are.
+    """
     (metadata,) = storage.get_episode_metadata([index])
     table = pyarrow.dataset.dataset(
         storage.data_path / str(index),
@@ -203,4 +211,5 @@ def _arrow_episode(storage: Any, index: int) -> tuple[Values, Values]:
 
 
 def _unreadable(place: str, problem: Exception) -> DataError:
+    """Return what to raise for a dataset that cannot be read."""
     return DataError(f"{place} cannot be read as a Minari dataset: {one_line(problem)}")

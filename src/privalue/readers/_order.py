@@ -1,9 +1,16 @@
 """Bring rows that come in order to the core, whatever batches they come in.
 
-In order means: by person (where there is one) and trajectory, ids ascending, and steps ascending
-within a trajectory. A batch may begin and end in the middle of a unit. What stands between its
-first and its last unit is complete, and handed over as it is; these two are carried over, and
-joined with those of its neighbours. The core checks the order of all that it gets.
+In order means: by person (if there is one) and trajectory, ids ascending, and steps ascending
+within a trajectory.
+
+**Carry-over.** The core takes whole units only, but a batch may begin and end in the middle of a
+unit. All units between the first and the last one of a batch are complete, and are handed over at
+once. The first and the last unit may have more rows in the neighbouring batches: they are carried
+over, and ``CarryOver`` joins them with the rows of the neighbours until the next unit begins. So
+only two units of a batch are ever kept, however long the source is.
+
+``_require_order`` compares the rows on both sides of every place where a batch is split or joined;
+the core checks the order of everything else.
 """
 
 from bisect import bisect_left
@@ -20,18 +27,18 @@ from privalue.readers._rules import RowRules
 
 
 class OutOfOrderError(RowError):
-    """A row stands where it may not, if rows are to come in order."""
+    """Raised for a row that does not come after the row before it."""
 
 
 def take_apart(
     rows: Rows, rules: RowRules, carry: Callable[[Rows], None], complete: Callable[[Rows], None]
 ) -> None:
-    """Split a batch that is not empty into its first and its last unit, and what is between.
+    """Split a batch that is not empty into its first unit, its last unit, and what is between.
 
     Args:
         rows: the batch.
         rules: how it was read.
-        carry: gets the first and the last unit, or the whole batch, if these are one unit.
+        carry: gets the first and the last unit, or the whole batch if these are one unit.
         complete: gets what is between.
 
     Raises:
@@ -51,7 +58,7 @@ def take_apart(
 
 
 def _require_order(rows: Rows, at: int, rules: RowRules) -> None:
-    """Raise if a row does not come after the one before it."""
+    """Raise OutOfOrderError if a row does not come after the one before it."""
     pair = slice(at - 1, at + 1)
     earlier, later = np.column_stack([rows.ids[pair].reshape(2, -1), rows.steps[pair]]).tolist()
     if later < earlier or (later == earlier and not rules.drop_invalid):
@@ -60,6 +67,11 @@ def _require_order(rows: Rows, at: int, rules: RowRules) -> None:
 
 def hand_over(rows: Rows, add: Callable[..., None], rules: RowRules) -> None:
     """Add whole units, in order.
+
+    Args:
+        rows: the units.
+        add: the core's ``Contributions.add``, which checks the order.
+        rules: how they were read.
 
     Raises:
         OutOfOrderError: at the first row that does not come after the one before it.
@@ -73,18 +85,20 @@ def hand_over(rows: Rows, add: Callable[..., None], rules: RowRules) -> None:
 
 
 class CarryOver:
-    """Join the units at the ends of batches, which come in the order of the source."""
+    """Joins the units at the ends of batches, which must come in the order of the source."""
 
     def __init__(self, rules: RowRules, complete: Callable[[Rows], None]) -> None:
         self._rules = rules
-        self._complete = complete  # gets every unit that is
-        self._open: list[Rows] = []  # of the unit that may go on in the next batch
+        self._complete = complete  # gets every unit that is complete
+        self._open: list[Rows] = []  # rows of the unit that may go on in the next batch
 
     def add(self, rows: Rows) -> None:
-        """Go on from the rows before.
+        """Add the next rows of the source.
+
+        They either continue the open unit, or complete it and begin another one.
 
         Raises:
-            OutOfOrderError: these do not come after those.
+            OutOfOrderError: they do not come after the rows before them.
         """
         if self._open:
             before = self._open[-1].part(len(self._open[-1]) - 1, len(self._open[-1]))
@@ -95,7 +109,7 @@ class CarryOver:
         self._open.append(rows)
 
     def finish(self) -> None:
-        """Take the last unit for complete."""
+        """Hand over the last unit: the source has ended."""
         for rows in self.rest():
             self._complete(rows)
 
@@ -108,10 +122,22 @@ class CarryOver:
 def duplicate(
     location: Location, at: int, other: str, ids: Integers, step: int, rules: RowRules
 ) -> RowError:
-    """Return what to raise for a row whose step stands in its trajectory already."""
+    """Return what to raise for a row whose step appears in its trajectory already.
+
+    Args:
+        location: of the later row.
+        at: its position there.
+        other: where the earlier row is, as a message says it.
+        ids: the words of its ids.
+        step: the step.
+        rules: how rows were read.
+
+    Returns:
+        The error, which names both rows.
+    """
     *shown, (column, value) = _shown(ids, step, rules).items()
     name, trajectory = shown[-1]
-    problem = f"{column} = {value} stands twice in {name} {trajectory} (the other is {other})"
+    problem = f"{column} = {value} appears twice in {name} {trajectory} (the other is {other})"
     return OutOfOrderError(location, at, problem)
 
 
@@ -141,5 +167,5 @@ def _shown(ids: Integers, step: int, rules: RowRules) -> dict[str, str]:
 
 
 def _unit(rows: Rows, at: int, rules: RowRules) -> bytes:
-    """Return what is equal for rows of the same batch that are of the same unit."""
+    """Return a key that is equal for two rows of a batch exactly if they belong to one unit."""
     return rows.ids[at, : len(rules.unit_roles)].tobytes()

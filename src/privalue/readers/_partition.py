@@ -1,9 +1,15 @@
-"""Bring rows in any order together by unit, in memory or on disk.
+"""Bring rows that come in any order together by unit, in memory or on disk.
 
-A partition holds the units whose hash, ``unit_hash`` of the core, is in one of equal spans. The
-rows of a task are packed, in the order of their partitions, and kept. A partition is its slice of
-what every task kept, unpacked in the order of (unit, trajectory, step). The core checks that order,
-and that each unit is in its span. Units that share a hash share a partition and nothing else.
+**Partitions as spans of a hash.** Every unit has a hash of 64 bits, ``unit_hash`` of the core. The
+range of its upper 32 bits is divided into equal spans, and a partition holds the units whose hash
+is in its span. So all rows of a unit meet in one partition, wherever they come from, and a
+partition is small enough to be sorted in memory. One that is not is halved: its span is divided
+again. Two units with the same hash share a partition and nothing else: ids are compared.
+
+The rows of a read task are packed (``_grouping``), in the order of their partitions, and kept in
+memory or on disk (``_spill``). To hand a partition over is to collect its slice of what every task
+kept, and to unpack the rows in the order of (unit, trajectory, step). The core checks that order,
+and that each unit is in the span that it was announced with.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -37,52 +43,57 @@ Add = Callable[..., None]  # as Contributions.add, which may be called by severa
 @sealed
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class _Kept(Private):
-    """The rows of a task, partition by partition."""
+    """The packed rows of a task, partition by partition."""
 
     origins: Origins
     ids: int
     words: int  # of an id
-    shift: int  # -1 where ids and steps have upper halves
-    bounds: NDArray[np.uint32]  # of the partitions
-    packed: Packed | int  # row by row, then the rows' partitions; or where in the file they are
+    shift: int  # how steps and states are packed; -1: all numbers have upper halves
+    bounds: NDArray[np.uint32]  # the first row of each partition, and the end
+    packed: Packed | int  # rows, then the partition of each; or where in the file these are
 
     @property
     def width(self) -> int:
-        """Return how many numbers a row is packed into."""
+        """Return how many numbers a packed row has."""
         return _width(self.ids * self.words, self.shift)
 
 
 @sealed
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class _Slice(Private):
-    """The rows of one task in a partition, or some of these."""
+    """The packed rows of one task in a partition, or some of these."""
 
     task: int
     kept: _Kept
     packed: Packed
-    chosen: Integers | None = None  # of the rows in the partition, where only some are meant
+    chosen: Integers | None = None  # which of the task's rows in the partition; None: all
 
     def __len__(self) -> int:
         return len(self.packed)
 
     def choose(self, which: Integers) -> "_Slice":
-        """Return some of the rows."""
+        """Return the slice with some of its rows."""
         before = which if self.chosen is None else self.chosen[which]
         return _Slice(self.task, self.kept, self.packed[which], before)
 
     def ids(self) -> Integers:
-        """Return row x word, all ids side by side."""
+        """Return row x word, all ids of a row side by side."""
         return _numbers(self.packed, self.kept.ids * self.kept.words, self.kept.shift)[0]
 
     def words_needed(self) -> int:
-        """Return how many words the longest id has; the rest is zero."""
+        """Return how many words the longest id has; the words after it are zero."""
         if self.kept.words == 1 or len(self) == 0:
             return 1
         used = self.ids().reshape(len(self), self.kept.ids, self.kept.words).any(axis=(0, 1))
         return int(np.flatnonzero(used)[-1]) + 1 if used.any() else 1
 
     def alike(self, words: int, shift: int) -> Packed:
-        """Pack the rows with so many words an id, which are enough for them, and this shift."""
+        """Return the rows packed in another way, so that all slices of a partition are alike.
+
+        Args:
+            words: how many words an id gets; enough for the longest.
+            shift: how steps and states are packed; see ``_grouping``.
+        """
         kept = self.kept
         if (kept.words, kept.shift) == (words, shift):
             return self.packed
@@ -108,28 +119,35 @@ class Partitions:
         count: int | None = None,
         numbered: bool = False,
     ) -> None:
-        """Take rows for ``memory`` bytes.
+        """Divide the hash into partitions, and the memory.
 
         Args:
-            memory: that the process may use, about; what is more goes to disk.
-            rows: how many there will be, if somebody knows.
+            memory: bytes that the process may use, about; rows that need more go to disk.
+            rows: how many there will be, if that is known.
             rules: how they were read.
-            count: of the partitions, if that is settled.
-            numbered: rows come in no order, and only their numbers tell which is first.
+            count: how many partitions, if that is already decided.
+            numbered: rows come in no order at all, so that only their numbers say which one is
+                first.
         """
         size = 256 * PARTITION_BYTES if rows is None else 24 * rows
         self.count = count or min(max(size // PARTITION_BYTES, 1), MOST_PARTITIONS)
         self._rules, self._numbered = rules, numbered
-        self._shift = rules.states.bit_length()  # one more than the last is an invalid row's
+        self._shift = rules.states.bit_length()  # room for ``states``, an invalid row's state
         free = max(memory - RESERVED_BYTES, LEAST_BYTES)
-        self._most = free // 40  # bytes of a partition: to arrange two takes 11 times that
+        self._most = free // 40  # bytes of a partition: arranging two at once takes 11 times that
         self._spill = Spill(free * 7 // 8 if memory > RESERVED_BYTES else 0)
         self._kept: dict[int, _Kept] = {}  # by number of the task
         self._duplicates: list[tuple[int, tuple[int, int], Integers, int]] = []
         self._local = local()
 
     def put(self, parts: Sequence[Rows], task: int | None = None) -> None:
-        """Keep some rows, in several parts; tasks of several threads come with their numbers."""
+        """Keep some rows.
+
+        Args:
+            parts: the rows, none of the parts empty.
+            task: the number of the task that read them, if several threads put; it orders the
+                tasks.
+        """
         (_, ids, _), words = parts[0].ids.shape, max(part.ids.shape[2] for part in parts)
         flat = [widened(part.ids, words).reshape(len(part), ids * words) for part in parts]
         shift = self._shift if self._fit(flat, parts) else -1
@@ -151,13 +169,14 @@ class Partitions:
         self._kept[task] = _Kept(origins, ids, words, shift, bounds.astype(np.uint32), where)
 
     def _fit(self, ids: Sequence[Integers], parts: Sequence[Rows]) -> bool:
-        """Return whether 32 bits are enough for each id, and for step and state together."""
+        """Return whether 32 bits are enough for each id word, and for step and state together."""
         most = 31 - self._shift
         return all(_within(numbers, -(2**31), 2**31) for numbers in ids) and all(
             most > 0 and _within(part.steps, 0, 2**most) for part in parts
         )
 
     def _upper(self, ids: Integers, words: int) -> NDArray[np.uint32]:
+        """Return the upper half of the hash of each row's unit."""
         upper = np.empty(len(ids), dtype=np.uint32)
         upper_hashes(ids, words if self._rules.by_person else ids.shape[1], upper)
         return upper
@@ -165,10 +184,14 @@ class Partitions:
     def hand_over(self, partition: int, add: Add) -> int:
         """Add the units of a partition, and return how many rows they have.
 
-        A partition that is larger than memory allows, for whatever reason (an id much longer than
-        the others, a wrong estimate of how many rows there are), is handed over some units at a
-        time: only a single unit can be too large. Units with a step that appears twice are
-        remembered: those of another partition may be earlier in the source.
+        A partition may be larger than memory allows: an id is much longer than the others, or the
+        number of rows was estimated wrongly. Then it is handed over some units at a time; only a
+        single unit can be too large. Duplicate steps are remembered, not raised: those of another
+        partition may be earlier in the source.
+
+        Args:
+            partition: its number.
+            add: the core's ``Contributions.add``; several threads may call it at once.
         """
         slices = []
         for task, kept in sorted(self._kept.items()):
@@ -183,7 +206,7 @@ class Partitions:
         return rows
 
     def _divided(self, slices: list[_Slice], span: Span) -> Iterator[tuple[list[_Slice], Span]]:
-        """Halve a span until what is in it fits into memory."""
+        """Halve a span until the rows in it fit into memory, and yield each part with its span."""
         if not slices:
             return
         words = slices[0].kept.ids * max(one.words_needed() for one in slices)
@@ -202,7 +225,14 @@ class Partitions:
             yield from self._divided([one.choose(at) for one, at in both if len(at)], half)
 
     def _arranged(self, partition: int, slices: list[_Slice], span: Span, add: Add) -> int:
-        """Add rows by unit, trajectory and step."""
+        """Add some units of a partition, by unit, trajectory and step; return how many rows.
+
+        Args:
+            partition: its number.
+            slices: the rows, by task.
+            span: the span of hashes that these units are in, which the core checks.
+            add: the core's ``Contributions.add``.
+        """
         ids, words = slices[0].kept.ids, max(one.words_needed() for one in slices)
         shift = min(one.kept.shift for one in slices)
         width, count = _width(ids * words, shift), sum(map(len, slices))
@@ -234,14 +264,14 @@ class Partitions:
         return count
 
     def _scratch(self) -> "_Scratch":
-        """Return that of this thread."""
+        """Return the scratch arrays of this thread."""
         if not hasattr(self._local, "scratch"):
             self._local.scratch = _Scratch()
         scratch: _Scratch = self._local.scratch
         return scratch
 
     def _rows(self, one: _Slice, partition: int) -> Integers:
-        """Return the numbers of the rows of a slice among those that the task kept."""
+        """Return the positions of a slice's rows among all that its task kept."""
         kept = one.kept
         count = int(kept.bounds[-1])
         begin = count * kept.width
@@ -250,7 +280,17 @@ class Partitions:
         return rows if one.chosen is None else rows[one.chosen]
 
     def _remember(self, ids: Integers, steps: Integers, places: Integers) -> None:
-        """Remember, of the rows with a step that appears twice, the pair complete first."""
+        """Remember the first duplicate among some rows.
+
+        Of all pairs of rows with the same trajectory and step, this is the pair whose later row
+        comes first in the source: the pair that somebody who reads the source from the beginning
+        would find.
+
+        Args:
+            ids: the ids of sorted rows.
+            steps: their steps.
+            places: the task and the position of each row, as one number.
+        """
         same = (ids[1:] == ids[:-1]).all(axis=(1, 2)) & (steps[1:] == steps[:-1])
         run = np.cumsum(np.append(True, ~same))  # rows that are alike have the same number
         twice = np.flatnonzero(np.append(same, False) | np.append(False, same))
@@ -272,18 +312,19 @@ class Partitions:
         return self._kept[place >> 32].origins.find(place & 0xFFFFFFFF)
 
     def require_distinct_steps(self) -> None:
-        """Refuse two rows with the same step of the same trajectory, and show the first such."""
+        """Raise for the first duplicate: two rows of a trajectory with the same step."""
         if self._duplicates:
             _, (first, again), ids, step = min(self._duplicates, key=itemgetter(0))
             location, at = self._find(first)
             raise duplicate(*self._find(again), location.where(at), ids, step, self._rules)
 
     def close(self) -> None:
-        """Forget every row."""
+        """Forget every row, and remove what is on disk."""
         self._kept = {}
         self._spill.close()
 
     def _refuse(self, size: int) -> None:
+        """Raise DataError for rows that do not fit into memory, with the memory that they need."""
         whole = "person" if self._rules.by_person else "trajectory"
         needed = -(-(40 * size + RESERVED_BYTES) >> 20)
         raise DataError(
@@ -306,11 +347,12 @@ class _Scratch:
 
 
 def _width(words: int, shift: int) -> int:
+    """Return how many numbers a packed row has."""
     return words + 3 if shift >= 0 else 2 * words + 5
 
 
 def _numbers(packed: Packed, words: int, shift: int) -> tuple[Integers, Integers]:
-    """Unpack the words of ids, and the steps."""
+    """Unpack the id words and the steps of packed rows."""
     if shift >= 0:
         return packed[:, :words].astype(np.int64), packed[:, words].astype(np.int64) >> shift
     numbers = np.ascontiguousarray(packed[:, : 2 * words + 2]).view(np.int64)

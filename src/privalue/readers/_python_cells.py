@@ -1,8 +1,9 @@
-"""Cells that are Python objects, as drivers, lists and frames of objects hand them over.
+"""Convert cells that are Python objects, as drivers, lists and frames of objects hold them.
 
 A column may hold anything, so nothing is inferred from it as a whole. Cells are sorted by what each
-one is (a whole number, a float, a text, a time ...), and a column with several kinds is a union of
-Arrow arrays, one for each. So a number among texts is read as the same number among numbers.
+one is (a whole number, a float, a text, a time ...), and a column with several kinds becomes a
+union of Arrow arrays, one for each kind. So a number among texts is read as the same number among
+numbers.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 BATCH_ROWS = 1 << 14  # Python objects take more room than numbers do
-_NO_TEXT = b"\xff"  # no UTF-8: a cell that is neither a text nor anything that has one
+_NO_TEXT = b"\xff"  # not UTF-8, so invalid: a cell that is not a text and has none
 _TEXT = pa.string()
 _MOST_DIGITS = 76  # of Arrow's widest decimals
 _MOMENT = pa.timestamp("us", "UTC")
@@ -24,7 +25,7 @@ _PLAIN = {int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
 
 
 def as_arrow(values: Sequence[Any]) -> pa.Array:
-    """The cells of a column as Arrow, each what it is by itself."""
+    """Return the cells of a column as Arrow, each by its own type."""
     kinds = set(map(type, values))
     if len(kinds) == 1 and kinds <= set(_PLAIN):  # the same as below, and faster
         try:
@@ -45,7 +46,7 @@ def as_arrow(values: Sequence[Any]) -> pa.Array:
 
 
 def batches(columns: Mapping[str, Sequence[Any]]) -> Iterator[pa.RecordBatch]:
-    """Columns of objects as Arrow, so many rows at a time."""
+    """Yield columns of objects as Arrow batches, so many rows at a time."""
     count = len(next(iter(columns.values())))
     for start in range(0, count, BATCH_ROWS):
         yield pa.record_batch(
@@ -54,13 +55,14 @@ def batches(columns: Mapping[str, Sequence[Any]]) -> Iterator[pa.RecordBatch]:
 
 
 def _child(kind: pa.DataType, cells: list[Any]) -> pa.Array:
-    if kind == _TEXT:  # texts as bytes: some may be none
+    """Return the cells of one type as an Arrow array."""
+    if kind == _TEXT:  # by way of bytes: some may not be valid UTF-8
         return pa.array(cells, pa.binary()).view(_TEXT)
     return pa.array(cells, kind, from_pandas=False)
 
 
 def _cell(value: Any) -> tuple[pa.DataType, Any]:
-    """What one cell is, and its value; whatever an object does when it is asked."""
+    """Return the type and the value of a cell; an object whose methods fail is an invalid text."""
     try:
         return _kind(value)
     except Exception:  # an object of any class: its methods may raise anything
@@ -68,6 +70,7 @@ def _cell(value: Any) -> tuple[pa.DataType, Any]:
 
 
 def _kind(value: Any) -> tuple[pa.DataType, Any]:
+    """Return the type and the value of a cell, or let the errors of its methods pass."""
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or type(value).__name__ in {"NAType", "NaTType"}:
@@ -93,7 +96,7 @@ def _kind(value: Any) -> tuple[pa.DataType, Any]:
 
 
 def _exact(value: Decimal) -> tuple[pa.DataType, Any]:
-    """A decimal with its own scale; one that Arrow has no room for is nothing."""
+    """Return a decimal with its own scale; one that Arrow has no room for is an invalid text."""
     _, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int):  # infinite: as a float it is invalid, too
         return pa.float64(), float(value)
@@ -104,6 +107,7 @@ def _exact(value: Decimal) -> tuple[pa.DataType, Any]:
 
 
 def _moment(value: datetime) -> tuple[pa.DataType, Any]:
+    """Return a time in UTC; one without a zone is taken to be in UTC."""
     aware = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
     if getattr(value, "nanosecond", 0):
         return _SHORT_MOMENT, int(getattr(aware, "value"))  # noqa: B009 - only pandas has it

@@ -1,9 +1,9 @@
-"""``SELECT ... FROM 'file.parquet'``: one query of DuckDB over the files that it names.
+"""Read ``SELECT ... FROM 'file.parquet'``: one query of DuckDB over the files that it names.
 
-No other file can be read. A CSV file is put in as a table of texts, line by line as everywhere
-(``csv_files``): DuckDB's own reading would let one row type a column. The guarantee is for the
-rows that a query returns: a join, a window or an aggregate across units lets one unit change the
-rows of another, and that is outside it.
+No other file can be read. A CSV file is loaded as a table of texts, line by line as everywhere
+(``_csv_files``): if DuckDB read it, one row could decide the type of a column. The guarantee is for
+the rows that a query returns. A join, a window or an aggregate across units lets one unit change
+the rows of another, and the guarantee does not cover that.
 """
 
 import json
@@ -37,18 +37,18 @@ _FUNCTIONS = {"range", "generate_series", "unnest"}  # that read nothing
 
 
 def is_query(data: object) -> bool:
-    """Whether a name of data is a query, and not a file."""
+    """Return whether the name of data is a query, and not a file."""
     return isinstance(data, str) and bool(_QUERY.match(data)) and not Path(data).exists()
 
 
 def asks_a_database(data: object) -> bool:
-    """Whether rows are the result of a query, which may compare those of several units."""
+    """Return whether rows are the result of a query, which may combine several units."""
     text = str(data) if isinstance(data, str | Path) else ""
     return is_query(data) or bool(_QUERY.match(text.rpartition("::")[2]) and "::" in text)
 
 
 def open_query(query: str, rules: RowRules) -> Source:
-    """The rows of a query over files."""
+    """Return the rows of a query over files."""
     with ready(query, rules) as (connection, wanted):
         try:
             cells = readable_cells(connection.sql(wanted), rules, PLACE)
@@ -64,7 +64,7 @@ def open_query(query: str, rules: RowRules) -> Source:
 
 @contextmanager
 def ready(query: str, rules: RowRules) -> Iterator[tuple[duckdb.DuckDBPyConnection, str]]:
-    """A connection in which the query's files are views and tables, and nothing else is."""
+    """Yield a connection that can read the query's files and nothing else, and the query."""
     wanted = query.strip().rstrip(";").rstrip()
     with connected() as connection:
         allowed: list[Path] = []
@@ -78,7 +78,7 @@ def ready(query: str, rules: RowRules) -> Iterator[tuple[duckdb.DuckDBPyConnecti
 
 
 def _named(connection: duckdb.DuckDBPyConnection, query: str) -> list[str]:
-    """The tables that a query names, less those that it makes itself."""
+    """Return the tables that a query names, without those that it defines itself."""
     (found,) = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [query]).fetchall()
     parsed = json.loads(found[0])
     if parsed["error"]:
@@ -102,6 +102,7 @@ def _named(connection: duckdb.DuckDBPyConnection, query: str) -> list[str]:
 
 
 def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
+    """Yield every object of a parsed query."""
     if isinstance(tree, dict):
         yield tree
         for value in tree.values():
@@ -112,7 +113,7 @@ def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
 
 
 def _put_in(connection: duckdb.DuckDBPyConnection, name: str, rules: RowRules) -> list[Path]:
-    """Makes a view or a table of a file that is named; returns what DuckDB has to open for it."""
+    """Make a view or a table of a named file; return the files that DuckDB may open for it."""
     paths = find_files(name)
     if all(is_csv(path) for path in paths):
         if len(paths) > 1:
@@ -134,7 +135,7 @@ def _put_in(connection: duckdb.DuckDBPyConnection, name: str, rules: RowRules) -
 
 
 def _require_one_schema(name: str, paths: Sequence[Path]) -> None:
-    """Refuses files with other columns or types: DuckDB would convert those of one file."""
+    """Refuse files with different columns or types: DuckDB would convert some of them."""
     first: Any = None
     for path in paths:
         with reading_parquet(path), pq.ParquetFile(path) as file:
@@ -150,6 +151,7 @@ def _require_one_schema(name: str, paths: Sequence[Path]) -> None:
 def _table_of_texts(
     connection: duckdb.DuckDBPyConnection, name: str, path: Path, rules: RowRules
 ) -> None:
+    """Load a CSV file as a table, all columns as texts."""
     every = replace(rules, columns={}, by_person=False)
     columns = open_csv(path, every).heading.columns
     file = open_csv(path, replace(every, columns={column: column for column in columns}))
@@ -166,4 +168,5 @@ def _table_of_texts(
 
 
 def _text(value: str) -> str:
+    """Return a text as SQL writes it."""
     return "'" + value.replace("'", "''") + "'"

@@ -1,7 +1,7 @@
-"""What reading needs to know of a study: which columns, what their cells are, what is a state.
+"""State what a reader needs to know of a study: columns, what their cells are, and the states.
 
-These are public, complete before a row is read, and all that a reader goes by. Only a column that
-the study names, or needs, is read, whatever the headings are.
+These rules are public, complete before a row is read, and all that a reader goes by. Only columns
+that the study names, or needs, are read, whatever other columns there are.
 """
 
 import difflib
@@ -40,7 +40,7 @@ class RowRules:
 
     @classmethod
     def of(cls, study: Study) -> "RowRules":
-        """The rules that a study states."""
+        """Return the rules that a study states."""
         data, by_person = study.data, study.privacy.unit == "person"
         named = {role: getattr(data, role) for role in ROLES}
         if not by_person and "person" not in data.given:
@@ -68,21 +68,21 @@ class RowRules:
 
     @property
     def names(self) -> list[str]:
-        """The columns to read."""
+        """Return the columns to read."""
         return list(self.columns.values())
 
     @property
     def id_roles(self) -> list[str]:
-        """The ids of a row: the person's, the trajectory's, or both."""
+        """Return the ids of a row: the person's, the trajectory's, or both."""
         return [role for role in ("person", "trajectory") if role in self.columns]
 
     @property
     def unit_roles(self) -> list[str]:
-        """The ids of the unit of privacy."""
+        """Return the ids that name the unit of privacy."""
         return ["person"] if self.by_person else self.id_roles
 
     def select(self, present: Sequence[str], place: str) -> list[str]:
-        """The names of the columns to read, each of which must be there once."""
+        """Return the columns to read; raise DataError unless each appears exactly once."""
         for role, name in self.columns.items():
             if name not in present:
                 raise DataError(
@@ -94,7 +94,7 @@ class RowRules:
         return self.names
 
     def _hint(self, role: str, name: str, present: Sequence[str]) -> str:
-        """What to do about a column that is not there."""
+        """Return what to do about a column that is not there."""
         if len(present) == 1 and any(mark in present[0] for mark in ";\t|,"):
             return 'say what separates its cells: [data] delimiter = ";", or whatever it is'
         taken = {other for key, other in self.columns.items() if key != role}
@@ -105,13 +105,14 @@ class RowRules:
         return f'name the right one: [data] {role} = "..."'
 
     def require_types(self, schema: Iterable[tuple[str, pa.DataType]], place: str) -> None:
-        """Refuses a column whose type no cell could be read from, before any is."""
+        """Refuse, before any row is read, a column of a type that cannot be read."""
         roles = {name: role for role, name in self.columns.items()}
         for name, kind in schema:
             if name in roles:
                 self._require_type(roles[name], name, cells.value_type(kind), place)
 
     def _require_type(self, role: str, name: str, kind: pa.DataType, place: str) -> None:
+        """Raise DataError unless cells of this type can be read in this role."""
         if pa.types.is_null(kind) or cells.is_text(kind):
             return
         times = cells.is_time(kind)
@@ -132,7 +133,7 @@ class RowRules:
 
 
 def _alike(wanted: str, free: Mapping[str, str]) -> str | None:
-    """A column that is not read as anything else and whose name is like the one wanted."""
+    """Return a free column whose name resembles the wanted one, or None."""
     wanted = wanted.lower()
     inside = [name for name in free if wanted in name.split("_") or name in wanted.split("_")]
     near = inside or difflib.get_close_matches(wanted, list(free), n=1)
@@ -140,5 +141,6 @@ def _alike(wanted: str, free: Mapping[str, str]) -> str | None:
 
 
 def _shown(present: Sequence[str]) -> str:
+    """Return the first names of columns, as a message lists them."""
     shown = ", ".join(map(repr, present[:20]))
     return shown + (", ..." if len(present) > 20 else "")

@@ -1,9 +1,9 @@
-"""Whatever holds the rows, opened as a stream of Arrow batches in the source's own order.
+"""Open whatever holds rows as a stream of Arrow batches, in the source's own order.
 
 Files: CSV (also compressed), Parquet, Excel; one file, a folder, or a glob. Databases and queries.
-Objects: anything that offers the Arrow stream interface (pandas, Polars, pyarrow, a DuckDB
-relation), and episodes, an iterable of lists of (state, reward). A column's type is checked before
-a row is read; cells are passed on as they are: ``cells`` says what each one is.
+Objects: anything with the Arrow stream interface (pandas, Polars, pyarrow, a DuckDB relation), and
+episodes, an iterable of lists of (state, reward). The types of columns are checked before a row is
+read; cells are passed on as they are, and ``_cells`` converts them.
 """
 
 from collections.abc import Iterable, Iterator, Sized
@@ -29,8 +29,8 @@ READ_ROWS = 1 << 20  # of Parquet, at once by one thread
 
 
 def open_source(data: Any, rules: RowRules) -> Source:
-    """The rows of a file name, folder or glob, of an Arrow-like object, or of episodes."""
-    recorded = open_minari(data, rules)  # before the branch of iterables
+    """Return the rows of a file name, folder or glob, of an Arrow-like object, or of episodes."""
+    recorded = open_minari(data, rules)  # first, because a Minari dataset is iterable too
     if recorded is not None:
         return recorded
     if isinstance(data, str | Path):
@@ -58,6 +58,7 @@ def open_source(data: Any, rules: RowRules) -> Source:
 
 
 def _named(data: str | Path, rules: RowRules) -> Source:
+    """Return the rows of what a name stands for: a query, a workbook, a database, or files."""
     if not str(data):
         raise DataError("the name of the data is empty; give a file, a database or a dataset")
     if is_query(data):
@@ -73,7 +74,7 @@ def _named(data: str | Path, rules: RowRules) -> Source:
 
 
 def open_files(data: str | Path, rules: RowRules) -> Source:
-    """The rows of CSV or Parquet files."""
+    """Return the rows of CSV or Parquet files."""
     paths = find_files(data)
     kinds = {file_kind(path) for path in paths}
     if len(kinds) > 1:
@@ -100,7 +101,7 @@ def open_files(data: str | Path, rules: RowRules) -> Source:
 
 
 def open_parquet(path: Path, rules: RowRules) -> Any:
-    """The metadata of a file whose columns have types that can be read."""
+    """Return the metadata of a file; refuse one whose columns cannot be read."""
     with reading_parquet(path), pq.ParquetFile(path) as file:
         schema = file.schema_arrow
         rules.select(schema.names, str(path))
@@ -109,7 +110,10 @@ def open_parquet(path: Path, rules: RowRules) -> Any:
 
 
 def _parquet_unread(path: Path, metadata: Any, names: list[str]) -> Iterator[Unread]:
-    """Row groups, small ones together; one that is too large to hold comes in parts."""
+    """Yield the row groups of a file as tasks, small ones together.
+
+    A row group that is too large to hold is read here, in parts.
+    """
     groups: list[int] = []
     first_row, rows = 1, 0
     for group in range(metadata.num_row_groups):
@@ -133,11 +137,12 @@ def _parquet_unread(path: Path, metadata: Any, names: list[str]) -> Iterator[Unr
 def _parquet_chunk(
     path: Path, metadata: Any, groups: list[int], names: list[str], first_row: int
 ) -> Chunk:
-    # To read ahead is for storage that is far away; here it is one copy more.
+    # pre_buffer helps with remote storage; for local files it only costs one more copy.
+    """Read some row groups of a file."""
     with reading_parquet(path), pq.ParquetFile(path, metadata=metadata, pre_buffer=False) as file:
         table = file.read_row_groups(groups, columns=names, use_threads=False).select(names)
         for at, field in enumerate(table.schema):
-            if pa.types.is_dictionary(field.type):  # one for all groups may not be large enough
+            if pa.types.is_dictionary(field.type):  # its indices may be too small for all groups
                 values = table.column(at).cast(field.type.value_type)
                 table = table.set_column(at, field.name, values)
         batches = table.combine_chunks().to_batches()  # one, unless there are gigabytes of text
@@ -149,6 +154,7 @@ def _parquet_chunk(
 
 
 def _stream(data: Any, rules: RowRules) -> Iterator[Chunk]:
+    """Yield the rows of an object with the Arrow stream interface."""
     place = _what(data)
     try:
         reader = pa.RecordBatchReader.from_stream(data)
@@ -167,11 +173,12 @@ def _stream(data: Any, rules: RowRules) -> Iterator[Chunk]:
 
 
 def _is_pandas(data: Any) -> bool:
+    """Return whether the data is a pandas frame, without importing pandas."""
     return type(data).__module__.split(".")[0] == "pandas" and hasattr(data, "columns")
 
 
 def _frame(data: Any, rules: RowRules) -> Iterator[Chunk]:
-    """A pandas frame: a column of objects may hold anything, and is read cell by cell."""
+    """Yield the rows of a pandas frame; a column of objects is converted cell by cell."""
     place = _what(data)
     headings = [str(name) for name in data.columns]
     names = rules.select(headings, place)
@@ -186,10 +193,12 @@ def _frame(data: Any, rules: RowRules) -> Iterator[Chunk]:
 
 
 def _holds_objects(kind: Any) -> bool:
+    """Return whether a pandas column may hold objects of any type."""
     return str(kind) == "object"
 
 
 def _series(series: Any) -> pa.Array:
+    """Return a pandas column as Arrow."""
     if not _holds_objects(series.dtype):
         try:
             found = pa.array(series)
@@ -200,11 +209,15 @@ def _series(series: Any) -> pa.Array:
 
 
 def _what(data: Any) -> str:
+    """Return what messages call an object."""
     return f"the {type(data).__module__.split('.')[0]} {type(data).__name__}"
 
 
 def _episodes(data: Iterable[Any], rules: RowRules) -> Iterator[Chunk]:
-    """Episodes as rows: the trajectory is the episode's number, the step the place in it."""
+    """Yield episodes as rows.
+
+    The trajectory is the number of the episode, and the step is the position in it.
+    """
     ids = [rules.columns[role] for role in rules.id_roles]
     names = [*ids, *(rules.columns[role] for role in ("step", "state", "reward"))]
     rows: list[tuple[Any, ...]] = []
@@ -230,6 +243,7 @@ def _episodes(data: Iterable[Any], rules: RowRules) -> Iterator[Chunk]:
 
 
 def _episode_chunk(rows: list[tuple[Any, ...]], names: list[str], first_row: int) -> Chunk:
+    """Return the rows of some episodes as a chunk."""
     arrays = [python_cells.as_arrow(column) for column in zip(*rows, strict=True)]
     location = Location("the list of episodes", first_row)
     return Chunk(location, pa.record_batch(arrays, names=names))

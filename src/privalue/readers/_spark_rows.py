@@ -1,8 +1,8 @@
-"""Rows for Spark's tasks, with numbers that tell where each one stands.
+"""Read rows in Spark's tasks, with numbers that say where each row is in the source.
 
-Spark hands a task rows of a DataFrame, or the numbers of parts of files, which the task then reads
-as the local engine does. Whoever reads rows encodes them; what is shuffled are plain numbers. Only
-what is public is sent to the tasks.
+Spark gives a task either rows of a DataFrame, or the numbers of file parts, which the task then
+reads as the local engine does. The task that reads rows also encodes them; only plain numbers are
+shuffled. Only what is public is sent to the tasks.
 """
 
 import json
@@ -31,7 +31,7 @@ from privalue.study import Study
 Batches = Iterator[pa.RecordBatch]
 
 FRAME = "the Spark dataframe"
-PARTS = 1024  # of the upper half of a unit's hash; the rows of one meet in one task
+PARTS = 1024  # spans of the upper half of a unit's hash; the rows of a span meet in one task
 ROW_BITS = 33  # as in the numbers that Spark itself gives to rows
 _LOW = (1 << ROW_BITS) - 1
 _PART_BITS = 22
@@ -39,9 +39,10 @@ _PART_BITS = 22
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Numbered(Location):
-    """Rows from anywhere: the number of each is that of its file above the lowest 33 bits.
+    """Rows from anywhere in a source, each with a number of its own.
 
-    Below them is its own there, counted from 0. Of a DataFrame, partitions are in place of files.
+    The lowest 33 bits of a number count the rows of a file, from 0; the bits above them number the
+    file. In a DataFrame, partitions take the place of files.
     """
 
     numbers: Integers
@@ -52,26 +53,26 @@ class Numbered(Location):
         return int(self.numbers[at])
 
     def where(self, at: int) -> str:
-        """Name the file, or the partition, and the number of a row in it."""
+        """Return the file, or the partition, and the number of a row in it."""
         file, row = self.number(at) >> ROW_BITS, (self.number(at) & _LOW) + 1
         return f"{self.files[file] if self.files else f'{FRAME}, partition {file}'}, row {row}"
 
     def after(self, rows: int) -> "Numbered":
-        """Return where the rows stand that follow the first so many."""
+        """Return the location of the rows that follow the first so many."""
         return replace(self, numbers=self.numbers[rows:])
 
 
 @dataclass(frozen=True)
 class FilePart:
-    """A CSV file, or a group of rows of a Parquet file."""
+    """A CSV file, or a row group of a Parquet file: what one task reads."""
 
     file: int
-    path: Path  # for tasks, which are somewhere else
+    path: Path  # absolute: tasks may run in another folder
     group: int | None = None
     first_row: int = 1
 
     def chunks(self, rules: RowRules) -> Iterator[tuple[pa.RecordBatch, int]]:
-        """Yield its rows, the needed columns, and how many lines were no row of anybody."""
+        """Yield the needed columns of its rows, and how many lines could not be read as rows."""
         if self.group is None:
             for chunk in csv_chunks(open_csv(self.path, rules)):
                 yield chunk.rows, chunk.left_out
@@ -91,10 +92,11 @@ class Source:
     parts: tuple[FilePart, ...] = ()
 
     def chunks(self, batches: Batches) -> Iterator[tuple[int, Chunk]]:
-        """Yield the rows that Spark hands over, or tells to read.
+        """Yield the rows that Spark hands over, or names the file parts of.
 
-        With each chunk comes a number that changes with the part of a file that Spark read rows
-        from, where rows are declared sorted. Parts that tasks read themselves follow each other.
+        With each chunk comes a number. If rows are declared sorted, it changes with the part of a
+        file that Spark read the rows from: rows are in order within such a part only. File parts
+        that a task reads itself follow each other, so they all have the number 0.
         """
         names = self.rules.names
         for batch in batches:
@@ -115,6 +117,7 @@ class Source:
                     yield int(read_from[begin]), Chunk(chunk.location.after(begin), part)
 
     def _read(self, part: FilePart) -> Iterator[Chunk]:
+        """Yield the rows of a file part, numbered."""
         first = (part.file << ROW_BITS) + part.first_row - 1
         for rows, left_out in part.chunks(self.rules):
             numbers = np.arange(first, first + rows.num_rows)
@@ -122,8 +125,13 @@ class Source:
             first += rows.num_rows
 
     def encoded(self, batches: Batches) -> Batches:
-        """Yield rows as plain numbers, and a note: the first mistake, and what was done to rows."""
-        encoder, tally, mistake = Encoder(self.rules), Tally(), None
+        """Yield rows as plain numbers, and a note at the end.
+
+        The note holds the first error, if there is one, and what was done to rows. An error is
+        output, not raised: Spark would try the task again, and log the message, which may quote the
+        data.
+        """
+        encoder, tally, error = Encoder(self.rules), Tally(), None
         first_row = 0
         try:
             for _, chunk in self.chunks(batches):
@@ -133,15 +141,20 @@ class Source:
                 if len(rows):
                     yield packed(rows, self.rules)
         except DataError as problem:
-            mistake = mistake_of(problem, first_row)
+            error = error_of(problem, first_row)
         schema = packed_schema(self.rules)
         nobody = {field.name: pa.nulls(1, field.type) for field in schema}
-        note = json.dumps({"tally": tally, "mistake": mistake})
+        note = json.dumps({"tally": tally, "error": error})
         yield pa.record_batch({**nobody, "note": pa.array([note])}, schema=schema)
 
 
-def mistake_of(problem: DataError, otherwise: int) -> tuple[int, str]:
-    """Return the number of the row that a mistake is in, and the message."""
+def error_of(problem: DataError, otherwise: int) -> tuple[int, str]:
+    """Return the number of the row that an error is in, and the message.
+
+    Args:
+        problem: the error.
+        otherwise: the number to return if the error does not name a row.
+    """
     if isinstance(problem, RowError):
         otherwise = problem.location.number(problem.at)
     return otherwise, str(problem)
@@ -166,7 +179,7 @@ def packed_schema(rules: RowRules) -> pa.Schema:
 
 
 def packed(rows: Rows, rules: RowRules) -> pa.RecordBatch:
-    """Return encoded rows as columns. PRIVATE."""
+    """Return encoded rows as columns that Spark can shuffle. PRIVATE."""
     count, ids, words = rows.ids.shape
     upper = np.empty(count, dtype=np.uint32)
     unit = rows.ids[:, : len(rules.unit_roles)].reshape(count, -1)
@@ -182,7 +195,7 @@ def packed(rows: Rows, rules: RowRules) -> pa.RecordBatch:
 
 
 def unpacked(batch: pa.RecordBatch, source: Source) -> Rows:
-    """Return the rows that were packed, wherever they come from; ids get words enough for all."""
+    """Return the rows that were packed, from any tasks; ids get words enough for all."""
     ids = [_words(batch.column(role)) for role in source.rules.id_roles]
     words = max(one.shape[1] for one in ids)
     steps, states, rewards, numbers = (
@@ -202,7 +215,7 @@ def _words(column: pa.ListArray) -> Integers:
 
 
 def _numbers(rows: Rows) -> Integers:
-    """Return the number of every row."""
+    """Return the number of every row, by its location."""
     starts = [max(origin.start, 0) for origin in rows.origins]
     numbers = []
     for (start, location, kept), begin, end in zip(
@@ -218,7 +231,7 @@ def _numbers(rows: Rows) -> Integers:
 
 
 def source_of_files(data: str | Path, study: Study) -> Source:
-    """Find the files that the local engine would read, with its complaints."""
+    """Return the source of the files that the local engine would read, with its errors."""
     rules = RowRules.of(study)
     open_files(data, rules)
     paths = find_files(data)
@@ -229,7 +242,7 @@ def source_of_files(data: str | Path, study: Study) -> Source:
 
 
 def _parts(at: int, path: Path, rules: RowRules) -> list[FilePart]:
-    """List what tasks read of a file: all of a CSV file, groups of rows of a Parquet file."""
+    """List what tasks read of a file: all of a CSV file, or single groups of a Parquet file."""
     part = partial(FilePart, at, path.absolute())
     if file_kind(path) == "csv":
         return [part()]

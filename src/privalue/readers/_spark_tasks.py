@@ -1,7 +1,8 @@
-"""What a task of Spark makes of its rows: sums by state, and a note.
+"""Sum up rows in a task of Spark: sums by state, and a note.
 
-A line of output is a state's count and sum; or, with the number of the task, its note (the scalars
-and what was covered, or the first mistake), or the units at the ends of ordered rows.
+A line of output is the count and the sum of a state. A line with the number of the task is either
+its note (the scalars and what was covered, or the first error), or the units at the ends of ordered
+rows, which the driver joins with those of other tasks.
 """
 
 import json
@@ -25,7 +26,7 @@ from privalue.readers._spark_rows import (
     PARTS,
     Batches,
     Source,
-    mistake_of,
+    error_of,
     packed,
     packed_schema,
     unpacked,
@@ -35,7 +36,13 @@ LINE = "task long, state long, count long, steps long, note string, ends binary"
 
 
 def lines(source: Source, batches: Batches, task: int) -> Batches:
-    """Yield the output of a task."""
+    """Yield the output of a task.
+
+    Args:
+        source: what is public about the rows.
+        batches: what Spark hands over.
+        task: the number of the task.
+    """
     notes, ends = _Notes(), list[list[Rows]]()
     try:
         if source.rules.sorted:
@@ -43,9 +50,9 @@ def lines(source: Source, batches: Batches, task: int) -> Batches:
         else:
             found = _by_unit(source, batches, notes)
     except DataError as problem:
-        notes.mistakes.append(mistake_of(problem, 0))
-    if notes.mistakes:
-        yield _line(task, [-1], note=json.dumps({"mistakes": notes.mistakes}))
+        notes.errors.append(error_of(problem, 0))
+    if notes.errors:
+        yield _line(task, [-1], note=json.dumps({"errors": notes.errors}))
         return
     seen = np.flatnonzero(found.counts)
     yield _line(-1, seen, found.counts[seen], found.return_steps[seen])
@@ -64,6 +71,7 @@ def _line(
     note: str | None = None,
     ends: bytes | None = None,
 ) -> pa.RecordBatch:
+    """Return lines of output, one for each state; a negative state marks what is not a sum."""
     size = len(states)
     nothing = np.zeros(size, dtype=np.int64)
     return pa.record_batch(
@@ -79,26 +87,26 @@ def _line(
 
 
 class _Notes:
-    """What those who encoded the rows found."""
+    """The notes of the tasks that encoded the rows."""
 
     def __init__(self) -> None:
         self.tally = Tally()
-        self.mistakes: list[tuple[int, str]] = []
+        self.errors: list[tuple[int, str]] = []  # the number of the row, and the message
 
     def read(self, batches: Batches) -> Batches:
-        """Take down the notes, and yield the rows without them."""
+        """Take the notes out, and yield the rows without them."""
         for batch in batches:
             notes = batch.column("note")
             for text in notes.drop_null().to_pylist():
                 note = json.loads(text)
                 self.tally += Tally(*note["tally"])
-                if note["mistake"] is not None:
-                    self.mistakes.append(tuple(note["mistake"]))
+                if note["error"] is not None:
+                    self.errors.append(tuple(note["error"]))
             yield batch.filter(notes.is_null()) if notes.null_count < len(notes) else batch
 
 
 def _by_unit(source: Source, batches: Batches, notes: _Notes) -> VisitStatistics:
-    """Sum up all rows of some units, in any order."""
+    """Sum up all rows of some units, which come in any order."""
     pool = Pool(source.limits)
     partitions = Partitions(DEFAULT_MEMORY, None, source.rules, count=PARTS, numbered=True)
     with closing(partitions):
@@ -118,9 +126,10 @@ def _by_unit(source: Source, batches: Batches, notes: _Notes) -> VisitStatistics
 
 
 def _in_order(source: Source, batches: Batches) -> tuple[VisitStatistics, list[list[Rows]]]:
-    """Sum up what is complete in ordered rows; return also the units at the ends of each part.
+    """Sum up the complete units of ordered rows, and return the units at the ends of each part.
 
-    Spark packs parts of files into partitions in an order of its own: rows are in order in each.
+    Spark puts parts of files into partitions in an order of its own: rows are in order within each
+    part only.
     """
     pool, encoder, tally = Pool(source.limits), Encoder(source.rules), Tally()
     ends = list[list[Rows]]()
@@ -138,7 +147,7 @@ def _in_order(source: Source, batches: Batches) -> tuple[VisitStatistics, list[l
 
 
 def outermost(batches: Iterator[Rows], pool: Pool, rules: RowRules) -> list[Rows]:
-    """Hand over all units of ordered rows but the first and the last, and return these."""
+    """Hand over all units of ordered rows except the first and the last, and return these."""
     first: list[Rows] = []
 
     def complete(rows: Rows) -> None:

@@ -1,4 +1,4 @@
-"""Numbers kept in memory while there is room, and then on disk.
+"""Keep numbers in memory while there is room, and then on disk.
 
 The file has no name: nobody else can open it, and it is gone with the process, however that ends.
 """
@@ -56,12 +56,13 @@ class Spill:
         return packed
 
     def close(self) -> None:
-        """Forget everything."""
+        """Forget everything; the file disappears."""
         self._spare = []
         if self._file is not None:
             self._file.close()
 
     def _all(self, move: Any, packed: Packed, place: int) -> None:
+        """Write or read a whole buffer: the system may move less at a time."""
         rest = packed.view(np.uint8).data
         try:
             while rest:
@@ -71,6 +72,7 @@ class Spill:
             raise self._refused(problem) from None
 
     def _unnamed(self) -> Any:
+        """Open a file without a name, in the folder for temporary files."""
         try:
             return tempfile.TemporaryFile(buffering=0)
         except OSError as problem:
@@ -78,6 +80,7 @@ class Spill:
 
     @staticmethod
     def _refused(problem: OSError) -> DataError:
+        """Return what to raise if the disk does not take the rows."""
         return DataError(
             f"rows that outgrow the memory cannot be kept in {tempfile.gettempdir()}: "
             f"{problem.strerror}; make room there, set TMPDIR, or give a larger memory="

@@ -1,6 +1,11 @@
-"""Compiled: the cells of a text column, each read by itself.
+"""Compile the kernels that read the cells of a text column, each cell by itself.
 
-A kernel gives each cell a status. ``CHECK`` leaves a cell to Python: it is rare, or no number.
+A kernel gives each cell a status. ``CHECK`` leaves a cell to Python: it has a rare form, or is not
+a number. ``LONG`` is a number that needs a conversion of more digits.
+
+Args that all kernels share: ``offsets``, where each text begins, and the end of the last; ``data``,
+the bytes of all texts; ``status``, one for each cell, of which a kernel reads and changes only
+those that are ``OK``.
 """
 
 import numpy as np
@@ -13,11 +18,13 @@ TEXT = np.int64(2**63 - 1)  # the first word of an id that is not a whole number
 
 @kernel(nogil=True, inline="always")
 def _is_space(byte):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+    """Return whether a byte is white space in ASCII."""
     return byte == 32 or 9 <= byte <= 13
 
 
 @kernel(nogil=True, inline="always")
 def _trimmed(data, begin, end):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+    """Return begin and end of a text without the white space around it."""
     while begin < end and _is_space(data[begin]):
         begin += 1
     while begin < end and _is_space(data[end - 1]):
@@ -29,7 +36,14 @@ def _trimmed(data, begin, end):  # type: ignore[no-untyped-def]  # pragma: no co
 def whole_numbers(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     offsets, data, status, numbers
 ):
-    """Fills ``numbers`` where a cell is a whole number of up to 18 digits; else ``CHECK``."""
+    """Fill ``numbers`` where a cell is a whole number of up to 18 digits; else ``CHECK``.
+
+    Args:
+        offsets: see above, like data and status.
+        data: bytes.
+        status: changed in place.
+        numbers: gets the numbers, and 0 where there is none.
+    """
     for i in range(len(numbers)):
         numbers[i] = 0
         if status[i] != OK:
@@ -61,9 +75,17 @@ _POWERS = np.array([float(10**power) for power in range(16)])
 def decimals(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     offsets, data, mark, status, numbers
 ):
-    """Fills ``numbers`` where a cell has up to 15 digits, with or without a decimal ``mark``.
+    """Fill ``numbers`` where a cell has up to 15 digits, with or without a decimal mark.
 
-    ``LONG`` is a number with more digits or an exponent, ``CHECK`` whatever has another form.
+    The status becomes ``LONG`` for a number with more digits or an exponent, and ``CHECK`` for any
+    other form.
+
+    Args:
+        offsets: see above, like data and status.
+        data: bytes.
+        mark: the decimal mark, one byte.
+        status: changed in place.
+        numbers: gets the numbers, and 0 where there is none.
     """
     for i in range(len(numbers)):
         numbers[i] = 0.0
@@ -102,6 +124,7 @@ def decimals(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
 
 @kernel(nogil=True, inline="always")
 def _is_exponent(data, at, end):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+    """Return whether the rest of a text is an exponent, such as e-05."""
     if data[at] != ord("e") and data[at] != ord("E"):
         return False
     at += 1
@@ -118,10 +141,17 @@ def _is_exponent(data, at, end):  # type: ignore[no-untyped-def]  # pragma: no c
 def first_words(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     offsets, data, longest, status, words
 ):
-    """Fills the first word of every id; returns how many bytes the longest other text has.
+    """Fill the first word of every id, and return how many bytes the longest text has.
 
-    A text that is the usual way to write a whole number of up to 18 digits is that number. Any
-    other begins with ``TEXT``, which is larger, and goes on with its bytes (``text_words``).
+    A whole number of up to 18 digits, written in the usual way, is its own word. Any other id
+    begins with ``TEXT``, which is larger, and goes on with its bytes (``text_words``).
+
+    Args:
+        offsets: see above, like data and status.
+        data: bytes.
+        longest: the most bytes that an id may have.
+        status: changed in place.
+        words: gets the first words.
     """
     most = np.int64(0)
     for i in range(len(words)):
@@ -152,17 +182,19 @@ def first_words(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
 
 @kernel(nogil=True)
 def text_words(offsets, data, words):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
-    """Fills the words after the first of ids that are texts: seven bytes each, 0 at the end."""
+    """Fill the words after the first of ids that are texts: seven bytes each, zeros at the end."""
     for i in range(len(words)):
         if words[i, 0] != TEXT:
             continue
         begin, end = np.int64(offsets[i]), np.int64(offsets[i + 1])
-        for at in range(end - begin):  # no UTF-8 has the byte 255: one more fits, and 0 is free
+        # UTF-8 never has the byte 255, so byte + 1 fits, and 0 is free to mean the end.
+        for at in range(end - begin):
             words[i, 1 + at // 7] |= (np.int64(data[begin + at]) + 1) << (48 - 8 * (at % 7))
 
 
 @kernel(nogil=True)
 def _is_utf8(data, begin, end):  # type: ignore[no-untyped-def]  # noqa: PLR0912  # pragma: no cover - compiled
+    """Return whether a text is valid UTF-8."""
     at = begin
     while at < end:
         byte = data[at]

@@ -1,14 +1,15 @@
-"""Many machines: Spark spreads the rows, and every partition goes through the local kernel.
+"""Compute the statistics of a source on many machines: Spark spreads the rows.
 
 | where     | what                                                                             |
 |-----------|----------------------------------------------------------------------------------|
 | executors | rows, brought together by trajectory or person; checked, grouped, summed up      |
-| shuffle   | the rows (not where they are declared sorted); counts and sums by state          |
-| driver    | the totals by state; of sorted rows also those at the ends of partitions; noise |
+| shuffle   | the rows (not if they are declared sorted); counts and sums by state             |
+| driver    | the totals by state; of sorted rows also those at the ends of partitions; noise  |
 
-Sums are integers, so that the result is that of the local engine, bit for bit. They come from the
-output of tasks that succeeded, and from nothing else: a task that is tried again counts once. A
-mistake in the data is output too: it is not tried again, and Spark does not log it.
+Every task goes through the local kernel. Sums are integers, so the result is that of the local
+engine, bit for bit. They come from the output of tasks that succeeded, and from nothing else: a
+task that is tried again counts once. An error in the data is output too: the task is not tried
+again, and Spark does not log the message, which may quote the data.
 """
 
 import json
@@ -65,14 +66,17 @@ def statistics(
     session: "SparkSession | None" = None,
     progress: Progress | None = None,
 ) -> VisitStatistics:
-    """The first-visit statistics of ``data``, computed by Spark: the local engine's, bit for bit.
+    """Return the first-visit statistics of ``data``: the local engine's, bit for bit.
 
     Args:
         data: a Spark DataFrame, or the name of CSV or Parquet files that every worker can open.
         study: what is public. With ``[data] sorted = true`` nothing is shuffled.
-        session: where files are read. If left out: the active session, or else one on this
-            machine, which is stopped at the end. A DataFrame brings its own.
+        session: where files are read. If left out: the active session, or else one on this machine,
+            which is stopped at the end. A DataFrame brings its own.
         progress: called once, at the end.
+
+    Returns:
+        The statistics. They are private.
     """
     sql = _pyspark()
     with _explained():
@@ -96,7 +100,7 @@ def statistics(
 
 
 def session() -> "SparkSession":
-    """A session on this machine: every core, this Python, quiet, its files encrypted.
+    """Start a session on this machine: every core, this Python, quiet, its files encrypted.
 
     Under ``spark-submit``, or with ``PYSPARK_SUBMIT_ARGS``, it is the session that these describe.
     """
@@ -138,7 +142,7 @@ def session() -> "SparkSession":
 
 @contextmanager
 def _session(given: "SparkSession | None") -> Iterator["SparkSession"]:
-    """The session that is given or active; one that had to be made is stopped."""
+    """Yield the session that is given or active; or start one, and stop it at the end."""
     used = given or _pyspark().SparkSession.getActiveSession()
     if used is not None:
         yield used
@@ -151,7 +155,7 @@ def _session(given: "SparkSession | None") -> Iterator["SparkSession"]:
 
 
 def _pyspark() -> Any:
-    """``pyspark.sql``, imported only where it is needed."""
+    """Import ``pyspark.sql``, only where it is needed."""
     try:
         import_module("pandas")  # Spark insists
         return import_module("pyspark.sql")
@@ -163,10 +167,12 @@ def _pyspark() -> Any:
 
 
 def _errors() -> Any:
+    """Import the errors of Spark."""
     return import_module("pyspark.errors")
 
 
 def _require_java() -> None:
+    """Raise MissingComponentError, with what to install, if there is no Java."""
     home = os.environ.get("JAVA_HOME")
     if shutil.which("java", path=str(Path(home) / "bin") if home else None) is None:
         where = f"there is none in JAVA_HOME = {home}" if home else "no java is on the PATH"
@@ -178,7 +184,7 @@ def _require_java() -> None:
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """What Spark itself complains of becomes one line, without tracebacks."""
+    """Turn the errors of Spark itself into one line, without tracebacks."""
     failures = (_errors().PySparkException, import_module("py4j.protocol").Py4JError)
     try:
         with _hushed():
@@ -195,7 +201,10 @@ def _explained() -> Iterator[None]:
 
 @contextmanager
 def _hushed() -> Iterator[None]:
-    """PySpark would log the failure of a query, with the values that it failed at."""
+    """Silence PySpark's loggers.
+
+    They would log the failure of a query, with the private values that it failed at.
+    """
     get = import_module("pyspark.logger").PySparkLogger.getLogger
     loggers = [get("SQLQueryContextLogger"), get("DataFrameQueryContextLogger")]
     before = [logger.disabled for logger in loggers]
@@ -209,6 +218,7 @@ def _hushed() -> Iterator[None]:
 
 
 def _reason(problem: BaseException) -> str:
+    """Return the innermost cause of an error of Spark, in one line."""
     cause = getattr(problem, "java_exception", None)
     if cause is not None:
         while cause.getCause() is not None:
@@ -222,7 +232,7 @@ def _reason(problem: BaseException) -> str:
 
 
 def _of_frame(data: "DataFrame", study: Study) -> tuple["DataFrame", Source]:
-    """The columns that are needed, and the rows' numbers."""
+    """Return the needed columns of a DataFrame with the numbers of its rows, and the source."""
     functions = import_module("pyspark.sql.functions")
     rules = RowRules.of(study)
     names = rules.select(data.columns, FRAME)
@@ -256,6 +266,7 @@ def _read_from(data: "DataFrame") -> Any:
 
 
 def _local_name(data: str | Path) -> str | Path:
+    """Return the name itself; refuse what only the local engine opens."""
     if "::" in str(data) or "://" in str(data) or str(data).startswith("minari:"):
         raise UsageError(
             "the engine spark opens CSV and Parquet files by name, nothing else; read what you "
@@ -265,7 +276,7 @@ def _local_name(data: str | Path) -> str | Path:
 
 
 def _numbers(count: int, spark: "SparkSession") -> "DataFrame":
-    """Return 0, 1 ..., in order, over as many tasks as make sense."""
+    """Return 0, 1, ... in order, over as many tasks as make sense."""
     return spark.range(0, count, 1, max(1, min(count, _MOST_READERS)))
 
 
@@ -273,7 +284,7 @@ def _numbers(count: int, spark: "SparkSession") -> "DataFrame":
 
 
 def _sums(frame: "DataFrame", source: Source) -> "DataFrame":
-    """Return what the tasks say, summed up by state."""
+    """Return the output of all tasks, summed up by state."""
     functions = import_module("pyspark.sql.functions")
 
     def said(batches: Batches) -> Batches:
@@ -298,20 +309,21 @@ def _sums(frame: "DataFrame", source: Source) -> "DataFrame":
 
 
 def _found(frame: "DataFrame", source: Source) -> VisitStatistics:
+    """Run the tasks, and return the statistics."""
     return _totals(_sums(frame, source).toArrow(), source)
 
 
 def _totals(sums: pa.Table, source: Source) -> VisitStatistics:
-    """Return the statistics of what all tasks say.
+    """Return the statistics that the output of all tasks adds up to.
 
     Raises:
-        DataError: for the first mistake that any of them found.
+        DataError: for the earliest error that any task found.
         BoundaryError: two tasks share a unit.
     """
     notes = [json.loads(note) for note in sums.column("note").drop_null().to_pylist()]
-    mistakes = [mistake for note in notes for mistake in note.get("mistakes", ())]
-    if mistakes:
-        raise DataError(min(mistakes)[1])
+    errors = [error for note in notes for error in note.get("errors", ())]
+    if errors:
+        raise DataError(min(errors)[1])
     states, counts, steps = (
         sums.column(name).fill_null(0).to_numpy() for name in ("state", "count", "steps")
     )
@@ -331,7 +343,7 @@ def _totals(sums: pa.Table, source: Source) -> VisitStatistics:
 
 
 def _covered(span: list[int], *ends: list[list[int]]) -> Covered:
-    """Return what a task covered, out of its note."""
+    """Return what a task covered, from its note."""
     first, last = (tuple(map(tuple, unit)) for unit in ends)
     return Covered((span[0], span[1]), first, last)
 
@@ -348,6 +360,6 @@ def _carried_over(parts: list[list[Rows]], source: Source) -> VisitStatistics:
 
 
 def _first(rows: Rows) -> tuple[int, ...]:
-    """Return the ids and the step of the first row, comparable over batches: with equal words."""
+    """Return a key by which parts of ordered rows sort: ids and step of the first row."""
     ids = widened(rows.ids[0], _MOST_WORDS)
     return (*ids.ravel().tolist(), int(rows.steps[0]))

@@ -1,8 +1,9 @@
-"""What is public: the study file, parsed, checked, and resolved to the core's terms.
+"""Hold what is public: the study file, parsed, checked, and resolved to the core's terms.
 
 A study is complete before any data is opened; the data never adds to it. ``Study`` and its sections
-are what people write, side files stand beside it, and ``mechanism_for`` turns all of it into the
-numbers that the core works with. A mistake here gives a release that says what was really done.
+are what people write, side files are named by it, and ``mechanism_for`` turns all of it into the
+numbers that the core works with. The release publishes these numbers, so an error here cannot hide:
+the release states what was really done.
 """
 
 from privalue.study._features import aggregation, design

@@ -39,8 +39,16 @@ def automatic_beta(
 ) -> float:
     """Return the beta with the least predicted noise, alpha(beta) sqrt(psi(beta)).
 
-    ``predicted_psi`` is psi at counts that are guessed from public numbers, never from data. A
-    larger beta lets the noise fall sooner as visits come in, and makes it larger for good.
+    A larger beta lets the noise fall sooner as visits come in, but makes all of it larger.
+
+    Args:
+        epsilon: of the values alone.
+        delta: likewise.
+        dimension: d, how many numbers get noise.
+        predicted_psi: psi as a function of beta, at counts that are guessed from public numbers.
+
+    Returns:
+        beta, rounded to six digits.
     """
 
     def predicted(log_beta: float) -> float:
@@ -59,11 +67,11 @@ def automatic_beta(
 
 
 def guessed_counts(study: Study, trajectories: int) -> Integers:
-    """Return the visits to expect of every state, less three standard deviations.
+    """Return the visits to expect of every state, minus three standard deviations.
 
-    All from public numbers: p_s is the study's prior of visits; without one, 1/N, 2/N, ..., 1:
-    anything from a state that one trajectory in N visits to one that all visit. Three digits are
-    kept: it is a guess.
+    They follow from public numbers alone. p_s is the study's prior of visits; without one it is
+    1/N, 2/N, ..., 1: anything from a state that one trajectory in N visits to one that all visit.
+    Three digits are kept, since it is a guess.
     """
     p = study.visit_prior
     if p is None:
@@ -86,16 +94,16 @@ def shape_weights(
 ) -> Vector:
     """Return omega: how precisely to release each state; the largest is 1.
 
-    Ones without a prior. With one, the omega that promises the smallest error of the means: at
-    noise q_s = K/(omega_s p_s)^2, K = (alpha Delta/m)^2 (1 + 1/(12 c_w^2)), a state whose value
-    is spread evenly over the range is off by tau^2 q_s/(tau^2 + q_s), tau^2 = R^2/12. Where Delta
-    is the norm of omega, the sum of these is least for
+    Without a prior they are all 1. With one, omega has the smallest predicted error of the means:
+    at noise q_s = K/(omega_s p_s)^2, K = (alpha Delta/m)^2 (1 + 1/(12 c_w^2)), a state whose value
+    is spread evenly over the range is off by tau^2 q_s/(tau^2 + q_s), tau^2 = R^2/12. If Delta is
+    the norm of omega, the sum of these is least for
 
         omega_s^2 = (u/p_s - k/p_s^2)_+,  k = K/(tau Delta)^2,
 
-    which gives up on states that have no hope; u makes the squares sum to 1. Since a prior may be
-    wrong, no state gets less than a tenth of an even share; and where trajectories count for few
-    states, it costs nothing to raise the small omega: of some floors the best is taken.
+    which gives up on states that have no hope; u makes the squares sum to 1. A prior may be wrong,
+    so no state gets less than a tenth of an even share. If trajectories count for few states only,
+    it costs nothing to raise the small omega, so several floors are compared and the best is taken.
 
     Args:
         prior: p_s, a public guess of the probability that a trajectory visits s; 0 is allowed.
@@ -105,6 +113,9 @@ def shape_weights(
         expected_trajectories: m as far as it is public; without it the noise is taken to be 1% of
             the range at the typical state.
         alpha: of the calibration; needed with ``expected_trajectories``.
+
+    Returns:
+        omega, one number for each state, read-only.
     """
     number = checked_whole("states", states)
     if prior is None:
@@ -143,8 +154,8 @@ def shape_weights(
 def _best_squares(p: Vector, k: float) -> Vector:
     """Return (u/p_s - k/p_s^2)_+, with u such that they sum to 1.
 
-    The states with the largest p take part; if the first j do, u = (1 + k sum 1/p^2)/(sum 1/p),
-    and they are the right ones where u p_s > k for these and no others.
+    Only the states with the largest p get more than 0. If these are the first j, then u = (1 + k
+    sum 1/p^2)/(sum 1/p), and j is right if u p_s > k holds for these states and no others.
     """
     order = np.sort(p)[::-1]
     u = (1 + k * np.cumsum(order**-2.0)) / np.cumsum(1 / order)

@@ -1,4 +1,4 @@
-"""Build Phi and the weights from a study."""
+"""Build the feature matrix Phi and the weights of a study."""
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,7 +11,7 @@ DENSE_ENTRIES = 4_000_000  # a sparse matrix up to this size is treated as a den
 
 
 def design(study: Study) -> Design:
-    """Phi and the weights of a study; refuses a DP-LSW study without full column rank."""
+    """Return Phi and the weights of a study; refuse a dp-lsw study without full column rank."""
     n = study.state_count
     if study.feature_matrix is not None:
         phi = study.feature_matrix
@@ -30,9 +30,9 @@ def design(study: Study) -> Design:
 
 
 def aggregation(states: int, size: int) -> sp.csr_array:
-    """Phi that ties the values of ``size`` adjacent states; 1 is the tabular one.
+    """Return the Phi that ties the values of ``size`` adjacent states; 1 is the tabular one.
 
-    The last group is smaller where ``size`` does not divide the number of states.
+    The last group is smaller if ``size`` does not divide the number of states.
     """
     group = np.arange(states, dtype=np.int64) // size
     return sp.csr_array(

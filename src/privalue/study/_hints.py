@@ -1,9 +1,9 @@
-"""Help whoever writes another name for a key of the study, or one that is not built yet."""
+"""Help a user who writes another name for a key of the study, or a key that is not built yet."""
 
 import difflib
 from collections.abc import Collection, Mapping
 
-# Key of ours, with its section: what others call it.
+# A key of ours with its section, and the names that other libraries give it.
 _CALLED: Mapping[str, str] = {
     "discount in [values]": "gamma discount_factor discount_rate",
     "rewards in [values]": "reward_bounds reward_range reward_min reward_max r_min r_max",
@@ -41,7 +41,7 @@ _NOT_BUILT: Mapping[str, str] = {
 
 
 def about_unknown(key: str, known: Collection[str]) -> str:
-    """Return what helps whoever wrote ``key`` where only ``known`` are keys.
+    """Return what helps a user who wrote ``key`` where only ``known`` are keys.
 
     >>> about_unknown("gamma", ["discount", "rewards"])
     'here it is called discount in [values]'

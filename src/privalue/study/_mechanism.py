@@ -1,7 +1,8 @@
 """Define the section ``[mechanism]``: one class for each algorithm, chosen by the key ``name``.
 
 A class has the keys that apply to its algorithm and no others, so that a key without effect cannot
-be written. What others read of every mechanism alike is a constant where it is not a key.
+be written. Other modules read some attributes of every mechanism alike; in a class where one of
+these is not a key, it is a constant.
 """
 
 from collections.abc import Mapping
@@ -18,10 +19,12 @@ _NAMES = '"dp-ssp", "dp-lsw", "dp-lsl", or "auto" (the least predicted error, fr
 
 
 def _named(name: str) -> Any:
+    """Return the field ``name`` with the one value that a class has."""
     return key("the algorithm", _NAMES, name)
 
 
 def _only_exact(value: object) -> object:
+    """Refuse the paper's calibrations for dp-ssp, and say what they are for."""
     if value in ("nissim", "appendix"):
         raise ValueError(
             f'= "{value}": the paper\'s constants are for dp-lsw and dp-lsl; remove it, dp-ssp is '
@@ -31,13 +34,14 @@ def _only_exact(value: object) -> object:
 
 
 def _only_isotropic(value: object) -> object:
+    """Refuse whitened noise for dp-lsl, and say what it is for."""
     if value == "whitened":
         raise ValueError('= "whitened" is for dp-lsw only; use "isotropic" with "dp-lsl"')
     return value
 
 
 class MechanismSection(Section):
-    """Hold what the sections of all mechanisms have in common."""
+    """The base of the sections of all mechanisms."""
 
     @classmethod
     def unknown_key(cls, written: str) -> str:
@@ -51,17 +55,18 @@ class MechanismSection(Section):
         )
 
     def stated(self) -> set[str]:
-        """Return the keys that a release states even where nobody wrote them down."""
+        """Return the keys that a release states even if nobody wrote them down."""
         raise NotImplementedError
 
     @model_serializer
     def _in_force(self) -> dict[str, Any]:
+        """Return the keys that are stated or written, in the order of the study file."""
         keys = self.stated() | self.given
         return {key: getattr(self, key) for key in MECHANISM_KEYS if key in keys}
 
 
 class _Calibrated(MechanismSection):
-    """Hold the keys of dp-lsw and dp-lsl, whose noise follows from a smooth bound."""
+    """The keys of dp-lsw and dp-lsl, whose noise follows from a smooth bound."""
 
     calibration: Literal["exact", "nissim", "appendix"] = key(
         "the constants alpha and beta of the noise",
@@ -81,6 +86,7 @@ class _Calibrated(MechanismSection):
 
     @model_validator(mode="after")
     def _exactly_calibrated(self) -> "_Calibrated":
+        """Refuse keys of exact calibration next to the paper's calibrations."""
         for name in ("beta", "pseudo_count"):
             if name in self.given and self.calibration != "exact":
                 raise ValueError(
@@ -90,13 +96,14 @@ class _Calibrated(MechanismSection):
         return self
 
     def stated(self) -> set[str]:
-        # dp-lsl states its pseudo-count of 0 too: the hashes of studies rest on these keys
+        # dp-lsl states its pseudo-count of 0 too: the hashes of studies depend on these keys
+        """Return the calibration too, and beta if the calibration is exact."""
         exact = {"beta", "pseudo_count"} if self.calibration == "exact" else set()
         return {"name", "calibration", "noise"} | exact
 
 
 class _Ridged(MechanismSection):
-    """Hold the keys of dp-lsl and dp-ssp, which may fit the features with a ridge."""
+    """The keys of dp-lsl and dp-ssp, which may fit the features with a ridge."""
 
     ridge: Literal["sqrt"] | Annotated[Number, Field(ge=SMALLEST, le=LARGEST)] = key(
         "lambda of dp-lsl; with dp-ssp, fits the features by LSL instead of LSW",
@@ -113,13 +120,14 @@ class _Ridged(MechanismSection):
 
     @model_validator(mode="after")
     def _one_ridge(self) -> "_Ridged":
+        """Refuse a scale for a ridge that is given as a number."""
         if "ridge_scale" in self.given and self.ridge != "sqrt":
             raise ValueError('ridge_scale applies to ridge = "sqrt" only; remove one of the two')
         return self
 
 
 class SspSection(_Ridged):
-    """Configure dp-ssp: noisy sums and counts, from which everything else is fitted."""
+    """The section of dp-ssp: noisy sums and counts, from which everything else is fitted."""
 
     name: Literal["dp-ssp"] = _named("dp-ssp")
     calibration: Annotated[Literal["exact"], BeforeValidator(_only_exact)] = key(
@@ -137,11 +145,12 @@ class SspSection(_Ridged):
     noise_scale_share: ClassVar[float] = 0.0
 
     def stated(self) -> set[str]:
+        """Return the keys without those of a ridge, which dp-ssp states if it is given."""
         return {"name", "calibration", "shrinkage"}
 
 
 class LswSection(_Calibrated):
-    """Configure dp-lsw, [BGP16] Algorithm 1: least squares with the weights w."""
+    """The section of dp-lsw, [BGP16] Algorithm 1: least squares with the weights w."""
 
     name: Literal["dp-lsw"] = _named("dp-lsw")
     noise: Literal["whitened", "isotropic"] = key(
@@ -163,7 +172,10 @@ class LswSection(_Calibrated):
 
 
 class LslSection(_Calibrated, _Ridged):
-    """Configure dp-lsl, [BGP16] Algorithm 2: least squares with the load of visits, and a ridge."""
+    """The section of dp-lsl, [BGP16] Algorithm 2.
+
+    It is least squares with the load of visits as weights, and a ridge.
+    """
 
     name: Literal["dp-lsl"] = _named("dp-lsl")
     noise: Annotated[Literal["isotropic"], BeforeValidator(_only_isotropic)] = key(
@@ -174,11 +186,12 @@ class LslSection(_Calibrated, _Ridged):
     shrinkage: ClassVar[bool] = False
 
     def stated(self) -> set[str]:
+        """Return the ridge too."""
         return super().stated() | {"ridge"} | ({"ridge_scale"} if self.ridge == "sqrt" else set())
 
 
 class AutoSection(MechanismSection):
-    """Leave the choice to the predicted errors; `privalue.resolve` puts one of the others here."""
+    """The section of a mechanism still to be chosen; `privalue.resolve` replaces it."""
 
     name: Literal["auto"] = _named("auto")
 
@@ -192,6 +205,7 @@ class AutoSection(MechanismSection):
     noise_scale_share: ClassVar[float] = 0.0
 
     def stated(self) -> set[str]:
+        """Return the keys that all mechanisms have."""
         return {"name", "calibration", "noise", "beta", "pseudo_count"}
 
 
@@ -233,6 +247,7 @@ def Mechanism(*, name: str = "dp-ssp", **keys: Any) -> AnyMechanism:  # noqa: N8
 
 
 def _from_keys(section: object) -> object:
+    """Build the section of a mechanism from its keys."""
     return Mechanism(**section) if isinstance(section, dict) else section
 
 

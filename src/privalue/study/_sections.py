@@ -1,6 +1,7 @@
 """Define the sections of a study file: each key with its meaning, its limits and its default.
 
-The section ``[mechanism]`` stands in `_mechanism`.
+The section ``[mechanism]`` is in `_mechanism`. The reference of the study file is generated from
+these classes: ``key`` holds the text of each entry.
 
 An error is a ``StudyError`` of one line: what, which value, what is allowed, what to do.
 """
@@ -33,6 +34,7 @@ SMALLEST, LARGEST = 1e-30, 1e30
 
 
 def _number(value: object) -> float:
+    """Return a finite number as a double; refuse truth values, texts and NaN."""
     try:
         number = float(value) if isinstance(value, Real) else math.nan
     except OverflowError:
@@ -43,6 +45,7 @@ def _number(value: object) -> float:
 
 
 def _whole(value: object) -> int:
+    """Return a whole number; refuse truth values and floats."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise ValueError
     return int(value)
@@ -53,12 +56,19 @@ Whole = Annotated[int, BeforeValidator(_whole)]
 
 
 def key(meaning: str, allowed: str, default: Any = ..., **limits: Any) -> Any:
-    """Describe a key: what it means, what is allowed, and the limits that enforce it."""
+    """Describe a key of the study.
+
+    Args:
+        meaning: what it means, for the reference.
+        allowed: what is allowed, for the reference and for errors.
+        default: its value if it is left out; without one it must be given.
+        limits: what pydantic enforces, as for ``Field``.
+    """
     return Field(default, description=meaning, json_schema_extra={"allowed": allowed}, **limits)
 
 
 class Section(BaseModel):
-    """Hold a group of keys that are checked when it is made, and frozen."""
+    """A group of keys that are checked when it is built, and frozen."""
 
     holds_sections: ClassVar[bool] = False
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
@@ -70,17 +80,18 @@ class Section(BaseModel):
             raise StudyError(explain(problem, type(self))) from None
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """Return the same with some keys changed, checked anew: nothing slips past the checks."""
+        """Return the same with some keys changed, all of it checked again."""
         return type(self)(**self._changed(update))
 
     def _changed(self, update: Mapping[str, Any] | None) -> dict[str, Any]:
+        """Return the keys that somebody wrote down, with the changes."""
         return {**{name: getattr(self, name) for name in self.given}, **(update or {})}
 
     @classmethod
     def model_construct(  # type: ignore[override]  # pydantic's plugin hides the keys
         cls, _fields_set: set[str] | None = None, **values: Any
     ) -> Self:
-        """Do what the constructor does: there is no way around the checks."""
+        """Build a section like the constructor: there is no way around the checks."""
         return cls(**values)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -93,7 +104,7 @@ class Section(BaseModel):
 
     @classmethod
     def unknown_key(cls, written: str) -> str:
-        """Say in one line what is wrong with a key that the section does not have."""
+        """Return in one line what is wrong with a key that the section does not have."""
         return f"{written} is not a key of a study; {about_unknown(written, cls.model_fields)}"
 
     @property
@@ -103,7 +114,7 @@ class Section(BaseModel):
 
 
 class About(Section):
-    """Name the study, and the people it is about: ``[study]``."""
+    """``[study]``: the name of the study, and the people it is about."""
 
     name: str = key("what the release is called", "a text", "untitled", min_length=1)
     dataset: str | None = key(
@@ -125,7 +136,7 @@ class About(Section):
 
 
 class Privacy(Section):
-    """Say what is promised, and to whom: ``[privacy]``."""
+    """``[privacy]``: what is promised, and to whom."""
 
     epsilon: Number = key("the privacy loss", "a finite number above 0", gt=0)
     delta: Number = key(
@@ -158,6 +169,7 @@ class Privacy(Section):
 
     @model_validator(mode="after")
     def _persons(self) -> "Privacy":
+        """Refuse a limit for persons if the unit is a trajectory."""
         if self.unit != "person" and self.max_trajectories_per_person is not None:
             raise ValueError(
                 'max_trajectories_per_person applies to unit = "person" only; remove it, or '
@@ -167,7 +179,7 @@ class Privacy(Section):
 
 
 class Values(Section):
-    """Say what is valued, and its public bounds: ``[values]``."""
+    """``[values]``: what is valued, and its public bounds."""
 
     discount: Number = key(
         "gamma, applied once per row", "a number above 0 and at most 1", gt=0, le=1
@@ -193,6 +205,7 @@ class Values(Section):
 
     @model_validator(mode="after")
     def _bounds_in_order(self) -> "Values":
+        """Refuse bounds that are in the wrong order, missing, or too extreme to compute with."""
         if self.rewards[0] > self.rewards[1]:
             raise ValueError(f"rewards = {list(self.rewards)}: the lower bound must come first")
         if self.returns is not None and not self.returns[0] < self.returns[1]:
@@ -219,8 +232,8 @@ class Values(Section):
     def return_bounds(self) -> tuple[float, float]:
         """Return [F_lo, F_hi]: as given, or as the bounds of the rewards imply (math: section 4).
 
-        A trajectory may be one row long, so the bounds hold the reward itself as well as its
-        infinite discounted sum, and 0 need not be inside.
+        A trajectory may be one row long, so the bounds include the reward itself as well as its
+        infinite discounted sum, and need not include 0.
         """
         if self.returns is not None:
             return self.returns
@@ -230,13 +243,13 @@ class Values(Section):
 
     @property
     def unvisited_value(self) -> float:
-        """Return it as given, or 0 if that is inside the bounds, or the bound nearest to 0."""
+        """Return the value as given, or 0 if the bounds allow it, or the bound nearest to 0."""
         low, high = self.return_bounds
         return min(max(0.0, low), high) if self.unvisited is None else self.unvisited
 
 
 class States(Section):
-    """List or count the states, which are public: ``[states]``."""
+    """``[states]``: the public list, or number, of states."""
 
     count: Whole | None = key(
         "number of states, labelled 0 .. count-1",
@@ -260,13 +273,14 @@ class States(Section):
 
     @model_validator(mode="after")
     def _one_way_to_name_them(self) -> "States":
+        """Refuse none or several of the keys that name the states."""
         if len(self.given & {"count", "labels", "file"}) != 1:
             raise ValueError("give exactly one of the keys count, labels and file")
         return self
 
 
 class Features(Section):
-    """Choose the features Phi: ``[features]``."""
+    """``[features]``: the features Phi."""
 
     kind: Literal["tabular", "aggregate", "matrix"] = key(
         "how states become features", '"tabular", "aggregate" or "matrix"', "tabular"
@@ -281,6 +295,7 @@ class Features(Section):
 
     @model_validator(mode="after")
     def _fits_its_kind(self) -> "Features":
+        """Refuse a key that the chosen kind does not use, and require the one that it needs."""
         needed = {"tabular": set(), "aggregate": {"size"}, "matrix": {"file", "matrix"}}[self.kind]
         surplus = self.given - {"kind"} - needed
         if surplus:
@@ -295,7 +310,7 @@ class Features(Section):
 
 
 class Weights(Section):
-    """Weight the states: ``[weights]``, w of DP-LSW and rho of DP-LSL."""
+    """``[weights]``: the weights of the states, w of DP-LSW and rho of DP-LSL."""
 
     kind: Literal["uniform"] | None = key("1 everywhere", '"uniform"', None)
     file: str | None = key("weights by state", "a CSV file of state and weight", None)
@@ -305,13 +320,14 @@ class Weights(Section):
 
     @model_validator(mode="after")
     def _one_kind(self) -> "Weights":
+        """Refuse more than one way to give the weights."""
         if len(self.given) > 1:
             raise ValueError("give exactly one of the keys kind, file and values")
         return self
 
 
 class Report(Section):
-    """Say how the release is presented: ``[report]``."""
+    """``[report]``: how the release is presented."""
 
     level: Number = key(
         "level of the intervals", "a number above 0 and at most 1 - 1e-11", 0.95, gt=0, le=1 - 1e-11
@@ -319,9 +335,9 @@ class Report(Section):
 
 
 class Columns(Section):
-    """Name the columns of the data, and say what their cells are: ``[data]``.
+    """``[data]``: the names of the columns, and what their cells are.
 
-    A cell is read by what is declared here and by nothing else: no row says how another is read.
+    A cell is read by what is declared here and by nothing else: no row decides how another is read.
     """
 
     trajectory: str = key("column of the trajectory's id", "a text", "trajectory", min_length=1)
@@ -388,6 +404,7 @@ class Columns(Section):
 
     @model_validator(mode="after")
     def _readable(self) -> "Columns":
+        """Refuse declarations that contradict each other, or with which rows depend on others."""
         names = [self.trajectory, self.step, self.state, self.reward, self.person]
         if len(set(names)) < len(names):
             raise ValueError("two keys name the same column; each needs its own")
@@ -417,7 +434,7 @@ class Columns(Section):
 
     @property
     def drops(self) -> bool:
-        """Return whether units or rows may be left out, so that how many count is private."""
+        """Return whether units or rows may be left out, so that their number is private."""
         return self.invalid == "drop-unit" or self.missing_rows == "drop-row"
 
     @property
@@ -427,7 +444,11 @@ class Columns(Section):
 
 
 def one_character_at_a_time(encoding: str) -> bool:
-    """Return whether no character of one row can change how the next row is read."""
+    """Return whether no character of one row can change how the next row is read.
+
+    This is true of UTF-8 and UTF-16, and of encodings with one byte for each character that agree
+    with ASCII, so that ends of lines are where they seem to be.
+    """
     try:
         name = codecs.lookup(encoding).name
     except (LookupError, ValueError):
@@ -445,7 +466,12 @@ def one_character_at_a_time(encoding: str) -> bool:
 
 
 def explain(problem: ValidationError, model: type["Section"]) -> str:
-    """Return the first error in one line: what, which value, what is allowed, what to do."""
+    """Return the first error in one line: what, which value, what is allowed, what to do.
+
+    Args:
+        problem: what pydantic found.
+        model: the section, or the study, that was being built.
+    """
     errors = problem.errors(include_url=False)
     first = next((e for e in errors if e["type"] == "extra_forbidden"), errors[0])
     key = str(first["loc"][0]) if first["loc"] else ""
@@ -471,6 +497,7 @@ def explain(problem: ValidationError, model: type["Section"]) -> str:
 
 
 def _is_frozen(name: str) -> str:
+    """Return what to do instead of changing a key in place."""
     return (
         f"{name} cannot be changed: a study is frozen; make another one with "
         f"model_copy(update={{{name!r}: ...}})"
@@ -478,6 +505,6 @@ def _is_frozen(name: str) -> str:
 
 
 def shown(value: object) -> str:
-    """Return a value as an error shows it, cut where it is long."""
+    """Return a value as an error shows it, cut if it is long."""
     text = f'"{value}"' if isinstance(value, str) else repr(value)
     return text if len(text) <= 60 else text[:57] + "..."

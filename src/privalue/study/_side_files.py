@@ -32,7 +32,7 @@ _UNREADABLE = (
 
 @dataclass(frozen=True, kw_only=True)
 class SideFile:
-    """Hold a file that a study names: the key that names it, its name and its SHA-256."""
+    """A file that a study names: the key that names it, its name and its SHA-256."""
 
     key: str
     name: str
@@ -119,7 +119,19 @@ def by_state(
     absent: float | None = None,
     label: Callable[[int], str] = str,
 ) -> NDArray[np.float64]:
-    """Return a label -> number table as a vector over states; ``absent`` fills what it omits."""
+    """Return a table of label and number as a vector over the states.
+
+    Args:
+        key: the key of the study that gives the table, for errors.
+        numbers: the table.
+        position: maps a label to its state's position, or to None.
+        states: N.
+        absent: the number of states that the table omits; None: every state needs one.
+        label: maps a position to its label, for errors.
+
+    Returns:
+        One number for each state.
+    """
     vector = np.full(states, np.nan if absent is None else absent)
     seen = np.zeros(states, dtype=bool)
     for name, number in numbers.items():
@@ -140,6 +152,11 @@ def read_matrix(file: SideFile, position: Callable[[str], int | None], states: i
     """Read Phi from ``.npy`` (dense) or ``.npz`` (sparse), by position, or ``.csv``/``.parquet``.
 
     In a table the first column is the state label and every other column is a feature.
+
+    Args:
+        file: the file.
+        position: maps a label to its state's position, or to None.
+        states: N.
     """
     suffix = Path(file.name).suffix.lower()
     content = io.BytesIO(file.content)
@@ -163,6 +180,7 @@ def read_matrix(file: SideFile, position: Callable[[str], int | None], states: i
 
 
 def _is_heading(row: Sequence[str]) -> bool:
+    """Return whether a row has a cell, after the first, that is not a number."""
     try:
         [float(cell) for cell in row[1:]]
     except ValueError:
@@ -176,6 +194,7 @@ def _table_matrix(
     position: Callable[[str], int | None],
     states: int,
 ) -> Matrix:
+    """Return Phi from rows of label and features."""
     columns: dict[str, tuple[float, ...]] = {}
     for row in rows:
         label = str(row[0]).strip()
@@ -198,7 +217,13 @@ def _table_matrix(
 
 
 def as_matrix(key: str, matrix: Any, states: int) -> Matrix:
-    """Return a finite N x d matrix of doubles, dense or sparse by rows, and read-only."""
+    """Return a finite N x d matrix of doubles, dense or sparse by rows, and read-only.
+
+    Args:
+        key: the key of the study that gives it, for errors.
+        matrix: anything that numpy or scipy can convert.
+        states: N.
+    """
     if np.iscomplexobj(matrix):
         raise StudyError(f"{key} holds complex numbers; features are real")
     if sp.issparse(matrix):
@@ -244,6 +269,7 @@ def describe_matrix(matrix: Matrix) -> SideFile:
 
 
 def _unreadable(file: SideFile, suffix: str) -> StudyError:
+    """Return what to raise for a file that is not what its name says."""
     expected = {
         ".npy": "an array written by numpy.save, without objects",
         ".npz": "a sparse matrix written by scipy.sparse.save_npz",

@@ -53,7 +53,7 @@ from privalue.study._tables import Tables, read_tables
 
 
 class Study(Section):
-    """Hold everything public about a release; frozen, and checked when it is made.
+    """Everything public about a release; frozen, and checked when it is built.
 
     Side files are found in the current folder, or beside the file that `load` reads.
     """
@@ -84,7 +84,7 @@ class Study(Section):
     @classmethod
     def load(cls, path: str | Path) -> "Study":
         """Read the study that a TOML file describes; side files are found beside it."""
-        named, path = path, Path(path)  # a path would show https:// with one slash
+        named, path = path, Path(path)  # a Path prints https:// with one slash
         try:
             text = path.read_text(encoding="utf-8-sig")
         except FileNotFoundError:
@@ -147,19 +147,19 @@ class Study(Section):
                     f"the description names [{section}] {file} by its hash and does not hold it; "
                     f"give the section {section}"
                 )
-        told = {name: description.get(name, {}) for name in cls.model_fields} | sections
+        known = {name: description.get(name, {}) for name in cls.model_fields} | sections
         if "values" not in sections:
-            told["values"] = _without_start(description)
+            known["values"] = _without_start(description)
         if start is not None:
-            told["values"] = {**told["values"], "start": start}
-        privacy = told["privacy"]
+            known["values"] = {**known["values"], "start": start}
+        privacy = known["privacy"]
         if privacy["unit"] == "person" and "max_trajectories_per_person" not in privacy:
             # The person was named and the trajectory was not: each person has one.
-            told["data"] = {name: v for name, v in told["data"].items() if name != "trajectory"}
-        mechanism = told["mechanism"]
-        if mechanism.get("name") == "dp-lsl":  # a description has its idle default, 0
-            told["mechanism"] = {n: v for n, v in mechanism.items() if n != "pseudo_count"}
-        return cls(**{name: dict(section) for name, section in told.items()})
+            known["data"] = {name: v for name, v in known["data"].items() if name != "trajectory"}
+        mechanism = known["mechanism"]
+        if mechanism.get("name") == "dp-lsl":  # a description states 0, which is not a key there
+            known["mechanism"] = {n: v for n, v in mechanism.items() if n != "pseudo_count"}
+        return cls(**{name: dict(section) for name, section in known.items()})
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Return the same study with some sections changed, checked anew, side files included."""
@@ -167,7 +167,7 @@ class Study(Section):
 
     @classmethod
     def unknown_key(cls, written: str) -> str:
-        """Say in one line what is wrong with a section that does not exist."""
+        """Return in one line what is wrong with a section that does not exist."""
         return (
             f"[{written}] is not a section of a study; {about_unknown(written, cls.model_fields)}"
         )
@@ -181,6 +181,7 @@ class Study(Section):
         return dict(model.model_fields)
 
     def _require_intervals_for_level(self) -> None:
+        """Refuse a level if the release will have no intervals."""
         if "level" in self.report.given and not self.has_intervals:
             raise StudyError(
                 "[report] level is of intervals, which dp-lsw and dp-lsl release with [mechanism] "
@@ -188,7 +189,7 @@ class Study(Section):
             )
 
     def _require_limit_of_trajectories(self) -> None:
-        """Ask for L where a person may have several trajectories, and refuse it where not."""
+        """Require L if a person may have several trajectories, and refuse it if not."""
         limit, one = self.privacy.max_trajectories_per_person, self.data.one_trajectory_per_person
         if self.privacy.unit != "person":
             return
@@ -220,13 +221,13 @@ class Study(Section):
 
     @property
     def state_names(self) -> tuple[str, ...] | range:
-        """Return the labels, or the numbers that stand for them: there may be very many."""
+        """Return the labels, or a range of numbers in their place: there may be very many."""
         labels = self._tables.names.labels
         return range(self.state_count) if labels is None else labels
 
     @property
     def raw_labels(self) -> Mapping[str, int] | None:
-        """Return raw label -> state's position, or None where the rows hold 0 .. N-1."""
+        """Return raw label -> state's position, or None if the rows hold 0 .. N-1."""
         return self._tables.raw_labels
 
     @property
@@ -251,8 +252,8 @@ class Study(Section):
     def size_is_public(self) -> bool:
         """Return whether the number of units is the same for all neighbours, and may be counted.
 
-        Replacing one leaves it as it is; but where invalid units or incomplete rows are dropped,
-        a unit may be replaced by one of which nothing is left.
+        To replace a unit leaves the number as it is. But if invalid units or incomplete rows are
+        dropped, a unit may be replaced by one of which nothing is left.
         """
         return self.privacy.neighbours == "replace-one" and not self.data.drops
 
@@ -264,7 +265,7 @@ class Study(Section):
 
     @property
     def limits(self) -> Limits:
-        """Return what one unit may contribute: all that adding up contributions needs."""
+        """Return what one unit may contribute: all that the core needs to add up contributions."""
         return Limits(
             unit=self.privacy.unit,
             neighbours=self.privacy.neighbours,
@@ -301,7 +302,7 @@ class Study(Section):
 
     @property
     def feature_matrix(self) -> Matrix | None:
-        """Return Phi where the study gives it as a matrix."""
+        """Return Phi if the study gives it as a matrix, or None."""
         return self._tables.matrix
 
     @property
@@ -327,12 +328,12 @@ class Study(Section):
 
 
 def described_values(description: Mapping[str, Any]) -> Values:
-    """Rebuild ``[values]`` of a description, but for the start distribution."""
+    """Rebuild ``[values]`` from a description, without the start distribution."""
     return Values(**_without_start(description))
 
 
 def files_named(description: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return section and key of what a description names and does not hold, but for the start."""
+    """Return section and key of the files that a description names, without the start."""
     keys = {"states": ("file", "groups", "visits"), "features": ("file",), "weights": ("file",)}
     found = [
         (section, name)
@@ -346,4 +347,5 @@ def files_named(description: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _without_start(description: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``[values]`` of a description without the start distribution."""
     return {name: v for name, v in description["values"].items() if name != "start"}

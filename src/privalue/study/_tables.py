@@ -1,7 +1,7 @@
 """Read what a study says of each state: labels, groups, start, visits, weights and features.
 
-Each comes from a side file, from the study file itself, or from a default. `read_tables` is the one
-place that opens side files, and everything that it reads is public.
+Each comes from a side file, from the study file itself, or from a default. `read_tables` is the
+only function that opens side files, and everything that it reads is public.
 """
 
 from collections import Counter
@@ -21,7 +21,7 @@ from privalue.study._side_files import SideFile
 
 @dataclass(frozen=True, kw_only=True)
 class StateNames:
-    """Hold the states in order: their labels, or only how many there are."""
+    """The states in order: their labels, or only how many there are."""
 
     count: int
     labels: tuple[str, ...] | None = None
@@ -31,7 +31,7 @@ class StateNames:
         return str(at) if self.labels is None else self.labels[at]
 
     def position(self, label: str) -> int | None:
-        """Return where a label stands, or None."""
+        """Return the position of the state with this label, or None."""
         if self.labels is not None:
             return self.positions.get(label)
         plain = label.isascii() and label.isdigit() and str(int(label)) == label
@@ -39,13 +39,13 @@ class StateNames:
 
     @cached_property
     def positions(self) -> dict[str, int]:
-        """Map each label to its position; empty where states are only counted."""
+        """Return label -> position; empty if states are only counted."""
         return {label: at for at, label in enumerate(self.labels or ())}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Tables:
-    """Hold what is known of each state; arrays are read-only."""
+    """What is known of each state; arrays are read-only."""
 
     names: StateNames
     raw_labels: Mapping[str, int] | None  # raw label -> position; None: rows hold 0 .. N-1
@@ -57,12 +57,13 @@ class Tables:
 
 
 class _Files:
-    """Open side files in a folder, and remember them."""
+    """Opens side files in a folder, and remembers them for the description of the study."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.opened = folder, list[SideFile]()
 
     def open(self, key: str, name: str) -> SideFile:
+        """Read the file that ``key`` names."""
         file = side_files.open_side_file(key, name, self.folder)
         self.opened.append(file)
         return file
@@ -71,7 +72,18 @@ class _Files:
 def read_tables(
     states: States, values: Values, weights: Weights, features: Features, folder: Path
 ) -> Tables:
-    """Read every table that the sections name, side files from ``folder``."""
+    """Read every table that the sections name.
+
+    Args:
+        states: ``[states]``.
+        values: ``[values]``, for the start distribution.
+        weights: ``[weights]``.
+        features: ``[features]``.
+        folder: where side files are.
+
+    Returns:
+        The tables, checked.
+    """
     files = _Files(folder)
     names = _names(states, files)
     return Tables(
@@ -81,11 +93,12 @@ def read_tables(
         visits=_visits(states, names, files),
         weights=_weights(weights, names, files),
         matrix=_matrix(features, names, files),
-        files=tuple(files.opened),  # last: by now all are open
+        files=tuple(files.opened),  # last, because the lines above open them
     )
 
 
 def _names(states: States, files: _Files) -> StateNames:
+    """Return the states; refuse labels that are empty or appear twice."""
     if states.count is not None:
         return StateNames(count=states.count)
     if states.file is not None:
@@ -96,11 +109,12 @@ def _names(states: States, files: _Files) -> StateNames:
         raise StudyError("[states] labels must be a list of at least one text, none empty")
     label, times = Counter(labels).most_common(1)[0]
     if times > 1:
-        raise StudyError(f'[states] the label "{label}" stands {times} times; labels are unique')
+        raise StudyError(f'[states] the label "{label}" appears {times} times; labels are unique')
     return StateNames(count=len(labels), labels=tuple(labels))
 
 
 def _raw_labels(states: States, names: StateNames, files: _Files) -> Mapping[str, int] | None:
+    """Return raw label -> position, by the groups if there are any; None if rows hold positions."""
     groups = states.groups
     if groups is None:
         return None if names.labels is None else names.positions
@@ -128,7 +142,15 @@ def _by_state(
     *,
     absent: float | None = None,
 ) -> Vector:
-    """Return numbers over states, given as a side file or as a table of labels."""
+    """Return numbers over states, given as a side file or as a table of labels.
+
+    Args:
+        key: the key of the study, for errors.
+        given: the name of a file, or the table itself.
+        names: the states.
+        files: opens side files.
+        absent: the number of states that the table omits; None: every state needs one.
+    """
     table = side_files.read_numbers(files.open(key, given)) if isinstance(given, str) else given
     vector = side_files.by_state(
         key, table, names.position, names.count, absent=absent, label=names.label
@@ -138,6 +160,7 @@ def _by_state(
 
 
 def _start(values: Values, names: StateNames, files: _Files) -> Vector | None:
+    """Return the start distribution, or None; refuse what is not a distribution."""
     if values.start is None:
         return None
     start = _by_state("[values] start", values.start, names, files, absent=0.0)
@@ -149,6 +172,7 @@ def _start(values: Values, names: StateNames, files: _Files) -> Vector | None:
 
 
 def _visits(states: States, names: StateNames, files: _Files) -> Vector | None:
+    """Return the prior of visits, or None; refuse what is not a probability."""
     if states.visits is None:
         return None
     visits = _by_state("[states] visits", states.visits, names, files)
@@ -158,6 +182,7 @@ def _visits(states: States, names: StateNames, files: _Files) -> Vector | None:
 
 
 def _weights(section: Weights, names: StateNames, files: _Files) -> Vector:
+    """Return the weights; refuse negative or extreme ones, and weights that are all 0."""
     if section.file is not None:
         weights = _by_state("[weights] file", section.file, names, files)
     elif section.values is not None:
@@ -180,6 +205,7 @@ def _weights(section: Weights, names: StateNames, files: _Files) -> Vector:
 
 
 def _matrix(features: Features, names: StateNames, files: _Files) -> Matrix | None:
+    """Return Phi if it is given as a matrix, or None."""
     if features.size is not None and features.size > names.count:
         raise StudyError(f"[features] size = {features.size}: there are only {names.count} states")
     if features.file is not None:

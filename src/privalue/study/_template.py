@@ -71,7 +71,9 @@ def study_template(
 ) -> str:
     """Return a study file with every key explained.
 
-    ``changes`` are TOML values; ``questions`` stand above their keys, for a person to answer.
+    Args:
+        changes: TOML values by (section, key), in place of those that a new study starts from.
+        questions: comments by (section, key), written above the key, for a person to answer.
     """
     lines = [
         "# What is public about a study, and only that. The data never adds to it.",
@@ -91,10 +93,12 @@ def study_template(
 
 
 def _example(section: str, key: str) -> str:
+    """Return an example of a key, for a line that is a comment."""
     return _FILES.get(section, "") if key == "file" else _EXAMPLES.get(key, "")
 
 
 def _explanation(field: FieldInfo) -> str:
+    """Return what a key means and what is allowed."""
     extra = field.json_schema_extra
     allowed = extra["allowed"] if isinstance(extra, dict) else ""
     return f"{field.description}: {allowed}"

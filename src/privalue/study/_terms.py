@@ -1,8 +1,8 @@
 """Resolve a study to the public numbers that the core works with.
 
 Whatever follows from public numbers alone is decided here: the ridge, beta, the shape of the noise.
-Any public choice of them is private; a bad one costs accuracy, never privacy. What no data could
-make right is refused here too.
+Any public choice of them is private; a bad one costs accuracy, never privacy. A study that would
+fail with any data is refused here, before data is opened.
 """
 
 import math
@@ -31,7 +31,7 @@ from privalue.errors import DataError, StudyError
 from privalue.study._choices import automatic_beta, guessed_counts, shape_weights
 from privalue.study._study import Study
 
-SMOOTH = frozenset({"dp-lsw", "dp-lsl"})  # their noise follows the data
+SMOOTH = frozenset({"dp-lsw", "dp-lsl"})  # the scale of their noise depends on the data
 MOST_WORK = 1e12  # N d^2
 _TOO_EXTREME = (
     "[weights] weights, features, returns or ridge are too extreme to compute with; state them in "
@@ -46,7 +46,7 @@ def declared_size(study: Study) -> PublicSize:
 
 
 def public_size(study: Study, statistics: VisitStatistics) -> PublicSize:
-    """Return the public sizes of a data set; refuse a wrong declaration of what is public."""
+    """Return the public sizes of a data set; refuse a declaration that the data contradicts."""
     declared, m = study.study.trajectories, statistics.trajectories
     if study.limits.counts_trajectories and declared is not None and declared != m:
         raise DataError(
@@ -58,7 +58,13 @@ def public_size(study: Study, statistics: VisitStatistics) -> PublicSize:
 
 
 def mechanism_for(study: Study, design: Design, size: PublicSize) -> Mechanism:
-    """Return the study's mechanism with its constants, or refuse it, from public numbers alone."""
+    """Return the study's mechanism with its constants, or refuse it, from public numbers alone.
+
+    Args:
+        study: the study, its mechanism chosen.
+        design: its features and weights.
+        size: what is public about the number of trajectories.
+    """
     refuse_early(study, design)
     try:
         return mechanism_of(terms_for(study, design, size))
@@ -67,7 +73,13 @@ def mechanism_for(study: Study, design: Design, size: PublicSize) -> Mechanism:
 
 
 def terms_for(study: Study, design: Design, size: PublicSize) -> Terms:
-    """Return the terms of a release; the rules that need m use the public size alone."""
+    """Return the terms of a release; rules that need m use the public size alone.
+
+    Args:
+        study: the study, its mechanism chosen.
+        design: its features and weights.
+        size: what is public about the number of trajectories.
+    """
     resolved: dict[str, Callable[[Study, PublicSize], SspTerms | LswTerms | LslTerms]]
     resolved = {"dp-ssp": _ssp, "dp-lsw": _lsw, "dp-lsl": _lsl}
     terms = Terms(
@@ -87,6 +99,7 @@ def terms_for(study: Study, design: Design, size: PublicSize) -> Terms:
 
 
 def _ssp(study: Study, size: PublicSize) -> SspTerms:
+    """Return the constants of dp-ssp."""
     limits = study.limits
     return SspTerms(
         shape=shape_weights(
@@ -102,6 +115,7 @@ def _ssp(study: Study, size: PublicSize) -> SspTerms:
 
 
 def _lsw(study: Study, _: PublicSize) -> LswTerms:
+    """Return the constants of dp-lsw, without beta."""
     chosen = study.mechanism
     return LswTerms(
         calibration=chosen.calibration,
@@ -114,6 +128,7 @@ def _lsw(study: Study, _: PublicSize) -> LswTerms:
 
 
 def _lsl(study: Study, size: PublicSize) -> LslTerms:
+    """Return the constants of dp-lsl, without beta."""
     return LslTerms(
         calibration=study.mechanism.calibration,
         beta=None,
@@ -169,7 +184,7 @@ def fits_by_lsl(study: Study) -> bool:
 
 
 def ridge_of(study: Study, trajectories: int | None) -> float | None:
-    """Return lambda, where one is in use."""
+    """Return lambda, or None if no ridge is in use."""
     return resolve_ridge(study, trajectories) if fits_by_lsl(study) else None
 
 
@@ -184,9 +199,9 @@ def resolve_ridge(study: Study, trajectories: int | None) -> float:
 
 
 def gaussian_alpha(study: Study) -> float | None:
-    """Return alpha where all that is drawn is Gaussian noise of one public sigma: mu = 1/alpha.
+    """Return alpha if all that is drawn is Gaussian noise of one public sigma: mu = 1/alpha.
 
-    None for the others: they have an alpha, and a sigma that depends on the data.
+    Return None for dp-lsw and dp-lsl: they have an alpha too, but their sigma depends on the data.
     """
     if study.mechanism.name in SMOOTH:
         return None

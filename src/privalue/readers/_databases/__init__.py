@@ -1,8 +1,8 @@
-"""Tables and queries of databases: DuckDB and SQLite files, PostgreSQL servers.
+"""Read tables and queries of databases: DuckDB and SQLite files, PostgreSQL servers.
 
-``trial.duckdb::rows`` is a table or a view, ``trial.duckdb::SELECT ...`` a query; where there is
-one table only it need not be named. Files are opened for reading only, and a server is asked in a
-read-only transaction, batch by batch. A place names neither user nor password.
+``trial.duckdb::rows`` is a table or a view, ``trial.duckdb::SELECT ...`` a query; the table need
+not be named if there is one only. Files are opened for reading only, and a server is asked in a
+read-only transaction, batch by batch. Messages name neither user nor password.
 """
 
 import re
@@ -26,7 +26,7 @@ _SERVER = re.compile(
 
 
 def open_database(data: str | Path, rules: RowRules) -> Source | None:
-    """The rows of a table or a query, or None where ``data`` does not name a database."""
+    """Return the rows of a table or a query, or None if ``data`` does not name a database."""
     found = _database(data)
     if found is None:
         return None
@@ -37,7 +37,7 @@ def open_database(data: str | Path, rules: RowRules) -> Source | None:
 
 
 def database_columns(data: str | Path) -> list[str] | None:
-    """The names of the columns, or None where ``data`` does not name a database."""
+    """Return the names of the columns, or None if ``data`` does not name a database."""
     found = _database(data)
     if found is None:
         return None
@@ -48,7 +48,7 @@ def database_columns(data: str | Path) -> list[str] | None:
 
 
 def _database(data: str | Path) -> tuple[str, str | Path, str | None] | None:
-    """Which database holds the data, where it is, and what is wanted of it."""
+    """Return the kind of the database, where it is, and what is wanted of it; None if none."""
     server = _SERVER.fullmatch(str(data))
     if server is not None:
         return "postgresql", server[1], server[2]
@@ -71,7 +71,7 @@ def _database(data: str | Path) -> tuple[str, str | Path, str | None] | None:
 
 
 def divided(text: str) -> tuple[Path, str | None]:
-    """A file and what is wanted of it; a file's name may hold "::" too."""
+    """Return a file and what is wanted of it; the name of a file may hold "::" too."""
     if "::" not in text or isfile(text):
         return Path(text), None
     for mark in re.finditer("::", text):
@@ -82,7 +82,7 @@ def divided(text: str) -> tuple[Path, str | None]:
 
 
 def _first_bytes(path: Path) -> bytes:
-    """What a file really is, whatever it is called."""
+    """Return the first bytes of a file, which say what it really is."""
     if not isfile(path):
         return b""
     try:

@@ -1,4 +1,4 @@
-"""Rows of a database driver's cursor, whose cells are Python objects."""
+"""Fetch rows from the cursor of a database driver, whose cells are Python objects."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from privalue.readers._rules import RowRules
 
 
 class Fetch:
-    """A cursor's rows, the needed columns only."""
+    """Fetches the needed columns of a cursor's rows."""
 
     def __init__(self, cursor: Any, rules: RowRules, place: str) -> None:
         present = column_names(cursor)
@@ -17,7 +17,7 @@ class Fetch:
         self._at = {name: present.index(name) for name in rules.select(present, place)}
 
     def __call__(self) -> pa.RecordBatch | None:
-        """The next batch; None at the end."""
+        """Return the next batch; None at the end."""
         rows = self._cursor.fetchmany(BATCH_ROWS)
         if not rows:
             return None
@@ -27,5 +27,5 @@ class Fetch:
 
 
 def column_names(cursor: Any) -> list[str]:
-    """The names of a cursor's columns."""
+    """Return the names of a cursor's columns."""
     return [column[0] for column in cursor.description or ()]

@@ -1,4 +1,4 @@
-"""DuckDB files: a table, a view, or a query over them."""
+"""Read DuckDB files: a table, a view, or a query over them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,7 +23,7 @@ _TABLES = """
 
 
 def open_duckdb(path: Path, request: str | None, rules: RowRules) -> Source:
-    """The rows of a table, a view or a query."""
+    """Return the rows of a table, a view or a query."""
     with attached(path) as connection:
         try:
             wanted = requested(request, tables(connection), str(path))
@@ -46,7 +46,7 @@ def open_duckdb(path: Path, request: str | None, rules: RowRules) -> Source:
 
 
 def duckdb_columns(path: Path, request: str | None) -> list[str]:
-    """The names of the columns of a table, a view or a query."""
+    """Return the names of the columns of a table, a view or a query."""
     with attached(path) as connection:
         try:
             wanted = requested(request, tables(connection), str(path))
@@ -56,7 +56,7 @@ def duckdb_columns(path: Path, request: str | None) -> list[str]:
 
 
 def tables(connection: duckdb.DuckDBPyConnection) -> list[Table]:
-    """The tables and views of the attached file."""
+    """Return the tables and views of the attached file."""
     return [
         Table.of_schema(schema, name, near=schema == "main", stored=stored)
         for schema, name, stored in connection.sql(_TABLES).fetchall()
@@ -65,10 +65,14 @@ def tables(connection: duckdb.DuckDBPyConnection) -> list[Table]:
 
 @contextmanager
 def attached(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    """The file, attached to a database of our own: several may read it at once."""
+    """Yield a connection with the file attached, for reading only.
+
+    The connection is to a database of our own, in memory, so that several processes may read the
+    file.
+    """
     with connected() as connection:
         name = str(path.absolute()).replace("'", "''")
-        # Its own name, which a view may use, unless that is taken.
+        # The file's own name, because a view may use it, unless DuckDB has taken that name.
         alias = "AS trial" if path.stem.lower() in {"memory", "system", "temp"} else ""
         try:
             connection.execute(f"ATTACH '{name}' {alias} (READ_ONLY)")

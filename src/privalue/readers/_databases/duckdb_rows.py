@@ -1,4 +1,4 @@
-"""DuckDB as a reader: a connection that keeps nothing on disk, and its rows as Arrow."""
+"""Read with DuckDB: a connection that keeps nothing on disk, and its rows as Arrow."""
 
 import re
 from collections.abc import Iterator
@@ -12,8 +12,8 @@ from privalue.readers._chunks import BATCH_ROWS, Chunk, one_line
 from privalue.readers._databases.request import in_chunks, quoted
 from privalue.readers._rules import RowRules
 
-# Types whose cells Arrow has as they are. Of the rest some are exact as texts, cell by cell; no
-# other holds anything that a cell could be.
+# Types whose cells Arrow has as they are. Some others are exact as texts, cell by cell; the rest
+# hold nothing that a cell could be.
 _PLAIN = re.compile(
     r"U?(TINYINT|SMALLINT|INTEGER|BIGINT)|FLOAT|DOUBLE|VARCHAR|BOOLEAN|DATE|DECIMAL\(.*\)|"
     r"TIMESTAMP(_S|_MS|_NS| WITH TIME ZONE)?|ENUM\(.*\)|\"?NULL\"?",
@@ -24,9 +24,10 @@ _AS_TEXT = re.compile(r"U?HUGEINT|UUID|BIGNUM|VARINT")
 
 @contextmanager
 def connected() -> Iterator[duckdb.DuckDBPyConnection]:
-    """A database of our own, in memory.
+    """Yield a connection to a database of our own, in memory.
 
-    It may not spill: its files would have a name, be readable, and outlive a killed process.
+    It may not spill to disk: its files would have a name, be readable, and outlive a killed
+    process.
     """
     config = {
         "threads": 2,
@@ -40,7 +41,7 @@ def connected() -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def readable_cells(relation: duckdb.DuckDBPyRelation, rules: RowRules, place: str) -> str:
-    """The needed columns as SQL; a type of which no cell can be read is refused."""
+    """Return the needed columns as SQL; refuse a type that holds nothing a cell could be."""
     names = rules.select(relation.columns, place)
     types = dict(zip(relation.columns, map(str, relation.types), strict=True))
     cells = []
@@ -61,7 +62,17 @@ def readable_cells(relation: duckdb.DuckDBPyRelation, rules: RowRules, place: st
 def query_chunks(
     connection: duckdb.DuckDBPyConnection, query: str, rules: RowRules, place: str
 ) -> Iterator[Chunk]:
-    """The rows of a query, batch by batch."""
+    """Yield the rows of a query, batch by batch.
+
+    Args:
+        connection: to DuckDB.
+        query: selects the needed columns.
+        rules: what their cells must be.
+        place: what messages call the source.
+
+    Returns:
+        The chunks, numbered in the order of the result.
+    """
     try:
         reader = connection.sql(query).to_arrow_reader(BATCH_ROWS)
         schema = reader.schema
@@ -73,7 +84,7 @@ def query_chunks(
 
 
 def explained(problem: Exception) -> str:
-    """What DuckDB says; where memory ends, what to do."""
+    """Return what DuckDB says, in one line; if memory runs out, what to do."""
     if isinstance(problem, duckdb.OutOfMemoryException):
         return (
             "the query takes more memory than there is, and its rows are not put on disk; write "

@@ -1,4 +1,4 @@
-"""PostgreSQL servers, read through a server-side cursor. Extra: ``postgres``."""
+"""Read from PostgreSQL servers through a server-side cursor. Extra: ``postgres``."""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -27,7 +27,7 @@ _SETTINGS = (
 
 
 def open_postgres(address: str, request: str | None, rules: RowRules) -> Source:
-    """The rows of a table, a view or a query."""
+    """Return the rows of a table, a view or a query."""
     server = _Server(address)
     with server.connected() as connection:
         try:
@@ -62,7 +62,7 @@ def open_postgres(address: str, request: str | None, rules: RowRules) -> Source:
 
 
 def postgres_columns(address: str, request: str | None) -> list[str]:
-    """The names of the columns of a table, a view or a query."""
+    """Return the names of the columns of a table, a view or a query."""
     server = _Server(address)
     with server.connected() as connection:
         try:
@@ -74,7 +74,7 @@ def postgres_columns(address: str, request: str | None) -> list[str]:
 
 
 def _tables(connection: Any) -> list[Table]:
-    """Those of the search path first, by their name alone."""
+    """Return the tables; those of the search path first, by their name alone."""
     return [
         Table.of_schema(schema, name, near=visible)
         for schema, name, visible in connection.execute(_TABLES).fetchall()
@@ -92,7 +92,7 @@ class _Server:
 
     @contextmanager
     def connected(self) -> Iterator[Any]:
-        """A connection in a read-only transaction; nothing is ever committed."""
+        """Yield a connection in a read-only transaction; nothing is ever committed."""
         try:
             connection = self._server.connect(client_encoding="utf8")
         except self.problem as problem:
@@ -108,7 +108,10 @@ class _Server:
             yield connection
 
     def _read_every_time(self, connection: Any) -> None:
-        """A time that Python cannot hold, such as infinity, makes one cell invalid, as its text."""
+        """Load a time that Python cannot hold, such as infinity, as its text.
+
+        So it makes one cell invalid, and not the batch.
+        """
         loaders: Any = import_module("psycopg.types.datetime")
         for kind in ("Date", "Timestamp", "Timestamptz"):
             loader = type(kind, (_OrText, getattr(loaders, f"{kind}Loader")), {})
@@ -117,7 +120,7 @@ class _Server:
     def unreadable(
         self, place: str, problem: Exception, done: str = "read"
     ) -> DataError | UnavailableError:
-        """The error for what the server said, or for that it said nothing, in one line."""
+        """Return, in one line, the error for what the server said, or for its silence."""
         said = self._server.masked(one_line(problem))
         if unanswered(problem, self.driver):
             return UnavailableError(f"{place}: the server does not answer ({said}); try again")
@@ -125,10 +128,10 @@ class _Server:
 
 
 class _OrText:
-    """Of a loader of psycopg: what it cannot load stays a text."""
+    """A mixin for psycopg's loaders: what they cannot load stays a text."""
 
     def load(self, data: Any) -> Any:
-        """The value, or its text."""
+        """Return the value, or its text."""
         try:
             return super().load(data)  # type: ignore[misc]
         except import_module("psycopg").DataError:

@@ -1,4 +1,4 @@
-"""What somebody wants of a database: one of its tables, or a query as it stands."""
+"""Find what a request asks of a database: one of its tables, or a query as it is written."""
 
 import difflib
 import re
@@ -20,18 +20,28 @@ class Table:
     names: tuple[str, ...]  # what it may be called, the shortest first
     sql: str  # its name, quoted
     near: bool = True  # in a schema that need not be named
-    stored: bool = False  # and not a view: its rows are soon counted
+    stored: bool = False  # a table, not a view: to count its rows is quick
 
     @classmethod
     def of_schema(cls, schema: str, name: str, *, near: bool, stored: bool = False) -> "Table":
-        """A table of a database with schemas."""
+        """Return a table of a database with schemas.
+
+        Args:
+            schema: its schema.
+            name: its name there.
+            near: whether the schema need not be named.
+            stored: whether it is a table, and not a view.
+
+        Returns:
+            The table, with the names that a request may use.
+        """
         names = (name, f"{schema}.{name}") if near else (f"{schema}.{name}",)
         return cls(names, f"{quoted(schema)}.{quoted(name)}", near, stored)
 
 
 @dataclass(frozen=True)
 class Request:
-    """A place, for messages, and what to read there."""
+    """What to read, and what messages call it."""
 
     place: str
     query: str  # all columns
@@ -39,7 +49,7 @@ class Request:
 
 
 def requested(text: str | None, tables: Sequence[Table], place: str) -> Request:
-    """The query, the table of that name, or the only table."""
+    """Return the query, the table of that name, or the only table."""
     wanted = (text or "").strip().rstrip(";").rstrip()
     if _QUERY.match(wanted):
         return Request(f"{place}, the query", wanted, None)
@@ -48,6 +58,7 @@ def requested(text: str | None, tables: Sequence[Table], place: str) -> Request:
 
 
 def _chosen(wanted: str, tables: Sequence[Table], place: str) -> Table:
+    """Return the table that is named, or the only one; raise DataError with those that exist."""
     if not tables:
         raise DataError(f"{place} holds no table; one row a step is needed")
     # Other schemas count only where there is nothing else.
@@ -72,14 +83,20 @@ def _chosen(wanted: str, tables: Sequence[Table], place: str) -> Table:
 
 
 def quoted(name: str) -> str:
-    """The name of a table or a column, whatever is in it."""
+    """Return the name of a table or a column in quotes, whatever characters it has."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def in_chunks(
     fetch: Callable[[], pa.RecordBatch | None], place: str, problems: tuple[type[Exception], ...]
 ) -> Iterator[Chunk]:
-    """Batch after batch, until there is none; a database's own complaint gets the place."""
+    """Yield batch after batch as chunks, until there is none.
+
+    Args:
+        fetch: returns the next batch, or None at the end.
+        place: what messages call the source.
+        problems: the database's own errors, which become a DataError with the place.
+    """
     first_row = 1
     while True:
         try:

@@ -1,6 +1,6 @@
-"""SQLite files, read by Python's own driver.
+"""Read SQLite files with Python's own driver.
 
-A column may hold numbers and texts at once.
+A column of SQLite may hold numbers and texts at once.
 """
 
 import sqlite3
@@ -16,7 +16,7 @@ from privalue.readers._rules import RowRules
 
 
 def open_sqlite(path: Path, request: str | None, rules: RowRules) -> Source:
-    """The rows of a table, a view or a query."""
+    """Return the rows of a table, a view or a query."""
     with _opened(path) as connection:
         try:
             wanted = requested(request, _tables(connection), str(path))
@@ -46,7 +46,7 @@ def open_sqlite(path: Path, request: str | None, rules: RowRules) -> Source:
 
 
 def sqlite_columns(path: Path, request: str | None) -> list[str]:
-    """The names of the columns of a table, a view or a query."""
+    """Return the names of the columns of a table, a view or a query."""
     with _opened(path) as connection:
         try:
             wanted = requested(request, _tables(connection), str(path))
@@ -56,6 +56,7 @@ def sqlite_columns(path: Path, request: str | None) -> list[str]:
 
 
 def _tables(connection: sqlite3.Connection) -> list[Table]:
+    """Return the tables and views of the file."""
     found = connection.execute(
         "SELECT name, type = 'table' FROM sqlite_master WHERE type IN ('table', 'view')"
         " AND substr(name, 1, 7) <> 'sqlite_' ORDER BY name"
@@ -65,8 +66,9 @@ def _tables(connection: sqlite3.Connection) -> list[Table]:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[sqlite3.Connection]:
+    """Yield a connection for reading only."""
     try:
-        # The thread that sorts goes on with what this one began.
+        # Another thread may go on with the cursor that this one opened.
         connection = sqlite3.connect(
             f"{path.absolute().as_uri()}?mode=ro", uri=True, check_same_thread=False
         )
@@ -74,6 +76,6 @@ def _opened(path: Path) -> Iterator[sqlite3.Connection]:
         raise DataError(f"{path} cannot be opened: {one_line(problem)}") from None
     with closing(connection):
         connection.execute("PRAGMA trusted_schema = OFF")  # a view may not call just anything
-        # Bytes that are no UTF-8 make one cell invalid, and not the batch.
+        # Bytes that are not UTF-8 make one cell invalid, and not the batch.
         connection.text_factory = lambda text: text.decode("utf-8", "surrogateescape")
         yield connection
