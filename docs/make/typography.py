@@ -1,4 +1,4 @@
-"""What mathematics looks like: TeX becomes MathML, plain text gets subscripts and powers.
+"""Typeset mathematics: TeX becomes MathML, and plain text gets subscripts and powers.
 
 Formulas between dollars are TeX. The proofs also have formulas in plain text (``e^{-kβ} φ_k(v')``,
 ``||x|| <= 1``), readable in any editor; the site sets them with `<sub>`, `<sup>` and proper signs.
@@ -26,7 +26,7 @@ class TexError(ValueError):
 
 
 def mathml(tex: str, *, display: bool) -> str:
-    """MathML of a formula, which every current browser sets by itself.
+    """Return MathML of a formula, which every current browser sets by itself.
 
     Raises:
         TexError: something in it is not understood.
@@ -54,7 +54,11 @@ def mathml(tex: str, *, display: bool) -> str:
 
 
 def lettered(text: str) -> str:
-    """HTML of plain text: its subscripts lowered, its powers raised, its signs proper ones."""
+    """Return HTML of plain text: subscripts lowered, powers raised, signs replaced.
+
+    >>> lettered("n_s <= 2^30")
+    'n<sub>s</sub> ≤ 2<sup>30</sup>'
+    """
     for plain, sign in _SIGNS:
         text = text.replace(plain, sign)
     parts, end = [], 0
