@@ -34,7 +34,7 @@ def navigation() -> list[Group]:
         _docs("Add noise", "mechanisms.md", "calibration.md"),
         _docs("Release and keep count", "report.md", "ledger.md", "recurring.md"),
         _docs("What is promised", "guarantee.md", "threat-model.md", "known-limits.md"),
-        _docs("Reference", "commands.md", "python.md"),
+        _docs("Reference", "commands.md", "python.md", "glossary.md"),
         _docs("The paper and others", "errata.md", "reproduction.md", "examples.md", "peers.md"),
         _docs("Proofs", *(f"proofs/{name}" for name in ("README.md", *proofs))),
         _docs("Decisions", *(f"decisions/{name}" for name in ("README.md", *decisions))),

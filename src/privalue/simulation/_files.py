@@ -113,7 +113,7 @@ def simulate_to_file(
                 partial_meta.write_text(json.dumps(asked | counts, indent=2) + "\n")
     except OSError as error:
         raise UsageError(
-            f"cannot write {path}: {error.strerror or error}; choose another place"
+            f"cannot write {path}: {error.strerror or error}; choose another path"
         ) from error
     return SimulatedFile(path=path, **counts)
 
