@@ -75,7 +75,7 @@ class _Site:
         self.groups = groups
         self.sources = [source for group in groups for source in group.sources]
         self.template = Template((_HERE / "page.html").read_text(encoding="utf-8"))
-        self.needed: set[str] = set()  # files that are no pages, and are linked
+        self.needed: set[str] = set()  # linked files that are not pages
         self.lost: list[str] = []
         self.pages = {source: self._page(source) for source in self.sources}
 

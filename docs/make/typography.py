@@ -11,8 +11,8 @@ from xml.etree import ElementTree
 from latex2mathml.converter import convert
 
 _SPACE = "http://www.w3.org/1998/Math/MathML"
-_UNDER = {"max", "min", "sup", "inf", "lim"}  # operators whose limits stand below them
-_PAIRS = {"mfrac", "msub", "msup", "munder", "mover"}  # of two parts each
+_UNDER = {"max", "min", "sup", "inf", "lim"}  # operators with their limits below them
+_PAIRS = {"mfrac", "msub", "msup", "munder", "mover"}  # elements that must have two parts
 _BARS = {"|", "‖"}
 _SIGNS = (("<=", "≤"), (">=", "≥"), ("->", "→"), ("+-", "±"), ("||", "‖"))
 _BRACES = r"\{(?:[^{}]|\{[^{}]*\})*\}"
@@ -65,7 +65,7 @@ def lettered(text: str) -> str:
     for found in _LOWERED.finditer(text):
         what = found["what"]
         grouped = what.startswith("{") or (what.startswith("(") and len(what) > 3)
-        inner = what[1:-1] if grouped else what  # of x^(q), a name, the brackets stay
+        inner = what[1:-1] if grouped else what  # in x^(q) the brackets stay: it is a name
         tag = "sub" if found["sign"] == "_" else "sup"
         parts.append(f"{escape(text[end : found.start()])}<{tag}>{lettered(inner)}</{tag}>")
         end = found.end()

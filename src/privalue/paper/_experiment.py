@@ -24,7 +24,7 @@ class Experiment(Generic[S]):
     title: str
     settings: Callable[[Effort], S]  # a frozen dataclass of plain values
     run: Callable[[S, int], list[TableRow]]  # a function of a module, so that a process can find it
-    plots: Mapping[str, Callable[[S, ResultTable], Figure]]  # by the name of the picture
+    plots: Mapping[str, Callable[[S, ResultTable], Figure]]  # by the name of the figure
 
 
 AnyExperiment = Experiment[Any]

@@ -16,8 +16,8 @@ from privalue.report.drawing import (
     mpl,
 )
 
-# Okabe and Ito's colours. The algorithm decides the colour, privacy the line: whoever sees no
-# colours still sees which line is private.
+# Okabe and Ito's colours. The algorithm decides the colour and privacy the line, so that a
+# reader who sees no colours still sees which line is private.
 BLUE, ORANGE, GREEN, PURPLE, SKY, GOLD = (
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00",
 )  # fmt: skip

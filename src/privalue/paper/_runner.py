@@ -52,7 +52,7 @@ class RunStore:
     """The finished runs of an experiment on disk."""
 
     def __init__(self, folder: Path, experiment: AnyExperiment, effort: Effort) -> None:
-        # Not the number of runs: more of them go on with those that are there.
+        # The number of runs is left out, so that more runs continue from those that are stored.
         settings = described(experiment, effort)["settings"]
         known = {"format": FORMAT, "code": code_digest(), "settings": settings}
         self._fingerprint = hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
@@ -149,5 +149,5 @@ def _completed(
         }
         for future in as_completed(waiting):
             yield *waiting[future], future.result()
-    finally:  # also where somebody interrupts, or a run fails: what is not begun is not begun
+    finally:  # after an interrupt or a failure no further run is begun
         pool.shutdown(wait=True, cancel_futures=True)

@@ -56,7 +56,7 @@ NOT_PRIVATE = "LSW"
 OURS = (EXACT, PSEUDO, SSP_PLAIN, SSP, SSP_PRIOR)
 TARGETS = (0.05, 0.01)
 CASES = ((TIGHT, 1), (TIGHT, 2), (WIDE, 1))  # the bound of returns, the aggregation
-GUESS = 0.5  # the middle of the tight bounds: what an unvisited state is said to be worth
+GUESS = 0.5  # the middle of the tight bounds, given to unvisited states
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,7 +216,7 @@ NAMES = {
     SSP_PRIOR: "DP-SSP, visits known",
     NOT_PRIVATE: "no privacy",
 }
-# Where the name of each line stands: at which m, and how many points away from it.
+# The label of each line: its text, at which m it is, and how many points away from the line.
 _PLACES: dict[str, tuple[str, float, float, float, str]] = {
     PAPER_LSW: ("DP-LSW as published", 1.0e5, 0, 10, "center"),
     PAPER_LSL: ("DP-LSL as published,\nbest λ in hindsight", 1.6e7, 6, 30, "center"),

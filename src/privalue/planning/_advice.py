@@ -23,7 +23,7 @@ from privalue.planning._returns import return_range
 from privalue.simulation import MarkovRewardProcess, World
 from privalue.study import Study
 
-_WORTH_SAYING = 0.95  # of the present error
+_WORTH_SAYING = 0.95  # of the present error: a change that leaves more is not worth saying
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +32,7 @@ class Change:
 
     what: str
     rmse: float
-    guess: float  # the error of guessing, once it is made
+    guess: float  # the error of guessing after the change
     condition: str = ""
 
     @property

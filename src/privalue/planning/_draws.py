@@ -78,7 +78,9 @@ def normal_scores(model: PublicModel, count: int) -> Vector:
         mixed = generator.standard_normal((count, len(model.together)))
         scores[:, seen] = mixed @ model.together[:, seen]
     quantiles = special.ndtri((np.arange(count) + 0.5) / count)
-    quantiles /= max(float(np.sqrt(np.mean(quantiles**2))), 1e-300)  # of variance 1 all the same
+    quantiles /= max(
+        float(np.sqrt(np.mean(quantiles**2))), 1e-300
+    )  # their variance is 1, whatever K is
     ranks = np.argsort(np.argsort(scores, axis=0), axis=0)
     return np.asarray(quantiles[ranks])
 

@@ -22,7 +22,7 @@ from privalue.study import Study
 
 LEAST_EPSILON, MOST_EPSILON = 1e-3, 20.0  # what exact calibration covers
 _PRECISION = math.log(1.02)
-_STEPS_UP = 10  # of the check
+_STEPS_UP = 10  # of 2% each, where the check finds an error above the target
 _MOST_SIZES = 24
 
 
@@ -109,7 +109,7 @@ def trajectories_for(
     def error(forecaster: Forecaster, m: float) -> float:
         try:
             return forecaster.at(math.ceil(m)).rmse
-        except StudyError:  # as with a ridge of so few trajectories
+        except StudyError:  # such as a ridge that so few trajectories do not allow
             return math.inf
 
     return _least(

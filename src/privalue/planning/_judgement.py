@@ -53,9 +53,9 @@ from privalue.study import design as design_of
 _WORK = 50_000  # states times draws: a third of a second
 _FEWEST_DRAWS, _MOST_DRAWS = 4, 100
 _ADVICE_DRAWS = 12
-_SAMPLE = 4096  # states of which errors are averaged
-_MOST_DIMENSIONS = 1000  # in which a matrix is inverted for it
-_KEPT = 16  # judgements, for whoever releases one study many times
+_SAMPLE = 4096  # states over which the bound averages errors
+_MOST_DIMENSIONS = 1000  # a larger matrix is not inverted for the bound
+_KEPT = 16  # judgements kept in memory, for repeated releases of one study
 _NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(16)
 
 
@@ -85,7 +85,7 @@ def judge(study: Study, design: Design, mechanism: Mechanism, trajectories: int)
     Returns:
         The judgement; those of the last studies are kept, and not computed again.
     """
-    if study.state_count > MOST_STATES:  # too many even to describe
+    if study.state_count > MOST_STATES:  # even the description would take long
         return _judged(study, design, mechanism, trajectories)
     description = json.dumps(study.public_description(), sort_keys=True)
     key = (hashlib.sha256(description.encode()).hexdigest(), trajectories)
@@ -179,7 +179,7 @@ def noise_alone(study: Study, design: Design, mechanism: Mechanism, trajectories
     expected = trajectories * visits
     if isinstance(mechanism, DpSsp):
         if ridge_of(study, trajectories) is not None:
-            return 0.0  # with a ridge nothing simple can be said
+            return 0.0  # no simple lower bound is known with a ridge
         errors = _of_means(mechanism, design, np.maximum(expected, 1.0), study.return_bounds)
     else:
         errors = _of_values(mechanism, design, expected, study.return_bounds)
@@ -212,13 +212,13 @@ def _of_values(
     """Return the squared errors of dp-lsw and dp-lsl for values spread evenly over the bounds."""
     low, high = bounds
     smooth = mechanism.ridge is None
-    # At beta = 700 only k = 0 counts: psi of dp-lsl may take long, and is larger.
+    # The true psi of dp-lsl may take long. At beta = 700 only k = 0 counts, which is a lower bound.
     beta = mechanism.calibration.beta if smooth else 700.0
     sigma = mechanism.sigma(mechanism.bound.psi(np.rint(visits).astype(np.int64), beta))
     some = np.flatnonzero(design.weights > 0)
     some = some[:: len(some) // _SAMPLE + 1]
     if design.by_gram and mechanism.whitened and design.dimension > _MOST_DIMENSIONS:
-        # Leverages add up to d; were they all the same, errors would be larger than they are.
+        # Leverages add up to d. Errors are smaller than if all leverages were equal.
         leverage = design.dimension / design.states / float(design.weights.max())
         deviations = np.array([0.85 * sigma * math.sqrt(leverage)])
     else:

@@ -122,7 +122,7 @@ def even_spread(count: int, low: float, high: float) -> Vector:
     """
     order = np.argsort(np.argsort(np.arange(1, count + 1) * _GOLDEN % 1.0))
     steps = (order + 0.5) / count - 0.5
-    if count == 1:  # one number is at its distance
+    if count == 1:  # a single number has this distance from the middle
         return np.array([(low + high) / 2 + (high - low) * math.sqrt(1 / 12)])
     steps = steps / math.sqrt(1 - 1 / count**2)
     return np.asarray((low + high) / 2 + (high - low) * steps)
@@ -198,7 +198,7 @@ def raw_states(study: Study, process: MarkovRewardProcess) -> Integers:
     states = process.states
     if study.raw_labels is None or (
         study.states.groups is None and "0" not in study.raw_labels
-    ):  # by position
+    ):  # states are matched by position
         if states != study.state_count:
             raise StudyError(
                 f"[states] the world has {states} states and the study {study.state_count}; use "
@@ -241,7 +241,7 @@ def _simulated(
     rows = simulate_episodes(process, trajectories=each * count, seed=SEED)
     states = state_of[rows.state].astype(np.int32)
     rewards = np.clip(rows.reward, *study.values.rewards)
-    ids = rows.trajectory[:, None, None]  # of a person too, whose trajectories all count
+    ids = rows.trajectory[:, None, None]  # also for persons: each has one trajectory, so all count
     bounds = np.searchsorted(rows.trajectory, np.arange(0, each * count + 1, each))
     batches = []
     for begin, end in pairwise(bounds.tolist()):

@@ -211,7 +211,7 @@ def forecast(
 
 
 class Forecaster:
-    """Predicts the error of one mechanism for any m.
+    """A predictor of one mechanism's error, for any m.
 
     It uses the same draws each time, so that the error is smooth in m.
     """

@@ -15,7 +15,7 @@ from privalue.study import Study
 
 CANDIDATES = ("dp-ssp", "dp-lsw", "dp-lsl")
 _DRAWS = 24
-_CLEAR = 0.95  # of dp-ssp's error: what another mechanism must stay below to be chosen
+_CLEAR = 0.95  # of dp-ssp's error: another mechanism is chosen only below it
 _VIRTUES = "dp-ssp has no threshold of visits, and releases intervals at no cost"
 
 
@@ -95,5 +95,5 @@ def _because(option: Option, why: str) -> str:
 def _option(study: Study, name: str) -> Option:
     """Return the study with the mechanism of this name and no other settings."""
     found = with_mechanism(study, {"name": name})
-    assert found is not None  # only [report] level could stand in the way
+    assert found is not None  # only [report] level could forbid it, and was checked
     return found

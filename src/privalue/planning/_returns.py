@@ -29,7 +29,7 @@ from privalue.core import Integers, Vector
 from privalue.simulation import END, MarkovRewardProcess
 
 MOST_EXACT = 20_000  # raw states; more would take minutes
-_DENSE = 3000  # of which a matrix of all pairs is held
+_DENSE = 3000  # raw states; up to here a matrix of all pairs is held
 _SWEEPS = 20_000
 
 
@@ -135,7 +135,7 @@ def first_visits(process: MarkovRewardProcess, state_of: Integers, states: int) 
             share = first / first.sum()
             means[state] = share @ process.values[met]
             squares[state] = share @ second[met]
-        elif members.size == 1:  # nobody comes, and yet it has a value
+        elif members.size == 1:  # no trajectory visits the state, but its value is known
             means[state] = process.values[members[0]]
             squares[state] = second[members[0]]
     return FirstVisits(visits=visits, means=means, variances=np.maximum(squares - means**2, 0.0))

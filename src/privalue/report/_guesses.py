@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-QUESTION = "?"  # what stands in a study file in place of an answer
+QUESTION = "?"  # written in a study file in place of an answer
 ROLES = ("person", "trajectory", "step", "state", "reward")
 
 _WORDS: Mapping[str, str] = {
@@ -24,7 +24,7 @@ _WORDS: Mapping[str, str] = {
     "reward": "reward rew r score outcome payoff",
 }
 _ROLE_OF = {word: role for role, words in _WORDS.items() for word in words.split()}
-_OF_TIME: Mapping[str, str | None] = {  # what steps of such a name are; None: dates, times, numbers
+_OF_TIME: Mapping[str, str | None] = {  # the type of steps with such a name; None: unknown
     "date": "date",
     "datum": "date",
     "datetime": "datetime",
@@ -75,7 +75,7 @@ def guess(names: Sequence[str]) -> Guesses:
     columns = {role: best[0] for role, best in known.items() if len(best) == 1}
     questions = dict(_ALWAYS_ASKED)
     for role, best in known.items():
-        # Persons need not be there; where they are, each may have a single trajectory.
+        # A column of persons is optional; where there is one, each may have a single trajectory.
         spare = role == "person" or (role == "trajectory" and known["person"])
         if role not in columns and (best or not spare):
             among = best or [name for name in names if _known_for(name) is None]
@@ -136,12 +136,12 @@ def _known_for(name: str) -> tuple[str, int] | None:
     words = _words(name)
     telling = [word for word in words if word not in _SAY_NOTHING]
     if not telling:
-        return ("trajectory", 3) if words else None  # an id, and of nothing else
+        return ("trajectory", 3) if words else None  # an id that does not say of what
     whole = "".join(words)
     if whole in ROLES:
         return whole, 0
     if words[-1] in {"id", "nr"} and telling[-1] == "visit":
-        return "trajectory", 1  # it tells visits apart, and does not count them
+        return "trajectory", 1  # an id of visits, not their number in order
     for how, word in ((1, whole), (1, "".join(telling)), (2, telling[-1])):
         if word in _ROLE_OF and (how == 1 or len(word) > 2):
             return _ROLE_OF[word], how

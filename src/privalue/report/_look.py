@@ -165,8 +165,8 @@ footer p { max-width: none; margin: .2rem 0; }
 }
 """
 
-# What is fixed stands on every sheet of paper; the padding keeps the content beside it. Browsers
-# that know boxes in the margin print those, too.
+# A fixed element is printed on every sheet of paper; the padding keeps the content beside it.
+# Browsers that support boxes in the margin print those, too.
 PRIVATE_STYLE = """
 @media print {
   @page {

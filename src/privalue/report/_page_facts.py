@@ -112,7 +112,7 @@ def budget_part(release: Release, account: Account | None) -> Content:
             )
         return content
     total, spent = account.total.as_dict(), account.spent.as_dict()
-    # Reservations are of runs that are under way or were killed: nothing for the public.
+    # Reservations belong to runs that are under way or were killed: the public need not see them.
     left = account.unspent.as_dict()
     bars = []
     for key, symbol in (("epsilon", "ε"), ("delta", "δ")):

@@ -10,7 +10,7 @@ from privalue.report._html import LABEL, Content, Html, named, table
 from privalue.report._svg import Group, Series, groups_of
 
 MOST_ROWS = 400
-_HEAD_ROWS = 100  # of a table that is cut
+_HEAD_ROWS = 100  # rows that are shown of a longer table
 
 
 def first_rows(

@@ -20,11 +20,11 @@ from privalue.report.drawing import (
     mpl,
 )
 
-# Okabe and Ito's colours, which most colour-blind people tell apart
+# Okabe and Ito's colours, which most colour-blind people can distinguish
 _COLOURS = {"dp-ssp": "#009e73", "dp-lsw": "#0072b2", "dp-lsl": "#d55e00"}
 _LINES = {"exact": "-", "nissim": "--", "appendix": ":"}
 _TUNED = (0, (4, 1, 1, 1))
-_DECADE_ABOVE = 12.0  # errors far above guessing are all alike
+_DECADE_ABOVE = 12.0  # errors further above guessing are not drawn
 _POINTS = 17
 _DRAWS = 16
 
@@ -208,7 +208,7 @@ def _label(option: Option) -> str:
 
 def _unseen(curve: ErrorCurve, top: float) -> str:
     """Return the note in the legend for a line that lies above the figure."""
-    seen = [error for error in curve.errors if error <= top]  # a NaN is not
+    seen = [error for error in curve.errors if error <= top]  # NaN is left out
     return "" if seen else "\n   (above the picture)"
 
 

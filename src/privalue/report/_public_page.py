@@ -29,7 +29,8 @@ from privalue.report._precision import planned
 from privalue.report._states import StateTable, state_table
 from privalue.study import Study
 
-# In the first bytes of every public page, whatever its name: no private one goes beside it.
+# Every public page has this mark in its first bytes, whatever its name, so that no private page
+# is written beside it.
 PUBLIC_MARK = "privalue-public-page"
 _NOT_PRIVATE: Content = [
     "NOT PRIVATE. ",

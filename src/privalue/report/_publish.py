@@ -23,7 +23,7 @@ from privalue.study import Study
 
 PAGE, REGISTRY, VALUES = "report.html", "registry.yaml", "values.csv"
 PUBLIC_FILES = (FILE_NAME, PAGE, REGISTRY, VALUES)
-# In the first bytes of every private page, so that any folder can be asked whether it holds one.
+# Every private page has this mark in its first bytes, so that it is found in any folder.
 PRIVATE_MARK = "privalue-private-page"
 _LOOKED_AT = 1024
 

@@ -110,7 +110,7 @@ def spending_line(account: Account, width: int = 40) -> str:
         if span:
             reached = [(t - times[0]).total_seconds() <= span * column / width for t in times]
             at = sum(reached) - 1
-        else:  # all at once: by entry
+        else:  # all entries have the same time: a column for each entry
             at = min(len(times) - 1, len(times) * column // width)
         step = account.steps[at]
         share = step.spent.epsilon / step.total.epsilon
@@ -130,7 +130,7 @@ def draw_spending(account: Account, *, folder: Path, name: str = "spending") -> 
     Returns:
         The paths of the PNG and the SVG file.
     """
-    steps = (*account.steps, account.steps[-1])  # the last one gets some width
+    steps = (*account.steps, account.steps[-1])  # the last step is drawn with some width
     times = np.array([at.replace(tzinfo=None) for at in _times(account)], dtype="datetime64[s]")
     width = max((times[-1] - times[0]) // 30, np.timedelta64(60, "s"))
     times = np.append(times, times[-1] + width)

@@ -37,7 +37,7 @@ MEANINGS = {
     AT_A_BOUND: "noise, or features that stretch beyond the states they were fitted to, may have "
     "taken the value where no return can be: the bound is published in its place",
 }
-FLAGS = tuple(MEANINGS)  # the flag at place k is bit k of a state's flags
+FLAGS = tuple(MEANINGS)  # flag number k is bit k of a state's flags
 _ENDS = ("low", "high")
 _MORE = ("band_low", "band_high", "sampling_low", "sampling_high")
 
@@ -148,7 +148,7 @@ def _bits(
     supported = release.values.column("supported")
     if supported is not None:
         bits[~supported] |= _bit(UNSUPPORTED)
-    # A released count, noisy as it is, says more than what was expected beforehand.
+    # A released count, though noisy, says more than the prior.
     prior = None if counted else _prior(release, study)
     number = release.trajectories or release.study["study"].get("trajectories")
     if prior is not None and number is not None:
@@ -156,7 +156,8 @@ def _bits(
     weights = _weights(release, study)
     if weights is not None:
         bits[weights == 0] |= _bit(WEIGHTLESS)
-    # The intervals of means say how far they may be from a bound; other values have no such care.
+    # The intervals of means show how far these may be from a bound. Other values have no such
+    # interval, so they are flagged.
     if release.statistics is None or release.study["features"].get("kind") == "matrix":
         low, high = return_bounds(release)
         bits[(value <= low) | (value >= high)] |= _bit(AT_A_BOUND)

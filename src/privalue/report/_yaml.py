@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-# What YAML 1.1 or 1.2 does not allow, or takes for the end of a line, beyond what JSON escapes.
+# Characters that JSON does not escape, but that YAML 1.1 or 1.2 forbids or takes for line ends.
 _UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff\ufffe\uffff]")
 _BLOCK = re.compile(r"[!-~]([ -~]*[!-~])?(\n[!-~]([ -~]*[!-~])?)+")
 _KEY = re.compile(r"[a-z][a-z0-9_]*")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 NO_LIMIT = np.iinfo(np.int64).max
 """A truncation that never happens."""
 
-# Where a walk stands between two calls of `walk`; see there.
+# Indices of the position that `walk` carries over between two calls.
 TRAJECTORY, STEP, STATE, KEPT, TRUNCATED, DROPPED = range(6)
 BETWEEN = -2
 """The STATE of a walk that is between two trajectories."""
@@ -98,7 +98,7 @@ def _vose(
                 large += 1
                 pending[small] = rich
                 small += 1
-        # What is left differs from the average by rounding only, and keeps its threshold of one.
+        # The remaining columns differ from the average by rounding only: their threshold stays one.
     return thresholds, aliases
 
 

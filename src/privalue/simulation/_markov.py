@@ -206,7 +206,8 @@ class MarkovRewardProcess(_Process):
         kept = np.flatnonzero(solvable)
         values = np.full(self.states, np.nan)
         if kept.size:
-            # No kept state leads to one that is not: what ends surely meets nothing endless.
+            # A kept state never leads to one that is left out: a trajectory that surely ends cannot
+            # reach a state from which it may not.
             system = sparse.eye_array(kept.size) - self.discount * self.transitions[kept][:, kept]
             values[kept] = splu(system.tocsc()).solve(self.expected_rewards[kept])
         return read_only(values)

@@ -63,7 +63,7 @@ def visit_probabilities(
     kept = np.flatnonzero(reachable)
     system = sparse.eye_array(kept.size) - transitions[kept][:, kept]
     expected = splu(system.tocsc()).solve(np.eye(kept.size))
-    # Rounding may leave a probability outside [0, 1] by some 1e-16 of it.
+    # Rounding may leave a probability outside [0, 1] by about 1e-16.
     hit = np.clip(expected / np.diag(expected), 0, 1)
     visited = np.clip(start[kept] @ hit, 0, 1)
 
