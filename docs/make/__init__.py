@@ -1,4 +1,4 @@
-"""The documentation as a static site: Markdown in, plain files out, nothing from the network.
+"""Build the documentation as a static site: Markdown in, plain files out, nothing from the network.
 
 | module       | its one job                                                            |
 |--------------|------------------------------------------------------------------------|

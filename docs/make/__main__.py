@@ -1,4 +1,4 @@
-"""`python -m docs.make [FOLDER]`: builds the site."""
+"""Build the site: `python -m docs.make [FOLDER]`."""
 
 import sys
 from pathlib import Path
@@ -7,7 +7,7 @@ from docs.make.site import SiteError, build
 
 
 def main(arguments: list[str]) -> int:
-    """Builds into the folder named, or into `site`."""
+    """Build into the folder named, or into `site`; return the exit code."""
     out = Path(arguments[0]) if arguments else Path("site")
     try:
         pages = build(out)

@@ -1,4 +1,4 @@
-"""The reference of the command line, made from the command."""
+"""Write the reference of the command line from the command itself."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -20,7 +20,11 @@ This page is made from the command itself, by `make references`.
 
 
 def command_reference(app: typer.Typer) -> str:
-    """Markdown: every command, its arguments and options, and the exit codes."""
+    """Return the page in Markdown: every command, its arguments and options, and the exit codes.
+
+    Args:
+        app: the program, whose own help texts are used.
+    """
     found = typer.main.get_command(app)
     parts = [_INTRODUCTION, *_general(found)]
     for name, command in _in_order(found):
@@ -29,7 +33,7 @@ def command_reference(app: typer.Typer) -> str:
 
 
 def _in_order(group: Any) -> Iterator[tuple[str, Any]]:
-    """The commands, those of a group among them by their full names."""
+    """Yield the commands in order; those of a group have their full names."""
     known: dict[str, Any] = group.commands
     for name in group.list_commands(None):
         if hasattr(known[name], "commands"):
@@ -40,12 +44,14 @@ def _in_order(group: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _general(command: Any) -> Iterator[str]:
+    """Yield the table of the options that come before the command."""
     yield "\n| option | of the program |\n|---|---|\n"
     for option in command.params:
         yield f"| {_names(option)} | {_cell(option.help)} |\n"
 
 
 def _section(name: str, command: Any) -> Iterator[str]:
+    """Yield the section of one command: help, usage, arguments and options."""
     arguments = [p for p in command.params if p.param_type_name == "argument"]
     options = [p for p in command.params if p.param_type_name != "argument"]
     words = " ".join(_argument(p) for p in arguments)
@@ -60,29 +66,34 @@ def _section(name: str, command: Any) -> Iterator[str]:
 
 
 def _word(argument: Any) -> str:
+    """Return an argument as the usage line shows it."""
     return str(argument.metavar or argument.name).upper()
 
 
 def _argument(argument: Any) -> str:
+    """Return an argument, in brackets if it may be left out."""
     return _word(argument) if argument.required else f"[{_word(argument)}]"
 
 
 def _asked(option: Any) -> str:
-    """How a required option stands in the usage line."""
+    """Return a required option as the usage line shows it."""
     if option.is_flag:
         return "(" + " | ".join((*option.opts, *option.secondary_opts)) + ")"
     return f"{option.opts[0]} {option.opts[0].lstrip('-').upper()}"
 
 
 def _names(option: Any) -> str:
+    """Return all names of an option."""
     return ", ".join(f"`{name}`" for name in (*option.opts, *option.secondary_opts))
 
 
 def _cell(text: str | None) -> str:
+    """Return a text that fits into a cell of a table."""
     return (text or "").replace("|", "\\|").replace("\n", " ")
 
 
 def _default(parameter: Any) -> str:
+    """Return the default of a parameter in words."""
     if parameter.required:
         return "required"
     if parameter.envvar:
@@ -95,6 +106,7 @@ def _default(parameter: Any) -> str:
 
 
 def _exit_codes() -> str:
+    """Return the table of exit codes, from the classes of errors."""
     codes: dict[int, list[str]] = {}
     for error in _tree(errors.PrivalueError):
         said = (error.__doc__ or "").strip().rstrip(".")
@@ -108,6 +120,7 @@ def _exit_codes() -> str:
 
 
 def _tree(error: type[errors.PrivalueError]) -> Iterator[type[errors.PrivalueError]]:
+    """Yield an error and all its descendants."""
     yield error
     for child in error.__subclasses__():
         if child.__module__ == errors.__name__:

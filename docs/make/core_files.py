@@ -1,4 +1,7 @@
-"""The core's files, in reading order, with what each is for and how many lines of code it has."""
+"""List the core's files in reading order, with what each is for and its lines of code.
+
+The page on the guarantee shows this list, so that a reviewer knows what to read and how long it is.
+"""
 
 import ast
 import io
@@ -52,6 +55,7 @@ def guarantee() -> str:
 
 
 def _first_line(path: Path) -> str:
+    """Return the first line of a module's docstring."""
     described = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
     return described.splitlines()[0].rstrip(".")
 

@@ -1,4 +1,8 @@
-"""One Markdown file to HTML: links to other pages, headings with names, code in colour."""
+"""Render one Markdown file as HTML: links to other pages, headings with names, code in colour.
+
+What a reader would stumble over (a formula that cannot be set, code without a language) is
+collected as a problem of the page, and the site is not built.
+"""
 
 import re
 from collections import Counter
@@ -20,7 +24,7 @@ _LEXERS = {"output": "text", "toml": "toml", "sh": "bash"}
 
 @dataclass(kw_only=True)
 class Page:
-    """A page as a reader gets it, and what has to be checked about it."""
+    """A rendered page, and what has to be checked about it."""
 
     source: str
     title: str = ""
@@ -35,7 +39,16 @@ Linked = Callable[[str], str]
 
 
 def rendered(source: str, text: str, linked: Linked) -> Page:
-    """The page of a Markdown text; ``linked`` turns a target as written into one of the site."""
+    """Render the page of a Markdown text.
+
+    Args:
+        source: the file, relative to the repository.
+        text: its content.
+        linked: turns a target as written into one of the site.
+
+    Returns:
+        The page with its headings, words, targets and problems.
+    """
     page = Page(source=source)
     markdown = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
     markdown.use(dollarmath_plugin, double_inline=True)
@@ -68,18 +81,23 @@ def rendered(source: str, text: str, linked: Linked) -> Page:
 
 
 def slug(text: str) -> str:
-    """The name of a heading, as code hosts make it."""
+    """Return the name of a heading, as code hosts make it.
+
+    >>> slug("What it guarantees, and what not")
+    'what-it-guarantees-and-what-not'
+    """
     return re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-")
 
 
 def _all(tokens: list[Token]) -> Iterator[Token]:
+    """Yield all tokens and their children."""
     for token in tokens:
         yield token
         yield from _all(token.children or [])
 
 
 def _plain(token: Token) -> str:
-    """The words of a heading or a paragraph."""
+    """Return the words of a heading or a paragraph."""
     kinds = {"text", "code_inline", "math_inline", "math_inline_double"}
     return "".join(
         part.content if part.type in kinds else " " if part.type.endswith("break") else ""
@@ -88,6 +106,7 @@ def _plain(token: Token) -> str:
 
 
 def _name_headings(page: Page, tokens: list[Token]) -> None:
+    """Give every heading an anchor, and collect the words under each for the search."""
     taken: Counter[str] = Counter()
     anchor = ""
     for before, token in zip([tokens[0], *tokens], tokens, strict=False):
@@ -108,6 +127,8 @@ def _name_headings(page: Page, tokens: list[Token]) -> None:
 
 
 def _formula(page: Page, *, display: bool) -> Callable[..., str]:
+    """Return the rule that renders a formula as MathML."""
+
     def render(_self: object, tokens: list[Token], at: int, *_: object) -> str:
         try:
             made = mathml(tokens[at].content, display=display)
@@ -120,6 +141,8 @@ def _formula(page: Page, *, display: bool) -> Callable[..., str]:
 
 
 def _code(page: Page) -> Callable[..., str]:
+    """Return the rule that renders a block of code in colour."""
+
     def render(_self: object, tokens: list[Token], at: int, *_: object) -> str:
         language = tokens[at].info.strip()
         if not language:
@@ -133,6 +156,8 @@ def _code(page: Page) -> Callable[..., str]:
 
 
 def _indented(page: Page) -> Callable[..., str]:
+    """Return the rule for indented blocks, which are reported as problems."""
+
     def render(_self: object, tokens: list[Token], at: int, *_: object) -> str:
         page.problems.append(
             f"an indented block: use $$ for a formula, ``` for code: {tokens[at].content[:40]!r}"

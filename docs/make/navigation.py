@@ -1,4 +1,4 @@
-"""The pages, in the order of the data flow. A page that is not listed here fails the build."""
+"""List the pages in the order of the data flow. A page that is not listed here fails the build."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,10 @@ class Group:
 
 
 def navigation() -> list[Group]:
-    """The groups of pages; proofs come in the order of their own table, decisions by number."""
+    """Return the groups of pages.
+
+    Proofs come in the order of their own table, decisions by number.
+    """
     proofs = _linked("docs/proofs/README.md")
     decisions = sorted(p.name for p in (ROOT / "docs/decisions").glob("[0-9]*.md"))
     return [
@@ -31,7 +34,7 @@ def navigation() -> list[Group]:
         _docs("Add noise", "mechanisms.md", "calibration.md"),
         _docs("Release and keep count", "report.md", "ledger.md", "recurring.md"),
         _docs("What is promised", "guarantee.md", "threat-model.md", "known-limits.md"),
-        _docs("Reference", "commands.md", "python.md"),
+        _docs("Reference", "commands.md", "python.md", "glossary.md"),
         _docs("The paper and others", "errata.md", "reproduction.md", "examples.md", "peers.md"),
         _docs("Proofs", *(f"proofs/{name}" for name in ("README.md", *proofs))),
         _docs("Decisions", *(f"decisions/{name}" for name in ("README.md", *decisions))),
@@ -40,11 +43,12 @@ def navigation() -> list[Group]:
 
 
 def _docs(title: str, *names: str) -> Group:
+    """Return a group of pages, named relative to ``docs``."""
     return Group(title=title, sources=tuple(f"docs/{n}".replace("docs/../", "") for n in names))
 
 
 def _linked(table: str) -> list[str]:
-    """The pages of a folder in the order in which its README first links them."""
+    """Return the pages of a folder in the order in which its README first links them."""
     text = (ROOT / table).read_text(encoding="utf-8")
     there = {p.name for p in (ROOT / table).parent.glob("*.md")} - {"README.md"}
     found = {name: text.find(f"]({name})") for name in there}
@@ -52,12 +56,16 @@ def _linked(table: str) -> list[str]:
 
 
 def written() -> set[str]:
-    """Every Markdown file of the documentation that exists."""
+    """Return every Markdown file of the documentation that exists, relative to the repository."""
     return {str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md")}
 
 
 def address(source: str) -> str:
-    """Where a page stands in the site."""
+    """Return the path of a page in the site.
+
+    >>> address("docs/guarantee.md"), address("docs/proofs/README.md")
+    ('guarantee.html', 'proofs/index.html')
+    """
     if source == "README.md":
         return "index.html"
     if source == "docs/README.md":

@@ -1,4 +1,4 @@
-"""`python -m docs.make.references`: writes the pages that are made from the program."""
+"""Write the pages that are made from the program: `python -m docs.make.references`."""
 
 from docs.make.command_reference import command_reference
 from docs.make.core_files import guarantee
@@ -8,7 +8,7 @@ from privalue.cli import app
 
 
 def references() -> dict[str, str]:
-    """The pages that are made from the program, by name."""
+    """Return the pages that are made from the program, by name."""
     return {
         "docs/study.md": study_reference(),
         "docs/commands.md": command_reference(app),

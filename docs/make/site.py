@@ -1,4 +1,4 @@
-"""All pages into the template; whatever a reader would trip on is an error."""
+"""Put all pages into the template, and report as an error whatever would mislead a reader."""
 
 import json
 import posixpath
@@ -40,14 +40,14 @@ _SHORT = {  # in the menu
 
 
 class SiteError(Exception):
-    """Everything that is wrong with the documentation, a line each."""
+    """Everything that is wrong with the documentation, one line for each problem."""
 
 
 def build(out: Path) -> int:
-    """Writes the site to ``out``, which is made anew, and gives the number of its pages.
+    """Write the site to ``out``, which is made anew, and return the number of its pages.
 
     Raises:
-        SiteError: a link that leads nowhere, a page without a place, a formula that cannot be set.
+        SiteError: a link leads nowhere, a page is not listed, or a formula cannot be set.
     """
     site = _Site(navigation())
     problems = [*site.problems(), *site.dangling()]
@@ -69,15 +69,18 @@ def build(out: Path) -> int:
 
 
 class _Site:
+    """All pages of the site, and the files that they link to."""
+
     def __init__(self, groups: list[Group]) -> None:
         self.groups = groups
         self.sources = [source for group in groups for source in group.sources]
         self.template = Template((_HERE / "page.html").read_text(encoding="utf-8"))
-        self.needed: set[str] = set()  # files that are no pages, and are linked
+        self.needed: set[str] = set()  # linked files that are not pages
         self.lost: list[str] = []
         self.pages = {source: self._page(source) for source in self.sources}
 
     def _page(self, source: str) -> Page:
+        """Render a page; a missing one is noted, and stands empty."""
         path = ROOT / source
         if not path.exists():
             self.lost.append(f"{source}: in the navigation, and does not exist")
@@ -86,7 +89,10 @@ class _Site:
         return rendered(source, text, lambda target: self._linked(source, target))
 
     def _linked(self, source: str, target: str) -> str:
-        """A target as written on a page, as one of the site."""
+        """Return the site's address for a target as written on a page.
+
+        A file that is not a page is noted as needed; a target that does not exist is noted as lost.
+        """
         if target.startswith((*_OUTWARD, "#")):
             return target
         there, anchor = _aimed(source, target)
@@ -103,7 +109,7 @@ class _Site:
     # What is wrong
 
     def problems(self) -> Iterator[str]:
-        """Pages without a place, links that lead nowhere, what could not be set."""
+        """Yield pages without a place, links that lead nowhere, and formulas that cannot be set."""
         for source in sorted(written() - set(self.sources)):
             yield f"{source}: not in docs/make/navigation.py"
         for source in sorted({s for s in self.sources if self.sources.count(s) > 1}):
@@ -115,7 +121,7 @@ class _Site:
                 yield f"{source}: it has no title"
 
     def dangling(self) -> Iterator[str]:
-        """Links to headings that do not exist."""
+        """Yield links to headings that do not exist."""
         anchors = {s: {anchor for _, anchor, _ in p.headings} for s, p in self.pages.items()}
         for source, page in self.pages.items():
             for target in page.targets:
@@ -128,7 +134,7 @@ class _Site:
     # What is written
 
     def texts(self) -> Iterator[tuple[str, str]]:
-        """Every text file of the site and its place."""
+        """Yield every text file of the site with its path."""
         for number, (source, page) in enumerate(self.pages.items()):
             steps = {
                 "previous": self._step(number - 1, source, "prev", "Before: "),
@@ -144,6 +150,7 @@ class _Site:
     def _filled(
         self, place: str, page: Page, here: str = "", steps: dict[str, str] | None = None
     ) -> str:
+        """Return the template filled with a page."""
         contents = "".join(
             f'<li class="level-{level}"><a href="#{anchor}">{lettered(text)}</a></li>'
             for level, anchor, text in page.headings
@@ -161,6 +168,8 @@ class _Site:
         )
 
     def _menu(self, place: str, here: str) -> str:
+        """Return the menu, with the current page marked."""
+
         def current(source: str) -> str:
             return ' aria-current="page"' if source == here else ""
 
@@ -178,9 +187,11 @@ class _Site:
         return "\n".join(parts)
 
     def _name(self, source: str) -> str:
+        """Return the name of a page in the menu."""
         return lettered(_SHORT.get(source, self.pages[source].title))
 
     def _step(self, number: int, source: str, kind: str, before: str) -> str:
+        """Return the link to the page before or after; empty at either end."""
         if not 0 <= number < len(self.sources):
             return ""
         there = self.sources[number]
@@ -188,7 +199,7 @@ class _Site:
         return f'<a rel="{kind}" href="{link}">{before}{self._name(there)}</a>'
 
     def _index(self) -> Iterator[list[str]]:
-        """Place, title, heading and words of every section, for the search."""
+        """Yield address, title, heading and words of every section, for the search."""
         for source, page in self.pages.items():
             names = {anchor: text for _, anchor, text in page.headings}
             sections: dict[str, list[str]] = {}
@@ -201,7 +212,7 @@ class _Site:
 
 
 def _aimed(source: str, target: str) -> tuple[str, str]:
-    """The file and the heading that a target means."""
+    """Return the file and the heading that a target means."""
     name, _, anchor = unquote(target).partition("#")
     if not name:
         return source, anchor
@@ -209,17 +220,19 @@ def _aimed(source: str, target: str) -> tuple[str, str]:
 
 
 def _place_of_file(name: str) -> str:
+    """Return the path in the site of a file that is not a page."""
     inside = name.removeprefix("docs/")
     return inside if Path(name).suffix in _PICTURES else f"files/{inside}.html"
 
 
 def _relative(place: str, here: str) -> str:
+    """Return the relative path from one page to another file."""
     start = posixpath.dirname(here) or "."
     return posixpath.relpath(place, start) if place else posixpath.relpath(".", start) + "/"
 
 
 def _shown(name: str) -> Page:
-    """A file of the repository as a page, in colour."""
+    """Return a file of the repository as a page, in colour."""
     text = (ROOT / name).read_text(encoding="utf-8")
     try:
         lexer = get_lexer_for_filename(name)
@@ -231,6 +244,7 @@ def _shown(name: str) -> Page:
 
 
 def _style() -> str:
+    """Return the style sheet, with the colours of code for light and dark."""
     light = HtmlFormatter(style="xcode").get_style_defs("pre.code")
     dark = HtmlFormatter(style="github-dark").get_style_defs("pre.code")
     own = (_HERE / "style.css").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The reference of the study file, made from the models."""
+"""Write the reference of the study file from the models that check it."""
 
 from pydantic_core import PydanticUndefined
 
@@ -36,7 +36,7 @@ A first row whose number is no number is taken for a heading, whatever it says.
 
 
 def study_reference() -> str:
-    """Markdown: every section and key, what it means, what is allowed, and the default."""
+    """Return Markdown: every section and key, what it means, what is allowed, and the default."""
     parts = [_INTRODUCTION]
     for section, described in Study.model_fields.items():
         needed = "" if not described.is_required() else " (required)"
@@ -52,4 +52,5 @@ def study_reference() -> str:
 
 
 def _default(value: object) -> str:
+    """Return a default as the table shows it."""
     return "none" if value is None else f"`{value}`"

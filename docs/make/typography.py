@@ -1,4 +1,4 @@
-"""What mathematics looks like: TeX becomes MathML, plain text gets subscripts and powers.
+"""Typeset mathematics: TeX becomes MathML, and plain text gets subscripts and powers.
 
 Formulas between dollars are TeX. The proofs also have formulas in plain text (``e^{-kβ} φ_k(v')``,
 ``||x|| <= 1``), readable in any editor; the site sets them with `<sub>`, `<sup>` and proper signs.
@@ -11,8 +11,8 @@ from xml.etree import ElementTree
 from latex2mathml.converter import convert
 
 _SPACE = "http://www.w3.org/1998/Math/MathML"
-_UNDER = {"max", "min", "sup", "inf", "lim"}  # operators whose limits stand below them
-_PAIRS = {"mfrac", "msub", "msup", "munder", "mover"}  # of two parts each
+_UNDER = {"max", "min", "sup", "inf", "lim"}  # operators with their limits below them
+_PAIRS = {"mfrac", "msub", "msup", "munder", "mover"}  # elements that must have two parts
 _BARS = {"|", "‖"}
 _SIGNS = (("<=", "≤"), (">=", "≥"), ("->", "→"), ("+-", "±"), ("||", "‖"))
 _BRACES = r"\{(?:[^{}]|\{[^{}]*\})*\}"
@@ -26,7 +26,7 @@ class TexError(ValueError):
 
 
 def mathml(tex: str, *, display: bool) -> str:
-    """MathML of a formula, which every current browser sets by itself.
+    """Return MathML of a formula, which every current browser sets by itself.
 
     Raises:
         TexError: something in it is not understood.
@@ -54,14 +54,18 @@ def mathml(tex: str, *, display: bool) -> str:
 
 
 def lettered(text: str) -> str:
-    """HTML of plain text: its subscripts lowered, its powers raised, its signs proper ones."""
+    """Return HTML of plain text: subscripts lowered, powers raised, signs replaced.
+
+    >>> lettered("n_s <= 2^30")
+    'n<sub>s</sub> ≤ 2<sup>30</sup>'
+    """
     for plain, sign in _SIGNS:
         text = text.replace(plain, sign)
     parts, end = [], 0
     for found in _LOWERED.finditer(text):
         what = found["what"]
         grouped = what.startswith("{") or (what.startswith("(") and len(what) > 3)
-        inner = what[1:-1] if grouped else what  # of x^(q), a name, the brackets stay
+        inner = what[1:-1] if grouped else what  # in x^(q) the brackets stay: it is a name
         tag = "sub" if found["sign"] == "_" else "sup"
         parts.append(f"{escape(text[end : found.start()])}<{tag}>{lettered(inner)}</{tag}>")
         end = found.end()

@@ -210,7 +210,7 @@ def test_the_picture_of_a_study_that_cannot_be_planned(folder):
         (["--target-rmse", "nan"], UsageError, "above 0"),
         (["--target-rmse", "0.1", "--solve", "epsilon"], UsageError, "trajectories=M"),
         (["--trajectories", "10", "--picture", "x.pdf"], UsageError, ".png or .svg"),
-        (["--trajectories", "10", "--picture", "no/x.png"], UsageError, "is no folder"),
+        (["--trajectories", "10", "--picture", "no/x.png"], UsageError, "is not a directory"),
         (["--trajectories", "10", "--world", "chian"], UsageError, "did you mean"),
         (["--trajectories", "10", "--world", "chain:p=2"], UsageError, "p is 2"),
         (["--trajectories", "10", "--world", "chain:N=4"], StudyError, "the study 5"),

@@ -518,7 +518,9 @@ def test_a_private_page_replaces_a_private_page_and_nothing_else(folder, capsys)
     (folder / "notes.html").write_text("mine")
     assert "is no private page" in failed(capsys, *INSPECT, "--page", "notes.html")
     assert "must end in .html" in failed(capsys, *INSPECT, "--page", "notes.txt")
-    assert "notes.html is no folder" in failed(capsys, *INSPECT, "--page", "notes.html/p.html")
+    assert "notes.html is not a directory" in failed(
+        capsys, *INSPECT, "--page", "notes.html/p.html"
+    )
 
 
 def test_a_private_page_gets_its_folder_for_its_owner_alone(folder):

@@ -1,4 +1,4 @@
-"""The paper's experiments, reproduced and surpassed; each is settings, a run and plots.
+"""Reproduce and surpass the paper's experiments; each one is settings, a run and plots.
 
 >>> from privalue.paper import QUICK
 >>> from privalue.paper._convergence import PANEL_1

@@ -1,4 +1,4 @@
-"""``python -m privalue.paper FOLDER docs/reproduction.md``: the full run, into the page."""
+"""Run every experiment into a page: ``python -m privalue.paper FOLDER docs/reproduction.md``."""
 
 import sys
 from pathlib import Path
@@ -9,7 +9,7 @@ from privalue.paper._settings import FULL
 
 
 def main() -> None:
-    """Run everything, and write the page's tables and pictures."""
+    """Run everything, and write the page's tables and figures."""
     if len(sys.argv) != 3:
         sys.exit(__doc__)
     made = reproduce(

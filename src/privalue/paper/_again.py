@@ -1,4 +1,4 @@
-"""Panels 2 and 4 once more, with exact calibration, the sharper bound of DP-LSL, and DP-SSP.
+"""Run panels 2 and 4 with exact calibration, the sharper bound of DP-LSL, and DP-SSP.
 
 The same batches, the same guarantee and the same measures as in the paper's panels; what the paper
 publishes is drawn thin beside them. Panel 1 has no privacy in it, and panel 3 is in ``surpassed``.
@@ -43,7 +43,7 @@ SQRT = "sqrt(m)"
 
 @dataclass(frozen=True, kw_only=True)
 class AgainSettings:
-    """What is run: lambdas at two batch sizes, and excess at many."""
+    """The settings of the run: lambdas at two batch sizes, and excess at many."""
 
     sizes: tuple[int, ...]
     ridges: tuple[float, ...]
@@ -53,7 +53,11 @@ class AgainSettings:
 
 
 def settings(effort: Effort) -> AgainSettings:
-    """Half as many batch sizes as panel 4, and lambda from 0.1: the sharper bound allows it."""
+    """Return the settings for an effort.
+
+    There are half as many batch sizes as in panel 4. lambda begins at 0.1, which the sharper bound
+    allows.
+    """
     per_decade = max(effort.per_decade // 2, 1)
     thinner = Effort(name=effort.name, runs=effort.runs, per_decade=per_decade)
     ridges = 10 ** (np.arange(-per_decade, 7 * per_decade + 1) / per_decade)
@@ -65,24 +69,24 @@ def settings(effort: Effort) -> AgainSettings:
 
 
 def exact_lsw() -> Method:
-    """DP-LSW with exact calibration, automatic beta and whitened noise."""
+    """Return DP-LSW with exact calibration, automatic beta and whitened noise."""
     return Method(name=EXACT_LSW, keys=(("name", "dp-lsw"),))
 
 
 def exact_lsl(ridge: float, schedule: str = "") -> Method:
-    """DP-LSL with exact calibration, automatic beta and the sharper bound."""
+    """Return DP-LSL with exact calibration, automatic beta and the sharper bound."""
     keys: Keys = (("name", "dp-lsl"), ("ridge", ridge))
     return Method(name=EXACT_LSL, keys=keys, ridge=ridge, schedule=schedule)
 
 
 def ssp_lsl(ridge: float) -> Method:
-    """DP-SSP, with LSL fitted to the noisy statistics."""
+    """Return DP-SSP, with LSL fitted to the noisy statistics."""
     keys: Keys = (("name", "dp-ssp"), ("ridge", ridge))
     return Method(name=SSP_LSL, keys=keys, ridge=ridge)
 
 
 def run(settings: AgainSettings, run: int) -> list[TableRow]:
-    """One run of everything."""
+    """Compute the rows of one run."""
     made: list[TableRow] = []
     setting = MethodSetting(bound=settings.bound)
     for m in settings.batches:
@@ -101,6 +105,7 @@ def run(settings: AgainSettings, run: int) -> list[TableRow]:
 
 
 def _excess(setting: MethodSetting, m: int, run: int) -> list[TableRow]:
+    """Compute the excess risk of ours and the paper's algorithms on one batch."""
     made: list[TableRow] = []
     design, counts = built(setting), batch(m, run, setting.bound).counts
     for method in (exact_lsw(), paper_lsw()):
@@ -117,7 +122,7 @@ def _excess(setting: MethodSetting, m: int, run: int) -> list[TableRow]:
 
 
 def plot_ridge(settings: AgainSettings, table: ResultTable) -> Figure:
-    """Error against lambda."""
+    """Plot error against lambda."""
     figure, (line,) = panels(1, 2, size=(9.0, 4.6), sharey=True)
     styles = (
         (EXACT_LSL, ORANGE, "-"),
@@ -147,14 +152,14 @@ def plot_ridge(settings: AgainSettings, table: ResultTable) -> Figure:
 def _flat(
     axes: Axes, table: ResultTable, name: str, m: int, settings: AgainSettings, **style: object
 ) -> None:
-    """LSW knows no lambda."""
+    """Draw a level line for LSW, which has no lambda."""
     level = table.curve(algorithm=name, trajectories=m, aggregation=1)
     ends = [settings.ridges[0], settings.ridges[-1]]
     draw(axes, Curve(ends, np.repeat(level.values, 2, axis=1)), color=BLUE, **style)
 
 
 def plot_excess(settings: AgainSettings, table: ResultTable) -> Figure:
-    """Excess against m."""
+    """Plot excess risk against m."""
     figure, ((first, second),) = panels(1, 2, size=(9.0, 4.4), sharey=True)
     for size in settings.aggregations:
         blue, red = COLD[size], WARM[size]

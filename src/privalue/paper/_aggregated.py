@@ -1,7 +1,7 @@
-"""Panel 3: all four algorithms with pairs of states aggregated: error against the batch size.
+"""Run panel 3: error of all four algorithms against the batch size, with pairs aggregated.
 
-lambda grows like sqrt(m), as the paper has it. It does not give the constant: three are run. Errors
-of estimates clipped to [0, 1] are kept beside the paper's own measure.
+lambda grows like sqrt(m), as in the paper. The paper does not give the constant: three are run.
+Errors of estimates clipped to [0, 1] are kept beside the paper's own measure.
 """
 
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ DRAWN = {TIGHT: "100 sqrt(m)"}  # in full colour; elsewhere the largest constant
 
 @dataclass(frozen=True, kw_only=True)
 class AggregatedSettings:
-    """What is run."""
+    """The settings of panel 3."""
 
     sizes: tuple[int, ...]
     aggregation: int = 2
@@ -40,12 +40,12 @@ class AggregatedSettings:
 
 
 def settings(effort: Effort) -> AggregatedSettings:
-    """m from 10 to 10^7."""
+    """Return the settings for an effort: m from 10 to 10^7."""
     return AggregatedSettings(sizes=effort.sizes())
 
 
 def run(settings: AggregatedSettings, run: int) -> list[TableRow]:
-    """One run of everything."""
+    """Compute the rows of one run."""
     made: list[TableRow] = []
     for bound in settings.bounds:
         setting = MethodSetting(bound=bound, aggregation=settings.aggregation)
@@ -61,7 +61,7 @@ def run(settings: AggregatedSettings, run: int) -> list[TableRow]:
 
 
 def plot(settings: AggregatedSettings, table: ResultTable) -> Figure:
-    """A panel for each bound."""
+    """Plot a panel for each bound."""
     figure, (line,) = panels(1, len(settings.bounds), size=(9.0, 4.4), sharex=True)
     for axes, bound in zip(line, settings.bounds, strict=True):
         _panel(axes, settings, table, bound)
@@ -72,6 +72,7 @@ def plot(settings: AggregatedSettings, table: ResultTable) -> Figure:
 
 
 def _panel(axes: Axes, settings: AggregatedSettings, table: ResultTable, bound: float) -> None:
+    """Draw the panel of one bound: all four algorithms, and every schedule of DP-LSL."""
     axes.set_title(f"Returns known to be in [0, {bound:g}]", loc="left", fontsize=10)
     shown = DRAWN.get(bound, settings.schedules[-1])
     for text in settings.schedules:

@@ -1,10 +1,10 @@
-"""Batches of trajectories on the paper's chain: the same ones for all algorithms.
+"""Draw batches of trajectories on the paper's chain: the same ones for all algorithms.
 
-A batch is known by m and the number of the run. Its first-visit statistics are drawn directly, with
+m and the number of the run identify a batch. Its first-visit statistics are drawn directly, with
 the joint law that m trajectories give them (docs/worlds.md), so that ten million cost as much as
 ten. With another bound of returns the same batch is counted on another grid. The noise has a seed
-of its own, and every algorithm gets the same standard normal numbers, scaled to its own sigma:
-differences between algorithms are then differences, not luck.
+of its own, and every algorithm gets the same standard normal numbers, scaled to its own sigma, so
+that algorithms do not differ by chance.
 """
 
 from functools import lru_cache
@@ -20,33 +20,34 @@ _BATCH, _NOISE = 0, 1
 
 @lru_cache
 def world() -> World:
-    """The paper's chain."""
+    """Return the paper's chain."""
     return parse_world(WORLD)
 
 
 def truth() -> Vector:
-    """V, by exact dynamic programming."""
+    """Return V, by exact dynamic programming."""
     return world().process.values
 
 
 def batch_seed(trajectories: int, run: int) -> int:
-    """The seed of a batch."""
+    """Return the seed of a batch."""
     return _seed(trajectories, run, _BATCH)
 
 
 def noise_seed(trajectories: int, run: int) -> int:
-    """The seed of the noise that a batch's estimates get."""
+    """Return the seed of the noise that a batch's estimates get."""
     return _seed(trajectories, run, _NOISE)
 
 
 def _seed(*numbers: int) -> int:
+    """Derive a seed from numbers; different numbers give independent streams."""
     words = np.random.SeedSequence([SEED, *numbers]).generate_state(2)
     return int(words[0]) << 20 ^ int(words[1])
 
 
 @lru_cache(maxsize=512)
 def batch(trajectories: int, run: int, bound: float) -> VisitStatistics:
-    """The first-visit statistics of one batch, with returns counted in [0, bound]."""
+    """Return the first-visit statistics of one batch, with returns counted in [0, bound]."""
     drawn = chain_statistics(
         world(), trajectories=trajectories, seed=batch_seed(trajectories, run), returns=(0.0, bound)
     )
@@ -62,10 +63,10 @@ def batch(trajectories: int, run: int, bound: float) -> VisitStatistics:
 
 
 def normals(trajectories: int, run: int, count: int) -> Vector:
-    """Standard normal numbers; more of them begin with the same."""
+    """Return standard normal numbers; a longer sequence begins with the shorter one."""
     return np.random.default_rng(noise_seed(trajectories, run)).standard_normal(count)
 
 
 def rmse(values: Vector) -> float:
-    """The root mean square error over the states, against the exact values."""
+    """Return the root mean square error over the states, against the exact values."""
     return float(np.sqrt(np.mean(np.square(values - truth()))))

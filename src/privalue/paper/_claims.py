@@ -1,4 +1,4 @@
-"""The paper's experiments, sentence by sentence: the test that decides each, and its verdict.
+"""Decide the paper's claims about its experiments: for each sentence a test, and its verdict.
 
 A claim has parts, one for each bound, algorithm or range to which the sentence applies. A part
 holds, or not, or is undecided where the runs are too few; the verdict follows from the parts:
@@ -49,7 +49,7 @@ CLOSE = 1.02  # a schedule within 2% of the best one counts as the best
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimPart:
-    """One case of a claim; ``numbers`` are what ``figures`` says in words."""
+    """One case of a claim; ``figures`` says in words what ``numbers`` holds."""
 
     what: str
     holds: bool | None
@@ -59,7 +59,7 @@ class ClaimPart:
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """A sentence of the paper, and what became of it."""
+    """A sentence of the paper, the test that decides it, and the parts of the test."""
 
     name: str
     sentence: str
@@ -68,7 +68,7 @@ class Claim:
 
     @property
     def verdict(self) -> str:
-        """Of those parts that could be decided."""
+        """Return the verdict over those parts that could be decided."""
         decided = {part.holds for part in self.parts} - {None}
         if not decided:
             return "undecided"
@@ -78,7 +78,7 @@ class Claim:
 
 
 def claims(tables: Tables) -> list[Claim]:
-    """All claims, in the paper's order."""
+    """Decide all claims, in the paper's order."""
     return [make(tables) for make in CLAIMS]
 
 
@@ -86,7 +86,7 @@ def claims(tables: Tables) -> list[Claim]:
 
 
 def stable(tables: Tables) -> Claim:
-    """Both algorithms are very stable."""
+    """Test that both algorithms are very stable."""
     table, parts = tables["panel-1"], []
     for name, schedule in (("LSW", ""), ("LSL", convergence.SMALL)):
         for few in (True, False):
@@ -113,7 +113,7 @@ def stable(tables: Tables) -> Claim:
 
 
 def projections(aggregation: int) -> tuple[Vector, Vector]:
-    """The limits of LSW and LSL: V projected with weights 1, and with weights p_s."""
+    """Return the limits of LSW and LSL: V projected with weights 1, and with weights p_s."""
     phi, v = aggregation_matrix(len(truth()), aggregation).toarray(), truth()
     limits = []
     for weights in (np.ones(len(v)), world().process.visits.single):
@@ -124,7 +124,7 @@ def projections(aggregation: int) -> tuple[Vector, Vector]:
 
 
 def same_solution(tables: Tables) -> Claim:
-    """LSW and LSL converge to the same solution."""
+    """Test that LSW and LSL converge to the same solution."""
     parts = []
     for aggregation, what in ((1, "tabular"), (2, "pairs")):
         limits = projections(aggregation)
@@ -158,7 +158,7 @@ def same_solution(tables: Tables) -> Claim:
 
 
 def faster(tables: Tables) -> Claim:
-    """LSW converges faster."""
+    """Test that LSW converges faster."""
     table, parts = tables["panel-1"], []
     for aggregation, what in ((1, "tabular"), (2, "pairs")):
         lsw = table.curve(algorithm="LSW", aggregation=aggregation)
@@ -196,7 +196,7 @@ def faster(tables: Tables) -> Claim:
 
 
 def private_converges(tables: Tables) -> Claim:
-    """The DP algorithms converge to the non-private solutions."""
+    """Test that the DP algorithms converge to the non-private solutions."""
     table, parts = tables["panel-3"], []
     for bound in BOUNDS:
         chosen = DRAWN.get(bound, SCHEDULES[-1])
@@ -215,7 +215,7 @@ def private_converges(tables: Tables) -> Claim:
 
 
 def _alike(what: str, private: Curve, plain: Curve) -> ClaimPart:
-    """Whether a private algorithm ends as well as its twin, and from which m on."""
+    """Test whether a private algorithm ends as well as its twin, and find from which m on."""
     ratio = Curve(private.at.tolist(), private.values / plain.values)
     last = estimate(ratio.values[:, -1])
     since = reached(ratio, ALIKE).at
@@ -240,7 +240,7 @@ def _alike(what: str, private: Curve, plain: Curve) -> ClaimPart:
 
 
 def small_and_large(tables: Tables) -> Claim:
-    """LSL for small batches, LSW for large ones."""
+    """Test that LSL is better for small batches, and LSW for large ones."""
     table, parts = tables["panel-3"], []
     guess = float(np.sqrt(np.mean((truth() - 0.5) ** 2)))
     for bound in BOUNDS:
@@ -287,7 +287,7 @@ def small_and_large(tables: Tables) -> Claim:
 
 
 def sqrt_schedule(tables: Tables) -> Claim:
-    """A schedule proportional to sqrt(m) is the best."""
+    """Test that a schedule proportional to sqrt(m) is the best."""
     table, parts = tables["panel-2"], []
     sizes = sorted({row.trajectories for row in table.rows})
     ranges = (
@@ -327,7 +327,7 @@ def sqrt_schedule(tables: Tables) -> Claim:
 
 
 def schedule_loss(curves: Sequence[Curve], sizes: Sequence[int], exponent: float) -> float:
-    """min over c, max over m of RMSE(c m^a)/min RMSE: what one schedule loses at worst.
+    """Return min over c, max over m of RMSE(c m^a)/min RMSE: what one schedule loses at worst.
 
     Between the lambdas that were run a cubic spline of the logarithms is taken.
     """
@@ -343,7 +343,7 @@ def schedule_loss(curves: Sequence[Curve], sizes: Sequence[int], exponent: float
 
 
 def not_best_for_risk(tables: Tables) -> Claim:
-    """In excess risk sqrt(m) is not the best schedule."""
+    """Test that sqrt(m) is not the best schedule for the excess risk."""
     table = tables["panel-4"]
     sqrt = excess_curve(table, "DP-LSL", TIGHT, 1, schedule=excess.SQRT)
     linear = excess_curve(table, "DP-LSL", TIGHT, 1, schedule=excess.LINEAR)
@@ -375,7 +375,7 @@ def not_best_for_risk(tables: Tables) -> Claim:
 
 
 def aggregation_helps(tables: Tables) -> Claim:
-    """More aggressive aggregation helps both algorithms."""
+    """Test that more aggressive aggregation helps both algorithms."""
     table, parts = tables["panel-4"], []
     cases: tuple[tuple[str, str, str, bool], ...] = (
         ("DP-LSW", "DP-LSW", "", False),
@@ -416,7 +416,7 @@ def aggregation_helps(tables: Tables) -> Claim:
 
 
 def beta_lowers(tables: Tables) -> Claim:
-    """Fewer parameters increase beta, which lowers the smooth sensitivity."""
+    """Test that fewer parameters increase beta, which lowers the smooth sensitivity."""
     runs = sorted({row.run for row in tables["panel-4"].rows})
     betas = [nissim(EPSILON, DELTA, d).beta for d in (40, 5)]
     parts = [
@@ -452,7 +452,7 @@ def beta_lowers(tables: Tables) -> Claim:
 
 
 def quadratic(tables: Tables) -> Claim:
-    """Excess risk falls as 1/m^2."""
+    """Test that the excess risk falls as 1/m^2."""
     table, parts = tables["panel-4"], []
     cases: tuple[tuple[str, str, str, float, float], ...] = (
         ("DP-LSW, m from 10 to 10^5", "DP-LSW", "", 10, 10**5),
@@ -481,7 +481,7 @@ def quadratic(tables: Tables) -> Claim:
 
 
 def same_performance(tables: Tables) -> Claim:
-    """With growing batches the same performance, with privacy."""
+    """Test that with growing batches private algorithms perform like the others."""
     table, parts = tables["panel-2"], []
     for bound in BOUNDS:
         for largest in (10**7, math.inf):
@@ -530,7 +530,7 @@ CLAIMS: tuple[Callable[[Tables], Claim], ...] = (
 
 
 def _m(number: float) -> str:
-    """A number of trajectories, to two digits.
+    """Format a number of trajectories, to two digits.
 
     >>> _m(10**7), _m(431_000.0), _m(250.0)
     ('10^7', '4.3e5', '250')
@@ -545,7 +545,7 @@ def _m(number: float) -> str:
 
 
 def _ratio(factor: float) -> str:
-    """Two or three digits, written out.
+    """Format a factor with two or three digits, written out.
 
     >>> _ratio(1.0), _ratio(2853.1)
     ('1.00', '2,900')
@@ -554,12 +554,12 @@ def _ratio(factor: float) -> str:
 
 
 def _slope(found: Estimate) -> str:
-    """Two digits, and no negative zero."""
+    """Format a slope with two digits, and no negative zero."""
     return f"{round(found.value, 2) + 0.0:.2f}"
 
 
 def _times(factor: float) -> str:
-    """A gain or a loss.
+    """Format a factor as a gain or a loss.
 
     >>> _times(4.0), _times(0.1)
     ('4 times smaller', '10 times larger')
@@ -572,7 +572,7 @@ def _times(factor: float) -> str:
 
 
 def described(found: Sequence[Claim]) -> list[dict[str, Any]]:
-    """Claims as plain values."""
+    """Return claims as plain values."""
     return [
         {
             "name": claim.name,
@@ -597,7 +597,7 @@ WORDS = {True: "yes", False: "no", None: "undecided"}
 
 
 def markdown(found: Sequence[Claim]) -> str:
-    """A table: the sentence and the test, the verdict, and every part with its figures."""
+    """Return a table: the sentence and the test, the verdict, and every part with its figures."""
     lines = ["| the paper says | decided by | verdict | figures |", "|---|---|---|---|"]
     for claim in found:
         parts = "<br>".join(
@@ -608,7 +608,7 @@ def markdown(found: Sequence[Claim]) -> str:
 
 
 def write_claims(found: Sequence[Claim], file: Path) -> list[Path]:
-    """claims.json, claims.csv with a row for each part, and claims.md."""
+    """Write claims.json, claims.csv with a row for each part, and claims.md."""
     document = {"private": False, "claims": described(found)}
     file.with_suffix(".json").write_text(
         json.dumps(document, indent=1, allow_nan=False) + "\n", encoding="utf-8"

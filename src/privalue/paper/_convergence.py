@@ -1,7 +1,7 @@
-"""Panel 1: LSW and LSL without privacy, tabular and aggregated: error against the batch size.
+"""Run panel 1: error of LSW and LSL without privacy against the batch size, tabular and aggregated.
 
-The paper does not say which lambda it used here. A constant one and two schedules in sqrt(m) are
-run: what becomes of the comparison depends on it.
+The paper does not say which lambda it used here, and the comparison depends on it: a constant one
+and two schedules in sqrt(m) are run.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ CONSTANT, SMALL, LARGE = "1", "sqrt(m)", "100 sqrt(m)"
 
 @dataclass(frozen=True, kw_only=True)
 class ConvergenceSettings:
-    """What is run."""
+    """The settings of panel 1."""
 
     sizes: tuple[int, ...]
     aggregations: tuple[int, ...] = (1, 2)
@@ -28,12 +28,12 @@ class ConvergenceSettings:
 
 
 def settings(effort: Effort) -> ConvergenceSettings:
-    """m from 10 to 10^7."""
+    """Return the settings for an effort: m from 10 to 10^7."""
     return ConvergenceSettings(sizes=effort.sizes())
 
 
 def run(settings: ConvergenceSettings, run: int) -> list[TableRow]:
-    """One run of everything."""
+    """Compute the rows of one run."""
     made: list[TableRow] = []
     for aggregation in settings.aggregations:
         setting = MethodSetting(aggregation=aggregation)
@@ -47,7 +47,7 @@ def run(settings: ConvergenceSettings, run: int) -> list[TableRow]:
 
 
 def plot(settings: ConvergenceSettings, table: ResultTable) -> Figure:
-    """A panel for each representation."""
+    """Plot a panel for each representation."""
     figure, ((left, right),) = panels(1, 2, size=(9.0, 4.0), sharey=True)
     titles = {1: "Tabular: 40 values", 2: "Aggregated pairs: 20 values"}
     colours = {CONSTANT: GOLD, SMALL: ORANGE, LARGE: PURPLE}

@@ -1,4 +1,4 @@
-"""What decides a claim: differences, slopes and crossings, each with its uncertainty over runs.
+"""Measure what decides a claim: differences, slopes and crossings, with uncertainty over runs.
 
 | symbol | here           | meaning                                                          |
 |--------|----------------|------------------------------------------------------------------|
@@ -35,18 +35,18 @@ class Estimate:
 
     @property
     def above_zero(self) -> bool | None:
-        """Whether it is: None where the interval holds 0."""
+        """Return whether the mean is above 0; None where the interval holds 0."""
         if self.low > 0:
             return True
         return False if self.high < 0 else None
 
     def holds(self, number: float) -> bool:
-        """Whether the interval holds the number."""
+        """Return whether the interval holds the number."""
         return self.low <= number <= self.high
 
 
 def estimate(values: ArrayLike, *, comparisons: int = 1) -> Estimate:
-    """The mean of independent runs, and how well it is known, as one of several comparisons."""
+    """Estimate the mean of independent runs and its interval, as one of several comparisons."""
     x = np.asarray(values, dtype=np.float64)
     if x.ndim != 1 or len(x) < 2 or not np.isfinite(x).all():
         raise UsageError(f"an estimate needs two or more finite runs, and not {x!r}")
@@ -56,12 +56,12 @@ def estimate(values: ArrayLike, *, comparisons: int = 1) -> Estimate:
 
 
 def log_ratio(a: Vector, b: Vector) -> Estimate:
-    """The mean of ln(a/b), run by run: the same batches on both sides."""
+    """Estimate the mean of ln(a/b), run by run: the same batches on both sides."""
     return estimate(np.log(np.asarray(a) / np.asarray(b)))
 
 
 def above(a: Curve, b: Curve) -> list[bool | None]:
-    """Whether a is above b, point by point; None where it cannot be told."""
+    """Return whether a is above b, point by point; None where the runs do not decide it."""
     if not np.array_equal(a.at, b.at):
         raise UsageError("two curves can be compared only at the same points")
     logs = np.log(a.values / b.values)
@@ -69,7 +69,7 @@ def above(a: Curve, b: Curve) -> list[bool | None]:
 
 
 def slope(curve: Curve) -> Estimate:
-    """The slope of ln y against ln x, by least squares in every run."""
+    """Estimate the slope of ln y against ln x, by least squares in every run."""
     if len(curve.at) < 2:
         raise UsageError("a slope needs two or more points")
     x = np.log(curve.at)
@@ -90,9 +90,9 @@ class Reached:
 
 
 def reached(curve: Curve, level: float) -> Reached:
-    """The x from which on the mean stays below the level, between points along a straight line.
+    """Return the x from which on the mean stays below the level.
 
-    Straight in the logarithms of both.
+    Between points the curve is a straight line in the logarithms of both.
     """
     spread = 2 * curve.error
     lower = np.maximum(curve.mean - spread, 1e-3 * curve.mean)
@@ -104,6 +104,7 @@ def reached(curve: Curve, level: float) -> Reached:
 
 
 def _last_crossing(x: Vector, y: Vector, level: float) -> float:
+    """Return the last x at which y falls to the level; infinite if it ends above."""
     above = np.flatnonzero(~(y <= level))
     if len(above) == 0:
         return float(x[0])
@@ -125,7 +126,7 @@ class Crossing:
 
 
 def crossing(a: Curve, b: Curve) -> Crossing:
-    """Where a goes below b for good; at each point paired differences of logarithms decide."""
+    """Find where a goes below b for good; at each point paired differences of logs decide."""
     signs, logs = above(a, b), np.log(a.values / b.values)
     still = [float(x) for x, sign in zip(a.at, signs, strict=True) if sign is True]
     since = len(signs)
@@ -147,7 +148,7 @@ class Minimum:
 
 
 def lowest(at: Vector, mean: Vector) -> Minimum:
-    """The minimum of a parabola through the lowest point and its neighbours, in logarithms."""
+    """Return the minimum of a parabola through the lowest point and its neighbours, in logs."""
     i = int(np.argmin(mean))
     if i in (0, len(at) - 1):
         return Minimum(at=float(at[i]), value=float(mean[i]))
@@ -162,10 +163,19 @@ def lowest(at: Vector, mean: Vector) -> Minimum:
 
 
 def resampled_slope(curves: list[Curve], x: Vector, *, draws: int = 400, seed: int = 1) -> Estimate:
-    """The slope of ln(argmin) against ln x, with a bootstrap over runs (Efron 1979).
+    """Estimate the slope of ln(argmin) against ln x, with a bootstrap over runs (Efron 1979).
 
     The lambda that is best on average is a property of all runs together, so they are drawn again,
     the same ones for all x: batches of different sizes are independent anyway.
+
+    Args:
+        curves: the error along lambda, a curve for each x.
+        x: the batch sizes.
+        draws: how often runs are drawn again.
+        seed: of those draws.
+
+    Returns:
+        The slope with its bootstrap interval.
     """
     runs = len(curves[0].values)
     generator = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""Panel 4: excess empirical risk against the batch size, for several aggregations.
+"""Run panel 4: excess empirical risk against the batch size, for several aggregations.
 
 | symbol            | here            | formula                                                  |
 |-------------------|-----------------|----------------------------------------------------------|
@@ -33,7 +33,7 @@ SQRT, LINEAR = "100 sqrt(m)", "10 m"
 
 @dataclass(frozen=True, kw_only=True)
 class ExcessSettings:
-    """What is run."""
+    """The settings of panel 4."""
 
     sizes: tuple[int, ...]
     aggregations: tuple[int, ...] = (1, 2, 4, 8)
@@ -42,23 +42,37 @@ class ExcessSettings:
 
 
 def settings(effort: Effort) -> ExcessSettings:
-    """m from 10 to 10^8: a decade more than the others, to see the rates set in."""
+    """Return the settings for an effort.
+
+    m goes from 10 to 10^8, a decade further than in the other panels, so that the rates show.
+    """
     return ExcessSettings(sizes=effort.sizes(largest=10**8))
 
 
 def lsw_excess(design: Design, eta: Vector) -> float:
-    """eta^T Phi^T Gamma Phi eta ([BGP16] Lemma 22, without the terms of mean 0)."""
+    """Return eta^T Phi^T Gamma Phi eta ([BGP16] Lemma 22, without the terms of mean 0)."""
     return float(design.weights @ np.square(design.values(eta)))
 
 
 def lsl_excess(design: Design, counts: Integers, ridge: float, eta: Vector, m: int) -> float:
-    """(1/m) eta^T (Phi^T D Phi + (lambda/2) I) eta ([BGP16] Lemma 29)."""
+    """Return (1/m) eta^T (Phi^T D Phi + (lambda/2) I) eta ([BGP16] Lemma 29).
+
+    Args:
+        design: Phi and the weights.
+        counts: visits of each state.
+        ridge: lambda.
+        eta: the noise.
+        m: the number of trajectories.
+
+    Returns:
+        The excess risk.
+    """
     fitted = float((design.weights * counts) @ np.square(design.values(eta)))
     return (fitted + ridge / 2 * float(eta @ eta)) / m
 
 
 def run(settings: ExcessSettings, run: int) -> list[TableRow]:
-    """One run of everything."""
+    """Compute the rows of one run."""
     made: list[TableRow] = []
     for bound in settings.bounds:
         for size in settings.aggregations:
@@ -89,7 +103,19 @@ def excess_curve(
     schedule: str = "",
     normalised: bool = False,
 ) -> Curve:
-    """The excess along m; features of one state each have norm 1 anyway."""
+    """Return the excess risk along m.
+
+    Args:
+        table: the results.
+        algorithm: by its name in the table.
+        bound: of returns.
+        aggregation: how many states share a value.
+        schedule: of lambda, for DP-LSL.
+        normalised: whether features have norm 1; those of one state each have it anyway.
+
+    Returns:
+        The curve.
+    """
     return table.curve(
         measure="excess",
         algorithm=algorithm,
@@ -101,7 +127,7 @@ def excess_curve(
 
 
 def plot(settings: ExcessSettings, table: ResultTable) -> Figure:
-    """DP-LSW, DP-LSL, and DP-LSL with features of norm 1, at the tight bound."""
+    """Plot DP-LSW, DP-LSL, and DP-LSL with features of norm 1, at the tight bound."""
     figure, ((first, second, third),) = panels(1, 3, size=(11.0, 4.2), sharey=True)
     for size in settings.aggregations:
         label = "tabular" if size == 1 else f"{size} states each"
@@ -124,7 +150,7 @@ def plot(settings: ExcessSettings, table: ResultTable) -> Figure:
 
 
 def _guide(axes: Axes, slope: float) -> None:
-    """A short line of the slope that theory gives."""
+    """Draw a short line of the slope that theory gives."""
     at = np.array([1e6, 1e8])
     level = 1e3 * (at / at[0]) ** slope
     axes.plot(at, level, color="0.3", linewidth=1, linestyle=(0, (1, 1)))

@@ -1,4 +1,4 @@
-"""The algorithms that are compared, each run through the mechanism that a release goes through.
+"""Run the algorithms that are compared, each through the mechanism that a release goes through.
 
 | symbol        | here              | shape | public: everything here is made up                |
 |---------------|-------------------|-------|---------------------------------------------------|
@@ -28,7 +28,7 @@ Keys = tuple[tuple[str, str | float | bool], ...]
 
 @dataclass(frozen=True, kw_only=True)
 class MethodSetting:
-    """What the algorithms are given: the public bound of returns and the features.
+    """The public inputs of the algorithms: the bound of returns and the features.
 
     ``aggregation`` adjacent states share a value. Features are 0 or 1, or, if ``normalised``,
     columns of norm 1, which span the same values.
@@ -40,7 +40,7 @@ class MethodSetting:
 
     @property
     def features(self) -> dict[str, Any]:
-        """The keys of ``[features]``."""
+        """Return the keys of ``[features]``."""
         if self.aggregation == 1:
             return {"kind": "tabular"}
         if not self.normalised:
@@ -53,7 +53,7 @@ class MethodSetting:
 class Method:
     """An algorithm, by its name and the keys of ``[mechanism]``; without keys it is not private.
 
-    With a ``prior`` it is told the chain's true visit probabilities as public knowledge.
+    With a ``prior`` the chain's true visit probabilities are public, and part of the study.
     """
 
     name: str
@@ -65,23 +65,23 @@ class Method:
 
 
 def plain_lsw() -> Method:
-    """LSW, not private."""
+    """Return LSW, not private."""
     return Method(name="LSW")
 
 
 def plain_lsl(ridge: float, schedule: str = "") -> Method:
-    """LSL, not private."""
+    """Return LSL, not private."""
     return Method(name="LSL", ridge=ridge, schedule=schedule)
 
 
 def paper_lsw() -> Method:
-    """DP-LSW as published."""
+    """Return DP-LSW as published."""
     keys: Keys = (("name", "dp-lsw"), ("calibration", "nissim"), ("noise", "isotropic"))
     return Method(name="DP-LSW", keys=keys)
 
 
 def paper_lsl(ridge: float, schedule: str = "") -> Method:
-    """DP-LSL as published."""
+    """Return DP-LSL as published."""
     keys: Keys = (("name", "dp-lsl"), ("calibration", "nissim"), ("ridge", ridge))
     return Method(name="DP-LSL", keys=keys, ridge=ridge, schedule=schedule)
 
@@ -96,7 +96,7 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PreparedMethod:
-    """What can be settled before any batch: the study, its design, its constants."""
+    """The parts that are the same for every batch: the study, its design, its constants."""
 
     study: Study
     design: Design
@@ -104,20 +104,20 @@ class PreparedMethod:
 
     @property
     def constants(self) -> Calibration:
-        """alpha and beta of a private algorithm."""
+        """Return alpha and beta of a private algorithm."""
         assert self.mechanism is not None
         return self.mechanism.calibration
 
 
 @cache
 def built(setting: MethodSetting) -> Design:
-    """Phi and uniform weights."""
+    """Return Phi and uniform weights."""
     return design(_study(Method(name=""), setting))
 
 
 @lru_cache(maxsize=4096)
 def prepared(method: Method, setting: MethodSetting, trajectories: int) -> PreparedMethod:
-    """The same for all batches of m trajectories."""
+    """Prepare an algorithm for all batches of m trajectories."""
     study, phi = _study(method, setting), built(setting)
     size = PublicSize(units=trajectories, most_count=trajectories, trajectories=trajectories)
     mechanism = mechanism_for(study, phi, size) if method.keys else None
@@ -125,6 +125,7 @@ def prepared(method: Method, setting: MethodSetting, trajectories: int) -> Prepa
 
 
 def _study(method: Method, setting: MethodSetting) -> Study:
+    """Return the study of an algorithm on the paper's chain."""
     visits = None
     if method.prior:
         visits = {str(s): p for s, p in enumerate(world().process.visits.single.tolist())}
@@ -143,7 +144,17 @@ def _study(method: Method, setting: MethodSetting) -> Study:
 
 
 def outcome(method: Method, setting: MethodSetting, trajectories: int, run: int) -> Outcome:
-    """The algorithm's estimate from one batch, with seeded noise."""
+    """Return the algorithm's estimate from one batch, with seeded noise.
+
+    Args:
+        method: the algorithm.
+        setting: the bound of returns and the features.
+        trajectories: m.
+        run: the number of the run, which with m identifies the batch.
+
+    Returns:
+        The values, and theta with and without noise.
+    """
     ready = prepared(method, setting, trajectories)
     statistics = batch(trajectories, run, setting.bound)
     if ready.mechanism is None:

@@ -1,7 +1,7 @@
-"""Keeps a page of the documentation true: tables between markers, and pictures beside it.
+"""Write computed tables into a page of the documentation, and figures beside it.
 
-A page says ``<!-- claims: begin -->`` and ``<!-- claims: end -->``; what stands between is replaced
-by the table that a reproduction has computed, and never typed.
+A page says ``<!-- claims: begin -->`` and ``<!-- claims: end -->``; the text between them is
+replaced by the table that a reproduction has computed, so that nobody types it.
 """
 
 import re
@@ -14,7 +14,7 @@ from privalue.paper._reproduce import Reproduction, savings_markdown
 
 
 def replaced(text: str, name: str, table: str) -> str:
-    """The page with the table between its markers.
+    """Return the page with the table between its markers.
 
     >>> replaced("a <!-- t: begin -->old<!-- t: end --> b", "t", "new")
     'a <!-- t: begin -->\\n\\nnew\\n<!-- t: end --> b'
@@ -27,7 +27,7 @@ def replaced(text: str, name: str, table: str) -> str:
 
 
 def update_page(made: Reproduction, page: Path) -> list[Path]:
-    """Writes the tables into the page, and the pictures into ``pictures`` beside it."""
+    """Write the tables into the page, and the figures into ``pictures`` beside it."""
     text = page.read_text(encoding="utf-8")
     text = replaced(text, "claims", markdown(made.claims))
     text = replaced(text, "savings", savings_markdown(made.savings))

@@ -1,4 +1,4 @@
-"""How the pictures look: one style, colours that most colour-blind people tell apart."""
+"""Define how figures look: one style, in colours that most colour-blind people can distinguish."""
 
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,8 @@ from privalue.report.drawing import (
     mpl,
 )
 
-# Okabe and Ito's colours. The algorithm decides the colour, privacy the line: whoever sees no
-# colours still sees which line is private.
+# Okabe and Ito's colours. The algorithm decides the colour and privacy the line, so that a
+# reader who sees no colours still sees which line is private.
 BLUE, ORANGE, GREEN, PURPLE, SKY, GOLD = (
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00",
 )  # fmt: skip
@@ -32,7 +32,17 @@ WARM = {1: "#7f2704", 2: "#d94801", 4: "#fd8d3c", 8: "#fdc38d"}
 def panels(rows: int, columns: int, *, size: tuple[float, float], **kwargs: Any) -> tuple[
     Figure, list[list[Axes]]
 ]:  # fmt: skip
-    """A figure, and its axes by row and column."""
+    """Return a figure, and its axes by row and column.
+
+    Args:
+        rows: of panels.
+        columns: of panels.
+        size: of the figure, in inches.
+        kwargs: for ``Figure.subplots``.
+
+    Returns:
+        The figure and its axes.
+    """
     figure = Figure(figsize=size, layout="constrained")
     FigureCanvasAgg(figure)
     grid = figure.subplots(rows, columns, squeeze=False, **kwargs)
@@ -44,7 +54,7 @@ def panels(rows: int, columns: int, *, size: tuple[float, float], **kwargs: Any)
 
 
 def tidy(axes: Axes) -> None:
-    """Logarithmic, a faint grid, no box."""
+    """Make axes logarithmic, with a faint grid and no box."""
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.grid(color="0.92", linewidth=0.8)
@@ -58,14 +68,14 @@ def tidy(axes: Axes) -> None:
 
 
 def plain(y: float, _: object = None) -> str:
-    """1000 as 1,000, and 1e-05 as it is."""
+    """Format a tick: 1,000 in full, and large and small numbers as powers of ten."""
     if 1e-3 <= y < 1:
         return f"{y:g}"
     return f"{y:,.0f}" if 1 <= y < 1e4 else f"$10^{{{round(np.log10(y))}}}$"
 
 
 def draw(axes: Axes, curve: Curve, **style: Any) -> None:
-    """A line with its standard errors as a band, which is mostly thinner than the line."""
+    """Draw a line with its standard errors as a band, which is mostly thinner than the line."""
     (line,) = axes.plot(curve.at, curve.mean, **style)
     low = np.maximum(curve.mean - curve.error, curve.mean * 1e-3)
     axes.fill_between(
@@ -74,7 +84,7 @@ def draw(axes: Axes, curve: Curve, **style: Any) -> None:
 
 
 def algorithm_style(name: str) -> dict[str, Any]:
-    """Colour, line and marks of one of the paper's four."""
+    """Return colour, line and marks of one of the paper's four algorithms."""
     return {
         "color": COLOURS[name],
         "linestyle": LINES[name],
@@ -85,7 +95,15 @@ def algorithm_style(name: str) -> dict[str, Any]:
 
 
 def reference(axes: Axes, level: float, text: str, *, at: float = 0.99, above: bool = True) -> None:
-    """A horizontal line that says what it is."""
+    """Draw a horizontal line with its meaning beside it.
+
+    Args:
+        axes: where to draw.
+        level: the height of the line.
+        text: what it means.
+        at: where the text is, as a share of the width.
+        above: whether the text is above the line.
+    """
     axes.axhline(level, color=GREY, linewidth=1, linestyle=(0, (1, 2)), zorder=1)
     axes.annotate(
         text,
@@ -101,7 +119,7 @@ def reference(axes: Axes, level: float, text: str, *, at: float = 0.99, above: b
 
 
 def save(figure: Figure, file: Path) -> list[Path]:
-    """Writes PNG and SVG, the same bytes for the same figure."""
+    """Write PNG and SVG, the same bytes for the same figure."""
     with mpl.rc_context({"svg.hashsalt": "privalue", "svg.fonttype": "none"}):
         png, svg = file.with_suffix(".png"), file.with_suffix(".svg")
         figure.savefig(png, dpi=150, metadata={"Software": "privalue"})

@@ -1,6 +1,6 @@
-"""Panel 2: all four algorithms, tabular: error against lambda, for two batch sizes.
+"""Run panel 2: error against lambda for two batch sizes, tabular, for all four algorithms.
 
-More batch sizes are run than are drawn: the lambda with the least error at each m tells how a
+More batch sizes are run than are drawn: the lambda with the least error at each m shows how a
 schedule should grow. For that, m goes as far as sums stay exact.
 """
 
@@ -26,7 +26,7 @@ from privalue.report.drawing import Axes, Figure
 
 @dataclass(frozen=True, kw_only=True)
 class RegularisationSettings:
-    """What is run; the lambdas are the same for all m."""
+    """The settings of panel 2; the lambdas are the same for all m."""
 
     sizes: tuple[int, ...]
     ridges: tuple[float, ...]
@@ -35,7 +35,10 @@ class RegularisationSettings:
 
 
 def settings(effort: Effort) -> RegularisationSettings:
-    """lambda from 2 to 10^9; below ||Phi||^2 = 1 the paper's DP-LSL does not exist."""
+    """Return the settings for an effort.
+
+    lambda goes from 2 to 10^9; below ||Phi||^2 = 1 the paper's DP-LSL does not exist.
+    """
     per_decade = 2 * effort.per_decade
     ridges = 2 * 10 ** (np.arange(8 * per_decade + 1) / per_decade)
     sizes = (10**4, 10**5, 10**6, 10**7, 10**8, 10**9, 8 * 10**9)
@@ -45,7 +48,7 @@ def settings(effort: Effort) -> RegularisationSettings:
 
 
 def run(settings: RegularisationSettings, run: int) -> list[TableRow]:
-    """One run of everything; LSW does not know lambda and is run once for each m."""
+    """Compute the rows of one run; LSW has no lambda and is run once for each m."""
     made: list[TableRow] = []
     for bound in settings.bounds:
         setting = MethodSetting(bound=bound)
@@ -60,12 +63,22 @@ def run(settings: RegularisationSettings, run: int) -> list[TableRow]:
 
 
 def by_ridge(table: ResultTable, algorithm: str, bound: float, m: int) -> Curve:
-    """The error of LSL or DP-LSL along lambda."""
+    """Return the error of LSL or DP-LSL along lambda.
+
+    Args:
+        table: the results.
+        algorithm: "LSL" or "DP-LSL".
+        bound: of returns.
+        m: the number of trajectories.
+
+    Returns:
+        The curve.
+    """
     return table.curve("ridge", algorithm=algorithm, bound=bound, trajectories=m)
 
 
 def plot(settings: RegularisationSettings, table: ResultTable) -> Figure:
-    """A panel for each bound and batch size."""
+    """Plot a panel for each bound and batch size."""
     figure, grid = panels(len(settings.bounds), 2, size=(9.0, 7.0), sharex=True, sharey="row")
     for line, bound in zip(grid, settings.bounds, strict=True):
         for axes, m in zip(line, settings.drawn, strict=True):
@@ -78,6 +91,7 @@ def plot(settings: RegularisationSettings, table: ResultTable) -> Figure:
 
 
 def _panel(axes: Axes, table: ResultTable, bound: float, m: int) -> None:
+    """Draw the panel of one bound and batch size, with a ring around the best lambda."""
     axes.set_title(
         f"m = $10^{{{round(np.log10(m))}}}$, returns known to be in [0, {bound:g}]",
         loc="left",

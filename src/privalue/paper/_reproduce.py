@@ -1,4 +1,4 @@
-"""Everything at once: the paper's four panels, the claims, and what surpasses them, into a folder.
+"""Reproduce everything into a folder: the paper's four panels, the claims, and what surpasses them.
 
 | file                            | holds                                                    |
 |---------------------------------|----------------------------------------------------------|
@@ -36,7 +36,7 @@ EXPERIMENTS: tuple[AnyExperiment, ...] = (PANEL_1, PANEL_2, PANEL_3, PANEL_4, SU
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Reproduction:
-    """What was made."""
+    """The results of a reproduction, and the files that hold them."""
 
     folder: Path
     effort: Effort
@@ -51,7 +51,17 @@ class Reproduction:
 def reproduce(
     folder: Path, effort: Effort, *, processes: int = 2, progress: Progress | None = None
 ) -> Reproduction:
-    """Runs what is not yet there, then writes tables, claims, savings and pictures."""
+    """Run what is not stored yet, then write tables, claims, savings and figures.
+
+    Args:
+        folder: where to write; made if it is not there.
+        effort: how many runs, and of what size.
+        processes: how many to use.
+        progress: called with runs done, and runs in all.
+
+    Returns:
+        The results and the paths of all files.
+    """
     began = time.monotonic()
     folder.mkdir(parents=True, exist_ok=True)
     tables = run_all(EXPERIMENTS, effort, folder, processes=processes, progress=progress)
@@ -81,6 +91,7 @@ def reproduce(
 
 
 def _report(effort: Effort, decided: Sequence[Claim], needed: Sequence[Saving]) -> str:
+    """Return the page ``report.md``."""
     lines = [
         "# The paper's experiments",
         "",
@@ -103,7 +114,7 @@ def _report(effort: Effort, decided: Sequence[Claim], needed: Sequence[Saving]) 
 
 
 def savings_markdown(found: Sequence[Saving]) -> str:
-    """A table: algorithms down, targets and cases across, each with the factor saved."""
+    """Return a table: algorithms down, targets and cases across, each with the factor saved."""
     cases = list(dict.fromkeys((s.bound, s.aggregation, s.target) for s in found))
     head = [
         f"[0, {bound:g}], {'tabular' if size == 1 else 'pairs'}: {target:g}"
@@ -128,6 +139,7 @@ LABELS = {
 
 
 def _cell(saving: Saving) -> str:
+    """Format the trajectories that an algorithm needs, with the factor that it saves."""
     if not math.isfinite(saving.needed.at):
         return "never"
     needed = float(f"{saving.needed.at:.2g}")
@@ -137,7 +149,7 @@ def _cell(saving: Saving) -> str:
 
 
 def factor_text(factor: float) -> str:
-    """Two digits, written out.
+    """Format a factor with two digits, written out.
 
     >>> factor_text(912.3), factor_text(1.234)
     ('910 x', '1.2 x')

@@ -1,8 +1,8 @@
-"""Runs experiments: in parallel over runs, and never the same run twice.
+"""Run experiments in parallel over runs, and never the same run twice.
 
-Each finished run of an experiment is a file of its own in ``DIR/runs``, which tells the settings
-and the code that it was computed with. An interrupted reproduction goes on where it was; a change
-of either computes anew.
+Each finished run of an experiment is a file of its own in ``DIR/runs``; its name has a hash of the
+settings and the code that it was computed with. An interrupted reproduction continues from these
+files; after a change of settings or code everything is computed anew.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ FORMAT = 1  # of the stored runs
 
 
 def described(experiment: AnyExperiment, effort: Effort) -> dict[str, Any]:
-    """The settings of an experiment, as they are written down."""
+    """Return the settings of an experiment as plain values, for the files."""
     return {
         "experiment": experiment.name,
         "title": experiment.title,
@@ -39,7 +39,7 @@ def described(experiment: AnyExperiment, effort: Effort) -> dict[str, Any]:
 
 @lru_cache
 def code_digest() -> str:
-    """Of every module of the package: results of other code are not these results."""
+    """Return a hash of every module of the package, so that results of other code are not used."""
     digest = hashlib.sha256()
     package = Path(__file__).parents[1]
     for module in sorted(package.rglob("*.py")):
@@ -49,10 +49,10 @@ def code_digest() -> str:
 
 
 class RunStore:
-    """Finished runs on disk."""
+    """The finished runs of an experiment on disk."""
 
     def __init__(self, folder: Path, experiment: AnyExperiment, effort: Effort) -> None:
-        # Not the number of runs: more of them go on with those that are there.
+        # The number of runs is left out, so that more runs continue from those that are stored.
         settings = described(experiment, effort)["settings"]
         known = {"format": FORMAT, "code": code_digest(), "settings": settings}
         self._fingerprint = hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
@@ -60,11 +60,11 @@ class RunStore:
         self._name = experiment.name
 
     def file(self, run: int) -> Path:
-        """Where a run is kept."""
+        """Return the path of a run."""
         return self._folder / f"{self._name}-{self._fingerprint[:12]}-{run:03d}.json"
 
     def load(self, run: int) -> list[TableRow] | None:
-        """The rows of a finished run; None if there is none, or not a whole one."""
+        """Return the rows of a finished run; None if there is none, or not a whole one."""
         try:
             kept = json.loads(self.file(run).read_text(encoding="utf-8"))
             if kept["fingerprint"] != self._fingerprint:
@@ -76,7 +76,7 @@ class RunStore:
             return None
 
     def save(self, run: int, rows: Sequence[TableRow]) -> None:
-        """Keeps a run: written whole or not at all."""
+        """Write a run to disk, whole or not at all."""
         self._folder.mkdir(parents=True, exist_ok=True)
         columns = list(TableRow.__slots__)
         kept = {
@@ -95,7 +95,7 @@ def run_all(
     processes: int = 2,
     progress: Progress | None = None,
 ) -> dict[str, ResultTable]:
-    """The table of each experiment, from what is stored and what was missing.
+    """Return the table of each experiment, from stored runs and from those that were missing.
 
     Args:
         experiments: which.
@@ -103,6 +103,9 @@ def run_all(
         folder: where finished runs are kept, in ``runs``.
         processes: how many to use; with 1 everything happens in this one.
         progress: called after each run.
+
+    Returns:
+        The tables by the names of the experiments.
     """
     stores = {e.name: RunStore(folder, e, effort) for e in experiments}
     total = len(experiments) * effort.runs
@@ -130,7 +133,7 @@ def run_all(
 def _completed(
     missing: Sequence[tuple[AnyExperiment, int]], effort: Effort, processes: int
 ) -> Iterator[tuple[str, int, list[TableRow]]]:
-    """Runs as they finish.
+    """Yield runs as they finish.
 
     Processes are started afresh, not forked: threads of numerical libraries do not survive a fork.
     """
@@ -146,5 +149,5 @@ def _completed(
         }
         for future in as_completed(waiting):
             yield *waiting[future], future.result()
-    finally:  # also where somebody interrupts, or a run fails: what is not begun is not begun
+    finally:  # after an interrupt or a failure no further run is begun
         pool.shutdown(wait=True, cancel_futures=True)

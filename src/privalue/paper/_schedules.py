@@ -1,4 +1,4 @@
-"""Regularisation schedules: how lambda depends on the batch size, as a text that can be read.
+"""Read regularisation schedules: texts that say how lambda depends on the batch size.
 
 A schedule is ``"c"``, ``"c sqrt(m)"`` or ``"c m"``. lambda is the paper's: it enters as
 (lambda/2m) ||theta||^2 beside the mean loss, so that m falls out of the solution (docs/proofs).
@@ -10,7 +10,7 @@ SQRT, LINEAR = "sqrt(m)", "m"
 
 
 def ridge(schedule: str, trajectories: int) -> float:
-    """lambda for m trajectories.
+    """Return lambda for m trajectories.
 
     >>> ridge("100 sqrt(m)", 16), ridge("sqrt(m)", 16), ridge("0.5 m", 16), ridge("2", 16)
     (400.0, 4.0, 8.0, 2.0)
@@ -22,7 +22,7 @@ def ridge(schedule: str, trajectories: int) -> float:
 
 
 def pretty(schedule: str) -> str:
-    """As a picture shows it.
+    """Return a schedule as a figure shows it.
 
     >>> pretty("100 sqrt(m)")
     '100√m'

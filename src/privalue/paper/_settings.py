@@ -1,4 +1,4 @@
-"""The paper's setting ([BGP16] section 6), and how much of it to run.
+"""Fix the paper's setting ([BGP16] section 6), and how much of it to run.
 
 | symbol         | here                     | value                                   |
 |----------------|--------------------------|-----------------------------------------|
@@ -33,7 +33,7 @@ class Effort:
     per_decade: int  # batch sizes in each decade
 
     def sizes(self, smallest: int = SMALLEST, largest: int = LARGEST) -> tuple[int, ...]:
-        """Batch sizes m, evenly on a logarithmic scale.
+        """Return batch sizes m, evenly on a logarithmic scale.
 
         >>> QUICK.sizes(10, 1000)
         (10, 100, 1000)

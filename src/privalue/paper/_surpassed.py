@@ -1,4 +1,4 @@
-"""Beyond the paper: the same batches, the same guarantee, and how many trajectories it takes.
+"""Go beyond the paper: the same batches, the same guarantee, and how many trajectories it takes.
 
 | name                  | what is different                                                      |
 |-----------------------|------------------------------------------------------------------------|
@@ -7,7 +7,7 @@
 | exact + pseudo-count  | kappa = 100 visits at the value 1/2, which is public                   |
 | DP-SSP, plain         | noisy statistics, without shrinkage                                    |
 | DP-SSP                | with shrinkage, which the noisy statistics choose for themselves       |
-| DP-SSP + prior        | told, publicly, how often states are visited                           |
+| DP-SSP + prior        | knows how often states are visited, from a public prior                |
 
 Estimates are clipped to the public bounds: post-processing, and kind to large noise. An RMSE is
 reached at the m from which on the mean over runs stays below it.
@@ -56,12 +56,12 @@ NOT_PRIVATE = "LSW"
 OURS = (EXACT, PSEUDO, SSP_PLAIN, SSP, SSP_PRIOR)
 TARGETS = (0.05, 0.01)
 CASES = ((TIGHT, 1), (TIGHT, 2), (WIDE, 1))  # the bound of returns, the aggregation
-GUESS = 0.5  # the middle of the tight bounds: what an unvisited state is said to be worth
+GUESS = 0.5  # the middle of the tight bounds, given to unvisited states
 
 
 @dataclass(frozen=True, kw_only=True)
 class SurpassedSettings:
-    """What is run; a case is a bound and an aggregation."""
+    """The settings of the comparison; a case is a bound and an aggregation."""
 
     sizes: tuple[int, ...]
     ridge_scales: tuple[float, ...]  # lambda over sqrt(m)
@@ -70,9 +70,10 @@ class SurpassedSettings:
 
 
 def settings(effort: Effort) -> SurpassedSettings:
-    """m from 10 to 10^9, and lambda from 10 to 10^4 times sqrt(m).
+    """Return the settings for an effort.
 
-    Four batch sizes in each decade, always: lines are drawn between them, and some are steep.
+    m goes from 10 to 10^9, and lambda from 10 to 10^4 times sqrt(m). There are always four batch
+    sizes in each decade: lines are drawn between them, and some are steep.
     """
     dense = Effort(name=effort.name, runs=effort.runs, per_decade=4)
     steps = np.arange(3 * effort.per_decade + 1) / effort.per_decade
@@ -85,7 +86,7 @@ def settings(effort: Effort) -> SurpassedSettings:
 
 
 def methods(settings: SurpassedSettings) -> list[Method]:
-    """All but DP-LSL."""
+    """Return all algorithms but DP-LSL, which is run with many lambdas."""
     exact = (("name", "dp-lsw"),)
     eased = (*exact, ("pseudo_count", settings.pseudo_count))
     ssp = (("name", "dp-ssp"),)
@@ -102,7 +103,7 @@ def methods(settings: SurpassedSettings) -> list[Method]:
 
 
 def run(settings: SurpassedSettings, run: int) -> list[TableRow]:
-    """One run of everything."""
+    """Compute the rows of one run."""
     made: list[TableRow] = []
     for bound, aggregation in settings.cases:
         setting = MethodSetting(bound=bound, aggregation=aggregation)
@@ -116,7 +117,17 @@ def run(settings: SurpassedSettings, run: int) -> list[TableRow]:
 
 
 def curve_of(table: ResultTable, name: str, bound: float, aggregation: int) -> Curve:
-    """The error along m; of DP-LSL at the lambda that is best at each m."""
+    """Return the error along m; for DP-LSL, at the lambda that is best at each m.
+
+    Args:
+        table: the results.
+        name: of the algorithm.
+        bound: of returns.
+        aggregation: how many states share a value.
+
+    Returns:
+        The curve.
+    """
     case: dict[str, Any] = {"bound": bound, "aggregation": aggregation}
     if name != PAPER_LSL:
         return table.curve(algorithm=name, **case)
@@ -141,7 +152,7 @@ class Saving:
 
 
 def savings(settings: SurpassedSettings, table: ResultTable) -> list[Saving]:
-    """What every algorithm needs for every target, in every case."""
+    """Return what every algorithm needs for every target, in every case."""
     made = []
     for bound, aggregation in settings.cases:
         for target in TARGETS:
@@ -166,7 +177,10 @@ def savings(settings: SurpassedSettings, table: ResultTable) -> list[Saving]:
 
 
 def write_savings(found: Sequence[Saving], file: Path) -> list[Path]:
-    """The table as .csv and .json; a target that is never reached is an empty cell, or null."""
+    """Write the table as .csv and .json.
+
+    A target that is never reached is an empty cell, or null.
+    """
     rows = []
     for saving in found:
         numbers = {
@@ -202,7 +216,7 @@ NAMES = {
     SSP_PRIOR: "DP-SSP, visits known",
     NOT_PRIVATE: "no privacy",
 }
-# Where the name of each line stands: at which m, and how many points away from it.
+# The label of each line: its text, at which m it is, and how many points away from the line.
 _PLACES: dict[str, tuple[str, float, float, float, str]] = {
     PAPER_LSW: ("DP-LSW as published", 1.0e5, 0, 10, "center"),
     PAPER_LSL: ("DP-LSL as published,\nbest λ in hindsight", 1.6e7, 6, 30, "center"),
@@ -214,7 +228,7 @@ _PLACES: dict[str, tuple[str, float, float, float, str]] = {
 
 
 def plot(settings: SurpassedSettings, table: ResultTable) -> Figure:
-    """One picture that makes the point: how far apart the lines cross the targets."""
+    """Plot the main figure: how far apart the lines cross the targets."""
     figure, ((axes,),) = panels(1, 1, size=(8.6, 5.2))
     bound, aggregation = settings.cases[0]
     curves = {name: curve_of(table, name, bound, aggregation) for name in _PLACES}
@@ -248,7 +262,7 @@ def plot(settings: SurpassedSettings, table: ResultTable) -> Figure:
 
 
 def _distance(axes: Axes, curves: dict[str, Curve], target: float) -> None:
-    """A double arrow from where DP-SSP reaches the target to where the paper's better one does."""
+    """Draw a double arrow from where DP-SSP reaches the target to where the paper's best does."""
     ours = reached(curves[SSP], target).at
     theirs = min(reached(curves[PAPER_LSW], target).at, reached(curves[PAPER_LSL], target).at)
     if not (math.isfinite(ours) and math.isfinite(theirs)):
@@ -269,7 +283,7 @@ def _distance(axes: Axes, curves: dict[str, Curve], target: float) -> None:
 
 
 def plot_cases(settings: SurpassedSettings, table: ResultTable) -> Figure:
-    """Every case beside the others."""
+    """Plot every case beside the others."""
     figure, (line,) = panels(1, len(settings.cases), size=(11.0, 4.6), sharey=True, sharex=True)
     for axes, (bound, aggregation) in zip(line, settings.cases, strict=True):
         features = "tabular" if aggregation == 1 else f"{aggregation} states each"

@@ -1,4 +1,4 @@
-"""Results as tidy tables: one row is one number of one run of one algorithm.
+"""Keep results as tidy tables: one row is one number of one run of one algorithm.
 
 ``points`` are their means and standard errors over runs. Both are written out, with settings and
 seeds: everything that a picture or a claim says can be computed again from the files.
@@ -22,7 +22,7 @@ from privalue.paper._methods import Method, MethodSetting
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TableRow:
-    """One number."""
+    """One number of one run, with everything that identifies it."""
 
     algorithm: str
     bound: float
@@ -49,7 +49,18 @@ Key = tuple[Any, ...]
 def rows_of(
     method: Method, setting: MethodSetting, trajectories: int, run: int, measures: dict[str, float]
 ) -> list[TableRow]:
-    """The rows of one outcome."""
+    """Return the rows of one outcome.
+
+    Args:
+        method: the algorithm.
+        setting: the bound of returns and the features.
+        trajectories: m.
+        run: the number of the run.
+        measures: the numbers, by the names of their measures.
+
+    Returns:
+        A row for each measure.
+    """
     return [
         TableRow(
             algorithm=method.name,
@@ -88,19 +99,19 @@ class Curve:
 
     @property
     def mean(self) -> Vector:
-        """Over the runs."""
+        """Return the mean over the runs."""
         return np.asarray(self.values.mean(axis=0))
 
     @property
     def error(self) -> Vector:
-        """The standard error of the mean; 0 where there is one run only."""
+        """Return the standard error of the mean; 0 where there is one run only."""
         runs = len(self.values)
         if runs < 2:
             return np.zeros(self.values.shape[1])
         return np.asarray(self.values.std(axis=0, ddof=1) / math.sqrt(runs))
 
     def between(self, low: float, high: float) -> "Curve":
-        """The part of it."""
+        """Return the part of the curve between two positions, both included."""
         inside = (self.at >= low) & (self.at <= high)
         return Curve(self.at[inside].tolist(), self.values[:, inside])
 
@@ -116,7 +127,7 @@ class ResultTable:
             self._series.setdefault(key, {})[row.run] = row.value
 
     def curve(self, along: str = "trajectories", measure: str = "rmse", **where: Any) -> Curve:
-        """All points that fit, in order of ``along``; nothing else may differ between them."""
+        """Return all points that fit, in order of ``along``; they may differ in nothing else."""
         chosen = {"measure": measure, **where}
         unknown = set(chosen) - set(KEYS)
         if unknown:
@@ -135,7 +146,7 @@ class ResultTable:
         return Curve(at, np.array([[found[x][run] for x in at] for run in runs]))
 
     def points(self) -> list[Point]:
-        """Mean and standard error of everything, in the order in which it was computed."""
+        """Return mean and standard error of every point, in the order of computation."""
         made = []
         for key, series in self._series.items():
             values = np.array(list(series.values()))
@@ -151,7 +162,7 @@ class ResultTable:
         return made
 
     def write(self, file: Path, settings: dict[str, Any]) -> list[Path]:
-        """``file`` with .csv: every row; with .json: the settings, and every point."""
+        """Write every row to ``file`` with .csv, and settings and points with .json."""
         runs, points = file.with_suffix(".csv"), file.with_suffix(".json")
         with runs.open("w", encoding="utf-8", newline="") as opened:
             writer = csv.DictWriter(opened, [field.name for field in fields(TableRow)])

@@ -1,4 +1,4 @@
-"""What the paper proves about privacy and utility, as published and corrected, in its order.
+"""State what the paper proves about privacy and utility, as published and corrected, in its order.
 
 **A name that ends in ``_as_published`` is a false statement of [BGP16]**, kept so that it can be
 refuted (docs/errata.md); nothing may rely on it. The others are proved in docs/proofs/utility.md.
@@ -51,7 +51,7 @@ _CANDIDATES = 64  # values of k that a lower bound tries
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Setting:
-    """What the theorems assume: m independent trajectories of one policy, returns in [0, F]."""
+    """The assumptions of the theorems: m independent trajectories, and returns in [0, F]."""
 
     design: Design
     calibration: Calibration
@@ -89,7 +89,7 @@ class Bounds:
 
 
 def lemma_1_delta(epsilon: float, delta: float, dimension: int) -> Profile:
-    """The true delta of the constants that Lemma 1 (lem:Gaussian) makes for (epsilon, delta).
+    """Return the true delta of the constants that Lemma 1 (lem:Gaussian) has for (epsilon, delta).
 
     alpha = 5 sqrt(2 ln(2/delta))/epsilon, beta = epsilon/(4 (d + ln(2/delta))). The lemma says that
     it is at most delta, for every epsilon; ``calibration.nissim`` refuses where it is not.
@@ -102,27 +102,34 @@ def lemma_1_delta(epsilon: float, delta: float, dimension: int) -> Profile:
 
 
 def phi_lsw(setting: Setting, counts: Integers, k: int = 0) -> float:
-    """phi_k^w(v) = sum_s w_s / max(v_s - k, 1)^2 (eq:varphi, ap:lem:maxkw)."""
+    """Return phi_k^w(v) = sum_s w_s / max(v_s - k, 1)^2 (eq:varphi, ap:lem:maxkw)."""
     return float(np.sum(setting.design.weights / np.maximum(counts - k, 1.0) ** 2))
 
 
 def phi_lsl(setting: Setting, counts: Integers, k: int = 0) -> float:
-    """phi_k^lambda(v) = (c_lambda sqrt(sum_s rho_s min(v_s + k, m)) + ||rho||_2)^2 (eq:psil)."""
+    """Return phi_k^lambda(v) = (c_lambda sqrt(sum_s rho_s min(v_s + k, m)) + ||rho||_2)^2.
+
+    It is eq:psil.
+    """
     return _phi_lsl(setting, np.minimum(counts + k, setting.trajectories))
 
 
 def phi_lsl_as_published(setting: Setting, counts: Integers, k: int = 0) -> float:
-    """FALSE (lem:phikl, ap:lem:phikl): max{v_s + k, m}, where Algorithm 2 rightly has min."""
+    """Return phi_k^lambda(v) with max{v_s + k, m}, which is FALSE (lem:phikl, ap:lem:phikl).
+
+    Algorithm 2 rightly has min.
+    """
     return _phi_lsl(setting, np.maximum(counts + k, setting.trajectories))
 
 
 def _phi_lsl(setting: Setting, visits: Integers) -> float:
+    """Return (c_lambda sqrt(sum_s rho_s visits_s) + ||rho||_2)^2."""
     slope, offset = _slope_and_offset(setting)
     return (slope * math.sqrt(float(setting.design.weights @ visits)) + offset) ** 2
 
 
 def _slope_and_offset(setting: Setting) -> tuple[float, float]:
-    """c_lambda = ||Phi|| ||rho||_inf / sqrt(2 lambda), and ||rho||_2."""
+    """Return c_lambda = ||Phi|| ||rho||_inf / sqrt(2 lambda), and ||rho||_2."""
     rho, norm, ridge = setting.design.weights, setting.design.norm, setting.ridge
     least = norm**2 * float(rho.max())
     _require(least < ridge < math.inf, f"ridge is {ridge}; it must be above {least:.6g} and finite")
@@ -130,13 +137,13 @@ def _slope_and_offset(setting: Setting) -> tuple[float, float]:
 
 
 def local_sensitivity_lsw(setting: Setting, counts: Integers) -> float:
-    """||theta_X^w - theta_X'^w|| <= F ||(Gamma^{1/2} Phi)^+|| sqrt(phi_0^w) (cor:LSw)."""
+    """Return F ||(Gamma^{1/2} Phi)^+|| sqrt(phi_0^w) >= ||theta_X^w - theta_X'^w|| (cor:LSw)."""
     norm = setting.design.pseudo_inverse_norm
     return setting.largest * norm * math.sqrt(phi_lsw(setting, counts))
 
 
 def local_sensitivity_lsl(setting: Setting, counts: Integers) -> float:
-    """||theta_X - theta_X'|| <= (C_lambda / alpha) sqrt(phi_0^lambda) (cor:LSl)."""
+    """Return (C_lambda / alpha) sqrt(phi_0^lambda) >= ||theta_X - theta_X'|| (cor:LSl)."""
     return math.sqrt(lsl_factor(setting) * phi_lsl(setting, counts)) / setting.calibration.alpha
 
 
@@ -144,7 +151,7 @@ def local_sensitivity_lsl(setting: Setting, counts: Integers) -> float:
 
 
 def lsw_factor(setting: Setting, noise: Noise = "isotropic") -> float:
-    """C^2 = (alpha F ||A^+|| ||A||_F)^2, A = Gamma^{1/2} Phi; (alpha F)^2 d for whitened noise."""
+    """Return C^2 = (alpha F ||A^+|| ||A||_F)^2, A = Gamma^{1/2} Phi; whitened: (alpha F)^2 d."""
     shape = float(setting.design.dimension)
     if noise == "isotropic":
         frobenius = float(column_squares(setting.design.weighted_phi).sum())
@@ -155,13 +162,19 @@ def lsw_factor(setting: Setting, noise: Noise = "isotropic") -> float:
 def lsw_excess_given_counts(
     setting: Setting, counts: Integers, noise: Noise = "isotropic"
 ) -> float:
-    """E_eta[J_X^w(theta + eta) - J_X^w(theta)] = C^2 psi_X^w: no bound (ap:lem:totalexpw)."""
+    """Return C^2 psi_X^w = E_eta[J_X^w(theta + eta) - J_X^w(theta)].
+
+    It is an equality, not a bound (ap:lem:totalexpw).
+    """
     psi = smooth_lsw(counts, setting.design.weights, setting.calibration.beta)
     return lsw_factor(setting, noise) * psi
 
 
 def largest_lsw_term_as_published(a: float, b: float) -> float:
-    """FALSE (ap:lem:max): "max of e^{-b x}/(a - x)^2 on [0, a - 1]"; rather its minimum."""
+    """Return "max of e^{-b x}/(a - x)^2 on [0, a - 1]", which is FALSE (ap:lem:max).
+
+    It is rather the minimum.
+    """
     _require(a >= 1 and b > 0, f"a is {a} and b is {b}; they must be at least 1, and above 0")
     if b < 2 / a:
         return 1 / a**2
@@ -169,28 +182,32 @@ def largest_lsw_term_as_published(a: float, b: float) -> float:
 
 
 def largest_lsw_term(a: float, b: float) -> float:
-    """max_{0 <= x <= a - 1} e^{-b x}/(a - x)^2 = max{1/a^2, e^{-b (a - 1)}}."""
+    """Return max_{0 <= x <= a - 1} e^{-b x}/(a - x)^2 = max{1/a^2, e^{-b (a - 1)}}."""
     _require(a >= 1 and b > 0, f"a is {a} and b is {b}; they must be at least 1, and above 0")
     return max(1 / a**2, math.exp(-b * (a - 1)))
 
 
 def inverse_square_bound(chances: ArrayLike, trajectories: int) -> Vector:
-    """E[B^{-2} 1{B >= 1}] <= 6/(p^2 (m+1)(m+2)) (ap:lem:bin without its negative terms)."""
+    """Return 6/(p^2 (m+1)(m+2)) >= E[B^{-2} 1{B >= 1}] (ap:lem:bin without negative terms)."""
     p = _checked(chances, trajectories, 1.0)
     return _six_over(p, (trajectories + 1) * (trajectories + 2))
 
 
 def lsw_term_bound_as_published(chances: ArrayLike, trajectories: int, beta: float) -> Vector:
-    """FALSE (ap:lem:expmax): 6/(p^2 (m+1)(m+2)) + (e^2 beta^2/4) (1 - (1 - e^-beta) p)^m."""
+    """Return 6/(p^2 (m+1)(m+2)) + (e^2 beta^2/4) (1 - (1 - e^-beta) p)^m.
+
+    As a bound it is FALSE (ap:lem:expmax).
+    """
     p = _checked(chances, trajectories, beta, most=2)
     tail = math.e**2 / 4 * beta**2 * _power(-math.expm1(-beta) * p, trajectories)
     return np.where(p > 0, inverse_square_bound(p, trajectories) + tail, 1.0)
 
 
 def lsw_term_bound(chances: ArrayLike, trajectories: int, beta: float) -> Vector:
-    """E[max_k e^{-k beta}/max(B - k, 1)^2] <= 6/(p^2 (m+1)(m+2)) + e^beta (1 - (1-e^-beta) p)^m.
+    """Return 6/(p^2 (m+1)(m+2)) + e^beta (1 - (1-e^-beta) p)^m.
 
-    It is never above 1 either, which settles p = 0.
+    It bounds E[max_k e^{-k beta}/max(B - k, 1)^2], which is never above 1 either; that settles
+    p = 0.
     """
     p = _checked(chances, trajectories, beta)
     tail = np.exp(np.minimum(beta + special.xlog1py(trajectories, math.expm1(-beta) * p), 0))
@@ -198,21 +215,24 @@ def lsw_term_bound(chances: ArrayLike, trajectories: int, beta: float) -> Vector
 
 
 def lsw_term_short_bound_as_published(chances: ArrayLike, trajectories: int, beta: float) -> Vector:
-    """FALSE (section 5): 6 (1/(p m)^2 + beta^2 (1 - beta p/2)^m) for beta <= 1/2."""
+    """Return 6 (1/(p m)^2 + beta^2 (1 - beta p/2)^m) for beta <= 1/2.
+
+    As a bound it is FALSE (section 5).
+    """
     p = _checked(chances, trajectories, beta, most=0.5)
     tail = 6 * beta**2 * _power(beta / 2 * p, trajectories)
     return np.where(p > 0, _six_over(p, trajectories**2) + tail, 1.0)
 
 
 def lsw_term_short_bound(chances: ArrayLike, trajectories: int, beta: float) -> Vector:
-    """For beta <= 1/2 also at most 6/(p m)^2 + 2 (1 - beta p/2)^m."""
+    """Return 6/(p m)^2 + 2 (1 - beta p/2)^m, which is a bound as well for beta <= 1/2."""
     p = _checked(chances, trajectories, beta, most=0.5)
     tail = 2 * _power(beta / 2 * p, trajectories)
     return np.minimum(_six_over(p, trajectories**2) + tail, 1.0)
 
 
 def expected_lsw_term(chances: ArrayLike, trajectories: int, beta: float) -> Vector:
-    """E[max_k e^{-k beta}/max(B - k, 1)^2] for B ~ B_{m,p}, summed, to a relative 1e-10.
+    """Return E[max_k e^{-k beta}/max(B - k, 1)^2] for B ~ B_{m,p}, to a relative 1e-10.
 
     The maximum is 1 at B = 0, else max{B^-2, e^{-beta (B - 1)}}. Where the second is the larger, it
     is summed over another binomial: e^{-beta n} P[B_{m,p} = n] = E[e^{-beta B}] P[B_{m,q} = n] with
@@ -233,27 +253,27 @@ def expected_lsw_term(chances: ArrayLike, trajectories: int, beta: float) -> Vec
 
 
 def lsw_excess_bound_as_published(setting: Setting) -> float:
-    """FALSE (appendix D, theorem): C^2 sum_s w_s ``lsw_term_bound_as_published``."""
+    """Return C^2 sum_s w_s ``lsw_term_bound_as_published``: FALSE (appendix D, theorem)."""
     return lsw_factor(setting) * _weighted(setting, lsw_term_bound_as_published)
 
 
 def lsw_excess_bound(setting: Setting, noise: Noise = "isotropic") -> float:
-    """E[excess] <= C^2 sum_s w_s ``lsw_term_bound``: appendix D's theorem, corrected."""
+    """Return C^2 sum_s w_s ``lsw_term_bound`` >= E[excess]: appendix D's theorem, corrected."""
     return lsw_factor(setting, noise) * _weighted(setting, lsw_term_bound)
 
 
 def lsw_excess_short_bound_as_published(setting: Setting) -> float:
-    """FALSE (section 5, theorem): C^2 sum_s w_s ``lsw_term_short_bound_as_published``."""
+    """Return C^2 sum_s w_s ``lsw_term_short_bound_as_published``: FALSE (section 5, theorem)."""
     return lsw_factor(setting) * _weighted(setting, lsw_term_short_bound_as_published)
 
 
 def lsw_excess_short_bound(setting: Setting, noise: Noise = "isotropic") -> float:
-    """E[excess] <= C^2 sum_s w_s ``lsw_term_short_bound``: section 5's theorem, corrected."""
+    """Return C^2 sum_s w_s ``lsw_term_short_bound``: section 5's theorem, corrected."""
     return lsw_factor(setting, noise) * _weighted(setting, lsw_term_short_bound)
 
 
 def expected_lsw_excess(setting: Setting, noise: Noise = "isotropic") -> Bounds:
-    """C^2 E[psi_X^w] between two sums over binomials; nothing is simulated.
+    """Return C^2 E[psi_X^w] between two sums over binomials; nothing is simulated.
 
     E[psi] <= sum_s w_s T_s with T_s from ``expected_lsw_term``, and both w_s T_s, for any s, and
     e^{-k beta} sum_s w_s E[max(|X_s| - k, 1)^-2], for any k, are at most E[psi].
@@ -278,16 +298,17 @@ def expected_lsw_excess(setting: Setting, noise: Noise = "isotropic") -> Bounds:
 
 
 def lsl_factor(setting: Setting) -> float:
-    """C_lambda^2, C_lambda = 2 alpha F ||Phi|| / (lambda - ||Phi||^2 ||rho||_inf)."""
+    """Return C_lambda^2, C_lambda = 2 alpha F ||Phi|| / (lambda - ||Phi||^2 ||rho||_inf)."""
     _slope_and_offset(setting)  # refuses a ridge that is too small
     room = setting.ridge - setting.design.norm**2 * float(setting.design.weights.max())
     return (2 * setting.calibration.alpha * setting.largest * setting.design.norm / room) ** 2
 
 
 def lsl_excess_given_counts(setting: Setting, counts: Integers) -> float:
-    """(lambda d/(2 m) + (1/m) sum_s rho_s ||phi_s||^2 |X_s|) C_lambda^2 psi_X^lambda: no bound.
+    """Return (lambda d/(2 m) + (1/m) sum_s rho_s ||phi_s||^2 |X_s|) C_lambda^2 psi_X^lambda.
 
-    ap:lem:totalexpl; the expectation over eta of J_X^lambda(theta + eta) - J_X^lambda(theta).
+    It equals the expectation over eta of J_X^lambda(theta + eta) - J_X^lambda(theta); it is not
+    just a bound (ap:lem:totalexpl).
     """
     slope, offset = _slope_and_offset(setting)
     rho, m, beta = setting.design.weights, setting.trajectories, setting.calibration.beta
@@ -297,7 +318,10 @@ def lsl_excess_given_counts(setting: Setting, counts: Integers) -> float:
 
 
 def largest_lsl_term_as_published(a: float, b: float, m: float) -> float:
-    """FALSE (appendix E, lemma): "max of e^{-2 b x} (a + x) on [0, m - a]", its cases mixed up."""
+    """Return "max of e^{-2 b x} (a + x) on [0, m - a]", which is FALSE (appendix E, lemma).
+
+    Its cases are mixed up.
+    """
     _require(0 <= a <= m and b > 0, f"a is {a}, b is {b}; a must be in [0, {m}], and b above 0")
     if b < a / 2:
         return a
@@ -305,7 +329,7 @@ def largest_lsl_term_as_published(a: float, b: float, m: float) -> float:
 
 
 def largest_lsl_term(a: float, c: float, m: float) -> float:
-    """max_{0 <= x <= m - a} e^{-c x} (a + x): at 0 if c a >= 1, at the end if c m <= 1."""
+    """Return max_{0 <= x <= m - a} e^{-c x} (a + x): at 0 if c a >= 1, at the end if c m <= 1."""
     _require(0 <= a <= m and c > 0, f"a is {a}, c is {c}; a must be in [0, {m}], and c above 0")
     if c * a >= 1:
         return a
@@ -313,14 +337,17 @@ def largest_lsl_term(a: float, c: float, m: float) -> float:
 
 
 def lsl_term_bound_as_published(counts: ArrayLike, trajectories: int, beta: float) -> Vector:
-    """FALSE (ap:eq:ubmaxl): n + 1{n = 0}/(2 e beta) for max_k e^{-2 k beta} min(n + k, m)."""
+    """Return n + 1{n = 0}/(2 e beta), said to bound max_k e^{-2 k beta} min(n + k, m).
+
+    As a bound it is FALSE (ap:eq:ubmaxl).
+    """
     n = np.asarray(counts, dtype=np.float64)
     _checked(0.0, trajectories, beta, most=0.5)
     return np.asarray(n + (n == 0) / (2 * math.e * beta))
 
 
 def lsl_term_bound(counts: ArrayLike, trajectories: int, beta: float) -> Vector:
-    """max_k e^{-k beta} min(n + k, m) <= n + min{(1 - beta n)_+/(e beta), h}."""
+    """Return n + min{(1 - beta n)_+/(e beta), h} >= max_k e^{-k beta} min(n + k, m)."""
     n = np.asarray(counts, dtype=np.float64)
     _checked(0.0, trajectories, beta)
     room = np.maximum(1 - beta * n, 0.0) / math.e / beta
@@ -328,13 +355,13 @@ def lsl_term_bound(counts: ArrayLike, trajectories: int, beta: float) -> Vector:
 
 
 def expected_lsl_term(chances: ArrayLike, trajectories: int, beta: float) -> Vector:
-    """E[max_k e^{-k beta} min(B + k, m)] for B ~ B_{m,p}, summed, to a relative 1e-10."""
+    """Return E[max_k e^{-k beta} min(B + k, m)] for B ~ B_{m,p}, summed, to a relative 1e-10."""
     checked = _checked(chances, trajectories, beta)
     return _each(lambda p: _lsl_moments(p, trajectories, beta)[0], checked)
 
 
 def _lsl_moments(p: float, m: int, beta: float) -> Vector:
-    """E[G] and E[B G], G = max_k e^{-k beta} min(B + k, m) = j e^{-beta (j - B)}.
+    """Return E[G] and E[B G], G = max_k e^{-k beta} min(B + k, m) = j e^{-beta (j - B)}.
 
     j e^{-beta j} grows up to j = ceil(1/(e^beta - 1)), and j = B + k goes from B to m.
     """
@@ -346,7 +373,10 @@ def _lsl_moments(p: float, m: int, beta: float) -> Vector:
 
 
 def lsl_excess_bound_as_published(setting: Setting) -> float:
-    """FALSE (appendix E, theorem): with |X_s| + 1{|X_s| = 0}/(2 e beta) for the maximum."""
+    """Return the bound with |X_s| + 1{|X_s| = 0}/(2 e beta) for the maximum.
+
+    It is FALSE (appendix E, theorem).
+    """
     p, m, beta = setting.chances, setting.trajectories, setting.calibration.beta
     _checked(p, m, beta, most=0.5)
     alone = p[:, None] - _joint(setting)  # pbar
@@ -356,7 +386,7 @@ def lsl_excess_bound_as_published(setting: Setting) -> float:
 
 
 def lsl_excess_bound(setting: Setting) -> float:
-    """E[excess] with |X_s| + h for the maximum: appendix E's theorem, corrected.
+    """Return the bound of E[excess] with |X_s| + h for the maximum: appendix E, corrected.
 
     In its terms: (1-p_s)^m/(2 e beta) and pbar_{s,s'} (1-p_s')^{m-1}/(2 e beta), s != s', become h
     and p_s h, all s and s'. h = 1/(e beta) once m >= 1/beta.
@@ -367,7 +397,9 @@ def lsl_excess_bound(setting: Setting) -> float:
 
 
 def lsl_excess_summed_bound(setting: Setting) -> float:
-    """E[excess] with the maximum itself, summed over binomials: at most ``lsl_excess_bound``.
+    """Return the bound of E[excess] with the maximum itself, summed over binomials.
+
+    It is at most ``lsl_excess_bound``.
 
     E[|X_s| G_s'] needs no more than B = |X_s'|: given B, the mean of |X_s| is
     B p_{s,s'}/p_s' + (m - B) pbar_{s,s'}/(1 - p_s').
@@ -380,7 +412,12 @@ def lsl_excess_summed_bound(setting: Setting) -> float:
 
 
 def _lsl_sum(setting: Setting, mean: Vector, products: Vector) -> float:
-    """C_lambda^2 E[Q (2 ||rho||_2^2 + (K/lambda) sum_s' rho_s' G_s')] from E[G_s'], E[|X_s| G_s'].
+    """Return C_lambda^2 E[Q (2 ||rho||_2^2 + (K/lambda) sum_s' rho_s' G_s')].
+
+    Args:
+        setting: m, the design and the constants.
+        mean: E[G_s'].
+        products: E[|X_s| G_s'].
 
     Q = lambda d/(2 m) + (1/m) sum_s rho_s ||phi_s||^2 |X_s|; (a + b)^2 <= 2 a^2 + 2 b^2 in psi.
     """
@@ -393,17 +430,18 @@ def _lsl_sum(setting: Setting, mean: Vector, products: Vector) -> float:
 
 
 def _products(setting: Setting) -> Vector:
-    """E[|X_s| |X_s'|] = m (m - 1) p_s p_s' + m p_{s,s'} (ap:lem:pssp)."""
+    """Return E[|X_s| |X_s'|] = m (m - 1) p_s p_s' + m p_{s,s'} (ap:lem:pssp)."""
     p, m = setting.chances, setting.trajectories
     return np.asarray(m * (m - 1) * np.outer(p, p) + m * _joint(setting))
 
 
 def _energy(setting: Setting) -> Vector:
-    """rho_s ||phi_s||^2."""
+    """Return rho_s ||phi_s||^2."""
     return np.asarray(setting.design.weights * row_norms(setting.design.phi) ** 2)
 
 
 def _joint(setting: Setting) -> Vector:
+    """Return the p_{s,s'} of the setting, or raise UsageError if it has none."""
     _require(setting.joint is not None, "the bounds of DP-LSL need joint, the p_{s,s'}; give it")
     return np.asarray(setting.joint)
 
@@ -412,23 +450,27 @@ def _joint(setting: Setting) -> Vector:
 
 
 def _six_over(p: Vector, product: int) -> Vector:
-    """6/(p^2 product), infinite at p = 0."""
+    """Return 6/(p^2 product), infinite at p = 0."""
     with np.errstate(divide="ignore", over="ignore"):
         return np.asarray(6 / product / p / p)
 
 
 def _power(x: ArrayLike, m: int) -> Vector:
-    """(1 - x)^m, for small x and large m, too."""
+    """Return (1 - x)^m, accurate for small x and large m, too."""
     return np.asarray(np.exp(special.xlog1py(m, -np.asarray(x))))
 
 
 def _weighted(setting: Setting, term: Callable[[ArrayLike, int, float], Vector]) -> float:
+    """Return the sum over states of the weights times a term of p_s, m and beta."""
     terms = term(setting.chances, setting.trajectories, setting.calibration.beta)
     return float(setting.design.weights @ terms)
 
 
 def _binomial(p: float, m: int, least: int = 1) -> tuple[Vector, Vector]:
-    """The n >= least that matter, and P[B_{m,p} = n]: e^{-45}/(m+1)^2 is left out (Bernstein)."""
+    """Return the n >= least that matter, and P[B_{m,p} = n].
+
+    A mass of e^{-45}/(m+1)^2 is left out (Bernstein's inequality).
+    """
     exponent = 45 + 2 * math.log(m + 1)
     reach = math.sqrt(2 * exponent * m * p * (1 - p)) + exponent
     first, last = max(least, math.floor(m * p - reach)), min(m, math.ceil(m * p + reach))
@@ -437,12 +479,13 @@ def _binomial(p: float, m: int, least: int = 1) -> tuple[Vector, Vector]:
 
 
 def _each(function: Callable[[float], ArrayLike], p: Vector) -> Vector:
-    """The function at every entry of p, computed once for equal ones."""
+    """Return the function at every entry of p, computed once for equal ones."""
     distinct, where = np.unique(p, return_inverse=True)
     return np.array([function(float(x)) for x in distinct])[where.reshape(p.shape)]
 
 
 def _checked(chances: ArrayLike, m: int, beta: float, most: float = math.inf) -> Vector:
+    """Return the probabilities as an array; raise UsageError for p, m or beta out of range."""
     p = np.array(chances, dtype=np.float64)
     bad = p[~((p >= 0) & (p <= 1))]
     _require(not bad.size, f"a probability of a visit is {bad[:1]}; it must be in [0, 1]")
@@ -454,5 +497,6 @@ def _checked(chances: ArrayLike, m: int, beta: float, most: float = math.inf) ->
 
 
 def _require(condition: bool, message: str) -> None:
+    """Raise UsageError with the message unless the condition holds."""
     if not condition:
         raise UsageError(message)

@@ -1,4 +1,8 @@
-"""The error of a release before any data is opened.
+"""Predict the error of a release before any data is opened.
+
+A plan uses public numbers only: the study, the planned number of trajectories and, where there is
+one, a public world. It makes up statistics from them, sends these through the real mechanisms and
+measures how far the released values are from the true ones.
 
 >>> import privalue as pv
 >>> from privalue.simulation import parse_world

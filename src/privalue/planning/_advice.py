@@ -1,4 +1,4 @@
-"""What would help most, in the study's own numbers: one change at a time, predicted anew."""
+"""Find the change of a study that helps most: one change at a time, each predicted anew."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -23,32 +23,32 @@ from privalue.planning._returns import return_range
 from privalue.simulation import MarkovRewardProcess, World
 from privalue.study import Study
 
-_WORTH_SAYING = 0.95  # of the present error
+_WORTH_SAYING = 0.95  # of the present error: a change that leaves more is not worth saying
 
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """One change, and the error that it is predicted to leave."""
+    """One change of the study, and the error that it is predicted to leave."""
 
     what: str
     rmse: float
-    guess: float  # the error of guessing, once it is made
+    guess: float  # the error of guessing after the change
     condition: str = ""
 
     @property
     def hopeless(self) -> bool:
-        """Whether it is no better than guessing, even so."""
+        """Return whether the error is no better than guessing even after the change."""
         return not self.rmse < self.guess
 
     @property
     def useless(self) -> bool:
-        """Whether a release would be refused, even so."""
+        """Return whether a release would be refused even after the change."""
         return not self.rmse < USELESS * self.guess
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Variant:
-    """A study to try: what differs, its model, its m."""
+    """A changed study to try: what differs, its public model, and its m."""
 
     what: str
     study: Study
@@ -64,7 +64,17 @@ def advice(
     draws: int | None = None,
     progress: Progress | None = None,
 ) -> list[Change]:
-    """Changes that help, the most helpful first; only those that lower the error by 5% or more."""
+    """Return the changes that lower the error by 5% or more, the most helpful first.
+
+    Args:
+        prediction: the plan of the study as it is.
+        world: the public world that the plan assumes; None if it assumes the study alone.
+        draws: how many data sets to make up for each change; by the number of states, if left out.
+        progress: called with the kinds of change done, and their number.
+
+    Returns:
+        The helpful changes; an empty list if there is none.
+    """
     present = prediction.chosen
     changes = []
     best = prediction.best
@@ -97,7 +107,7 @@ def advice(
 
 
 def _with_the_better(variant: _Variant, own: Option, best: Option, draws: int | None) -> Forecast:
-    """The variant with the study's mechanism, or with the best one where that is better still."""
+    """Predict a variant with its own mechanism and with the plan's best; return the better one."""
     options = [Option(study=variant.study, chosen=True)]
     if best is not own:
         mechanism = best.study.mechanism
@@ -113,6 +123,7 @@ def _with_the_better(variant: _Variant, own: Option, best: Option, draws: int | 
 def _variants(
     prediction: Prediction, world: World | None
 ) -> list[Callable[[], Iterator[_Variant]]]:
+    """Return functions that each yield the variants of one kind of change, if it applies."""
     study, model, m = prediction.study, prediction.model, prediction.trajectories
 
     def more() -> Iterator[_Variant]:
@@ -195,7 +206,7 @@ def _variants(
 
 
 def _unless_refused(make: Callable[[], Iterator[_Variant]]) -> Callable[[], Iterator[_Variant]]:
-    """A change that the study's other keys do not allow is no advice."""
+    """Wrap a maker of variants so that a change which the study's other keys forbid is skipped."""
 
     def made() -> Iterator[_Variant]:
         try:
@@ -207,6 +218,7 @@ def _unless_refused(make: Callable[[], Iterator[_Variant]]) -> Callable[[], Iter
 
 
 def _range(study: Study, world: World) -> tuple[float, float]:
+    """Return the smallest and largest return of the world at the study's discount."""
     process = MarkovRewardProcess(
         outcomes=world.process.outcomes,
         start=world.process.start,
@@ -216,6 +228,7 @@ def _range(study: Study, world: World) -> tuple[float, float]:
 
 
 def _with_returns(study: Study, low: float, high: float) -> Study:
+    """Return the study with other bounds of returns, and ``unvisited`` moved between them."""
     update: dict[str, object] = {"returns": (low, high)}
     if study.values.unvisited is not None:
         update["unvisited"] = float(np.clip(study.values.unvisited, low, high))

@@ -1,12 +1,13 @@
-"""What is refused unless it is accepted by name, and what is said beforehand; all of it public.
+"""Refuse a release that would be useless or has a large delta, unless it is accepted by name.
 
 | refused                                       | unless                    | in ``accepted`` |
 |-----------------------------------------------|---------------------------|-----------------|
 | a plan no better than guessing                | ``accept_useless``        | useless         |
 | delta >= 1/m                                  | ``accept_large_delta``    | large-delta     |
 
-The number of trajectories m is the counted one where that is public, or as the study declares it;
-without either nothing is refused. Notes are Python warnings, and come before anything is charged.
+Everything here depends on public numbers only. The number of trajectories m is the counted one
+where that is public, or the one that the study declares; without either nothing is refused. Notes
+are Python warnings, and they come before anything is charged.
 """
 
 import sys
@@ -30,7 +31,7 @@ def require_useful(
     *,
     accepted: bool,
 ) -> list[Accepted]:
-    """Refuses what is predicted to be no better than guessing.
+    """Refuse a release that is predicted to be no better than guessing.
 
     Args:
         study: what is public; its mechanism must be settled.
@@ -38,6 +39,12 @@ def require_useful(
         mechanism: with its constants; None where they depend on an m that is not known.
         trajectories: m.
         accepted: whether it goes ahead all the same.
+
+    Returns:
+        What was accepted, for the release to say: ``["useless"]``, or an empty list.
+
+    Raises:
+        StudyError: if the release would be useless and that is not accepted.
     """
     rare = rare_state_words(study, built, mechanism, trajectories)
     if rare is not None:
@@ -64,7 +71,7 @@ def require_useful(
 
 
 def require_small_delta(study: Study, size: PublicSize, *, accepted: bool) -> list[Accepted]:
-    """Refuses delta >= 1/m: it would allow one whole trajectory to be published outright."""
+    """Refuse delta >= 1/m: it would allow one whole trajectory to be published outright."""
     found = large_delta(study, size)
     if found is None:
         return []
@@ -77,14 +84,14 @@ def require_small_delta(study: Study, size: PublicSize, *, accepted: bool) -> li
 
 
 class LargeDelta(NamedTuple):
-    """What is to be said of a delta that is not small, and whether it is refused."""
+    """The message about a delta that is not small, and whether such a delta is refused."""
 
     text: str
     refused: bool
 
 
 def large_delta(study: Study, size: PublicSize) -> LargeDelta | None:
-    """delta against 1/m, from a tenth of that on; None where it is smaller, or m is not known."""
+    """Compare delta with 1/m; return None if it is at most a tenth of that, or m is not known."""
     delta, units = study.privacy.delta, size.units or size.trajectories
     if units is None or delta * units * 10 <= 1:
         return None
@@ -100,7 +107,7 @@ def large_delta(study: Study, size: PublicSize) -> LargeDelta | None:
 
 
 def _note(text: str) -> None:
-    """Warns whoever called us from outside the package."""
+    """Warn the caller outside the package: the warning points at the line that called us."""
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("privalue."):
         level, frame = level + 1, frame.f_back

@@ -1,4 +1,4 @@
-"""Statistics as a model makes them: what m trajectories may look like, drawn without trajectories.
+"""Draw the statistics of m trajectories from a public model, without drawing trajectories.
 
 | symbol | here      | shape | public                                             |
 |--------|-----------|-------|----------------------------------------------------|
@@ -7,12 +7,13 @@
 | S_s    | ``steps`` | K x N | yes here: made up                                  |
 
 A count is the binomial quantile, n_s = Q(Phi(z_s); m, p_s), and the mean return of those visits has
-the mean F_s, the variance v_s/n_s and the bounds of returns: a normal quantile, or where that would
-leave the bounds the quantile of the Beta distribution with the same two moments. Between states the
-scores vary together as the model says: a Gaussian copula.
+the mean F_s, the variance v_s/n_s and the bounds of returns: it is a normal quantile, or where that
+would leave the bounds the quantile of the Beta distribution with the same two moments. Between
+states the scores vary together as the model says: a Gaussian copula.
 
 Each column of scores is stratified: it is a permutation of the same K normal quantiles, so that few
-draws suffice. The scores do not depend on m: predictions for two m differ by the m, not by luck.
+draws suffice. The scores do not depend on m: predictions for two values of m differ because of m,
+not because of chance.
 """
 
 import numpy as np
@@ -27,7 +28,7 @@ _WIDE = 4.0  # standard deviations that must fit between the bounds for a normal
 
 
 class Draws:
-    """K data sets' worth of statistics, for any number of trajectories."""
+    """The statistics of K made-up data sets, for any number of trajectories."""
 
     def __init__(self, model: PublicModel, study: Study, count: int) -> None:
         self.count = count
@@ -37,7 +38,7 @@ class Draws:
         self._scores = normal_scores(model, count)
 
     def statistics(self, trajectories: int) -> list[VisitStatistics]:
-        """One for each draw."""
+        """Return the statistics of every made-up data set with m trajectories."""
         model, states = self._model, len(self._model.visits)
         counts = binomial_quantiles(self._scores[:, :states], trajectories, model.visits)
         means = bounded_means(self._scores[:, states:], counts, model, self._bounds)
@@ -46,12 +47,13 @@ class Draws:
         ]
 
     def expected(self, trajectories: int) -> VisitStatistics:
-        """As if everything came out as expected, and every state that can be visited is."""
+        """Return the expected statistics; each state that can be visited has a visit at least."""
         visits = self._model.visits
         counts = np.maximum(np.rint(trajectories * visits), visits > 0).astype(np.int64)
         return self._gathered(trajectories, counts, self._model.means)
 
     def _gathered(self, trajectories: int, counts: Integers, means: Vector) -> VisitStatistics:
+        """Return the statistics with these counts and mean returns, in whole steps of the grid."""
         low, high = self._bounds
         share = np.clip((means - low) / (high - low), 0.0, 1.0)
         steps = np.rint(share * (counts * float(GRID_STEPS))).astype(np.int64)
@@ -68,7 +70,7 @@ class Draws:
 
 
 def normal_scores(model: PublicModel, count: int) -> Vector:
-    """K x 2N standard normal scores that vary together as the model says, stratified."""
+    """Return K x 2N stratified standard normal scores that vary together as the model says."""
     generator = np.random.default_rng(SEED)
     scores = generator.standard_normal((count, 2 * len(model.visits)))
     if model.together is not None:
@@ -76,13 +78,18 @@ def normal_scores(model: PublicModel, count: int) -> Vector:
         mixed = generator.standard_normal((count, len(model.together)))
         scores[:, seen] = mixed @ model.together[:, seen]
     quantiles = special.ndtri((np.arange(count) + 0.5) / count)
-    quantiles /= max(float(np.sqrt(np.mean(quantiles**2))), 1e-300)  # of variance 1 all the same
+    quantiles /= max(
+        float(np.sqrt(np.mean(quantiles**2))), 1e-300
+    )  # their variance is 1, whatever K is
     ranks = np.argsort(np.argsort(scores, axis=0), axis=0)
     return np.asarray(quantiles[ranks])
 
 
 def binomial_quantiles(scores: Vector, trials: int, chances: Vector) -> Integers:
-    """Q(Phi(z); m, p): exact, or by the expansion of Cornish and Fisher where counts vary a lot."""
+    """Return the binomial quantiles Q(Phi(z); m, p).
+
+    They are exact, or come from the expansion of Cornish and Fisher where counts vary a lot.
+    """
     spread = np.sqrt(trials * chances * (1 - chances))
     smooth = spread > _SMOOTH
     counts = np.empty(scores.shape)
@@ -95,7 +102,17 @@ def binomial_quantiles(scores: Vector, trials: int, chances: Vector) -> Integers
 def bounded_means(
     scores: Vector, counts: Integers, model: PublicModel, bounds: tuple[float, float]
 ) -> Vector:
-    """Means of n returns with the model's mean and variance, inside the bounds."""
+    """Return mean returns inside the bounds, with the model's mean and variance.
+
+    Args:
+        scores: K x N normal scores, one for each draw and state.
+        counts: K x N visits n; the variance of a mean is v/n.
+        model: F and v of every state.
+        bounds: the bounds of returns.
+
+    Returns:
+        K x N means.
+    """
     low, high = bounds
     center = (model.means - low) / (high - low)  # in units of the range
     room = center * (1 - center)

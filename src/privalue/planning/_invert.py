@@ -1,8 +1,8 @@
-"""The plan, backwards: what it takes to reach a target.
+"""Invert a plan: find the trajectories, the epsilon or the aggregation that reach a target error.
 
 The predicted error falls with m and with epsilon, so both are found by bisection of their logarithm
-with few draws, and checked with all of them. Coarser states lose the noise and win approximation
-error: sizes are tried one by one.
+with few draws, and checked with all of them. Tying more states lowers the noise and raises the
+approximation error, so the error does not simply fall with the size: sizes are tried one by one.
 """
 
 import math
@@ -22,13 +22,13 @@ from privalue.study import Study
 
 LEAST_EPSILON, MOST_EPSILON = 1e-3, 20.0  # what exact calibration covers
 _PRECISION = math.log(1.02)
-_STEPS_UP = 10  # of the check
+_STEPS_UP = 10  # of 2% each, where the check finds an error above the target
 _MOST_SIZES = 24
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Answer:
-    """What reaches the target, or None and why nothing does."""
+    """The value that reaches the target, or None with the reason why nothing does."""
 
     option: Option
     quantity: str  # trajectories or epsilon
@@ -39,16 +39,16 @@ class Answer:
 
     @property
     def reached(self) -> bool:
-        """Whether there is an answer."""
+        """Return whether some value reaches the target."""
         return self.value is not None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Aggregation:
-    """How many adjacent states to tie: errors by size, and the sizes that reach the target.
+    """How many adjacent states to tie: the error of each size, and the sizes that reach the target.
 
-    Where features are not known to fit (no world), the errors leave that out, coarser always looks
-    better, and only ``finest`` says something.
+    Without a world nobody knows how well tied values fit. The errors leave the misfit out, so
+    coarser always looks better, and only ``finest`` has a meaning.
     """
 
     target: float
@@ -57,22 +57,22 @@ class Aggregation:
 
     @property
     def reaching(self) -> list[int]:
-        """The sizes that were tried and reach the target."""
+        """Return the sizes that were tried and reach the target."""
         return [size for size, error in self.errors.items() if error <= self.target]
 
     @property
     def finest(self) -> int | None:
-        """The smallest size that reaches the target."""
+        """Return the smallest size that reaches the target."""
         return min(self.reaching, default=None)
 
     @property
     def coarsest(self) -> int | None:
-        """The largest size that reaches the target; None also where approximation is unknown."""
+        """Return the largest size that reaches the target; None if the misfit is unknown."""
         return max(self.reaching, default=None) if self.known else None
 
 
 def checked_target(target: float) -> float:
-    """The target as a number above 0."""
+    """Return the target as a float, or raise UsageError unless it is a number above 0."""
     if isinstance(target, bool) or not (math.isfinite(target) and target > 0):
         raise UsageError(f"the target error is {target!r}; it must be a number above 0")
     return float(target)
@@ -81,7 +81,17 @@ def checked_target(target: float) -> float:
 def trajectories_for(
     option: Option, model: PublicModel, target: float, *, draws: int | None = None
 ) -> Answer:
-    """The least m whose predicted error is at most ``target``, to 2%; at most 2^33 - 1."""
+    """Find the least m whose predicted error is at most ``target``, to 2%; at most 2^33 - 1.
+
+    Args:
+        option: the study with the mechanism to plan for.
+        model: what to assume of the data.
+        target: the root mean square error to reach, above 0.
+        draws: how many data sets to make up for each m; by the number of states, if left out.
+
+    Returns:
+        The answer; its value is None if no m reaches the target.
+    """
     checked_target(target)
     try:
         quick = Forecaster(option, model, draws=_few(model, draws))
@@ -99,7 +109,7 @@ def trajectories_for(
     def error(forecaster: Forecaster, m: float) -> float:
         try:
             return forecaster.at(math.ceil(m)).rmse
-        except StudyError:  # as with a ridge of so few trajectories
+        except StudyError:  # such as a ridge that so few trajectories do not allow
             return math.inf
 
     return _least(
@@ -123,7 +133,18 @@ def epsilon_for(
     trajectories: int,
     draws: int | None = None,
 ) -> Answer:
-    """The least epsilon whose predicted error is at most ``target``, to 2%; at most 20."""
+    """Find the least epsilon whose predicted error is at most ``target``, to 2%; at most 20.
+
+    Args:
+        option: the study with the mechanism to plan for; its own epsilon does not matter.
+        model: what to assume of the data.
+        target: the root mean square error to reach, above 0.
+        trajectories: m.
+        draws: how many data sets to make up for each epsilon; by the number of states, if left out.
+
+    Returns:
+        The answer; its value is None if no epsilon reaches the target.
+    """
     checked_target(target)
     highest = 5.0 if option.calibration == "appendix" else MOST_EPSILON
 
@@ -154,7 +175,23 @@ def aggregation_for(
     draws: int | None = None,
     progress: Progress | None = None,
 ) -> Aggregation:
-    """Which sizes of aggregation reach the target; ``model`` is the world's, if it is at hand."""
+    """Predict the error of every size of aggregation, and find those that reach the target.
+
+    Args:
+        study: what is public; its features must be tabular or aggregated.
+        target: the root mean square error to reach, above 0.
+        trajectories: m.
+        world: the public world to assume; None to assume the study alone.
+        model: the world's model, if the caller has it already.
+        draws: how many data sets to make up for each size; by the number of states, if left out.
+        progress: called with sizes done, and sizes in all.
+
+    Returns:
+        The errors by size.
+
+    Raises:
+        UsageError: if the target is not above 0, or the study has its own matrix of features.
+    """
     checked_target(target)
     if study.features.kind == "matrix":
         raise UsageError(
@@ -175,26 +212,27 @@ def aggregation_for(
 
 
 def aggregation_sizes(states: int) -> Iterable[int]:
-    """Sizes from 1 to N that differ in the number of groups; about two dozen of them."""
+    """Return about two dozen sizes from 1 to N that differ in the number of groups."""
     if states <= _MOST_SIZES:
         return range(1, states + 1)
     return sorted({round(size) for size in np.geomspace(1, states, _MOST_SIZES)})
 
 
 def with_aggregation(study: Study, size: int) -> Study:
-    """The same study with ``size`` adjacent states tied."""
+    """Return the same study with ``size`` adjacent states tied."""
     features = {"kind": "aggregate", "size": size} if size > 1 else {"kind": "tabular"}
     return study.model_copy(update={"features": features})
 
 
 def with_epsilon(study: Study, epsilon: float) -> Study:
-    """The same study with another epsilon."""
+    """Return the same study with another epsilon."""
     return study.model_copy(
         update={"privacy": study.privacy.model_copy(update={"epsilon": epsilon})}
     )
 
 
 def _few(model: PublicModel, draws: int | None) -> int:
+    """Return how many draws the bisection uses: at most 24, since the end is checked with all."""
     return min(draws or enough_draws(len(model.visits)), 24)
 
 
@@ -210,7 +248,22 @@ def _least(
     what: str,
     rounded: Callable[[float], float],
 ) -> Answer:
-    """The least argument of a falling function at which it is at most the target."""
+    """Return the least argument of a falling function at which it is at most the target.
+
+    Args:
+        option: the study with its mechanism, for the answer.
+        quantity: the name of the argument, for the answer.
+        target: the error to reach.
+        quick: the error by few draws, for the bisection.
+        sure: the error by all draws, for the check.
+        low: where the search begins, above 0.
+        high: where the search ends.
+        what: the end of the search in words, for the reason.
+        rounded: rounds an argument up to what people write down, and to at most ``high``.
+
+    Returns:
+        The answer; its value is None if ``sure(high)`` is above the target.
+    """
 
     def answer(value: float | None, rmse: float, reason: str = "") -> Answer:
         return Answer(
@@ -240,7 +293,7 @@ def _least(
 
 
 def _up(value: float) -> float:
-    """Rounded up to three digits: a number that people can copy."""
+    """Round up to three digits, so that people can copy the number."""
     unit = 10.0 ** (math.floor(math.log10(value)) - 2)
     rounded = math.ceil(value / unit - 1e-9) * unit
     return float(f"{rounded:.3g}") if value < 100 else float(math.ceil(rounded - 1e-9))

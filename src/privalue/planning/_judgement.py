@@ -1,4 +1,4 @@
-"""Whether a release is worth making, judged in less than a second from what is public.
+"""Judge in less than a second, from what is public, whether a release is worth making.
 
 | symbol | here             | shape | public                                            |
 |--------|------------------|-------|---------------------------------------------------|
@@ -10,9 +10,9 @@
 
 The judgement is the plan's own prediction from the study alone, with fewer draws where states are
 many. Where even a few of them would take long (more than some ten thousand states, or a large
-matrix of features), a bound takes its place: what the noise alone does to states that are visited
-as often as expected, or a ridge alone. It leaves out sampling and the rest, so that it refuses
-nothing that the prediction would have let pass.
+matrix of features), a lower bound of the error takes its place: the error that the noise alone
+makes in states that are visited as often as expected, or that a ridge alone makes. The bound leaves
+out sampling and the rest, so that it refuses nothing that the prediction would have let pass.
 """
 
 import hashlib
@@ -53,15 +53,15 @@ from privalue.study import design as design_of
 _WORK = 50_000  # states times draws: a third of a second
 _FEWEST_DRAWS, _MOST_DRAWS = 4, 100
 _ADVICE_DRAWS = 12
-_SAMPLE = 4096  # states of which errors are averaged
-_MOST_DIMENSIONS = 1000  # in which a matrix is inverted for it
-_KEPT = 16  # judgements, for whoever releases one study many times
+_SAMPLE = 4096  # states over which the bound averages errors
+_MOST_DIMENSIONS = 1000  # a larger matrix is not inverted for the bound
+_KEPT = 16  # judgements kept in memory, for repeated releases of one study
 _NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(16)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Judgement:
-    """The predicted error of a study, beside that of guessing the middle for every state."""
+    """The predicted error of a study, and the error of guessing the middle for every state."""
 
     trajectories: int
     rmse: float
@@ -69,20 +69,23 @@ class Judgement:
 
     @property
     def useless(self) -> bool:
-        """Whether the values are predicted to be no better than a guess."""
+        """Return whether the values are predicted to be no better than a guess."""
         return not self.rmse < USELESS * self.guess
 
 
 def judge(study: Study, design: Design, mechanism: Mechanism, trajectories: int) -> Judgement:
-    """The judgement of a settled study with m trajectories; the same one every time.
+    """Judge a settled study with m trajectories; the answer is the same every time.
 
     Args:
         study: what is public.
         design: its features and weights.
         mechanism: its mechanism, with the constants that a release would use.
         trajectories: m, where it is public, or as it is declared.
+
+    Returns:
+        The judgement; those of the last studies are kept, and not computed again.
     """
-    if study.state_count > MOST_STATES:  # too many even to describe
+    if study.state_count > MOST_STATES:  # even the description would take long
         return _judged(study, design, mechanism, trajectories)
     description = json.dumps(study.public_description(), sort_keys=True)
     key = (hashlib.sha256(description.encode()).hexdigest(), trajectories)
@@ -97,6 +100,7 @@ _judgements: dict[tuple[str, int], Judgement] = {}
 
 
 def _judged(study: Study, design: Design, mechanism: Mechanism, trajectories: int) -> Judgement:
+    """Compute the judgement: by prediction, or by the bound where a prediction takes too long."""
     draws = affordable_draws(study, design)
     if draws < _FEWEST_DRAWS:
         low, high = study.return_bounds
@@ -112,7 +116,7 @@ def _judged(study: Study, design: Design, mechanism: Mechanism, trajectories: in
 
 
 def affordable_draws(study: Study, design: Design) -> int:
-    """How many made-up data sets go through the mechanism in a third of a second."""
+    """Return how many made-up data sets go through the mechanism in a third of a second."""
     work = float(design.states)
     if not design.one_feature_per_state:
         work *= max(design.dimension**2 / 500, 1.0)
@@ -122,7 +126,7 @@ def affordable_draws(study: Study, design: Design) -> int:
 
 
 def judge_planned(study: Study, trajectories: int) -> Judgement | None:
-    """The judgement of a release that is only planned; None where the study does not allow one."""
+    """Judge a release that is only planned; return None where the study does not allow one."""
     try:
         built = design_of(study)
         mechanism = mechanism_for(study, built, planned_size(study, trajectories))
@@ -132,7 +136,7 @@ def judge_planned(study: Study, trajectories: int) -> Judgement | None:
 
 
 def most_helpful(study: Study, trajectories: int) -> str:
-    """The one change that helps most, in words."""
+    """Describe in words the one change that helps most."""
     if study.state_count > MOST_STATES:
         if study.mechanism.name != "dp-ssp":
             return 'most helpful is likely to be another mechanism, name = "dp-ssp"'
@@ -158,14 +162,24 @@ def most_helpful(study: Study, trajectories: int) -> str:
 
 
 def noise_alone(study: Study, design: Design, mechanism: Mechanism, trajectories: int) -> float:
-    """The error that noise and ridge make by themselves, at visits as they are expected."""
+    """Return the error that noise and ridge make by themselves, at the expected visits.
+
+    Args:
+        study: what is public.
+        design: its features and weights.
+        mechanism: its mechanism, with its constants.
+        trajectories: m.
+
+    Returns:
+        The root mean square over the states; 0 where nothing simple bounds it from below.
+    """
     visits = study.visit_prior
     if visits is None:
         visits = np.arange(1, design.states + 1) / design.states
     expected = trajectories * visits
     if isinstance(mechanism, DpSsp):
         if ridge_of(study, trajectories) is not None:
-            return 0.0  # with a ridge nothing simple can be said
+            return 0.0  # no simple lower bound is known with a ridge
         errors = _of_means(mechanism, design, np.maximum(expected, 1.0), study.return_bounds)
     else:
         errors = _of_values(mechanism, design, expected, study.return_bounds)
@@ -175,10 +189,10 @@ def noise_alone(study: Study, design: Design, mechanism: Mechanism, trajectories
 def _of_means(
     mechanism: DpSsp, design: Design, visits: Vector, bounds: tuple[float, float]
 ) -> Vector:
-    """The squared errors of dp-ssp: tau^2 q/(tau^2 + q) of a mean, the least by a linear rule.
+    """Return the squared errors of dp-ssp: tau^2 q/(tau^2 + q) of a mean.
 
-    Features average over states. With overlapping ones the squared errors add up to a sum of
-    h_s q_s, where the leverages h_s add up to d.
+    That is the least that a linear rule can reach. Features average over states. With overlapping
+    ones the squared errors add up to a sum of h_s q_s, where the leverages h_s add up to d.
     """
     noise, tau2 = mechanism.noise, (bounds[1] - bounds[0]) ** 2 / 12
     q = (np.square(noise.of_steps * noise.step) + tau2 * np.square(noise.of_counts)) / visits**2
@@ -195,16 +209,16 @@ def _of_means(
 def _of_values(
     mechanism: DpLsw | DpLsl, design: Design, visits: Vector, bounds: tuple[float, float]
 ) -> Vector:
-    """The squared errors of dp-lsw and dp-lsl for values that are spread evenly over the bounds."""
+    """Return the squared errors of dp-lsw and dp-lsl for values spread evenly over the bounds."""
     low, high = bounds
     smooth = mechanism.ridge is None
-    # At beta = 700 only k = 0 counts: psi of dp-lsl may take long, and is larger.
+    # The true psi of dp-lsl may take long. At beta = 700 only k = 0 counts, which is a lower bound.
     beta = mechanism.calibration.beta if smooth else 700.0
     sigma = mechanism.sigma(mechanism.bound.psi(np.rint(visits).astype(np.int64), beta))
     some = np.flatnonzero(design.weights > 0)
     some = some[:: len(some) // _SAMPLE + 1]
     if design.by_gram and mechanism.whitened and design.dimension > _MOST_DIMENSIONS:
-        # Leverages add up to d; were they all the same, errors would be larger than they are.
+        # Leverages add up to d. Errors are smaller than if all leverages were equal.
         leverage = design.dimension / design.states / float(design.weights.max())
         deviations = np.array([0.85 * sigma * math.sqrt(leverage)])
     else:
@@ -222,7 +236,7 @@ def _of_values(
 def _clipped_error(
     value: Vector, centre: Vector, deviation: Vector, bounds: tuple[float, float]
 ) -> Vector:
-    """E[(X - v)^2] for a normal X of this centre that is moved between the bounds."""
+    """Return E[(X - v)^2] for a normal X around ``centre`` that is moved between the bounds."""
     a, b = ((end - centre) / deviation for end in bounds)
     below, above = special.ndtr(a), special.ndtr(-b)
     inside = (np.square(centre - value) + np.square(deviation)) * (1 - below - above)

@@ -1,4 +1,4 @@
-"""What a plan assumes of the data: a public model of visits and returns.
+"""Describe what a plan assumes of the data: a public model of visits and returns.
 
 | symbol  | here            | shape | public |
 |---------|-----------------|-------|--------|
@@ -41,7 +41,7 @@ _GOLDEN = (math.sqrt(5) - 1) / 2
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PublicModel:
-    """Visits, returns and values as they are assumed, and on whose word."""
+    """The visits, returns and values that a plan assumes, and where the assumptions come from."""
 
     visits: Vector
     means: Vector
@@ -63,12 +63,12 @@ class PublicModel:
 
     @property
     def distinct_states(self) -> float:
-        """sum_s p_s: the expected number of distinct states of a trajectory."""
+        """Return sum_s p_s, the expected number of distinct states of a trajectory."""
         return float(self.visits.sum())
 
 
 def public_model(study: Study, world: World | None = None) -> PublicModel:
-    """The model of a world, or what can be assumed from the study alone."""
+    """Return the model of a world, or what can be assumed from the study alone."""
     if study.state_count > MOST_STATES:
         raise UsageError(
             f"errors are predicted for at most {MOST_STATES:,} states, and this study has "
@@ -81,7 +81,7 @@ def public_model(study: Study, world: World | None = None) -> PublicModel:
 
 
 def study_model(study: Study) -> PublicModel:
-    """Assumptions where nothing but the study is known.
+    """Return the assumptions that are made where nothing but the study is known.
 
     Values are spread evenly over the bounds of returns, in no order, and such that features fit
     them. Returns vary as much as bounds allow: a variable in [a, b] of mean v has a variance of
@@ -115,21 +115,21 @@ def study_model(study: Study) -> PublicModel:
 
 
 def even_spread(count: int, low: float, high: float) -> Vector:
-    """Numbers spread evenly over [low, high], in no order.
+    """Return ``count`` numbers that are spread evenly over [low, high], in no order.
 
     Whatever the count, their root mean square distance from the middle is that of the uniform
     distribution, (high - low)/sqrt(12).
     """
     order = np.argsort(np.argsort(np.arange(1, count + 1) * _GOLDEN % 1.0))
     steps = (order + 0.5) / count - 0.5
-    if count == 1:  # one number is at its distance
+    if count == 1:  # a single number has this distance from the middle
         return np.array([(low + high) / 2 + (high - low) * math.sqrt(1 / 12)])
     steps = steps / math.sqrt(1 - 1 / count**2)
     return np.asarray((low + high) / 2 + (high - low) * steps)
 
 
 def _spread_values(study: Study) -> Vector:
-    """Evenly spread values that the study's features can represent."""
+    """Return evenly spread values that the study's features can represent."""
     low, high = study.return_bounds
     if study.features.kind == "tabular":
         return even_spread(study.state_count, low, high)
@@ -145,7 +145,7 @@ def _spread_values(study: Study) -> Vector:
 
 
 def world_model(study: Study, world: World) -> PublicModel:
-    """The law of a world's trajectories, as the study counts them."""
+    """Return the law of a world's trajectories, as the study counts them."""
     process = MarkovRewardProcess(
         outcomes=world.process.outcomes,
         start=world.process.start,
@@ -191,11 +191,14 @@ def world_model(study: Study, world: World) -> PublicModel:
 
 
 def raw_states(study: Study, process: MarkovRewardProcess) -> Integers:
-    """Which state of the study each state of a world is; -1 where nobody comes and none is."""
+    """Return for each state of a world the state of the study that it belongs to.
+
+    It is -1 where the study has none, which is allowed only for states that no trajectory visits.
+    """
     states = process.states
     if study.raw_labels is None or (
         study.states.groups is None and "0" not in study.raw_labels
-    ):  # by position
+    ):  # states are matched by position
         if states != study.state_count:
             raise StudyError(
                 f"[states] the world has {states} states and the study {study.state_count}; use "
@@ -213,7 +216,7 @@ def raw_states(study: Study, process: MarkovRewardProcess) -> Integers:
 
 
 def _clamps(study: Study, process: MarkovRewardProcess) -> bool:
-    """Whether any reward or return of the process can lie outside the study's bounds."""
+    """Return whether any reward or return of the process can lie outside the study's bounds."""
     low, high = process.reward_bounds
     lowest, highest = return_range(process)
     slack = 1e-9 * (study.return_bounds[1] - study.return_bounds[0])
@@ -228,14 +231,17 @@ def _clamps(study: Study, process: MarkovRewardProcess) -> bool:
 def _simulated(
     study: Study, process: MarkovRewardProcess, state_of: Integers
 ) -> list[VisitStatistics]:
-    """Statistics of equal batches of simulated trajectories, by the code that takes real rows."""
+    """Return the statistics of equal batches of simulated trajectories.
+
+    The core counts them by the code that counts real rows, so the study's limits and bounds apply.
+    """
     total = int(np.clip(_MOST_ROWS / expected_length(process), 100, _MOST_TRAJECTORIES))
     count = min(BATCHES, total)
     each = total // count
     rows = simulate_episodes(process, trajectories=each * count, seed=SEED)
     states = state_of[rows.state].astype(np.int32)
     rewards = np.clip(rows.reward, *study.values.rewards)
-    ids = rows.trajectory[:, None, None]  # of a person too, whose trajectories all count
+    ids = rows.trajectory[:, None, None]  # also for persons: each has one trajectory, so all count
     bounds = np.searchsorted(rows.trajectory, np.arange(0, each * count + 1, each))
     batches = []
     for begin, end in pairwise(bounds.tolist()):
@@ -247,11 +253,12 @@ def _simulated(
 
 
 def _total(batches: list[VisitStatistics]) -> int:
+    """Return the number of trajectories of all batches."""
     return sum(batch.trajectories for batch in batches)
 
 
 def _moments(batches: list[VisitStatistics]) -> FirstVisits:
-    """p, F and v from batches: v_s = sum_b (S_b - n_b F_s)^2 / sum_b n_b."""
+    """Estimate p, F and v from batches: v_s = sum_b (S_b - n_b F_s)^2 / sum_b n_b."""
     counts = np.array([batch.counts for batch in batches])
     sums = np.array([batch.return_sums for batch in batches])
     total = counts.sum(axis=0)
@@ -262,10 +269,10 @@ def _moments(batches: list[VisitStatistics]) -> FirstVisits:
 
 
 def _together(batches: list[VisitStatistics], visits: Vector, means: Vector) -> Vector:
-    """How far each batch is from what is expected, for counts and for returns, with variance 1.
+    """Return how far each batch is from its expectation, scaled to variance 1.
 
-    Columns 0 .. N-1 are n_b - |b| p, columns N .. 2N-1 are S_b - n_b F; a column of NaN is one of
-    which nothing was seen.
+    Columns 0 .. N-1 are n_b - |b| p, columns N .. 2N-1 are S_b - n_b F. A column of NaN belongs to
+    a state that no batch visited, or whose numbers do not vary.
     """
     counts = np.array([batch.counts for batch in batches])
     sums = np.array([batch.return_sums for batch in batches])

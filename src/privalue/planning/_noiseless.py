@@ -1,6 +1,6 @@
-"""What a mechanism would give without noise: for plans, and for the curator alone.
+"""Compute what a mechanism would give without noise: for plans, and for the curator alone.
 
-No part of a release: the core computes nothing that a release does not need.
+Nothing here is part of a release: the core computes nothing that a release does not need.
 """
 
 import numpy as np
@@ -26,7 +26,7 @@ def theta_before_noise(study: Study, mechanism: Mechanism, statistics: VisitStat
 def noise_by_state(mechanism: Mechanism, statistics: VisitStatistics, sigma: float) -> Vector:
     """Return the standard deviation of each value's noise. PRIVATE.
 
-    Of dp-ssp: of each state's mean, to first order, before any shrinkage.
+    For dp-ssp it is the noise of each state's mean, to first order, before any shrinkage.
     """
     if not isinstance(mechanism, DpSsp):
         return sigma * noise_factors(mechanism, mechanism.design.phi)

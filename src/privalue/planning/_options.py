@@ -1,4 +1,4 @@
-"""The mechanisms that a plan compares: the study's own, and what else it could be."""
+"""List the mechanisms that a plan compares: the study's own, and the others that it could have."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ RIDGE_SCALES = (1.0, 10.0)  # beside the default of 100
 class Option:
     """A study with one of the mechanisms.
 
-    ``chosen`` is the study as it stands; ``tuned`` has a setting that nobody asked for.
+    ``chosen`` marks the study as its author wrote it, ``tuned`` a setting that nobody asked for.
     """
 
     study: Study
@@ -24,34 +24,34 @@ class Option:
 
     @property
     def mechanism(self) -> str:
-        """dp-lsw, dp-lsl or dp-ssp."""
+        """Return the name of the mechanism: dp-lsw, dp-lsl or dp-ssp."""
         return self.study.mechanism.name
 
     @property
     def calibration(self) -> str:
-        """exact, nissim or appendix."""
+        """Return the calibration: exact, nissim or appendix."""
         return self.study.mechanism.calibration
 
     @property
     def detail(self) -> str:
-        """What else tells it from the default, in the words of the study file."""
+        """Return the settings that differ from the default, in the words of the study file."""
         chosen = self.study.mechanism
-        told = []
+        details = []
         if chosen.name == "dp-lsw" and chosen.noise == "isotropic":
-            told.append("isotropic")
+            details.append("isotropic")
         for key in ("beta", "pseudo_count", "ridge", "ridge_scale", "noise_scale_share"):
             value, default = getattr(chosen, key), MECHANISM_KEYS[key].default
             if value != default:
-                told.append(
+                details.append(
                     f"{key} = {value:g}" if isinstance(value, float) else f"{key} = {value}"
                 )
         if chosen.name == "dp-ssp" and not chosen.shrinkage:
-            told.append("shrinkage = false")
-        return ", ".join(told)
+            details.append("shrinkage = false")
+        return ", ".join(details)
 
     @property
     def label(self) -> str:
-        """The whole name: mechanism, calibration, details."""
+        """Return the whole name: mechanism, calibration, details."""
         parts = [self.mechanism]
         if self.mechanism != "dp-ssp":
             parts.append(self.calibration)
@@ -59,7 +59,7 @@ class Option:
 
 
 def options_of(study: Study, trajectories: int) -> list[Option]:
-    """The study as it stands, then every mechanism with every calibration."""
+    """Return the study as it is, then every mechanism with every calibration."""
     ridge = _ridge(study)
     others: list[dict[str, Any]] = [
         {"name": "dp-lsw", "calibration": "appendix", "noise": "isotropic"},
@@ -73,7 +73,7 @@ def options_of(study: Study, trajectories: int) -> list[Option]:
 
 
 def main_options(study: Study) -> list[Option]:
-    """The study as it stands, every mechanism calibrated exactly, and the paper's."""
+    """Return the study as it is, every mechanism calibrated exactly, and the paper's."""
     ridge = _ridge(study)
     others: list[dict[str, Any]] = [
         {"name": "dp-ssp"},
@@ -86,6 +86,7 @@ def main_options(study: Study) -> list[Option]:
 
 
 def _ridge(study: Study) -> dict[str, Any]:
+    """Return the ridge that the study's author gave, as keys for another mechanism."""
     given = study.mechanism.given & {"ridge", "ridge_scale"}
     return {key: getattr(study.mechanism, key) for key in given}
 
@@ -97,7 +98,7 @@ def _distinct(
     *,
     tuned: bool = False,
 ) -> list[Option]:
-    """The options, and those others that are possible and not among them."""
+    """Add to the options the others that the study allows and that are not among them yet."""
     found = list(options)
     for keys in others:
         other = with_mechanism(study, keys, tuned=tuned)
@@ -107,7 +108,7 @@ def _distinct(
 
 
 def with_mechanism(study: Study, keys: Mapping[str, Any], *, tuned: bool = False) -> Option | None:
-    """The same study with another mechanism; None where its other sections do not allow it."""
+    """Return the study with another mechanism; None where its other sections do not allow it."""
     try:
         return Option(study=study.model_copy(update={"mechanism": dict(keys)}), tuned=tuned)
     except StudyError:

@@ -1,4 +1,4 @@
-"""Predicted error: made-up statistics through the real mechanisms.
+"""Predict errors by sending made-up statistics through the real mechanisms.
 
 | symbol            | here               | public |
 |-------------------|--------------------|--------|
@@ -54,7 +54,7 @@ class Forecast:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Prediction:
-    """What to expect of a study with m trajectories, mechanism by mechanism."""
+    """The errors to expect of a study with m trajectories, one forecast for each mechanism."""
 
     study: Study
     model: PublicModel
@@ -65,17 +65,17 @@ class Prediction:
 
     @property
     def chosen(self) -> Forecast:
-        """The study's own mechanism."""
+        """Return the forecast of the study's own mechanism."""
         return next(forecast for forecast in self.forecasts if forecast.option.chosen)
 
     @property
     def best(self) -> Forecast:
-        """The least error of all."""
+        """Return the forecast with the least error."""
         return self.forecasts[0]
 
     @property
     def hopeless(self) -> bool:
-        """Whether the study's own mechanism is no better than guessing."""
+        """Return whether the study's own mechanism is no better than guessing."""
         return not self.chosen.rmse < self.guess
 
 
@@ -88,7 +88,7 @@ def predict(
     draws: int | None = None,
     progress: Progress | None = None,
 ) -> Prediction:
-    """The predicted error of a study, and of the same study with other mechanisms.
+    """Predict the error of a study, and of the same study with other mechanisms.
 
     Args:
         study: what is public; its mechanism must be settled (``resolve``).
@@ -97,6 +97,9 @@ def predict(
         options: the mechanisms to compare; all of them, if left out.
         draws: how many data sets to make up for each; by the number of states, if left out.
         progress: called with mechanisms done, and mechanisms in all.
+
+    Returns:
+        The forecasts, the least error first.
     """
     m = planned_trajectories(study, trajectories)
     chosen = options_of(study, m) if options is None else options
@@ -117,7 +120,11 @@ def predict(
 
 
 def _worth_a_row(forecasts: list[Forecast]) -> list[Forecast]:
-    """Of the settings that nobody asked for only each mechanism's best, and only if it helps."""
+    """Keep all requested options, and of the tuned ones only those that beat them.
+
+    Of the settings that nobody asked for, each mechanism keeps its best one, and only if its error
+    is below that of the mechanism's untuned settings.
+    """
     kept = [f for f in forecasts if not f.option.tuned]
     least: dict[str, Forecast] = {}
     for found in forecasts:
@@ -128,7 +135,7 @@ def _worth_a_row(forecasts: list[Forecast]) -> list[Forecast]:
 
 
 def planned_trajectories(study: Study, trajectories: int | None) -> int:
-    """m as it is asked for, or as the study declares it."""
+    """Return m as the caller asks for it, or else as the study declares it."""
     m = study.study.trajectories if trajectories is None else trajectories
     if m is None:
         raise UsageError(
@@ -143,18 +150,24 @@ def planned_trajectories(study: Study, trajectories: int | None) -> int:
 
 
 def planned_size(study: Study, trajectories: int) -> PublicSize:
-    """The sizes that would be public with m trajectories; persons have as many as they may."""
+    """Return the sizes that would be public with m trajectories.
+
+    Each person is taken to have as many trajectories as the study allows.
+    """
     persons = -(-trajectories // study.trajectories_per_person)
     return PublicSize.of(study.limits, trajectories, trajectories=trajectories, persons=persons)
 
 
 def enough_draws(states: int) -> int:
-    """Draws that tell the error to a few percent: a large state space averages by itself."""
+    """Return how many draws give the error to a few percent.
+
+    Many states need few draws, since the error averages over them.
+    """
     return int(np.clip(200_000 // states, 12, 100))
 
 
 def counted_states(study: Study, model: PublicModel) -> Vector:
-    """Whether the error of a state counts: it has a value, and weight."""
+    """Return for each state whether its error counts: it has a value, and a weight above 0."""
     counted = np.isfinite(model.values) & (study.state_weights > 0)
     if not counted.any():
         raise StudyError(
@@ -164,10 +177,11 @@ def counted_states(study: Study, model: PublicModel) -> Vector:
 
 
 def guessing_error(study: Study, model: PublicModel) -> float:
-    """The root mean square error of guessing the middle of the bounds for every state.
+    """Return the root mean square error of guessing the middle of the bounds for every state.
 
-    Where values are made up they are spread evenly over the bounds. What features can represent
-    of such values, in no order, may be far less: that is no reason to think of a guess as better.
+    Values that are made up are spread evenly over the bounds. Features may represent only a small
+    part of values in no order; the guess is compared with the full spread all the same, because
+    such a misfit does not make guessing better.
     """
     low, high = study.return_bounds
     if not model.known:
@@ -179,7 +193,17 @@ def guessing_error(study: Study, model: PublicModel) -> float:
 def forecast(
     option: Option, model: PublicModel, trajectories: int, *, draws: int | None = None
 ) -> Forecast:
-    """The predicted error of one mechanism, or why it is refused."""
+    """Predict the error of one mechanism, or say why it is refused.
+
+    Args:
+        option: the study with the mechanism.
+        model: what to assume of the data.
+        trajectories: m.
+        draws: how many data sets to make up; by the number of states, if left out.
+
+    Returns:
+        The forecast; its ``refused`` holds the message of a study that is not allowed.
+    """
     try:
         return Forecaster(option, model, draws=draws).at(trajectories)
     except StudyError as problem:
@@ -187,7 +211,10 @@ def forecast(
 
 
 class Forecaster:
-    """One mechanism, for any m: the same draws each time, so that the error is smooth in m."""
+    """A predictor of one mechanism's error, for any m.
+
+    It uses the same draws each time, so that the error is smooth in m.
+    """
 
     def __init__(
         self,
@@ -203,7 +230,7 @@ class Forecaster:
         self._draws = Draws(model, option.study, draws or enough_draws(len(model.visits)))
 
     def at(self, trajectories: int, mechanism: Mechanism | None = None) -> Forecast:
-        """The predicted error with m trajectories; ``mechanism`` is the study's, if at hand."""
+        """Predict the error with m trajectories; ``mechanism`` is the study's, if at hand."""
         study, built = self.option.study, self._design
         if mechanism is None:
             mechanism = mechanism_for(study, built, planned_size(study, trajectories))
@@ -221,6 +248,7 @@ class Forecaster:
         return self._summary(np.array(released), np.repeat(clean, NOISES, axis=0), limit)
 
     def _summary(self, released: Vector, clean: Vector, limit: Vector) -> Forecast:
+        """Summarise the errors of all draws: in all, by cause, and by state."""
         counted = counted_states(self.option.study, self._model)
         values = self._model.values
 

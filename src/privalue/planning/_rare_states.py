@@ -1,8 +1,8 @@
-"""What one rare state does to the mechanisms whose noise follows the data.
+"""Warn of what one rare state does to the mechanisms whose noise depends on the data.
 
-The noise of dp-lsw and dp-lsl is the same for all states, and follows the least visited of them.
-Somebody who declares a state that nobody visits should know beforehand; a prior of visits says that
-they do.
+The noise of dp-lsw and dp-lsl is the same for all states, and the least visited state sets its
+size. An author who declares a state that nobody visits should know that beforehand. A study with a
+public prior of visits shows that its author does, so it gets no warning.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ from privalue.study import SMOOTH, Study, design, mechanism_for
 
 
 def planned_rare_state_words(study: Study, trajectories: int) -> str | None:
-    """The same for a study that is only planned."""
+    """Return the warning for a study that is only planned, or None if it needs none."""
     if study.mechanism.name not in SMOOTH:
         return None
     built = design(study)
@@ -29,13 +29,16 @@ def planned_rare_state_words(study: Study, trajectories: int) -> str | None:
 def rare_state_words(
     study: Study, built: Design, mechanism: Mechanism | None, trajectories: int | None
 ) -> str | None:
-    """One sentence, or None where there is nothing to say.
+    """Return the warning in one sentence, or None where there is nothing to say.
 
     Args:
         study: what is public.
         built: its features and weights.
         mechanism: with its constants, where they are known.
         trajectories: m, where it is public or declared.
+
+    Returns:
+        The sentence; with numbers where the mechanism and m are known.
     """
     name = study.mechanism.name
     if name not in SMOOTH or study.visit_prior is not None:

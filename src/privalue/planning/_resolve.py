@@ -1,8 +1,9 @@
-"""``name = "auto"``: the mechanism with the least predicted error, from what is public.
+"""Choose the mechanism for ``name = "auto"``: the least predicted error, from what is public.
 
-No data is opened: what is assumed of it comes from the study alone, so that the choice is as public
-as the study. A difference below 5% is less than such assumptions can tell; there dp-ssp is taken,
-which has no threshold of visits, and releases intervals and statistics for refits at no cost.
+No data is opened: all assumptions come from the study alone, so that the choice is as public as the
+study. Such assumptions cannot decide between errors that differ by less than 5%; there dp-ssp is
+taken, which has no threshold of visits, and releases intervals and statistics for refits at no
+cost.
 """
 
 from dataclasses import dataclass
@@ -14,13 +15,13 @@ from privalue.study import Study
 
 CANDIDATES = ("dp-ssp", "dp-lsw", "dp-lsl")
 _DRAWS = 24
-_CLEAR = 0.95  # of dp-ssp's error: what another mechanism must stay below to be chosen
+_CLEAR = 0.95  # of dp-ssp's error: another mechanism is chosen only below it
 _VIRTUES = "dp-ssp has no threshold of visits, and releases intervals at no cost"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Resolution:
-    """A study whose mechanism is settled, and why it is the one."""
+    """A study whose mechanism is settled, and the reason for the choice."""
 
     study: Study
     why: str
@@ -28,7 +29,9 @@ class Resolution:
 
 
 def resolve(study: Study, *, trajectories: int | None = None) -> Resolution:
-    """The study itself, or with the mechanism that "auto" stands for; the same one every time.
+    """Return the study itself, or the study with the mechanism that "auto" stands for.
+
+    The choice is the same every time.
 
     Args:
         study: what is public.
@@ -56,7 +59,7 @@ def resolve(study: Study, *, trajectories: int | None = None) -> Resolution:
 
 
 def _judged(study: Study, prediction: Prediction) -> Resolution:
-    """The best of the candidates, or dp-ssp where it is as good."""
+    """Choose the best of the candidates, or dp-ssp where it is as good."""
     best, by_name = prediction.best, {f.option.mechanism: f for f in prediction.forecasts}
     if best.refused is not None:
         return _settled(study, f"no error could be predicted: {best.refused}")
@@ -79,15 +82,18 @@ def _judged(study: Study, prediction: Prediction) -> Resolution:
 
 
 def _settled(study: Study, why: str) -> Resolution:
+    """Choose dp-ssp for a reason that needs no prediction."""
     option = _option(study, "dp-ssp")
     return Resolution(study=option.study, why=_because(option, why))
 
 
 def _because(option: Option, why: str) -> str:
+    """Return the sentence that says what "auto" stands for, and why."""
     return f'"auto" is {option.mechanism}: {why}'
 
 
 def _option(study: Study, name: str) -> Option:
+    """Return the study with the mechanism of this name and no other settings."""
     found = with_mechanism(study, {"name": name})
-    assert found is not None  # only [report] level could stand in the way
+    assert found is not None  # only [report] level could forbid it, and was checked
     return found

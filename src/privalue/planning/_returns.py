@@ -1,4 +1,4 @@
-"""First-visit returns in a public world: how often states are met, and the moments of what follows.
+"""Compute the law of first-visit returns in a public world: how often states are met, and moments.
 
 | symbol       | here               | shape | public |
 |--------------|--------------------|-------|--------|
@@ -29,13 +29,13 @@ from privalue.core import Integers, Vector
 from privalue.simulation import END, MarkovRewardProcess
 
 MOST_EXACT = 20_000  # raw states; more would take minutes
-_DENSE = 3000  # of which a matrix of all pairs is held
+_DENSE = 3000  # raw states; up to here a matrix of all pairs is held
 _SWEEPS = 20_000
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FirstVisits:
-    """p_s, and mean and variance of the return from a first visit; NaN where nobody comes."""
+    """p_s, and mean and variance of the return from a first visit; NaN in states nobody visits."""
 
     visits: Vector
     means: Vector
@@ -43,9 +43,10 @@ class FirstVisits:
 
 
 def second_moments(process: MarkovRewardProcess) -> Vector:
-    """M2 of every raw state, from the sparse system (I - gamma^2 P) M2 = E[r^2 + 2 gamma r V(s')].
+    """Return M2 of every raw state.
 
-    NaN where V is: without discounting, in states from which a trajectory may never end.
+    It solves the sparse system (I - gamma^2 P) M2 = E[r^2 + 2 gamma r V(s')]. M2 is NaN where V is:
+    without discounting, in states from which a trajectory may never end.
     """
     outcomes, gamma, values = process.outcomes, process.discount, process.values
     follows = outcomes.successors != END
@@ -65,7 +66,7 @@ def second_moments(process: MarkovRewardProcess) -> Vector:
 
 
 def entries(expected: Vector, rows: Vector) -> Vector:
-    """e_g: the probabilities that a group is met, and first in each of its members.
+    """Return e_g: the probabilities that a group is met, and first in each of its members.
 
     With Z[i, j] the expected rows in j of a trajectory from i, the rows that a trajectory spends in
     the group are those after its entry: (mu Z)_g = e_g Z_gg.
@@ -74,7 +75,7 @@ def entries(expected: Vector, rows: Vector) -> Vector:
 
 
 class _ExpectedRows:
-    """Expected rows of a trajectory: mu Z, and blocks of Z = (I - P)^{-1}."""
+    """The expected rows of a trajectory: mu Z, and blocks of Z = (I - P)^{-1}."""
 
     def __init__(self, process: MarkovRewardProcess) -> None:
         kept = np.flatnonzero(process.reachable)
@@ -91,11 +92,11 @@ class _ExpectedRows:
             self._of_start = splu(system.T.tocsc()).solve(process.start[kept])
 
     def of_start(self, members: Integers) -> Vector:
-        """(mu Z)_g."""
+        """Return (mu Z)_g, the expected rows of a trajectory in each member of the group."""
         return np.asarray(self._of_start[self._place[members]])
 
     def within(self, members: Integers) -> Vector:
-        """Z_gg."""
+        """Return Z_gg, the expected rows in one member of the group after a start in another."""
         at = self._place[members]
         if self._whole is not None:
             return np.asarray(self._whole[np.ix_(at, at)])
@@ -105,14 +106,20 @@ class _ExpectedRows:
 
 
 def expected_length(process: MarkovRewardProcess) -> float:
-    """The expected rows of a trajectory."""
+    """Return the expected number of rows of a trajectory."""
     kept = np.flatnonzero(process.reachable)
     system = sparse.eye_array(kept.size) - process.transitions[kept][:, kept]
     return float(process.start[kept] @ splu(system.tocsc()).solve(np.ones(kept.size)))
 
 
 def first_visits(process: MarkovRewardProcess, state_of: Integers, states: int) -> FirstVisits:
-    """The exact moments for every state of a study; ``state_of`` raw states, -1 for none."""
+    """Return the exact moments for every state of a study.
+
+    Args:
+        process: the world's process, whose trajectories must end.
+        state_of: for each raw state its state of the study, or -1.
+        states: the number of states of the study.
+    """
     process.require_end()
     expected, second = _ExpectedRows(process), second_moments(process)
     visits = np.zeros(states)
@@ -128,17 +135,17 @@ def first_visits(process: MarkovRewardProcess, state_of: Integers, states: int) 
             share = first / first.sum()
             means[state] = share @ process.values[met]
             squares[state] = share @ second[met]
-        elif members.size == 1:  # nobody comes, and yet it has a value
+        elif members.size == 1:  # no trajectory visits the state, but its value is known
             means[state] = process.values[members[0]]
             squares[state] = second[members[0]]
     return FirstVisits(visits=visits, means=means, variances=np.maximum(squares - means**2, 0.0))
 
 
 def return_range(process: MarkovRewardProcess) -> tuple[float, float]:
-    """The smallest and largest return that any path from a reachable state can have.
+    """Return the smallest and largest return that any path from a reachable state can have.
 
-    By repeating G <- r + gamma G(s') over the best and the worst outcomes; infinite where that
-    does not settle, as with rewards on a loop and no discount.
+    They are found by repeating G <- r + gamma G(s') over the best and the worst outcomes, and are
+    infinite where that does not settle, as with rewards on a loop and no discount.
     """
     outcomes = process.outcomes
     follows = outcomes.successors != END

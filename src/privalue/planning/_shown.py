@@ -1,4 +1,4 @@
-"""How an error is written."""
+"""Format an error for people."""
 
 
 def shown(error: float) -> str:

@@ -1,4 +1,4 @@
-"""What people read: pages, tables, pictures, and the entry for a registry of deployments.
+"""Write what people read: pages, tables, figures, and the entry for a registry of deployments.
 
 The public page is made of a release, its study and its account, and of nothing private. The
 curator's page is handed its diagnostics by whoever asked for them; this room knows them by their

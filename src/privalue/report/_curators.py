@@ -1,6 +1,6 @@
-"""What the curator's page and screen are handed, by its shape.
+"""Describe the diagnostics that the curator's page and screen are given, by their shape.
 
-This room imports no private type: whoever calls it, and not it, decides what the curator is shown.
+This room imports no private type: its caller decides what the curator is shown.
 """
 
 from typing import Any, Protocol
@@ -13,7 +13,7 @@ class PrivateDiagnostics(Protocol):
 
     @property
     def study(self) -> Study:
-        """What is public."""
+        """Return what is public."""
 
     def private_columns(self) -> dict[str, Any]:
         """Return everything else. PRIVATE: none of it may be published."""

@@ -1,4 +1,4 @@
-"""The guarantee in words, in symbols, and as what an attacker could tell.
+"""State the guarantee in words, in symbols, and as the most that an attacker could learn.
 
 | symbol | here        | meaning                                              |
 |--------|-------------|------------------------------------------------------|
@@ -18,10 +18,10 @@ _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 ALARMS = (0.01, 0.05, 0.1, 0.25)
 
 
-def told(number: float) -> str:
-    """A number as people write it.
+def readable(number: float) -> str:
+    """Return a number as people write it.
 
-    >>> told(1e-06), told(2.5e-07), told(0.01)
+    >>> readable(1e-06), readable(2.5e-07), readable(0.01)
     ('10⁻⁶', '2.5·10⁻⁷', '0.01')
     """
     plain = f"{number:.6g}"
@@ -33,7 +33,7 @@ def told(number: float) -> str:
 
 
 def plain_words(release: Release) -> str:
-    """What was published, and in what sense nobody is in it."""
+    """Return the words that say what was published, and in what sense nobody is in it."""
     unit, states = release.privacy.unit, len(release.values)
     each = f"each of {states:,} states" if states > 1 else "the one state"
     return (
@@ -44,7 +44,13 @@ def plain_words(release: Release) -> str:
 
 
 def unit_words(privacy: Guarantee, limit: int | None, *, counted: bool = True) -> str:
-    """Whom it protects; ``counted`` says that the number of units is public."""
+    """Return the words that say whom the release protects.
+
+    Args:
+        privacy: the guarantee of the release.
+        limit: the most trajectories of one person; None for one.
+        counted: whether the number of units is public.
+    """
     if privacy.unit == "person":
         trajectories = "trajectories that count" if (limit or 1) > 1 else "trajectory that counts"
         whole = f"What is protected is one whole person, with up to {limit or 1} {trajectories}"
@@ -67,6 +73,7 @@ def unit_words(privacy: Guarantee, limit: int | None, *, counted: bool = True) -
 
 
 def _size_words(privacy: Guarantee, counted: bool) -> str:
+    """Return the words that say whether the number of units is published."""
     if counted:
         return (
             "It does not hide how many there are, which is published: whoever knows the number "
@@ -76,7 +83,10 @@ def _size_words(privacy: Guarantee, counted: bool) -> str:
 
 
 def validity_words(privacy: Guarantee) -> str:
-    """Which rows are valid, and what becomes of others: part of what is promised."""
+    """Return the words that say which rows are valid, and what happens to others.
+
+    That is part of the promise: neighbours may differ in invalid rows, too.
+    """
     valid = (
         "A row is valid if each of its cells can be read as the study declares, and if no other "
         "row of its trajectory has the same step."
@@ -93,7 +103,7 @@ def validity_words(privacy: Guarantee) -> str:
 
 
 def odds_factor(epsilon: float) -> str:
-    """e^eps as people read it, rounded up: it is what odds change by at most.
+    """Return e^eps as people read it, rounded up: odds change by at most this factor.
 
     >>> odds_factor(1.0), odds_factor(0.2), odds_factor(0.001), odds_factor(12.0)
     ('2.72', '1.23', '1.0011', '162755')
@@ -110,7 +120,7 @@ def odds_factor(epsilon: float) -> str:
 
 
 def odds_words(privacy: Guarantee) -> str:
-    """What an attacker could learn at most, as odds."""
+    """Return the words that say what an attacker could learn at most, as odds."""
     unknown = (
         f"all of the data but for one {privacy.unit}, and holds two versions of it for possible"
         if privacy.neighbours == "replace-one"
@@ -118,21 +128,26 @@ def odds_words(privacy: Guarantee) -> str:
     )
     return (
         f"Suppose that someone knows {unknown}. Whatever odds they gave to one against the other, "
-        f"seeing this release multiplies or divides those odds by at most "
-        f"{odds_factor(privacy.epsilon)} (e to the power of epsilon = {told(privacy.epsilon)}), "
-        "but for outcomes so rare that delta covers them."
+        "seeing this release multiplies or divides those odds by at most "
+        f"{odds_factor(privacy.epsilon)} (e to the power of epsilon = "
+        f"{readable(privacy.epsilon)}), but for outcomes so rare that delta covers them."
     )
 
 
 def delta_words(privacy: Guarantee, units: int | None) -> str:
-    """What delta allows, beside the number of units where that is public or declared."""
+    """Return the words that say what delta allows.
+
+    Args:
+        privacy: the guarantee of the release.
+        units: the number of units, to compare delta with; None where it is not known.
+    """
     share = 1 / privacy.delta
     rare = f"{share:,.0f}" if share < 1e15 else f"{share:.2g}"
     compared = ""
     if units is not None:
         compared = (
             f" With {units:,} of them, delta times their number is "
-            f"{told(float(f'{privacy.delta * units:.3g}'))}: "
+            f"{readable(float(f'{privacy.delta * units:.3g}'))}: "
             + (
                 "far below one, as it should be."
                 if privacy.delta * units <= 0.1
@@ -143,21 +158,26 @@ def delta_words(privacy: Guarantee, units: int | None) -> str:
             )
         )
     return (
-        f"Delta = {told(privacy.delta)} is what the factor may miss: an outcome of probability "
+        f"Delta = {readable(privacy.delta)} is what the factor may miss: an outcome of probability "
         f"p with one data set has probability at most {odds_factor(privacy.epsilon)} p + "
-        f"{told(privacy.delta)} with the other. It is one in {rare}.{compared}"
+        f"{readable(privacy.delta)} with the other. It is one in {rare}.{compared}"
     )
 
 
 def public_units(release: Release) -> int | None:
-    """m as delta is compared with it: counted where that is public, else as declared."""
+    """Return m for the comparison with delta: counted where that is public, else declared."""
     declared: int | None = release.study["study"].get("trajectories")
     return release.trajectories or release.persons or declared
 
 
 def large_delta_words(privacy: Guarantee, units: int) -> str:
-    """What to think of a delta above 1/(10 m)."""
-    share = told(float(f"{privacy.delta * units:.3g}"))
+    """Return the warning for a delta above 1/(10 m).
+
+    Args:
+        privacy: the guarantee of the release.
+        units: m.
+    """
+    share = readable(float(f"{privacy.delta * units:.3g}"))
     if privacy.delta * units < 1:
         return (
             f"Delta is large: times the number of units, {units:,}, it is {share}, where a tenth "
@@ -171,12 +191,25 @@ def large_delta_words(privacy: Guarantee, units: int) -> str:
 
 
 def detection(epsilon: float, delta: float, alarms: float) -> float:
-    """The most that a test with so many wrong alarms can be right."""
+    """Return the highest probability of being right for a test of two neighbours.
+
+    Args:
+        epsilon: of the guarantee.
+        delta: of the guarantee.
+        alarms: a, how often the test accuses wrongly.
+
+    >>> round(detection(1.0, 0.0, 0.05), 3)
+    0.136
+    """
     grown = math.exp(min(epsilon, 700.0)) * alarms + delta
     other = 1 - math.exp(-epsilon) * max(1 - delta - alarms, 0.0)
     return min(1.0, max(min(grown, other), alarms))
 
 
 def detection_shown(epsilon: float, delta: float, alarms: float) -> str:
-    """The same in percent, rounded up."""
+    """Return that probability in percent, rounded up: the page never promises too much.
+
+    >>> detection_shown(1.0, 1e-06, 0.05)
+    '13.6%'
+    """
     return f"{min(math.ceil(detection(epsilon, delta, alarms) * 1e4 - 1e-9) / 100, 100.0):g}%"

@@ -1,16 +1,16 @@
-"""Which column is which, guessed from their names alone: no row is looked at.
+"""Guess which column is which from their names alone: no row is looked at.
 
-A name is taken apart into words, whatever its case and separators: ``StayID`` and ``stay-id`` are
-stay and id. It is better known by the whole of it (``t``, ``obs``) than by its last word that says
-what it is (``visit_date`` is a date, ``patient number`` a patient). Where several columns are
-equally well known for a role, or none is, it stays a question.
+A name is split into words, whatever its case and separators: ``StayID`` and ``stay-id`` are stay
+and id. A match of the whole name (``t``, ``obs``) counts more than a match of its last meaningful
+word (``visit_date`` is a date, ``patient number`` a patient). Where several columns match a role
+equally well, or none does, the role stays a question for the author of the study.
 """
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-QUESTION = "?"  # what stands in a study file in place of an answer
+QUESTION = "?"  # written in a study file in place of an answer
 ROLES = ("person", "trajectory", "step", "state", "reward")
 
 _WORDS: Mapping[str, str] = {
@@ -24,7 +24,7 @@ _WORDS: Mapping[str, str] = {
     "reward": "reward rew r score outcome payoff",
 }
 _ROLE_OF = {word: role for role, words in _WORDS.items() for word in words.split()}
-_OF_TIME: Mapping[str, str | None] = {  # what steps of such a name are; None: dates, times, numbers
+_OF_TIME: Mapping[str, str | None] = {  # the type of steps with such a name; None: unknown
     "date": "date",
     "datum": "date",
     "datetime": "datetime",
@@ -53,7 +53,7 @@ _ALWAYS_ASKED: Mapping[tuple[str, str], str] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Guesses:
-    """What the names of columns tell: TOML values for keys, and the questions that are left."""
+    """The result of guessing: TOML values for keys, and the questions that are left."""
 
     columns: Mapping[str, str]  # role: name
     values: Mapping[tuple[str, str], str]
@@ -63,12 +63,19 @@ class Guesses:
 
 
 def guess(names: Sequence[str]) -> Guesses:
-    """Return which of the columns hold what."""
+    """Return which of the columns hold what.
+
+    Args:
+        names: of all columns, in order.
+
+    >>> guess(["patient_id", "visit_date", "ward", "score"]).columns
+    {'person': 'patient_id', 'step': 'visit_date', 'state': 'ward', 'reward': 'score'}
+    """
     known = {role: _best_known(names, role) for role in ROLES}
     columns = {role: best[0] for role, best in known.items() if len(best) == 1}
     questions = dict(_ALWAYS_ASKED)
     for role, best in known.items():
-        # Persons need not be there; where they are, each may have a single trajectory.
+        # A column of persons is optional; where there is one, each may have a single trajectory.
         spare = role == "person" or (role == "trajectory" and known["person"])
         if role not in columns and (best or not spare):
             among = best or [name for name in names if _known_for(name) is None]
@@ -104,7 +111,7 @@ def guess(names: Sequence[str]) -> Guesses:
 
 
 def guessed_json(guessed: Guesses) -> dict[str, object]:
-    """What ``init --data --json`` prints beside the name of the study."""
+    """Return what ``init --data --json`` prints beside the name of the study."""
     return {
         "columns": dict(guessed.columns),
         "questions": {named(about): asked for about, asked in guessed.questions.items()},
@@ -118,23 +125,23 @@ def named(about: tuple[str, str]) -> str:
 
 
 def _best_known(names: Sequence[str], role: str) -> list[str]:
-    """Return the columns that are known for a role, and none that is known less well for it."""
+    """Return the columns that match a role best."""
     known = [(name, *(_known_for(name) or ("", 0))) for name in names]
     best = min((how for _, its_role, how in known if its_role == role), default=0)
     return [name for name, its_role, how in known if (its_role, how) == (role, best)]
 
 
 def _known_for(name: str) -> tuple[str, int] | None:
-    """Return the role that a name is known for, and how well: the less, the better."""
+    """Return the role that a name matches, and how well: a smaller number is a better match."""
     words = _words(name)
     telling = [word for word in words if word not in _SAY_NOTHING]
     if not telling:
-        return ("trajectory", 3) if words else None  # an id, and of nothing else
+        return ("trajectory", 3) if words else None  # an id that does not say of what
     whole = "".join(words)
     if whole in ROLES:
         return whole, 0
     if words[-1] in {"id", "nr"} and telling[-1] == "visit":
-        return "trajectory", 1  # it tells visits apart, and does not count them
+        return "trajectory", 1  # an id of visits, not their number in order
     for how, word in ((1, whole), (1, "".join(telling)), (2, telling[-1])):
         if word in _ROLE_OF and (how == 1 or len(word) > 2):
             return _ROLE_OF[word], how

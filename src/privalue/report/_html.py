@@ -1,4 +1,4 @@
-"""HTML that is built, not pasted: every text is escaped unless it is already HTML.
+"""Build HTML from elements: every text is escaped unless it is already HTML.
 
 >>> element("p", "5 < 6 & ", element("b", "so on"), class_="note")
 '<p class="note">5 &lt; 6 &amp; <b>so on</b></p>'
@@ -16,7 +16,7 @@ _EMPTY = frozenset({"meta", "br", "hr", "line", "rect", "circle", "path"})
 
 
 class Html(str):
-    """A text that is HTML already."""
+    """A text that is HTML already, and is not escaped again."""
 
     __slots__ = ()
 
@@ -25,12 +25,12 @@ Content: TypeAlias = "str | int | Html | Iterable[Content] | None"
 
 
 def escaped(text: object) -> Html:
-    """The text as HTML shows it."""
+    """Return the text as HTML shows it, with a mark for characters that HTML cannot hold."""
     return Html(html.escape(_FORBIDDEN.sub("\ufffd", str(text)), quote=True))
 
 
 def joined(content: Content) -> Html:
-    """The contents, one after the other."""
+    """Return the contents as HTML, one after the other; None is left out."""
     if content is None:
         return Html("")
     if isinstance(content, Html):
@@ -41,24 +41,24 @@ def joined(content: Content) -> Html:
 
 
 def element(tag: str, *content: Content, **attributes: object) -> Html:
-    """An element; ``class_`` is ``class``, and ``aria_label`` is ``aria-label``.
+    """Return an element; ``class_`` is ``class``, and ``aria_label`` is ``aria-label``.
 
     An attribute that is None or False is left out, and one that is True has no value.
     """
-    told = "".join(
+    written = "".join(
         f" {name.rstrip('_').replace('_', '-')}" + ("" if value is True else f'="{escaped(value)}"')
         for name, value in attributes.items()
         if value is not None and value is not False
     )
     if tag in _EMPTY:
-        return Html(f"<{tag}{told}>" if tag in {"meta", "br", "hr"} else f"<{tag}{told}/>")
-    return Html(f"<{tag}{told}>{joined(content)}</{tag}>")
+        return Html(f"<{tag}{written}>" if tag in {"meta", "br", "hr"} else f"<{tag}{written}/>")
+    return Html(f"<{tag}{written}>{joined(content)}</{tag}>")
 
 
 def named(text: object, most: int = 1000) -> Html:
-    """A text of somebody's own choice, at most so many characters of it.
+    """Return a text that somebody else chose, cut to at most so many characters.
 
-    Whatever its direction, it does not turn what is around it.
+    Its direction of writing does not change the text around it.
     """
     whole = str(text)
     return element("bdi", whole if len(whole) <= most else whole[: most - 1] + "…")
@@ -74,7 +74,7 @@ def table(
     long: bool = False,
     small: bool = False,
 ) -> Html:
-    """A table that scrolls in a box of its own; the first cell of a row names the row.
+    """Return a table that scrolls in a box of its own; the first cell of a row names the row.
 
     Args:
         caption: what it shows.
@@ -84,6 +84,9 @@ def table(
         numbers: the columns that hold numbers.
         long: whether the box is limited in height.
         small: whether it is only as wide as it must be.
+
+    Returns:
+        The box with the table.
     """
     right = set(numbers)
 
@@ -119,7 +122,17 @@ def table(
 def facts(
     caption: Content, rows: Iterable[tuple[Content, Content]], *, name: str, small: bool = False
 ) -> Html:
-    """A table of two columns: what, and its value."""
+    """Return a table of two columns: what, and its value.
+
+    Args:
+        caption: what it shows.
+        rows: of names and values.
+        name: of the box that scrolls, for those who do not see it.
+        small: whether it is only as wide as it must be.
+
+    Returns:
+        The box with the table.
+    """
     body = [
         element("tr", element("th", what, scope="row"), element("td", value))
         for what, value in rows

@@ -1,4 +1,7 @@
-"""How pages look: one style sheet, light and dark, screen and paper, and the frame of a page."""
+"""Define how pages look: a style sheet for light, dark, screen and paper, and their frame.
+
+The style is part of every page, so that a page is one file, to mail, print and archive.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -162,8 +165,8 @@ footer p { max-width: none; margin: .2rem 0; }
 }
 """
 
-# What is fixed stands on every sheet of paper; the padding keeps the content beside it. Browsers
-# that know boxes in the margin print those, too.
+# A fixed element is printed on every sheet of paper; the padding keeps the content beside it.
+# Browsers that support boxes in the margin print those, too.
 PRIVATE_STYLE = """
 @media print {
   @page {
@@ -180,7 +183,7 @@ PRIVATE_STYLE = """
 
 @dataclass(frozen=True, kw_only=True)
 class PagePart:
-    """A section of a page."""
+    """A section of a page: its key is the anchor, ``short`` its name in the list of contents."""
 
     key: str
     title: str
@@ -188,7 +191,7 @@ class PagePart:
     short: str = ""  # for the list of contents
 
     def html(self) -> Html:
-        """The section, named by its heading."""
+        """Return the section as HTML, named by its heading."""
         heading = f"{self.key}-title"
         return element(
             "section",
@@ -210,7 +213,22 @@ def page(
     meta: Content = None,
     private: bool = False,
 ) -> str:
-    """A whole page that needs nothing from anywhere: no script, no font, no picture of others."""
+    """Return a whole page that loads nothing: no script, no font, no figure from elsewhere.
+
+    Args:
+        title: of the window.
+        kicker: the line above the heading.
+        name: the heading.
+        top: what follows the heading.
+        parts: the sections, which are also listed as contents.
+        foot: the end of the page.
+        banner: a warning above everything; None for no warning.
+        meta: an element for the head; None for none.
+        private: whether every sheet says PRIVATE.
+
+    Returns:
+        The HTML document.
+    """
     links = [element("li", element("a", p.short or p.title, href=f"#{p.key}")) for p in parts]
     body = [
         element("a", "Skip to the content", class_="skip", href="#content"),
@@ -241,7 +259,7 @@ def page(
         element("meta", charset="utf-8"),
         meta,
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        # Even a mistake of ours could load nothing.
+        # With this policy even an error in this module could load nothing.
         element(
             "meta",
             http_equiv="Content-Security-Policy",

@@ -1,10 +1,10 @@
-"""The parts of the public page for the record: what was public, what it cost, how it was made."""
+"""Write the parts of the public page for the record: what was public, its cost, and the method."""
 
 from typing import Any
 
 from privalue.artefact import Release
 from privalue.ledger import Account, study_hash
-from privalue.report._guarantee import told
+from privalue.report._guarantee import readable
 from privalue.report._html import Content, element, facts, named, table
 from privalue.report._page_words import hash_of, interval, paragraphs
 from privalue.report._registry import SIDE_CHANNELS, composition_words, mechanism_words
@@ -13,11 +13,14 @@ from privalue.report._svg import Bar, bar_chart, key_of
 
 
 def public_part(release: Release) -> Content:
-    """What was public: the study, and its side files by their hashes."""
-    told = release.study
-    about, values, privacy = told["study"], told["values"], told["privacy"]
+    """Describe what was public: the study, and its side files by their hashes.
+
+    Everything comes from the release itself, which holds the description of its study.
+    """
+    described = release.study
+    about, values, privacy = described["study"], described["values"], described["privacy"]
     low, high = return_bounds(release)
-    files = told["side_files"]
+    files = described["side_files"]
     size = (
         f"{release.trajectories:,} trajectories; replacing one leaves their number as it is"
         if release.trajectories is not None
@@ -42,10 +45,10 @@ def public_part(release: Release) -> Content:
         ("discount", f"{values['discount']:g} per step"),
         ("rewards within", interval(*values["rewards"])),
         ("returns within", interval(low, high)),
-        ("features", _section(told["features"])),
-        ("weights", _section(told["weights"]) or "uniform"),
-        ("mechanism", _section(told["mechanism"])),
-        ("SHA-256 of the study", hash_of(study_hash(told))),
+        ("features", _section(described["features"])),
+        ("weights", _section(described["weights"]) or "uniform"),
+        ("mechanism", _section(described["mechanism"])),
+        ("SHA-256 of the study", hash_of(study_hash(described))),
     ]
     return [
         *paragraphs(
@@ -65,6 +68,7 @@ def public_part(release: Release) -> Content:
 
 
 def _section(section: dict[str, Any]) -> Content:
+    """Return the keys of a section with their values, in one line."""
     shown_keys: list[Content] = []
     for key, value in section.items():
         text = f"{len(value)} numbers" if isinstance(value, list) else str(value)
@@ -74,7 +78,12 @@ def _section(section: dict[str, Any]) -> Content:
 
 
 def budget_part(release: Release, account: Account | None) -> Content:
-    """What it cost, and how the dataset stands."""
+    """Describe what the release cost, and how much of the dataset's budget is left.
+
+    Args:
+        release: what was released.
+        account: how the dataset stands on its ledger; None where the ledger is not at hand.
+    """
     privacy = release.privacy
     if not release.private:
         return paragraphs("Nothing: seeded experiments are on no ledger.")
@@ -82,13 +91,13 @@ def budget_part(release: Release, account: Account | None) -> Content:
     if release.refit_of is not None:
         content += paragraphs(
             "Nothing was spent on this: it was computed from another release alone, which paid for "
-            f"epsilon = {told(privacy.epsilon)} and delta = {told(privacy.delta)}.",
+            f"epsilon = {readable(privacy.epsilon)} and delta = {readable(privacy.delta)}.",
             ["SHA-256 of that release: ", hash_of(release.refit_of)],
         )
     else:
         content += paragraphs(
-            f"This release costs epsilon = {told(privacy.epsilon)} and delta = "
-            f"{told(privacy.delta)}."
+            f"This release costs epsilon = {readable(privacy.epsilon)} and delta = "
+            f"{readable(privacy.delta)}."
         )
     content += paragraphs(composition_words(release))
     if release.ledger_head is not None:
@@ -103,14 +112,14 @@ def budget_part(release: Release, account: Account | None) -> Content:
             )
         return content
     total, spent = account.total.as_dict(), account.spent.as_dict()
-    # Reservations are of runs that are under way or were killed: nothing for the public.
+    # Reservations belong to runs that are under way or were killed: the public need not see them.
     left = account.unspent.as_dict()
     bars = []
     for key, symbol in (("epsilon", "ε"), ("delta", "δ")):
         whole = total[key] or 1.0
         bars.append(
             (
-                f"{symbol}, of {told(total[key])}",
+                f"{symbol}, of {readable(total[key])}",
                 [
                     Bar(size=spent[key] / whole, label="spent", colour="value"),
                     Bar(size=left[key] / whole, label="left", colour="rest"),
@@ -137,7 +146,7 @@ def budget_part(release: Release, account: Account | None) -> Content:
             ],
             ["Amount", "epsilon", "delta"],
             [
-                [what, told(amount["epsilon"]), told(amount["delta"])]
+                [what, readable(amount["epsilon"]), readable(amount["delta"])]
                 for what, amount in (
                     ("total", total),
                     ("spent, this release included", spent),
@@ -158,6 +167,7 @@ def budget_part(release: Release, account: Account | None) -> Content:
 
 
 def _conversions(account: Account) -> str:
+    """Return the sentence on releases that are counted by group privacy; empty without any."""
     number = len(account.converted)
     if not number:
         return ""
@@ -168,7 +178,12 @@ def _conversions(account: Account) -> str:
 
 
 def method_part(release: Release, justification: str | None) -> Content:
-    """The mechanism, why these parameters, and the side channels."""
+    """Describe the mechanism, the reason for its parameters, and the side channels.
+
+    Args:
+        release: what was released.
+        justification: why these parameters, in the words of whoever decided; None if nobody said.
+    """
     noise = release.noise
     rows: list[tuple[Content, Content]] = [
         ("mechanism", mechanism_words(release)),
@@ -218,6 +233,7 @@ _SHAPES = {
 
 
 def _scale(release: Release) -> str:
+    """Return the words on the scale of the noise: public, released with noise, or secret."""
     noise = release.noise
     if noise.sigma is not None:
         return f"sigma = {noise.sigma:.6g}, the same for all data sets and public"
@@ -230,7 +246,10 @@ def _scale(release: Release) -> str:
 
 
 def sign_part(release: Release) -> Content:
-    """Lines to sign on, and what is signed."""
+    """Return the lines for signatures, and the hash of what is signed.
+
+    The hash ties a signature to the exact bytes of release.json.
+    """
     fields = ("Reviewed by", "Role", "Decision", "Date")
     return [
         *paragraphs(

@@ -1,4 +1,4 @@
-"""The parts of the public page about precision, planned and achieved, and about its limits."""
+"""Write the parts of the public page about precision, planned and achieved, and about limits."""
 
 from privalue.artefact import Release
 from privalue.planning import shown
@@ -12,7 +12,13 @@ from privalue.study import described_values
 
 
 def precision_part(release: Release, states: StateTable, plan: Planned) -> Content:
-    """What was planned, and what was achieved where that is public."""
+    """Describe the planned precision, and the achieved one where that is public.
+
+    Args:
+        release: what was released.
+        states: its values and intervals.
+        plan: the prediction from the study alone, or why there is none.
+    """
     content: list[Content] = [element("h3", "As planned, before any data was opened")]
     content += _plan(plan) if plan.prediction is not None else paragraphs(plan.reason)
     content.append(element("h3", "As achieved"))
@@ -50,6 +56,10 @@ def precision_part(release: Release, states: StateTable, plan: Planned) -> Conte
 
 
 def _plan(plan: Planned) -> list[Content]:
+    """Describe a prediction: in words, as a chart and as a table.
+
+    Bars end at three times the error of guessing, since a longer one says no more.
+    """
     prediction = plan.prediction
     assert prediction is not None
     chosen = prediction.chosen
@@ -112,7 +122,7 @@ def _plan(plan: Planned) -> list[Content]:
 
 
 def limits_part(release: Release) -> Content:
-    """What the numbers cannot say."""
+    """List what the numbers cannot say, whatever their precision."""
     features = release.study["features"]
     unvisited = described_values(release.study).unvisited_value
     found: list[Content] = [

@@ -1,4 +1,8 @@
-"""Tables of very many rows, on both pages: the first ones, or groups of neighbouring states."""
+"""Make tables of very many rows, for both pages.
+
+A study may have millions of states. A table of more than ``MOST_ROWS`` shows its first rows only,
+or groups of neighbouring states; every state is in values.csv.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -6,7 +10,7 @@ from privalue.report._html import LABEL, Content, Html, named, table
 from privalue.report._svg import Group, Series, groups_of
 
 MOST_ROWS = 400
-_HEAD_ROWS = 100  # of a table that is cut
+_HEAD_ROWS = 100  # rows that are shown of a longer table
 
 
 def first_rows(
@@ -23,12 +27,15 @@ def first_rows(
 
     Args:
         heads: of the columns.
-        cells: makes the row of a place.
+        cells: returns the cells of the row at an index.
         count: how many rows there are.
-        name: of the table, for whoever cannot see it.
+        name: of the table, for those who do not see it.
         whole: the caption of a table that has every row.
         cut: makes the caption of one that has not, from "The first 100 of 1,000".
         numbers: which columns hold numbers.
+
+    Returns:
+        The table.
     """
     seen = range(_HEAD_ROWS if count > MOST_ROWS else count)
     return table(
@@ -50,7 +57,19 @@ def group_table(
     number: Callable[[float], str],
     more: Mapping[str, Callable[[Group], str]] | None = None,
 ) -> Html:
-    """Return the numbers of a chart that draws groups of states, with further columns by head."""
+    """Return the numbers of a chart that draws groups of states.
+
+    Args:
+        series: the numbers of all states.
+        what: the name of the numbers, for the heads.
+        rest: the end of the caption, which says where each state is.
+        name: of the table, for those who do not see it.
+        number: formats a number.
+        more: further columns by their heads.
+
+    Returns:
+        The table, with a row for each group.
+    """
     further = more or {}
     return table(
         ["What the chart draws: groups of neighbouring states. ", rest],

@@ -1,4 +1,4 @@
-"""The parts of the public page about states: their values, and what to be careful with."""
+"""Write the parts of the public page about states: their values, and what to be careful with."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +14,16 @@ _VALUES = element("a", "values.csv", href="values.csv")
 
 
 def values_part(release: Release, states: StateTable) -> Content:
-    """Every value with its intervals, as a chart and as a table."""
+    """Show every value with its intervals, as a chart and as a table.
+
+    Args:
+        release: what was released.
+        states: the same values, with their flags.
+    """
     bounds = return_bounds(release)
     percent = f"{100 * (release.level or 0):g}%"
     series = _series(states)
-    told = (
+    summary = (
         f"The released values of {len(states):,} states, from {states.value.min():.4g} to "
         f"{states.value.max():.4g}, in the order of the study"
         + (f", with {percent} privacy intervals" if release.level is not None else "")
@@ -41,7 +46,7 @@ def values_part(release: Release, states: StateTable) -> Content:
         element(
             "figure",
             key_of(*keys),
-            state_chart(series, name=told, axis="value", bounds=bounds),
+            state_chart(series, name=summary, axis="value", bounds=bounds),
             element("figcaption", _about_the_chart(release, series)),
         ),
         _group_table(series) if series.grouped else None,
@@ -51,6 +56,7 @@ def values_part(release: Release, states: StateTable) -> Content:
 
 
 def _series(states: StateTable) -> Series:
+    """Return the values and privacy intervals for a chart."""
     return Series(
         labels=states.names,
         values=states.value,
@@ -61,6 +67,7 @@ def _series(states: StateTable) -> Series:
 
 
 def _policy(release: Release) -> Content:
+    """Return the value of the policy as a whole; None where the study has no start."""
     if release.policy_value is None:
         return None
     within = release.policy_interval
@@ -75,6 +82,7 @@ def _policy(release: Release) -> Content:
 
 
 def _about_the_chart(release: Release, series: Series) -> str:
+    """Return the caption of the chart: how it groups states, and which error bars it has."""
     if series.grouped:
         return (
             "Too many states to draw one by one: each column is a group of neighbours, from the "
@@ -90,6 +98,7 @@ def _about_the_chart(release: Release, series: Series) -> str:
 
 
 def _about_the_intervals(release: Release, states: StateTable) -> str:
+    """Explain what the intervals cover, or why there are none."""
     if release.level is None:
         return "The study did not ask for intervals ([mechanism] noise_scale_share, or dp-ssp)."
     level = f"{100 * release.level:g}%"
@@ -112,6 +121,7 @@ _COLUMNS = (
 
 
 def _value_table(release: Release, states: StateTable) -> Html:
+    """Return the table of values, with a column for everything that was released."""
     level = f"{100 * (release.level or 0):g}%"
     present = [(names, head) for names, head in _COLUMNS if names[0] in states.columns]
     flagged = bool(states.flagged.any())
@@ -146,6 +156,8 @@ def _value_table(release: Release, states: StateTable) -> Html:
 
 
 def _group_table(series: Series) -> Html:
+    """Return the table of values by group, for studies with very many states."""
+
     def ends(group: Group) -> str:
         return interval(group.low, group.high) if series.ranges else "not released"
 
@@ -160,7 +172,12 @@ def _group_table(series: Series) -> Html:
 
 
 def flags_part(release: Release, states: StateTable) -> Content:
-    """What to be careful with, and the noisy visits where they were released."""
+    """List the flagged states, and show the noisy visits where they were released.
+
+    Args:
+        release: what was released.
+        states: its values, with their flags.
+    """
     places = {flag: states.with_flag(flag) for flag in MEANINGS}
     present = [(flag, found) for flag, found in places.items() if len(found)]
     content: list[Content] = []
@@ -230,7 +247,7 @@ def flags_part(release: Release, states: StateTable) -> Content:
 
 
 def _some(states: StateTable, places: NDArray[np.int64]) -> Content:
-    """The first few, and how many more."""
+    """Return the first few labels, and how many more there are."""
     shown_states: list[Content] = []
     for at, place in enumerate(places[:8].tolist()):
         shown_states += [", " if at else "", named(states.names[place], LABEL)]

@@ -1,4 +1,4 @@
-"""Pictures of value functions, as PNG and SVG."""
+"""Draw value functions, as PNG and SVG."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +15,19 @@ def draw_values(
     name: str = "values",
     intervals: Sequence[tuple[float | None, float | None]] | None = None,
 ) -> list[Path]:
-    """Private against true values by state, with privacy intervals if given; returns the files."""
+    """Draw private against true values by state, with privacy intervals if given.
+
+    Args:
+        private: the released values.
+        truth: the true values.
+        title: of the figure.
+        folder: where the files go.
+        name: of the files, without an ending.
+        intervals: both ends of each privacy interval; an end that was not released is None.
+
+    Returns:
+        The paths of the PNG and the SVG file.
+    """
     with mpl.rc_context({"svg.hashsalt": "privalue", "svg.fonttype": "none"}):
         figure = Figure(figsize=(7.5, 4.2), layout="constrained")
         FigureCanvasAgg(figure)

@@ -1,4 +1,4 @@
-"""A plan in words: the verdict, and a paragraph that can be pasted into a protocol."""
+"""Put a plan into words: the verdict, and a paragraph that can be pasted into a protocol."""
 
 from privalue.planning import Aggregation, Answer, Forecast, Prediction, shown
 from privalue.study import Study
@@ -8,7 +8,7 @@ _NOTHING = 1e-9  # of the range: rounding, not error
 
 
 def name_of(forecast: Forecast) -> str:
-    """The mechanism as a sentence names it."""
+    """Return the mechanism as a sentence names it."""
     option = forecast.option
     details = [option.calibration] if option.mechanism != "dp-ssp" else []
     details += [option.detail] if option.detail else []
@@ -16,17 +16,22 @@ def name_of(forecast: Forecast) -> str:
 
 
 def fits_exactly(study: Study) -> bool:
-    """Whether the features can represent any values at all."""
+    """Return whether the features can represent any values at all."""
     return study.features.kind == "tabular" or study.features.size == 1
 
 
 def misfit_known(prediction: Prediction) -> bool:
-    """Whether it is known how well the features fit."""
+    """Return whether it is known how well the features fit."""
     return prediction.model.known or fits_exactly(prediction.study)
 
 
 def approximation_shown(prediction: Prediction, forecast: Forecast) -> str:
-    """The approximation error; with a question mark where features may add to it."""
+    """Format the approximation error; a question mark means that features may add to it.
+
+    Args:
+        prediction: the plan, which knows whether the misfit of features is known.
+        forecast: of the mechanism that is shown.
+    """
     low, high = prediction.study.return_bounds
     size = forecast.approximation
     known = misfit_known(prediction)
@@ -36,7 +41,10 @@ def approximation_shown(prediction: Prediction, forecast: Forecast) -> str:
 
 
 def verdict(prediction: Prediction) -> str:
-    """One line: what to expect, or that it is hopeless."""
+    """Return one line: what to expect, or that it is hopeless.
+
+    Without a world the misfit of features is unknown, and the line says "at least".
+    """
     chosen, best, guess = prediction.chosen, prediction.best, prediction.guess
     m, name = f"{prediction.trajectories:,} trajectories", name_of(chosen)
     low, high = prediction.study.return_bounds
@@ -66,7 +74,7 @@ def verdict(prediction: Prediction) -> str:
 
 
 def answer_in_words(answer: Answer) -> str:
-    """What it takes to reach a target, for one mechanism."""
+    """Return what it takes to reach a target with one mechanism, or why nothing does."""
     if answer.value is None:
         return answer.reason
     value = f"{int(answer.value):,}" if answer.quantity == "trajectories" else f"{answer.value:g}"
@@ -74,7 +82,7 @@ def answer_in_words(answer: Answer) -> str:
 
 
 def aggregation_in_words(found: Aggregation) -> str:
-    """Which sizes of aggregation reach the target."""
+    """Return the sizes of aggregation that reach the target, in words."""
     best = min(found.errors, key=lambda size: found.errors[size])
     target = shown(found.target)
     if not found.reaching:
@@ -96,7 +104,14 @@ def aggregation_in_words(found: Aggregation) -> str:
 
 
 def paragraph(prediction: Prediction, answer: Answer | None = None) -> str:
-    """The sample size, for a protocol: plain sentences that name what is assumed."""
+    """Return the justification of a sample size, for a protocol.
+
+    It is made of plain sentences that name every assumption, so that a reviewer can check them.
+
+    Args:
+        prediction: the plan.
+        answer: what a target would take; None where nobody asked.
+    """
     study, model, chosen = prediction.study, prediction.model, prediction.chosen
     low, high = study.return_bounds
     if chosen.refused is not None:
@@ -126,6 +141,7 @@ def paragraph(prediction: Prediction, answer: Answer | None = None) -> str:
 
 
 def _parts(prediction: Prediction) -> str:
+    """Return the sentence on how much of the error is noise, sampling and approximation."""
     chosen = prediction.chosen
     known = misfit_known(prediction)
     approximation = approximation_shown(prediction, chosen).removesuffix(" + ?")
@@ -142,6 +158,7 @@ def _parts(prediction: Prediction) -> str:
 
 
 def _needs(answer: Answer) -> str:
+    """Return the sentence on what it takes to reach the target."""
     target = f"An error of at most {answer.target:g}"
     if answer.value is None:
         return f"{target} is {answer.reason}."
@@ -151,6 +168,7 @@ def _needs(answer: Answer) -> str:
 
 
 def _unit(study: Study) -> str:
+    """Return the sentence that says what is protected."""
     one = {
         "trajectory": "trajectory",
         "person": f"person with all of up to {study.trajectories_per_person} trajectories",
@@ -160,6 +178,7 @@ def _unit(study: Study) -> str:
 
 
 def _persons(study: Study) -> list[str]:
+    """Return the assumption about persons, if the study needs one."""
     if study.privacy.unit != "person":
         return []
     most = study.trajectories_per_person

@@ -1,4 +1,4 @@
-"""A plan's picture: predicted error against the number of trajectories."""
+"""Draw a plan's figure: predicted error against the number of trajectories."""
 
 import math
 from collections.abc import Sequence
@@ -20,11 +20,11 @@ from privalue.report.drawing import (
     mpl,
 )
 
-# Okabe and Ito's colours, which most colour-blind people tell apart
+# Okabe and Ito's colours, which most colour-blind people can distinguish
 _COLOURS = {"dp-ssp": "#009e73", "dp-lsw": "#0072b2", "dp-lsl": "#d55e00"}
 _LINES = {"exact": "-", "nissim": "--", "appendix": ":"}
 _TUNED = (0, (4, 1, 1, 1))
-_DECADE_ABOVE = 12.0  # errors far above guessing are all alike
+_DECADE_ABOVE = 12.0  # errors further above guessing are not drawn
 _POINTS = 17
 _DRAWS = 16
 
@@ -39,7 +39,7 @@ class ErrorCurve:
 
 
 def trajectories_around(trajectories: int) -> list[int]:
-    """Numbers of trajectories from a hundredth to a hundred times those that are planned."""
+    """Return numbers of trajectories from a hundredth to a hundred times the planned one."""
     grid = np.geomspace(max(trajectories / 100, 10), min(trajectories * 100.0, MOST_TRAJECTORIES))
     return sorted({int(m) for m in np.geomspace(grid[0], grid[-1], _POINTS)})
 
@@ -47,7 +47,13 @@ def trajectories_around(trajectories: int) -> list[int]:
 def curves_of(
     prediction: Prediction, numbers: Sequence[int], *, progress: Progress | None = None
 ) -> list[ErrorCurve]:
-    """The lines of the picture: the study's own mechanism, the exact ones, the paper's."""
+    """Predict the lines of the figure: the study's own mechanism, the exact ones, the paper's.
+
+    Args:
+        prediction: the plan, whose forecasts say which mechanisms are drawn.
+        numbers: the numbers of trajectories to predict for.
+        progress: called with predictions done, and predictions in all.
+    """
     options = [
         forecast.option
         for forecast in prediction.forecasts
@@ -85,7 +91,18 @@ def draw_plan(
     file: Path,
     target: float | None = None,
 ) -> Path:
-    """Writes the picture, as PNG or SVG by the file's ending."""
+    """Draw the figure, as PNG or SVG by the file's ending.
+
+    Args:
+        prediction: the plan.
+        curves: the lines, from ``curves_of``.
+        numbers: the numbers of trajectories at which they were predicted.
+        file: where to write.
+        target: an error to mark; None for no mark.
+
+    Returns:
+        The path of the file.
+    """
     checked_picture(file)
     with mpl.rc_context({"svg.hashsalt": "privalue", "svg.fonttype": "none"}):
         figure = Figure(figsize=(8.0, 4.8), layout="constrained")
@@ -166,16 +183,21 @@ def draw_plan(
 
 
 def checked_picture(file: Path) -> None:
-    """Refuses a file that is neither PNG nor SVG, or has no folder to go to."""
+    """Refuse a file that is neither PNG nor SVG, or whose directory does not exist.
+
+    Raises:
+        UsageError: if the ending or the directory is wrong.
+    """
     if file.suffix.lower() not in {".png", ".svg"}:
         raise UsageError(f"the picture {file} must end in .png or .svg")
     if not file.parent.is_dir():
         raise UsageError(
-            f"the picture {file} has no place: {file.parent} is no folder; make it first"
+            f"cannot write the picture {file}: {file.parent} is not a directory; create it first"
         )
 
 
 def _label(option: Option) -> str:
+    """Return the name of a line in the legend."""
     paper = {"nissim": "the paper's constants", "appendix": "the appendix's constants"}
     details = [paper[option.calibration]] if option.calibration in paper else []
     if option.tuned:
@@ -185,12 +207,13 @@ def _label(option: Option) -> str:
 
 
 def _unseen(curve: ErrorCurve, top: float) -> str:
-    """What to add to a line that is not there."""
-    seen = [error for error in curve.errors if error <= top]  # a NaN is not
+    """Return the note in the legend for a line that lies above the figure."""
+    seen = [error for error in curve.errors if error <= top]  # NaN is left out
     return "" if seen else "\n   (above the picture)"
 
 
 def _title(prediction: Prediction) -> str:
+    """Return the title: the study, its states and its budget."""
     study = prediction.study
     return (
         f"{study.study.name}: {study.state_count} states, epsilon = {study.privacy.epsilon:g}, "
@@ -201,7 +224,7 @@ def _title(prediction: Prediction) -> str:
 def _limits(
     prediction: Prediction, curves: Sequence[ErrorCurve], floor: Vector, target: float | None
 ) -> tuple[float, float]:
-    """From the least error to a decade above guessing."""
+    """Return the limits of the error's axis: from the least error to a decade above guessing."""
     errors = [error for curve in curves for error in curve.errors]
     marks = [*errors, *floor.tolist(), prediction.guess, target or math.inf]
     shown = [mark for mark in marks if math.isfinite(mark) and mark > 0] or [1.0]

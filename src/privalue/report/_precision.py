@@ -1,7 +1,7 @@
-"""How precise a release is: as planned, from what is public; as achieved, where it was released.
+"""Find how precise a release is: as planned, from public numbers; as achieved, where released.
 
-The noise of dp-lsw and dp-lsl has a scale that depends on the data: what may be told of it is the
-plan, which never saw the data, and nothing else. dp-ssp has a public scale, and a released scale is
+The noise of dp-lsw and dp-lsl has a scale that depends on the data. The plan, which never saw the
+data, is all that may be published about it. dp-ssp has a public scale, and a released scale is
 public, too: there, the widths of the intervals say what was achieved.
 """
 
@@ -35,7 +35,12 @@ class Achieved:
 
 
 def planned(release: Release, study: Study | None = None) -> Planned:
-    """The error that the study alone predicts, for the public number of trajectories."""
+    """Predict the error from the study alone, for the public number of trajectories.
+
+    Args:
+        release: what was released.
+        study: its study; without it, the study is rebuilt from the release where that is possible.
+    """
     number = release.trajectories or release.study["study"].get("trajectories")
     if number is None:
         return Planned(
@@ -59,7 +64,7 @@ def planned(release: Release, study: Study | None = None) -> Planned:
 
 
 def achieved(release: Release, states: StateTable) -> Achieved | None:
-    """What the released intervals say; None where the scale of the noise is a secret."""
+    """Return the half-widths of the released intervals; None where the noise scale is secret."""
     low, high = states.columns.get("low"), states.columns.get("high")
     if release.level is None or low is None or high is None:
         return None
@@ -70,12 +75,18 @@ def achieved(release: Release, states: StateTable) -> Achieved | None:
 
 
 def study_of(release: Release) -> Study:
-    """The study that a release describes, where that needs no side file."""
-    told = release.study
+    """Return the study that a release describes, where that needs no side file.
+
+    Raises:
+        UsageError: if the study has a side file, of which the release holds the hash alone.
+    """
+    described = release.study
     # The states themselves are in the release, whichever file they came from.
     listed = {("states", "file"), ("states", "groups")}
     files = [
-        f"[{section}] {key}" for section, key in files_named(told) if (section, key) not in listed
+        f"[{section}] {key}"
+        for section, key in files_named(described)
+        if (section, key) not in listed
     ]
     if files:
         remedy = (
@@ -86,16 +97,20 @@ def study_of(release: Release) -> Study:
         raise UsageError(f"the release names {files[0]} by its hash and does not hold it; {remedy}")
     states: dict[str, Any] = (
         {"count": len(release.values)}
-        if "count" in told["states"]
+        if "count" in described["states"]
         else {"labels": list(release.values.states)}
     )
-    if "visits" in told["states"]:
-        states["visits"] = told["states"]["visits"]
-    return Study.from_description(told, states=states)
+    if "visits" in described["states"]:
+        states["visits"] = described["states"]["visits"]
+    return Study.from_description(described, states=states)
 
 
 def require_same_study(release: Release, study: Study) -> None:
-    """Refuses a study that is not the one that the release describes."""
+    """Refuse a study that is not the one that the release describes.
+
+    Raises:
+        UsageError: if some key or side file differs.
+    """
     if release.study != study.public_description():
         raise UsageError(
             f'the study "{study.study.name}" is not the one of this release: some key or side '

@@ -1,4 +1,4 @@
-"""The curator's page: what inspect found, PRIVATE on every screen and every sheet of paper.
+"""Write the curator's page: what inspect found, PRIVATE on every screen and every sheet of paper.
 
 It is written through ``write_private_page`` alone, readable by its owner only, and never beside a
 release or a report.
@@ -33,13 +33,22 @@ BANNER: Content = [
 
 
 def require_private_place(file: str | Path) -> Path:
-    """Refuses, before any work, a place for the page that is public or taken."""
+    """Refuse, before any work, a path for the page that is public or taken.
+
+    A page that cannot be read counts as public: it may be one.
+
+    Raises:
+        UsageError: if the path is not .html, has no directory, is beside a public file, or names a
+            file that is not a private page.
+    """
     file = Path(file)
     if file.suffix.lower() != ".html":
         raise UsageError(f"the private page {file} must end in .html")
     there = next(folder for folder in file.parents if folder.exists())
     if not there.is_dir():
-        raise UsageError(f"the private page {file} has no place: {there} is no folder")
+        raise UsageError(
+            f"cannot write the private page {file}: {there} is not a directory; give another path"
+        )
     for public in sorted(there.iterdir()) if there == file.parent else []:
         if public.name not in PUBLIC_FILES and not is_marked(public, PUBLIC_MARK):
             continue
@@ -53,9 +62,12 @@ def require_private_place(file: str | Path) -> Path:
 
 
 def write_private_page(diagnostics: PrivateDiagnostics, file: str | Path) -> Path:
-    """Writes the page. PRIVATE: mode 0600, and never beside what is public.
+    """Write the page. PRIVATE: mode 0600, and never beside what is public.
 
-    A folder that is not there is made, for its owner alone.
+    A directory that does not exist is created, for its owner alone.
+
+    Raises:
+        UsageError: if the page cannot be written there.
     """
     target = require_private_place(file)
     try:
@@ -66,7 +78,7 @@ def write_private_page(diagnostics: PrivateDiagnostics, file: str | Path) -> Pat
 
 
 def private_page(diagnostics: PrivateDiagnostics) -> str:
-    """The page's text. PRIVATE: none of it may be published."""
+    """Return the page's text. PRIVATE: none of it may be published."""
     fields = diagnostics.private_columns()
     name = diagnostics.study.study.name
     parts = [
@@ -115,10 +127,12 @@ def private_page(diagnostics: PrivateDiagnostics) -> str:
 
 
 def _number(value: float) -> str:
+    """Format a number with six digits."""
     return f"{value:.6g}"
 
 
 def _notes(diagnostics: PrivateDiagnostics, fields: dict[str, Any]) -> Content:
+    """Return the warnings for the curator, then the sizes and constants. PRIVATE."""
     warnings = diagnostics.warnings()
     found: list[Content] = (
         [
@@ -151,11 +165,13 @@ def _notes(diagnostics: PrivateDiagnostics, fields: dict[str, Any]) -> Content:
 
 
 def _mechanism(fields: dict[str, Any]) -> str:
+    """Name the mechanism, its noise and its calibration."""
     shape = "" if fields["mechanism"] == "dp-ssp" else f", {fields['noise']} noise"
     return f"{fields['mechanism']}{shape}, calibration {fields['calibration']}"
 
 
 def _noise(diagnostics: PrivateDiagnostics, fields: dict[str, Any]) -> Content:
+    """Show the values before noise with the noise around them. PRIVATE."""
     values, noise = fields["values"], fields["noise_by_state"]
     low, high = diagnostics.study.return_bounds
     series = Series(
@@ -192,6 +208,7 @@ def _noise(diagnostics: PrivateDiagnostics, fields: dict[str, Any]) -> Content:
 
 
 def _visits(diagnostics: PrivateDiagnostics, fields: dict[str, Any]) -> Content:
+    """Show how many trajectories visit each state. PRIVATE."""
     counts = fields["counts"]
     series = Series(
         labels=diagnostics.study.state_names,
@@ -225,6 +242,7 @@ def _visits(diagnostics: PrivateDiagnostics, fields: dict[str, Any]) -> Content:
 
 
 def _groups(series: Series, what: str) -> Html:
+    """Return the table of a chart that draws groups of states. PRIVATE."""
     return group_table(
         series,
         what,
@@ -235,6 +253,7 @@ def _groups(series: Series, what: str) -> Html:
 
 
 def _states(diagnostics: PrivateDiagnostics, fields: dict[str, Any]) -> Html:
+    """Return the table of states. PRIVATE."""
     labels = diagnostics.study.state_names
     keys = ("mean_returns", "values", "noise_by_state")
 
@@ -258,10 +277,12 @@ def _states(diagnostics: PrivateDiagnostics, fields: dict[str, Any]) -> Html:
 
 
 def _ratio(value: float, noise: float) -> str:
+    """Format how many times a value is larger than its noise."""
     return "no noise" if noise == 0 else f"{abs(value) / noise:.3g}"
 
 
 def _theta(theta: NDArray[np.float64]) -> Html:
+    """Return the table of coefficients before noise. PRIVATE."""
     return first_rows(
         ["Feature, counted from 0", "theta before noise"],
         lambda at: [str(at), _number(theta[at])],

@@ -1,4 +1,4 @@
-"""report.html: what a privacy office signs and a clinician reads. From public things alone.
+"""Write report.html, which a privacy office signs and a clinician reads, from public inputs alone.
 
 Everything here comes from the release, from its study, or from the ledger's account: this module
 never meets data or private types.
@@ -15,7 +15,7 @@ from privalue.report._guarantee import (
     odds_words,
     plain_words,
     public_units,
-    told,
+    readable,
     unit_words,
     validity_words,
 )
@@ -29,7 +29,8 @@ from privalue.report._precision import planned
 from privalue.report._states import StateTable, state_table
 from privalue.study import Study
 
-# In the first bytes of every public page, whatever its name: no private one goes beside it.
+# Every public page has this mark in its first bytes, whatever its name, so that no private page
+# is written beside it.
 PUBLIC_MARK = "privalue-public-page"
 _NOT_PRIVATE: Content = [
     "NOT PRIVATE. ",
@@ -54,13 +55,16 @@ def public_page(
     account: Account | None = None,
     justification: str | None = None,
 ) -> str:
-    """The page of a release, self-contained.
+    """Return the page of a release, self-contained.
 
     Args:
         release: what was released.
         study: its study, for what side files say; without it, only what the release holds.
         account: how the dataset stands on its ledger.
         justification: why these parameters, in the words of whoever decided.
+
+    Returns:
+        The HTML document.
     """
     states = state_table(release, study)
     name = release.study["study"]["name"]
@@ -126,12 +130,13 @@ def public_page(
 
 
 def _top(release: Release, states: StateTable) -> list[Html]:
+    """Return the summary below the heading: a sentence, and a tile for each main number."""
     privacy = release.privacy
     flagged = int(states.flagged.sum())
     tiles: list[tuple[Content, Content, Content]] = [
         (
             "Guarantee" if release.private else "Guarantee: none",
-            f"ε = {told(privacy.epsilon)}, δ = {told(privacy.delta)}"
+            f"ε = {readable(privacy.epsilon)}, δ = {readable(privacy.delta)}"
             if release.private
             else "NOT PRIVATE",
             f"one {privacy.unit}, "
@@ -179,10 +184,12 @@ def _top(release: Release, states: StateTable) -> list[Html]:
 
 
 def _short_interval(low: float, high: float) -> str:
+    """Format an interval with four digits, for a tile."""
     return f"{low:.4g} to {high:.4g}"
 
 
 def _guarantee(release: Release) -> Content:
+    """Describe the promise in words, in symbols, and against an attacker."""
     privacy, limits = release.privacy, release.study["privacy"]
     if not release.private:
         return paragraphs(
@@ -213,8 +220,8 @@ def _guarantee(release: Release) -> Content:
         element(
             "div",
             "Pr[M(X) ∈ S] ≤ e",
-            element("sup", told(privacy.epsilon)),
-            f" · Pr[M(X') ∈ S] + {told(privacy.delta)}",
+            element("sup", readable(privacy.epsilon)),
+            f" · Pr[M(X') ∈ S] + {readable(privacy.delta)}",
             element(
                 "small",
                 f"for every set S of outcomes and all data sets X and X' that differ by "

@@ -1,8 +1,8 @@
-"""What a release leaves in a folder: release.json, values.csv, registry.yaml and report.html.
+"""Write the files of a release: release.json, values.csv, registry.yaml and report.html.
 
 The release itself goes first: whatever happens afterwards, what was paid for is there, and the rest
-can be made again from it (``privalue report``). A folder that holds a private page of the curator
-is refused, and so is one that holds any of the four files.
+can be made again from it (``privalue report``). A directory that holds a private page of the
+curator is refused, and so is one that holds any of the four files.
 """
 
 import os
@@ -23,14 +23,14 @@ from privalue.study import Study
 
 PAGE, REGISTRY, VALUES = "report.html", "registry.yaml", "values.csv"
 PUBLIC_FILES = (FILE_NAME, PAGE, REGISTRY, VALUES)
-# In the first bytes of every private page, so that any folder can be asked whether it holds one.
+# Every private page has this mark in its first bytes, so that it is found in any folder.
 PRIVATE_MARK = "privalue-private-page"
 _LOOKED_AT = 1024
 
 
 @dataclass(frozen=True, kw_only=True)
 class Published:
-    """The files of a release."""
+    """The paths of the four files of a release."""
 
     release: Path
     page: Path
@@ -47,17 +47,20 @@ def publish(
     justification: str | None = None,
     wrote: Callable[..., None] = lambda *paths: None,
 ) -> Published:
-    """Writes a release and everything that is made of it into a folder; never over another one.
+    """Write a release and everything that is made of it into a folder; never over another one.
 
     Args:
         release: what was released.
         folder: where to; made if it is not there.
-        study: the release's study. Only with it, the page tells what side files say of states,
+        study: the release's study. Only with it, the page shows what side files say of states,
             and the planned precision of a study with side files.
-        account: how the dataset stands on its ledger, ``ledger.show(dataset)``; or what tells it
-            once the release itself is saved.
+        account: how the dataset stands on its ledger, ``ledger.show(dataset)``; or a function that
+            returns it, called once the release itself is saved.
         justification: why these parameters, in the words of whoever decided; public.
         wrote: called with the path of the release, then with those of what is made of it.
+
+    Returns:
+        The paths of the files.
 
     Raises:
         UsageError: the folder holds a release, a report or a private page, or cannot be written.
@@ -87,7 +90,18 @@ def write_report(
     account: Account | None = None,
     justification: str | None = None,
 ) -> dict[str, Path]:
-    """The files beside a release.json, written anew: what they hold is all made from it."""
+    """Write the files beside a release.json anew; everything in them is made from it.
+
+    Args:
+        release: what was released.
+        folder: where it is.
+        study: the release's study, for what its side files say.
+        account: how the dataset stands on its ledger.
+        justification: why these parameters; public.
+
+    Returns:
+        The paths of the files, by the fields of ``Published``.
+    """
     texts: dict[str, tuple[str, str | Iterable[str]]] = {
         "values": (VALUES, values_csv(state_table(release, study))),
         "registry": (
@@ -103,7 +117,11 @@ def write_report(
 
 
 def require_publishable(folder: str | Path) -> None:
-    """Refuses, before any work, a folder that holds a release, a report or a private page."""
+    """Refuse, before any work, a folder that holds a release, a report or a private page.
+
+    Raises:
+        UsageError: if it holds one; a release is never overwritten.
+    """
     require_vacant(folder)
     for name in PUBLIC_FILES:
         if os.path.lexists(Path(folder) / name):
@@ -115,7 +133,13 @@ def require_publishable(folder: str | Path) -> None:
 
 
 def require_no_private_page(folder: str | Path) -> None:
-    """Refuses a folder in which public files would stand beside a private page."""
+    """Refuse a folder in which public files would be beside a private page.
+
+    Somebody who publishes the folder as a whole would publish the private page with it.
+
+    Raises:
+        UsageError: if the folder holds a private page, or a page that cannot be read.
+    """
     for file in private_pages(folder):
         raise UsageError(
             f"{file} is a private page of the curator, or cannot be read, and what is public never "
@@ -124,19 +148,22 @@ def require_no_private_page(folder: str | Path) -> None:
 
 
 def private_pages(folder: str | Path) -> list[Path]:
-    """The private pages in a folder, told by a mark in their first bytes."""
+    """Return the private pages in a folder, which have a mark in their first bytes."""
     if not Path(folder).is_dir():
         return []
     return [file for file in sorted(Path(folder).iterdir()) if is_private_page(file)]
 
 
 def is_private_page(file: Path) -> bool:
-    """Whether a file is a private page; one that cannot be read is taken for it."""
+    """Return whether a file is a private page; one that cannot be read counts as private."""
     return is_marked(file, PRIVATE_MARK)
 
 
 def is_marked(file: Path, mark: str) -> bool:
-    """Whether a page begins with a mark, or cannot be read."""
+    """Return whether a page begins with a mark, or cannot be read.
+
+    A page that cannot be read counts as marked: the check errs on the safe side.
+    """
     if file.suffix.lower() not in {".html", ".htm"} or not file.is_file():
         return False
     try:

@@ -1,4 +1,4 @@
-"""A release as an entry of a registry of deployments of differential privacy.
+"""Describe a release as an entry of a registry of deployments of differential privacy.
 
 ``deployment`` has the sections and keys of the entries in the Differential Privacy Deployments
 Registry (OpenDP, with NIST; entries of 2026): basic, dp_variant, privacy_loss, deployment_model,
@@ -54,7 +54,7 @@ SIDE_CHANNELS: Mapping[str, str] = {
 
 
 def mechanism_words(release: Release) -> str:
-    """The mechanism and how its noise is calibrated."""
+    """Return the words for the mechanism and for how its noise is calibrated."""
     return (
         f"{_MECHANISMS[release.mechanism]}; calibration {release.noise.calibration}: "
         f"{_CALIBRATIONS[release.noise.calibration]}"
@@ -62,7 +62,7 @@ def mechanism_words(release: Release) -> str:
 
 
 def composition_words(release: Release) -> str:
-    """How several releases add up."""
+    """Return the words that say how the costs of several releases add up."""
     if release.refit_of is not None:
         return (
             "None of its own: computed from another release, as post-processing, at no further "
@@ -78,6 +78,7 @@ def composition_words(release: Release) -> str:
 
 
 def _ledger_words(release: Release, which: str) -> str:
+    """Return the sentence on whether a release is on a ledger, and what that means."""
     if release.ledger_head is None:
         return (
             f"{which} is on no ledger: with other releases about the same people, the epsilons "
@@ -92,10 +93,16 @@ def _ledger_words(release: Release, which: str) -> str:
 def registry_entry(
     release: Release, *, justification: str | None = None, account: Account | None = None
 ) -> dict[str, Any]:
-    """The entry as plain values."""
-    privacy, told = release.privacy, release.study
+    """Return the entry as plain values.
+
+    Args:
+        release: what was released.
+        justification: why these parameters; without it, the key is left for the curator.
+        account: how the dataset stands on its ledger; without it, the entry has no totals.
+    """
+    privacy, described = release.privacy, release.study
     low, high = return_bounds(release)
-    limit = told["privacy"].get("max_trajectories_per_person")
+    limit = described["privacy"].get("max_trajectories_per_person")
     states = len(release.values)
     number = release.trajectories or release.persons
     unprotected = (
@@ -105,14 +112,14 @@ def registry_entry(
     )
     deployment = {
         "basic": {
-            "name": told["study"]["name"],
+            "name": described["study"]["name"],
             "data_curators": Unanswered("who holds the data"),
             "intended_use": Unanswered("what the values are for"),
             "data_product_type": "Summary statistics",
             "data_product_region": Unanswered("where the people are"),
             "description": f"The value function of the policy that produced the data: an estimate "
             f"for each of {states} states of the expected return, discounted by "
-            f"{told['values']['discount']:g} per step, from the first visit on.",
+            f"{described['values']['discount']:g} per step, from the first visit on.",
             "publication_date": release.created[:10],
             "data_product_sector": Unanswered("such as Healthcare"),
         },
@@ -121,8 +128,8 @@ def registry_entry(
             if release.private
             else "None: seeded noise, for experiments only",
             "data_domain": "Tables of trajectories (state and reward at each step) over the "
-            f"declared states; rewards are clamped to [{told['values']['rewards'][0]:g}, "
-            f"{told['values']['rewards'][1]:g}], returns to [{low:g}, {high:g}].",
+            f"declared states; rewards are clamped to [{described['values']['rewards'][0]:g}, "
+            f"{described['values']['rewards'][1]:g}], returns to [{low:g}, {high:g}].",
             "unprotected_quantities": unprotected,
         },
         "privacy_loss": {
@@ -179,6 +186,7 @@ def registry_entry(
 
 
 def _post_processing(release: Release) -> str:
+    """Return the sentence on what is computed from the mechanism's output."""
     if release.mechanism == "dp-ssp":
         return (
             "Values, intervals and flags are computed from the noisy statistics; so is any refit."
@@ -188,7 +196,8 @@ def _post_processing(release: Release) -> str:
 
 
 def _for_programs(release: Release, account: Account | None) -> dict[str, Any]:
-    privacy, noise, told = release.privacy, release.noise, release.study
+    """Return the section ``privalue``: the same facts for programs."""
+    privacy, noise, described = release.privacy, release.noise, release.study
     return {
         "private": release.private,
         "variant": "(epsilon, delta)-differential privacy",
@@ -197,8 +206,8 @@ def _for_programs(release: Release, account: Account | None) -> dict[str, Any]:
         "epsilon": privacy.epsilon,
         "delta": privacy.delta,
         "contribution_bounds": {
-            "max_trajectories_per_person": told["privacy"].get("max_trajectories_per_person"),
-            "max_states_per_trajectory": told["privacy"].get("max_states_per_trajectory"),
+            "max_trajectories_per_person": described["privacy"].get("max_trajectories_per_person"),
+            "max_states_per_trajectory": described["privacy"].get("max_states_per_trajectory"),
         },
         "mechanism": {
             "name": release.mechanism,
@@ -220,7 +229,7 @@ def _for_programs(release: Release, account: Account | None) -> dict[str, Any]:
             else "basic composition on a ledger"
             if release.ledger_head is not None
             else "none: no ledger",
-            "dataset": told["study"].get("dataset"),
+            "dataset": described["study"].get("dataset"),
             "ledger_head": release.ledger_head,
             **(
                 {}
@@ -239,9 +248,9 @@ def _for_programs(release: Release, account: Account | None) -> dict[str, Any]:
             {"channel": name, "measure": what} for name, what in SIDE_CHANNELS.items()
         ],
         "public_inputs": {
-            "study_sha256": study_hash(told),
-            "side_files": [dict(file) for file in told["side_files"]],
-            "trajectories_declared": told["study"].get("trajectories"),
+            "study_sha256": study_hash(described),
+            "side_files": [dict(file) for file in described["side_files"]],
+            "trajectories_declared": described["study"].get("trajectories"),
         },
         "release": {
             "file": "release.json",
@@ -257,6 +266,12 @@ def _for_programs(release: Release, account: Account | None) -> dict[str, Any]:
 def registry_yaml(
     release: Release, *, justification: str | None = None, account: Account | None = None
 ) -> str:
-    """The text of ``registry.yaml``."""
+    """Return the text of ``registry.yaml``.
+
+    Args:
+        release: what was released.
+        justification: why these parameters; without it, the key is left for the curator.
+        account: how the dataset stands on its ledger; without it, the entry has no totals.
+    """
     entry = registry_entry(release, justification=justification, account=account)
     return to_yaml(entry, _HEAD)

@@ -1,4 +1,4 @@
-"""The ledger for people: a table's rows, a line and a picture of spending over time, and PLD.
+"""Show the ledger to people: rows of a table, spending over time as text and figure, and PLD.
 
 ``advance_composition`` is information only. It says what composition of privacy loss distributions
 (extra ``accounting``) would allow if all releases had been fixed in advance. The ledger charges the
@@ -23,7 +23,7 @@ _BARS = " ▁▂▃▄▅▆▇█"
 
 @dataclass(frozen=True, kw_only=True)
 class AdvanceComposition:
-    """epsilon at a delta, had the releases been a plan fixed in advance; or why it is unknown."""
+    """epsilon at a delta if the releases had been planned in advance, or why it is unknown."""
 
     epsilon: float | None
     delta: float
@@ -31,7 +31,15 @@ class AdvanceComposition:
 
 
 def advance_composition(releases: Sequence[Cost], delta: float) -> AdvanceComposition:
-    """What PLD composition says of releases, each taken as the worst (epsilon, delta) mechanism."""
+    """Compose releases by PLD, each taken as the worst (epsilon, delta) mechanism.
+
+    Args:
+        releases: their costs.
+        delta: at which the composed epsilon is computed.
+
+    Returns:
+        The epsilon; None where dp-accounting is not installed, or the deltas alone exceed delta.
+    """
     note = "information only: it holds for a plan fixed in advance, and the ledger charges the sum"
     if not releases:
         return AdvanceComposition(epsilon=0.0, delta=delta, note=note)
@@ -58,14 +66,14 @@ def advance_composition(releases: Sequence[Cost], delta: float) -> AdvanceCompos
 
 
 def account_json(account: Account) -> dict[str, Any]:
-    """What ``ledger show --json`` prints."""
+    """Return what ``ledger show --json`` prints."""
     advance = advance_composition(account.releases, account.total.as_dict()["delta"])
     planned = {"epsilon": advance.epsilon, "delta": advance.delta, "note": advance.note}
     return {**account.as_dict(), "if_planned_in_advance": planned}
 
 
 def account_rows(account: Account) -> list[tuple[str, object]]:
-    """What ``ledger show`` prints, as pairs."""
+    """Return what ``ledger show`` prints, as pairs."""
     like = account.like_the_last
     advance = advance_composition(account.releases, account.total.as_dict()["delta"])
     return [
@@ -89,7 +97,12 @@ def account_rows(account: Account) -> list[tuple[str, object]]:
 
 
 def spending_line(account: Account, width: int = 40) -> str:
-    """The spent share of epsilon over time, a column each, as text."""
+    """Return the spent share of epsilon over time as text, a column for each period.
+
+    Args:
+        account: how the dataset stands.
+        width: how many columns.
+    """
     times = _times(account)
     span = (times[-1] - times[0]).total_seconds()
     line = []
@@ -97,7 +110,7 @@ def spending_line(account: Account, width: int = 40) -> str:
         if span:
             reached = [(t - times[0]).total_seconds() <= span * column / width for t in times]
             at = sum(reached) - 1
-        else:  # all at once: by entry
+        else:  # all entries have the same time: a column for each entry
             at = min(len(times) - 1, len(times) * column // width)
         step = account.steps[at]
         share = step.spent.epsilon / step.total.epsilon
@@ -107,8 +120,17 @@ def spending_line(account: Account, width: int = 40) -> str:
 
 
 def draw_spending(account: Account, *, folder: Path, name: str = "spending") -> list[Path]:
-    """Spent, reserved and total epsilon over time, as PNG and SVG; returns the files."""
-    steps = (*account.steps, account.steps[-1])  # the last one gets some width
+    """Draw spent, reserved and total epsilon over time.
+
+    Args:
+        account: how the dataset stands.
+        folder: where the files go.
+        name: of the files, without an ending.
+
+    Returns:
+        The paths of the PNG and the SVG file.
+    """
+    steps = (*account.steps, account.steps[-1])  # the last step is drawn with some width
     times = np.array([at.replace(tzinfo=None) for at in _times(account)], dtype="datetime64[s]")
     width = max((times[-1] - times[0]) // 30, np.timedelta64(60, "s"))
     times = np.append(times, times[-1] + width)
@@ -137,7 +159,7 @@ def draw_spending(account: Account, *, folder: Path, name: str = "spending") -> 
 
 
 def _times(account: Account) -> list[datetime]:
-    """The time of every step; where the clock ran backwards, it stands still here."""
+    """Return the time of every step; where the clock ran backwards, time stands still."""
     times: list[datetime] = []
     for step in account.steps:
         at = datetime.fromisoformat(step.at)

@@ -1,8 +1,8 @@
-"""What is told of each state: its value, its intervals, and what to be careful about.
+"""Collect what is public about each state: its value, its intervals, and what to be careful about.
 
 A flag comes from what was released or is public, never from the data: the noisy counts of dp-ssp,
-the study's prior of visits, its weights, its bounds of returns. States may be ten million: they are
-columns, and a row is made where one is shown.
+the study's prior of visits, its weights, its bounds of returns. There may be ten million states:
+they are kept as columns, and a row is made only for a state that is shown.
 """
 
 import re
@@ -37,14 +37,14 @@ MEANINGS = {
     AT_A_BOUND: "noise, or features that stretch beyond the states they were fitted to, may have "
     "taken the value where no return can be: the bound is published in its place",
 }
-FLAGS = tuple(MEANINGS)  # the flag at place k is bit k of a state's flags
+FLAGS = tuple(MEANINGS)  # flag number k is bit k of a state's flags
 _ENDS = ("low", "high")
 _MORE = ("band_low", "band_high", "sampling_low", "sampling_high")
 
 
 @dataclass(frozen=True, kw_only=True)
 class StateRow:
-    """One state, as it is shown."""
+    """One state, as a page or a table shows it."""
 
     state: str
     value: float
@@ -53,18 +53,18 @@ class StateRow:
 
     @property
     def low(self) -> float | None:
-        """The lower end of the privacy interval."""
+        """Return the lower end of the privacy interval."""
         return self.columns.get("low")
 
     @property
     def high(self) -> float | None:
-        """The upper end of the privacy interval."""
+        """Return the upper end of the privacy interval."""
         return self.columns.get("high")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class StateTable(Sequence[StateRow]):
-    """Every state, as columns."""
+    """Every state of a release, as columns; an index gives a ``StateRow``."""
 
     names: Sequence[str] | range  # a range stands for its numbers
     value: Vector
@@ -86,35 +86,41 @@ class StateTable(Sequence[StateRow]):
 
     @property
     def flagged(self) -> NDArray[np.bool_]:
-        """Whether there is anything to be careful about, state by state."""
+        """Return for each state whether it has a flag."""
         return np.asarray(self.bits != 0)
 
     def with_flag(self, flag: str) -> NDArray[np.int64]:
-        """The places of the states that have a flag."""
+        """Return the indices of the states that have a flag."""
         return np.flatnonzero(self.bits & _bit(flag))
 
     @property
     def has_intervals(self) -> bool:
-        """Whether privacy intervals were released."""
+        """Return whether privacy intervals were released."""
         return any(name in self.columns for name in _ENDS)
 
 
 def _bit(flag: str) -> int:
+    """Return the bit that stands for a flag."""
     return 1 << FLAGS.index(flag)
 
 
 def flags_of(bits: int) -> tuple[str, ...]:
-    """The flags that a number stands for."""
+    """Return the flags that a number stands for."""
     return tuple(flag for flag in FLAGS if bits & _bit(flag))
 
 
 def return_bounds(release: Release) -> tuple[float, float]:
-    """The public bounds of returns, as the release's study gives or implies them."""
+    """Return the public bounds of returns, as the release's study gives or implies them."""
     return described_values(release.study).return_bounds
 
 
 def state_table(release: Release, study: Study | None = None) -> StateTable:
-    """Every state of a release; with its study, also what side files say of it."""
+    """Return every state of a release with its flags.
+
+    Args:
+        release: what was released.
+        study: its study; with it, flags also use what side files say of states.
+    """
     value = release.values.column("value")
     assert value is not None  # every state has one
     released = {name: release.values.column(name) for name in (*_ENDS, *_MORE)}
@@ -130,12 +136,19 @@ def state_table(release: Release, study: Study | None = None) -> StateTable:
 def _bits(
     release: Release, study: Study | None, value: Vector, *, counted: bool
 ) -> NDArray[np.uint8]:
-    """The flags of every state."""
+    """Return the flags of every state, as bits.
+
+    Args:
+        release: what was released.
+        study: its study, for a prior or weights in side files.
+        value: the released values.
+        counted: whether noisy counts were released; then the prior is not needed.
+    """
     bits = np.zeros(len(value), dtype=np.uint8)
     supported = release.values.column("supported")
     if supported is not None:
         bits[~supported] |= _bit(UNSUPPORTED)
-    # A released count, noisy as it is, says more than what was expected beforehand.
+    # A released count, though noisy, says more than the prior.
     prior = None if counted else _prior(release, study)
     number = release.trajectories or release.study["study"].get("trajectories")
     if prior is not None and number is not None:
@@ -143,7 +156,8 @@ def _bits(
     weights = _weights(release, study)
     if weights is not None:
         bits[weights == 0] |= _bit(WEIGHTLESS)
-    # The intervals of means say how far they may be from a bound; other values have no such care.
+    # The intervals of means show how far these may be from a bound. Other values have no such
+    # interval, so they are flagged.
     if release.statistics is None or release.study["features"].get("kind") == "matrix":
         low, high = return_bounds(release)
         bits[(value <= low) | (value >= high)] |= _bit(AT_A_BOUND)
@@ -151,7 +165,7 @@ def _bits(
 
 
 def _counts(release: Release) -> dict[str, Vector]:
-    """The noisy counts of dp-ssp with their intervals: the noise is public."""
+    """Return the noisy counts of dp-ssp with their intervals: the noise is public."""
     if release.statistics is None or release.level is None:
         return {}
     counts = np.asarray(release.statistics.counts)
@@ -164,23 +178,25 @@ def _counts(release: Release) -> dict[str, Vector]:
 
 
 def _prior(release: Release, study: Study | None) -> Vector | None:
+    """Return the public prior of visits, from the study or the release; None without one."""
     if study is not None:
         return study.visit_prior
-    told = release.study["states"].get("visits")
-    if not isinstance(told, dict):
+    described = release.study["states"].get("visits")
+    if not isinstance(described, dict):
         return None
-    return np.array([float(told[str(name)]) for name in release.values.states])
+    return np.array([float(described[str(name)]) for name in release.values.states])
 
 
 def _weights(release: Release, study: Study | None) -> Vector | None:
+    """Return the weights of the states, from the study or the release; None if uniform."""
     if study is not None:
         return study.state_weights
-    told = release.study["weights"].get("values")
-    return None if told is None else np.array(told, dtype=np.float64)
+    described = release.study["weights"].get("values")
+    return None if described is None else np.array(described, dtype=np.float64)
 
 
 def values_csv(table: StateTable) -> Iterator[str]:
-    """The states for whatever opens CSV, some thousands at a time: every digit that was released.
+    """Yield the states as CSV, some thousands at a time, with every digit that was released.
 
     Numbers are as release.json has them. An end of the privacy intervals that was not released is
     empty.
@@ -202,5 +218,5 @@ def values_csv(table: StateTable) -> Iterator[str]:
 
 
 def _quoted(text: str) -> str:
-    """A cell of CSV, in quotes where it must be."""
+    """Return a cell of CSV, in quotes where it must be."""
     return '"' + text.replace('"', '""') + '"' if _SPECIAL.search(text) else text

@@ -1,8 +1,8 @@
-"""Charts as SVG inside the page: drawn twice, for wide screens and for narrow ones.
+"""Draw charts as SVG inside the page: each twice, for wide screens and for narrow ones.
 
 The style sheet colours them, so that they follow light, dark and paper, and hides the one that does
-not fit. A chart has a name that says in words what it shows; the numbers stand in a table beside
-it. More states than ``MOST_POINTS`` are drawn in groups of neighbours, each from its least to its
+not fit. A chart has a name that says in words what it shows; the numbers are in a table beside it.
+More states than ``MOST_POINTS`` are drawn in groups of neighbours, each from its least to its
 largest value.
 """
 
@@ -34,12 +34,12 @@ class Canvas:
 
     @property
     def across(self) -> int:
-        """The width between the axes."""
+        """Return the width between the axes."""
         return self.width - self.left - self.right
 
     @property
     def down(self) -> int:
-        """The height between the axes."""
+        """Return the height between the axes."""
         return self.height - self.top - self.bottom
 
 
@@ -59,18 +59,18 @@ class Series:
 
     @property
     def grouped(self) -> bool:
-        """Whether there are too many to draw one by one."""
+        """Return whether there are too many states to draw one by one."""
         return len(self.values) > MOST_POINTS
 
     @property
     def ranges(self) -> bool:
-        """Whether there are intervals."""
+        """Return whether there are intervals."""
         return self.low is not None or self.high is not None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """Adjacent states, drawn as one: the ends of their values and of their intervals."""
+    """Adjacent states that are drawn as one: the ends of their values and of their intervals."""
 
     first: str
     last: str
@@ -83,7 +83,7 @@ class Group:
 
 
 def groups_of(series: Series) -> list[Group]:
-    """Neighbouring states together, at most ``_GROUPS`` groups."""
+    """Return groups of neighbouring states, at most ``_GROUPS``."""
     count = len(series.values)
     starts = np.arange(0, count, -(-count // _GROUPS))
     none: list[float | None] = [None] * len(starts)
@@ -115,7 +115,18 @@ def state_chart(
     bounds: tuple[float, float] | None = None,
     zero: bool = False,
 ) -> list[Html]:
-    """A point for every state with its interval, by the order of the states."""
+    """Draw a point for every state with its interval, in the order of the states.
+
+    Args:
+        series: the numbers of all states.
+        name: what the chart shows, for those who do not see it.
+        axis: the name of the vertical axis.
+        bounds: lines to draw; None for no lines.
+        zero: whether the axis includes 0.
+
+    Returns:
+        The wide chart and the narrow one.
+    """
     return [_state_chart(canvas, series, name, axis, bounds, zero) for canvas in (WIDE, NARROW)]
 
 
@@ -127,6 +138,7 @@ def _state_chart(
     bounds: tuple[float, float] | None,
     zero: bool,
 ) -> Html:
+    """Draw the chart on one canvas."""
     bottom, top = _limits(series, zero)
     count = len(series.values)
     slot = canvas.across / count
@@ -160,6 +172,7 @@ def _points(
     down: Callable[[float], float],
     slot: float,
 ) -> list[Html]:
+    """Draw each state as a point with its interval."""
     parts = []
     width = min(max(slot * 0.45, 1.0), 7.0)
     if series.ranges:
@@ -188,6 +201,7 @@ def _groups(
     down: Callable[[float], float],
     slot: float,
 ) -> list[Html]:
+    """Draw each group of states as a box, from its least to its largest value."""
     parts = []
     for group in groups_of(series):
         left = across(group.start - 0.5)
@@ -202,7 +216,7 @@ def _groups(
 def _state_ticks(
     canvas: Canvas, labels: Sequence[str] | range, across: Callable[[float], float], slot: float
 ) -> list[Html]:
-    """As many states are named as there is room for."""
+    """Name as many states on the axis as there is room for."""
     count = len(labels)
     # The last number of a range is its longest.
     longest = max(len(str(label)) for label in (labels[-1:] if type(labels) is range else labels))
@@ -227,6 +241,7 @@ def _state_ticks(
 def _vertical_axis(
     canvas: Canvas, bottom: float, top: float, down: Callable[[float], float]
 ) -> Html:
+    """Draw the grid, and the numbers beside it."""
     parts = []
     for tick in nice_ticks(bottom, top, 5):
         y = down(tick)
@@ -245,11 +260,20 @@ class Bar:
 
 
 def bar_chart(rows: Sequence[tuple[str, Sequence[Bar], str]], *, name: str) -> list[Html]:
-    """A bar for each row, of one part or several, with its number in words behind it."""
+    """Draw a bar for each row, of one part or several, with its number in words behind it.
+
+    Args:
+        rows: the label of each bar, its parts, and its number in words.
+        name: what the chart shows, for those who do not see it.
+
+    Returns:
+        The wide chart and the narrow one.
+    """
     return [_bar_chart(canvas, rows, name) for canvas in (WIDE, NARROW)]
 
 
 def _bar_chart(canvas: Canvas, rows: Sequence[tuple[str, Sequence[Bar], str]], name: str) -> Html:
+    """Draw the bars on one canvas."""
     wide = canvas.kind == "wide"
     left = 250 if wide else 8
     step, thick = (34, 20) if wide else (48, 18)
@@ -277,7 +301,11 @@ def _bar_chart(canvas: Canvas, rows: Sequence[tuple[str, Sequence[Bar], str]], n
 
 
 def key_of(*entries: tuple[str, str]) -> Html:
-    """What the colours of a chart mean."""
+    """Return the key of a chart: what its colours mean.
+
+    Args:
+        entries: the kind of each mark, and its meaning.
+    """
     samples = []
     for kind, meaning in entries:
         shape = (
@@ -293,7 +321,7 @@ def key_of(*entries: tuple[str, str]) -> Html:
 
 
 def nice_ticks(low: float, high: float, count: int) -> list[float]:
-    """Round numbers from low to high, about so many of them.
+    """Return round numbers from low to high, about so many of them.
 
     >>> nice_ticks(0.0, 1.0, 5)
     [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
@@ -307,13 +335,16 @@ def nice_ticks(low: float, high: float, count: int) -> list[float]:
 
 
 def visible(series: Series, bounds: tuple[float, float]) -> bool:
-    """Whether a chart of the series shows any of the bounds."""
+    """Return whether a chart of the series shows any of the bounds.
+
+    Bounds far outside the values are left out: they would press the values into a thin line.
+    """
     bottom, top = _limits(series, zero=False)
     return any(bottom <= bound <= top for bound in bounds)
 
 
 def _limits(series: Series, zero: bool) -> tuple[float, float]:
-    """A little more than all the numbers need."""
+    """Return the limits of the axis: a little more than all the numbers need."""
     seen = [series.values, series.low, series.high, np.zeros(1) if zero else None]
     low = min(float(numbers.min()) for numbers in seen if numbers is not None)
     high = max(float(numbers.max()) for numbers in seen if numbers is not None)
@@ -322,6 +353,7 @@ def _limits(series: Series, zero: bool) -> tuple[float, float]:
 
 
 def _svg(canvas: Canvas, parts: Sequence[Html], name: str) -> Html:
+    """Return a drawing with its size and its name."""
     return element(
         "svg",
         parts,
@@ -335,6 +367,7 @@ def _svg(canvas: Canvas, parts: Sequence[Html], name: str) -> Html:
 def _line(
     x1: float, y1: float, x2: float, y2: float, kind: str, width: float | None = None
 ) -> Html:
+    """Return a line; its kind decides the colour."""
     return element(
         "line",
         x1=_n(x1),
@@ -347,6 +380,7 @@ def _line(
 
 
 def _rect(x: float, y: float, width: float, bottom: float, kind: str) -> Html:
+    """Return a rectangle from y down to its bottom; its kind decides the colour."""
     kind = "value" if kind == "bar" else kind
     return element(
         "rect", x=_n(x), y=_n(y), width=_n(width), height=_n(max(bottom - y, 0.5)), class_=kind
@@ -354,14 +388,17 @@ def _rect(x: float, y: float, width: float, bottom: float, kind: str) -> Html:
 
 
 def _text(x: float, y: float, text: str, anchor: str, kind: str | None = None) -> Html:
+    """Return a text at a position."""
     return element("text", text, x=_n(x), y=_n(y), text_anchor=anchor, class_=kind)
 
 
 def _short(text: str, most: int) -> str:
+    """Cut a text to at most so many characters."""
     return text if len(text) <= most else text[: max(most - 1, 1)] + "…"
 
 
 def _n(number: float) -> str:
+    """Format a coordinate with at most two decimals."""
     return f"{number:.2f}".rstrip("0").rstrip(".")
 
 

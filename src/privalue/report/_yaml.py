@@ -1,8 +1,8 @@
-"""YAML, as much of it as a registry entry needs; every text is quoted as in JSON, or a block.
+"""Write YAML, as much of it as a registry entry needs; texts are quoted as in JSON, or are blocks.
 
-JSON's quoted texts are YAML's, but for characters that YAML does not print: those are escaped, and
-nothing is written as a pair of surrogates. A number keeps its point, which readers of YAML 1.1 need
-to tell it from a text.
+Quoted texts of JSON are valid YAML, except for characters that YAML does not print: those are
+escaped, and nothing is written as a pair of surrogates. A number keeps its point, because readers
+of YAML 1.1 take it for a text without one.
 """
 
 import json
@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-# What YAML 1.1 or 1.2 does not allow, or takes for the end of a line, beyond what JSON escapes.
+# Characters that JSON does not escape, but that YAML 1.1 or 1.2 forbids or takes for line ends.
 _UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff\ufffe\uffff]")
 _BLOCK = re.compile(r"[!-~]([ -~]*[!-~])?(\n[!-~]([ -~]*[!-~])?)+")
 _KEY = re.compile(r"[a-z][a-z0-9_]*")
@@ -19,18 +19,25 @@ _KEY = re.compile(r"[a-z][a-z0-9_]*")
 
 @dataclass(frozen=True)
 class Unanswered:
-    """What the software does not know: null, and a comment that says who does."""
+    """A fact that the software does not know: null, and a comment that says who does."""
 
     comment: str
 
 
 def to_yaml(value: Mapping[str, object], comment: str = "") -> str:
-    """The text of a document; its comment comes first."""
+    """Return the text of a document; its comment comes first.
+
+    >>> print(to_yaml({"name": "a trial", "epsilon": 1.0}, "An entry."), end="")
+    # An entry.
+    name: "a trial"
+    epsilon: 1.0
+    """
     head = "".join(f"# {line}\n" for line in comment.splitlines())
     return head + "\n".join(_mapping(value, 0)) + "\n"
 
 
 def _mapping(value: Mapping[str, object], depth: int) -> list[str]:
+    """Return the lines of a mapping."""
     lines = []
     for key, inner in value.items():
         assert _KEY.fullmatch(key), key
@@ -39,6 +46,7 @@ def _mapping(value: Mapping[str, object], depth: int) -> list[str]:
 
 
 def _entry(head: str, value: object, depth: int) -> list[str]:
+    """Return the lines of a key and its value."""
     if isinstance(value, Mapping):
         return [head, *_mapping(value, depth + 1)] if value else [f"{head} {{}}"]
     if isinstance(value, Sequence) and not isinstance(value, str):
@@ -58,6 +66,7 @@ def _entry(head: str, value: object, depth: int) -> list[str]:
 
 
 def _scalar(value: object) -> str:
+    """Return a value that fits on one line."""
     if value is None:
         return "null"
     if isinstance(value, bool):

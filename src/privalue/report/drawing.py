@@ -1,7 +1,7 @@
-"""Matplotlib, imported in one place and without noise.
+"""Import Matplotlib in one place, and without messages.
 
-Where a user has no home, it keeps its caches in a folder that is gone with the process, and
-complains about it on stderr: whoever asked for a picture can do nothing about that.
+Where a user has no home directory, Matplotlib keeps its caches in a directory that is gone with the
+process, and complains about it on stderr. The user can do nothing about that, so it is silenced.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""Tabular MDPs with exact values and visit probabilities, and their simulation.
+"""Define tabular MDPs with exact values and visit probabilities, and simulate them.
 
 Nothing here is part of the trusted core, and nothing here is private: worlds are made up, and so
 are their trajectories.

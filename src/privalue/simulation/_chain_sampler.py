@@ -1,4 +1,4 @@
-"""The chain's first-visit statistics drawn directly, without drawing trajectories.
+"""Draw the first-visit statistics of the chain directly, without drawing trajectories.
 
 On the chain every trajectory that visits s goes on to visit s + 1, ..., N - 1, and the return of
 its first visit of s is gamma^T, T the number of rows from there to the last. So the statistics
@@ -60,13 +60,18 @@ class ChainStatistics:
 def chain_statistics(
     world: World, *, trajectories: int, seed: int, returns: tuple[float, float] = (0.0, 1.0)
 ) -> ChainStatistics:
-    """First-visit statistics of m trajectories of a chain, equal in distribution to simulated ones.
+    """Draw the first-visit statistics of m trajectories of a chain.
+
+    They are equal in distribution to the statistics of m simulated trajectories.
 
     Args:
         world: a chain, from ``chain`` or ``parse_world``.
         trajectories: m, from 1 to 2^33 - 1.
         seed: a whole number of at least 0.
         returns: the bounds (lo, hi) to which returns are clamped, and between which lie 2^30 steps.
+
+    Returns:
+        The counts of all states, and their sums of returns in steps.
 
     Raises:
         UsageError: if the world is another one, or a number is not allowed.
@@ -100,7 +105,7 @@ def chain_statistics(
 
 
 def _waited(arriving: Integers, leave: float, generator: np.random.Generator) -> Integers:
-    """The histogram of T + W, given that of T."""
+    """Draw the histogram of T + W, given the histogram of T."""
     leaving = [0]
     waiting = 0
     for newcomers in arriving:
@@ -116,7 +121,7 @@ def _waited(arriving: Integers, leave: float, generator: np.random.Generator) ->
 
 
 def _powers(discount: float, count: int) -> Vector:
-    """G_t for t below count, by the recursion G <- r + gamma G and no other rounding."""
+    """Return G_t for t below count, by the recursion G <- r + gamma G and no other rounding."""
     powers = np.empty(count)
     value = 1.0
     for t in range(count):
@@ -126,6 +131,6 @@ def _powers(discount: float, count: int) -> Vector:
 
 
 def _in_steps(values: Vector, low: float, high: float) -> Integers:
-    """q(G) = floor((clip(G, lo, hi) - lo) 2^30 / (hi - lo) + 1/2), at most 2^30."""
+    """Return q(G) = floor((clip(G, lo, hi) - lo) 2^30 / (hi - lo) + 1/2), at most 2^30."""
     scaled = (np.clip(values, low, high) - low) * (GRID_STEPS / (high - low))
     return np.minimum(np.floor(scaled + 0.5), GRID_STEPS).astype(np.int64)

@@ -1,10 +1,10 @@
-"""Simulated rows to CSV, compressed CSV or Parquet, streamed, whole or not at all.
+"""Write simulated rows to CSV, compressed CSV or Parquet, streamed, whole or not at all.
 
 The columns are trajectory, step, state (int64) and reward (float64), sorted by trajectory, then
-step. What was simulated stands in Parquet's schema metadata under the key ``privalue``, and beside
-a CSV file in ``<file>.meta.json``: the world's text and parameters, the seed, the number of
-trajectories, and the software's version. How many were written, truncated and dropped is known
-only at the end: Parquet has it in the file's metadata under ``privalue.counts``.
+step. The world's text and parameters, the seed, the number of trajectories and the software's
+version are in Parquet's schema metadata under the key ``privalue``, and beside a CSV file in
+``<file>.meta.json``. How many trajectories were written, truncated and dropped is known only at the
+end: Parquet has these counts in the file's metadata under ``privalue.counts``.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ ENDINGS = (".csv", ".csv.gz", ".parquet")
 
 @dataclass(frozen=True, kw_only=True)
 class SimulatedFile:
-    """What ``simulate_to_file`` wrote."""
+    """The file that ``simulate_to_file`` wrote, and how much is in it."""
 
     path: Path
     rows: int
@@ -65,7 +65,7 @@ def simulate_to_file(
     truncate_at: int | None = None,
     truncated: Truncated | None = None,
 ) -> SimulatedFile:
-    """Simulated trajectories in a file, of the kind that its ending says.
+    """Simulate trajectories into a file, of the kind that its ending says.
 
     The file gets its name when it is complete; a file that had the name before stays until then.
 
@@ -77,6 +77,9 @@ def simulate_to_file(
         progress: called now and then with the number of trajectories that are done.
         truncate_at: cut a trajectory that has not ended after so many rows.
         truncated: "keep" or "drop" those; required with ``truncate_at``.
+
+    Returns:
+        The path, and the numbers of rows and trajectories.
 
     Raises:
         UsageError: if a number, the ending or a choice is not allowed, or the file cannot be
@@ -110,12 +113,13 @@ def simulate_to_file(
                 partial_meta.write_text(json.dumps(asked | counts, indent=2) + "\n")
     except OSError as error:
         raise UsageError(
-            f"cannot write {path}: {error.strerror or error}; choose another place"
+            f"cannot write {path}: {error.strerror or error}; choose another path"
         ) from error
     return SimulatedFile(path=path, **counts)
 
 
 def _ending_of(path: Path) -> str:
+    """Return the ending of a path; raise UsageError if no format has it."""
     for ending in ENDINGS:
         if path.name.lower().endswith(ending) and len(path.name) > len(ending):
             return ending
@@ -127,7 +131,7 @@ def _pour(
     write_batch: Callable[[Any], None],
     progress: Callable[[int], None] | None,
 ) -> dict[str, int]:
-    """Writes all batches; returns the counts of rows and trajectories."""
+    """Write all batches, and return the counts of rows and trajectories."""
     rows = 0
     for batch in batches:
         if batch.state.size:
@@ -150,6 +154,7 @@ def _write_parquet(
     progress: Callable[[int], None] | None,
     asked: dict[str, Any],
 ) -> dict[str, int]:
+    """Write a Parquet file: the settings in its schema, the counts in its metadata."""
     schema = SCHEMA.with_metadata({METADATA_KEY: json.dumps(asked)})
     with pyarrow.parquet.ParquetWriter(path, schema) as writer:
         counts = _pour(batches, writer.write_batch, progress)
@@ -164,6 +169,7 @@ def _write_csv(
     *,
     compressed: bool,
 ) -> dict[str, int]:
+    """Write a CSV file, compressed or not, and return its counts."""
     with contextlib.ExitStack() as stack:
         sink: Any = stack.enter_context(path.open("wb"))
         if compressed:

@@ -1,10 +1,10 @@
-"""ICU-Sepsis [Choudhary, Gupta and Thomas 2024]: sepsis treatment as a tabular MDP.
+"""Load ICU-Sepsis [Choudhary, Gupta and Thomas 2024]: sepsis treatment as a tabular MDP.
 
-716 states: 0 to 712 are patients' conditions, then death, survival and an empty one; 25 actions.
-The dynamics were estimated from MIMIC-III and come with the distribution ``icu-sepsis``, from which
-only the file is read. Survival pays 1 when it is entered; death, survival and the empty state are
-final observations and get no row, so at discount 1 the value of a state is the probability of
-survival. It is a benchmark, and says nothing about how to treat anyone.
+It has 716 states (0 to 712 are patients' conditions, then death, survival and an empty one) and 25
+actions. The dynamics were estimated from MIMIC-III and come with the distribution ``icu-sepsis``,
+from which only the file is read. Survival pays 1 when it is entered; death, survival and the empty
+state are final observations and get no row, so at discount 1 the value of a state is the
+probability of survival. It is a benchmark, and says nothing about how to treat anyone.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ TERMINAL = (713, 714, 715)
 
 
 def _dynamics_file() -> Path:
+    """Return the path of the tables in the installed distribution ``icu-sepsis``."""
     try:
         files = metadata.files("icu-sepsis") or []
     except metadata.PackageNotFoundError as error:
@@ -40,9 +41,9 @@ def _dynamics_file() -> Path:
 
 
 def icu_sepsis(*, policy: str | Policy = "expert", discount: float = 0.99) -> World:
-    """The world of ICU-Sepsis under the expert policy, or "uniform", "greedy" or a Policy.
+    """Return the world of ICU-Sepsis under the expert policy, or "uniform", "greedy" or a Policy.
 
-    An action that clinicians did not use in a state moves as the average of those they did:
+    An action that clinicians did not use in a state moves as the average of those that they used:
     the tables hold that already.
     """
     with np.load(_dynamics_file(), allow_pickle=False) as tables:

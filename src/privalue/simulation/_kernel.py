@@ -1,4 +1,4 @@
-"""The compiled simulator: alias tables, a small generator, and one loop that writes rows.
+"""Simulate trajectories in compiled code: alias tables, a small generator, one loop for the rows.
 
 An alias table [Walker 1977; Vose 1991] draws from K outcomes with one uniform number: its whole
 part picks a column, and its fraction decides between that column's own outcome and its alias.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 NO_LIMIT = np.iinfo(np.int64).max
 """A truncation that never happens."""
 
-# Where a walk stands between two calls of `walk`; see there.
+# Indices of the position that `walk` carries over between two calls.
 TRAJECTORY, STEP, STATE, KEPT, TRUNCATED, DROPPED = range(6)
 BETWEEN = -2
 """The STATE of a walk that is between two trajectories."""
@@ -43,7 +43,7 @@ class AliasTable(NamedTuple):
 
 
 def alias_table(process: MarkovRewardProcess) -> AliasTable:
-    """The alias table of a process."""
+    """Build the alias table of a process."""
     outcomes = process.outcomes
     starts = np.flatnonzero(process.start)
     end = outcomes.offsets[-1]
@@ -63,6 +63,15 @@ def alias_table(process: MarkovRewardProcess) -> AliasTable:
 def _vose(
     offsets: Integers, probabilities: Vector
 ) -> tuple[Vector, Integers]:  # pragma: no cover - compiled
+    """Fill the alias table row by row, by Vose's method.
+
+    Args:
+        offsets: where each row's columns begin, and the end of the last.
+        probabilities: of all columns; those of a row sum to one.
+
+    Returns:
+        The threshold of each column, and its alias.
+    """
     thresholds = np.ones(probabilities.size)
     aliases = np.arange(probabilities.size)
     pending = np.empty(probabilities.size, dtype=np.int64)
@@ -89,19 +98,20 @@ def _vose(
                 large += 1
                 pending[small] = rich
                 small += 1
-        # What is left differs from the average by rounding only, and keeps its threshold of one.
+        # The remaining columns differ from the average by rounding only: their threshold stays one.
     return thresholds, aliases
 
 
 @kernel(inline="always")
 def _rotate(word: np.uint64, by: int) -> np.uint64:  # pragma: no cover - compiled
+    """Rotate 64 bits to the left."""
     left: np.uint64 = word << np.uint64(by)
     return left | (word >> np.uint64(64 - by))
 
 
 @kernel()
 def next_word(generator: NDArray[np.uint64]) -> np.uint64:  # pragma: no cover - compiled
-    """The next 64 bits of xoshiro256++, whose four words move on."""
+    """Return the next 64 bits of xoshiro256++, and advance its four words in place."""
     a, b, c, d = generator[0], generator[1], generator[2], generator[3]
     result: np.uint64 = _rotate(a + d, 23) + a
     shifted = b << np.uint64(17)
@@ -123,7 +133,15 @@ def _draw(
     thresholds: Vector,
     aliases: Integers,
 ) -> int:  # pragma: no cover - compiled
-    """A column of this row of the alias table."""
+    """Draw a column of this row of the alias table.
+
+    Args:
+        row: a state, or N for the start.
+        generator: the four words of xoshiro256++, advanced in place.
+        offsets: where each row's columns begin.
+        thresholds: of each column, the share that its own outcome has.
+        aliases: of each column, the outcome that has the rest.
+    """
     low = offsets[row]
     uniform = (next_word(generator) >> np.uint64(11)) * 2.0**-53
     place = uniform * (offsets[row + 1] - low)
@@ -144,14 +162,24 @@ def walk(
     drop: bool,
     rows: tuple[Integers, Integers, Integers, Vector],
 ) -> int:  # pragma: no cover - compiled
-    """Writes rows until the arrays are full or all trajectories are done; returns how many.
-
-    ``place`` and ``generator`` carry the walk over to the next call, so that the rows do not
-    depend on the size of the arrays. ``place`` holds: trajectories begun and finished, steps
-    of the current one, its state or BETWEEN, trajectories written, truncated, dropped.
+    """Write rows until the arrays are full or all trajectories are done.
 
     A trajectory with ``limit`` rows that has not ended is truncated. To drop such a one without
     holding its rows, it is first walked without writing, then again from the same random words.
+
+    Args:
+        table: the alias table of the process.
+        generator: the four words of xoshiro256++, advanced in place.
+        place: the position of the walk: trajectories finished, steps of the current one, its state
+            or BETWEEN, trajectories written, truncated, dropped. It carries the walk over to the
+            next call, so that the rows do not depend on the size of the arrays.
+        trajectories: how many to walk in all.
+        limit: the most rows of a trajectory.
+        drop: whether truncated trajectories are left out.
+        rows: the arrays to fill: trajectory, step, state, reward.
+
+    Returns:
+        How many rows were written.
     """
     offsets, thresholds, aliases, successors, rewards = table
     trajectory_of, step_of, state_of, reward_of = rows

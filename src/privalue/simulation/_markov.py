@@ -1,4 +1,4 @@
-"""Finite MDPs, the Markov reward processes that policies induce, and their exact answers.
+"""Define finite MDPs and the Markov reward processes that policies induce, with exact answers.
 
 ================  ===================  ========  =================================================
 symbol            code                 shape     meaning
@@ -48,7 +48,7 @@ def _checked_discount(discount: float) -> float:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Process:
-    """What both kinds of process are made of."""
+    """The parts that both kinds of process have: outcomes, start and discount."""
 
     outcomes: Outcomes
     start: Vector
@@ -61,7 +61,7 @@ class _Process:
 
     @property
     def states(self) -> int:
-        """N."""
+        """N, the number of states."""
         return self.outcomes.states
 
     @classmethod
@@ -75,7 +75,7 @@ class _Process:
         absorbing: Iterable[int] = (),
         terminal: Iterable[int] = (),
     ) -> Self:
-        """Return the process of a transition table.
+        """Build the process of a transition table.
 
         Args:
             transitions: (N, A, N), or (N * A, N) dense or sparse, in rows of state * A + action;
@@ -87,6 +87,9 @@ class _Process:
             absorbing: states that get one last row. Their own transitions must be loops; the
                 reward of that row is the reward of the loop.
             terminal: states that end the trajectory when entered and get no row.
+
+        Returns:
+            The process.
 
         Raises:
             StudyError: if a shape, a probability or a reward is wrong, an absorbing state can be
@@ -108,11 +111,11 @@ class MDP(_Process):
 
     @property
     def actions(self) -> int:
-        """A."""
+        """A, the number of actions."""
         return self.outcomes.actions
 
     def under(self, policy: Policy) -> MarkovRewardProcess:
-        """The Markov reward process in which every action is drawn from the policy."""
+        """Return the Markov reward process in which every action is drawn from the policy."""
         if (policy.states, policy.actions) != (self.states, self.actions):
             raise StudyError(
                 f"the policy is for {policy.states} states and {policy.actions} actions; "
@@ -136,7 +139,7 @@ class MDP(_Process):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MarkovRewardProcess(_Process):
-    """A policy at work: what follows each state, where trajectories start, and the discount."""
+    """A policy at work: the outcomes of each state, the start of trajectories, and the discount."""
 
     def __post_init__(self) -> None:
         if self.outcomes.actions != 1:
@@ -148,28 +151,28 @@ class MarkovRewardProcess(_Process):
 
     @property
     def transitions(self) -> Matrix:
-        """P."""
+        """P, as a sparse matrix."""
         return self.outcomes.transitions
 
     @property
     def expected_rewards(self) -> Vector:
-        """r."""
+        """r, the expected reward of a row in each state."""
         return self.outcomes.expected_rewards
 
     @property
     def reward_bounds(self) -> tuple[float, float]:
-        """The smallest and largest reward that a row can show."""
+        """Return the smallest and largest reward that a row can show."""
         seen = self.outcomes.rewards[self.reachable[self.outcomes.rows]]
         return float(seen.min()), float(seen.max())
 
     @cached_property
     def reachable(self) -> NDArray[np.bool_]:
-        """Whether a trajectory can visit each state."""
+        """Return whether a trajectory can visit each state."""
         return _reached(self.transitions, self.start > 0)
 
     @cached_property
     def surely_ends(self) -> NDArray[np.bool_]:
-        """Whether a trajectory from each state ends with probability one."""
+        """Return whether a trajectory from each state ends with probability one."""
         backwards = self.transitions.T.tocsr()
         can_end = _reached(
             backwards,
@@ -181,10 +184,10 @@ class MarkovRewardProcess(_Process):
         return ~_reached(backwards, ~can_end)
 
     def require_end(self) -> None:
-        """Refuses a process whose trajectories may run for ever: their expected length is infinite.
+        """Refuse a process whose trajectories may never end: their expected length is infinite.
 
         Raises:
-            StudyError: if some state that the start reaches may be followed by no end.
+            StudyError: if a trajectory can reach a state from which it may never end.
         """
         endless = np.flatnonzero(self.reachable & ~self.surely_ends)
         if endless.size:
@@ -195,7 +198,7 @@ class MarkovRewardProcess(_Process):
 
     @cached_property
     def values(self) -> Vector:
-        """V, from the sparse system (I - gamma P) V = r.
+        """Return V, from the sparse system (I - gamma P) V = r.
 
         Without discounting V is NaN in the states from which a trajectory may never end.
         """
@@ -203,26 +206,27 @@ class MarkovRewardProcess(_Process):
         kept = np.flatnonzero(solvable)
         values = np.full(self.states, np.nan)
         if kept.size:
-            # No kept state leads to one that is not: what ends surely meets nothing endless.
+            # A kept state never leads to one that is left out: a trajectory that surely ends cannot
+            # reach a state from which it may not.
             system = sparse.eye_array(kept.size) - self.discount * self.transitions[kept][:, kept]
             values[kept] = splu(system.tocsc()).solve(self.expected_rewards[kept])
         return read_only(values)
 
     @property
     def start_value(self) -> float:
-        """sum_s mu(s) V(s)."""
+        """Return sum_s mu(s) V(s), the expected return of a trajectory."""
         started = self.start > 0
         return float(self.start[started] @ self.values[started])
 
     @cached_property
     def visits(self) -> VisitProbabilities:
-        """p_s, p_{s,s'} and pbar_{s,s'} of one trajectory, and its expected length."""
+        """Return p_s, p_{s,s'} and pbar_{s,s'} of one trajectory, and its expected length."""
         self.require_end()
         return visit_probabilities(self.transitions, self.start, self.reachable)
 
 
 def _reached(graph: Matrix, sources: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """The states that paths from the sources lead to, sources included."""
+    """Return the states that paths from the sources lead to, sources included."""
     states = graph.shape[0]
     first = np.flatnonzero(sources)
     rows, columns = graph.nonzero()

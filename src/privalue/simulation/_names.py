@@ -1,4 +1,4 @@
-"""World names: ``chain:N=40,p=0.5`` to the world that it means."""
+"""Parse the name of a world, such as ``chain:N=40,p=0.5``."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _BUILT_IN: dict[str, tuple[Callable[..., World], dict[str, _Key]]] = {
 
 
 def parse_world(text: str) -> World:
-    """The world that a text names, such as ``chain`` or ``chain:N=40,p=0.5,start=first``.
+    """Return the world that a text names, such as ``chain`` or ``chain:N=40,p=0.5,start=first``.
 
     Raises:
         UsageError: if the name or a key is unknown, or a value is not of its kind.
@@ -87,6 +87,7 @@ def parse_world(text: str) -> World:
 
 
 def _gym(items: list[str]) -> World:
+    """Return the world of a Gymnasium environment, whose name is the first item."""
     if not items or "=" in items[0]:
         raise UsageError("gym needs an environment first, as in gym:FrozenLake-v1,policy=uniform")
     environment, *rest = items
@@ -99,6 +100,7 @@ def _gym(items: list[str]) -> World:
 
 
 def _settings(name: str, items: list[str], known: Iterable[str]) -> list[tuple[str, str]]:
+    """Split the items into keys and values; refuse unknown and repeated keys."""
     pairs: dict[str, str] = {}
     for item in items:
         key, _, value = (part.strip() for part in item.partition("="))
@@ -113,6 +115,7 @@ def _settings(name: str, items: list[str], known: Iterable[str]) -> list[tuple[s
 
 
 def _converted(key: str, value: str, kind: type[int] | type[float] | tuple[str, ...]) -> Any:
+    """Convert a value to the kind that its key needs."""
     if isinstance(kind, tuple):
         if value not in kind:
             raise UsageError(f"{key} is {value!r}; it must be {' or '.join(kind)}")
@@ -125,7 +128,10 @@ def _converted(key: str, value: str, kind: type[int] | type[float] | tuple[str, 
 
 
 def _guessed(value: str) -> str | int | float | bool:
-    """A value for an environment, which alone knows what it must be."""
+    """Convert a value to a truth value or a number where it reads like one.
+
+    The environment alone knows what its options must be, and checks them.
+    """
     if value.lower() in ("true", "false"):
         return value.lower() == "true"
     for kind in (int, float):
@@ -137,7 +143,7 @@ def _guessed(value: str) -> str | int | float | bool:
 
 
 def _suggestion(wrong: str, known: Iterable[str]) -> str:
-    """The end of a message about an unknown name: the nearest one, and all of them."""
+    """Return the end of a message about an unknown name: the nearest one, and all of them."""
     near = difflib.get_close_matches(wrong, list(known), n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ";"
     return f"{hint} known: {', '.join(known)}"

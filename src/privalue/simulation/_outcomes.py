@@ -1,4 +1,4 @@
-"""What can follow a row: the one definition that solver and simulator share.
+"""Define what can follow a row: the one definition that solver and simulator share.
 
 A trajectory is a sequence of rows (s_t, r_t). From a state (and an action) the next thing that
 happens is one *outcome*: a reward r_t for this row, and then either another row, in the successor
@@ -52,7 +52,7 @@ TOLERANCE = 1e-9
 
 
 def read_only(values: ArrayLike, dtype: type[Any] = np.float64) -> NDArray[Any]:
-    """A copy that nobody can write to."""
+    """Return a copy that nobody can write to."""
     array = np.array(values, dtype=dtype)
     array.flags.writeable = False
     return array
@@ -91,6 +91,7 @@ class Outcomes:
         object.__setattr__(self, "probabilities", read_only(normal))
 
     def _check_shapes(self) -> None:
+        """Raise StudyError unless all arrays fit the numbers of states and actions."""
         if self.states < 1 or self.actions < 1:
             raise StudyError(
                 f"states = {self.states}, actions = {self.actions}; both must be at least 1"
@@ -109,6 +110,7 @@ class Outcomes:
                 )
 
     def _check_numbers(self) -> None:
+        """Raise StudyError for a bad probability, reward or successor, and name its row."""
         checks = (
             ("probability", self.probabilities, self.probabilities >= 0, "at least 0"),
             ("reward", self.rewards, np.isfinite(self.rewards), "finite"),
@@ -128,11 +130,12 @@ class Outcomes:
                 )
 
     def label(self, row: int) -> str:
-        """How to name a row of the table in a message."""
+        """Return the name of a row of the table for a message."""
         state, action = divmod(row, self.actions)
         return f"state {state}" if self.actions == 1 else f"state {state}, action {action}"
 
     def _row_sums(self, values: Vector) -> Vector:
+        """Return the sums of the outcomes' values by row."""
         sums: Vector = np.bincount(
             self.rows, weights=values, minlength=self.states * self.actions
         ).astype(np.float64)
@@ -140,13 +143,13 @@ class Outcomes:
 
     @cached_property
     def rows(self) -> Integers:
-        """The row, state * A + action, that each outcome belongs to."""
+        """Return the row, state * A + action, that each outcome belongs to."""
         rows = np.repeat(np.arange(self.states * self.actions), np.diff(self.offsets))
         return read_only(rows, np.int64)
 
     @cached_property
     def transitions(self) -> Matrix:
-        """P, (N * A) x N, sub-stochastic: the mass that a row lacks is the end after it."""
+        """Return P, (N * A) x N, sub-stochastic: the mass that a row lacks is the end after it."""
         going_on = self.successors != END
         matrix = sparse.csr_array(
             (self.probabilities[going_on], (self.rows[going_on], self.successors[going_on])),
@@ -158,7 +161,7 @@ class Outcomes:
 
     @cached_property
     def expected_rewards(self) -> Vector:
-        """sum_k P(k) r_k for every row."""
+        """Return sum_k P(k) r_k for every row."""
         return read_only(self._row_sums(self.probabilities * self.rewards))
 
     @classmethod
@@ -172,10 +175,22 @@ class Outcomes:
         successors: ArrayLike,
         rewards: ArrayLike,
     ) -> Outcomes:
-        """The table of outcomes listed in any order; equal ones are added up, impossible ones go.
+        """Build the table from outcomes that are listed in any order.
 
-        Outcomes are equal if they have the same row, successor and reward: two rewards on the way
-        to the same successor stay apart, since a simulated row shows the one it received.
+        Equal outcomes are added up, and impossible ones are left out. Outcomes are equal if they
+        have the same row, successor and reward: two rewards on the way to the same successor stay
+        apart, since a simulated row shows the one it received.
+
+        Args:
+            states: N.
+            actions: A.
+            rows: state * A + action of each outcome.
+            probabilities: of each outcome.
+            successors: the next state of each outcome, or END.
+            rewards: of each outcome.
+
+        Returns:
+            The checked table.
         """
         row = np.asarray(rows, dtype=np.int64)
         chance = np.asarray(probabilities, dtype=np.float64)
@@ -209,7 +224,7 @@ class Outcomes:
 
 
 def distribution(values: ArrayLike, *, size: int, name: str) -> Vector:
-    """A checked probability vector, read-only, divided by its sum."""
+    """Return a checked probability vector, read-only, divided by its sum."""
     array: Vector = read_only(values)
     if array.shape != (size,):
         raise StudyError(f"{name} has shape {array.shape}; it must be ({size},): one per state")

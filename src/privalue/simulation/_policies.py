@@ -1,4 +1,4 @@
-"""Policies as tables of probabilities, and the optimal one by value iteration.
+"""Define policies as tables of probabilities, and find the optimal one by value iteration.
 
 =============  ===============  ========  ====================================
 symbol         code             shape     meaning
@@ -58,22 +58,22 @@ class Policy:
 
     @property
     def states(self) -> int:
-        """N."""
+        """N, the number of states."""
         return int(self.probabilities.shape[0])
 
     @property
     def actions(self) -> int:
-        """A."""
+        """A, the number of actions."""
         return int(self.probabilities.shape[1])
 
     @classmethod
     def uniform(cls, *, states: int, actions: int) -> Policy:
-        """Every action alike."""
+        """Return the policy that takes every action with the same probability."""
         return cls(probabilities=np.full((states, actions), 1 / actions))
 
     @classmethod
     def deterministic(cls, choices: ArrayLike, *, actions: int) -> Policy:
-        """The action ``choices[s]`` in state s."""
+        """Return the policy that takes the action ``choices[s]`` in state s."""
         chosen = np.asarray(choices, dtype=np.int64)
         wrong = np.flatnonzero((chosen < 0) | (chosen >= actions))
         if wrong.size:
@@ -85,7 +85,7 @@ class Policy:
 
 
 def optimal_policy(mdp: MDP) -> Policy:
-    """The greedy policy of the optimal values, by value iteration at the MDP's discount.
+    """Return the greedy policy of the optimal values, by value iteration at the MDP's discount.
 
     V <- max_a [r(s, a) + gamma sum_s' P(s' | s, a) V(s')] until no value moves by more than
     1e-12 of the largest; then the first action within ``TIE`` of the best. Without discounting
@@ -111,7 +111,7 @@ def optimal_policy(mdp: MDP) -> Policy:
 
 
 def named_policy(mdp: MDP, policy: str | Policy) -> Policy:
-    """The policy that "uniform" or "greedy" names for this MDP; a Policy is returned as it is."""
+    """Return the policy that "uniform" or "greedy" names; a Policy is returned as it is."""
     if isinstance(policy, Policy):
         return policy
     if policy == "uniform":

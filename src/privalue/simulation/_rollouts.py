@@ -1,4 +1,4 @@
-"""Trajectories of any Gymnasium environment with discrete observations.
+"""Collect trajectories of any Gymnasium environment with discrete observations.
 
 One row per transition: the observation acted on and the reward received; the final observation
 gets no row. An environment is asked for one step at a time, so this is some thousand times slower
@@ -34,7 +34,7 @@ def rollout(
     truncated: Truncated | None = None,
     truncate_at: int | None = None,
 ) -> Episodes:
-    """Rows of an environment under a policy.
+    """Collect rows of an environment under a policy.
 
     Args:
         env: a Gymnasium environment whose observations are ``Discrete``; state 0 is its first.
@@ -45,6 +45,9 @@ def rollout(
         truncated: "keep" or "drop" the trajectories that are cut by a time limit. Required if
             the environment has one, or if one is cut: either choice biases the values.
         truncate_at: a time limit of your own, for environments without one.
+
+    Returns:
+        The rows, and how many trajectories were truncated and dropped.
 
     Raises:
         UsageError: if a choice is missing or not allowed.
@@ -99,7 +102,7 @@ def rollout(
 
 
 def _time_limit(env: Any) -> int | None:
-    """The steps after which a wrapper of this environment truncates, if one does."""
+    """Return the steps after which a wrapper of this environment truncates, or None."""
     layer = env
     while layer is not layer.unwrapped:
         if isinstance(layer, gymnasium().wrappers.TimeLimit):
@@ -109,6 +112,7 @@ def _time_limit(env: Any) -> int | None:
 
 
 def _first_observation(env: Any) -> int:
+    """Return the smallest observation; raise UsageError unless they are discrete."""
     space = env.observation_space
     if not isinstance(space, gymnasium().spaces.Discrete):
         raise UsageError(
@@ -121,6 +125,7 @@ def _first_observation(env: Any) -> int:
 def _chooser(
     env: Any, policy: Any, generator: np.random.Generator, first_state: int
 ) -> Callable[[Any], Any]:
+    """Return the function that chooses an action for an observation."""
     if callable(policy):
         return policy  # type: ignore[no-any-return]
     space = env.action_space

@@ -1,4 +1,4 @@
-"""Trajectories of a process, in batches or all at once, as flat arrays.
+"""Simulate trajectories of a process, in batches or all at once, as flat arrays.
 
 A seed gives the same rows whatever the size of the batches, and fewer trajectories are a prefix of
 more.
@@ -70,7 +70,7 @@ class Episodes:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class StepBatch:
-    """Some rows in a row, and how far the simulation is with them.
+    """Consecutive rows, and how far the simulation is after them.
 
     The arrays are overwritten by the next batch. ``done`` counts the trajectories asked for that
     are finished, and ``written`` those that are not dropped.
@@ -87,7 +87,7 @@ class StepBatch:
 
 
 def checked_count(value: Any, *, name: str, least: int) -> int:
-    """The value as an int, if it is a whole number of at least ``least``.
+    """Return the value as an int, if it is a whole number of at least ``least``.
 
     Raises:
         UsageError: if it is not.
@@ -102,7 +102,7 @@ def checked_count(value: Any, *, name: str, least: int) -> int:
 
 
 def checked_truncation(truncate_at: int | None, truncated: Truncated | None) -> int:
-    """The greatest number of rows of a trajectory.
+    """Return the greatest number of rows of a trajectory.
 
     Raises:
         UsageError: if one of the two choices is there without the other, or is not allowed.
@@ -122,7 +122,7 @@ def checked_truncation(truncate_at: int | None, truncated: Truncated | None) -> 
 
 
 def none_left(trajectories: int) -> str:
-    """What to say when every trajectory was dropped."""
+    """Return the message for a simulation in which every trajectory was dropped."""
     return (
         f"all {trajectories} trajectories were truncated and dropped, and no rows are left; "
         "allow more rows, or keep the truncated ones"
@@ -138,7 +138,23 @@ def simulate_batches(
     truncated: Truncated | None = None,
     batch_rows: int = BATCH_ROWS,
 ) -> Iterator[StepBatch]:
-    """Batches of at most ``batch_rows`` rows; see ``simulate_episodes`` for the rest."""
+    """Simulate rows in batches, so that they need not fit into memory at once.
+
+    Args:
+        world: what to simulate.
+        trajectories: how many; with ``truncated="drop"`` some of these are left out.
+        seed: a whole number of at least 0.
+        truncate_at: cut a trajectory that has not ended after so many rows.
+        truncated: "keep" or "drop" those; required with ``truncate_at``, since either biases.
+        batch_rows: the most rows of a batch; the rows do not depend on it.
+
+    Returns:
+        The batches; each overwrites the arrays of the one before.
+
+    Raises:
+        UsageError: if a number or a choice is not allowed.
+        StudyError: if a trajectory may never end and there is no ``truncate_at``.
+    """
     process = world.process if isinstance(world, World) else world
     wanted = checked_count(trajectories, name="trajectories", least=1)
     entropy = checked_count(seed, name="seed", least=0)
@@ -156,6 +172,7 @@ def simulate_batches(
 def _batches(
     process: MarkovRewardProcess, *, wanted: int, seed: int, size: int, limit: int, drop: bool
 ) -> Iterator[StepBatch]:
+    """Yield the batches of a checked request, and refuse a result without any trajectory."""
     table = alias_table(process)
     generator = np.random.SeedSequence(seed).generate_state(4, np.uint64)
     place = np.zeros(6, dtype=np.int64)
@@ -192,15 +209,18 @@ def simulate_episodes(
     truncated: Truncated | None = None,
     batch_rows: int = BATCH_ROWS,
 ) -> Episodes:
-    """Simulated trajectories in memory.
+    """Simulate trajectories in memory.
 
     Args:
         world: what to simulate.
         trajectories: how many; with ``truncated="drop"`` some of these are left out.
         seed: a whole number of at least 0.
         truncate_at: cut a trajectory that has not ended after so many rows.
-        truncated: what to do with those: required with ``truncate_at``, since either biases.
+        truncated: "keep" or "drop" those; required with ``truncate_at``, since either biases.
         batch_rows: rows that are simulated at a time; the result does not depend on it.
+
+    Returns:
+        All rows, sorted by trajectory and step.
 
     Raises:
         UsageError: if a number or a choice is not allowed.

@@ -1,4 +1,4 @@
-"""Transition tables as people write them down, turned into outcomes."""
+"""Turn transition tables, in the shapes that people write down, into outcomes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,22 @@ def outcomes_of(
     absorbing: Iterable[int] = (),
     terminal: Iterable[int] = (),
 ) -> Outcomes:
-    """The outcomes of a transition table; ``MDP.tabular`` says what its parts mean."""
+    """Return the outcomes of a transition table.
+
+    Args:
+        transitions: (N, A, N) or (N * A, N); ``MDP.tabular`` explains all of these.
+        rewards: on states, on states and actions, or on transitions.
+        start: distribution of the first state.
+        absorbing: states that get one last row.
+        terminal: states that get no row.
+
+    Returns:
+        The checked outcomes.
+
+    Raises:
+        StudyError: if a shape or a number is wrong, a state is listed as both, an absorbing state
+            can be left, or a trajectory could start in a terminal state.
+    """
     table = _as_rows(transitions, name="transitions")
     states = int(table.shape[1])
     actions = int(table.shape[0]) // states
@@ -66,7 +81,7 @@ def outcomes_of(
 
 
 def _as_rows(table: TransitionTable, *, name: str) -> sparse.coo_array[Any, tuple[int, int]]:
-    """The table with one row per state and action."""
+    """Return the table with one row per state and action."""
     shape = table.shape
     fits = all(shape) and (
         (len(shape) == 3 and shape[0] == shape[2]) or (len(shape) == 2 and shape[0] % shape[1] == 0)
@@ -82,7 +97,15 @@ def _as_rows(table: TransitionTable, *, name: str) -> sparse.coo_array[Any, tupl
 def _rewards_of(
     rewards: TransitionTable, row: Integers, successor: Integers, *, states: int, actions: int
 ) -> Vector:
-    """The reward of each listed transition, from rewards on states, actions or transitions."""
+    """Return the reward of each listed transition, from any of the allowed shapes.
+
+    Args:
+        rewards: on states, on states and actions, or on transitions.
+        row: state * A + action of each transition.
+        successor: the next state of each transition.
+        states: N.
+        actions: A.
+    """
     if isinstance(rewards, np.ndarray):
         if rewards.shape == (states,):
             return rewards.astype(np.float64)[row // actions]
@@ -98,7 +121,7 @@ def _rewards_of(
 
 
 def _listed(values: Iterable[int], *, states: int, name: str) -> Integers:
-    """Checked state numbers, each once, in order."""
+    """Return checked state numbers, each once, in order."""
     listed = np.unique(np.fromiter((int(value) for value in values), dtype=np.int64))
     wrong = listed[(listed < 0) | (listed >= states)]
     if wrong.size:

@@ -1,7 +1,7 @@
-"""Worlds from the transition tables of Gymnasium's toy-text environments.
+"""Make worlds from the transition tables of Gymnasium's toy-text environments.
 
-``env.unwrapped.P[s][a]`` lists (probability, next state, reward, terminated). One row per
-transition; the final observation gets no row: a terminated transition is the outcome ``END``. The
+``env.unwrapped.P[s][a]`` lists (probability, next state, reward, terminated). There is one row per
+transition, and the final observation gets none: a terminated transition is the outcome ``END``. The
 time limit that ``gymnasium.make`` puts around an environment is not part of the table, and so not
 of the world: trajectories run until they terminate. For rows as they are under the limit, use
 ``rollout``.
@@ -24,7 +24,7 @@ from privalue.simulation._worlds import Parameter, World
 
 
 def gymnasium() -> Any:
-    """The module, imported when it is needed.
+    """Import Gymnasium when it is needed, and return the module.
 
     Raises:
         MissingComponentError: if it is not installed.
@@ -38,7 +38,7 @@ def gymnasium() -> Any:
 
 
 def environment_options(environment: str) -> list[str]:
-    """The options that a registered environment takes, other than how it is drawn.
+    """Return the options that a registered environment takes, other than how it is drawn.
 
     Raises:
         UsageError: if there is no such environment.
@@ -64,7 +64,7 @@ def environment_options(environment: str) -> list[str]:
 
 
 def from_gymnasium(environment: Any, *, discount: float = 0.99) -> MDP:
-    """The MDP of an environment that has a table ``P`` and an ``initial_state_distrib``.
+    """Return the MDP of an environment with a table ``P`` and an ``initial_state_distrib``.
 
     Raises:
         StudyError: if it has not, or its dynamics are not all in the table.
@@ -114,13 +114,16 @@ def toy_text(
     discount: float = 0.99,
     **options: Parameter,
 ) -> World:
-    """The world of a registered environment under a policy.
+    """Return the world of a registered environment under a policy.
 
     Args:
         environment: such as "FrozenLake-v1".
         policy: "uniform", "greedy" (optimal, by value iteration at the discount), or a Policy.
         discount: gamma, in (0, 1].
         options: of the environment, such as ``is_slippery=False``.
+
+    Returns:
+        The world, whose text names the environment and every option.
     """
     allowed = environment_options(environment)
     for name in options:

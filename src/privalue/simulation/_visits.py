@@ -1,4 +1,4 @@
-"""Exact probabilities that one trajectory visits a state, two states, or one and not the other.
+"""Compute the probabilities that a trajectory visits a state, two states, or one and not another.
 
 ====================  ===========  ========  =====================================================
 symbol                code         shape     meaning
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class VisitProbabilities:
-    """What one trajectory visits: p_s, p_{s,s'}, pbar_{s,s'} and its expected size."""
+    """The visits of one trajectory: p_s, p_{s,s'}, pbar_{s,s'} and its expected length."""
 
     single: Vector
     joint: Vector
@@ -45,7 +45,7 @@ class VisitProbabilities:
 def visit_probabilities(
     transitions: Matrix, start: Vector, reachable: NDArray[np.bool_]
 ) -> VisitProbabilities:
-    """Visit probabilities of a process whose trajectories end, over all pairs in O(N^3) at most.
+    """Return the visit probabilities of a process that ends, over all pairs in O(N^3) at most.
 
     Let s != s', let f = f_{s,s'} be the probability that s is visited and s' is not visited before
     it, and f' = f_{s',s}. A visit of s happens first, or after a first visit of s':
@@ -63,7 +63,7 @@ def visit_probabilities(
     kept = np.flatnonzero(reachable)
     system = sparse.eye_array(kept.size) - transitions[kept][:, kept]
     expected = splu(system.tocsc()).solve(np.eye(kept.size))
-    # Rounding may leave a probability outside [0, 1] by some 1e-16 of it.
+    # Rounding may leave a probability outside [0, 1] by about 1e-16.
     hit = np.clip(expected / np.diag(expected), 0, 1)
     visited = np.clip(start[kept] @ hit, 0, 1)
 

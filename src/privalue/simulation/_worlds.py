@@ -1,4 +1,4 @@
-"""Worlds: processes with a name, whose text rebuilds them, and the ones that need nothing else.
+"""Define worlds, which are processes with a name that rebuilds them, and the built-in ones.
 
 The chain is the domain of [BGP16] section 6: N stages, a probability p of staying in one, and a
 last, absorbing stage that gets one row, with the only reward.
@@ -47,17 +47,19 @@ class World:
 
     @property
     def text(self) -> str:
-        """The name and the parameters, as ``parse_world`` reads them."""
+        """Return the name and the parameters, as ``parse_world`` reads them."""
         settings = ",".join(f"{key}={_spelled(value)}" for key, value in self.parameters.items())
         joint = "," if ":" in self.name else ":"
         return self.name + joint + settings if settings else self.name
 
 
 def _spelled(value: Parameter) -> str:
+    """Return a parameter as ``parse_world`` reads it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _start_of(start: str, states: int) -> Vector:
+    """Return the distribution of the first state that a name stands for."""
     if start == "uniform":
         return np.full(states, 1 / states)
     if start == "first":
@@ -67,6 +69,7 @@ def _start_of(start: str, states: int) -> Vector:
 
 
 def _whole(value: int, least: int, name: str, most: float = MOST_STATES) -> int:
+    """Return a whole number between two bounds, or raise StudyError."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -82,10 +85,20 @@ def _whole(value: int, least: int, name: str, most: float = MOST_STATES) -> int:
 def chain(
     *, states: int = 40, stay: float = 0.5, start: Start = "uniform", discount: float = 0.99
 ) -> World:
-    """The paper's chain: stay with probability ``stay``, else advance; reward 1 in the last state.
+    """Build the paper's chain: stay with probability ``stay``, else advance.
 
-    Every state that is visited gets a row, the last one included, so V(last) = 1 and
-    V(s) = g V(s + 1) with g = discount (1 - stay) / (1 - discount stay).
+    The last state alone pays a reward, which is 1. Every state that is visited gets a row, the last
+    one included, so V(last) = 1 and V(s) = g V(s + 1) with
+    g = discount (1 - stay) / (1 - discount stay).
+
+    Args:
+        states: N, at least 1.
+        stay: p, the probability of staying, in [0, 1).
+        start: "uniform" over the states, or "first".
+        discount: gamma, in (0, 1].
+
+    Returns:
+        The world ``chain``.
     """
     states = _whole(states, 1, "N")
     if not 0 <= stay < 1:
@@ -123,11 +136,21 @@ def random_chain(
     start: Start = "uniform",
     discount: float = 0.99,
 ) -> World:
-    """A chain with branches, drawn from a seed: states are revisited, and every state has a reward.
+    """Build a chain with branches from a seed: states are revisited, and every one has a reward.
 
     From state s the process goes to s + 1 and to ``branching`` - 1 others among s - 2, ..., s + 4,
     s itself included, with random probabilities; being in s pays a random reward in [0, 1). The
     last state is absorbing, with one last row.
+
+    Args:
+        states: N, at least 1.
+        branching: how many successors a state has, at least 1.
+        seed: of the random probabilities and rewards.
+        start: "uniform" over the states, or "first".
+        discount: gamma, in (0, 1].
+
+    Returns:
+        The world ``random-chain``.
     """
     states = _whole(states, 1, "N")
     branching = _whole(branching, 1, "branching")
@@ -178,11 +201,22 @@ def grid(
     start: Start = "uniform",
     discount: float = 0.99,
 ) -> World:
-    """A grid with a goal in the last corner, which is absorbing and pays 1 in its one last row.
+    """Build a grid with a goal in the last corner, which is absorbing and pays 1 in its last row.
 
     State r * columns + c is the cell in row r, column c. Actions 0 to 3 move up, right, down and
     left; with probability ``slip`` the move goes to one of the two sides instead, each with
     half of it. A move into the edge stays.
+
+    Args:
+        rows: of the grid, at least 1.
+        columns: of the grid, at least 1.
+        slip: the probability of slipping, in [0, 1].
+        policy: "uniform", "greedy", or a Policy.
+        start: "uniform" over the cells, or "first".
+        discount: gamma, in (0, 1].
+
+    Returns:
+        The world ``grid``.
     """
     rows = _whole(rows, 1, "rows")
     columns = _whole(columns, 1, "columns")
