@@ -63,7 +63,7 @@ def test_the_check_itself_finds_what_it_looks_for(tmp_path):
 
 
 # Names of classes that mean two things, where both rooms have a claim to them.
-TWICE = {"Mechanism", "Piece", "Source"}
+TWICE = {"Source"}
 
 
 def test_the_name_of_a_class_means_one_thing():

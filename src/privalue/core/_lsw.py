@@ -36,6 +36,7 @@ class LswBound(SmoothBound):
     def __init__(self, terms: Terms, constants: LswTerms) -> None:
         design, limits, kappa = terms.design, terms.limits, constants.pseudo_count
         low, high = limits.return_bounds
+        design.require_well_conditioned()  # else solver_slack bounds nothing
         self._weights, self._kappa = design.weights, kappa
         self._per_unit, self._touched = limits.most_trajectories, limits.touched
         # A W^{-1} has orthonormal columns: whitened, F_X -> u has norm 1.
