@@ -358,28 +358,27 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
     Returns:
         (0, 0), or a place in ``REASONS`` and the row at which a check failed.
     """
-    rows, words = ids.shape
+    (rows, words), most_keys, dropping = ids.shape, rules.most_keys, rules.dropping
     low, high = rules.low, rules.high
     scale = GRID_STEPS / (high - low)
     # Two unsigned numbers: Numba compares a signed one with an unsigned one as doubles.
     span = (np.uint64(rules.span_low), np.uint64(rules.span_high))
     whole = rules.span_low == 0 and rules.span_high == 2**32
-    first_visit = np.empty(1024, dtype=np.bool_)  # of the rows of a unit
-    begins = np.empty(16, dtype=np.int64)  # of its trajectories
-    distinct_keys = np.empty(16, dtype=np.int64)
+    # Room for the longest unit that there could be; only what a unit needs is ever touched.
+    first_visit = np.empty(rows, dtype=np.bool_)
+    begins = np.empty(rows + 1, dtype=np.int64)  # of a unit's trajectories
+    distinct_keys = np.empty(rows, dtype=np.int64)
     row, mark = 0, tally[6]
+    met = counted = units = clamped = beyond = dropped = 0
     while row < rows:
         if not whole:
             # Another batch may cover the other hashes, and with them this unit once more.
             upper = unit_hash(ids[row], rules.unit_words) >> np.uint64(32)
             if not span[0] <= upper < span[1]:
                 return 5, row
-        unit_begin, trajectories, invalid, changed = row, 0, False, rules.unit_words
+        trajectories, invalid, changed = 0, False, rules.unit_words
         # One turn for each trajectory; the unit ends where a word of its own ids changes.
         while row < rows and (trajectories == 0 or changed >= rules.unit_words):
-            if trajectories + 1 == len(begins):  # one more, for the end
-                begins = np.concatenate((begins, np.empty_like(begins)))
-                distinct_keys = np.concatenate((distinct_keys, np.empty_like(distinct_keys)))
             begin = begins[trajectories] = row
             changed = words  # the first word in which a row differs from the one before
             row += 1
@@ -398,19 +397,17 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
                 if steps[row] <= steps[row - 1]:
                     if steps[row] < steps[row - 1]:
                         return 1, row
-                    if not rules.dropping:
+                    if not dropping:
                         return 2, row
                     invalid = True
                 row += 1
-            while row - unit_begin > len(first_visit):
-                first_visit = np.concatenate((first_visit, np.empty_like(first_visit)))
             # A new number for each trajectory makes all stamps out of date at once: nothing of
             # size N is cleared, and a key is fresh unless this very trajectory has met it.
             mark += 1
             distinct = 0
             for t in range(begin, row):
                 key = keys[t]
-                if rules.dropping and key == len(counts):
+                if dropping and key == len(counts):
                     invalid = True  # its first_visit stays unset: a dropped unit is not read again
                     continue
                 # Compiled code writes wherever a key points to, and a NaN passes every clamp.
@@ -422,33 +419,35 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
                 fresh = stamp[key] != mark
                 stamp[key] = mark
                 distinct += fresh
-                first_visit[t - unit_begin] = fresh and distinct <= rules.most_keys
+                first_visit[t] = fresh and distinct <= most_keys
             distinct_keys[trajectories] = distinct
             trajectories += 1
-        tally[6] = mark
         # Decided once all rows of the unit were read, and before any of them counts: a unit with
         # an invalid row contributes what an absent one does.
         if invalid:
-            tally[5] += 1
+            dropped += 1
             continue
         begins[trajectories] = row
-        tally[0] += trajectories
-        tally[2] += 1
+        met += trajectories
+        units += 1
         # The first L trajectories count, in the order of ids. Later ones are not scaled or
         # sampled: both could depend on how many there are, or on other units.
         for trajectory in range(min(trajectories, rules.most_trajectories)):
-            tally[1] += 1
-            tally[4] += max(distinct_keys[trajectory] - rules.most_keys, 0)
+            counted += 1
+            beyond += max(distinct_keys[trajectory] - most_keys, 0)
             value = 0.0
             for t in range(begins[trajectory + 1] - 1, begins[trajectory] - 1, -1):
                 value = rewards[t] + rules.discount * value
-                if first_visit[t - unit_begin]:
+                if first_visit[t]:
                     # 0 <= steps <= 2^30 holds whatever rounding does: sensitivities rest on it,
                     # and so does the sum of 2^33 of them, which has to fit into 63 bits.
                     inside = min(max(value, low), high)
-                    tally[3] += value != inside
+                    clamped += value != inside
                     counts[keys[t]] += 1
                     sums[keys[t]] += np.int64(
                         min(np.floor((inside - low) * scale + 0.5), GRID_STEPS)
                     )
+    for at, number in enumerate((met, counted, units, clamped, beyond, dropped)):
+        tally[at] += number
+    tally[6] = mark
     return 0, 0
