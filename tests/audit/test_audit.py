@@ -20,6 +20,7 @@ def test_calibrated_constants_pass_and_nine_tenths_of_them_fail(epsilon, delta, 
     assert any(audit.rejected for audit in audit_worst_pairs(0.9 * alpha, beta, **common))
 
 
+@pytest.mark.long
 def test_the_power_against_nine_tenths_is_above_99_percent():
     """300 of 300 independent audits reject 0.9 alpha: power above 99% at confidence 95%."""
     epsilon, delta, d, beta = SETTINGS[0]
@@ -86,6 +87,7 @@ def test_real_neighbours_through_the_public_path_are_never_rejected(name, mechan
     assert audit.slack is None or audit.slack >= 1
 
 
+@pytest.mark.long
 def test_one_state_is_close_to_the_worst_case():
     """One state visited once, its return flipped: the shift is the bound itself."""
     described = study(

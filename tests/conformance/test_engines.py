@@ -755,6 +755,7 @@ def test_importing_privalue_does_not_import_pyspark():
     assert subprocess.run([sys.executable, "-c", loaded], check=False).returncode == 0
 
 
+@pytest.mark.long
 def test_the_command_line_starts_a_session_of_its_own(tmp_path):
     """Only JSON on stdout, and no talk of Spark's on stderr."""
     table = made(11)

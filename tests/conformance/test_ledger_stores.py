@@ -509,7 +509,9 @@ def judge_race(answers, rounds, units, processes, location):
             ledger.verify(head=json.loads(answer["text"])["ledger"], artefact=answer["text"])
 
 
-@pytest.mark.parametrize(("rounds", "units"), [(40, 1), (10, 3)])
+@pytest.mark.parametrize(
+    ("rounds", "units"), [pytest.param(40, 1, marks=pytest.mark.long), (10, 3)]
+)
 def test_eight_processes_race_for_the_last_units(place, rounds, units):
     answers = drive("race", place.location, rounds, units, 8)
     judge_race(answers, rounds, units, 8, place.location)
@@ -546,6 +548,7 @@ def standing(ledger):
         return None
 
 
+@pytest.mark.long
 def test_a_kill_at_every_step_never_leaves_less_spent_than_released(place, tmp_path):
     place.prepare(runs=200)
     killed = study_hash({"study": "killed"})

@@ -138,6 +138,7 @@ def test_no_home_to_install_completion_in(machine):
     assert "bug" not in done.stderr
 
 
+@pytest.mark.long
 def test_the_demo(machine):
     done = machine.privalue("demo", "--out", "demo", "--json")
     assert done.returncode == 0, done.stderr

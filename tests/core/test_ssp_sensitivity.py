@@ -141,6 +141,7 @@ def test_it_scales_with_the_shape(scale):
 
 
 @pytest.mark.parametrize("most", [None, 7, 400_000])
+@pytest.mark.long
 def test_ten_million_states(most):
     """Against exact sums; whatever looks at pairs of states would not end."""
     generator = np.random.default_rng(1)

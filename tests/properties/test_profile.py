@@ -4,8 +4,10 @@ Comparisons go by the proven bounds, lower against upper: a failure is not a mat
 """
 
 import math
+import os
 
 import numpy as np
+import pytest
 from flint import ctx
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -60,7 +62,7 @@ def test_the_pairs_that_are_tried_are_allowed(alpha, beta):
                 assert exactly(s) * exactly(alpha) <= exactly(min(1.0, r))
 
 
-@settings(max_examples=150)
+@settings(max_examples=150 if os.environ.get("PRIVALUE_LONG") == "1" else 50)
 @given(EPSILON, DIMENSION, ALPHA, logarithmic(1e-6, 3.0))
 @example(0.01, 1, 3.80944, 0.01)  # r = 1 is the worst
 @example(0.01, 40, 3.80944, 0.001)
@@ -75,6 +77,7 @@ def test_no_allowed_pair_is_worse_than_the_three(epsilon, d, alpha, beta):
 
 @settings(max_examples=60)
 @given(DELTA, EPSILON, DIMENSION, SHARE)
+@pytest.mark.long
 def test_no_allowed_pair_is_worse_where_delta_matters(delta, epsilon, d, share):
     """The same at the alpha that is right for delta, on a fine grid of ratios."""
     beta = share * largest_beta(epsilon, delta, d)

@@ -465,6 +465,7 @@ def test_shrinkage_to_the_mean_of_all_would_not_do():
     assert np.mean(pooled) > np.mean(plain)
 
 
+@pytest.mark.long
 def test_a_million_states():
     states = 10**6
     generator = np.random.default_rng(47)
