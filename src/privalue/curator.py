@@ -233,6 +233,10 @@ def release(
 
     if ledger is None:
         return _drawn(read(), source, None)
+    if not isinstance(ledger, Ledger):
+        raise UsageError(
+            f"ledger is {ledger!r}; it must be a ledger: open it with privalue.open_ledger(...)"
+        )
     if entropy is not None:
         raise UsageError("seeded experiments do not go on a ledger; leave one of the two out")
     _require_room_on_ledger(study)

@@ -13,7 +13,8 @@ from oracles import boundary
 from oracles.studies import study
 from privalue.core._contributions import REASONS, Contributions, VisitStatistics, unit_hash
 from privalue.core._private import Private
-from privalue.errors import BoundaryError, DataError
+from privalue.core._terms import PublicSize
+from privalue.errors import BoundaryError, DataError, StudyError
 from privalue.readers import RowRules, open_source
 from privalue.readers import _spark_rows as spark_rows  # noqa: F401 - its private types too
 from privalue.readers._encode import Encoder
@@ -177,8 +178,73 @@ def test_zeros_at_the_end_of_an_id_do_not_count(words, more):
     assert unit_hash(ids, len(ids)) == unit_hash(np.pad(ids, (0, more)), len(ids) + more)
 
 
+@pytest.mark.parametrize(
+    ("counts", "steps"),
+    [
+        ([6, 0], [0, 0]),
+        ([-1, 0], [0, 0]),
+        ([2, 0], [2**31 + 1, 0]),
+        ([0, 0], [0, 1]),
+        ([1, 1], [-1, 0]),
+    ],
+)
+def test_sums_that_no_rows_add_up_to_are_refused(counts, steps):
+    """Whoever builds statistics from parts, as an engine does."""
+    with pytest.raises(BoundaryError) as caught:
+        VisitStatistics(
+            return_bounds=(0.0, 1.0),
+            trajectories=5,
+            rows=9,
+            rewards_clamped=0,
+            returns_clamped=0,
+            counts=np.array(counts),
+            return_steps=np.array(steps),
+        )
+    assert caught.value.reason == "sums"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"discount": float("nan")},
+        {"discount": 0.0},
+        {"discount": 1.5},
+        {"return_bounds": (1.0, 0.0)},
+        {"return_bounds": (0.0, float("inf"))},
+        {"return_bounds": (float("nan"), 1.0)},
+        {"most_keys": 0},
+        {"most_trajectories": 0},
+        {"keys": 0},
+        {"unit": "persn"},
+        {"neighbours": "addremove"},
+    ],
+    ids=str,
+)
+def test_limits_that_no_study_has_are_refused(wrong):
+    with pytest.raises(StudyError, match="no limits"):
+        dataclasses.replace(LIMITS[0], **wrong)
+
+
+@pytest.mark.parametrize("secret", [{"neighbours": "add-remove"}, {"drop_invalid": True}], ids=str)
+def test_no_size_is_public_where_a_unit_may_vanish(secret):
+    limits = dataclasses.replace(LIMITS[0], **{"drop_invalid": False, **secret})
+    found = PublicSize.of(limits, None, trajectories=77, persons=7)
+    assert (found.units, found.trajectories) == (None, None)
+
+
+def test_every_finite_reward_is_a_reward():
+    """The study bounds rewards, and the return is clamped: a valid row never fails."""
+    largest = np.finfo(np.float64).max
+    rewards = np.array([largest, largest, -largest])
+    ids = np.zeros((3, 1, 1), np.int64)
+    contributions = Contributions(LIMITS[0])
+    contributions.add(ids, np.arange(3), np.zeros(3, np.int32), rewards)
+    assert rewards.flags.writeable  # the caller's own
+    assert contributions.finish().trajectories == 1
+
+
 def test_every_reason_has_its_words():
-    for reason in (*REASONS[1:], "twice", "length", "type"):
+    for reason in (*REASONS[1:], "twice", "length", "type", "sums"):
         assert "\n" not in str(BoundaryError(reason, 0))
 
 

@@ -55,7 +55,7 @@ def test_every_false_statement_says_so_and_every_other_does_not():
     named = [name for name in public_functions() if name.endswith("_as_published")]
     assert len(named) == 9
     for name, function in public_functions().items():
-        assert function.__doc__.startswith("FALSE") == name.endswith("_as_published"), name
+        assert ("FALSE" in function.__doc__) == name.endswith("_as_published"), name
 
 
 def test_no_false_statement_is_exported_or_used():

@@ -9,13 +9,7 @@ without breaking the promise. docs/guarantee.md lists the files, docs/proofs has
 """
 
 from privalue.core._arrays import Integers, Matrix, Vector, read_only
-from privalue.core._calibration import (
-    Calibration,
-    exact,
-    gaussian,
-    largest_exact_beta,
-    nissim,
-)
+from privalue.core._calibration import Calibration, exact, gaussian, largest_exact_beta, nissim
 from privalue.core._contributions import (
     GRID_STEPS,
     SCALARS,

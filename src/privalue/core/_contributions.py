@@ -26,6 +26,7 @@ their ids, and of each the first visits to its first H distinct keys. Both rules
 rows only.
 """
 
+import sys
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -40,7 +41,7 @@ from privalue.core._terms import MOST_TRAJECTORIES, Limits
 from privalue.errors import BoundaryError, DataError
 
 GRID_STEPS = 2**30
-LARGEST_REWARD = 1e300  # in size; NaN and infinities fail the comparison with it
+LARGEST_REWARD = sys.float_info.max  # NaN and infinities fail the comparison with it
 WHOLE_SPAN = (0, 2**32)  # of the upper half of a unit's hash
 
 _ARRAYS = ("counts", "return_steps")
@@ -110,6 +111,10 @@ class VisitStatistics(Private):
                 f"more than {MOST_TRAJECTORIES} trajectories; their sums would not be exact"
             )
         # Merged statistics pass here too: two engines' parts that share a unit do not add up.
+        # Whoever made it: no key has more visits than there are trajectories, nor larger returns.
+        inside = (self.counts >= 0) & (self.counts <= self.trajectories) & (self.return_steps >= 0)
+        if not (inside & (self.return_steps <= self.counts * GRID_STEPS)).all():
+            raise BoundaryError("sums", 0)
         _require_disjoint(self.covered)
 
     def _public_shape(self) -> str:
@@ -230,9 +235,13 @@ class Contributions(Private):
         limits, covered = self._limits, self._batches()
         unit_ids = 1 if limits.by_person else by_row
         flat = np.ascontiguousarray(ids.reshape(rows, by_row * words))
-        arrays = (flat, *map(np.ascontiguousarray, (steps, keys, rewards)))
-        for array in arrays:  # read-only and contiguous: one kind, so one compiled kernel
+        # Views that are read-only and contiguous: one kind, so one compiled kernel.
+        arrays = [np.ascontiguousarray(column).view() for column in (flat, steps, keys, rewards)]
+        for array in arrays:
             array.setflags(write=False)
+        # Before the sums: whatever interrupts the kernel, its units are covered.
+        first, last = (tuple(map(tuple, ids[at, :unit_ids].tolist())) for at in (0, -1))
+        covered.append(Covered(span, first, last))
         rules = _Rules(
             unit_ids * words,
             *span,
@@ -247,8 +256,6 @@ class Contributions(Private):
             # Units before that row are in the sums already: nothing may come of them.
             self._covered = None
             raise BoundaryError(REASONS[refused], row)
-        first, last = (tuple(map(tuple, ids[at, :unit_ids].tolist())) for at in (0, -1))
-        covered.append(Covered(span, first, last))
         self._rows += rows
 
     def _batches(self) -> list[Covered]:
@@ -414,7 +421,7 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
                 # With finite rewards G may overflow; an infinity stays one, and is clamped.
                 if not 0 <= key < len(counts):
                     return 3, t
-                if not -LARGEST_REWARD < rewards[t] < LARGEST_REWARD:
+                if not -LARGEST_REWARD <= rewards[t] <= LARGEST_REWARD:
                     return 4, t
                 fresh = stamp[key] != mark
                 stamp[key] = mark

@@ -124,8 +124,8 @@ class DpLsl(SmoothMechanism):
 
     def __init__(self, terms: Terms, constants: LslTerms) -> None:
         super().__init__(terms, constants, lsl_bound(terms, constants))
-        self.ridge = self._lambda = constants.ridge
+        self.ridge: float = constants.ridge
 
     def center(self, statistics: VisitStatistics) -> Vector:
         """Return theta_X^lambda. PRIVATE."""
-        return lsl(statistics, self.design, self._lambda)
+        return lsl(statistics, self.design, self.ridge)

@@ -73,9 +73,6 @@ class OperatingSystemEntropy:
         """Return ``count`` bytes of ``os.urandom``."""
         return os.urandom(count)
 
-    def __repr__(self) -> str:
-        return "OperatingSystemEntropy()"
-
 
 class SeededForExperimentsOnly:
     """A reproducible stream: who knows the seed can subtract the noise. Not private.

@@ -37,7 +37,9 @@ import scipy.sparse as sp
 
 from privalue.core._arrays import Matrix, Vector
 from privalue.core._design import Design
+from privalue.errors import StudyError
 
+_RELATIONS = {"replace-one", "add-remove"}
 MOST_TRAJECTORIES = 2**33 - 1  # 2^30 grid steps each: sums stay below 2^63
 
 
@@ -58,6 +60,14 @@ class Limits:
     most_trajectories: int
     drop_invalid: bool = False  # a unit with an invalid row counts as nobody
     size_is_public: bool = True  # the number of units is the same for all neighbours
+
+    def __post_init__(self) -> None:
+        low, high = self.return_bounds
+        least = min(self.keys, self.most_keys, self.most_trajectories)
+        named = self.unit in {"trajectory", "person"} and not {self.neighbours} - _RELATIONS
+        # What a study never has: a discount that is no number would pass every later check.
+        if not (named and least >= 1 and 0 < self.discount <= 1 and -1e300 <= low < high <= 1e300):
+            raise StudyError(f"these are no limits: {self}")
 
     @property
     def by_person(self) -> bool:
@@ -118,7 +128,7 @@ class PublicSize:
         Returns:
             The sizes that rules may use; None stands for a size that is secret or not known.
         """
-        if not limits.size_is_public:
+        if limits.add_remove or limits.drop_invalid or not limits.size_is_public:
             # Nothing may be counted. What bounds every count is the limit of the program itself.
             return cls(units=None, most_count=MOST_TRAJECTORIES, trajectories=declared)
         if limits.counts_trajectories:
