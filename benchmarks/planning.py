@@ -68,6 +68,7 @@ def simulated_statistics(world, described, trajectories, seed):
         drawn = chain_statistics(world, trajectories=trajectories, seed=seed)
         return VisitStatistics(
             return_bounds=described.return_bounds,
+            limits=described.limits,
             trajectories=trajectories,
             rows=int(drawn.counts.sum()),
             rewards_clamped=0,

@@ -77,9 +77,9 @@ class PrivateValueError(PrivalueError, TypeError):
 class BoundaryError(PrivalueError, RuntimeError):
     """A reader handed over rows that the core refuses.
 
-    ``reason`` is "order", "duplicate", "key", "reward", "span", "twice", "length", "type" or
-    "sums", and ``row`` the first such row of the batch. A reader that expects one of them catches
-    it, and says which row of the source it is; any other is a bug.
+    ``reason`` is "order", "duplicate", "key", "reward", "span", "twice", "length", "type",
+    "sums" or "limits", and ``row`` the first such row of the batch. A reader that expects one of
+    them catches it, and says which row of the source it is; any other is a bug.
     """
 
     def __init__(self, reason: str, row: int) -> None:
@@ -94,6 +94,7 @@ _REFUSED = {
     "reward": "a row was handed over with a reward that is not a finite number",
     "span": "a unit was handed over with a part of the data that it does not belong to",
     "twice": "a unit was handed over twice, or in two parts",
+    "limits": "statistics were handed over that were held to other limits",
     "sums": "sums were handed over that no rows add up to",
     "length": "columns of different lengths were handed over",
     "type": "columns of other types than agreed were handed over",

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from oracles import boundary
 from oracles.studies import study
+from privalue.core import SeededForExperimentsOnly, draw
 from privalue.core._contributions import REASONS, Contributions, VisitStatistics, unit_hash
 from privalue.core._private import Private
 from privalue.core._terms import PublicSize
@@ -19,6 +20,7 @@ from privalue.readers import RowRules, open_source
 from privalue.readers import _spark_rows as spark_rows  # noqa: F401 - its private types too
 from privalue.readers._encode import Encoder
 from privalue.readers._partition import Partitions
+from privalue.study import design, mechanism_for
 
 KEYS = 4
 LIMITS = [
@@ -243,8 +245,52 @@ def test_every_finite_reward_is_a_reward():
     assert contributions.finish().trajectories == 1
 
 
+@pytest.mark.parametrize("span", [(0, -1), (-1, 2**32), (5, 5), (9, 3), (0, 2**32 + 1)], ids=str)
+def test_a_span_that_is_none_is_refused(span):
+    """A negative end would pass every hash in the kernel, and compare as apart from all others."""
+    ids = np.full((1, 1, 1), 7, np.int64)
+    columns = (np.zeros(1, np.int64), np.zeros(1, np.int32), np.zeros(1))
+    contributions = Contributions(LIMITS[0])
+    contributions.add(ids, *columns)
+    with pytest.raises(BoundaryError):
+        _added_and_finished(contributions, ids, columns, span)
+
+
+def _added_and_finished(contributions, ids, columns, span):
+    contributions.add(ids, *columns, span=span)
+    contributions.finish()
+
+
+def test_a_unit_has_one_number_of_ids():
+    columns = (np.zeros(1, np.int64), np.zeros(1, np.int32), np.zeros(1))
+    contributions = Contributions(LIMITS[0])
+    for ids in (1, 2):
+        unit = np.zeros((1, ids, 1), np.int64)
+        unit[0, 0, 0] = 7
+        contributions.add(unit, *columns)
+    with pytest.raises(BoundaryError):
+        contributions.finish()
+    with pytest.raises(BoundaryError):
+        Contributions(LIMITS[0]).add(np.zeros((1, 0, 1), np.int64), *columns)
+
+
+def test_noise_and_data_are_held_to_the_same_limits():
+    described = study(KEYS, mechanism={"calibration": "exact"})
+    wider = dataclasses.replace(described.limits, unit="person", most_trajectories=1000)
+    one, other = Contributions(described.limits), Contributions(wider)
+    with pytest.raises(BoundaryError, match="other limits"):
+        one.absorb(other)
+    with pytest.raises(DataError, match="do not add up"):
+        one.finish() + other.finish()
+    mechanism = mechanism_for(
+        described, design(described), PublicSize(units=5, most_count=5, trajectories=5)
+    )
+    with pytest.raises(BoundaryError, match="other limits"):
+        draw(mechanism, other.finish(), SeededForExperimentsOnly(1))
+
+
 def test_every_reason_has_its_words():
-    for reason in (*REASONS[1:], "twice", "length", "type", "sums"):
+    for reason in (*REASONS[1:], "twice", "length", "type", "sums", "limits"):
         assert "\n" not in str(BoundaryError(reason, 0))
 
 

@@ -151,6 +151,7 @@ def made_up(study, draw):
     steps = counts * np.array([draw(share) for _ in counts], dtype=np.int64)
     statistics = VisitStatistics(
         return_bounds=study.return_bounds,
+        limits=study.limits,
         trajectories=counted,
         rows=int(counts.sum()),
         rewards_clamped=0,
@@ -269,6 +270,7 @@ def test_a_ridge_smaller_than_rounding_releases_whatever_the_counts(monkeypatch)
         counts = np.full(3, m, dtype=np.int64)
         statistics = VisitStatistics(
             return_bounds=(0.0, 1.0),
+            limits=study.limits,
             trajectories=m,
             rows=3 * m,
             rewards_clamped=0,

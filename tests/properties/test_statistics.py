@@ -104,7 +104,6 @@ def test_statistics_of_different_studies_do_not_merge():
     for other in (study(4), study(3, returns=(0.0, 2.0))):
         with pytest.raises(ValueError, match="do not add up"):
             one + added([], other)
-    assert one.__add__(3) is NotImplemented
     assert one != 3
 
 
@@ -151,8 +150,10 @@ def test_counts_of_clamped_returns_and_rewards():
 
 def test_too_many_trajectories_are_refused_before_a_sum_can_overflow():
     most = 2**33 - 1
+    described = study(1, returns=(0.0, 1.0))
     full = VisitStatistics(
         return_bounds=(0.0, 1.0),
+        limits=described.limits,
         trajectories=most,
         rows=most,
         rewards_clamped=0,
@@ -160,7 +161,7 @@ def test_too_many_trajectories_are_refused_before_a_sum_can_overflow():
         counts=np.array([most]),
         return_steps=np.array([most * 2**30]),
     )
-    one = statistics([[(0, 1.0)]], study(1, returns=(0.0, 1.0)))
+    one = statistics([[(0, 1.0)]], described)
     assert full.return_sums[0] == pytest.approx(most)
     with pytest.raises(ValueError, match="would not be exact"):
         full + one

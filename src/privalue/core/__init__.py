@@ -8,7 +8,7 @@ NumPy, SciPy, Numba, ``privalue.errors`` and itself; readers, estimates and page
 without breaking the promise. docs/guarantee.md lists the files, docs/proofs has the proofs.
 """
 
-from privalue.core._arrays import Integers, Matrix, Vector, read_only
+from privalue.core._arrays import Integers, Matrix, Vector
 from privalue.core._calibration import Calibration, exact, gaussian, largest_exact_beta, nissim
 from privalue.core._contributions import (
     GRID_STEPS,
@@ -65,14 +65,13 @@ from privalue.core._terms import (
 
 __all__ = [
     "GRID_STEPS", "MOST_TRAJECTORIES", "SCALARS", "Calibration", "Contributions", "Covered",
-    "Design", "DpLsl", "DpLsw", "DpSsp", "Entropy", "Integers", "Limits", "LslTerms",
-    "LswBound", "LswTerms", "Matrix", "Mechanism", "OperatingSystemEntropy", "Perturbation",
-    "Private", "Profile", "PublicSize", "ReleasedScale", "SeededForExperimentsOnly",
-    "SmoothBound", "SspTerms", "Terms", "Vector", "VisitStatistics", "Whitening", "absolute",
-    "checked_whole", "column_squares", "count_weight", "dense", "divergence",
-    "draw", "exact", "exact_alpha", "gaussian", "gaussian_on_grid", "is_indicator", "is_number",
-    "kernel", "laplace_scale", "largest_exact_beta", "lsl", "lsl_bound", "lsw", "mechanism_of",
-    "nissim", "privacy_profile", "public_grid", "read_only",
-    "row_norms", "scale_grid", "scale_share", "scaled_rows", "sealed", "sensitivity",
-    "smooth_lsl", "smooth_lsw", "unit_hash",
+    "Design", "DpLsl", "DpLsw", "DpSsp", "Entropy", "Integers", "Limits", "LslTerms", "LswBound",
+    "LswTerms", "Matrix", "Mechanism", "OperatingSystemEntropy", "Perturbation", "Private",
+    "Profile", "PublicSize", "ReleasedScale", "SeededForExperimentsOnly", "SmoothBound",
+    "SspTerms", "Terms", "Vector", "VisitStatistics", "Whitening", "absolute", "checked_whole",
+    "column_squares", "count_weight", "dense", "divergence", "draw", "exact", "exact_alpha",
+    "gaussian", "gaussian_on_grid", "is_indicator", "is_number", "kernel", "laplace_scale",
+    "largest_exact_beta", "lsl", "lsl_bound", "lsw", "mechanism_of", "nissim", "privacy_profile",
+    "public_grid", "row_norms", "scale_grid", "scale_share", "scaled_rows", "sealed",
+    "sensitivity", "smooth_lsl", "smooth_lsw", "unit_hash",
 ]  # fmt: skip

@@ -11,9 +11,3 @@ Integers: TypeAlias = NDArray[np.int64]
 Matrix: TypeAlias = NDArray[np.float64] | sp.csr_array
 
 UNIT_ROUNDOFF = 2.0**-53  # u: one operation on doubles is right to this, relative to its result
-
-
-def read_only(array: Vector) -> Vector:
-    """Forbid changes of an array, and return it: nobody can alter what was checked."""
-    array.setflags(write=False)
-    return array

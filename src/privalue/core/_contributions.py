@@ -99,6 +99,7 @@ class VisitStatistics(Private):
     rows_left_out: int = 0  # that belong to nobody
     rows_missing: int = 0  # dropped for a missing state or reward
     covered: tuple[Covered, ...] = ()
+    limits: Limits | None = None  # that units were held to; None for made-up numbers
 
     def __post_init__(self) -> None:
         # Copied and read-only: nobody changes counts after they were checked.
@@ -107,9 +108,7 @@ class VisitStatistics(Private):
             array.setflags(write=False)
             object.__setattr__(self, name, array)
         if self.trajectories > MOST_TRAJECTORIES:
-            raise DataError(
-                f"more than {MOST_TRAJECTORIES} trajectories; their sums would not be exact"
-            )
+            raise DataError(f"more than {MOST_TRAJECTORIES} trajectories: sums would not be exact")
         # Merged statistics pass here too: two engines' parts that share a unit do not add up.
         # Whoever made it: no key has more visits than there are trajectories, nor larger returns.
         inside = (self.counts >= 0) & (self.counts <= self.trajectories) & (self.return_steps >= 0)
@@ -125,15 +124,14 @@ class VisitStatistics(Private):
 
         Sums are whole numbers, so that any order of merging gives the same bits.
         """
-        if not isinstance(other, VisitStatistics):
-            return NotImplemented
-        if self.return_bounds != other.return_bounds or len(self.counts) != len(other.counts):
+        bounds, size = self.return_bounds, len(self.counts)
+        if (bounds, size, self.limits) != (other.return_bounds, len(other.counts), other.limits):
             raise DataError("statistics of different state spaces or return bounds do not add up")
         added = {
             name: getattr(self, name) + getattr(other, name)
             for name in (*_ARRAYS, *SCALARS, "covered")
         }
-        return VisitStatistics(return_bounds=self.return_bounds, **added)
+        return VisitStatistics(return_bounds=bounds, limits=self.limits, **added)
 
     def __eq__(self, other: object) -> bool:
         """Return whether all numbers agree, whatever batches they were added in."""
@@ -224,7 +222,7 @@ class Contributions(Private):
             BoundaryError: the rows are not as they should be. Nothing can be added any more.
         """
         rows, by_row, words = ids.shape
-        if not rows == len(steps) == len(keys) == len(rewards):
+        if not (rows == len(steps) == len(keys) == len(rewards) and by_row * words):
             raise BoundaryError("length", 0)
         # The kernel trusts lengths and types. A conversion here could round a reward or wrap a
         # key around, so that a row would no longer speak for itself.
@@ -270,6 +268,8 @@ class Contributions(Private):
         Its units would count twice otherwise. Stamps are added like everything else: no sum of
         stamps exceeds the sum of the last numbers, so the next trajectory's number is new.
         """
+        if self._limits != other._limits:
+            raise BoundaryError("limits", 0)
         self._batches().extend(other._batches())
         for mine, its in zip(self._sums, other._sums, strict=True):
             np.add(mine, its, out=mine)
@@ -300,6 +300,7 @@ class Contributions(Private):
             units_dropped=dropped,
             **{"rewards_clamped": 0, **found},
             covered=tuple(self._batches()),
+            limits=self._limits,
         )
 
 
@@ -310,6 +311,10 @@ def _require_disjoint(covered: tuple[Covered, ...]) -> None:
     ids that are apart share none. Spans that overlap in part are refused. Neighbours in sorted
     order suffice: the kernel checked first <= last, so both conditions carry over to all pairs.
     """
+    # One number of ids in all batches, and spans of hashes that exist, or nothing compares.
+    spans = all(0 <= low < high <= WHOLE_SPAN[1] for (low, high), _, _ in covered)
+    if not spans or len({len(batch.first) for batch in covered}) > 1:
+        raise BoundaryError("span", 0)
     words = max((len(word) for batch in covered for word in batch.first + batch.last), default=0)
 
     def padded(unit: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
@@ -454,7 +459,6 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
                     sums[keys[t]] += np.int64(
                         min(np.floor((inside - low) * scale + 0.5), GRID_STEPS)
                     )
-    for at, number in enumerate((met, counted, units, clamped, beyond, dropped)):
-        tally[at] += number
-    tally[6] = mark
+    for at, more in enumerate((met, counted, units, clamped, beyond, dropped, mark - tally[6])):
+        tally[at] += more
     return 0, 0

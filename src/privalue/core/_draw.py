@@ -17,6 +17,7 @@ from privalue.core._noise import Entropy, gaussian_on_grid
 from privalue.core._noise_scale import ReleasedScale, release_scale
 from privalue.core._ssp import DpSsp
 from privalue.core._terms import LswTerms, SspTerms, Terms
+from privalue.errors import BoundaryError
 
 Mechanism: TypeAlias = DpSsp | DpLsw | DpLsl
 
@@ -60,6 +61,8 @@ def draw(mechanism: Mechanism, statistics: VisitStatistics, entropy: Entropy) ->
     Returns:
         The noisy numbers and, where a share of epsilon pays for it, the scale of their noise.
     """
+    if statistics.limits != mechanism.terms.limits:  # noise and data are held to the same
+        raise BoundaryError("limits", 0)
     perturbation = mechanism.perturbation(statistics)
     numbers = gaussian_on_grid(
         perturbation.center,

@@ -48,8 +48,7 @@ class _LslBound(SmoothBound):
         self._per_unit, self._most_count = limits.most_trajectories, terms.size.most_count
         # L visits in each of so many states are the worst: the change of the return sums is
         # convex in the visits (docs/proofs/persons.md). So 2H, or H, and not 2HL as for LSW.
-        both = 1 if limits.add_remove else 2
-        self._touched = min(limits.keys, both * limits.most_keys)
+        self._touched = min(limits.keys, limits.most_keys * (1 if limits.add_remove else 2))
         _ = terms.design.weighted  # psi needs it: what could fail is tried before the charge
         self.rounding = lsl_float_error(
             terms.design, constants.ridge, self._most_count, self._largest, limits.most_keys

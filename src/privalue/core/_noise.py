@@ -38,6 +38,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from privalue.core._arrays import Integers, Vector
 from privalue.core._kernels import kernel
 from privalue.errors import StudyError, UsageError
 
@@ -48,8 +49,6 @@ _SHORT_BLOCK = 1 << 9  # the same, where a few words will do
 
 _Word = Callable[[], int]
 _Normal = tuple[bool, int, list[int]]
-_Floats = NDArray[np.float64]
-_Integers = NDArray[np.int64]
 _DTYPES = (np.dtype(np.float64), np.dtype(np.int64))
 
 
@@ -127,12 +126,12 @@ def public_grid(smallest_sigma: float) -> float:
 
 
 def gaussian_on_grid(
-    center: _Floats | _Integers,
+    center: Vector | Integers,
     *,
-    sigma: float | _Floats,
-    grid: float | _Floats,
+    sigma: float | Vector,
+    grid: float | Vector,
     entropy: Entropy | None = None,
-) -> _Floats:
+) -> Vector:
     """Draw N(center_i, sigma_i^2) independently, rounded to the nearest multiples of the grid.
 
     The multiple is exact; the double nearest to ``multiple * grid`` is a function of it alone, so
@@ -193,11 +192,11 @@ def discrete_laplace(scale: Fraction, entropy: Entropy | None = None) -> int:
 
 
 def _multiples(
-    center: _Floats | _Integers,
-    sigma: float | _Floats,
-    grid: float | _Floats,
+    center: Vector | Integers,
+    sigma: float | Vector,
+    grid: float | Vector,
     entropy: Entropy | None,
-) -> tuple[_Integers, dict[int, int]]:
+) -> tuple[Integers, dict[int, int]]:
     """Draw floor((mu + sigma Z)/g + 1/2) for every coordinate.
 
     Whatever the stream of words, the answer is that of the exact program alone: the compiled copy
@@ -238,7 +237,7 @@ def _multiples(
 
 
 def _require_drawable(
-    center: _Floats | _Integers, sigma: float | _Floats, grid: float | _Floats
+    center: Vector | Integers, sigma: float | Vector, grid: float | Vector
 ) -> None:
     """Refuse what no parsed study and data set lead to; public arguments come first.
 
@@ -273,7 +272,7 @@ def _require_drawable(
         raise UsageError("sigma must be a finite number above 0; without noise nothing is private")
 
 
-def _entry(value: float | _Floats, i: int) -> float:
+def _entry(value: float | Vector, i: int) -> float:
     """Return the number of coordinate i, where one may stand for all."""
     return float(value[i]) if isinstance(value, np.ndarray) else value
 
@@ -439,8 +438,8 @@ _LOW_BITS = np.uint64(_BITS - 53)
 
 
 def _in_doubles(
-    center: _Floats | _Integers, sigma: float | _Floats, grid: float | _Floats
-) -> tuple[_Integers, _Floats, _Floats]:
+    center: Vector | Integers, sigma: float | Vector, grid: float | Vector
+) -> tuple[Integers, Vector, Vector]:
     """Return (whole, rest, scale): center/grid = whole + rest, sigma/grid = scale, up to rounding.
 
     ``whole`` is exact, rest is at most 1 in size and, like scale, right to 2**-53. What does not

@@ -39,7 +39,6 @@ from privalue.core._arrays import Matrix, Vector
 from privalue.core._design import Design
 from privalue.errors import StudyError
 
-_RELATIONS = {"replace-one", "add-remove"}
 MOST_TRAJECTORIES = 2**33 - 1  # 2^30 grid steps each: sums stay below 2^63
 
 
@@ -64,7 +63,8 @@ class Limits:
     def __post_init__(self) -> None:
         low, high = self.return_bounds
         least = min(self.keys, self.most_keys, self.most_trajectories)
-        named = self.unit in {"trajectory", "person"} and not {self.neighbours} - _RELATIONS
+        units, relations = ("trajectory", "person"), ("replace-one", "add-remove")
+        named = self.unit in units and self.neighbours in relations
         # What a study never has: a discount that is no number would pass every later check.
         if not (named and least >= 1 and 0 < self.discount <= 1 and -1e300 <= low < high <= 1e300):
             raise StudyError(f"these are no limits: {self}")

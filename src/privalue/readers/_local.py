@@ -78,6 +78,7 @@ class Pool:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._idle: SimpleQueue[Contributions] = SimpleQueue()  # those that no thread works with
+        self._refused: SimpleQueue[Contributions] = SimpleQueue()  # they must not be forgotten
 
     def add(self, *columns: Any, **span: Any) -> None:
         """Add a batch; see ``Contributions.add``."""
@@ -85,14 +86,23 @@ class Pool:
             contributions = self._idle.get_nowait()
         except Empty:
             contributions = Contributions(self._limits)
-        contributions.add(*columns, **span)
+        try:
+            contributions.add(*columns, **span)
+        except BaseException:
+            self._refused.put(contributions)
+            raise
         self._idle.put(contributions)
 
     def finish(self, found: Tally) -> VisitStatistics:
-        """Return the statistics of all that was added, with what the encoders counted."""
+        """Return the statistics of all that was added, with what the encoders counted.
+
+        Raises:
+            BoundaryError: a batch was refused, and nobody made an error of it.
+        """
         total = Contributions(self._limits)
-        while not self._idle.empty():
-            total.absorb(self._idle.get())
+        for queue in (self._idle, self._refused):
+            while not queue.empty():
+                total.absorb(queue.get())
         return total.finish(**found._asdict())
 
 

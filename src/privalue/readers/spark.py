@@ -335,6 +335,7 @@ def _totals(sums: pa.Table, source: Source) -> VisitStatistics:
     )
     return between + VisitStatistics(
         return_bounds=source.limits.return_bounds,
+        limits=source.limits,
         counts=totals[0],
         return_steps=totals[1],
         covered=tuple(_covered(*batch) for note in notes for batch in note["covered"]),

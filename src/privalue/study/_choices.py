@@ -22,7 +22,6 @@ from privalue.core import (
     count_weight,
     exact_alpha,
     largest_exact_beta,
-    read_only,
     sensitivity,
 )
 from privalue.errors import StudyError, UsageError
@@ -161,3 +160,9 @@ def _best_squares(p: Vector, k: float) -> Vector:
     u = (1 + k * np.cumsum(order**-2.0)) / np.cumsum(1 / order)
     taking_part = int(np.count_nonzero(u * order > k))
     return np.asarray(np.maximum(u[taking_part - 1] / p - k / p**2, 0.0))
+
+
+def read_only(array: Vector) -> Vector:
+    """Forbid changes of an array, and return it: nobody can alter what was chosen."""
+    array.setflags(write=False)
+    return array
