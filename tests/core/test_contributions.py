@@ -18,7 +18,8 @@ from privalue.core._terms import PublicSize
 from privalue.errors import BoundaryError, DataError, StudyError
 from privalue.readers import RowRules, open_source
 from privalue.readers import _spark_rows as spark_rows  # noqa: F401 - its private types too
-from privalue.readers._encode import Encoder
+from privalue.readers._encode import Encoder, Tally
+from privalue.readers._local import Pool
 from privalue.readers._partition import Partitions
 from privalue.study import design, mechanism_for
 
@@ -345,3 +346,36 @@ def test_private_types_of_readers_hold_no_callable(tmp_path):
 
 def test_statistics_are_dataclasses_no_more():
     assert not dataclasses.is_dataclass(VisitStatistics)
+
+
+# What was interrupted or refused is never forgotten
+
+
+def test_an_interrupted_batch_is_on_record(monkeypatch):
+    """Its units may be in the sums: whoever hands them over again is refused."""
+    ids = np.full((1, 1, 1), 7, np.int64)
+    columns = (np.zeros(1, np.int64), np.zeros(1, np.int32), np.zeros(1))
+    contributions = Contributions(LIMITS[0])
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("privalue.core._contributions._gather", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            contributions.add(ids, *columns)
+    contributions.add(ids, *columns)
+    with pytest.raises(BoundaryError):
+        contributions.finish()
+
+
+def test_a_pool_does_not_forget_a_refused_batch():
+    """The batches before it, of other units, would be lost with it."""
+    pool = Pool(LIMITS[0])
+    columns = (np.zeros(1, np.int64), np.zeros(1, np.int32), np.zeros(1))
+    pool.add(np.full((1, 1, 1), 1, np.int64), *columns)
+    with pytest.raises(BoundaryError):
+        pool.add(np.full((1, 1, 1), 2, np.int64), columns[0], columns[1] - 1, columns[2])
+    pool.add(np.full((1, 1, 1), 3, np.int64), *columns)
+    with pytest.raises(BoundaryError):
+        pool.finish(Tally())
