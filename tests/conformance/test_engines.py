@@ -589,6 +589,7 @@ def test_of_several_mistakes_the_first_is_told(spark):
     )
 
 
+@pytest.mark.long
 def test_rows_that_are_not_sorted_are_named_alike(spark, tmp_path):
     table, described = made(1), declared_sorted(study(STATES))
     expected = complaint(local.statistics, table, described)
@@ -699,7 +700,7 @@ def test_workers_get_no_features():
 
 
 def test_everything_that_is_counted_is_sent():
-    others = {"return_bounds", "counts", "return_steps", "covered"}
+    others = {"return_bounds", "counts", "return_steps", "covered", "limits"}
     assert set(spark_tasks.SCALARS) == set(VisitStatistics.__slots__) - others
 
 

@@ -50,6 +50,7 @@ def test_studies_give_what_they_gave(names):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_studies_give_what_they_gave_on_spark():
     """One process, and one session in it, for all of them."""
     pytest.importorskip("pyspark", reason="the extra spark is not installed")
