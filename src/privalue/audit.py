@@ -19,16 +19,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
 from privalue.artefact import Release
-from privalue.core import Entropy, Mechanism, Perturbation, divergence
+from privalue.core import Entropy, Mechanism, Perturbation, Vector, divergence
 from privalue.curator import inspect, release
 from privalue.estimate import estimates_of
 from privalue.study import Study
-
-Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from privalue._diagnostics import Diagnostics
+from privalue._types import Progress
 from privalue.artefact import Accepted, Guarantee, NoiseScale, PublicNoise, Release, Software
 from privalue.core import (
     Calibration,
@@ -53,8 +54,6 @@ from privalue.study import (
     rules_that_need_trajectories,
 )
 from privalue.version import VERSION
-
-Progress = Callable[[int, int | None], None]
 
 MOST_STORED = 900_000_000  # bytes: SQLite and PostgreSQL take no longer text
 

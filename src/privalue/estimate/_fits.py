@@ -25,9 +25,18 @@ import numpy as np
 import scipy.linalg as sl
 import scipy.sparse as sp
 
-from privalue.core import Design, Matrix, absolute, column_squares, is_indicator, lsw, scaled_rows
+from privalue.core import (
+    Design,
+    Matrix,
+    Vector,
+    absolute,
+    column_squares,
+    is_indicator,
+    lsw,
+    scaled_rows,
+)
 from privalue.estimate._quadratics import row_quadratics, upper_inverse
-from privalue.estimate._ratios import Ratios, Vector, ratio_intervals, summands
+from privalue.estimate._ratios import Ratios, ratio_intervals, summands
 
 _ENTRIES = 4_000_000  # of Phi that are made dense at a time
 MOST_DIMENSIONS = 3000  # in which two d x d matrices are multiplied

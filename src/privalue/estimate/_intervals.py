@@ -23,18 +23,15 @@ from collections.abc import Callable
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy import optimize, special
 
-from privalue.core import ReleasedScale, is_number
+from privalue.core import ReleasedScale, Vector, is_number
 from privalue.errors import StudyError, UsageError
 
 _CELLS = 2**18  # of the law of R
 _MARGIN = 1e-9  # relative, of the probability to miss; far above the error of erfc and the like
 _LARGEST_LOG = 709.0  # e to this is a double
 _OUTWARDS = 1 + 2.0**-40
-
-Vector = NDArray[np.float64]
 
 
 @functools.lru_cache(maxsize=256, typed=True)

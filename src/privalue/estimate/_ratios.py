@@ -19,10 +19,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
-Vector = NDArray[np.float64]
+from privalue.core import Vector
 
 CLEAR = 4.0  # so many standard deviations from nothing, sums and counts may be divided
 

@@ -18,7 +18,8 @@ import math
 
 import numpy as np
 
-from privalue.estimate._ratios import Ratios, Vector
+from privalue.core import Vector
+from privalue.estimate._ratios import Ratios
 
 FEWEST_STATES = 8  # fewer say too little about each other
 LEAST_SPREAD = 0.12  # tau is not below

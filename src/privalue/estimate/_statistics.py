@@ -20,10 +20,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy import special
 
-from privalue.core import Design, absolute, column_squares, scaled_rows
+from privalue.core import Design, Vector, absolute, column_squares, scaled_rows
 from privalue.errors import StudyError, UsageError
 from privalue.estimate._fits import group_fit, is_tabular, lsl_fit, lsw_fit, ratio_fit
-from privalue.estimate._ratios import Ratios, Vector, normal_quantile, plain_values
+from privalue.estimate._ratios import Ratios, normal_quantile, plain_values
 from privalue.estimate._shrinkage import shrunk
 
 

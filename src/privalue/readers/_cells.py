@@ -28,12 +28,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from privalue.core import Integers
 from privalue.readers import _text_kernels as kernels
 from privalue.readers._text_kernels import CHECK, INVALID, LONG, MISSING, OK, TEXT
 
 LONGEST_ID = 255  # bytes
 
-Integers = NDArray[np.int64]
 Status = NDArray[np.uint8]
 
 _INT64 = (-(2**63), 2**63 - 1)

@@ -18,10 +18,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from privalue.core import Private, sealed
+from privalue.core import Integers, Private, sealed
 from privalue.errors import DataError
 from privalue.readers import _cells as cells
-from privalue.readers._cells import Cells, Integers
+from privalue.readers._cells import Cells
 from privalue.readers._chunks import Chunk, Origin, Origins, RowError, one_line
 from privalue.readers._rules import RowRules
 from privalue.readers._text_kernels import INVALID, MISSING, OK

@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privalue.core import Private, sealed
+from privalue.core import Integers, Private, sealed
 from privalue.errors import BoundaryError, DataError
-from privalue.readers._cells import Integers, widened
+from privalue.readers._cells import widened
 from privalue.readers._chunks import Location, Origins
 from privalue.readers._encode import Rows
 from privalue.readers._grouping import arrange, choose, group, rank, scatter, upper_hashes

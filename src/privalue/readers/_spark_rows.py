@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from privalue.core import Limits
+from privalue.core import Integers, Limits
 from privalue.errors import DataError
-from privalue.readers._cells import Integers, widened
+from privalue.readers._cells import widened
 from privalue.readers._chunks import BATCH_ROWS, Chunk, Location, Origin, Origins, RowError
 from privalue.readers._csv_files import csv_chunks, open_csv
 from privalue.readers._encode import Encoder, Rows, Tally

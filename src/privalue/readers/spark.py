@@ -17,7 +17,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from privalue._types import Progress
 from privalue.core import SCALARS, Contributions, Covered, VisitStatistics
 from privalue.errors import DataError, MissingComponentError, UsageError
 from privalue.readers._cells import LONGEST_ID, widened
@@ -40,7 +41,6 @@ from privalue.study import Study
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-Progress = Callable[[int, int | None], None]
 
 _MOST_READERS = 1000
 PART = "part"  # the column by which encoded rows are brought together

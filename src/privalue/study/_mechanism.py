@@ -5,6 +5,7 @@ be written. Other modules read some attributes of every mechanism alike; in a cl
 these is not a key, it is a constant.
 """
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
@@ -54,9 +55,9 @@ class MechanismSection(Section):
             f'"{cls.model_fields["name"].default}"; remove it, or change name'
         )
 
+    @abstractmethod
     def stated(self) -> set[str]:
         """Return the keys that a release states even if nobody wrote them down."""
-        raise NotImplementedError
 
     @model_serializer
     def _in_force(self) -> dict[str, Any]:
