@@ -234,7 +234,7 @@ def release(
         return _drawn(read(), source, None)
     if not isinstance(ledger, Ledger):
         raise UsageError(
-            f"ledger is {ledger!r}; it must be a ledger: open it with privalue.open_ledger(...)"
+            f"ledger is a {type(ledger).__name__}; open one with privalue.open_ledger(...)"
         )
     if entropy is not None:
         raise UsageError("seeded experiments do not go on a ledger; leave one of the two out")
