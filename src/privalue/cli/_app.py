@@ -514,7 +514,6 @@ def demo(
                 "report": str(made.files.page),
                 "registry": str(made.files.registry),
                 "values": str(made.files.values),
-                "pictures": [str(path) for path in made.pictures],
                 "predicted_rmse": made.predicted,
                 "rmse": made.error,
                 "policy_error": made.policy_error,
@@ -533,7 +532,6 @@ def demo(
         (made.files.page, "the report: open it in a browser"),
         (made.files.values, "every value, for a spreadsheet or a program"),
         (made.files.registry, "the entry for a registry of deployments"),
-        (made.pictures[0], "the release against the exact values"),
         (made.private_page, "the curator's PRIVATE page, kept apart from what is public"),
     ):
         console.print(f"  {path}  {what}", soft_wrap=True)

@@ -15,7 +15,6 @@ from privalue.ledger import Account, open_ledger
 from privalue.planning import Option, predict, public_model
 from privalue.report import (
     Published,
-    draw_values,
     publish,
     require_publishable,
     verdict,
@@ -53,7 +52,6 @@ class Demo:
     account: Account
     release: Release
     files: Published
-    pictures: list[Path]
     predicted: float
     error: float  # root mean square over the states, against the exact values
     policy_error: float
@@ -133,17 +131,6 @@ def run(
     say("9. Compare with the exact values, which a simulation knows")
     values = np.array([entry.value for entry in released.values])
     error = float(np.sqrt(np.mean((values - truth) ** 2)))
-    pictures = draw_values(
-        values.tolist(),
-        truth.tolist(),
-        intervals=[(entry.low, entry.high) for entry in released.values],
-        title=(
-            f"Recovery chain, {TRAJECTORIES:,} trajectories, "
-            f"epsilon = {released.privacy.epsilon:g}, delta = {released.privacy.delta:g}: "
-            f"RMSE {error:.4f}"
-        ),
-        folder=folder,
-    )
     assert released.policy_value is not None
     return Demo(
         study=study_file,
@@ -153,7 +140,6 @@ def run(
         account=account,
         release=released,
         files=files,
-        pictures=pictures,
         predicted=prediction.chosen.rmse,
         error=error,
         policy_error=abs(released.policy_value - float(truth.mean())),
