@@ -323,7 +323,7 @@ def _checked(text, delimiter, columns):  # type: ignore[no-untyped-def]  # noqa:
                 elif quoted:
                     quoted = False
                     after = text[at + 1] if at + 1 < len(text) else _LF
-                    good &= after == delimiter or after == _LF or after == _CR
+                    good &= after in (delimiter, _LF, _CR)
                 else:
                     good = False
                 fresh = False
