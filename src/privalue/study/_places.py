@@ -13,8 +13,10 @@ from pathlib import Path
 from privalue._files import read_whole
 from privalue.errors import StudyError
 
-MOST_SIDE_FILE = 1_000_000_000  # bytes, as it is on the disk and unpacked
+MOST_ARRAY = 1_000_000_000  # bytes of .npy, .npz and .parquet, as on the disk and unpacked
+MOST_TABLE = 250_000_000  # bytes of any other side file: a row of text takes more once it is read
 MOST_STUDY = 64_000_000
+ARRAYS = (".npy", ".npz", ".parquet")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +59,8 @@ class Place:
     def _content(self, shown: str, path: Path, inside: Path | None) -> bytes:
         """Read a file, or raise StudyError with the reason."""
         try:
-            return read_whole(path, MOST_SIDE_FILE, inside=inside)
+            most = MOST_ARRAY if path.suffix.lower() in ARRAYS else MOST_TABLE
+            return read_whole(path, most, inside=inside)
         except FileNotFoundError:
             raise StudyError(self._absent(shown)) from None
         except OSError as problem:

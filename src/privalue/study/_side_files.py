@@ -22,12 +22,16 @@ from numpy.typing import NDArray
 from privalue.core import Matrix
 from privalue.errors import StudyError
 from privalue.study._array_files import read_npy, read_npz
-from privalue.study._places import MOST_SIDE_FILE, Place
+from privalue.study._places import MOST_ARRAY, Place
 from privalue.study._sections import LARGEST, SMALLEST
 
 MOST_FEATURES = 10_000_000
+_CELL_BYTES = 32  # of a number in a table, while it is read
 # What pyarrow raises for a file that is no Parquet table, or a damaged one.
-_UNREADABLE = (ValueError, TypeError, KeyError, OSError, EOFError, OverflowError, pa.ArrowException)
+_UNREADABLE = (
+    *(ValueError, TypeError, LookupError, OSError, EOFError, OverflowError),
+    pa.ArrowException,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,12 +57,12 @@ def _cells(file: SideFile, columns: int) -> list[list[str]]:
     except UnicodeDecodeError:
         raise StudyError(f'{file.key} = "{file.name}" is not UTF-8 text') from None
     try:  # strict: a quote that is not closed would swallow the lines after it
-        lines = list(csv.reader(io.StringIO(text), strict=True))
+        lines = csv.reader(io.StringIO(text), strict=True)
+        rows = [row for row in lines if any(cell.strip() for cell in row)]
     except csv.Error as problem:
         raise StudyError(
             f'{file.key} = "{file.name}" cannot be read as CSV: {_why(problem)}'
         ) from None
-    rows = [row for row in lines if any(cell.strip() for cell in row)]
     for number, row in enumerate(rows, start=1):
         if len(row) < columns:
             raise StudyError(
@@ -172,42 +176,61 @@ def read_matrix(file: SideFile, position: Callable[[str], int | None], states: i
             return as_matrix(file.key, read_npy(file.content), states)
         if suffix == ".npz":
             check = partial(_require_shape, file.key, states=states)
-            return as_matrix(file.key, read_npz(file.content, MOST_SIDE_FILE, check), states)
+            return as_matrix(file.key, read_npz(file.content, MOST_ARRAY, check), states)
     except StudyError:
         raise
     except ValueError as problem:
         raise StudyError(f"{_unreadable(file, suffix)}: {problem}") from None
     if suffix == ".parquet":
-        return _table_matrix(file, _parquet_rows(file), position, states)
+        return _table_matrix(file, _parquet_rows(file, states), position, states)
     if suffix == ".csv":
         rows = _cells(file, 2)
         return _table_matrix(file, rows[1:] if _is_heading(rows[0]) else rows, position, states)
     raise StudyError(f'{file.key} = "{file.name}" must end in .npy, .npz, .csv or .parquet')
 
 
-def _parquet_rows(file: SideFile) -> list[tuple[Any, ...]]:
-    """Return the rows of a Parquet file, as many as it declares."""
+def _parquet_rows(file: SideFile, states: int) -> list[tuple[Any, ...]]:
+    """Return the rows of a Parquet file, one for each state.
+
+    The file's own counts are compared with that, and with the limits, before a row is read. Labels
+    are read as a dictionary, in which a long one that is repeated takes its bytes once.
+    """
+    shown = f'{file.key} = "{file.name}"'
     try:
-        with pq.ParquetFile(io.BytesIO(file.content), page_checksum_verification=True) as opened:
-            groups = [opened.metadata.row_group(at) for at in range(opened.num_row_groups)]
-            unpacked = sum(max(group.total_byte_size, 0) for group in groups)
-            cells = sum(max(group.num_rows, 0) for group in groups) * opened.metadata.num_columns
-            if max(unpacked, 8 * cells) > MOST_SIDE_FILE:
+        content = io.BytesIO(file.content)
+        names = pq.read_schema(content).names
+        with pq.ParquetFile(
+            content, read_dictionary=names[:1], page_checksum_verification=True
+        ) as opened:
+            found = opened.metadata
+            groups = [found.row_group(at) for at in range(found.num_row_groups)]
+            if found.num_rows != states or sum(group.num_rows for group in groups) != states:
                 raise StudyError(
-                    f'{file.key} = "{file.name}" unpacks to more than {MOST_SIDE_FILE:,} bytes, '
-                    "the most that is read"
+                    f"{shown} has {found.num_rows} rows; it needs one for each of {states} states"
                 )
+            unpacked = sum(max(group.total_byte_size, 0) for group in groups)
+            if max(unpacked, _CELL_BYTES * states * found.num_columns) > MOST_ARRAY:
+                raise StudyError(f"{shown} unpacks to more than {MOST_ARRAY:,} bytes, the most")
+            for field in list(opened.schema_arrow)[1:]:
+                if not (pa.types.is_primitive(field.type) or pa.types.is_decimal(field.type)):
+                    raise StudyError(f"{shown}: the column {field.name!r} is not one of numbers")
             table = opened.read(use_threads=False)
-            if table.num_rows != opened.metadata.num_rows or table.num_rows != sum(
-                group.num_rows for group in groups
-            ):
-                raise ValueError
+            if table.num_rows != states or _distinct(table.column(0)) < states:
+                raise StudyError(f"{shown} names a state twice, or is damaged")
             columns = [column.to_pylist() for column in table.columns]
         return list(zip(*columns, strict=True))
     except StudyError:
         raise
     except _UNREADABLE:
         raise StudyError(_unreadable(file, ".parquet")) from None
+
+
+def _distinct(labels: pa.ChunkedArray) -> int:
+    """Return how many labels there are at most, by their dictionaries if they have them."""
+    return sum(
+        len(part.dictionary) if pa.types.is_dictionary(part.type) else len(part)
+        for part in labels.chunks
+    )
 
 
 def _is_heading(row: Sequence[str]) -> bool:
