@@ -28,11 +28,14 @@ from privalue.cli import _screen as terminal
 from privalue.cli._console import (
     Json,
     LibraryLog,
+    SideFiles,
     StudyFile,
     log,
     notes,
     print_json,
+    print_release_json,
     progress,
+    say,
     screen,
 )
 from privalue.cli._ledger import ledgers, tell
@@ -194,16 +197,16 @@ def init(
     if as_json:
         print_json({"study": str(path), **({} if guessed is None else guessed_json(guessed))})
     elif guessed is None:
-        print(f"Wrote {path}. Edit it, then: privalue check {path}")
+        say(f"Wrote {path}. Edit it, then: privalue check {path}")
     else:
         terminal.print_guesses(screen(), guessed)
-        print(f"Wrote {path}. Answer what it asks, then: privalue check {path}")
+        say(f"Wrote {path}. Answer what it asks, then: privalue check {path}")
 
 
 @app.command()
-def check(study_file: StudyFile, as_json: Json = False) -> None:
+def check(study_file: StudyFile, side_files: SideFiles = None, as_json: Json = False) -> None:
     """Say everything that can be said without data."""
-    prepared = prepare(_settled(study_file))
+    prepared = prepare(_settled(study_file, side_files))
     study, design, constants = prepared.study, prepared.design, prepared.calibration
     ridge = None if constants is None else ridge_of(study, declared_size(study).trajectories)
     if as_json:
@@ -227,7 +230,7 @@ def check(study_file: StudyFile, as_json: Json = False) -> None:
         )
     else:
         terminal.print_check(screen(), prepared)
-        print(f"Next: privalue inspect {study_file} --data DATA, for the curator's eyes")
+        say(f"Next: privalue inspect {study_file} --data DATA, for the curator's eyes")
 
 
 @app.command()
@@ -284,8 +287,8 @@ def simulate(
         )
     else:
         low, high = chosen.process.reward_bounds
-        print(f"Wrote {written.trajectories:,} trajectories, {written.rows:,} rows: {written.path}")
-        print(
+        say(f"Wrote {written.trajectories:,} trajectories, {written.rows:,} rows: {written.path}")
+        say(
             f"{chosen.text}: {chosen.process.states} states, rewards within [{low:g}, {high:g}], "
             f"discount {chosen.process.discount:g}"
         )
@@ -301,6 +304,7 @@ def inspect(
         Path | None,
         typer.Option("--page", help="Also write them to an .html file, PRIVATE and yours alone."),
     ] = None,
+    side_files: SideFiles = None,
     engine: Engine = "local",
     memory: Memory = "2GB",
     as_json: Json = False,
@@ -309,7 +313,7 @@ def inspect(
     limit = parse_memory(memory)
     if page is not None:
         require_private_place(page)
-    study = _settled(study_file)
+    study = _settled(study_file, side_files)
     with progress("Reading rows", then="Computing") as update:
         diagnostics = inspect_data(study, data, engine=engine, memory=limit, progress=update)
     log.label("PRIVATE: for the curator only. None of this may be published.")
@@ -349,6 +353,7 @@ def release(
         typer.Option("--anyway", help="Release even if the plan is no better than guessing."),
     ] = False,
     justification: Justification = None,
+    side_files: SideFiles = None,
     engine: Engine = "local",
     memory: Memory = "2GB",
     seed: Annotated[
@@ -369,7 +374,7 @@ def release(
         )
     limit = parse_memory(memory)
     require_publishable(out)
-    study = _settled(study_file)
+    study = _settled(study_file, side_files)
     with notes(), progress("Reading rows", then="Computing") as update:
         released = release_data(
             study,
@@ -386,7 +391,7 @@ def release(
         )
     publish_and_tell(released, out, study=study, ledger=ledger, justification=justification)
     if as_json:
-        sys.stdout.writelines(_with_reuse(released))
+        print_release_json(_with_reuse(released))
     else:
         terminal.print_release(screen(), released)
 
@@ -462,7 +467,7 @@ def refit(
     )
     publish_and_tell(fitted, out)
     if as_json:
-        sys.stdout.writelines(fitted.json_parts())
+        print_release_json(fitted.json_parts())
     else:
         terminal.print_release(screen(), fitted)
     log.print(f"Nothing was spent: it is computed from {release_file} alone.")
@@ -537,12 +542,12 @@ def demo(
         console.print(f"  {path}  {what}", soft_wrap=True)
 
 
-def _settled(study_file: Path) -> Study:
+def _settled(study_file: Path, side_files: Path | None) -> Study:
     """Return the study with its mechanism chosen.
 
     If the study leaves the choice open ("auto"), log which mechanism was chosen, and why.
     """
-    study = Study.load(study_file)
+    study = Study.load(study_file, side_files=side_files)
     settled = resolve(study)
     if study.mechanism.name == "auto":
         log.print(f"Mechanism: {settled.why}.")

@@ -15,7 +15,6 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from privalue.errors import DataError
 from privalue.readers._chunks import Chunk, Source, one_line
@@ -27,7 +26,7 @@ from privalue.readers._databases.duckdb_rows import (
     readable_cells,
 )
 from privalue.readers._databases.request import quoted
-from privalue.readers._files import find_files, reading_parquet
+from privalue.readers._files import find_files, parquet_file, require_values
 from privalue.readers._rules import RowRules
 
 PLACE = "the query"
@@ -125,8 +124,9 @@ def _require_one_schema(name: str, paths: Sequence[Path]) -> None:
     """Refuse files with different columns or types: DuckDB would convert some of them."""
     first: Any = None
     for path in paths:
-        with reading_parquet(path), pq.ParquetFile(path) as file:
+        with parquet_file(path) as file:
             schema = file.schema_arrow.remove_metadata()
+            require_values(path, file.metadata, set(schema.names))
         first = first or schema
         if not schema.equals(first):
             raise DataError(

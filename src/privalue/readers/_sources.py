@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from privalue.errors import DataError
 from privalue.readers import _python_cells as python_cells
@@ -20,7 +19,13 @@ from privalue.readers._chunks import BATCH_ROWS, Chunk, Location, Source, Unread
 from privalue.readers._csv_files import csv_chunks, csv_rows, csv_unread, open_csv
 from privalue.readers._databases import divided, open_database
 from privalue.readers._excel import is_workbook, open_excel
-from privalue.readers._files import file_kind, find_files, reading_parquet
+from privalue.readers._files import (
+    file_kind,
+    find_files,
+    parquet_file,
+    require_rows,
+    require_values,
+)
 from privalue.readers._minari import open_minari
 from privalue.readers._names import is_query
 from privalue.readers._rules import RowRules
@@ -104,10 +109,11 @@ def open_files(data: str | Path, rules: RowRules) -> Source:
 
 def open_parquet(path: Path, rules: RowRules) -> Any:
     """Return the metadata of a file; refuse one whose columns cannot be read."""
-    with reading_parquet(path), pq.ParquetFile(path) as file:
+    with parquet_file(path) as file:
         schema = file.schema_arrow
         rules.select(schema.names, str(path))
         rules.require_types(zip(schema.names, schema.types, strict=True), str(path))
+        require_values(path, file.metadata, set(rules.names))
         return file.metadata
 
 
@@ -128,10 +134,12 @@ def _parquet_unread(path: Path, metadata: Any, names: list[str]) -> Iterator[Unr
         if size <= READ_ROWS:
             groups, rows = [*groups, group], rows + size
             continue
-        with reading_parquet(path), pq.ParquetFile(path, metadata=metadata) as file:
+        before = first_row
+        with parquet_file(path, metadata) as file:
             for batch in file.iter_batches(READ_ROWS, row_groups=[group], columns=names):
                 yield Unread.at_hand(Chunk(Location(str(path), first_row), batch.select(names)))
                 first_row += batch.num_rows
+        require_rows(path, size, first_row - before)
     if groups:
         yield Unread(rows, partial(_parquet_chunk, path, metadata, groups, names, first_row))
 
@@ -139,15 +147,16 @@ def _parquet_unread(path: Path, metadata: Any, names: list[str]) -> Iterator[Unr
 def _parquet_chunk(
     path: Path, metadata: Any, groups: list[int], names: list[str], first_row: int
 ) -> Chunk:
-    # pre_buffer helps with remote storage; for local files it only costs one more copy.
     """Read some row groups of a file."""
-    with reading_parquet(path), pq.ParquetFile(path, metadata=metadata, pre_buffer=False) as file:
+    declared = sum(metadata.row_group(group).num_rows for group in groups)
+    with parquet_file(path, metadata) as file:
         table = file.read_row_groups(groups, columns=names, use_threads=False).select(names)
         for at, field in enumerate(table.schema):
             if pa.types.is_dictionary(field.type):  # its indices may be too small for all groups
                 values = table.column(at).cast(field.type.value_type)
                 table = table.set_column(at, field.name, values)
         batches = table.combine_chunks().to_batches()  # one, unless there are gigabytes of text
+        require_rows(path, declared, sum(batch.num_rows for batch in batches))
         rows = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
         return Chunk(Location(str(path), first_row), rows)
 
