@@ -17,12 +17,17 @@ for every state, and hides each person's record; ``inspect`` shows the curator w
 Diagnostics(private, mechanism='dp-ssp', states=2)
 """
 
+from privalue import _entry as _entry  # first: it answers interrupts while the rest is imported
+
+# isort: split
 from privalue._diagnostics import Diagnostics
+from privalue._outbox import Outbox
 from privalue.artefact import Release
 from privalue.core import Profile, SeededForExperimentsOnly, privacy_profile
-from privalue.curator import inspect, release
+from privalue.curator import finish, inspect, release
 from privalue.errors import (
     BudgetError,
+    ChargedError,
     DataError,
     LedgerError,
     MissingComponentError,
@@ -54,6 +59,7 @@ from privalue.version import VERSION as __version__  # noqa: N811
 __all__ = [
     "About",
     "BudgetError",
+    "ChargedError",
     "Columns",
     "DataError",
     "Diagnostics",
@@ -61,6 +67,7 @@ __all__ = [
     "LedgerError",
     "Mechanism",
     "MissingComponentError",
+    "Outbox",
     "Privacy",
     "PrivalueError",
     "PrivalueWarning",
@@ -78,6 +85,7 @@ __all__ = [
     "Values",
     "Weights",
     "__version__",
+    "finish",
     "inspect",
     "open_ledger",
     "privacy_profile",
