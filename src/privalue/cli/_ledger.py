@@ -9,6 +9,7 @@ import typer
 from privalue.artefact import Release
 from privalue.cli import _screen as terminal
 from privalue.cli._console import Json, log, print_json, screen
+from privalue.cli._finish import finish
 from privalue.cli._options import in_options
 from privalue.ledger import Account, open_ledger
 from privalue.report import account_json, account_rows, draw_spending
@@ -23,6 +24,8 @@ LedgerFile = Annotated[
     ),
 ]
 DEFAULT_LEDGER = "ledger.db"
+
+ledgers.command()(finish)
 
 
 @ledgers.command()

@@ -38,6 +38,8 @@ SAID: Mapping[str, str | Callable[[re.Match[str]], str]] = {
     r"\bledger\.declare\(([^)]*)\)": _declaration,
     _SETTLE: _settlement,
     r"\bledger\.show\(DATASET\)": "privalue ledger show",
+    r"\bledger=LEDGER\b": "--ledger LEDGER",
+    r"\bprivalue\.finish\(OUTBOX\)": "privalue ledger finish OUTBOX",
     r"\bmemory=(\d+)": _megabytes,
     r"\bmemory=": "--memory",
     r"\breplace=True": "--replace",
