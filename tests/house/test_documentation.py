@@ -156,7 +156,8 @@ def parse(words):
 
     command = typer.main.get_command(app)
     while hasattr(command, "commands"):
-        command = command.commands[words[0]]
+        command = command.get_command(None, words[0])
+        assert command is not None, words
         words = words[1:]
     command.make_context("privalue", list(words))
 

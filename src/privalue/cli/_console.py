@@ -2,7 +2,6 @@
 
 import io
 import json
-import logging
 import re
 import sys
 import warnings
@@ -155,14 +154,6 @@ def _as_text(*objects: Any) -> str:
 
 
 log = Log()
-
-
-class LibraryLog(logging.Handler):
-    """Passes warnings and logs of the libraries beneath on to the log."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Log a record in one line."""
-        log.warn(f"{record.name}: {' '.join(record.getMessage().split())}")
 
 
 def screen() -> Console:

@@ -115,6 +115,7 @@ def publish_and_tell(
     study: Study | None = None,
     ledger: str | None = None,
     justification: str | None = None,
+    page: bool = True,
     saved: bool = False,
 ) -> None:
     """Write everything that a command leaves, the release first, and log where it is.
@@ -127,6 +128,7 @@ def publish_and_tell(
         study: for what side files say.
         ledger: where the release was charged, if anywhere.
         justification: why these parameters; public.
+        page: whether to write the page.
         saved: whether the folder holds the release itself already.
     """
 
@@ -150,4 +152,12 @@ def publish_and_tell(
         )
         wrote(*made.values())
         return
-    publish(release, out, study=study, account=account, justification=justification, wrote=wrote)
+    publish(
+        release,
+        out,
+        study=study,
+        account=account,
+        justification=justification,
+        page=page,
+        wrote=wrote,
+    )
