@@ -15,6 +15,7 @@ import random
 import signal
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 from oracles.ledger_driver import Events, say
@@ -23,6 +24,7 @@ from privalue._outbox import Outbox
 from privalue.artefact import Release
 from privalue.cli import _report as publication
 from privalue.cli import run
+from privalue.errors import UnavailableError
 from privalue.ledger import Ledger, Reservation, open_ledger
 
 OWNERS = {
@@ -59,6 +61,24 @@ def prepare(folder):
     ledger = open_ledger(folder / "ledger.db")
     ledger.declare("trial", epsilon=1.0, delta=1e-5, unit="trajectory")
     return folder
+
+
+def lose_an_answer(ledger, arrives):
+    """The next write reaches the store, or is undone there; either way nobody hears of it."""
+    write = ledger._store.write
+
+    @contextmanager
+    def lost():
+        ledger._store.write = write
+        if arrives:
+            with write() as transaction:
+                yield transaction
+            raise UnavailableError("the server of the ledger went away")
+        with write() as transaction:
+            yield transaction
+            raise UnavailableError("the server of the ledger went away")
+
+    ledger._store.write = lost
 
 
 def kill_at(step):
