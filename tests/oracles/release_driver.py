@@ -10,9 +10,11 @@ Each runs ``privalue release`` in a folder of its own, FOLDER/0, FOLDER/1, ...; 
 JSON object a line: the number, whether it was killed, and the last event.
 """
 
+import json
 import os
 import random
 import signal
+import subprocess
 import sys
 import time
 from contextlib import contextmanager
@@ -61,6 +63,19 @@ def prepare(folder):
     ledger = open_ledger(folder / "ledger.db")
     ledger.declare("trial", epsilon=1.0, delta=1e-5, unit="trajectory")
     return folder
+
+
+def drive(folder, *words):
+    """This program's answers, from a process of its own."""
+    done = subprocess.run(
+        [sys.executable, __file__, folder, *map(str, words)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def lose_an_answer(ledger, arrives):
