@@ -17,10 +17,12 @@ for every state, and hides each person's record; ``inspect`` shows the curator w
 Diagnostics(private, mechanism='dp-ssp', states=2)
 """
 
+from privalue import _entry as _entry  # first: it answers interrupts while the rest is imported
+
+# isort: split
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from privalue import _entry as _entry  # first: it answers interrupts while the rest is imported
 from privalue.version import VERSION as __version__  # noqa: N811
 
 if TYPE_CHECKING:  # for those who read types; at run time a name is fetched when it is first used

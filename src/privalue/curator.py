@@ -269,7 +269,9 @@ def release(
         reserved = _reserve(ledger, study)
         if isinstance(reserved, StoredRelease):
             return _answered(study, reserved, expect_new, say)
-        with reserved:  # cancelled, on the record, unless it comes to the charge
+        # Cancelled, on the record, unless it comes to the charge. A signal may hit the end of the
+        # inner block while another error ends it, as when a terminal is closed: hence the outer.
+        with reserved, reserved:
             _tell(reserved.notices, say)
             return _paid_for(reserved, read(), source, ledger, kept, say)
 

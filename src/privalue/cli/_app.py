@@ -11,6 +11,7 @@ import logging
 import os
 import signal
 import sys
+import time
 import traceback
 from collections.abc import Callable
 from importlib import import_module
@@ -162,7 +163,7 @@ def main() -> None:
     logging.captureWarnings(True)
     logging.getLogger().addHandler(LibraryLog())
     try:
-        _listen(_interrupted)
+        _listen(_once())
         code = run(sys.argv[1:])
     except KeyboardInterrupt:  # before or after the command itself
         code = _failed("interrupted", INTERRUPTED, False)
@@ -181,12 +182,21 @@ def _listen(handler: Callable[..., object]) -> None:
             signal.signal(number, handler)
 
 
-def _interrupted(*_: object) -> None:
-    """Leave as after Ctrl-C, whatever ends the process from outside.
+def _once(seconds: float = 5.0) -> Callable[..., None]:
+    """Return what leaves as after Ctrl-C, whatever ends the process from outside.
 
-    So private files on disk are removed, and what is reserved is given back, before it ends.
+    So private files on disk are removed, and what is reserved is given back, before it ends. What
+    comes in the seconds after the first signal would only disturb that: a closed terminal sends
+    two, and people press twice.
     """
-    raise KeyboardInterrupt
+    heard: list[float] = []
+
+    def interrupted(*_: object) -> None:
+        heard.append(time.monotonic())
+        if len(heard) == 1 or heard[-1] - heard[0] > seconds:
+            raise KeyboardInterrupt
+
+    return interrupted
 
 
 def run(arguments: list[str]) -> int:

@@ -91,8 +91,7 @@ def require_finished(out: Path) -> None:
         force = " --force" * any(pages.values())
         raise UsageError(
             f"{out / FILE_NAME} exists, and a release is never overwritten; `privalue report "
-            f"{_quoted(out)}{force}` makes what is missing beside it ({missing}), and spends "
-            "nothing"
+            f"{_quoted(out)}{force}` makes what is missing there ({missing}), and spends nothing"
         )
 
 

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from threading import Lock
 from typing import Self
 
+from privalue._patience import uninterrupted
 from privalue.errors import BudgetError, LedgerError, UnavailableError, UsageError
 from privalue.ledger._account import Account, clock_notices, notices
 from privalue.ledger._chain import DECLARE, FORMAT, Book, Held, check_dataset, check_hash, sha256
@@ -51,7 +52,7 @@ class Reservation:
         self.dataset = held.dataset
         self.cost = held.cost  # to the dataset's total
         self.head = held.head  # after charge(): the hash that the release states
-        self.charged = False
+        self.charged = self.cancelled = False
         self.notices = found
         self._turn = Lock()
         self._doubtful: tuple[int, str] | None = None  # process, and a charge that may stand
@@ -82,6 +83,7 @@ class Reservation:
         """Give the amount back, because nothing was computed; refused after ``charge``."""
         with self._ledger._writing(self.dataset, self.cost) as (_, append, _):
             append("cancel", reservation=self.sequence, reason=reason)
+        self.cancelled = True
 
     def commit(self, artefact: str) -> None:
         """Store the artefact; to store the same one again changes nothing."""
@@ -98,9 +100,10 @@ class Reservation:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if not self.charged:
-            # If it cannot be cancelled, it keeps counting: the safe side.
-            with suppress(BudgetError, LedgerError, UnavailableError):
+        if not (self.charged or self.cancelled):
+            # If it cannot be cancelled, it keeps counting: the safe side. A closed terminal sends
+            # its signal twice, and the second must not stop what the first one asked for.
+            with suppress(BudgetError, LedgerError, UnavailableError), uninterrupted():
                 self.cancel("left without computing" if kind is None else _public_name(kind))
 
 
