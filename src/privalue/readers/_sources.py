@@ -26,7 +26,7 @@ from privalue.readers._files import (
     require_rows,
 )
 from privalue.readers._minari import open_minari
-from privalue.readers._queries import is_query, open_query
+from privalue.readers._names import is_query
 from privalue.readers._rules import RowRules
 
 READ_ROWS = 1 << 20  # of Parquet, at once by one thread
@@ -68,6 +68,8 @@ def _named(data: str | Path, rules: RowRules) -> Source:
     if any(0xD800 <= ord(character) <= 0xDFFF for character in str(data)):
         raise DataError(f"{data!r} is no UTF-8; rename it")
     if is_query(data):
+        from privalue.readers._queries import open_query  # noqa: PLC0415 - DuckDB comes with it
+
         return open_query(str(data), rules)
     path, request = divided(str(data))
     if is_workbook(path) and not path.is_dir():
