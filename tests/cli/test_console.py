@@ -70,7 +70,7 @@ def hostile(tmp_path):
     label = ORDERS.encode("unicode_escape").decode().replace("\\x", "\\u00")
     study = tmp_path / "study.toml"
     study.write_text(
-        f'[study]\nname = "a {label}"\ndataset = "d{label}"\ntrajectories = 200\n'
+        f'[study]\nname = "a {label}"\ndataset = "people"\ntrajectories = 200\n'
         '[privacy]\nepsilon = 1.0\ndelta = 1e-6\nunit = "trajectory"\n[values]\ndiscount = 0.9\n'
         f'rewards = [0.0, 1.0]\n[states]\nlabels = ["{label}", "=1+1"]\n'
     )
@@ -90,7 +90,6 @@ def hostile(tmp_path):
 def test_no_command_sends_a_terminal_what_files_say_to_it(hostile, capfd, monkeypatch):
     monkeypatch.chdir(hostile)
     study, data, ledger = "study.toml", ["--data", "rows.parquet"], ["--ledger", "ledger.db"]
-    dataset = f"d{ORDERS}"
     budget = ["--epsilon", "9", "--delta", "1e-3", "--unit", "trajectory"]
     for code, arguments in (
         (0, ["check", study]),
@@ -102,7 +101,7 @@ def test_no_command_sends_a_terminal_what_files_say_to_it(hostile, capfd, monkey
         (3, ["release", study, "--data", f"{ORDERS}.csv", "--out", "none", "--no-ledger"]),
         (0, ["refit", "out", "--tabular", "--out", "refitted"]),
         (0, ["report", "out", "--force"]),
-        (0, ["ledger", "declare", dataset, *budget, *ledger]),
+        (0, ["ledger", "declare", "people", *budget, *ledger]),
         (0, ["release", study, *data, "--out", "kept", *ledger, "--anyway"]),
         (0, ["ledger", "show", *ledger]),
         (0, ["init", "new.toml", *data]),
