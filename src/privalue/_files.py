@@ -177,13 +177,12 @@ def read_whole(path: str | os.PathLike[str], most: int, *, inside: Path | None =
             raise OSError(errno.EINVAL, _IRREGULAR)
         if inside is not None and not _is_inside(about, path, inside):
             raise OSError(errno.EXDEV, f"it lies outside {inside}")
-        too_large = f"it is larger than {most:,} bytes, the most that is read"
         if about.st_size > most:
-            raise OSError(errno.EFBIG, too_large)
+            raise OSError(errno.EFBIG, f"it is larger than {most:,} bytes, the most that is read")
         with open(handle, "rb", closefd=False) as file:
-            content = file.read(most + 1)
-        if len(content) > most:  # it grew, or its size is no size, as in /proc
-            raise OSError(errno.EFBIG, too_large)
+            content = file.read(about.st_size + 1)
+        if len(content) > about.st_size:  # or its size is none, as in /proc
+            raise OSError(errno.EFBIG, "it grows while it is read")
         return content
     finally:
         os.close(handle)

@@ -235,6 +235,8 @@ def _ran(arguments: list[str]) -> int:
         return _failed(in_options(str(problem)), problem.exit_code, debug)
     except MemoryError:
         return _failed("there is not enough memory for this; use fewer states", 3, debug)
+    except UnicodeEncodeError:  # the name of a file, or of what is in it, as the system has it
+        return _failed("a name is no UTF-8 text; rename the file", 3, debug)
     except OSError as problem:
         return _failed(
             f"the system refused: {problem.strerror or type(problem).__name__}", 3, debug

@@ -26,7 +26,10 @@ Engine = Annotated[
 ]
 Memory = Annotated[
     str,
-    typer.Option("--memory", help="For rows that come in any order, e.g. 2GB; more goes to disk."),
+    typer.Option(
+        "--memory",
+        help="For rows that come in any order, e.g. 2GB, at least 64MB; more goes to disk.",
+    ),
 ]
 
 

@@ -43,7 +43,7 @@ SAID: Mapping[str, str | Callable[[re.Match[str]], str]] = {
     r"\bmemory=(\d+)": _megabytes,
     r"\bmemory=": "--memory",
     r"\breplace=True": "--replace",
-    r"\bside_files=DIR": "--side-files DIR",
+    r"\bside_files=": "--side-files ",
     r"\btrajectories=M\b": "--trajectories M",
     r"\b(https?|ftp|s3|gs|hdfs):/(?=[^/])": r"\1://",  # as it was before it was a path
 }

@@ -26,7 +26,7 @@ from privalue.readers._databases.duckdb_rows import (
     readable_cells,
 )
 from privalue.readers._databases.request import quoted
-from privalue.readers._files import find_files, parquet_file, require_values
+from privalue.readers._files import find_files, parquet_file
 from privalue.readers._rules import RowRules
 
 PLACE = "the query"
@@ -126,7 +126,6 @@ def _require_one_schema(name: str, paths: Sequence[Path]) -> None:
     for path in paths:
         with parquet_file(path) as file:
             schema = file.schema_arrow.remove_metadata()
-            require_values(path, file.metadata, set(schema.names))
         first = first or schema
         if not schema.equals(first):
             raise DataError(

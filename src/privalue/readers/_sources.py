@@ -24,7 +24,6 @@ from privalue.readers._files import (
     find_files,
     parquet_file,
     require_rows,
-    require_values,
 )
 from privalue.readers._minari import open_minari
 from privalue.readers._names import is_query
@@ -66,6 +65,8 @@ def _named(data: str | Path, rules: RowRules) -> Source:
     """Return the rows of what a name stands for: a query, a workbook, a database, or files."""
     if not str(data):
         raise DataError("the name of the data is empty; give a file, a database or a dataset")
+    if any(0xD800 <= ord(character) <= 0xDFFF for character in str(data)):
+        raise DataError(f"{data!r} is no UTF-8; rename it")
     if is_query(data):
         from privalue.readers._queries import open_query  # noqa: PLC0415 - DuckDB comes with it
 
@@ -73,7 +74,10 @@ def _named(data: str | Path, rules: RowRules) -> Source:
     path, request = divided(str(data))
     if is_workbook(path) and not path.is_dir():
         return open_excel(path, request, rules)
-    database = open_database(data, rules)
+    try:
+        database = open_database(data, rules)
+    except UnicodeDecodeError:  # SQLite quotes a damaged schema in its error, bytes and all
+        raise DataError(f"{data} cannot be read: it holds a name that is no UTF-8") from None
     return open_files(data, rules) if database is None else database
 
 
@@ -113,7 +117,6 @@ def open_parquet(path: Path, rules: RowRules) -> Any:
         schema = file.schema_arrow
         rules.select(schema.names, str(path))
         rules.require_types(zip(schema.names, schema.types, strict=True), str(path))
-        require_values(path, file.metadata, set(rules.names))
         return file.metadata
 
 

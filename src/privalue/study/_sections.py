@@ -164,7 +164,7 @@ class Privacy(Section):
     )
     max_states_per_trajectory: Whole | None = key(
         "the most distinct states that a trajectory counts for: its first ones",
-        f"a whole number from 1 to {MOST_STATES}",
+        f"a whole number of at least 1 and at most {MOST_STATES}",
         None,
         ge=1,
         le=MOST_STATES,
@@ -290,7 +290,7 @@ class Features(Section):
     )
     size: Whole | None = key(
         "how many adjacent states share a value",
-        f"a whole number from 1 to {MOST_STATES}",
+        f"a whole number of at least 1 and at most {MOST_STATES}",
         None,
         ge=1,
         le=MOST_STATES,

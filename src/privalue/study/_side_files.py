@@ -150,6 +150,8 @@ def by_state(
         at = position(str(name))
         if at is None:
             raise StudyError(f'{key} names "{name}", which is not a state of the study')
+        if seen[at]:
+            raise StudyError(f'{key} names the state "{label(at)}" twice')
         vector[at] = number
         seen[at] = True
     if absent is None and not seen.all():

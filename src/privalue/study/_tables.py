@@ -17,6 +17,7 @@ from privalue.study import _side_files as side_files
 from privalue.study._places import Place
 from privalue.study._sections import LARGEST, SMALLEST, Features, States, Values, Weights
 from privalue.study._side_files import SideFile
+from privalue.study._spreadsheets import of_cell
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,9 +32,13 @@ class StateNames:
         return str(at) if self.labels is None else self.labels[at]
 
     def position(self, label: str) -> int | None:
-        """Return the position of the state with this label, or None."""
+        """Return the position of the state with this label, or None.
+
+        A label may be as values.csv has it, with an apostrophe where it looks like a formula.
+        """
         if self.labels is not None:
-            return self.positions.get(label)
+            at = self.positions.get(label)
+            return self.positions.get(of_cell(label)) if at is None else at
         if not (len(label) <= 10 and label.isascii() and label.isdigit()):
             return None
         at = int(label)

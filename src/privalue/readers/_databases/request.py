@@ -101,7 +101,7 @@ def in_chunks(
     while True:
         try:
             batch = fetch()
-        except problems as problem:
+        except (UnicodeDecodeError, *problems) as problem:  # type: ignore[misc]  # it is a tuple
             raise DataError(
                 f"{place}, row {first_row} or later, cannot be read: {one_line(problem)}"
             ) from None
