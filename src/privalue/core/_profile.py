@@ -44,8 +44,8 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import optimize
 
 from privalue.core._arrays import UNIT_ROUNDOFF, Vector
 from privalue.errors import StudyError
@@ -125,7 +125,7 @@ def largest_beta(epsilon: float, delta: float, d: int) -> float:
         found = _worst(math.inf, math.exp(log_beta), d, epsilon, _QUICK)
         return math.log(max(found.estimate, _TINY) / (delta * (1 - _ROOM)))
 
-    root: float = optimize.brentq(excess, math.log(1e-12), math.log(100), xtol=1e-7)
+    root: float = scipy.optimize.brentq(excess, math.log(1e-12), math.log(100), xtol=1e-7)
     return math.exp(root) * (1 - 1e-4)
 
 
@@ -420,5 +420,5 @@ def _search(epsilon: float, delta: float, d: int, beta: float) -> float:
         low -= 0.5
     while excess(high) > 0:
         high += 0.5
-    root: float = optimize.brentq(excess, low, high, xtol=1e-7)
+    root: float = scipy.optimize.brentq(excess, low, high, xtol=1e-7)
     return math.exp(root)
