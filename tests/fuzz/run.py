@@ -67,7 +67,8 @@ def suites(races: int, kills: int) -> list[Suite]:
         Suite(
             name="a server that is stopped, restarted or frozen",
             files=(stores, "tests/conformance/test_sources.py"),
-            named="server and (killed or frozen or goes_away or answer or still)",
+            named="(server and (killed or goes_away or answer)) or frozen or nobody_answers or "
+            "stands_still",
         ),
         Suite(
             name="a disk that is full, a folder that cannot be written",
@@ -191,7 +192,7 @@ def table_of(record: dict[str, Any]) -> str:
         f"{ran['seed']}, {ran['seconds']:g} seconds of fuzzing on {PROCESSES} processes.",
         "",
         "| damaged | tried | answered | refused | found |",
-        "|---|---:|---:|---:|---:|",
+        "|---|---|---|---|---|",
         *(
             f"| {row['name']} | {row['tried']:,} | {row['accepted']:,} | {row['refused']:,} "
             f"| {len(row['found'])} |"
@@ -199,7 +200,7 @@ def table_of(record: dict[str, Any]) -> str:
         ),
         "",
         "| broken on purpose | how often | tests passed | failed |",
-        "|---|---|---:|---:|",
+        "|---|---|---|---|",
         *(
             f"| {row['name']} | {row['repeated'] or 'once each'} | {row['passed']:,} "
             f"| {len(row['found'])} |"
