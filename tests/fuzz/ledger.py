@@ -52,6 +52,7 @@ def fuzz(seed: int, seconds: float | None = None, count: int | None = None) -> O
     found = dict[str, str]()  # of each kind of problem the first
     quick = _MEMORY if _MEMORY.is_dir() and os.access(_MEMORY, os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="fuzz-ledger-", dir=quick) as made, _worker() as trial:
+        os.environ["PRIVALUE_STATE"] = str(Path(made) / "state")  # not that of whoever runs it
         template = _template(Path(made) / "whole")
         while (count is None or tried < count) and (
             seconds is None or time.monotonic() - began < seconds
