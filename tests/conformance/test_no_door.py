@@ -148,6 +148,7 @@ def test_queries_that_only_read_still_do(place):
     expected = statistics(f"{address}::rows", STUDY)
     for query in (
         "TABLE rows",
+        "SELECT *, state AS system FROM rows TABLESAMPLE system (100)",
         f"SELECT {ROWS} FROM (SELECT *, random() AS key FROM rows) AS x ORDER BY key",
         f"SELECT {ROWS} FROM rows WHERE reward::text NOT LIKE '%;%' -- the end",
         f"/* all */ SELECT {ROWS} FROM rows".removeprefix("/* all */ "),
@@ -373,8 +374,9 @@ def test_a_request_that_is_no_text(place, kind):
     make = {"duckdb": as_duckdb, "sqlite": as_sqlite, "postgresql": as_postgres}[kind]
     made = make(place, HEADING, rows_of(EPISODES))
     for odd in ("SELECT 1\0", "SELECT '\udcff'", "\udcff"):
-        with pytest.raises(pv.DataError, match="no text in UTF-8"):
+        with pytest.raises(pv.DataError, match=r"no (text in )?UTF-8") as caught:
             statistics(f"{made}::{odd}", STUDY)
+        assert "keeper" not in str(caught.value)  # an address may hold a password
 
 
 def test_another_statement_is_told_what_a_query_is(lite):

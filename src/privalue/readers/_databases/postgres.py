@@ -31,7 +31,10 @@ _ACTING = """
         )
     )
 """
-_COMPUTING = {"random", "gen_random_uuid", "clock_timestamp", "timeofday", "currval", "lastval"}
+_COMPUTING = {
+    *("random", "setseed", "gen_random_uuid", "clock_timestamp", "timeofday", "current_query"),
+    *("currval", "lastval", "system", "bernoulli"),  # the last two choose a sample
+}
 _SETTINGS = (
     # The transaction is read-only; if anything ended it, what follows in the session is, too. It is
     # never committed, so that a pooler hands no such session to others.
