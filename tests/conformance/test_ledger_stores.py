@@ -973,6 +973,7 @@ def test_every_corrupted_page_is_found_or_harmless(tmp_path):
             spoiled[part] = bytes(255 - byte for byte in spoiled[part])
             location.write_bytes(spoiled)
             found = complaint(ledger.verify)
+            assert "\n" not in found
             if found:
                 assert f"the ledger {location} " in found
             else:
