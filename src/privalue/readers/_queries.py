@@ -22,6 +22,8 @@ from privalue.readers._csv_files import csv_chunks, is_csv, open_csv
 from privalue.readers._databases.duckdb_rows import (
     connected,
     explained,
+    literal,
+    only_these_files,
     query_chunks,
     readable_cells,
 )
@@ -56,9 +58,7 @@ def ready(query: str, rules: RowRules) -> Iterator[tuple[duckdb.DuckDBPyConnecti
         allowed: list[Path] = []
         for name in _named(connection, wanted):
             allowed += _put_in(connection, name, rules)
-        paths = ", ".join(_text(str(path)) for path in allowed)
-        connection.execute(f"SET allowed_paths = [{paths}]")
-        connection.execute("SET enable_external_access = false")
+        only_these_files(connection, allowed)
         connection.execute("SET lock_configuration = true")
         yield connection, wanted
 
@@ -109,7 +109,7 @@ def _put_in(connection: duckdb.DuckDBPyConnection, name: str, rules: RowRules) -
     if any(is_csv(path) for path in paths):
         raise DataError(f"{PLACE} names {name}, both CSV and Parquet files; name one kind")
     _require_one_schema(name, paths)
-    files = ", ".join(_text(str(path.absolute())) for path in paths)
+    files = ", ".join(literal(str(path.absolute())) for path in paths)
     try:
         connection.execute(
             f"CREATE VIEW {quoted(name)} AS SELECT * FROM read_parquet([{files}], "
@@ -151,8 +151,3 @@ def _table_of_texts(
         if isinstance(problem.__cause__, DataError):
             raise problem.__cause__ from None
         raise DataError(f"{path} cannot be read: {explained(problem)}") from None
-
-
-def _text(value: str) -> str:
-    """Return a text as SQL writes it."""
-    return "'" + value.replace("'", "''") + "'"

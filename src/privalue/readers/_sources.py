@@ -66,7 +66,7 @@ def _named(data: str | Path, rules: RowRules) -> Source:
     if not str(data):
         raise DataError("the name of the data is empty; give a file, a database or a dataset")
     if any(0xD800 <= ord(character) <= 0xDFFF for character in str(data)):
-        raise DataError(f"{data!r} is no UTF-8; rename it")
+        raise DataError("the name of the data is no UTF-8; rename it")  # it may hold a password
     if is_query(data):
         from privalue.readers._queries import open_query  # noqa: PLC0415 - DuckDB comes with it
 
@@ -77,7 +77,7 @@ def _named(data: str | Path, rules: RowRules) -> Source:
     try:
         database = open_database(data, rules)
     except UnicodeDecodeError:  # SQLite quotes a damaged schema in its error, bytes and all
-        raise DataError(f"{data} cannot be read: it holds a name that is no UTF-8") from None
+        raise DataError(f"{path} cannot be read: it holds a name that is no UTF-8") from None
     return open_files(data, rules) if database is None else database
 
 
