@@ -7,6 +7,8 @@ from typing import Any, Protocol
 from privalue.errors import LedgerError, UnavailableError
 from privalue.ledger._chain import EntryRow
 
+NOT_RECORDED = "this step was not recorded (ledger.show(DATASET) tells what was before it)"
+
 
 class AbsentLedgerError(LedgerError):
     """Raised where there is no ledger yet."""
@@ -18,8 +20,8 @@ class AbsentLedgerError(LedgerError):
 def locked(place: str, wait: float) -> UnavailableError:
     """Return what to raise if another writer does not finish in time."""
     return UnavailableError(
-        f"the ledger {place} is locked by another process, and stayed so for {wait:g} s; nothing "
-        "was recorded; try again when that process is done"
+        f"the ledger {place} is locked by another process, and stayed so for {wait:g} s; "
+        f"{NOT_RECORDED}; try again when that process is done"
     )
 
 
