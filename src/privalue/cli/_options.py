@@ -38,6 +38,7 @@ SAID: Mapping[str, str | Callable[[re.Match[str]], str]] = {
     r"\bledger\.declare\(([^)]*)\)": _declaration,
     _SETTLE: _settlement,
     r"\bledger\.show\(DATASET\)": "privalue ledger show",
+    r"\bledger\.accept_head\(reason=WHY\)": "privalue ledger accept-head --reason WHY",
     r"\bmemory=(\d+)": _megabytes,
     r"\bmemory=": "--memory",
     r"\breplace=True": "--replace",

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from privalue._servers import names_server
 from privalue.errors import LedgerError
+from privalue.ledger._heads import Memory, state_folder
 from privalue.ledger._ledger import Clock, Ledger
 from privalue.ledger._postgres import PostgresStore
 from privalue.ledger._sqlite import SqliteStore
@@ -13,7 +14,8 @@ from privalue.ledger._store import Store
 def open_ledger(location: str | Path, *, wait: float = 30.0, clock: Clock | None = None) -> Ledger:
     """Return the ledger in a file (SQLite), or on a server (PostgreSQL).
 
-    Nothing is created before the first ``declare``.
+    Nothing is created before the first ``declare``. The last head that is seen is remembered in
+    the folder ``PRIVALUE_STATE``; a ledger that lacks it is a LedgerError.
 
     Args:
         location: a file name, or the address of a database: ``postgresql://user@host/database``,
@@ -32,4 +34,5 @@ def open_ledger(location: str | Path, *, wait: float = 30.0, clock: Clock | None
         raise LedgerError("the ledger is an address of no kind that is known: use postgresql://...")
     else:
         store = SqliteStore(Path(location), wait)
-    return Ledger(store) if clock is None else Ledger(store, clock)
+    memory = Memory(state_folder(), address=store.address, place=store.place)
+    return Ledger(store, memory=memory) if clock is None else Ledger(store, clock, memory)

@@ -38,6 +38,14 @@ class Transaction:
         found = self._execute(f"SELECT {columns} FROM ledger_entries ORDER BY sequence")
         return list(found.fetchall())
 
+    def row(self, sequence: int) -> EntryRow | None:
+        """Return the entry with this number, or None."""
+        columns, at = "sequence, body, hash", self._mark
+        found = self._execute(
+            f"SELECT {columns} FROM ledger_entries WHERE sequence = {at}", (sequence,)
+        ).fetchone()
+        return None if found is None else (int(found[0]), str(found[1]), str(found[2]))
+
     def append(self, row: EntryRow) -> None:
         """Add the next entry."""
         marks = ", ".join([self._mark] * 3)
@@ -72,6 +80,7 @@ class Store(Protocol):
     """
 
     place: str  # as a person would name it, without any password
+    address: str  # what tells it from every other, without any password; not to be shown
 
     def create(self, first: EntryRow) -> None:
         """Create a ledger with its first entry, complete or not at all; leave one that exists."""
