@@ -159,7 +159,7 @@ class Account:
 
 def notices(book: Book, dataset: str, now: datetime) -> tuple[str, ...]:
     """Return what a person should know before going on, one line for each point."""
-    return tuple(found.notice for found in unfinished(book, dataset, now)) + clock_notices(book)
+    return tuple(found.notice for found in unfinished(book, dataset, now)) + book_notices(book)
 
 
 def unfinished(book: Book, dataset: str, now: datetime) -> tuple[Unfinished, ...]:
@@ -167,7 +167,17 @@ def unfinished(book: Book, dataset: str, now: datetime) -> tuple[Unfinished, ...
     return tuple(_found(held, now) for held in book.open.values() if held.dataset == dataset)
 
 
-def clock_notices(book: Book) -> tuple[str, ...]:
+def book_notices(book: Book) -> tuple[str, ...]:
+    """Return what a person should know of the ledger as a whole."""
+    accepted = tuple(
+        f"entry {sequence} of {at}: somebody went on without the head {lost} ({reason!r}); what "
+        "was recorded between is lost, and its cost with it"
+        for sequence, at, lost, reason in book.accepted
+    )
+    return accepted + _clock_notices(book)
+
+
+def _clock_notices(book: Book) -> tuple[str, ...]:
     """Return one line if the clock ever ran backwards, and none otherwise."""
     if not book.backwards:
         return ()

@@ -14,6 +14,7 @@ own new entry under the same rules, and appends it; so every step checks all tha
 | commit  | this artefact is what was charged for                                       |
 | cancel  | nothing was computed: reserved becomes left again                           |
 | settle  | a person decided about a reservation that its process left behind           |
+| accept  | a person went on with this ledger, which lacks a head that was seen         |
 
 Every entry holds 32 random bytes. Releases publish the hash of their charge, and pages the hash of
 the last entry: without random bytes, a reader could guess times, process, host and earlier
@@ -36,6 +37,7 @@ from typing import Any, NamedTuple
 
 from privalue.core import OperatingSystemEntropy
 from privalue.errors import BudgetError, LedgerError, PrivalueError, UsageError
+from privalue.ledger._names import look_alike
 from privalue.ledger._terms import BudgetTerms, Protection, over_steps
 from privalue.ledger._units import NOTHING, Cost, check_mu
 
@@ -62,6 +64,7 @@ _SHAPES: Mapping[str, Mapping[str, type]] = {
     "commit": {"reservation": int, "artefact": str},
     "cancel": {"reservation": int, "reason": str},
     "settle": {"reservation": int, "outcome": str, "reason": str},
+    "accept": {"lost": str, "reason": str},
 }
 _COMMON: dict[str, type] = {"sequence": int, "previous": str, "at": str, "kind": str, "salt": str}
 _OUTCOME = {"charge": "charged", "commit": "committed", "cancel": "cancelled"}
@@ -177,6 +180,7 @@ class Book:
         self.open: dict[tuple[str, str], Held] = {}  # by dataset and study: in progress
         self.stored: dict[tuple[str, str], Held] = {}  # and those that have an artefact
         self.backwards: list[tuple[int, str, str]] = []  # where the clock ran so, from and to
+        self.accepted: list[tuple[int, str, str, str]] = []  # number, time, lost head, reason
         self._at = ""
 
     @classmethod
@@ -257,7 +261,9 @@ class Book:
         """
         balance = self.balances.get(dataset)
         if balance is None:
-            raise self.refusal(dataset, asked, f"no total is declared for it: {DECLARE}")
+            twin = look_alike(dataset, self.balances)
+            meant = "" if twin is None else f'did you mean "{twin}"? '
+            raise self.refusal(dataset, asked, f"{meant}no total is declared for it: {DECLARE}")
         try:
             return balance.terms.steps(protection)
         except BudgetError as problem:
@@ -278,6 +284,9 @@ class Book:
             self._declare(entry)
         elif kind == "reserve":
             self._reserve(entry, digest)
+        elif kind == "accept":
+            check_hash("the lost head", entry["lost"])
+            self.accepted.append((sequence, at, entry["lost"], entry["reason"]))
         elif kind != "begin":
             self._move(entry, digest)
         self.sequence, self.head = sequence, digest
@@ -285,7 +294,7 @@ class Book:
         if at < self._at:
             self.backwards.append((sequence, self._at, at))
         self._at = at
-        if kind != "begin":
+        if kind not in {"begin", "accept"}:  # these two are of no dataset
             dataset = entry.get("dataset") or self.reservations[entry["reservation"]].dataset
             now = self.balances[dataset]
             now.steps.append(Step(sequence, at, kind, now.total, now.spent, now.reserved))

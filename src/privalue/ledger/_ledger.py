@@ -2,8 +2,8 @@
 
 import os
 import platform
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from threading import Lock
@@ -11,8 +11,11 @@ from typing import Self
 
 from privalue._patience import uninterrupted
 from privalue.errors import BudgetError, LedgerError, UnavailableError, UsageError
-from privalue.ledger._account import Account, clock_notices, notices
+from privalue.ledger._account import Account, book_notices, notices
 from privalue.ledger._chain import DECLARE, FORMAT, Book, Held, check_dataset, check_hash, sha256
+from privalue.ledger._evidence import Evidence
+from privalue.ledger._heads import Memory
+from privalue.ledger._names import look_alike
 from privalue.ledger._store import AbsentLedgerError, Store, Transaction
 from privalue.ledger._terms import ACCOUNTING, BudgetTerms, Protection
 from privalue.ledger._units import Cost, cost, mu, total
@@ -126,14 +129,25 @@ def _public_name(kind: type[BaseException]) -> str:
 class Ledger:
     """The budgets of datasets, in a store that keeps their entries."""
 
-    def __init__(self, store: Store, clock: Clock = lambda: datetime.now(UTC)) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock = lambda: datetime.now(UTC),
+        memory: Memory | None = None,
+    ) -> None:
         self._store = store
         self._clock = clock
+        self._memory = memory or Memory()
 
     @property
     def place(self) -> str:
         """Return where the ledger is kept, as messages name it."""
         return self._store.place
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """Return what was found about what this user remembers of the ledger, a line each."""
+        return self._memory.notices
 
     def declare(
         self,
@@ -164,7 +178,8 @@ class Ledger:
             The account of the dataset.
 
         Raises:
-            BudgetError: it has a total and ``replace`` is false, or more is already used.
+            BudgetError: it has a total and ``replace`` is false, more is already used, or another
+                dataset has a name that looks the same.
         """
         amount = total(check_dataset(dataset), epsilon, delta)
         terms = BudgetTerms(
@@ -180,6 +195,14 @@ class Ledger:
             if known is not None and not replace:
                 raise book.refusal(
                     dataset, requested, f"its total is {known.total}; replace=True changes it"
+                )
+            twin = None if known is not None else look_alike(dataset, book.balances)
+            if twin is not None:
+                raise book.refusal(
+                    dataset,
+                    requested,
+                    f'"{twin}" has a total, and its name looks the same; use that one, or a name '
+                    "that people can tell from it",
                 )
             append(
                 "declare",
@@ -231,7 +254,7 @@ class Ledger:
         protection = Protection(unit=unit, neighbours=neighbours).check()
         check_hash("the study hash", study_hash)
         with self._writing(dataset, amount) as (book, append, transaction):
-            found = notices(book, dataset, self._clock())
+            found = (*self.notices, *notices(book, dataset, self._clock()))
             held = book.stored.get((dataset, study_hash))
             if held is not None:
                 return self._stored(transaction, held, found)
@@ -275,7 +298,7 @@ class Ledger:
         """Return the release of the identical request, or None if there is none yet."""
         with self._reading() as (book, transaction):
             held = book.stored.get((dataset, study_hash))
-            found = notices(book, dataset, self._clock())
+            found = (*self.notices, *notices(book, dataset, self._clock()))
             return None if held is None else self._stored(transaction, held, found)
 
     def settle(self, entry: int, *, charge: bool, reason: str) -> Account:
@@ -297,6 +320,22 @@ class Ledger:
         with self._reading() as (book, _):
             return book.head
 
+    def accept_head(self, *, reason: str) -> str:
+        """Go on with a ledger that lacks what was seen of it, on a person's word.
+
+        It is put on the record, if this user may write there, and in the user's own folder.
+
+        Args:
+            reason: why; for instance, which copy was restored.
+
+        Returns:
+            The head from which the ledger goes on.
+
+        Raises:
+            UsageError: it lacks nothing that was seen, or no reason is given.
+        """
+        return self._memory.accept_head(self._store, self._replay, self._clock, reason)
+
     def datasets(self) -> tuple[str, ...]:
         """Return every dataset with a total, in the order of their declaration."""
         with self._reading() as (book, _):
@@ -313,7 +352,13 @@ class Ledger:
             f"knows {known}"
         )
 
-    def verify(self, *, head: str | None = None, artefact: str | None = None) -> Verified:
+    def verify(
+        self,
+        *,
+        head: str | None = None,
+        artefact: str | None = None,
+        also: Iterable[Evidence] = (),
+    ) -> Verified:
         """Check that nothing was changed, removed, inserted or reordered.
 
         The chain alone cannot show that its last entries were removed. A release can: give the head
@@ -322,13 +367,14 @@ class Ledger:
         Args:
             head: a hash that must be the hash of an entry.
             artefact: the text of a release that an entry must commit.
+            also: more heads and texts.
 
         Raises:
             LedgerError: the message names the first bad entry.
         """
         self._store.check()
-        with self._store.read() as transaction:
-            book = self._replay(transaction)
+        with self._known() as known, self._store.read() as transaction:
+            book = known(transaction)
             committed = [held for held in book.reservations.values() if held.artefact is not None]
             kept = {digest: sha256(text) for digest, text in transaction.artefacts()}
         for held in committed:
@@ -336,20 +382,13 @@ class Ledger:
                 raise self._failed(f"the artefact of entry {held.sequence} was changed or removed")
         for digest in set(kept) - {held.artefact for held in committed}:
             raise self._failed(f"the artefact {digest} was inserted: no entry commits it")
-        if head is not None and check_hash("the head", head) not in book.hashes:
-            raise self._failed(
-                f"no entry has the hash {head}: the last entries were removed, all was rewritten, "
-                "or the release belongs to another ledger"
-            )
-        released = None if artefact is None else sha256(artefact)
-        if released is not None and not any(
-            held.artefact == released and head in {None, held.head} for held in committed
-        ):
-            raise self._failed(
-                "no entry commits this release: it was changed, its entry was removed, or it "
-                "belongs to another ledger"
-            )
-        return Verified(entries=book.sequence, head=book.head, notices=clock_notices(book))
+        for given in (Evidence(head=head, artefact=artefact), *also):
+            missing = given.missing(book)
+            if missing is not None:
+                raise self._failed(missing)
+        return Verified(
+            entries=book.sequence, head=book.head, notices=self.notices + book_notices(book)
+        )
 
     def _make(self) -> None:
         """Create the ledger, with its first entry, if it does not exist."""
@@ -357,13 +396,18 @@ class Ledger:
             with self._store.read():
                 pass
         except AbsentLedgerError:
+            self._memory.expects_new = True
             self._store.create(Book().write("begin", self._clock(), format=FORMAT))
 
     @contextmanager
     def _reading(self) -> Iterator[tuple[Book, Transaction]]:
         """Yield the replayed record, for reading alone."""
-        with self._present(""), self._store.read() as transaction:
-            yield self._replay(transaction), transaction
+        with (
+            self._present(""),
+            self._known() as known,
+            self._store.read() as transaction,
+        ):
+            yield known(transaction), transaction
 
     @contextmanager
     def _writing(
@@ -378,14 +422,19 @@ class Ledger:
         with (
             _concerning(dataset, requested),
             self._present(whose),
+            self._known() as known,
             self._store.write() as transaction,
         ):
-            book = self._replay(transaction)
+            book = known(transaction)
 
             def append(kind: str, **own: str | int) -> None:
                 transaction.append(book.write(kind, self._clock(), **own))
 
             yield book, append, transaction
+
+    def _known(self) -> AbstractContextManager[Callable[[Transaction], Book]]:
+        """Return a context of ``_replay`` with a check against what this user saw before."""
+        return self._memory.watching(self._replay, self._store.read, self._clock)
 
     @contextmanager
     def _present(self, whose: str) -> Iterator[None]:

@@ -2,28 +2,37 @@
 
 from pathlib import Path
 
+from privalue._servers import names_server
+from privalue.errors import LedgerError
+from privalue.ledger._heads import Memory, state_folder
 from privalue.ledger._ledger import Clock, Ledger
 from privalue.ledger._postgres import PostgresStore
 from privalue.ledger._sqlite import SqliteStore
+from privalue.ledger._store import Store
 
 
 def open_ledger(location: str | Path, *, wait: float = 30.0, clock: Clock | None = None) -> Ledger:
-    """Return the ledger in a file (SQLite), or at ``postgresql://...``.
+    """Return the ledger in a file (SQLite), or on a server (PostgreSQL).
 
-    Nothing is created before the first ``declare``.
+    Nothing is created before the first ``declare``. The last head that is seen is remembered in
+    the folder ``PRIVALUE_STATE``; a ledger that lacks it is a LedgerError.
 
     Args:
-        location: a file name, or the address of a database.
+        location: a file name, or the address of a database: ``postgresql://user@host/database``,
+            or ``host=... dbname=...``.
         wait: how many seconds to wait for other writers.
         clock: the time that entries record; the system's, if left out.
 
     Raises:
+        LedgerError: the address is malformed.
         MissingComponentError: the address is PostgreSQL's, and the extra is not installed.
     """
     text = str(location)
-    store = (
-        PostgresStore(text, wait)
-        if text.startswith(("postgresql://", "postgres://"))
-        else SqliteStore(Path(location), wait)
-    )
-    return Ledger(store) if clock is None else Ledger(store, clock)
+    if names_server(text):
+        store: Store = PostgresStore(text, wait)
+    elif "://" in text:  # it is not quoted: it may hold a password
+        raise LedgerError("the ledger is an address of no kind that is known: use postgresql://...")
+    else:
+        store = SqliteStore(Path(location), wait)
+    memory = Memory(state_folder(), address=store.address, place=store.place)
+    return Ledger(store, memory=memory) if clock is None else Ledger(store, clock, memory)

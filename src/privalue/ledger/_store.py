@@ -7,6 +7,8 @@ from typing import Any, Protocol
 from privalue.errors import LedgerError, UnavailableError
 from privalue.ledger._chain import EntryRow
 
+NOT_RECORDED = "this step was not recorded (ledger.show(DATASET) tells what was before it)"
+
 
 class AbsentLedgerError(LedgerError):
     """Raised where there is no ledger yet."""
@@ -18,8 +20,8 @@ class AbsentLedgerError(LedgerError):
 def locked(place: str, wait: float) -> UnavailableError:
     """Return what to raise if another writer does not finish in time."""
     return UnavailableError(
-        f"the ledger {place} is locked by another process, and stayed so for {wait:g} s; nothing "
-        "was recorded; try again when that process is done"
+        f"the ledger {place} is locked by another process, and stayed so for {wait:g} s; "
+        f"{NOT_RECORDED}; try again when that process is done"
     )
 
 
@@ -35,6 +37,14 @@ class Transaction:
         columns = "sequence, body, hash"
         found = self._execute(f"SELECT {columns} FROM ledger_entries ORDER BY sequence")
         return list(found.fetchall())
+
+    def row(self, sequence: int) -> EntryRow | None:
+        """Return the entry with this number, or None."""
+        columns, at = "sequence, body, hash", self._mark
+        found = self._execute(
+            f"SELECT {columns} FROM ledger_entries WHERE sequence = {at}", (sequence,)
+        ).fetchone()
+        return None if found is None else (int(found[0]), str(found[1]), str(found[2]))
 
     def append(self, row: EntryRow) -> None:
         """Add the next entry."""
@@ -70,6 +80,7 @@ class Store(Protocol):
     """
 
     place: str  # as a person would name it, without any password
+    address: str  # what tells it from every other, without any password; not to be shown
 
     def create(self, first: EntryRow) -> None:
         """Create a ledger with its first entry, complete or not at all; leave one that exists."""
