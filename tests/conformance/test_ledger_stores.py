@@ -34,7 +34,8 @@ from privalue.ledger import (
     UnavailableError,
     study_hash,
 )
-from privalue.ledger._chain import Book, canonical, sha256
+from privalue.ledger._book import Book
+from privalue.ledger._chain import canonical, sha256
 
 STUDY = study_hash({"study": 1})
 OTHER = study_hash({"study": 2})
@@ -64,7 +65,7 @@ class SqlitePlace:
 
     def load(self, rows):
         with closing(sqlite3.connect(self.location)) as connection, connection:
-            connection.executemany("INSERT INTO ledger_entries VALUES (?, ?, ?)", rows)
+            connection.executemany("INSERT INTO ledger_entries VALUES (?, ?, ?, ?)", rows)
 
     def hold(self):
         process = subprocess.Popen(
@@ -95,6 +96,9 @@ class PostgresPlace:
         with psycopg.connect(self.location, autocommit=True) as connection:
             for table in ("ledger_entries", "ledger_artefacts"):
                 connection.execute(f"ALTER TABLE {table} DISABLE TRIGGER ALL")
+            connection.execute(
+                "ALTER TABLE ledger_artefacts DROP CONSTRAINT IF EXISTS ledger_artefacts_check"
+            )
             answers = []
             for sql, *parameters in statements:
                 answer = connection.execute(sql.replace("?", "%s"), *parameters)
@@ -111,7 +115,7 @@ class PostgresPlace:
         import psycopg
 
         with psycopg.connect(self.location) as connection:
-            copy = "COPY ledger_entries (sequence, body, hash) FROM STDIN"
+            copy = "COPY ledger_entries (sequence, body, hash, seal) FROM STDIN"
             with connection.cursor().copy(copy) as target:
                 for row in rows:
                     target.write_row(row)
@@ -629,20 +633,22 @@ def history(place):
 
 
 def entries(place):
-    return place.tamper(("SELECT sequence, body, hash FROM ledger_entries ORDER BY sequence",))[0]
+    return place.tamper(
+        ("SELECT sequence, body, hash, seal FROM ledger_entries ORDER BY sequence",)
+    )[0]
 
 
 def rewrite(place, rows):
     place.tamper(
         ("DELETE FROM ledger_entries",),
-        *(("INSERT INTO ledger_entries VALUES (?, ?, ?)", row) for row in rows),
+        *(("INSERT INTO ledger_entries VALUES (?, ?, ?, ?)", row) for row in rows),
     )
 
 
 def changed(row, **fields):
     """The entry with other content, and its own hash made to fit."""
     body = canonical({**json.loads(row[1]), **fields})
-    return (fields.get("sequence", row[0]), body, sha256(body))
+    return (fields.get("sequence", row[0]), body, sha256(body), row[3])
 
 
 def renumbered(rows):
@@ -659,12 +665,12 @@ def test_every_change_removal_reordering_and_insertion_is_found(history, place):
         later = {"at": "2030-01-01T00:00:00Z"}
         tampered[f"change {number}"] = [
             *good[:at],
-            (row[0], changed(row, **later)[1], row[2]),
+            (row[0], changed(row, **later)[1], *row[2:]),
             *good[at + 1 :],
         ]
         tampered[f"change the hash of {number}"] = [
             *good[:at],
-            (*row[:2], "f" * 64),
+            (*row[:2], "f" * 64, row[3]),
             *good[at + 1 :],
         ]
         if not last:
@@ -735,13 +741,13 @@ def test_what_the_chain_alone_cannot_show_a_release_does(history, place):
 def test_a_chain_that_fits_must_also_follow_the_rules(history, place):
     ledger, *_ = history
     good = [tuple(row) for row in entries(place)]
-    kinds = [json.loads(body)["kind"] for _, body, _ in good]
+    kinds = [json.loads(body)["kind"] for _, body, *_ in good]
     at = {kind: kinds.index(kind) for kind in kinds}
     reserve = good[at["reserve"]]
     broken = {
         "no begin": good[1:],
         "a second begin": [*good, good[0]],
-        "another format": [changed(good[0], format=3), *good[1:]],
+        "another format": [changed(good[0], format=4), *good[1:]],
         "overdrawn": [changed(row, epsilon=10**12 + 1) if row is reserve else row for row in good],
         "a cost of nothing": [changed(row, epsilon=0) if row is reserve else row for row in good],
         "a negative delta": [changed(row, delta=-1) if row is reserve else row for row in good],
@@ -751,7 +757,7 @@ def test_a_chain_that_fits_must_also_follow_the_rules(history, place):
         "a total below what is used": [
             changed(row, epsilon=1) if row is good[len(kinds) - 4] else row for row in good
         ],
-        "a number that is not whole": [changed(good[0], format=2.0), *good[1:]],
+        "a number that is not whole": [changed(good[0], format=3.0), *good[1:]],
         "an unknown kind": [*good, changed(good[-1], kind="refund")],
         "an unknown key": [*good, changed(good[-1], note="x")],
         "no time": [*good, changed(good[at["cancel"]], at="yesterday")],
@@ -797,7 +803,7 @@ def of_0_1():
     ):
         body = canonical({"sequence": number, "previous": head, **common, **own})
         head = sha256(body)
-        rows.append((number, body, head))
+        rows.append((number, body, head, "-"))
     return rows
 
 
@@ -811,7 +817,9 @@ def test_a_ledger_of_0_1_is_refused_and_told_what_to_do(place):
         lambda: ledger.reserve(DATASET, OTHER, epsilon=0.1, delta=DELTA),
         lambda: ledger.declare(DATASET, epsilon=1.0, delta=1e-6, replace=True),
     ):
-        with pytest.raises(LedgerError, match=r"it is of privalue 0\.1 \(format 1\)") as found:
+        with pytest.raises(
+            LedgerError, match=r"it is of an earlier format, 1 \(privalue 0\.1\)"
+        ) as found:
             action()
         assert found.value.exit_code == 5
         assert "keep it as a record, declare the dataset in a new ledger" in str(found.value)
@@ -879,7 +887,7 @@ def test_a_locked_ledger_says_so(place):
 def hundred_thousand():
     """The rows of a long and busy ledger."""
     at, book = datetime(2026, 1, 1, tzinfo=UTC), Book()
-    rows = [book.write("begin", at, format=2)]
+    rows = [book.write("begin", at, format=3, sealed=False)]
     total = {"epsilon": 10**16, "delta": 10**17, **DECLARED}
     rows.append(book.write("declare", at, dataset=DATASET, **total))
     cost = {"epsilon": 10**10, "delta": 10**5, **RESERVED}
@@ -1003,7 +1011,8 @@ def test_the_file_is_its_owners_and_every_commit_reaches_the_disk(tmp_path):
     location = tmp_path / "a ledger with % and ? and #.db"
     open_ledger(location).declare(DATASET, epsilon=1.0, delta=1e-6)
     assert location.stat().st_mode & 0o777 == 0o600
-    assert [path.name for path in tmp_path.iterdir()] == [location.name]
+    assert {path.name for path in tmp_path.iterdir()} == {location.name, f"{location.name}-queue"}
+    assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}
     spoken = []
 
     class Listening(sqlite3.Connection):

@@ -12,14 +12,24 @@ from typing import Any
 
 from privalue._servers import postgres_server, unanswered
 from privalue.errors import LedgerError, UnavailableError
-from privalue.ledger._chain import EntryRow
-from privalue.ledger._store import AbsentLedgerError, Transaction, locked
+from privalue.ledger._chain import EARLIER, EntryRow
+from privalue.ledger._roles import grants
+from privalue.ledger._store import AbsentLedgerError, Dialect, Transaction, locked
 
+SQL = Dialect(
+    mark="%s",
+    field="(body::jsonb ->> '{}')",
+    may_declare="SELECT has_column_privilege('ledger_entries', 'seal', 'INSERT')",
+)
+
+_SHA256 = "encode(sha256(convert_to({}, 'UTF8')), 'hex')"
 _TURN = 7_386_415_041  # the advisory lock of every privalue ledger
 _TABLES = (
-    "CREATE TABLE ledger_entries"
-    " (sequence BIGINT PRIMARY KEY, body TEXT NOT NULL, hash TEXT NOT NULL)",
-    "CREATE TABLE ledger_artefacts (hash TEXT PRIMARY KEY, text TEXT NOT NULL)",
+    "CREATE TABLE ledger_entries (sequence BIGINT PRIMARY KEY, body TEXT NOT NULL,"
+    " hash TEXT NOT NULL, seal TEXT NOT NULL DEFAULT '')",
+    "CREATE TABLE ledger_artefacts (hash TEXT PRIMARY KEY, text TEXT NOT NULL,"
+    f" CHECK (hash = {_SHA256.format('text')}))",
+    *SQL.indexes(),
     # Against accidents; whoever owns the tables can drop them, which is why there is a chain.
     "CREATE FUNCTION ledger_is_append_only() RETURNS trigger LANGUAGE plpgsql AS"
     " $$ BEGIN RAISE EXCEPTION 'the ledger is append-only'; END $$",
@@ -28,6 +38,23 @@ _TABLES = (
         " FOR EACH STATEMENT EXECUTE FUNCTION ledger_is_append_only()"
         for table in ("ledger_entries", "ledger_artefacts")
     ),
+    # What does not continue the chain never gets in, whoever writes it. The names are the
+    # server's own: whoever inserts may have other tables and functions in the search path.
+    "CREATE FUNCTION ledger_follows() RETURNS trigger LANGUAGE plpgsql"
+    " SET search_path = pg_catalog, pg_temp AS $$ DECLARE last record; BEGIN"
+    " EXECUTE format('SELECT sequence, hash FROM %I.%I ORDER BY sequence DESC LIMIT 1',"
+    " TG_TABLE_SCHEMA, TG_TABLE_NAME) INTO last;"
+    " IF NEW.sequence IS DISTINCT FROM coalesce(last.sequence, 0) + 1"
+    f" OR NEW.hash IS DISTINCT FROM {_SHA256.format('NEW.body')}"
+    " OR NEW.body::jsonb ->> 'previous' IS DISTINCT FROM coalesce(last.hash, repeat('0', 64)) THEN"
+    " RAISE EXCEPTION 'this does not follow the last entry of the ledger'; END IF;"
+    " RETURN NEW; END $$",
+    "CREATE TRIGGER ledger_entries_follow BEFORE INSERT ON ledger_entries"
+    " FOR EACH ROW EXECUTE FUNCTION ledger_follows()",
+)
+_SCHEMA = (
+    "SELECT nspname FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace"
+    " WHERE pg_class.oid = to_regclass('ledger_entries')"
 )
 _DURABLE = (
     "SELECT set_config('synchronous_commit', 'on', true)"
@@ -51,14 +78,14 @@ class PostgresStore:
             if not self._found(connection):
                 for statement in _TABLES:
                     connection.execute(statement)
-                Transaction(connection.execute, "%s").append(first)
+                Transaction(connection.execute, SQL).append(first)
 
     @contextmanager
     def read(self) -> Iterator[Transaction]:
         """Yield a snapshot."""
         with self._begun("REPEATABLE READ READ ONLY") as connection:
             self._require(connection)
-            yield Transaction(connection.execute, "%s")
+            yield Transaction(connection.execute, SQL)
 
     @contextmanager
     def write(self) -> Iterator[Transaction]:
@@ -66,10 +93,17 @@ class PostgresStore:
         with self._begun("READ COMMITTED") as connection:
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (_TURN,))
             self._require(connection)
-            yield Transaction(connection.execute, "%s")
+            yield Transaction(connection.execute, SQL)
 
     def check(self) -> None:
         """Do nothing: the server checks its pages itself."""
+
+    def grants(self, role: str, keeper: str | None) -> str:
+        """Return the SQL for roles, with the schema of this ledger."""
+        with self._begun("REPEATABLE READ READ ONLY") as connection:
+            self._require(connection)
+            (schema,) = connection.execute(_SCHEMA).fetchone()
+        return grants(schema, role, keeper)
 
     def _found(self, connection: Any) -> bool:
         """Return whether the ledger's tables exist."""
@@ -115,6 +149,8 @@ class PostgresStore:
         """Return a driver's error as one line, without passwords."""
         if isinstance(problem, self._driver.errors.LockNotAvailable):
             return locked(self.place, self._wait)
+        if isinstance(problem, self._driver.errors.UndefinedColumn):
+            return LedgerError(f"the ledger {self.place} cannot be used: {EARLIER}")
         first = self._server.masked(str(problem)).split("\n", maxsplit=1)[0]
         kept = "ledger.show(DATASET) tells what was recorded"
         if unanswered(problem, self._driver):
