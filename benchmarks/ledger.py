@@ -9,6 +9,7 @@ import os
 import pwd
 import shutil
 import signal
+import sqlite3
 import subprocess
 import tempfile
 import time
@@ -152,8 +153,6 @@ def _work(location: str, releases: int = 300) -> float:
 
 @contextmanager
 def _sqlite(folder: Path) -> Iterator[Any]:
-    import sqlite3
-
     def make(number: int) -> tuple[str, Load]:
         location = str(folder / f"ledger-{number}.db")
 
@@ -184,7 +183,7 @@ def _postgres() -> Iterator[Any]:
     if not programs:
         yield None
         return
-    import psycopg
+    import psycopg  # noqa: PLC0415 - an extra
 
     folder = Path(tempfile.mkdtemp(prefix="ledger-bench-"))
     user: dict[str, Any] = {}

@@ -1,10 +1,15 @@
 """Reach servers of PostgreSQL, and find out whether one answered.
 
-What may be shown of a server holds neither user nor password. What a server refuses is an error,
-and what nobody answers may be tried again; the drivers of databases do not distinguish the two.
+An address is ``postgresql://user@host/database``, or ``host=... dbname=...`` as libpq has it; data,
+ledgers and the environment are told from files here, and nowhere else. What may be shown of a
+server is host and database, and nothing of an address that cannot be read. What a server refuses is
+an error, and what nobody answers may be tried again; the drivers of databases do not distinguish
+the two.
 """
 
 import re
+import time
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
@@ -20,6 +25,104 @@ _NOT_READY = re.compile(
     "starting up|shutting down|recovery|accepting connections|too many|connection slots"
     "|terminating connection"
 )
+# What only an address begins with, or holds. A text that looks like one and cannot be read as one
+# is refused: as the name of a file, its password would be shown.
+_LIKE_A_URL = re.compile(r"\s*(?:postgres[\w+]*:|[a-z][\w+.-]+:/.*@)", re.IGNORECASE | re.DOTALL)
+_LIKE_KEYWORDS = re.compile(
+    r"\s*(?:(?:host|hostaddr|dbname|service|passfile)\s*="
+    r"|\w+\s*=.*\s(?:host|hostaddr|dbname|service|passfile|user|port)\s*=)",
+    re.IGNORECASE | re.DOTALL,
+)
+_SECRET = re.compile(r"(?:^|[\s?&;])(?:ssl)?password\s*=", re.IGNORECASE)
+# The only @ ends the credentials, which have no / ? #: a password that is not percent-encoded
+# cannot have slipped into another part.
+_URL = re.compile(r"postgres(?:ql)?://(?:[^@/?#]*@)?[^@]*")
+# An address ends at the first "::" that is part of neither credentials, an IPv6 host, nor quotes.
+_URL_FIRST = re.compile(
+    r"(\s*postgres[\w+]*:/*(?:[^@/\s]*@)?(?:\[[^\]]*\]|[^:]|:(?!:))*)(?:::(.*))?",
+    re.DOTALL | re.IGNORECASE,
+)
+_KEYWORDS_FIRST = re.compile(
+    r"((?:=\s*'(?:[^'\\]|\\.)*'|\\.|[^\\:]|:(?!:))*)(?:::(.*))?", re.DOTALL
+)
+_ENDS_IN_SECRET = re.compile(r"password\s*=\s*[^\s'&][^\s&]*$", re.IGNORECASE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """How long a server may take, in seconds; docs/ledger.md states them for users.
+
+    The first two hold for every connection, the others where somebody asks for them. A server
+    process that is stopped keeps no time limit of its own, and its kernel goes on to answer for it:
+    only the client can give up, which is what ``silence`` is for.
+    """
+
+    connect: int = 10  # to answer a new connection; for each host, if there are several
+    unreachable: int = 20  # until a network that carries nothing is noticed
+    silence: float = 20.0  # between two bytes of an answer, or before the first
+    idle: float = 20.0  # inside a transaction that writes, before the server ends it
+    reading: float = 600.0  # for one statement of a transaction that reads, or between two
+
+    def parameters(self) -> dict[str, int]:
+        """Return what a connection is opened with; on a local socket only the first counts."""
+        return {
+            "connect_timeout": self.connect,
+            "keepalives": 1,
+            "keepalives_idle": self.unreachable // 2,
+            "keepalives_interval": max(1, self.unreachable // 8),
+            "keepalives_count": 4,
+            "tcp_user_timeout": self.unreachable * 1000,
+        }
+
+
+LIMITS = Limits()
+
+
+class PatientConnection:
+    """A connection that is closed when the server is silent for too long."""
+
+    def __init__(self, connection: Any, driver: Any, silence: float) -> None:
+        self._connection, self._driver = connection, driver
+        self._silence = self._usual = silence
+        self._wait = connection.wait
+        connection.wait = self._limited  # every statement of this connection goes through it
+
+    def execute(self, *statement: Any, silence: float | None = None) -> Any:
+        """Execute a statement.
+
+        Args:
+            statement: its text, and its parameters.
+            silence: how long the server may say nothing, if not as usual: where it waits for locks.
+
+        Raises:
+            OperationalError: as the driver would, and after too long a silence.
+        """
+        self._silence = self._usual if silence is None else silence
+        return self._connection.execute(*statement)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+    def _limited(self, steps: Generator[Any, Any, Any], *rest: Any, **options: Any) -> Any:
+        """Wait as the driver does, as long as something arrives."""
+        return self._wait(self._watched(steps), *rest, **options)
+
+    def _watched(self, steps: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+        """Pass everything on, and time how long there was nothing: the driver says so as 0."""
+        heard = time.monotonic()
+        try:
+            wanted = next(steps)
+            while True:
+                ready = yield wanted
+                if ready:
+                    heard = time.monotonic()
+                elif time.monotonic() - heard > self._silence:
+                    self._connection.close()
+                    raise self._driver.OperationalError(f"no answer for {self._silence:g} s")
+                wanted = steps.send(ready)
+        except StopIteration as end:
+            return end.value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,17 +130,56 @@ class PostgresServer:
     """A server by its address; only ``place`` may be shown."""
 
     driver: Any
-    place: str  # the address without user and password
+    place: str  # host and database
     _address: str = field(repr=False)
+    _user: str = field(repr=False)
     _password: str = field(repr=False)
 
-    def connect(self, **options: Any) -> Any:
-        """Open a connection."""
-        return self.driver.connect(self._address, connect_timeout=10, **options)
+    def connect(self, limits: Limits = LIMITS, **options: Any) -> Any:
+        """Open a connection that notices a dead network."""
+        return self.driver.connect(self._address, **limits.parameters(), **options)
 
     def masked(self, said: str) -> str:
-        """Return what a driver said, without the password."""
-        return said.replace(self._password, "***") if self._password else said
+        """Return what a driver said, without user and password."""
+        for quoted in (f'"{self._user}"', f"'{self._user}'"):
+            said = said.replace(quoted, '"***"')
+        return said.replace(self._password, "***") if len(self._password) > 2 else said
+
+
+def names_server(text: str) -> bool:
+    """Return whether a text is the address of a server, well-formed or not, and no file's name."""
+    address = text.partition("::")[0]
+    return bool(_LIKE_A_URL.match(text) or _LIKE_KEYWORDS.match(address) or _SECRET.search(address))
+
+
+def divide_address(text: str) -> tuple[str, str | None]:
+    """Return the address of data, and what is wanted there: what stands after ``::``.
+
+    Raises:
+        DataError: what stands there could be the rest of a password.
+    """
+    found = (_URL_FIRST if _is_url(text) else _KEYWORDS_FIRST).fullmatch(text)
+    address, request = (text, None) if found is None else found.groups()
+    if request is not None:
+        first_word = next(iter(request.split()), "")
+        torn = "@" in first_word and "@" not in address
+        if torn or _ENDS_IN_SECRET.search(address):
+            raise _malformed("data", DataError)
+    return address, request
+
+
+def _is_url(address: str) -> bool:
+    """Return whether it is of the kind ``postgresql://...``, and not ``host=...``."""
+    return ":" in address.partition("=")[0]
+
+
+def _malformed(what: str, error: type[DataError | LedgerError]) -> DataError | LedgerError:
+    """Return the error for an address that cannot be read, of which nothing is quoted."""
+    return error(
+        f"the address of the {what} is malformed; write postgresql://user@host/database, with "
+        "special characters percent-encoded, or host=HOST dbname=DATABASE user=USER "
+        "password='...'; the password may also be in PGPASSWORD or in a file (~/.pgpass)"
+    )
 
 
 def postgres_server(
@@ -46,34 +188,41 @@ def postgres_server(
     """Return the server that an address names; nothing is connected to.
 
     Args:
-        address: ``postgresql://user@host/database``.
+        address: ``postgresql://user@host/database``, or ``host=... dbname=...``.
         what: what is there, "data" or "ledger", for messages.
         error: the class of the error for an address that is malformed. None of it is quoted:
             unless it is percent-encoded, a password may end up in a port, a host or a database.
     """
+    malformed = _malformed(what, error)
+    if _is_url(address) and _URL.fullmatch(address) is None:
+        raise malformed
     try:
         driver: Any = import_module("psycopg")
     except ImportError:
         raise MissingComponentError(
             f"the {what} in PostgreSQL needs psycopg: pip install 'psycopg[binary]'"
         ) from None
-    malformed = error(
-        f"the address postgresql://... of the {what} is malformed; write it as "
-        "postgresql://user@host/database, with special characters percent-encoded"
-    )
     try:
         parts = driver.conninfo.conninfo_to_dict(address)
-    except driver.Error:  # its message may quote the password
+    except (driver.Error, ValueError):  # its message may quote the password
         raise malformed from None
-    host, database = str(parts.get("host", "localhost")), str(parts.get("dbname", ""))
-    if "@" in host + database or not re.fullmatch(r"[\d,]*", str(parts.get("port", ""))):
+    host = str(parts.get("host") or parts.get("hostaddr") or "localhost")
+    database = str(parts.get("dbname", ""))
+    shown = host + database
+    if "@" in shown or not shown.isprintable() or not _is_port(str(parts.get("port", ""))):
         raise malformed
     return PostgresServer(
         driver=driver,
         place=f"postgresql://{host}/{database}",
         _address=address,
+        _user=str(parts.get("user", "")),
         _password=str(parts.get("password", "")),
     )
+
+
+def _is_port(text: str) -> bool:
+    """Return whether the text is a port, or one for each of several hosts."""
+    return re.fullmatch(r"[\d,]*", text) is not None
 
 
 def unanswered(problem: Exception, driver: Any) -> bool:

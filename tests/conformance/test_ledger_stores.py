@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections import Counter
 from contextlib import closing, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import quote
@@ -25,7 +26,8 @@ import pytest
 
 from oracles import ledger_driver
 from oracles.ledger_driver import DATASET, DELTA, EPSILON
-from oracles.ledgers import DECLARED, RESERVED, open_ledger
+from oracles.ledgers import DECLARED, RESERVED, UsualLedger, open_ledger
+from privalue._servers import LIMITS, Limits
 from privalue.ledger import (
     BudgetError,
     LedgerError,
@@ -36,6 +38,7 @@ from privalue.ledger import (
 )
 from privalue.ledger._book import Book
 from privalue.ledger._chain import canonical, sha256
+from privalue.ledger._postgres import PostgresStore
 
 STUDY = study_hash({"study": 1})
 OTHER = study_hash({"study": 2})
@@ -123,10 +126,8 @@ class PostgresPlace:
     def hold(self):
         import psycopg
 
-        from privalue.ledger._postgres import _TURN
-
         connection = psycopg.connect(self.location)
-        connection.execute("SELECT pg_advisory_xact_lock(%s)", (_TURN,))
+        connection.execute("LOCK TABLE ledger_turn IN EXCLUSIVE MODE")
         return connection.close
 
 
@@ -1041,12 +1042,183 @@ def test_a_clerk_needs_no_right_to_change_anything(server):
     server.execute(f"CREATE ROLE clerk_{schema} LOGIN")
     server.execute(f"GRANT USAGE ON SCHEMA {schema} TO clerk_{schema}")
     server.execute(f"GRANT SELECT, INSERT ON ALL TABLES IN SCHEMA {schema} TO clerk_{schema}")
+    server.execute(f"GRANT DELETE ON {schema}.ledger_turn TO clerk_{schema}")  # to take turns
     clerk = open_ledger(place.location.replace("keeper@", f"clerk_{schema}@"))
     _, head = spend(clerk)
     clerk.verify(head=head)
     server.execute(f"REVOKE INSERT ON ALL TABLES IN SCHEMA {schema} FROM clerk_{schema}")
     with pytest.raises(LedgerError, match="permission denied"):
         spend(clerk, study=OTHER)
+
+
+def test_a_lock_of_one_ledger_keeps_nobody_else_waiting(server):
+    """Nor can somebody without rights on the ledger hold it."""
+    import psycopg
+
+    first, second = (PostgresPlace(server, next(_schemas)) for _ in range(2))
+    for place in (first, second):
+        open_ledger(place.location).declare(DATASET, epsilon=1.0, delta=1e-6)
+    server.execute(f"CREATE ROLE stranger_{first.schema} LOGIN")
+    stranger = server.address(first.schema).replace("keeper@", f"stranger_{first.schema}@")
+    with closing(psycopg.connect(stranger)) as connection:
+        connection.execute("SELECT pg_advisory_xact_lock(7386415041)")  # any number is everybody's
+        spend(open_ledger(first.location, wait=0.2))
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute(f"LOCK TABLE {first.schema}.ledger_turn IN ACCESS SHARE MODE")
+    release = first.hold()
+    try:
+        spend(open_ledger(second.location, wait=0.2))
+    finally:
+        release()
+
+
+def test_a_ledger_that_two_make_at_once_is_made_once(server):
+    place = PostgresPlace(server, next(_schemas))
+    answers = drive("race", place.location, 1, 1, 4)
+    judge_race(answers, 1, 1, 4, place.location)
+
+
+QUICK = Limits(connect=2, silence=1.0)
+
+
+def impatient(place, clock=lambda: datetime.now(UTC), **limits):
+    """A ledger that gives a server a second, and not a minute."""
+    store = PostgresStore(place.location, 0.5, replace(QUICK, **limits))
+    return UsualLedger(store, clock)
+
+
+def backends(server, schema):
+    """The processes of the server that serve connections to a schema's ledger."""
+    import psycopg
+
+    with psycopg.connect(server.address("public"), autocommit=True) as connection:
+        found = connection.execute(
+            "SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND query <> ''"
+            " AND backend_type = 'client backend'"
+        ).fetchall()
+    return [pid for (pid,) in found]
+
+
+@pytest.fixture
+def freezer():
+    """Stops processes, and lets them go on at the end."""
+    frozen = []
+
+    def freeze(*pids):
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+            frozen.append(pid)
+
+    def thaw():
+        while frozen:
+            os.kill(frozen.pop(), signal.SIGCONT)
+
+    freeze.thaw = thaw
+    yield freeze
+    thaw()
+
+
+def test_a_frozen_server_process_is_given_up(server, freezer):
+    """It keeps no time limit of its own, and the socket stays open: the client gives up."""
+    place = PostgresPlace(server, next(_schemas))
+    cold = []
+
+    def clock():  # asked for when an entry is written: the lock is held, nothing is sent
+        if cold:
+            freezer(*backends(server, place.schema))
+        return datetime.now(UTC)
+
+    ledger = impatient(place, clock)
+    ledger.declare(DATASET, epsilon=1.0, delta=1e-6)
+    reservation = ledger.reserve(DATASET, STUDY, epsilon=EPSILON, delta=DELTA)
+    cold.append(True)
+    with pytest.raises(UnavailableError) as found:
+        reservation.charge()
+    assert "does not answer (no answer for 1 s); try again; this step was not" in str(found.value)
+    assert found.value.exit_code == 7
+    cold.clear()
+    # It holds the lock of this ledger for as long as it is frozen.
+    with pytest.raises(UnavailableError, match=r"stayed so for 0\.5 s; this step was not recorded"):
+        reservation.charge()
+    freezer.thaw()
+    open_ledger(place.location).verify()
+    head = reservation.charge()  # what was not recorded can be tried again
+    reservation.commit("an artefact")
+    ledger.verify(head=head, artefact="an artefact")
+
+
+def test_a_commit_that_nobody_answers_says_that_it_is_unknown(server, freezer):
+    place = PostgresPlace(server, next(_schemas))
+    ledger = impatient(place)
+    ledger.declare(DATASET, epsilon=1.0, delta=1e-6)
+    store = ledger._store
+    row = Book.replay(entries(place)).write("declare", datetime.now(UTC), **OTHER_TOTAL)
+
+    def unheard():
+        with store.write() as transaction:
+            transaction.append(row)
+            freezer(*backends(server, place.schema))
+
+    with pytest.raises(UnavailableError) as found:
+        unheard()
+    assert "whether this step was recorded is unknown: ledger.show(DATASET)" in str(found.value)
+    assert "not recorded" not in str(found.value)
+    freezer.thaw()
+    spend(open_ledger(place.location))  # waits for it
+    assert ledger.datasets() == (DATASET, "others")  # here it was
+
+
+OTHER_TOTAL = {"dataset": "others", "epsilon": 10**12, "delta": 10**12, **DECLARED}
+
+
+def test_a_frozen_server_is_given_up_while_connecting(server, freezer):
+    place = PostgresPlace(server, next(_schemas))
+    ledger = impatient(place)
+    ledger.declare(DATASET, epsilon=1.0, delta=1e-6)
+    freezer(server.process.pid)
+    with pytest.raises(UnavailableError, match=r"does not answer \(.*timeout expired.*try again"):
+        ledger.show(DATASET)
+    freezer.thaw()
+    spend(ledger)
+
+
+def test_a_writer_that_stands_still_is_ended_by_the_server(server):
+    """Its lock would keep everybody out for as long as its connection lives."""
+    place = PostgresPlace(server, next(_schemas))
+    ledger = impatient(place, idle=0.2)
+    ledger.declare(DATASET, epsilon=1.0, delta=1e-6)
+
+    def stand_still():
+        with ledger._store.write() as transaction:
+            spend(open_ledger(place.location))  # can only go on once the other was ended
+            transaction.rows()
+
+    with pytest.raises(UnavailableError, match="not recorded"):
+        stand_still()
+    assert str(ledger.show(DATASET).spent) == "epsilon 0.1, delta 1e-7"
+
+
+def test_every_limit_of_a_server_is_set_and_documented(server):
+    place = PostgresPlace(server, next(_schemas))
+    open_ledger(place.location).declare(DATASET, epsilon=1.0, delta=1e-6)
+    named = ("lock_timeout", "statement_timeout", "idle_in_transaction_session_timeout")
+    page = (Path(__file__).parents[2] / "docs" / "ledger.md").read_text()
+    store = PostgresStore(place.location, 30.0)
+    for begun, expected in (
+        (store.write, ("30s", "50s", "20s")),
+        (store.read, ("30s", "10min", "10min")),
+    ):
+        with begun() as transaction:
+            asked = ", ".join(f"current_setting('{name}')" for name in named)
+            assert transaction._execute(f"SELECT {asked}").fetchone() == expected
+    with closing(store._server.connect()) as connection:
+        sent = connection.info.get_parameters()
+    assert (
+        LIMITS.parameters().items()
+        <= {key: int(v) for key, v in sent.items() if v.isdigit()}.items()
+    )
+    for name in (*named, *LIMITS.parameters()):
+        assert f"`{name}`" in page, name
 
 
 def test_a_server_that_does_not_sync_is_refused(server):

@@ -1,10 +1,20 @@
 """Which errors of a driver mean that nobody answered; real servers are in conformance."""
 
-import pytest
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+from urllib.parse import quote
 
-from privalue._servers import postgres_server, unanswered
-from privalue.errors import DataError, LedgerError
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from privalue._servers import divide_address, postgres_server, unanswered
+from privalue.cli._app import run
+from privalue.errors import DataError, LedgerError, PrivalueError
 from privalue.ledger import open_ledger
+from privalue.readers import column_names
 
 psycopg = pytest.importorskip("psycopg", reason="the extra postgres is not installed")
 SOCKET = 'connection failed: connection to server on socket "/run/.s.PGSQL.5432" failed: '
@@ -99,3 +109,112 @@ def test_what_is_shown_of_a_server_holds_neither_user_nor_password():
     assert server.place == "postgresql://db.example/ledgers"
     assert not {"me", "s/cret"} & set(repr(server).split("'"))
     assert server.masked("the password s/cret was refused") == "the password *** was refused"
+
+
+# Passwords
+
+
+LETTERS = "ЖЩЮЭÞßÆ"  # that no message of ours has
+PASSWORDS = st.text(alphabet=LETTERS * 2 + "@/%:?#'\" \\&=+;,.[]", min_size=3, max_size=12)
+NOWHERE = "127.0.0.1:1/db"  # where nobody listens
+
+
+def in_quotes(password):
+    return "'" + password.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+ADDRESSES = {
+    "as it is": lambda password: f"postgresql://user:{password}@{NOWHERE}",
+    "encoded": lambda password: f"postgresql://user:{quote(password, safe='')}@{NOWHERE}",
+    "as a parameter": lambda password: f"postgresql://{NOWHERE}?password={password}",
+    "without slashes": lambda password: f"postgresql:user:{password}@{NOWHERE}",
+    "of another driver": lambda password: f"postgresql+psycopg://user:{password}@{NOWHERE}",
+    "of another server": lambda password: f"mysql://user:{password}@{NOWHERE}",
+    "by keywords": lambda p: f"host=127.0.0.1 port=1 password={p} dbname=db",
+    "by keywords, first": lambda p: f"password={p} host=127.0.0.1 port=1 dbname=db",
+    "in quotes": lambda p: f"host=127.0.0.1 port=1 dbname=db password={in_quotes(p)}",
+    "misspelt": lambda p: f"hots=127.0.0.1 port=1 password={p} dbname=db",
+}
+
+
+def told(shown, password):
+    """The parts of a password, three characters or more, that can be seen."""
+    parts = {password[at : at + 3] for at in range(len(password) - 2)}
+    parts |= {quote(part, safe="") for part in parts}
+    return [part for part in parts if set(part) & set(LETTERS) and part in shown]
+
+
+def shown_of(address):
+    """All that a ledger and data at this address let anybody see, in text, repr and errors."""
+    seen = []
+    for location in (address, Path(address)):
+        try:
+            ledger = open_ledger(location)
+            seen += [ledger.place, repr(ledger)]
+            ledger.show("people")
+        except PrivalueError as problem:
+            seen.append(repr(problem))
+    for data in (address, f"{address}::rows", f"{address}::SELECT 'a'::text", Path(address)):
+        try:
+            column_names(data)
+        except PrivalueError as problem:
+            seen.append(repr(problem))
+    return seen
+
+
+@pytest.mark.parametrize("written", ADDRESSES.values(), ids=ADDRESSES)
+@given(password=PASSWORDS)
+@example(password="Ж@ЩЮ")
+@example(password="Ж/ЩЮЭ")
+@example(password="12/ЩЮЭ")
+@example(password="ЖЩ::ЮЭÞ")
+@example(password="1/Ж::ЮЭÞ")
+@example(password="ЖЩ ЮЭÞ")
+@example(password="ЖЩ%41ЮЭÞ")
+@example(password="ЖЩЮ.xlsx")
+def test_no_part_of_a_password_is_ever_shown(written, password):
+    address = written(password)
+    with tempfile.TemporaryDirectory() as empty, contextlib.chdir(empty):
+        seen = shown_of(address)
+        assert os.listdir(empty) == []  # and no file was made of it
+    assert len(seen) >= 6
+    assert told(" ".join(seen), password) == []
+
+
+@pytest.mark.parametrize(
+    "password", ["a@b", "a/b", "a%b", "a:b", "a?b", "a#b", "a b", "a'b", 'a"b']
+)
+def test_a_password_may_hold_anything_where_it_is_encoded_or_quoted(password):
+    for address in (
+        f"postgresql://me:{quote(password, safe='')}@db.example/ledgers",
+        f"host=db.example dbname=ledgers user=me password={in_quotes(password)}",
+    ):
+        server = postgres_server(address, what="ledger", error=LedgerError)
+        assert server.place == "postgresql://db.example/ledgers"
+        assert server._password == password
+        assert divide_address(f"{address}::rows") == (address, "rows")
+        assert open_ledger(address).place == server.place
+
+
+@pytest.mark.parametrize("variable", [True, False])
+def test_the_command_line_shows_no_address_either(variable, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for address in (
+        "postgresql://me:ЖЩ/ЮЭ@127.0.0.1:1/db",
+        "host=127.0.0.1 port=1 dbname=db password=ЖЩЮЭ",
+    ):
+        monkeypatch.setenv("PRIVALUE_LEDGER", address if variable else "")
+        arguments = [] if variable else ["--ledger", address]
+        assert run(["ledger", "show", *arguments]) in {5, 7}
+        assert not set("".join(capsys.readouterr())) & set(LETTERS)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_of_that_name_is_a_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "host=1"
+    folder.mkdir()
+    (folder / "rows.csv").write_text("trajectory,step,state,reward\n1,0,0,0.5\n")
+    assert column_names("host=1") == ["trajectory", "step", "state", "reward"]
+    folder.rename("user=1")
+    assert column_names("user=1/*.csv") == ["trajectory", "step", "state", "reward"]

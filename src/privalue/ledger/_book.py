@@ -38,7 +38,7 @@ from privalue.ledger._seal import Seal
 from privalue.ledger._terms import Protection, over_steps
 from privalue.ledger._units import NOTHING, Cost, check_mu
 
-PERIOD = 256  # entries from one snapshot to the next, if what it holds is not longer itself
+PERIOD = 64  # entries from one snapshot to the next, if what it holds is not longer itself
 _MOVES = {
     "charge": {("reserved", "charged"), ("charged", "charged")},  # once, see below
     "commit": {("charged", "committed")},
@@ -151,13 +151,12 @@ class Book:
         self.sequence, self.head, self.rested = sequence, head, rested
         return self
 
-    def begin_with(self, row: EntryRow | None) -> "Book":
+    def begin_with(self, row: EntryRow | None) -> None:
         """Learn from the first entry whether the ledger is sealed, without replaying it."""
         begin = None if row is None else checked(row)
         if row is None or begin is None or begin["kind"] != "begin" or row[0] != 1:
             raise LedgerError("entry 1 is missing or changed")
         self.salt = begin["salt"] if begin["sealed"] else ""
-        return self
 
     def rest_at(self, row: EntryRow) -> bool:
         """Go on from a row that says that it is a snapshot; return whether it counts as one."""

@@ -37,7 +37,7 @@ import json
 import re
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from privalue.core import OperatingSystemEntropy
 from privalue.errors import UsageError
@@ -59,7 +59,8 @@ _HEXADECIMAL = re.compile("[0-9a-f]{64}")
 EntryRow = tuple[int, str, str, str]  # number, canonical JSON, its SHA-256, its seal
 Entry = Mapping[str, Any]
 
-_SHAPES: Mapping[str, Mapping[str, type]] = {
+_COMMON: dict[str, type] = {"sequence": int, "previous": str, "at": str, "kind": str, "salt": str}
+_OWN: Mapping[str, Mapping[str, type]] = {
     "begin": {"format": int, "sealed": bool},
     "declare": {
         **{"dataset": str, "epsilon": int, "delta": int, "unit": str, "neighbours": str},
@@ -75,12 +76,13 @@ _SHAPES: Mapping[str, Mapping[str, type]] = {
     "settle": {"reservation": int, "outcome": str, "reason": str},
     "snapshot": {"state": dict},
 }
-_COMMON: dict[str, type] = {"sequence": int, "previous": str, "at": str, "kind": str, "salt": str}
+_SHAPES = {kind: {**_COMMON, **own} for kind, own in _OWN.items()}
+_encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
 
 
 def canonical(value: Mapping[str, Any]) -> str:
     """Return JSON with sorted keys and no spaces: the same text for the same value."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return _encode(value)
 
 
 def sha256(text: str) -> str:
@@ -129,16 +131,20 @@ def loosely(body: str) -> Entry:
     return found if isinstance(found, dict) else {}
 
 
+def _is_a(kind: type, value: object) -> bool:
+    """Return whether a value has exactly this type; whole numbers have 64 bits at most."""
+    return type(value) is kind and (kind is not int or -(2**63) < cast(int, value) < 2**63)
+
+
 def parse(body: str) -> Entry | None:
     """Return the entry, or None if the text is not the canonical form of one."""
     entry = loosely(body)
     try:
-        shape = {**_COMMON, **_SHAPES[entry["kind"]]}
+        shape = _SHAPES[entry["kind"]]
         datetime.fromisoformat(entry["at"])
         sound = (
             entry.keys() == shape.keys()
-            and all(type(entry[key]) is kind for key, kind in shape.items())
-            and all(abs(value) < 2**63 for value in entry.values() if type(value) is int)
+            and all(_is_a(kind, entry[key]) for key, kind in shape.items())
             and _TIME.fullmatch(entry["at"]) is not None
             and is_hash(entry["salt"])
             and canonical(entry) == body

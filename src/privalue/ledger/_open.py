@@ -2,10 +2,13 @@
 
 from pathlib import Path
 
+from privalue._servers import names_server
+from privalue.errors import LedgerError
 from privalue.ledger._ledger import Clock, Ledger
 from privalue.ledger._postgres import PostgresStore
 from privalue.ledger._seal import Seal
 from privalue.ledger._sqlite import SqliteStore
+from privalue.ledger._store import Store
 
 
 def open_ledger(
@@ -15,25 +18,28 @@ def open_ledger(
     clock: Clock | None = None,
     seal: str | Path | None = None,
 ) -> Ledger:
-    """Return the ledger in a file (SQLite), or at ``postgresql://...``.
+    """Return the ledger in a file (SQLite), or on a server (PostgreSQL).
 
     Nothing is created before the first ``declare``.
 
     Args:
-        location: a file name, or the address of a database.
+        location: a file name, or the address of a database: ``postgresql://user@host/database``,
+            or ``host=... dbname=...``.
         wait: how many seconds to wait for other writers.
         clock: the time that entries record; the system's, if left out.
         seal: a file with a key or a passphrase, by which totals are declared that nobody without it
             can change; needed again for that, and to check it, and not for releases.
 
     Raises:
+        LedgerError: the address is malformed.
         MissingComponentError: the address is PostgreSQL's, and the extra is not installed.
     """
     text = str(location)
-    store = (
-        PostgresStore(text, wait)
-        if text.startswith(("postgresql://", "postgres://"))
-        else SqliteStore(Path(location), wait)
-    )
+    if names_server(text):
+        store: Store = PostgresStore(text, wait)
+    elif "://" in text:  # it is not quoted: it may hold a password
+        raise LedgerError("the ledger is an address of no kind that is known: use postgresql://...")
+    else:
+        store = SqliteStore(Path(location), wait)
     secret = None if seal is None else Seal.load(Path(seal))
     return Ledger(store, seal=secret) if clock is None else Ledger(store, clock, secret)

@@ -7,6 +7,7 @@ chain are refused by a trigger that it cannot switch off.
 """
 
 _TABLES = ("ledger_entries", "ledger_artefacts")
+_TURN = "ledger_turn"  # an empty table that writers lock; PostgreSQL has no weaker right for that
 _COLUMNS = {"ledger_entries": "sequence, body, hash", "ledger_artefacts": "hash, text"}
 
 
@@ -23,14 +24,16 @@ def grants(schema: str, role: str, keeper: str | None) -> str:
     """
     inside, clerk = _name(schema), _name(role)
     tables = ", ".join(f"{inside}.{table}" for table in _TABLES)
+    turn = f"{inside}.{_TURN}"
     entries = _text(f"{inside}.ledger_entries")
     lines = [
         "-- To be run by the owner of the ledger's tables, with psql or another client.",
         "BEGIN;",
         f"REVOKE CREATE ON SCHEMA {inside} FROM PUBLIC, {clerk};",
-        f"REVOKE ALL ON {tables} FROM PUBLIC, {clerk};",
+        f"REVOKE ALL ON {tables}, {turn} FROM PUBLIC, {clerk};",
         f"GRANT USAGE ON SCHEMA {inside} TO {clerk};",
         f"GRANT SELECT ON {tables} TO {clerk};",
+        f"GRANT DELETE ON {turn} TO {clerk};",
         *(
             f"GRANT INSERT ({columns}) ON {inside}.{table} TO {clerk};"
             for table, columns in _COLUMNS.items()
@@ -46,6 +49,7 @@ def grants(schema: str, role: str, keeper: str | None) -> str:
         lines += [
             f"GRANT USAGE ON SCHEMA {inside} TO {_name(keeper)};",
             f"GRANT SELECT, INSERT ON {tables} TO {_name(keeper)};",
+            f"GRANT DELETE ON {turn} TO {_name(keeper)};",
         ]
     return "\n".join([*lines, "COMMIT;"])
 

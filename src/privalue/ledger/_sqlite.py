@@ -10,7 +10,7 @@ from privalue._files import whole_file
 from privalue.errors import LedgerError, UsageError
 from privalue.ledger._chain import EARLIER, EntryRow
 from privalue.ledger._queue import turn
-from privalue.ledger._store import AbsentLedgerError, Dialect, Transaction, locked
+from privalue.ledger._store import NOT_RECORDED, AbsentLedgerError, Dialect, Transaction, locked
 
 SQL = Dialect(mark="?", field="CAST(json_extract(body, '$.{}') AS TEXT)", may_declare="SELECT TRUE")
 _APPEND_ONLY = "BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END"
@@ -134,7 +134,7 @@ class SqliteStore:
     def _explain(self, problem: Exception, code: int) -> str:
         """Say in one line what happened, what was recorded, and what to do."""
         if code == sqlite3.SQLITE_FULL:
-            return "has no space left on its disk; nothing was recorded; make room, try again"
+            return f"has no space left on its disk; {NOT_RECORDED}; make room, try again"
         if code == sqlite3.SQLITE_IOERR:
             return (
                 f"could not use its disk ({problem}: is it full?); ledger.show(DATASET) tells what "
@@ -142,16 +142,16 @@ class SqliteStore:
             )
         if code in {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}:
             return (
-                f"cannot be opened for writing ({problem}); nothing was recorded; the file and its "
+                f"cannot be opened for writing ({problem}); {NOT_RECORDED}; the file and its "
                 "folder must be writable, for reading too"
             )
         damaged = code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
         if damaged or "utf-8" in str(problem).lower():
-            return f"is damaged, or is no ledger ({problem}); nothing was recorded; restore a copy"
+            return f"is damaged, or is no ledger ({problem}); {NOT_RECORDED}; restore a copy"
         if "no such column: seal" in str(problem):
             return f"cannot be used: {EARLIER}"
         if "no such table" in str(problem):
-            return "holds no ledger; nothing was recorded; give another file"
+            return "holds no ledger; give another file"
         return f"failed ({problem}); ledger.show(DATASET) tells what was recorded"
 
 

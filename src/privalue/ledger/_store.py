@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from privalue.errors import LedgerError, UnavailableError
 from privalue.ledger._chain import EntryRow
 
+NOT_RECORDED = "this step was not recorded (ledger.show(DATASET) tells what was before it)"
 _COLUMNS = "sequence, body, hash, seal"
 _PAGE = 2_000  # rows at a time: a long ledger is never in memory as a whole
 
@@ -22,8 +23,8 @@ class AbsentLedgerError(LedgerError):
 def locked(place: str, wait: float) -> UnavailableError:
     """Return what to raise if another writer does not finish in time."""
     return UnavailableError(
-        f"the ledger {place} is locked by another process, and stayed so for {wait:g} s; nothing "
-        "was recorded; try again when that process is done"
+        f"the ledger {place} is locked by another process, and stayed so for {wait:g} s; "
+        f"{NOT_RECORDED}; try again when that process is done"
     )
 
 
@@ -62,11 +63,12 @@ class Transaction:
 
     def rows(self, after: int = 0) -> Iterator[EntryRow]:
         """Yield every entry after one, in order."""
-        while page := self._entries(
-            f"sequence > {self._sql.mark} ORDER BY sequence LIMIT {_PAGE}", after
-        ):
+        where, full = f"sequence > {self._sql.mark} ORDER BY sequence LIMIT {_PAGE}", True
+        while full:
+            page = self._entries(where, after)
             yield from page
-            after = page[-1][0]
+            full = len(page) == _PAGE
+            after = page[-1][0] if full else after
 
     def row(self, sequence: int) -> EntryRow | None:
         """Return the entry with this number, or None."""

@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 
 from privalue.errors import DataError
 from privalue.readers._csv_files import heading
-from privalue.readers._databases import database_columns, divided
+from privalue.readers._databases import database_columns, divided, on_server
 from privalue.readers._excel import is_workbook, sheet_rows
 from privalue.readers._files import file_kind, find_files, reading_parquet
 from privalue.readers._queries import is_query
@@ -19,7 +19,7 @@ def column_names(data: str | Path) -> list[str]:
             "the columns of a query are those that it selects; name them in [data] by hand"
         )
     path, request = divided(str(data))
-    if is_workbook(path) and not path.is_dir():
+    if is_workbook(path) and not path.is_dir() and not on_server(data):
         place, rows = sheet_rows(path, request)
         if not rows:
             raise DataError(f"{place} is empty; it needs a heading")

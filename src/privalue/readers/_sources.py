@@ -18,7 +18,7 @@ from privalue.errors import DataError
 from privalue.readers import _python_cells as python_cells
 from privalue.readers._chunks import BATCH_ROWS, Chunk, Location, Source, Unread, one_line
 from privalue.readers._csv_files import csv_chunks, csv_rows, csv_unread, open_csv
-from privalue.readers._databases import divided, open_database
+from privalue.readers._databases import divided, on_server, open_database
 from privalue.readers._excel import is_workbook, open_excel
 from privalue.readers._files import file_kind, find_files, reading_parquet
 from privalue.readers._minari import open_minari
@@ -64,7 +64,7 @@ def _named(data: str | Path, rules: RowRules) -> Source:
     if is_query(data):
         return open_query(str(data), rules)
     path, request = divided(str(data))
-    if is_workbook(path) and not path.is_dir():
+    if is_workbook(path) and not path.is_dir() and not on_server(data):
         return open_excel(path, request, rules)
     database = open_database(data, rules)
     return open_files(data, rules) if database is None else database

@@ -6,9 +6,10 @@ read-only transaction, batch by batch. Messages name neither user nor password.
 """
 
 import re
-from os.path import isdir, isfile
+from os.path import exists, isdir, isfile
 from pathlib import Path
 
+from privalue._servers import divide_address, names_server
 from privalue.errors import DataError
 from privalue.readers._chunks import Source
 from privalue.readers._databases.duckdb_file import duckdb_columns, open_duckdb
@@ -16,13 +17,9 @@ from privalue.readers._databases.postgres import open_postgres, postgres_columns
 from privalue.readers._databases.sqlite_file import open_sqlite, sqlite_columns
 from privalue.readers._rules import RowRules
 
-__all__ = ["database_columns", "divided", "open_database"]
+__all__ = ["database_columns", "divided", "on_server", "open_database"]
 
 _ENDINGS = (".duckdb", ".ddb", ".sqlite", ".sqlite3", ".db")
-# An address ends at the first "::" that is part of neither credentials nor an IPv6 host.
-_SERVER = re.compile(
-    r"(postgres(?:ql)?://(?:[^@/]*@)?(?:\[[^\]]*\]|[^:]|:(?!:))*)(?:::(.*))?", re.DOTALL
-)
 
 
 def open_database(data: str | Path, rules: RowRules) -> Source | None:
@@ -47,11 +44,15 @@ def database_columns(data: str | Path) -> list[str] | None:
     return {"duckdb": duckdb_columns, "sqlite": sqlite_columns}[kind](Path(where), request)
 
 
+def on_server(data: str | Path) -> bool:
+    """Return whether rows are on a server; a file that has such a name is a file."""
+    return names_server(str(data)) and not exists(data)
+
+
 def _database(data: str | Path) -> tuple[str, str | Path, str | None] | None:
     """Return the kind of the database, where it is, and what is wanted of it; None if none."""
-    server = _SERVER.fullmatch(str(data))
-    if server is not None:
-        return "postgresql", server[1], server[2]
+    if on_server(data):
+        return "postgresql", *divide_address(str(data))
     path, request = divided(str(data))
     head = _first_bytes(path)
     if head[8:12] == b"DUCK":
