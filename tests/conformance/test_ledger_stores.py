@@ -1040,9 +1040,7 @@ def test_a_clerk_needs_no_right_to_change_anything(server):
     place = PostgresPlace(server, schema)
     open_ledger(place.location).declare(DATASET, epsilon=1.0, delta=1e-6)
     server.execute(f"CREATE ROLE clerk_{schema} LOGIN")
-    server.execute(f"GRANT USAGE ON SCHEMA {schema} TO clerk_{schema}")
-    server.execute(f"GRANT SELECT, INSERT ON ALL TABLES IN SCHEMA {schema} TO clerk_{schema}")
-    server.execute(f"GRANT DELETE ON {schema}.ledger_turn TO clerk_{schema}")  # to take turns
+    server.execute(open_ledger(place.location).grant_sql(f"clerk_{schema}"))
     clerk = open_ledger(place.location.replace("keeper@", f"clerk_{schema}@"))
     _, head = spend(clerk)
     clerk.verify(head=head)
@@ -1152,7 +1150,7 @@ def test_a_commit_that_nobody_answers_says_that_it_is_unknown(server, freezer):
     ledger = impatient(place)
     ledger.declare(DATASET, epsilon=1.0, delta=1e-6)
     store = ledger._store
-    row = Book.replay(entries(place)).write("declare", datetime.now(UTC), **OTHER_TOTAL)
+    row = Book().replay(entries(place)).write("declare", datetime.now(UTC), **OTHER_TOTAL)
 
     def unheard():
         with store.write() as transaction:
@@ -1173,8 +1171,8 @@ OTHER_TOTAL = {"dataset": "others", "epsilon": 10**12, "delta": 10**12, **DECLAR
 
 def test_a_frozen_server_is_given_up_while_connecting(server, freezer):
     place = PostgresPlace(server, next(_schemas))
-    ledger = impatient(place)
-    ledger.declare(DATASET, epsilon=1.0, delta=1e-6)
+    impatient(place).declare(DATASET, epsilon=1.0, delta=1e-6)
+    ledger = impatient(place)  # one that has no connection yet
     freezer(server.process.pid)
     with pytest.raises(UnavailableError, match=r"does not answer \(.*timeout expired.*try again"):
         ledger.show(DATASET)
@@ -1191,7 +1189,7 @@ def test_a_writer_that_stands_still_is_ended_by_the_server(server):
     def stand_still():
         with ledger._store.write() as transaction:
             spend(open_ledger(place.location))  # can only go on once the other was ended
-            transaction.rows()
+            list(transaction.rows())
 
     with pytest.raises(UnavailableError, match="not recorded"):
         stand_still()

@@ -26,7 +26,7 @@ import time
 from pathlib import Path
 
 from privalue.errors import PrivalueError
-from privalue.ledger import Reservation, StoredRelease, open_ledger, study_hash
+from privalue.ledger import Reservation, StoredRelease, _book, open_ledger, study_hash
 from privalue.ledger._sqlite import SQL, SqliteStore
 from privalue.ledger._store import Transaction
 
@@ -37,6 +37,7 @@ DATASET = "people"
 CRASH_AT = "LEDGER_CRASH_AT"
 SETTINGS = ("PRAGMA synchronous", "PRAGMA fullfsync", "SHOW", "SELECT set_config")
 PLANTED = "LEDGER_PLANTED_MISTAKE"
+PERIOD = "LEDGER_PERIOD"  # entries from one snapshot to the next, if not the usual number
 
 
 def say(**words):
@@ -299,6 +300,7 @@ def hold(path):
 
 
 def main(arguments):
+    _book.PERIOD = int(os.environ.get(PERIOD, str(_book.PERIOD)))
     planted = {"deferred": _deferred, "torn": _torn}.get(os.environ.get(PLANTED, ""))
     if planted is not None:
         SqliteStore.write = planted

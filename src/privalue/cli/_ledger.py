@@ -22,6 +22,10 @@ LedgerFile = Annotated[
         "--ledger", envvar="PRIVALUE_LEDGER", help="The ledger: a file, or postgresql://..."
     ),
 ]
+SealFile = Annotated[
+    Path | None,
+    typer.Option("--seal", help="A file with a key or a passphrase that seals totals."),
+]
 DEFAULT_LEDGER = "ledger.db"
 
 
@@ -50,10 +54,11 @@ def declare(
     replace: Annotated[
         bool, typer.Option("--replace", help="Change a total, on the record.")
     ] = False,
+    seal: SealFile = None,
     as_json: Json = False,
 ) -> None:
     """Give a dataset its total; makes the ledger if there is none."""
-    account = open_ledger(ledger).declare(
+    account = open_ledger(ledger, seal=seal).declare(
         dataset,
         epsilon=epsilon,
         delta=delta,
@@ -101,6 +106,7 @@ def verify(
     released: Annotated[
         Path | None, typer.Option("--release", help="A release.json that must be on the record.")
     ] = None,
+    seal: SealFile = None,
     as_json: Json = False,
 ) -> None:
     """Find any change, removal or reordering; exit 5 if there is one."""
@@ -108,19 +114,23 @@ def verify(
     if released is not None:
         found = Release.load(released)
         artefact, head = found.to_json(), head or found.ledger_head
-    verified = open_ledger(ledger).verify(head=head, artefact=artefact)
+    verified = open_ledger(ledger, seal=seal).verify(head=head, artefact=artefact)
     if as_json:
         print_json(
             {
                 "valid": True,
                 "entries": verified.entries,
                 "head": verified.head,
+                "seals": verified.seals,
                 "notices": [in_options(line) for line in verified.notices],
             }
         )
         return
     tell(verified.notices)
     print(f"The ledger is whole: {verified.entries} entries, head {verified.head}")
+    if verified.seals != "none":
+        without = "" if seal else ": that takes the secret, --seal FILE"
+        print(f"The seals of its totals were {verified.seals}{without}")
 
 
 @ledgers.command()
@@ -133,6 +143,19 @@ def settle(
 ) -> None:
     """End a reservation that a crash left behind, on your word."""
     _print_account(open_ledger(ledger).settle(entry, charge=charge, reason=reason), as_json)
+
+
+@ledgers.command("grant-sql")
+def grant_sql(
+    role: Annotated[str, typer.Option("--role", help="Who releases, and cannot declare.")],
+    keeper: Annotated[
+        str | None,
+        typer.Option("--keeper", help="Who declares; the owner of the tables, if left out."),
+    ] = None,
+    ledger: LedgerFile = DEFAULT_LEDGER,
+) -> None:
+    """Print the SQL that gives roles of PostgreSQL their rights on the ledger."""
+    print(open_ledger(ledger).grant_sql(role, keeper=keeper))
 
 
 def _print_account(account: Account, as_json: bool) -> None:

@@ -38,6 +38,8 @@ SAID: Mapping[str, str | Callable[[re.Match[str]], str]] = {
     r"\bledger\.declare\(([^)]*)\)": _declaration,
     _SETTLE: _settlement,
     r"\bledger\.show\(DATASET\)": "privalue ledger show",
+    r"\bledger\.verify\(\)": "privalue ledger verify",
+    r"\bseal=FILE": "--seal FILE",
     r"\bmemory=(\d+)": _megabytes,
     r"\bmemory=": "--memory",
     r"\breplace=True": "--replace",

@@ -235,7 +235,7 @@ class PostgresStore:
     def _error(self, problem: Exception, known: str) -> LedgerError | UnavailableError:
         """Return the error for what a driver said."""
         errors = self._driver.errors
-        if isinstance(problem, errors.UndefinedColumn):
+        if isinstance(problem, (errors.UndefinedColumn, errors.UndefinedTable)):
             return LedgerError(f"the ledger {self.place} cannot be used: {EARLIER}")
         first = self._server.masked(str(problem)).split("\n", maxsplit=1)[0]
         slow = (errors.QueryCanceled, errors.IdleInTransactionSessionTimeout)
