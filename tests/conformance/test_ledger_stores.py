@@ -554,10 +554,11 @@ def standing(ledger):
 
 
 @pytest.mark.long
-def test_a_kill_at_every_step_never_leaves_less_spent_than_released(place, tmp_path):
+@pytest.mark.parametrize("period", ["64", "1"])  # entries from one snapshot to the next
+def test_a_kill_at_every_step_never_leaves_less_spent_than_released(place, tmp_path, period):
     place.prepare(runs=200)
     killed = study_hash({"study": "killed"})
-    runs = drive("crash", tmp_path, place.pattern)
+    runs = drive("crash", tmp_path, place.pattern, LEDGER_PERIOD=period)
     assert sum(not run["killed"] for run in runs) >= 1  # one got through all steps
     assert {"declared", "reserved", "charged", "drawn", "committed", "published"} <= {
         run["last"] for run in runs

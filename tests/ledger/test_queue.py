@@ -3,7 +3,6 @@
 import os
 import signal
 import struct
-import subprocess
 import sys
 import threading
 import time
@@ -17,14 +16,6 @@ from privalue.ledger._queue import turn
 pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="only Linux has locks of an open file"
 )
-HOLD = """
-import sys, time
-from pathlib import Path
-from privalue.ledger._queue import turn
-with turn(Path(sys.argv[1]), 600):
-    print("mine", flush=True)
-    time.sleep(600)
-"""
 
 
 @pytest.fixture
@@ -45,8 +36,29 @@ def wait_until(true):
         time.sleep(0.001)
 
 
-def started(file):
-    return subprocess.Popen([sys.executable, "-c", HOLD, file], stdout=subprocess.PIPE, text=True)
+class Holder:
+    """A process that waits for its turn, and keeps it."""
+
+    def __init__(self, file):
+        reader, writer = os.pipe()
+        self.process = os.fork()
+        if self.process == 0:
+            try:
+                with turn(file, 600):
+                    os.write(writer, b"!")
+                    time.sleep(600)
+            finally:
+                os._exit(1)
+        os.close(writer)
+        self.told = reader
+
+    def wait_for_turn(self):
+        assert os.read(self.told, 1) == b"!"
+
+    def kill(self):
+        os.kill(self.process, signal.SIGKILL)
+        os.waitpid(self.process, 0)
+        os.close(self.told)
 
 
 def test_the_order_is_that_of_coming(file):
@@ -89,9 +101,9 @@ def test_only_one_has_its_turn(file):
 
 def test_who_dies_leaves_the_queue(file):
     """In its turn, and while it waits."""
-    first = started(file)
-    assert first.stdout.readline() == "mine\n"
-    second = started(file)
+    first = Holder(file)
+    first.wait_for_turn()
+    second = Holder(file)
     wait_until(lambda: drawn(file) == 2)
     mine = threading.Event()
 
@@ -103,10 +115,8 @@ def test_who_dies_leaves_the_queue(file):
     thread.start()
     wait_until(lambda: drawn(file) == 3)
     second.kill()
-    second.communicate()
     assert not mine.is_set()
     first.kill()
-    first.communicate()
     thread.join()
     assert mine.is_set()
 
@@ -115,15 +125,14 @@ def test_a_turn_that_does_not_come_says_that_the_ledger_is_locked(tmp_path):
     """As a process does that is stopped in its turn."""
     ledger = open_ledger(tmp_path / "ledger.db", wait=0.2)
     ledger.declare("people", epsilon=1.0, delta=1e-6)
-    holder = started(tmp_path / "ledger.db")
+    holder = Holder(tmp_path / "ledger.db")
     try:
-        assert holder.stdout.readline() == "mine\n"
-        holder.send_signal(signal.SIGSTOP)
+        holder.wait_for_turn()
+        os.kill(holder.process, signal.SIGSTOP)
         with pytest.raises(UnavailableError, match=r"is locked by another process.* 0\.2 s"):
             ledger.reserve("people", study_hash({}), epsilon=0.1, delta=1e-7)
     finally:
         holder.kill()
-        holder.communicate()
     ledger.reserve("people", study_hash({}), epsilon=0.1, delta=1e-7)
     ledger.verify()
 
