@@ -17,39 +17,65 @@ for every state, and hides each person's record; ``inspect`` shows the curator w
 Diagnostics(private, mechanism='dp-ssp', states=2)
 """
 
-from privalue._diagnostics import Diagnostics
-from privalue.artefact import Release
-from privalue.core import Profile, SeededForExperimentsOnly, privacy_profile
-from privalue.curator import inspect, release
-from privalue.errors import (
-    BudgetError,
-    DataError,
-    LedgerError,
-    MissingComponentError,
-    PrivalueError,
-    PrivalueWarning,
-    PrivateValueError,
-    StudyError,
-    UnavailableError,
-    UsageError,
-)
-from privalue.estimate import refit
-from privalue.ledger import open_ledger
-from privalue.planning import resolve
-from privalue.report import Published, publish
-from privalue.study import (
-    About,
-    Columns,
-    Features,
-    Mechanism,
-    Privacy,
-    Report,
-    States,
-    Study,
-    Values,
-    Weights,
-)
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from privalue.version import VERSION as __version__  # noqa: N811
+
+if TYPE_CHECKING:  # for those who read types; at run time a name is fetched when it is first used
+    from privalue._diagnostics import Diagnostics
+    from privalue.artefact import Release
+    from privalue.core import Profile, SeededForExperimentsOnly, privacy_profile
+    from privalue.curator import inspect, release
+    from privalue.errors import (
+        BudgetError,
+        DataError,
+        LedgerError,
+        MissingComponentError,
+        PrivalueError,
+        PrivalueWarning,
+        PrivateValueError,
+        StudyError,
+        UnavailableError,
+        UsageError,
+    )
+    from privalue.estimate import refit
+    from privalue.ledger import open_ledger
+    from privalue.planning import resolve
+    from privalue.report import Published, publish
+    from privalue.study import (
+        About,
+        Columns,
+        Features,
+        Mechanism,
+        Privacy,
+        Report,
+        States,
+        Study,
+        Values,
+        Weights,
+    )
+
+# The room of every name: to import them all takes longer than most uses of one of them.
+_ROOMS = {
+    "_diagnostics": ("Diagnostics",),
+    "artefact": ("Release",),
+    "core": ("Profile", "SeededForExperimentsOnly", "privacy_profile"),
+    "curator": ("inspect", "release"),
+    "errors": (
+        *("BudgetError", "DataError", "LedgerError", "MissingComponentError", "PrivalueError"),
+        *("PrivalueWarning", "PrivateValueError", "StudyError", "UnavailableError", "UsageError"),
+    ),
+    "estimate": ("refit",),
+    "ledger": ("open_ledger",),
+    "planning": ("resolve",),
+    "report": ("Published", "publish"),
+    "study": (
+        *("About", "Columns", "Features", "Mechanism", "Privacy", "Report", "States", "Study"),
+        *("Values", "Weights"),
+    ),
+}
+_ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
 
 __all__ = [
     "About",
@@ -86,3 +112,16 @@ __all__ = [
     "release",
     "resolve",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Fetch a name from its room, once."""
+    if name not in _ROOM_OF:
+        raise AttributeError(f"module 'privalue' has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(f"privalue.{_ROOM_OF[name]}"), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    """Return the names that the package exports, fetched or not."""
+    return sorted(__all__)

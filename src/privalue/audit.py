@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from privalue.artefact import Release
 from privalue.core import Entropy, Mechanism, Perturbation, Vector, divergence
@@ -71,10 +71,12 @@ def audit_events(
     scale = math.exp(epsilon)
 
     def low(hits: int) -> float:
-        return 0.0 if hits == 0 else float(stats.beta.ppf(tail, hits, draws - hits + 1))
+        return 0.0 if hits == 0 else float(scipy.stats.beta.ppf(tail, hits, draws - hits + 1))
 
     def high(hits: int) -> float:
-        return 1.0 if hits == draws else float(stats.beta.ppf(1 - tail, hits + 1, draws - hits))
+        return (
+            1.0 if hits == draws else float(scipy.stats.beta.ppf(1 - tail, hits + 1, draws - hits))
+        )
 
     return Audit(
         epsilon=epsilon,

@@ -9,7 +9,7 @@ import numba
 import pytest
 
 import privalue
-from privalue.core._kernels import user_cache
+from privalue.core._compiler import user_cache
 
 KERNEL = """
 from privalue.core._kernels import kernel
@@ -88,6 +88,7 @@ def test_a_file_that_was_cut_short_is_made_anew(places, ending):
 
 def test_a_place_that_is_gone_when_it_is_needed(places):
     function = loaded(places)
+    assert function.compiled is function.compiled  # from here on it has chosen its place
     no_folder(places / "__pycache__")
     assert function(21) == 42
 
@@ -109,4 +110,4 @@ def test_all_kernels_are_compiled_in_one_place():
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             if any(name.split(".")[0] == "numba" for name in names):
                 importing.add(path.name)
-    assert importing == {"_kernels.py"}
+    assert importing == {"_compiler.py"}

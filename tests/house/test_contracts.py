@@ -110,12 +110,28 @@ def _lazy(module):
 
 
 def test_the_package_shows_what_it_exports_and_nothing_else():
-    visible = {
-        name
-        for name, value in vars(pv).items()
-        if not name.startswith("_") and not isinstance(value, types.ModuleType)
+    assert dir(pv) == sorted(pv.__all__)
+    assert set(pv._ROOM_OF) == set(pv.__all__) - {"__version__"}
+    for name, room in pv._ROOM_OF.items():
+        assert getattr(pv, name) is getattr(importlib.import_module(f"privalue.{room}"), name)
+        assert name in vars(pv)  # it is fetched once
+    with pytest.raises(AttributeError, match="no attribute 'Stduy'"):
+        pv.Stduy  # noqa: B018
+
+
+def test_types_and_names_are_fetched_from_the_same_rooms():
+    """What a type checker reads is what ``__getattr__`` finds."""
+    (checked,) = (
+        node
+        for node in ast.parse((SOURCE / "__init__.py").read_text()).body
+        if isinstance(node, ast.If)
+    )
+    read = {
+        name.name: imported.module.removeprefix("privalue.")
+        for imported in checked.body
+        for name in imported.names
     }
-    assert visible == set(pv.__all__) - {"__version__"}
+    assert read == pv._ROOM_OF
 
 
 def test_no_module_is_hidden_by_a_function_of_its_name():

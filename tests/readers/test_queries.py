@@ -14,7 +14,7 @@ import pytest
 import privalue as pv
 from oracles.studies import rows_of, study
 from privalue.readers._local import statistics
-from privalue.readers._queries import asks_a_database, is_query
+from privalue.readers._names import asks_a_database, is_query
 
 EPISODES = [[(0, 0.0), (1, 0.25), (0, 0.5)], [(2, 1.0)], [(1, 0.0), (2, 1.0)]]
 COLUMNS = ["trajectory", "step", "state", "reward"]

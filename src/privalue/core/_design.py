@@ -82,6 +82,13 @@ class Design:
         """Return whether every state has exactly one feature, of value 1: tabular, or groups."""
         return is_indicator(self.phi)
 
+    @cached_property
+    def is_tabular(self) -> bool:
+        """Return whether Phi is the identity: every state has a feature of its own."""
+        if self.states != self.dimension or not self.is_indicator:
+            return False
+        return bool((sp.csr_array(self.phi).indices == np.arange(self.states)).all())
+
     @property
     def by_gram(self) -> bool:
         """Return whether Phi is sparse and general, and so solved by its Gram matrix."""

@@ -1,98 +1,54 @@
-"""Compile the kernels, and keep what was compiled where a machine has room for it.
+"""Mark the functions that are compiled; each is when it is first called, and not before.
 
-Places are tried in turn for every kernel:
-
-| place                          | where                                | used              |
-|--------------------------------|--------------------------------------|-------------------|
-| as configured                  | ``NUMBA_CACHE_DIR``                  | if it is writable |
-| beside the source              | ``__pycache__``                      | if it is writable |
-| the user's cache folder        | ``XDG_CACHE_HOME``, or ``~/.cache``  | if it is writable |
-| beside the source, as it stands | what an installation brought along  | read only         |
-
-Where none of them will do, kernels are compiled in memory, anew in every process. A place that
-fails later (a full disk, a file cut short) costs time and nothing else: kernels are also compiled
-after a charge, where nothing may fail.
+To import Numba takes longer than most commands do, and most commands compile nothing. So this
+module knows nothing of it: ``_compiler`` does, and is imported with the first call of a kernel.
 """
 
-import os
 from collections.abc import Callable
-from contextlib import suppress
-from pathlib import Path
-from typing import Any
+from functools import update_wrapper
+from threading import RLock
+from types import FunctionType
+from typing import Any, cast
 
-import numba
-from numba.core import caching
+_ONE_AT_A_TIME = RLock()  # two threads that meet here would compile the same kernel twice
 
 
-def kernel(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+class Kernel:
+    """A function that becomes compiled code with its first call."""
+
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
+        self.py_func = cast(FunctionType, function)
+        self._options = options
+        self._compiled: Any = None
+        update_wrapper(self, function)
+
+    @property
+    def compiled(self) -> Any:
+        """Return Numba's dispatcher, whose own calls of kernels go to dispatchers too."""
+        with _ONE_AT_A_TIME:
+            if self._compiled is None:
+                from privalue.core._compiler import compiled  # noqa: PLC0415 - see above
+
+                self._compiled = compiled(_linked(self.py_func), self._options)
+        return self._compiled
+
+    def __call__(self, *arguments: Any) -> Any:
+        return (self._compiled or self.compiled)(*arguments)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # whoever copies or inspects it does not ask for a compiler
+            raise AttributeError(name)
+        return getattr(self.compiled, name)
+
+
+def kernel(**options: Any) -> Callable[[Callable[..., Any]], Kernel]:
     """Return a decorator that compiles a function; ``options`` are those of ``numba.njit``."""
-
-    def compiled(function: Callable[..., Any]) -> Any:
-        dispatcher = numba.njit(**options)(function)
-        with suppress(RuntimeError):  # no place will do
-            dispatcher._cache = _KernelCache(function)
-        return dispatcher
-
-    return compiled
+    return lambda function: Kernel(function, options)
 
 
-def user_cache() -> Path | None:
-    """Return the user's folder for privalue's caches; None for whoever has no home.
-
-    A name that is not absolute would mean a folder called "~" wherever the program happens to run.
-    """
-    chosen = os.environ.get("XDG_CACHE_HOME", "")
-    home = os.path.expanduser("~")  # it stays "~" where nobody knows the user
-    if os.path.isabs(chosen):
-        return Path(chosen) / "privalue"
-    return Path(home) / ".cache" / "privalue" if os.path.isabs(home) else None
-
-
-class _UserCache(caching.UserWideCacheLocator):  # type: ignore[misc]  # Numba has no types
-    """The user's cache folder, if there is a user."""
-
-    def get_cache_path(self) -> str:
-        """Return the folder of this module's kernels; raise where nobody has a home."""
-        folder = user_cache()
-        if folder is None:
-            raise FileNotFoundError
-        return str(folder / "kernels" / self.get_suitable_cache_subpath(self._py_file))
-
-
-class _AsItStands(caching.InTreeCacheLocator):  # type: ignore[misc]
-    """What lies beside the source already; it is read, and cannot be added to."""
-
-    def ensure_cache_path(self) -> None:
-        """Raise unless the folder can be listed; Numba's own check would write to it."""
-        os.listdir(self.get_cache_path())
-
-
-class _Places(caching.CompileResultCacheImpl):  # type: ignore[misc]
-    """The places of the table above, in its order; Numba takes the first that will do."""
-
-    _locator_classes = [  # noqa: RUF012 - Numba's name and shape
-        caching.UserProvidedCacheLocator,
-        caching.InTreeCacheLocator,
-        _UserCache,
-        _AsItStands,
-    ]
-
-
-class _KernelCache(caching.FunctionCache):  # type: ignore[misc]
-    """Numba's cache, which nothing on the disk can make fail."""
-
-    _impl_class = _Places
-
-    def load_overload(self, *about: Any) -> Any:
-        """Return a kernel from the disk, or None: then it is compiled."""
-        try:
-            return super().load_overload(*about)
-        except Exception:  # unreadable, cut short, or not what it seems
-            return None
-
-    def save_overload(self, *about: Any) -> None:
-        """Keep a kernel on the disk; stop trying once that fails."""
-        try:
-            super().save_overload(*about)
-        except Exception:
-            self.disable()
+def _linked(function: FunctionType) -> FunctionType:
+    """Return the function with the kernels that it calls in place of their wrappers."""
+    known = function.__globals__
+    called = {name: known[name] for name in function.__code__.co_names if name in known}
+    called = {name: of.compiled for name, of in called.items() if isinstance(of, Kernel)}
+    return FunctionType(function.__code__, known | called, function.__name__, function.__defaults__)

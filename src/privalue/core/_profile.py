@@ -44,8 +44,8 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import optimize
 
 from privalue.core._arrays import UNIT_ROUNDOFF, Vector
 from privalue.errors import StudyError
@@ -125,7 +125,7 @@ def largest_beta(epsilon: float, delta: float, d: int) -> float:
         found = _worst(math.inf, math.exp(log_beta), d, epsilon, _QUICK)
         return math.log(max(found.estimate, _TINY) / (delta * (1 - _ROOM)))
 
-    root: float = optimize.brentq(excess, math.log(1e-12), math.log(100), xtol=1e-7)
+    root: float = scipy.optimize.brentq(excess, math.log(1e-12), math.log(100), xtol=1e-7)
     return math.exp(root) * (1 - 1e-4)
 
 
@@ -416,9 +416,20 @@ def _search(epsilon: float, delta: float, d: int, beta: float) -> float:
     tail = math.sqrt(-2 * math.log(delta))
     low = math.log(min((tail + math.sqrt(tail**2 + 2 * epsilon)) / (2 * epsilon), 0.4 / delta))
     high = low
-    while excess(low) <= 0:
+    while (at_low := excess(low)) <= 0:
         low -= 0.5
-    while excess(high) > 0:
+    while (at_high := excess(high)) > 0:
         high += 0.5
-    root: float = optimize.brentq(excess, low, high, xtol=1e-7)
-    return math.exp(root)
+    # Secants; an end that stays twice counts half (the rule of Illinois). SciPy's optimisers take
+    # longer to import than a small release, and dp-ssp needs nothing else of them.
+    found, moved = at_high, ""
+    while found < -1e-7 and high - low > 1e-9:
+        middle = min(max(high - at_high * (high - low) / (at_high - at_low), low), high)
+        at_middle = excess(middle)
+        if at_middle > 0:
+            at_high /= 2 if moved == "low" else 1
+            low, at_low, moved = middle, at_middle, "low"
+        else:
+            at_low /= 2 if moved == "high" else 1
+            high, at_high, found, moved = middle, at_middle, at_middle, "high"
+    return math.exp(high)

@@ -55,13 +55,6 @@ class Fit(NamedTuple):
     dimension: int  # of the noise, where chi applies; 0 where it does not
 
 
-def is_tabular(design: Design) -> bool:
-    """Return whether Phi is the identity."""
-    if design.states != design.dimension or not design.is_indicator:
-        return False
-    return bool((sp.csr_array(design.phi).indices == np.arange(design.states)).all())
-
-
 def ratio_fit(ratios: Ratios, values: Vector, at: float) -> Fit:
     """Return the fit whose theta is one ratio for each coordinate, moved into its interval.
 

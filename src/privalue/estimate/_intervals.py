@@ -22,8 +22,9 @@ import sys
 from collections.abc import Callable
 
 import numpy as np
+import scipy
 import scipy.sparse as sp
-from scipy import optimize, special
+from scipy import special
 
 from privalue.core import ReleasedScale, Vector, is_number
 from privalue.errors import StudyError, UsageError
@@ -63,7 +64,7 @@ def simultaneous_quantile(
         return math.inf
     while missed(low) < allowed:
         low *= 2
-    log_t = optimize.brentq(
+    log_t = scipy.optimize.brentq(
         lambda log_t: math.log(max(missed(log_t), 1e-300) / allowed), low, high, xtol=1e-11
     )
     step = 1e-11

@@ -28,9 +28,13 @@ from privalue.core import (
     laplace_scale,
     scale_grid,
 )
-from privalue.estimate._fits import is_tabular
 from privalue.estimate._linear import linear_estimates
-from privalue.estimate._statistics import Estimates, NoisyStatistics, estimate
+from privalue.estimate._statistics import (
+    Estimates,
+    NoisyStatistics,
+    estimate,
+    estimated_values,
+)
 from privalue.study import Study, ridge_of
 
 FAR = 64.0  # standard deviations that no draw is away: the chance is below 1e-800
@@ -58,16 +62,33 @@ def estimates_of(
             start=study.start_distribution,
             level=study.report.level,
         )
+    ridge = ridge_of(study, mechanism.terms.size.trajectories)
+    return fitted(_noisy(study, mechanism, drawn), mechanism.design, study, ridge)
+
+
+def values_of(study: Study, mechanism: Mechanism, drawn: Vector) -> Vector:
+    """Return the values of ``estimates_of`` alone, in a fraction of the time."""
+    if not isinstance(mechanism, DpSsp):
+        return estimates_of(study, mechanism, drawn).values
+    return estimated_values(
+        _noisy(study, mechanism, drawn),
+        mechanism.design,
+        unvisited=study.values.unvisited_value,
+        ridge=ridge_of(study, mechanism.terms.size.trajectories),
+        shrinkage=study.mechanism.shrinkage,
+        level=study.report.level,
+    )
+
+
+def _noisy(study: Study, mechanism: DpSsp, drawn: Vector) -> NoisyStatistics:
+    """Return the drawn numbers in the units of returns and visits."""
     noise, states = mechanism.noise, mechanism.design.states
-    noisy = NoisyStatistics(
+    return NoisyStatistics(
         return_bounds=study.return_bounds,
         sums=drawn[:states] * noise.step,
         counts=drawn[states:],
         sum_noise=noise.of_steps * noise.step,
         count_noise=noise.of_counts,
-    )
-    return fitted(
-        noisy, mechanism.design, study, ridge_of(study, mechanism.terms.size.trajectories)
     )
 
 
@@ -103,7 +124,7 @@ def rehearsal(study: Study, mechanism: Mechanism) -> Estimates | None:
     """
     if isinstance(mechanism, DpSsp):
         size = mechanism.terms.size
-        if ridge_of(study, size.trajectories) is None and is_tabular(mechanism.design):
+        if ridge_of(study, size.trajectories) is None and mechanism.design.is_tabular:
             return None
         most = np.repeat([GRID_STEPS / 2, 1.0], mechanism.design.states) * size.most_count
         return estimates_of(study, mechanism, most + FAR * mechanism.noise.deviations)

@@ -22,7 +22,7 @@ from scipy import special
 
 from privalue.core import Design, Vector, absolute, column_squares, scaled_rows
 from privalue.errors import StudyError, UsageError
-from privalue.estimate._fits import group_fit, is_tabular, lsl_fit, lsw_fit, ratio_fit
+from privalue.estimate._fits import Fit, group_fit, lsl_fit, lsw_fit, ratio_fit
 from privalue.estimate._ratios import Ratios, normal_quantile, plain_values
 from privalue.estimate._shrinkage import shrunk
 
@@ -164,16 +164,8 @@ def estimate(
         What is published, everything between the return bounds but for theta.
     """
     _require(noisy, design, unvisited, ridge, level, start)
-    ratios, z = noisy.ratios, normal_quantile(level)
-    if ridge is None:
-        plain = plain_values(ratios, unvisited)
-        means = shrunk(ratios, plain) if shrinkage else plain
-        tabular = is_tabular(design)
-        fit = ratio_fit(ratios, means, z) if tabular else lsw_fit(ratios, means, design)
-    elif design.is_indicator:
-        fit = group_fit(ratios, design, ridge, z)
-    else:
-        fit = lsl_fit(ratios, design, ridge)
+    z = normal_quantile(level)
+    fit = _fit(noisy, design, unvisited, ridge, shrinkage, z)
     values = design.values(fit.theta)
     joint = normal_quantile(level, fit.directions, fit.dimension)
     low, high = _union((values, values), fit.ends(design.phi, z))
@@ -200,6 +192,41 @@ def estimate(
         policy_interval=interval,
         statistics=noisy,
     ).within(noisy.return_bounds)
+
+
+def estimated_values(
+    noisy: NoisyStatistics,
+    design: Design,
+    *,
+    unvisited: float,
+    ridge: float | None,
+    shrinkage: bool,
+    level: float,
+) -> Vector:
+    """Return the values of ``estimate`` alone: planning asks for hundreds, and for nothing else."""
+    fit = _fit(noisy, design, unvisited, ridge, shrinkage, normal_quantile(level))
+    return np.clip(design.values(fit.theta), *noisy.return_bounds)
+
+
+def _fit(
+    noisy: NoisyStatistics,
+    design: Design,
+    unvisited: float,
+    ridge: float | None,
+    shrinkage: bool,
+    z: float,
+) -> Fit:
+    """Return theta, by the estimator that the ridge and the features call for."""
+    ratios = noisy.ratios
+    if ridge is None:
+        plain = plain_values(ratios, unvisited)
+        means = shrunk(ratios, plain) if shrinkage else plain
+        if design.is_tabular:
+            return ratio_fit(ratios, means, z)
+        return lsw_fit(ratios, means, design)
+    if design.is_indicator:
+        return group_fit(ratios, design, ridge, z)
+    return lsl_fit(ratios, design, ridge)
 
 
 def _union(inner: tuple[Vector, Vector], outer: tuple[Vector, Vector]) -> tuple[Vector, Vector]:

@@ -17,7 +17,7 @@ not because of chance.
 """
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
 from privalue.core import GRID_STEPS, Integers, Vector, VisitStatistics
 from privalue.planning._model import SEED, PublicModel
@@ -95,8 +95,18 @@ def binomial_quantiles(scores: Vector, trials: int, chances: Vector) -> Integers
     counts = np.empty(scores.shape)
     z, p, sd = scores[:, smooth], chances[smooth], spread[smooth]
     counts[:, smooth] = np.rint(trials * p + sd * z + (1 - 2 * p) * (z**2 - 1) / 6)
-    counts[:, ~smooth] = stats.binom.ppf(special.ndtr(scores[:, ~smooth]), trials, chances[~smooth])
+    counts[:, ~smooth] = _binomial(special.ndtr(scores[:, ~smooth]), trials, chances[~smooth])
     return np.clip(counts, 0, trials).astype(np.int64)
+
+
+def _binomial(levels: Vector, trials: int, chances: Vector) -> Vector:
+    """Return the least k with P(Binomial(m, p) <= k) >= q, without the weight of scipy.stats."""
+    with np.errstate(invalid="ignore"):
+        above = np.ceil(special.bdtrik(levels, trials, chances))
+        below = np.maximum(above - 1, 0)
+        found = np.where(special.bdtr(below, trials, chances) >= levels, below, above)
+    certain = np.where(chances > 0.5, float(trials), 0.0)  # NaN where p is as good as 0 or 1
+    return np.where(np.isnan(found), certain, found)
 
 
 def bounded_means(
@@ -124,7 +134,7 @@ def bounded_means(
     if at[0].size:
         column = at[1]
         size = np.maximum(room[column] / np.square(spread[at]) - 1, 1e-2)  # a + b
-        means[at] = stats.beta.ppf(
-            special.ndtr(scores[at]), center[column] * size, (1 - center[column]) * size
+        means[at] = special.betaincinv(
+            center[column] * size, (1 - center[column]) * size, special.ndtr(scores[at])
         )
     return np.asarray(low + (high - low) * np.clip(means, 0.0, 1.0))

@@ -26,7 +26,7 @@ import numpy as np
 from privalue._types import Progress
 from privalue.core import MOST_TRAJECTORIES, Design, Mechanism, PublicSize, Vector
 from privalue.errors import StudyError, UsageError
-from privalue.estimate import estimates_of
+from privalue.estimate import values_of
 from privalue.planning._draws import Draws
 from privalue.planning._model import SEED, PublicModel
 from privalue.planning._noiseless import theta_before_noise
@@ -244,7 +244,7 @@ class Forecaster:
             clean.append(built.values(theta_before_noise(study, mechanism, statistics)))
             for noise in generator.standard_normal((NOISES, len(perturbed.center))):
                 drawn = perturbed.center + perturbed.deviations * noise
-                released.append(estimates_of(study, mechanism, drawn).values)
+                released.append(values_of(study, mechanism, drawn))
         return self._summary(np.array(released), np.repeat(clean, NOISES, axis=0), limit)
 
     def _summary(self, released: Vector, clean: Vector, limit: Vector) -> Forecast:

@@ -10,7 +10,7 @@ from privalue.readers._chunks import Source
 from privalue.readers._engines import gathered
 from privalue.readers._headings import column_names
 from privalue.readers._local import DEFAULT_MEMORY
-from privalue.readers._queries import asks_a_database
+from privalue.readers._names import asks_a_database
 from privalue.readers._rules import RowRules
 from privalue.readers._sources import open_source
 

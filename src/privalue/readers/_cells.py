@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from privalue.core import Integers
 from privalue.readers import _text_kernels as kernels
+from privalue.readers._arrow import flag_array, text_array
 from privalue.readers._text_kernels import CHECK, INVALID, LONG, MISSING, OK, TEXT
 
 LONGEST_ID = 255  # bytes
@@ -59,9 +60,9 @@ class Missing(NamedTuple):
         listed = sorted({text.strip() for text in texts} - {""})
         if not listed:
             return cls()
-        found = numbers(pa.array(listed, pa.string()))
+        found = numbers(text_array(listed))
         status = np.zeros(len(listed)) if found.status is None else found.status
-        return cls(pa.array(listed, pa.string()), found.values[status == OK])
+        return cls(text_array(listed), found.values[status == OK])
 
     def marked(self, found: "Cells") -> "Cells":
         """Return the same cells, with the status MISSING for numbers that mean missing."""
@@ -370,7 +371,7 @@ def _numbers(column: pa.Array, missing: Missing, decimal: str) -> Cells:
         status[at], found[at] = (INVALID, 0.0) if word is None else (OK, float(word))
     long = status == LONG
     if long.any():
-        texts = pc.ascii_trim_whitespace(column.filter(pa.array(long)))
+        texts = pc.ascii_trim_whitespace(column.filter(flag_array(long)))
         if decimal != ".":
             texts = pc.replace_substring(texts, decimal, ".")
         found[long], status[long] = _doubles(texts), OK

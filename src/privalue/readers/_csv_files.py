@@ -246,7 +246,7 @@ def _split(file: CsvFile, text: bytes, location: Location) -> tuple[pa.RecordBat
         bad.append(row)
         return "skip" if file.rules.drop_invalid else "error"
 
-    rows = pa.record_batch({name: pa.array([], pa.string()) for name in names})
+    rows = pa.record_batch({name: pa.nulls(0, pa.string()) for name in names})
     if not text.strip(b"\r\n"):
         return rows, 0
     if text.startswith(codecs.BOM_UTF8):  # part of a cell: Arrow would drop it as a file's mark

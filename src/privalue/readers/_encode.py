@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from privalue.core import Integers, Private, sealed
 from privalue.errors import DataError
 from privalue.readers import _cells as cells
+from privalue.readers._arrow import text_array
 from privalue.readers._cells import Cells
 from privalue.readers._chunks import Chunk, Origin, Origins, RowError, one_line
 from privalue.readers._rules import RowRules
@@ -90,7 +91,7 @@ class Encoder:
         self._missing = cells.Missing.of(rules.missing)
         self._raw_labels: pa.Array | None = None
         if rules.raw_labels is not None:
-            self._raw_labels = pa.array(list(rules.raw_labels), pa.string())
+            self._raw_labels = text_array(list(rules.raw_labels))
             self._codes = np.fromiter(rules.raw_labels.values(), dtype=np.int32)
 
     def parts(self, chunk: Chunk) -> Iterator[Rows]:

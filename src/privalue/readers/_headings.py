@@ -9,7 +9,7 @@ from privalue.readers._csv_files import heading
 from privalue.readers._databases import database_columns, divided, on_server
 from privalue.readers._excel import is_workbook, sheet_rows
 from privalue.readers._files import file_kind, find_files, reading_parquet
-from privalue.readers._queries import is_query
+from privalue.readers._names import is_query
 
 
 def column_names(data: str | Path) -> list[str]:

@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.dataset
 from numpy.typing import NDArray
 
 from privalue.errors import DataError, MissingComponentError
@@ -198,7 +197,8 @@ def _arrow_episode(storage: Any, index: int) -> tuple[Values, Values]:
     The column of rewards is padded at the end; the metadata says how many there are.
     """
     (metadata,) = storage.get_episode_metadata([index])
-    table = pyarrow.dataset.dataset(
+    arrow: Any = import_module("pyarrow.dataset")  # it brings pandas along
+    table = arrow.dataset(
         storage.data_path / str(index),
         format=storage.FORMAT,
         ignore_prefixes=["_", ".", "metadata.json"],

@@ -7,7 +7,6 @@ the rows of another, and the guarantee does not cover that.
 """
 
 import json
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -32,19 +31,7 @@ from privalue.readers._files import find_files, reading_parquet
 from privalue.readers._rules import RowRules
 
 PLACE = "the query"
-_QUERY = re.compile(r"\s*(select|with|from)\s", re.IGNORECASE)
 _FUNCTIONS = {"range", "generate_series", "unnest"}  # that read nothing
-
-
-def is_query(data: object) -> bool:
-    """Return whether the name of data is a query, and not a file."""
-    return isinstance(data, str) and bool(_QUERY.match(data)) and not Path(data).exists()
-
-
-def asks_a_database(data: object) -> bool:
-    """Return whether rows are the result of a query, which may combine several units."""
-    text = str(data) if isinstance(data, str | Path) else ""
-    return is_query(data) or bool(_QUERY.match(text.rpartition("::")[2]) and "::" in text)
 
 
 def open_query(query: str, rules: RowRules) -> Source:

@@ -22,7 +22,7 @@ from privalue.readers._databases import divided, on_server, open_database
 from privalue.readers._excel import is_workbook, open_excel
 from privalue.readers._files import file_kind, find_files, reading_parquet
 from privalue.readers._minari import open_minari
-from privalue.readers._queries import is_query, open_query
+from privalue.readers._names import is_query
 from privalue.readers._rules import RowRules
 
 READ_ROWS = 1 << 20  # of Parquet, at once by one thread
@@ -62,6 +62,8 @@ def _named(data: str | Path, rules: RowRules) -> Source:
     if not str(data):
         raise DataError("the name of the data is empty; give a file, a database or a dataset")
     if is_query(data):
+        from privalue.readers._queries import open_query  # noqa: PLC0415 - DuckDB comes with it
+
         return open_query(str(data), rules)
     path, request = divided(str(data))
     if is_workbook(path) and not path.is_dir() and not on_server(data):

@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from privalue.report.drawing import Figure, FigureCanvasAgg, mpl
-
 
 def draw_values(
     private: Sequence[float],
@@ -28,6 +26,12 @@ def draw_values(
     Returns:
         The paths of the PNG and the SVG file.
     """
+    from privalue.report.drawing import (  # noqa: PLC0415 - an extra, and heavy
+        Figure,
+        FigureCanvasAgg,
+        mpl,
+    )
+
     with mpl.rc_context({"svg.hashsalt": "privalue", "svg.fonttype": "none"}):
         figure = Figure(figsize=(7.5, 4.2), layout="constrained")
         FigureCanvasAgg(figure)

@@ -11,14 +11,6 @@ from privalue._types import Progress
 from privalue.core import MOST_TRAJECTORIES, Vector
 from privalue.errors import StudyError, UsageError
 from privalue.planning import Forecaster, Option, Prediction
-from privalue.report.drawing import (
-    Figure,
-    FigureCanvasAgg,
-    FuncFormatter,
-    LogLocator,
-    NullFormatter,
-    mpl,
-)
 
 # Okabe and Ito's colours, which most colour-blind people can distinguish
 _COLOURS = {"dp-ssp": "#009e73", "dp-lsw": "#0072b2", "dp-lsl": "#d55e00"}
@@ -103,6 +95,15 @@ def draw_plan(
     Returns:
         The path of the file.
     """
+    from privalue.report.drawing import (  # noqa: PLC0415 - an extra, and heavy
+        Figure,
+        FigureCanvasAgg,
+        FuncFormatter,
+        LogLocator,
+        NullFormatter,
+        mpl,
+    )
+
     checked_picture(file)
     with mpl.rc_context({"svg.hashsalt": "privalue", "svg.fonttype": "none"}):
         figure = Figure(figsize=(8.0, 4.8), layout="constrained")

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from privalue.ledger import Account, Cost
-from privalue.report.drawing import Figure, FigureCanvasAgg, mpl
 
 _BARS = " ▁▂▃▄▅▆▇█"
 
@@ -137,6 +136,12 @@ def draw_spending(account: Account, *, folder: Path, name: str = "spending") -> 
     spent = [step.spent.as_dict()["epsilon"] for step in steps]
     held = [(step.spent + step.reserved).as_dict()["epsilon"] for step in steps]
     totals = [step.total.as_dict()["epsilon"] for step in steps]
+    from privalue.report.drawing import (  # noqa: PLC0415 - an extra, and heavy
+        Figure,
+        FigureCanvasAgg,
+        mpl,
+    )
+
     with mpl.rc_context({"svg.hashsalt": "privalue", "svg.fonttype": "none"}):
         figure = Figure(figsize=(7.5, 3.2), layout="constrained")
         FigureCanvasAgg(figure)

@@ -1,10 +1,12 @@
-"""Import Matplotlib in one place, and without messages.
+"""Import Matplotlib in one place, and without messages. Extra: ``pictures``.
 
 Where a user has no home directory, Matplotlib keeps its caches in a directory that is gone with the
 process, and complains about it on stderr. The user can do nothing about that, so it is silenced.
 """
 
 import logging
+
+from privalue.errors import MissingComponentError
 
 _log = logging.getLogger("matplotlib")
 _level = _log.level
@@ -15,6 +17,11 @@ try:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+except ImportError:
+    raise MissingComponentError(
+        "pictures in files are drawn by Matplotlib: pip install matplotlib; the report's "
+        "own charts need nothing"
+    ) from None
 finally:
     _log.setLevel(_level)
 

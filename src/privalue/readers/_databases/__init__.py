@@ -12,7 +12,6 @@ from pathlib import Path
 from privalue._servers import divide_address, names_server
 from privalue.errors import DataError
 from privalue.readers._chunks import Source
-from privalue.readers._databases.duckdb_file import duckdb_columns, open_duckdb
 from privalue.readers._databases.postgres import open_postgres, postgres_columns
 from privalue.readers._databases.sqlite_file import open_sqlite, sqlite_columns
 from privalue.readers._rules import RowRules
@@ -30,7 +29,11 @@ def open_database(data: str | Path, rules: RowRules) -> Source | None:
     kind, where, request = found
     if kind == "postgresql":
         return open_postgres(str(where), request, rules)
-    return {"duckdb": open_duckdb, "sqlite": open_sqlite}[kind](Path(where), request, rules)
+    if kind == "sqlite":
+        return open_sqlite(Path(where), request, rules)
+    from privalue.readers._databases.duckdb_file import open_duckdb  # noqa: PLC0415 - it is heavy
+
+    return open_duckdb(Path(where), request, rules)
 
 
 def database_columns(data: str | Path) -> list[str] | None:
@@ -41,7 +44,11 @@ def database_columns(data: str | Path) -> list[str] | None:
     kind, where, request = found
     if kind == "postgresql":
         return postgres_columns(str(where), request)
-    return {"duckdb": duckdb_columns, "sqlite": sqlite_columns}[kind](Path(where), request)
+    if kind == "sqlite":
+        return sqlite_columns(Path(where), request)
+    from privalue.readers._databases.duckdb_file import duckdb_columns  # noqa: PLC0415 - as above
+
+    return duckdb_columns(Path(where), request)
 
 
 def on_server(data: str | Path) -> bool:

@@ -1,0 +1,17 @@
+"""Tell from its name alone what data is: a query, or something that is opened by its name."""
+
+import re
+from pathlib import Path
+
+_QUERY = re.compile(r"\s*(select|with|from)\s", re.IGNORECASE)
+
+
+def is_query(data: object) -> bool:
+    """Return whether the name of data is a query, and not a file."""
+    return isinstance(data, str) and bool(_QUERY.match(data)) and not Path(data).exists()
+
+
+def asks_a_database(data: object) -> bool:
+    """Return whether rows are the result of a query, which may combine several units."""
+    text = str(data) if isinstance(data, str | Path) else ""
+    return is_query(data) or bool(_QUERY.match(text.rpartition("::")[2]) and "::" in text)
