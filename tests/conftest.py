@@ -8,6 +8,8 @@ from hypothesis import HealthCheck, settings
 
 # Compiled kernels may be kept on disk: not on that of whoever runs the tests.
 os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="privalue-tests-")
+# Nor are the heads of ledgers remembered there.
+os.environ["PRIVALUE_STATE"] = tempfile.mkdtemp(prefix="privalue-state-")
 
 settings.register_profile(
     "suite",

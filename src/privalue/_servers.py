@@ -45,6 +45,7 @@ _URL_FIRST = re.compile(
 _KEYWORDS_FIRST = re.compile(
     r"((?:=\s*'(?:[^'\\]|\\.)*'|\\.|[^\\:]|:(?!:))*)(?:::(.*))?", re.DOTALL
 )
+_DISTINCT = {"host", "hostaddr", "port", "dbname", "user", "options", "service"}
 _ENDS_IN_SECRET = re.compile(r"password\s*=\s*[^\s'&][^\s&]*$", re.IGNORECASE)
 
 
@@ -131,6 +132,7 @@ class PostgresServer:
 
     driver: Any
     place: str  # host and database
+    distinct: str = field(repr=False)  # and all that may lead to other tables; no password
     _address: str = field(repr=False)
     _user: str = field(repr=False)
     _password: str = field(repr=False)
@@ -214,6 +216,7 @@ def postgres_server(
     return PostgresServer(
         driver=driver,
         place=f"postgresql://{host}/{database}",
+        distinct=repr(sorted((key, str(parts[key])) for key in _DISTINCT & parts.keys())),
         _address=address,
         _user=str(parts.get("user", "")),
         _password=str(parts.get("password", "")),

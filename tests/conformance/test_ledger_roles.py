@@ -193,7 +193,7 @@ BY_HAND = {
         "snapshot",
         {
             "state": {
-                **{"reservations": [], "ignored": [], "at": "", "backwards": []},
+                **{"reservations": [], "ignored": [], "accepted": [], "at": "", "backwards": []},
                 "datasets": [
                     {
                         **{"dataset": DATASET, **DECLARED, "total": [10**18, 10**17]},

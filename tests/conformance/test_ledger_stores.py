@@ -36,6 +36,7 @@ from privalue.ledger import (
     UnavailableError,
     study_hash,
 )
+from privalue.ledger import open_ledger as real_ledger
 from privalue.ledger._book import Book
 from privalue.ledger._chain import canonical, sha256
 from privalue.ledger._postgres import PostgresStore
@@ -740,6 +741,27 @@ def test_what_the_chain_alone_cannot_show_a_release_does(history, place):
         ledger.verify(head=head)
 
 
+def test_who_saw_more_than_a_ledger_has_refuses_it(history, place, monkeypatch, tmp_path):
+    monkeypatch.setenv("PRIVALUE_STATE", str(tmp_path / "state"))
+    good = [tuple(row) for row in entries(place)]
+    ledger = real_ledger(place.location)
+    ledger.verify()
+    rewrite(place, good[:-3])
+    for action in (ledger.head, lambda: ledger.show(DATASET)):
+        assert f"lacks the head {good[-1][2]}" in complaint(action)
+    rewrite(place, good)
+    ledger.show(DATASET)
+    rewrite(place, good[:-3])
+    place.tamper(("DELETE FROM ledger_artefacts WHERE hash = ?", (artefact_of(good[-1]),)))
+    head = ledger.accept_head(reason="restored")
+    assert [row[2] for row in entries(place)][-2:] == [good[-4][2], head]
+    assert good[-1][2] in ledger.verify(head=head).notices[-1]
+
+
+def artefact_of(row):
+    return json.loads(row[1])["artefact"]
+
+
 def test_a_chain_that_fits_must_also_follow_the_rules(history, place):
     ledger, *_ = history
     good = [tuple(row) for row in entries(place)]
@@ -1045,9 +1067,17 @@ def test_a_clerk_needs_no_right_to_change_anything(server):
     clerk = open_ledger(place.location.replace("keeper@", f"clerk_{schema}@"))
     _, head = spend(clerk)
     clerk.verify(head=head)
+    reader = real_ledger(place.location.replace("keeper@", f"clerk_{schema}@"))
+    reader.verify()
     server.execute(f"REVOKE INSERT ON ALL TABLES IN SCHEMA {schema} FROM clerk_{schema}")
     with pytest.raises(LedgerError, match="permission denied"):
         spend(clerk, study=OTHER)
+    rewrite(place, entries(place)[:-1])  # who may not write accepts a restore in his own folder
+    with pytest.raises(LedgerError, match="lacks the head"):
+        reader.show(DATASET)
+    reader.accept_head(reason="restored")
+    assert "remembered here, and not on the record: " in reader.notices[0]
+    reader.show(DATASET)
 
 
 def test_a_lock_of_one_ledger_keeps_nobody_else_waiting(server):

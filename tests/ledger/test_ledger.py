@@ -382,3 +382,31 @@ def test_leaving_without_computing_cancels(ledger):
     with ledger.reserve("people", STUDY, epsilon=0.1, delta=1e-7) as reservation:
         assert isinstance(reservation, Reservation)
     assert ledger.show("people").reserved == units.NOTHING
+
+
+# Names that look alike
+
+TWINS = [
+    ("trial-2026", "TRIAL-2026"),
+    ("trial-2026", "\uff54\uff52\uff49\uff41\uff4c-2026"),  # full width
+    ("trial-2026", "trial\u20102026"),  # a hyphen
+    ("trial-2026", "trial\u22122026"),  # a minus
+    ("trial 2026", "trial  2026"),
+    ("caf\u00e9", "cafe\u0301"),  # composed, and not
+    ("stra\u00dfe", "STRASSE"),
+    ("\ufb01le", "file"),  # a ligature
+]
+
+
+@pytest.mark.parametrize("names", TWINS + [twins[::-1] for twins in TWINS])
+def test_a_name_that_looks_like_another_is_refused(tmp_path, names):
+    first, second = names
+    ledger = open_ledger(tmp_path / "ledger.db")
+    ledger.declare(first, epsilon=1.0, delta=1e-6)
+    with pytest.raises(BudgetError, match=f'"{first}" has a total, and its name looks the same'):
+        ledger.declare(second, epsilon=1.0, delta=1e-6)
+    with pytest.raises(BudgetError, match=f'did you mean "{first}"\\? no total is declared'):
+        ledger.reserve(second, "a" * 64, epsilon=0.1, delta=1e-7)
+    assert ledger.datasets() == (first,)
+    ledger.declare(first, epsilon=2.0, delta=1e-6, replace=True)
+    ledger.declare(f"{first} of others", epsilon=1.0, delta=1e-6)

@@ -16,6 +16,7 @@ from oracles.studies import study
 from privalue import curator
 from privalue.ledger import _chain as chain
 from privalue.ledger import open_ledger, study_hash
+from privalue.ledger._book import Book
 from privalue.ledger._chain import GENESIS, canonical, sha256
 from privalue.ledger._units import cost, total
 
@@ -39,6 +40,7 @@ def text_of(moment):
 def released(tmp_path, monkeypatch, *, failed_before):
     """A release, the ledger's head after it, and nothing else that is public about the ledger."""
     now = [MADE]
+    monkeypatch.setenv("PRIVALUE_STATE", str(tmp_path / "state"))  # without salt all begin alike
     monkeypatch.setattr("os.getpid", lambda: PROCESS)
     ledger = open_ledger(tmp_path / "ledger.db", clock=lambda: now[0])
     ledger.declare("trial", epsilon=1.0, delta=1e-5, unit="trajectory", neighbours="add-remove")
@@ -164,6 +166,10 @@ def test_every_entry_has_bytes_of_its_own(tmp_path, monkeypatch):
         neighbours="add-remove",
     )
     ledger.settle(left.sequence, charge=True, reason="gone")
+    with ledger._store.write() as transaction:
+        book = Book().replay(transaction.rows())
+        row = book.write("accept", STARTED, lost="0" * 64, reason="restored")
+        transaction.append(row)
     with ledger._store.read() as transaction:
         entries = [json.loads(body) for _, body, *_ in transaction.rows()]
     assert {entry["kind"] for entry in entries} == set(chain._SHAPES) - {"snapshot"}

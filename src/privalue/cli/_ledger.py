@@ -1,6 +1,7 @@
 """Define ``privalue ledger``: the budget of a dataset, and what has been spent of it."""
 
 from collections.abc import Iterable
+from os.path import isfile
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +11,8 @@ from privalue.artefact import Release
 from privalue.cli import _screen as terminal
 from privalue.cli._console import Json, log, print_json, screen
 from privalue.cli._options import in_options
-from privalue.ledger import Account, open_ledger
+from privalue.errors import UsageError
+from privalue.ledger import Account, Evidence, Ledger, open_ledger
 from privalue.report import account_json, account_rows, draw_spending
 
 ledgers = typer.Typer(
@@ -58,7 +60,8 @@ def declare(
     as_json: Json = False,
 ) -> None:
     """Give a dataset its total; makes the ledger if there is none."""
-    account = open_ledger(ledger, seal=seal).declare(
+    opened = open_ledger(ledger, seal=seal)
+    account = opened.declare(
         dataset,
         epsilon=epsilon,
         delta=delta,
@@ -68,7 +71,7 @@ def declare(
         accounting=accounting,
         replace=replace,
     )
-    _print_account(account, as_json)
+    _print_account(account, opened, as_json)
 
 
 @ledgers.command()
@@ -91,30 +94,45 @@ def show(
             for file in draw_spending(account, folder=picture, name=name):
                 log.print(f"Wrote {file}")
     if as_json and dataset is None:
-        print_json({"datasets": [_json(account) for account in accounts]})
+        print_json({"datasets": [_json(account, opened) for account in accounts]})
         return
     for account in accounts:
-        _print_account(account, as_json)
+        _print_account(account, opened, as_json)
 
 
 @ledgers.command()
 def verify(
+    more: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[RELEASE]...", readable=False, help="More releases, as --release."),
+    ] = None,
     ledger: LedgerFile = DEFAULT_LEDGER,
-    head: Annotated[
-        str | None, typer.Option("--head", help="A hash that must be on the record.")
+    heads: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--head",
+            help="A hash that must be on the record, a line of ledger head, or a file of them; may "
+            "be repeated.",
+        ),
     ] = None,
     released: Annotated[
-        Path | None, typer.Option("--release", help="A release.json that must be on the record.")
+        list[Path] | None,
+        typer.Option(
+            "--release",
+            help="A release.json, or its folder, that must be on the record; may be repeated, and "
+            "take several.",
+        ),
     ] = None,
     seal: SealFile = None,
     as_json: Json = False,
 ) -> None:
     """Find any change, removal or reordering; exit 5 if there is one."""
-    artefact = None
-    if released is not None:
-        found = Release.load(released)
-        artefact, head = found.to_json(), head or found.ledger_head
-    verified = open_ledger(ledger, seal=seal).verify(head=head, artefact=artefact)
+    releases = [*(released or ()), *(more or ())]
+    evidence = [Evidence(head=each) for text in heads or () for each in _heads(text)]
+    for path in releases:
+        found = Release.load(path)
+        evidence.append(Evidence(name=str(path), head=found.ledger_head, artefact=found.to_json()))
+    verified = open_ledger(ledger, seal=seal).verify(also=evidence)
     if as_json:
         print_json(
             {
@@ -122,6 +140,7 @@ def verify(
                 "entries": verified.entries,
                 "head": verified.head,
                 "seals": verified.seals,
+                "releases": len(releases),
                 "notices": [in_options(line) for line in verified.notices],
             }
         )
@@ -131,6 +150,45 @@ def verify(
     if verified.seals != "none":
         without = "" if seal else ": that takes the secret, --seal FILE"
         print(f"The seals of its totals were {verified.seals}{without}")
+    if releases:
+        print(f"On its record: {', '.join(map(str, releases))}")
+
+
+def _heads(text: str) -> list[str]:
+    """Return the hashes that an option gives: one, a line that ends in one, or a file of such."""
+    try:
+        lines = Path(text).read_text("utf-8").splitlines() if isfile(text) else [text]
+    except (OSError, ValueError):
+        raise UsageError(f"--head {text}: the file cannot be read as text") from None
+    return [line.split()[-1] for line in lines if line.strip()]
+
+
+@ledgers.command()
+def head(ledger: LedgerFile = DEFAULT_LEDGER, as_json: Json = False) -> None:
+    """Print the ledger's name and head, to keep elsewhere: verify --head takes the line back."""
+    opened = open_ledger(ledger)
+    found = opened.head()
+    if as_json:
+        print_json({"ledger": opened.place, "head": found})
+    else:
+        print(f"{opened.place} {found}")
+    tell(opened.notices)
+
+
+@ledgers.command("accept-head")
+def accept_head(
+    reason: Annotated[str, typer.Option("--reason", help="Why, for the record.")],
+    ledger: LedgerFile = DEFAULT_LEDGER,
+    as_json: Json = False,
+) -> None:
+    """Go on with a ledger that lacks a head seen before, because it was restored on purpose."""
+    opened = open_ledger(ledger)
+    found = opened.accept_head(reason=reason)
+    if as_json:
+        print_json({"ledger": opened.place, "head": found})
+    else:
+        print(f"Accepted: the ledger {opened.place} goes on from the head {found}")
+    tell(opened.notices)
 
 
 @ledgers.command()
@@ -142,7 +200,8 @@ def settle(
     as_json: Json = False,
 ) -> None:
     """End a reservation that a crash left behind, on your word."""
-    _print_account(open_ledger(ledger).settle(entry, charge=charge, reason=reason), as_json)
+    opened = open_ledger(ledger)
+    _print_account(opened.settle(entry, charge=charge, reason=reason), opened, as_json)
 
 
 @ledgers.command("grant-sql")
@@ -158,18 +217,19 @@ def grant_sql(
     print(open_ledger(ledger).grant_sql(role, keeper=keeper))
 
 
-def _print_account(account: Account, as_json: bool) -> None:
+def _print_account(account: Account, ledger: Ledger, as_json: bool) -> None:
     """Print an account as a table, or as JSON."""
     if as_json:
-        print_json(_json(account))
+        print_json(_json(account, ledger))
         return
     screen().print(terminal.facts(f"Dataset {account.dataset}", account_rows(account)))
-    tell(account.notices)
+    tell((*ledger.notices, *account.notices))
 
 
-def _json(account: Account) -> dict[str, Any]:
-    """Return an account as JSON, its notices in the words of the command line."""
-    return account_json(account) | {"notices": [in_options(line) for line in account.notices]}
+def _json(account: Account, ledger: Ledger) -> dict[str, Any]:
+    """Return an account as JSON, with all notices in the words of the command line."""
+    found = (*ledger.notices, *account.notices)
+    return account_json(account) | {"notices": [in_options(line) for line in found]}
 
 
 def tell(notices: Iterable[str]) -> None:

@@ -34,6 +34,7 @@ from privalue.errors import BudgetError, LedgerError, UnavailableError
 from privalue.ledger._account import Account, Converted, Standing, Unfinished
 from privalue.ledger._balance import Step
 from privalue.ledger._chain import study_hash
+from privalue.ledger._evidence import Evidence
 from privalue.ledger._ledger import Ledger, Reservation, StoredRelease, Verified
 from privalue.ledger._open import open_ledger
 from privalue.ledger._terms import BudgetTerms, Protection
@@ -45,6 +46,7 @@ __all__ = [
     "BudgetTerms",
     "Converted",
     "Cost",
+    "Evidence",
     "Ledger",
     "LedgerError",
     "Protection",

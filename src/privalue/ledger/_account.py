@@ -192,8 +192,12 @@ def unfinished(book: Book, dataset: str, now: datetime) -> tuple[Unfinished, ...
 
 
 def book_notices(book: Book) -> tuple[str, ...]:
-    """Return one line if the clock ever ran backwards, and one if rows are ignored."""
-    lines = []
+    """Return what a person should know of the ledger as a whole."""
+    lines = [
+        f"entry {sequence} of {at}: somebody went on without the head {lost} ({reason!r}); what "
+        "was recorded between is lost, and its cost with it"
+        for sequence, at, lost, reason in book.accepted
+    ]
     if book.backwards is not None:
         sequence, before, after, earlier = book.backwards
         times = f", as {earlier} times before" if earlier else ""

@@ -34,6 +34,7 @@ from privalue.ledger._chain import (
     salt,
     sha256,
 )
+from privalue.ledger._names import look_alike
 from privalue.ledger._seal import Seal
 from privalue.ledger._terms import Protection, over_steps
 from privalue.ledger._units import NOTHING, Cost, check_mu
@@ -72,6 +73,7 @@ class Book:
         self.open: dict[tuple[str, str], Held] = {}  # by dataset and study: in progress
         self.ignored: dict[int, str] = {}  # rows that break the rules, and how
         self.backwards: Backwards | None = None
+        self.accepted: list[tuple[int, str, str, str]] = []  # number, time, lost head, reason
         self._at = ""
 
     def replay(self, rows: Iterable[EntryRow]) -> "Book":
@@ -117,7 +119,7 @@ class Book:
     @property
     def due(self) -> bool:
         """Return whether a snapshot should be written."""
-        size = len(self.balances) + len(self.pending) + len(self.ignored)
+        size = len(self.balances) + len(self.pending) + len(self.ignored) + len(self.accepted)
         return self.sequence - self.rested >= max(PERIOD, size)
 
     def state(self) -> dict[str, Any]:
@@ -126,6 +128,7 @@ class Book:
             "datasets": [balance.as_state(name) for name, balance in self.balances.items()],
             "reservations": [held.as_state() for held in self.pending.values()],
             "ignored": list(self.ignored),
+            "accepted": [list(each) for each in self.accepted],
             "at": self._at,
             "backwards": list(self.backwards or ()),
         }
@@ -146,6 +149,7 @@ class Book:
             (held.dataset, held.study): held for held in self.pending.values() if not held.settled
         }
         self.ignored = dict.fromkeys(state["ignored"], "")
+        self.accepted = [(*each,) for each in state["accepted"]]
         self.backwards = Backwards(*state["backwards"]) if state["backwards"] else None
         self._at = state["at"]
         self.sequence, self.head, self.rested = sequence, head, rested
@@ -251,6 +255,9 @@ class Book:
                     " else"
                 )
             self.rested = sequence
+        elif kind == "accept":
+            lost = check_hash("the lost head", entry["lost"])
+            self.accepted.append((sequence, entry["at"], lost, entry["reason"]))
         elif kind != "begin":
             dataset = self._move(entry, digest)
         elif entry["sealed"]:
@@ -371,7 +378,9 @@ class Book:
         """
         balance = self.balances.get(dataset)
         if balance is None:
-            raise self.refusal(dataset, asked, f"no total is declared for it: {DECLARE}")
+            twin = look_alike(dataset, self.balances)
+            meant = "" if twin is None else f'did you mean "{twin}"? '
+            raise self.refusal(dataset, asked, f"{meant}no total is declared for it: {DECLARE}")
         try:
             return balance.terms.steps(protection)
         except BudgetError as problem:

@@ -13,6 +13,7 @@ replaying the entries gives, by the rules in ``_book``.
 | commit   | this artefact is what was charged for                                      |
 | cancel   | nothing was computed: reserved becomes left again                          |
 | settle   | a person decided about a reservation that its process left behind          |
+| accept   | a person went on with this ledger, which lacks a head that was seen        |
 | snapshot | this is what the entries before it come to, so that nobody replays them all |
 
 Every entry holds 32 random bytes. Releases publish the hash of their charge, and pages the hash of
@@ -74,6 +75,7 @@ _OWN: Mapping[str, Mapping[str, type]] = {
     "commit": {"reservation": int, "artefact": str, "dataset": str, "study": str},
     "cancel": {"reservation": int, "reason": str},
     "settle": {"reservation": int, "outcome": str, "reason": str},
+    "accept": {"lost": str, "reason": str},
     "snapshot": {"state": dict},
 }
 _SHAPES = {kind: {**_COMMON, **own} for kind, own in _OWN.items()}

@@ -8,8 +8,8 @@ reservations that are over are found by the database's own indexes of the entrie
 import os
 import platform
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, Self
@@ -19,6 +19,9 @@ from privalue.ledger._account import Account, Standing, book_notices, notices
 from privalue.ledger._balance import Held
 from privalue.ledger._book import PERIOD, Book, checked
 from privalue.ledger._chain import DECLARE, FORMAT, check_dataset, check_hash, sha256
+from privalue.ledger._evidence import Evidence
+from privalue.ledger._heads import Memory
+from privalue.ledger._names import look_alike
 from privalue.ledger._seal import Seal
 from privalue.ledger._store import AbsentLedgerError, Store, Transaction
 from privalue.ledger._terms import ACCOUNTING, BudgetTerms, Protection
@@ -35,12 +38,6 @@ class StoredRelease:
     artefact: str
     head: str
     notices: tuple[str, ...]
-
-
-_NOT_FOUND = (
-    "no entry has the hash {}: the last entries were removed, all was rewritten, or the release "
-    "belongs to another ledger"
-)
 
 
 class _Proved(NamedTuple):
@@ -131,10 +128,12 @@ class Ledger:
         self,
         store: Store,
         clock: Clock = lambda: datetime.now(UTC),
+        memory: Memory | None = None,
         seal: Seal | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
+        self._memory = memory or Memory()
         self._seal = seal
         self._proved: _Proved | None = None  # for clients that may not write snapshots
 
@@ -142,6 +141,11 @@ class Ledger:
     def place(self) -> str:
         """Return where the ledger is kept, as messages name it."""
         return self._store.place
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """Return what was found about what this user remembers of the ledger, a line each."""
+        return self._memory.notices
 
     def declare(
         self,
@@ -172,7 +176,8 @@ class Ledger:
             The account of the dataset.
 
         Raises:
-            BudgetError: it has a total and ``replace`` is false, or more is already used.
+            BudgetError: it has a total and ``replace`` is false, more is already used, another
+                dataset has a name that looks the same, or this client may not declare.
         """
         amount = total(check_dataset(dataset), epsilon, delta)
         terms = BudgetTerms(
@@ -189,6 +194,14 @@ class Ledger:
             if known is not None and not replace:
                 raise book.refusal(
                     dataset, requested, f"its total is {known.total}; replace=True changes it"
+                )
+            twin = None if known is not None else look_alike(dataset, book.balances)
+            if twin is not None:
+                raise book.refusal(
+                    dataset,
+                    requested,
+                    f'"{twin}" has a total, and its name looks the same; use that one, or a name '
+                    "that people can tell from it",
                 )
             append(
                 "declare",
@@ -240,7 +253,7 @@ class Ledger:
         protection = Protection(unit=unit, neighbours=neighbours).check()
         check_hash("the study hash", study_hash)
         with self._writing(dataset, amount) as (book, append, transaction):
-            found = notices(book, dataset, self._clock())
+            found = (*self.notices, *notices(book, dataset, self._clock()))
             answered = self._answered(book, transaction, dataset, study_hash)
             if answered is not None:
                 return self._stored(transaction, answered, found)
@@ -263,7 +276,7 @@ class Ledger:
         """Return the release of the identical request, or None if there is none yet."""
         with self._reading() as (book, transaction):
             held = self._answered(book, transaction, dataset, study_hash)
-            found = notices(book, dataset, self._clock())
+            found = (*self.notices, *notices(book, dataset, self._clock()))
             return None if held is None else self._stored(transaction, held, found)
 
     def settle(self, entry: int, *, charge: bool, reason: str) -> Account:
@@ -285,6 +298,22 @@ class Ledger:
         with self._reading() as (book, _):
             return book.head
 
+    def accept_head(self, *, reason: str) -> str:
+        """Go on with a ledger that lacks what was seen of it, on a person's word.
+
+        It is put on the record, if this user may write there, and in the user's own folder.
+
+        Args:
+            reason: why; for instance, which copy was restored.
+
+        Returns:
+            The head from which the ledger goes on.
+
+        Raises:
+            UsageError: it lacks nothing that was seen, or no reason is given.
+        """
+        return self._memory.accept_head(self._store, self._recent, self._clock, reason)
+
     def datasets(self) -> tuple[str, ...]:
         """Return every dataset with a total, in the order of their declaration."""
         with self._reading() as (book, _):
@@ -295,8 +324,12 @@ class Ledger:
 
         All entries are replayed, which takes about 20 s for a million.
         """
-        with self._present(""), self._store.read() as transaction:
-            book = self._whole(transaction)
+        with (
+            self._present(""),
+            self._known(self._whole) as known,
+            self._store.read() as transaction,
+        ):
+            book = known(transaction)
         self._require_total(book, dataset)
         return Account.of(book, dataset, self._clock())
 
@@ -316,7 +349,7 @@ class Ledger:
                 row = transaction.find(check_hash("the head", head))
                 entry = None if row is None or row[0] in book.ignored else checked(row)
                 if entry is None or entry["kind"] != "charge":
-                    raise self._failed(_NOT_FOUND.format(head))
+                    raise self._failed(Evidence(head=head).missing(Book()) or "")
         self._require_total(book, dataset)
         return Standing.now(book, dataset)
 
@@ -330,7 +363,13 @@ class Ledger:
             f"knows {known}"
         )
 
-    def verify(self, *, head: str | None = None, artefact: str | None = None) -> Verified:
+    def verify(
+        self,
+        *,
+        head: str | None = None,
+        artefact: str | None = None,
+        also: Iterable[Evidence] = (),
+    ) -> Verified:
         """Check that nothing was changed, removed, inserted or reordered.
 
         The chain alone cannot show that its last entries were removed. A release can: give the head
@@ -339,13 +378,14 @@ class Ledger:
         Args:
             head: a hash that must be the hash of an entry.
             artefact: the text of a release that an entry must commit.
+            also: more heads and texts.
 
         Raises:
             LedgerError: the message names the first bad entry.
         """
         self._store.check()
-        with self._store.read() as transaction:
-            book = self._whole(transaction)
+        with self._known(self._whole) as known, self._store.read() as transaction:
+            book = known(transaction)
             committed = [held for held in book.reservations.values() if held.artefact is not None]
             kept = {digest: sha256(text) for digest, text in transaction.artefacts()}
         for why in book.ignored.values():
@@ -357,20 +397,17 @@ class Ledger:
                 raise self._failed(f"the artefact of entry {held.sequence} was changed or removed")
         for digest in set(kept) - {held.artefact for held in committed}:
             raise self._failed(f"the artefact {digest} was inserted: no entry commits it")
-        if head is not None and check_hash("the head", head) not in book.hashes:
-            raise self._failed(_NOT_FOUND.format(head))
-        released = None if artefact is None else sha256(artefact)
-        if released is not None and not any(
-            held.artefact == released and head in {None, held.head} for held in committed
-        ):
-            raise self._failed(
-                "no entry commits this release: it was changed, its entry was removed, or it "
-                "belongs to another ledger"
-            )
+        for given in (Evidence(head=head, artefact=artefact), *also):
+            missing = given.missing(book)
+            if missing is not None:
+                raise self._failed(missing)
         self._rest()
         seals = "none" if not book.salt else "checked" if self._seal else "not checked"
         return Verified(
-            entries=book.sequence, head=book.head, seals=seals, notices=book_notices(book)
+            entries=book.sequence,
+            head=book.head,
+            seals=seals,
+            notices=self.notices + book_notices(book),
         )
 
     def grant_sql(self, role: str, *, keeper: str | None = None) -> str:
@@ -388,6 +425,7 @@ class Ledger:
             with self._store.read():
                 pass
         except AbsentLedgerError:
+            self._memory.expects_new = True
             sealed = self._seal is not None
             begin = Book(self._seal).write("begin", self._clock(), format=FORMAT, sealed=sealed)
             self._store.create(begin)
@@ -395,8 +433,12 @@ class Ledger:
     @contextmanager
     def _reading(self) -> Iterator[tuple[Book, Transaction]]:
         """Yield the record from the newest snapshot on, for reading alone."""
-        with self._present(""), self._store.read() as transaction:
-            yield self._recent(transaction), transaction
+        with (
+            self._present(""),
+            self._known(self._recent) as known,
+            self._store.read() as transaction,
+        ):
+            yield known(transaction), transaction
 
     @contextmanager
     def _writing(
@@ -411,9 +453,10 @@ class Ledger:
         with (
             _concerning(dataset, requested),
             self._present(whose),
+            self._known(self._recent) as known,
             self._store.write() as transaction,
         ):
-            book = self._recent(transaction)
+            book = known(transaction)
             held = reservation and self._recalled(book, transaction, reservation)
             if held:
                 book.reservations[held.sequence] = held
@@ -424,6 +467,12 @@ class Ledger:
             yield book, append, transaction
             if book.due and self._keeps(book, transaction):
                 append("snapshot", state=book.state())
+
+    def _known(
+        self, replay: Callable[[Transaction], Book]
+    ) -> AbstractContextManager[Callable[[Transaction], Book]]:
+        """Return a context of replaying with a check against what this user saw before."""
+        return self._memory.watching(replay, self._store.read, self._clock)
 
     def _rest(self) -> None:
         """Write a snapshot if one is due and this role may: those who release may not be."""

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from privalue._servers import names_server
 from privalue.errors import LedgerError
+from privalue.ledger._heads import Memory, state_folder
 from privalue.ledger._ledger import Clock, Ledger
 from privalue.ledger._postgres import PostgresStore
 from privalue.ledger._seal import Seal
@@ -20,7 +21,8 @@ def open_ledger(
 ) -> Ledger:
     """Return the ledger in a file (SQLite), or on a server (PostgreSQL).
 
-    Nothing is created before the first ``declare``.
+    Nothing is created before the first ``declare``. The last head that is seen is remembered in
+    the folder ``PRIVALUE_STATE``; a ledger that lacks it is a LedgerError.
 
     Args:
         location: a file name, or the address of a database: ``postgresql://user@host/database``,
@@ -41,5 +43,7 @@ def open_ledger(
         raise LedgerError("the ledger is an address of no kind that is known: use postgresql://...")
     else:
         store = SqliteStore(Path(location), wait)
+    memory = Memory(state_folder(), address=store.address, place=store.place)
+    given = {} if clock is None else {"clock": clock}
     secret = None if seal is None else Seal.load(Path(seal))
-    return Ledger(store, seal=secret) if clock is None else Ledger(store, clock, secret)
+    return Ledger(store, memory=memory, seal=secret, **given)

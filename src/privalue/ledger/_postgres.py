@@ -116,7 +116,7 @@ class PostgresStore:
         self._server = postgres_server(location, what="ledger", error=LedgerError)
         self._driver = self._server.driver
         self._wait, self._limits = wait, limits
-        self.place = self._server.place
+        self.place, self.address = self._server.place, self._server.distinct
         self._spare = _Spare()
         finalize(self, self._spare.close)
 

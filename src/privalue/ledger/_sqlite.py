@@ -39,6 +39,7 @@ class SqliteStore:
     def __init__(self, path: Path, wait: float) -> None:
         self.place = str(path)
         self._path = path.absolute()
+        self.address = os.path.realpath(path)
         self._wait = wait
 
     def create(self, first: EntryRow) -> None:

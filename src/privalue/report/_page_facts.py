@@ -160,7 +160,6 @@ def budget_part(release: Release, account: Standing | None) -> Content:
         *paragraphs(
             f"The total is what all releases together may cost {account.terms}."
             + _conversions(account),
-            ["The ledger's head: ", hash_of(account.head)],
         ),
     ]
     return content

@@ -240,7 +240,6 @@ def _for_programs(release: Release, account: Standing | None) -> dict[str, Any]:
                     "dataset_total": account.total.as_dict(),
                     "dataset_spent": account.spent.as_dict(),
                     "dataset_left": account.unspent.as_dict(),
-                    "head_when_written": account.head,
                 }
             ),
         },
