@@ -22,6 +22,7 @@ NAMES = given[:at] or [
     "psi",
     "calibration",
     "beta",
+    "ledger",
 ]
 
 console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)

@@ -372,7 +372,7 @@ def test_mu_is_kept_exactly_and_only_for_gaussian_releases(tmp_path):
         )
         told.append(pv.release(chosen, people, ledger=kept))
     with kept._store.read() as transaction:
-        entries = [json.loads(body) for _, body, _ in transaction.rows()]
+        entries = [json.loads(body) for _, body, *_ in transaction.rows()]
     found = [entry["mu"] for entry in entries if entry["kind"] == "reserve"]
     assert found == [f"1/{told[0].noise.alpha!r}", "none"]
     for wrong in (-1.0, 0.0, math.nan, math.inf):

@@ -27,8 +27,9 @@ import time
 from pathlib import Path
 
 from privalue.errors import PrivalueError
-from privalue.ledger import Reservation, StoredRelease, open_ledger, study_hash
-from privalue.ledger._sqlite import SqliteStore
+from privalue.ledger import Reservation, StoredRelease, _book, open_ledger, study_hash
+from privalue.ledger._sqlite import SQL, SqliteStore
+from privalue.ledger._store import Transaction
 
 EPSILON, DELTA = 0.1, 1e-7
 WHOM = {"unit": "trajectory", "neighbours": "replace-one"}
@@ -37,6 +38,7 @@ DATASET = "people"
 CRASH_AT = "LEDGER_CRASH_AT"
 SETTINGS = ("PRAGMA synchronous", "PRAGMA fullfsync", "SHOW", "SELECT set_config")
 PLANTED = "LEDGER_PLANTED_MISTAKE"
+PERIOD = "LEDGER_PERIOD"  # entries from one snapshot to the next, if not the usual number
 
 
 def say(**words):
@@ -232,19 +234,17 @@ def _torn(store):
         rows = list(transaction.rows())
     time.sleep(0.02)
     with sqlite3.connect(store.place, timeout=30, isolation_level=None) as connection:
-        insert = "INSERT INTO ledger_entries SELECT max(sequence) + 1, ?, ? FROM ledger_entries"
+        connection.execute("DROP TRIGGER IF EXISTS ledger_entries_follow")
+        insert = "INSERT INTO ledger_entries SELECT max(sequence) + 1, ?, ?, ? FROM ledger_entries"
 
-        class Torn:
-            def rows(self):
-                return rows
+        class Torn(Transaction):
+            def rows(self, after=0):
+                return [row for row in rows if row[0] > after]
 
             def append(self, row):
                 connection.execute(insert, row[1:])
 
-            def keep(self, digest, text):
-                connection.execute("INSERT INTO ledger_artefacts VALUES (?, ?)", (digest, text))
-
-        yield Torn()
+        yield Torn(connection.execute, SQL)
     connection.close()
 
 
@@ -299,6 +299,7 @@ def hold(path):
 
 
 def main(arguments):
+    _book.PERIOD = int(os.environ.get(PERIOD, str(_book.PERIOD)))
     planted = {"deferred": _deferred, "torn": _torn}.get(os.environ.get(PLANTED, ""))
     if planted is not None:
         SqliteStore.write = planted

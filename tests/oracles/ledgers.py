@@ -20,4 +20,4 @@ class UsualLedger(ledger.Ledger):
 def open_ledger(location, **options):
     """As ``privalue.ledger.open_ledger``."""
     opened = ledger.open_ledger(location, **options)
-    return UsualLedger(opened._store, opened._clock)
+    return UsualLedger(opened._store, opened._clock, seal=opened._seal)

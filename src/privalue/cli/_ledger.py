@@ -25,6 +25,10 @@ LedgerFile = Annotated[
         "--ledger", envvar="PRIVALUE_LEDGER", help="The ledger: a file, or postgresql://..."
     ),
 ]
+SealFile = Annotated[
+    Path | None,
+    typer.Option("--seal", help="A file with a key or a passphrase that seals totals."),
+]
 DEFAULT_LEDGER = "ledger.db"
 
 ledgers.command()(finish)
@@ -55,10 +59,11 @@ def declare(
     replace: Annotated[
         bool, typer.Option("--replace", help="Change a total, on the record.")
     ] = False,
+    seal: SealFile = None,
     as_json: Json = False,
 ) -> None:
     """Give a dataset its total; makes the ledger if there is none."""
-    opened = open_ledger(ledger)
+    opened = open_ledger(ledger, seal=seal)
     account = opened.declare(
         dataset,
         epsilon=epsilon,
@@ -121,6 +126,7 @@ def verify(
             "take several.",
         ),
     ] = None,
+    seal: SealFile = None,
     as_json: Json = False,
 ) -> None:
     """Find any change, removal or reordering; exit 5 if there is one."""
@@ -129,13 +135,14 @@ def verify(
     for path in releases:
         found = Release.load(path)
         evidence.append(Evidence(name=str(path), head=found.ledger_head, artefact=found.to_json()))
-    verified = open_ledger(ledger).verify(also=evidence)
+    verified = open_ledger(ledger, seal=seal).verify(also=evidence)
     if as_json:
         print_json(
             {
                 "valid": True,
                 "entries": verified.entries,
                 "head": verified.head,
+                "seals": verified.seals,
                 "releases": len(releases),
                 "notices": [in_options(line) for line in verified.notices],
             }
@@ -143,6 +150,9 @@ def verify(
         return
     tell(verified.notices)
     print(f"The ledger is whole: {verified.entries} entries, head {verified.head}")
+    if verified.seals != "none":
+        without = "" if seal else ": that takes the secret, --seal FILE"
+        print(f"The seals of its totals were {verified.seals}{without}")
     if releases:
         print(f"On its record: {', '.join(map(str, releases))}")
 
@@ -195,6 +205,19 @@ def settle(
     """End a reservation that a crash left behind, on your word."""
     opened = open_ledger(ledger)
     _print_account(opened.settle(entry, charge=charge, reason=reason), opened, as_json)
+
+
+@ledgers.command("grant-sql")
+def grant_sql(
+    role: Annotated[str, typer.Option("--role", help="Who releases, and cannot declare.")],
+    keeper: Annotated[
+        str | None,
+        typer.Option("--keeper", help="Who declares; the owner of the tables, if left out."),
+    ] = None,
+    ledger: LedgerFile = DEFAULT_LEDGER,
+) -> None:
+    """Print the SQL that gives roles of PostgreSQL their rights on the ledger."""
+    print(open_ledger(ledger).grant_sql(role, keeper=keeper))
 
 
 def _print_account(account: Account, ledger: Ledger, as_json: bool) -> None:

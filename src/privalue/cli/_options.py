@@ -40,6 +40,8 @@ SAID: Mapping[str, str | Callable[[re.Match[str]], str]] = {
     r"\bledger\.show\(DATASET\)": "privalue ledger show",
     r"\bledger=LEDGER\b": "--ledger LEDGER",
     r"\bprivalue\.finish\(OUTBOX\)": "privalue ledger finish OUTBOX",
+    r"\bledger\.verify\(\)": "privalue ledger verify",
+    r"\bseal=FILE": "--seal FILE",
     r"\bledger\.accept_head\(reason=WHY\)": "privalue ledger accept-head --reason WHY",
     r"\bmemory=(\d+)": _megabytes,
     r"\bmemory=": "--memory",

@@ -9,7 +9,7 @@ from privalue.artefact import FILE_NAME, Release
 from privalue.cli._console import Json, SideFiles, log, print_json, say
 from privalue.cli._options import in_options
 from privalue.errors import UnavailableError, UsageError
-from privalue.ledger import Account, open_ledger
+from privalue.ledger import Standing, open_ledger
 from privalue.planning import resolve
 from privalue.report import (
     PAGE,
@@ -94,8 +94,8 @@ def _folder(release_file: Path, out: Path | None) -> Path:
     return out.parent
 
 
-def account_of(release: Release, ledger: str) -> Account:
-    """Return the account of the release's dataset on a ledger.
+def account_of(release: Release, ledger: str) -> Standing:
+    """Return how the release's dataset stands on a ledger.
 
     The ledger must have this release on its record.
     """
@@ -104,8 +104,7 @@ def account_of(release: Release, ledger: str) -> Account:
         raise UsageError(
             "this release is on no ledger: it was made with --no-ledger; leave --ledger out"
         )
-    opened.verify(head=release.ledger_head)
-    return opened.show(dataset)
+    return opened.standing(dataset, head=release.ledger_head)
 
 
 def publish_and_tell(
@@ -132,7 +131,7 @@ def publish_and_tell(
         saved: whether the folder holds the release itself already.
     """
 
-    def account() -> Account | None:
+    def account() -> Standing | None:
         try:
             return None if ledger is None else account_of(release, ledger)
         except UnavailableError as problem:

@@ -32,8 +32,9 @@ epsilon 0.6, delta 9e-7 | like the last: 1
 """
 
 from privalue.errors import BudgetError, LedgerError, UnavailableError
-from privalue.ledger._account import Account, Converted, Unfinished
-from privalue.ledger._chain import Step, study_hash
+from privalue.ledger._account import Account, Converted, Standing, Unfinished
+from privalue.ledger._balance import Step
+from privalue.ledger._chain import study_hash
 from privalue.ledger._evidence import Evidence
 from privalue.ledger._ledger import Ledger, Reservation, StoredRelease, Verified
 from privalue.ledger._open import open_ledger
@@ -51,6 +52,7 @@ __all__ = [
     "LedgerError",
     "Protection",
     "Reservation",
+    "Standing",
     "Step",
     "StoredRelease",
     "UnavailableError",

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from privalue.ledger._chain import Book, Held, Step
+from privalue.ledger._balance import Held, Step
+from privalue.ledger._book import Book
 from privalue.ledger._terms import BudgetTerms, Protection
 from privalue.ledger._units import Cost
 
@@ -40,22 +41,16 @@ class Converted:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Account:
-    """The account of a dataset, at one moment."""
+class Standing:
+    """How a dataset stands at one moment: what its pages tell, and no history."""
 
     dataset: str
     terms: BudgetTerms
     total: Cost
     spent: Cost
-    reserved: Cost
-    left: Cost
-    releases: tuple[Cost, ...]  # what is spent, release by release
-    converted: tuple[Converted, ...]  # those of them that had another unit or relation
-    like_the_last: int | None  # how many more like the last; None before the first
-    unfinished: tuple[Unfinished, ...]
-    steps: tuple[Step, ...]
+    number_of_releases: int
+    number_converted: int  # those of them that had another unit or relation
     head: str
-    notices: tuple[str, ...]
 
     @property
     def unspent(self) -> Cost:
@@ -67,11 +62,30 @@ class Account:
         return self.total - self.spent
 
     @classmethod
+    def now(cls, book: Book, dataset: str) -> "Standing":
+        """Return how a dataset stands that has a total."""
+        return cls(**_standing(book, dataset))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Account(Standing):
+    """The account of a dataset, at one moment, with its history."""
+
+    reserved: Cost
+    left: Cost
+    releases: tuple[Cost, ...]  # what is spent, release by release
+    converted: tuple[Converted, ...]  # those of them that had another unit or relation
+    like_the_last: int | None  # how many more like the last; None before the first
+    unfinished: tuple[Unfinished, ...]
+    steps: tuple[Step, ...]
+    notices: tuple[str, ...]
+
+    @classmethod
     def of(cls, book: Book, dataset: str, now: datetime) -> "Account":
         """Return the account of a dataset that has a total.
 
         Args:
-            book: all entries so far.
+            book: all entries so far, replayed from the first.
             dataset: its name.
             now: the time by which the age of open reservations is counted.
 
@@ -83,10 +97,7 @@ class Account:
         asked = [held.cost for held in mine if held.status != "cancelled"]
         paid = [held for held in mine if held.status in {"charged", "committed"}]
         return cls(
-            dataset=dataset,
-            terms=balance.terms,
-            total=balance.total,
-            spent=balance.spent,
+            **_standing(book, dataset),
             reserved=balance.reserved,
             left=balance.left,
             releases=tuple(held.cost for held in paid),
@@ -104,7 +115,6 @@ class Account:
             like_the_last=asked[-1].times_in(balance.left) if asked else None,
             unfinished=unfinished(book, dataset, now),
             steps=tuple(balance.steps),
-            head=book.head,
             notices=notices(book, dataset, now),
         )
 
@@ -157,6 +167,20 @@ class Account:
         }
 
 
+def _standing(book: Book, dataset: str) -> dict[str, Any]:
+    """Return what a dataset's standing and its account have in common."""
+    balance = book.balances[dataset]
+    return {
+        "dataset": dataset,
+        "terms": balance.terms,
+        "total": balance.total,
+        "spent": balance.spent,
+        "number_of_releases": balance.releases,
+        "number_converted": balance.converted,
+        "head": book.head,
+    }
+
+
 def notices(book: Book, dataset: str, now: datetime) -> tuple[str, ...]:
     """Return what a person should know before going on, one line for each point."""
     return tuple(found.notice for found in unfinished(book, dataset, now)) + book_notices(book)
@@ -169,24 +193,27 @@ def unfinished(book: Book, dataset: str, now: datetime) -> tuple[Unfinished, ...
 
 def book_notices(book: Book) -> tuple[str, ...]:
     """Return what a person should know of the ledger as a whole."""
-    accepted = tuple(
+    lines = [
         f"entry {sequence} of {at}: somebody went on without the head {lost} ({reason!r}); what "
         "was recorded between is lost, and its cost with it"
         for sequence, at, lost, reason in book.accepted
-    )
-    return accepted + _clock_notices(book)
-
-
-def _clock_notices(book: Book) -> tuple[str, ...]:
-    """Return one line if the clock ever ran backwards, and none otherwise."""
-    if not book.backwards:
-        return ()
-    sequence, before, after = book.backwards[-1]
-    times = "" if len(book.backwards) == 1 else f", as {len(book.backwards) - 1} times before"
-    return (
-        f"the clock ran backwards at entry {sequence}, from {before} to {after}{times}: order is "
-        "by entry, and nothing depends on the clock",
-    )
+    ]
+    if book.backwards is not None:
+        sequence, before, after, earlier = book.backwards
+        times = f", as {earlier} times before" if earlier else ""
+        lines.append(
+            f"the clock ran backwards at entry {sequence}, from {before} to {after}{times}: order "
+            "is by entry, and nothing depends on the clock"
+        )
+    if book.ignored:
+        *others, last = book.ignored
+        more = f" and {len(others)} before it" if others else ""
+        lines.append(
+            f"entry {last}{more} was written by hand, breaks the rules of the ledger, and is "
+            "ignored: it changes nothing and stops nobody; ledger.verify() says what is wrong; "
+            "find out who wrote it"
+        )
+    return tuple(lines)
 
 
 def _found(held: Held, now: datetime) -> Unfinished:

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from privalue.ledger._chain import Book, check_hash, sha256
+from privalue.ledger._book import Book
+from privalue.ledger._chain import check_hash, sha256
 
 
 @dataclass(frozen=True, kw_only=True)

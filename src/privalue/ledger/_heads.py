@@ -23,7 +23,8 @@ from datetime import datetime
 from pathlib import Path
 
 from privalue.errors import LedgerError, UsageError
-from privalue.ledger._chain import Book, sha256
+from privalue.ledger._book import Book
+from privalue.ledger._chain import sha256
 from privalue.ledger._store import Store, Transaction
 
 VARIABLE = "PRIVALUE_STATE"

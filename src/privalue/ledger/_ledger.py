@@ -1,21 +1,30 @@
-"""Keep the budgets of datasets: each operation replays the record and appends at most one entry."""
+"""Keep the budgets of datasets.
+
+An operation goes on from the newest snapshot, replays what follows it, and appends one entry, and
+after enough entries the next snapshot: its work does not grow with the ledger. Releases and
+reservations that are over are found by the database's own indexes of the entries.
+"""
 
 import os
 import platform
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from threading import Lock
-from typing import Self
+from typing import Any, NamedTuple, Self
 
 from privalue._patience import uninterrupted
 from privalue.errors import BudgetError, LedgerError, UnavailableError, UsageError
-from privalue.ledger._account import Account, book_notices, notices
-from privalue.ledger._chain import DECLARE, FORMAT, Book, Held, check_dataset, check_hash, sha256
+from privalue.ledger._account import Account, Standing, book_notices, notices
+from privalue.ledger._balance import Held
+from privalue.ledger._book import PERIOD, Book, checked
+from privalue.ledger._chain import DECLARE, FORMAT, check_dataset, check_hash, sha256
 from privalue.ledger._evidence import Evidence
 from privalue.ledger._heads import Memory
 from privalue.ledger._names import look_alike
+from privalue.ledger._seal import Seal
 from privalue.ledger._store import AbsentLedgerError, Store, Transaction
 from privalue.ledger._terms import ACCOUNTING, BudgetTerms, Protection
 from privalue.ledger._units import Cost, cost, mu, total
@@ -33,12 +42,22 @@ class StoredRelease:
     notices: tuple[str, ...]
 
 
+class _Proved(NamedTuple):
+    """What a client replayed itself, up to an entry that it finds again by its hash."""
+
+    sequence: int
+    head: str
+    salt: str
+    state: dict[str, Any]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Verified:
     """What is known of a ledger that passed its check."""
 
     entries: int
     head: str
+    seals: str  # "none", "checked", or "not checked" without the secret
     notices: tuple[str, ...]
 
 
@@ -53,6 +72,7 @@ class Reservation:
         self._ledger = ledger
         self.sequence = held.sequence
         self.dataset = held.dataset
+        self.study = held.study
         self.cost = held.cost  # to the dataset's total
         self.head = held.head  # after charge(): the hash that the release states
         self.charged = self.cancelled = False
@@ -71,32 +91,41 @@ class Reservation:
         with self._turn:
             made = self._doubtful
             try:
-                with self._ledger._writing(self.dataset, self.cost) as (book, append, _):
-                    held = book.reservations[self.sequence]
-                    if (os.getpid(), held.head) != self._doubtful:
+                with self._ledger._writing(self.dataset, self.cost, self.sequence) as (
+                    book,
+                    append,
+                    _,
+                ):
+                    head = book.reservations[self.sequence].head
+                    if (os.getpid(), head) != self._doubtful:
                         append("charge", reservation=self.sequence)
-                    made = os.getpid(), held.head
+                        head = book.head
+                    made = os.getpid(), head
             except (LedgerError, UnavailableError):
                 self._doubtful = made
                 raise
-            self.head, self.charged, self._doubtful = held.head, True, None
-            return held.head
+            self.head, self.charged, self._doubtful = head, True, None
+            return head
 
     def cancel(self, reason: str) -> None:
         """Give the amount back, because nothing was computed; refused after ``charge``."""
-        with self._ledger._writing(self.dataset, self.cost) as (_, append, _):
+        with self._ledger._writing(self.dataset, self.cost, self.sequence) as (_, append, _):
             append("cancel", reservation=self.sequence, reason=reason)
         self.cancelled = True
 
     def commit(self, artefact: str) -> None:
         """Store the artefact; to store the same one again changes nothing."""
-        digest = sha256(artefact)
+        digest, request = sha256(artefact), {"dataset": self.dataset, "study": self.study}
         with (
             _once_charged(self.sequence),
-            self._ledger._writing(self.dataset, self.cost) as (book, append, transaction),
+            self._ledger._writing(self.dataset, self.cost, self.sequence) as (
+                book,
+                append,
+                transaction,
+            ),
         ):
             if book.reservations[self.sequence].artefact != digest:
-                append("commit", reservation=self.sequence, artefact=digest)
+                append("commit", reservation=self.sequence, artefact=digest, **request)
                 transaction.keep(digest, artefact)
 
     def __enter__(self) -> Self:
@@ -134,10 +163,13 @@ class Ledger:
         store: Store,
         clock: Clock = lambda: datetime.now(UTC),
         memory: Memory | None = None,
+        seal: Seal | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
         self._memory = memory or Memory()
+        self._seal = seal
+        self._proved: _Proved | None = None  # for clients that may not write snapshots
 
     @property
     def place(self) -> str:
@@ -178,8 +210,8 @@ class Ledger:
             The account of the dataset.
 
         Raises:
-            BudgetError: it has a total and ``replace`` is false, more is already used, or another
-                dataset has a name that looks the same.
+            BudgetError: it has a total and ``replace`` is false, more is already used, another
+                dataset has a name that looks the same, or this client may not declare.
         """
         amount = total(check_dataset(dataset), epsilon, delta)
         terms = BudgetTerms(
@@ -190,7 +222,8 @@ class Ledger:
         requested = f"a total of {amount}"
         with _concerning(dataset, requested):
             self._make()
-        with self._writing(dataset, requested) as (book, append, _):
+        with self._writing(dataset, requested) as (book, append, transaction):
+            self._require_keeper(book, transaction, dataset, requested)
             known = book.balances.get(dataset)
             if known is not None and not replace:
                 raise book.refusal(
@@ -214,7 +247,7 @@ class Ledger:
                 trajectories_per_person=terms.trajectories_per_person or 0,
                 accounting=accounting,
             )
-            return Account.of(book, dataset, self._clock())
+        return self.show(dataset)
 
     def reserve(
         self,
@@ -255,9 +288,9 @@ class Ledger:
         check_hash("the study hash", study_hash)
         with self._writing(dataset, amount) as (book, append, transaction):
             found = (*self.notices, *notices(book, dataset, self._clock()))
-            held = book.stored.get((dataset, study_hash))
-            if held is not None:
-                return self._stored(transaction, held, found)
+            answered = self._answered(book, transaction, dataset, study_hash)
+            if answered is not None:
+                return self._stored(transaction, answered, found)
             append(
                 "reserve",
                 dataset=dataset,
@@ -283,8 +316,8 @@ class Ledger:
         Raises:
             LedgerError: this ledger has no such charge.
         """
-        with self._reading() as (book, _):
-            held = book.reservations.get(entry)
+        with self._reading() as (book, transaction):
+            held = self._recalled(book, transaction, entry)
         if held is None or held.head != head:
             raise LedgerError(
                 f"the ledger {self.place} has no charge {head} for entry {entry}: it is another "
@@ -297,7 +330,7 @@ class Ledger:
     def stored(self, dataset: str, study_hash: str) -> StoredRelease | None:
         """Return the release of the identical request, or None if there is none yet."""
         with self._reading() as (book, transaction):
-            held = book.stored.get((dataset, study_hash))
+            held = self._answered(book, transaction, dataset, study_hash)
             found = (*self.notices, *notices(book, dataset, self._clock()))
             return None if held is None else self._stored(transaction, held, found)
 
@@ -306,14 +339,14 @@ class Ledger:
 
         To charge it is always allowed; to cancel it only if it was never charged.
         """
-        with self._reading() as (book, _):
-            held = book.reservations.get(entry)
+        with self._reading() as (book, transaction):
+            held = self._recalled(book, transaction, entry)
         if held is None:
             raise UsageError(f"entry {entry} is no reservation of the ledger {self.place}")
-        with self._writing(held.dataset, held.cost) as (book, append, _):
+        with self._writing(held.dataset, held.cost, entry) as (_, append, _):
             outcome = "charged" if charge else "cancelled"
             append("settle", reservation=entry, outcome=outcome, reason=reason)
-            return Account.of(book, held.dataset, self._clock())
+        return self.show(held.dataset)
 
     def head(self) -> str:
         """Return the hash of the last entry."""
@@ -334,7 +367,7 @@ class Ledger:
         Raises:
             UsageError: it lacks nothing that was seen, or no reason is given.
         """
-        return self._memory.accept_head(self._store, self._replay, self._clock, reason)
+        return self._memory.accept_head(self._store, self._recent, self._clock, reason)
 
     def datasets(self) -> tuple[str, ...]:
         """Return every dataset with a total, in the order of their declaration."""
@@ -342,10 +375,43 @@ class Ledger:
             return tuple(book.balances)
 
     def show(self, dataset: str) -> Account:
-        """Return the account of a dataset; raise BudgetError if it has no total."""
-        with self._reading() as (book, _):
-            if dataset in book.balances:
-                return Account.of(book, dataset, self._clock())
+        """Return the account of a dataset, with its history; raise BudgetError if it has no total.
+
+        All entries are replayed, which takes about 20 s for a million.
+        """
+        with (
+            self._present(""),
+            self._known(self._whole) as known,
+            self._store.read() as transaction,
+        ):
+            book = known(transaction)
+        self._require_total(book, dataset)
+        return Account.of(book, dataset, self._clock())
+
+    def standing(self, dataset: str, *, head: str | None = None) -> Standing:
+        """Return how a dataset stands, without its history, from the newest snapshot on.
+
+        Args:
+            dataset: its name.
+            head: a hash that must be the hash of a charge, if given.
+
+        Raises:
+            BudgetError: it has no total.
+            LedgerError: no charge has the hash.
+        """
+        with self._reading() as (book, transaction):
+            if head is not None:
+                row = transaction.find(check_hash("the head", head))
+                entry = None if row is None or row[0] in book.ignored else checked(row)
+                if entry is None or entry["kind"] != "charge":
+                    raise self._failed(Evidence(head=head).missing(Book()) or "")
+        self._require_total(book, dataset)
+        return Standing.now(book, dataset)
+
+    def _require_total(self, book: Book, dataset: str) -> None:
+        """Raise BudgetError unless the dataset has a total."""
+        if dataset in book.balances:
+            return
         known = ", ".join(f'"{name}"' for name in book.balances) or "no dataset"
         raise BudgetError(
             f'dataset "{dataset}": left nothing; the ledger {self.place} has no total for it; it '
@@ -373,10 +439,14 @@ class Ledger:
             LedgerError: the message names the first bad entry.
         """
         self._store.check()
-        with self._known() as known, self._store.read() as transaction:
+        with self._known(self._whole) as known, self._store.read() as transaction:
             book = known(transaction)
             committed = [held for held in book.reservations.values() if held.artefact is not None]
             kept = {digest: sha256(text) for digest, text in transaction.artefacts()}
+        for why in book.ignored.values():
+            raise self._failed(f"{why}; it is ignored")
+        if self._seal is not None and not book.salt:
+            raise self._failed("it was begun without a seal: leave seal out")
         for held in committed:
             if kept.get(held.artefact or "") != held.artefact:
                 raise self._failed(f"the artefact of entry {held.sequence} was changed or removed")
@@ -386,9 +456,23 @@ class Ledger:
             missing = given.missing(book)
             if missing is not None:
                 raise self._failed(missing)
+        self._rest()
+        seals = "none" if not book.salt else "checked" if self._seal else "not checked"
         return Verified(
-            entries=book.sequence, head=book.head, notices=self.notices + book_notices(book)
+            entries=book.sequence,
+            head=book.head,
+            seals=seals,
+            notices=self.notices + book_notices(book),
         )
+
+    def grant_sql(self, role: str, *, keeper: str | None = None) -> str:
+        """Return the SQL that lets a role of PostgreSQL release, and not declare.
+
+        Args:
+            role: who releases.
+            keeper: who declares, if not the owner of the tables.
+        """
+        return self._store.grants(role, keeper)
 
     def _make(self) -> None:
         """Create the ledger, with its first entry, if it does not exist."""
@@ -397,44 +481,80 @@ class Ledger:
                 pass
         except AbsentLedgerError:
             self._memory.expects_new = True
-            self._store.create(Book().write("begin", self._clock(), format=FORMAT))
+            sealed = self._seal is not None
+            begin = Book(self._seal).write("begin", self._clock(), format=FORMAT, sealed=sealed)
+            self._store.create(begin)
 
     @contextmanager
     def _reading(self) -> Iterator[tuple[Book, Transaction]]:
-        """Yield the replayed record, for reading alone."""
+        """Yield the record from the newest snapshot on, for reading alone."""
         with (
             self._present(""),
-            self._known() as known,
+            self._known(self._recent) as known,
             self._store.read() as transaction,
         ):
             yield known(transaction), transaction
 
     @contextmanager
     def _writing(
-        self, dataset: str, requested: Cost | str
+        self, dataset: str, requested: Cost | str, reservation: int | None = None
     ) -> Iterator[tuple[Book, Append, Transaction]]:
         """Yield the record, a function that appends to it, and the transaction.
 
         Nobody else can write until the block ends; then the entries are durable, or undone after an
-        error.
+        error. A reservation that is named is in the book, even if it is over.
         """
         whose = f'dataset "{dataset}": requested {requested}; '
         with (
             _concerning(dataset, requested),
             self._present(whose),
-            self._known() as known,
+            self._known(self._recent) as known,
             self._store.write() as transaction,
         ):
             book = known(transaction)
+            held = reservation and self._recalled(book, transaction, reservation)
+            if held:
+                book.reservations[held.sequence] = held
 
-            def append(kind: str, **own: str | int) -> None:
+            def append(kind: str, **own: Any) -> None:
                 transaction.append(book.write(kind, self._clock(), **own))
 
             yield book, append, transaction
+            if book.due and self._keeps(book, transaction):
+                append("snapshot", state=book.state())
 
-    def _known(self) -> AbstractContextManager[Callable[[Transaction], Book]]:
-        """Return a context of ``_replay`` with a check against what this user saw before."""
-        return self._memory.watching(self._replay, self._store.read, self._clock)
+    def _known(
+        self, replay: Callable[[Transaction], Book]
+    ) -> AbstractContextManager[Callable[[Transaction], Book]]:
+        """Return a context of replaying with a check against what this user saw before."""
+        return self._memory.watching(replay, self._store.read, self._clock)
+
+    def _rest(self) -> None:
+        """Write a snapshot if one is due and this role may: those who release may not be."""
+        with suppress(LedgerError, UnavailableError):  # it only spares others work
+            with self._reading() as (book, transaction):
+                due = book.due and self._keeps(book, transaction)
+            if due:
+                with self._writing("", "a snapshot"):
+                    pass
+
+    def _keeps(self, book: Book, transaction: Transaction) -> bool:
+        """Return whether the database and the seal let this client write what a keeper may."""
+        return transaction.may_declare() and (not book.salt or self._seal is not None)
+
+    def _require_keeper(
+        self, book: Book, transaction: Transaction, dataset: str, requested: str
+    ) -> None:
+        """Raise BudgetError unless this client may declare, with the seal that the ledger has."""
+        if not transaction.may_declare():
+            why = "the database lets this role release and not declare; ask the ledger's keeper"
+        elif book.salt and self._seal is None:
+            why = "the ledger is sealed: only who has its secret declares, with seal=FILE"
+        elif self._seal is not None and not book.salt:
+            why = "the ledger was begun without a seal: leave seal out"
+        else:
+            return
+        raise book.refusal(dataset, requested, why)
 
     @contextmanager
     def _present(self, whose: str) -> Iterator[None]:
@@ -446,15 +566,76 @@ class Ledger:
                 f"{whose}left nothing; {problem}; make it with a total: {DECLARE}"
             ) from None
 
-    def _replay(self, transaction: Transaction) -> Book:
+    def _whole(self, transaction: Transaction) -> Book:
         """Return the book of all entries; raise LedgerError if there is none or a bad one."""
+        with self._checking():
+            book = Book(self._seal).replay(transaction.rows())
+            if book.sequence == 0:
+                raise LedgerError("entry 1 is missing: it is empty")
+        return book
+
+    def _recent(self, transaction: Transaction) -> Book:
+        """Return the book from the newest snapshot on; its history is not in it.
+
+        A client that may not write snapshots remembers what it replayed, for its next operation.
+        """
+        with self._checking():
+            book, before = Book(self._seal), sys.maxsize
+            while (row := transaction.snapshot(before)) is not None:
+                if before == sys.maxsize:
+                    book.begin_with(transaction.row(1))
+                if book.rest_at(row):
+                    break
+                before = row[0]
+            proved = self._proved
+            if proved is not None and proved.sequence > book.sequence:
+                row = transaction.row(proved.sequence)
+                if row is not None and row[2] == proved.head:
+                    book.salt = proved.salt
+                    book.go_on(proved.state, proved.sequence, proved.head, book.rested)
+            start = book.sequence
+            book.replay(transaction.rows(start))
+            if book.sequence == 0:
+                raise LedgerError("entry 1 is missing: it is empty")
+        if book.sequence - start > PERIOD:
+            self._proved = _Proved(book.sequence, book.head, book.salt, book.state())
+        return book
+
+    def _answered(
+        self, book: Book, transaction: Transaction, dataset: str, study: str
+    ) -> Held | None:
+        """Return the first committed reservation of a request, or None."""
+        with self._checking():
+            for row in transaction.commits(study):
+                entry = None if row[0] in book.ignored else checked(row)
+                if entry is not None and entry["dataset"] == dataset:
+                    return self._recalled(book, transaction, entry["reservation"])
+        return None
+
+    def _recalled(self, book: Book, transaction: Transaction, reservation: int) -> Held | None:
+        """Return a reservation as all entries about it leave it, or None if it is none."""
+        held = book.reservations.get(reservation)
+        if held is not None:
+            return held
+        with self._checking():
+            row = transaction.row(reservation)
+            entry = None if row is None or row[0] in book.ignored else checked(row)
+            if row is None or entry is None or entry["kind"] != "reserve":
+                return None
+            held = Held.of(entry, row[2])
+            for row in transaction.moves(reservation):
+                entry = None if row[0] in book.ignored else checked(row)
+                if entry is not None:
+                    held.move(entry, row[2])
+        return held
+
+    @contextmanager
+    def _checking(self) -> Iterator[None]:
+        """Say of which ledger an entry is that fails its check."""
         try:
-            book = Book.replay(transaction.rows())
+            yield
         except LedgerError as problem:
             raise self._failed(str(problem)) from None
-        if book.sequence == 0:
-            raise self._failed("entry 1 is missing: it is empty")
-        return book
 
     def _stored(
         self, transaction: Transaction, held: Held, found: tuple[str, ...]

@@ -7,11 +7,18 @@ from privalue.errors import LedgerError
 from privalue.ledger._heads import Memory, state_folder
 from privalue.ledger._ledger import Clock, Ledger
 from privalue.ledger._postgres import PostgresStore
+from privalue.ledger._seal import Seal
 from privalue.ledger._sqlite import SqliteStore
 from privalue.ledger._store import Store
 
 
-def open_ledger(location: str | Path, *, wait: float = 30.0, clock: Clock | None = None) -> Ledger:
+def open_ledger(
+    location: str | Path,
+    *,
+    wait: float = 30.0,
+    clock: Clock | None = None,
+    seal: str | Path | None = None,
+) -> Ledger:
     """Return the ledger in a file (SQLite), or on a server (PostgreSQL).
 
     Nothing is created before the first ``declare``. The last head that is seen is remembered in
@@ -22,6 +29,8 @@ def open_ledger(location: str | Path, *, wait: float = 30.0, clock: Clock | None
             or ``host=... dbname=...``.
         wait: how many seconds to wait for other writers.
         clock: the time that entries record; the system's, if left out.
+        seal: a file with a key or a passphrase, by which totals are declared that nobody without it
+            can change; needed again for that, and to check it, and not for releases.
 
     Raises:
         LedgerError: the address is malformed.
@@ -35,4 +44,6 @@ def open_ledger(location: str | Path, *, wait: float = 30.0, clock: Clock | None
     else:
         store = SqliteStore(Path(location), wait)
     memory = Memory(state_folder(), address=store.address, place=store.place)
-    return Ledger(store, memory=memory) if clock is None else Ledger(store, clock, memory)
+    given = {} if clock is None else {"clock": clock}
+    secret = None if seal is None else Seal.load(Path(seal))
+    return Ledger(store, memory=memory, seal=secret, **given)

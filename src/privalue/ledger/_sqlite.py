@@ -7,21 +7,29 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from privalue._files import whole_file
-from privalue.errors import LedgerError
-from privalue.ledger._chain import EntryRow
-from privalue.ledger._store import NOT_RECORDED, AbsentLedgerError, Transaction, locked
+from privalue.errors import LedgerError, UsageError
+from privalue.ledger._chain import EARLIER, EntryRow
+from privalue.ledger._queue import turn
+from privalue.ledger._store import NOT_RECORDED, AbsentLedgerError, Dialect, Transaction, locked
 
+SQL = Dialect(mark="?", field="CAST(json_extract(body, '$.{}') AS TEXT)", may_declare="SELECT TRUE")
 _APPEND_ONLY = "BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END"
+_LAST = "(SELECT {} FROM ledger_entries ORDER BY sequence DESC LIMIT 1)"
 _TABLES = (
-    "CREATE TABLE ledger_entries"
-    " (sequence INTEGER PRIMARY KEY, body TEXT NOT NULL, hash TEXT NOT NULL)",
+    "CREATE TABLE ledger_entries (sequence INTEGER PRIMARY KEY, body TEXT NOT NULL,"
+    " hash TEXT NOT NULL, seal TEXT NOT NULL DEFAULT '')",
     "CREATE TABLE ledger_artefacts (hash TEXT PRIMARY KEY, text TEXT NOT NULL)",
+    *SQL.indexes(),
     # Against accidents; whoever can write the file can drop them, which is why there is a chain.
     *(
         f"CREATE TRIGGER {table}_{verb} BEFORE {verb} ON {table} {_APPEND_ONLY}"
         for table in ("ledger_entries", "ledger_artefacts")
         for verb in ("UPDATE", "DELETE")
     ),
+    "CREATE TRIGGER ledger_entries_follow BEFORE INSERT ON ledger_entries"
+    f" WHEN NEW.sequence <> {_LAST.format('sequence')} + 1"
+    f" OR {SQL['previous'].replace('body', 'NEW.body')} <> {_LAST.format('hash')}"
+    " BEGIN SELECT RAISE(ABORT, 'this does not follow the last entry of the ledger'); END",
 )
 
 
@@ -50,7 +58,7 @@ class SqliteStore:
                 with _transaction(connection, "IMMEDIATE"):
                     for statement in _TABLES:
                         connection.execute(statement)
-                    Transaction(connection.execute, "?").append(first)
+                    Transaction(connection.execute, SQL).append(first)
         except OSError as problem:
             raise LedgerError(
                 f"the ledger {self.place} cannot be made: {problem.strerror}; give a file in a "
@@ -71,13 +79,27 @@ class SqliteStore:
     def read(self) -> Iterator[Transaction]:
         """Yield a snapshot."""
         with self._connected(self._path) as connection, _transaction(connection, "DEFERRED"):
-            yield Transaction(connection.execute, "?")
+            yield Transaction(connection.execute, SQL)
 
     @contextmanager
     def write(self) -> Iterator[Transaction]:
         """Yield a transaction that holds the write lock, taken before anything is read."""
-        with self._connected(self._path) as connection, _transaction(connection, "IMMEDIATE"):
-            yield Transaction(connection.execute, "?")
+        try:
+            with (
+                turn(self._path, self._wait) as wait,
+                self._connected(self._path, wait) as connection,
+                _transaction(connection, "IMMEDIATE"),
+            ):
+                yield Transaction(connection.execute, SQL)
+        except TimeoutError as problem:
+            raise locked(self.place, self._wait) from problem
+
+    def grants(self, role: str, keeper: str | None) -> str:
+        """Refuse: whoever can write a file can write all of it."""
+        raise UsageError(
+            f"the ledger {self.place} is a file, which has no roles; seal its declarations with "
+            "seal=FILE, or keep it in PostgreSQL"
+        )
 
     def check(self) -> None:
         """Raise LedgerError if SQLite's own check of pages and indexes fails."""
@@ -88,14 +110,17 @@ class SqliteStore:
             raise LedgerError(f"the ledger {self.place} is damaged: {said}; restore a copy")
 
     @contextmanager
-    def _connected(self, path: Path) -> Iterator[sqlite3.Connection]:
+    def _connected(self, path: Path, wait: float | None = None) -> Iterator[sqlite3.Connection]:
         """Yield a connection to an existing file, and translate the errors of SQLite."""
         if not os.path.lexists(path):
             raise AbsentLedgerError(self.place)
         try:
             with closing(
                 sqlite3.connect(
-                    f"{path.as_uri()}?mode=rw", uri=True, timeout=self._wait, isolation_level=None
+                    f"{path.as_uri()}?mode=rw",
+                    uri=True,
+                    timeout=self._wait if wait is None else wait,
+                    isolation_level=None,
                 )
             ) as connection:
                 connection.execute("PRAGMA synchronous = FULL")
@@ -125,6 +150,8 @@ class SqliteStore:
         damaged = code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
         if damaged or "utf-8" in str(problem).lower():
             return f"is damaged, or is no ledger ({problem}); {NOT_RECORDED}; restore a copy"
+        if "no such column: seal" in str(problem):
+            return f"cannot be used: {EARLIER}"
         if "no such table" in str(problem):
             return "holds no ledger; give another file"
         return f"failed ({problem}); ledger.show(DATASET) tells what was recorded"

@@ -3,7 +3,7 @@
 from typing import Any
 
 from privalue.artefact import Release
-from privalue.ledger import Account, study_hash
+from privalue.ledger import Standing, study_hash
 from privalue.report._guarantee import readable
 from privalue.report._html import Content, element, facts, named, table
 from privalue.report._page_words import hash_of, interval, paragraphs
@@ -77,7 +77,7 @@ def _section(section: dict[str, Any]) -> Content:
     return shown_keys
 
 
-def budget_part(release: Release, account: Account | None) -> Content:
+def budget_part(release: Release, account: Standing | None) -> Content:
     """Describe what the release cost, and how much of the dataset's budget is left.
 
     Args:
@@ -142,7 +142,7 @@ def budget_part(release: Release, account: Account | None) -> Content:
             [
                 "Dataset ",
                 named(account.dataset),
-                f": releases on the record: {len(account.releases)}.",
+                f": releases on the record: {account.number_of_releases}.",
             ],
             ["Amount", "epsilon", "delta"],
             [
@@ -165,9 +165,9 @@ def budget_part(release: Release, account: Account | None) -> Content:
     return content
 
 
-def _conversions(account: Account) -> str:
+def _conversions(account: Standing) -> str:
     """Return the sentence on releases that are counted by group privacy; empty without any."""
-    number = len(account.converted)
+    number = account.number_converted
     if not number:
         return ""
     return (

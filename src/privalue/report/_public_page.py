@@ -5,7 +5,7 @@ never meets data or private types.
 """
 
 from privalue.artefact import Release
-from privalue.ledger import Account
+from privalue.ledger import Standing
 from privalue.report._guarantee import (
     ALARMS,
     delta_words,
@@ -52,7 +52,7 @@ def public_page(
     release: Release,
     *,
     study: Study | None = None,
-    account: Account | None = None,
+    account: Standing | None = None,
     justification: str | None = None,
 ) -> str:
     """Return the page of a release, self-contained.

@@ -13,7 +13,7 @@ from pathlib import Path
 from privalue._files import remove_litter, write_whole
 from privalue.artefact import FILE_NAME, Release, require_vacant
 from privalue.errors import UsageError
-from privalue.ledger import Account
+from privalue.ledger import Standing
 from privalue.planning import resolve
 from privalue.report._precision import require_same_study
 from privalue.report._public_page import public_page
@@ -43,7 +43,7 @@ def publish(
     folder: str | Path,
     *,
     study: Study | None = None,
-    account: Account | Callable[[], Account | None] | None = None,
+    account: Standing | Callable[[], Standing | None] | None = None,
     justification: str | None = None,
     page: bool = True,
     wrote: Callable[..., None] = lambda *paths: None,
@@ -55,8 +55,8 @@ def publish(
         folder: where to; made if it is not there.
         study: the release's study. Only with it, the page shows what side files say of states,
             and the planned precision of a study with side files.
-        account: how the dataset stands on its ledger, ``ledger.show(dataset)``; or a function that
-            returns it, called once the release itself is saved.
+        account: how the dataset stands on its ledger, ``ledger.standing(dataset)``; or a function
+            that returns it, called once the release itself is saved.
         justification: why these parameters, in the words of whoever decided; public.
         page: whether to write the page, which takes longer than all the rest.
         wrote: called with the path of the release, then with those of what is made of it.
@@ -90,7 +90,7 @@ def write_report(
     folder: Path,
     *,
     study: Study | None = None,
-    account: Account | None = None,
+    account: Standing | None = None,
     justification: str | None = None,
     page: bool = True,
 ) -> dict[str, Path]:

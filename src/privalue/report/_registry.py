@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from privalue.artefact import Release
-from privalue.ledger import Account, study_hash
+from privalue.ledger import Standing, study_hash
 from privalue.report._guarantee import unit_words, validity_words
 from privalue.report._states import return_bounds
 from privalue.report._yaml import Unanswered, to_yaml
@@ -91,7 +91,7 @@ def _ledger_words(release: Release, which: str) -> str:
 
 
 def registry_entry(
-    release: Release, *, justification: str | None = None, account: Account | None = None
+    release: Release, *, justification: str | None = None, account: Standing | None = None
 ) -> dict[str, Any]:
     """Return the entry as plain values.
 
@@ -195,7 +195,7 @@ def _post_processing(release: Release) -> str:
     return f"Values are the features times the noisy coefficients{scale}."
 
 
-def _for_programs(release: Release, account: Account | None) -> dict[str, Any]:
+def _for_programs(release: Release, account: Standing | None) -> dict[str, Any]:
     """Return the section ``privalue``: the same facts for programs."""
     privacy, noise, described = release.privacy, release.noise, release.study
     return {
@@ -263,7 +263,7 @@ def _for_programs(release: Release, account: Account | None) -> dict[str, Any]:
 
 
 def registry_yaml(
-    release: Release, *, justification: str | None = None, account: Account | None = None
+    release: Release, *, justification: str | None = None, account: Standing | None = None
 ) -> str:
     """Return the text of ``registry.yaml``.
 

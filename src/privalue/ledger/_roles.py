@@ -1,0 +1,64 @@
+"""Print the rights of roles in PostgreSQL: who releases cannot declare.
+
+The releasing role reads everything, and adds entries and artefacts. It has no right to fill the
+column ``seal``, and an entry that declares or rests counts only where that is filled: so it can
+neither raise a total nor invent a snapshot, whatever SQL it sends. Rows that do not continue the
+chain are refused by a trigger that it cannot switch off.
+"""
+
+_TABLES = ("ledger_entries", "ledger_artefacts")
+_TURN = "ledger_turn"  # an empty table that writers lock; PostgreSQL has no weaker right for that
+_COLUMNS = {"ledger_entries": "sequence, body, hash", "ledger_artefacts": "hash, text"}
+
+
+def grants(schema: str, role: str, keeper: str | None) -> str:
+    """Return the SQL that gives a role what releasing takes, and no more.
+
+    Args:
+        schema: where the tables are.
+        role: who releases; the role exists, and is neither a superuser nor a member of the owner.
+        keeper: who declares, if not the owner of the tables.
+
+    Returns:
+        Statements, to be run by the owner of the tables.
+    """
+    inside, clerk = _name(schema), _name(role)
+    tables = ", ".join(f"{inside}.{table}" for table in _TABLES)
+    turn = f"{inside}.{_TURN}"
+    entries = _text(f"{inside}.ledger_entries")
+    lines = [
+        "-- To be run by the owner of the ledger's tables, with psql or another client.",
+        "BEGIN;",
+        f"REVOKE CREATE ON SCHEMA {inside} FROM PUBLIC, {clerk};",
+        f"REVOKE ALL ON {tables}, {turn} FROM PUBLIC, {clerk};",
+        f"GRANT USAGE ON SCHEMA {inside} TO {clerk};",
+        f"GRANT SELECT ON {tables} TO {clerk};",
+        f"GRANT DELETE ON {turn} TO {clerk};",
+        *(
+            f"GRANT INSERT ({columns}) ON {inside}.{table} TO {clerk};"
+            for table, columns in _COLUMNS.items()
+        ),
+        # Rights that come by another way would make all of this void.
+        "DO $rights$ BEGIN IF"
+        f" has_column_privilege({_text(role)}, {entries}, 'seal', 'INSERT') OR"
+        f" has_table_privilege({_text(role)}, {entries}, 'UPDATE, DELETE, TRUNCATE, TRIGGER')",
+        f"  THEN RAISE EXCEPTION '% has more rights by another role, or is a superuser', "
+        f"{_text(role)}; END IF; END $rights$;",
+    ]
+    if keeper is not None:
+        lines += [
+            f"GRANT USAGE ON SCHEMA {inside} TO {_name(keeper)};",
+            f"GRANT SELECT, INSERT ON {tables} TO {_name(keeper)};",
+            f"GRANT DELETE ON {turn} TO {_name(keeper)};",
+        ]
+    return "\n".join([*lines, "COMMIT;"])
+
+
+def _name(text: str) -> str:
+    """Return an SQL identifier."""
+    return '"' + text.replace('"', '""') + '"'
+
+
+def _text(text: str) -> str:
+    """Return an SQL text."""
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,396 @@
+"""Who releases cannot declare: two roles of a real PostgreSQL server, and any SQL of the one.
+
+And on both stores: a row that somebody writes by hand stops nobody, and is found.
+"""
+
+import json
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from conformance.test_ledger_stores import (  # noqa: F401 - two of them are fixtures
+    PostgresPlace,
+    SqlitePlace,
+    _schemas,
+    drive,
+    judge_race,
+    place,
+    server,
+    spend,
+)
+from oracles.ledger_driver import DATASET, DELTA
+from oracles.ledgers import DECLARED, RESERVED, open_ledger
+from privalue.cli._ledger import ledgers
+from privalue.errors import UsageError
+from privalue.ledger import BudgetError, LedgerError, StoredRelease, study_hash
+from privalue.ledger import _book as books
+from privalue.ledger._chain import canonical, sha256
+
+TOTAL = {"dataset": DATASET, "epsilon": 10**17, "delta": 10**17, **DECLARED}
+REQUEST = {"dataset": DATASET, "study": study_hash({"by": "hand"})}
+psycopg = pytest.importorskip("psycopg", reason="the extra postgres is not installed")
+
+
+class Roles:
+    """An owner who declared a total, and a clerk with the rights that the program prints."""
+
+    def __init__(self, server):  # noqa: F811
+        self.place = PostgresPlace(server, next(_schemas))
+        self.owner = open_ledger(self.place.location)
+        self.owner.declare(DATASET, epsilon=1.0, delta=1e-6)
+        self.name = f"clerk_{self.place.schema}"
+        server.execute(f"CREATE ROLE {self.name} LOGIN")
+        self.place.execute(self.owner.grant_sql(self.name))
+        self.location = self.place.location.replace("keeper@", f"{self.name}@")
+        self.clerk = open_ledger(self.location)
+
+    def execute(self, statement, parameters=None):
+        with psycopg.connect(self.location, autocommit=True) as connection:
+            connection.execute(statement, parameters)
+
+
+@pytest.fixture
+def roles(server):  # noqa: F811
+    return Roles(server)
+
+
+def next_row(location, kind, **fields):
+    """A row that continues the chain, as whoever knows how it is made can write it."""
+    ledger = open_ledger(location)
+    with ledger._store.read() as transaction:
+        *_, last = transaction.rows()
+    entry = {
+        **{"sequence": last[0] + 1, "previous": last[2], "at": "2026-01-01T00:00:00Z"},
+        **{"salt": "0" * 64, "kind": kind},
+        **fields,
+    }
+    body = canonical(entry)
+    return last[0] + 1, body, sha256(body)
+
+
+INSERT = "INSERT INTO ledger_entries (sequence, body, hash) VALUES (%s, %s, %s)"
+
+
+def test_a_clerk_releases_from_end_to_end(roles):
+    artefact, head = spend(roles.clerk)
+    again = roles.clerk.reserve(DATASET, study_hash({"study": 1}), epsilon=0.1, delta=DELTA)
+    assert isinstance(again, StoredRelease)
+    assert (again.artefact, again.head) == (artefact, head)
+    reservation = roles.clerk.reserve(DATASET, study_hash({"s": 2}), epsilon=0.1, delta=DELTA)
+    reservation.cancel("DataError")
+    left = roles.clerk.reserve(DATASET, study_hash({"s": 3}), epsilon=0.1, delta=DELTA)
+    roles.clerk.settle(left.sequence, charge=True, reason="gone")
+    for ledger in (roles.clerk, roles.owner):
+        ledger.verify(head=head, artefact=artefact)
+        assert str(ledger.standing(DATASET, head=head).spent) == "epsilon 0.2, delta 2e-7"
+
+
+def test_a_clerk_cannot_declare(roles):
+    why = "the database lets this role release and not declare"
+    for dataset, replace in ((DATASET, True), ("others", False)):
+        with pytest.raises(BudgetError, match=why) as found:
+            roles.clerk.declare(dataset, epsilon=100.0, delta=1e-5, replace=replace)
+        assert found.value.exit_code == 4
+    assert str(roles.clerk.show(DATASET).total) == "epsilon 1, delta 1e-6"
+
+
+FORBIDDEN = {
+    "update": "UPDATE ledger_entries SET body = body",
+    "delete": "DELETE FROM ledger_entries",
+    "truncate": "TRUNCATE ledger_entries",
+    "an artefact": "UPDATE ledger_artefacts SET text = 'x'",
+    "all artefacts": "TRUNCATE ledger_artefacts",
+    "a false artefact": f"INSERT INTO ledger_artefacts (hash, text) VALUES ('{'a' * 64}', 'x')",
+    "the trigger": "ALTER TABLE ledger_entries DISABLE TRIGGER ALL",
+    "no trigger": "DROP TRIGGER ledger_entries_follow ON ledger_entries",
+    "its function": "CREATE OR REPLACE FUNCTION ledger_follows() RETURNS trigger LANGUAGE plpgsql"
+    " AS $$ BEGIN RETURN NEW; END $$",
+    "replication": "SET session_replication_role = replica",
+    "the owner": "SET ROLE keeper",
+    "another session": "SET SESSION AUTHORIZATION keeper",
+    "a table": "CREATE TABLE ledger_more ()",
+    "a column": "ALTER TABLE ledger_entries ALTER seal SET DEFAULT '-'",
+    "a rule": "CREATE RULE raised AS ON INSERT TO ledger_entries DO INSTEAD NOTHING",
+    "no text": "INSERT INTO ledger_entries (sequence, body, hash) VALUES (3, '', '')",
+    "garbage": "INSERT INTO ledger_entries (sequence, body, hash)"
+    " VALUES (3, 'x', encode(sha256('x'), 'hex'))",
+    "no predecessor": "INSERT INTO ledger_entries (sequence, body, hash)"
+    " VALUES (3, '{}', encode(sha256('{}'), 'hex'))",
+    "a copy": "INSERT INTO ledger_entries (sequence, body, hash)"
+    " SELECT sequence + 1, body, hash || '0' FROM ledger_entries",
+}
+
+
+@pytest.mark.parametrize("attempt", FORBIDDEN)
+def test_what_the_database_refuses_a_clerk(roles, attempt):
+    before = roles.owner.verify()
+    with pytest.raises(psycopg.Error):
+        roles.execute(FORBIDDEN[attempt])
+    assert roles.owner.verify() == before
+
+
+def test_a_clerk_cannot_seal_what_it_writes(roles):
+    """Neither by naming the column, nor by a conflict, nor by COPY."""
+    row = next_row(roles.place.location, "declare", **TOTAL)
+    roles.execute("GRANT INSERT (seal) ON ledger_entries TO CURRENT_USER")  # a warning, no more
+    columns = "ledger_entries (sequence, body, hash, seal)"
+    for statement in (
+        f"INSERT INTO {columns} VALUES (%s, %s, %s, '-')",
+        "INSERT INTO ledger_entries VALUES (%s, %s, %s, '-')",
+        f"{INSERT} ON CONFLICT (sequence) DO UPDATE SET seal = '-'",
+        "WITH added AS (INSERT INTO ledger_entries (sequence, body, hash) VALUES (%s, %s, %s)"
+        " RETURNING sequence) UPDATE ledger_entries SET seal = '-'",
+    ):
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            roles.execute(statement, row)
+    with (
+        psycopg.connect(roles.location) as connection,
+        pytest.raises(psycopg.errors.InsufficientPrivilege),
+        connection.cursor().copy(f"COPY {columns} FROM STDIN") as target,
+    ):
+        target.write_row((*row, "-"))
+    assert str(roles.owner.show(DATASET).total) == "epsilon 1, delta 1e-6"
+
+
+def test_only_what_continues_the_chain_gets_in(roles):
+    """Whatever the search path of the session says."""
+    number, body, digest = next_row(roles.location, "declare", **TOTAL)
+    far = canonical({**json.loads(body), "sequence": 10**9})
+    other = canonical({**json.loads(body), "previous": "0" * 64})
+    for row in (
+        (10**9, far, sha256(far)),
+        (number, other, sha256(other)),
+        (number, body, "0" * 64),
+        (0, body, digest),
+        (-1, body, digest),
+        (number + 1, body, digest),
+    ):
+        with pytest.raises(psycopg.errors.RaiseException, match="does not follow"):
+            roles.execute(INSERT, row)
+    schema = roles.place.schema
+    with psycopg.connect(roles.location, autocommit=True) as connection:
+        connection.execute("CREATE TEMP TABLE ledger_entries (sequence bigint, hash text)")
+        connection.execute("INSERT INTO pg_temp.ledger_entries VALUES (%s, %s)", (1, "0" * 64))
+        connection.execute("SET search_path = pg_temp, pg_catalog")
+        with pytest.raises(psycopg.errors.RaiseException, match="does not follow"):
+            connection.execute(
+                INSERT.replace("ledger_entries", f"{schema}.ledger_entries"),
+                (2, other, sha256(other)),
+            )
+    assert roles.owner.verify().entries == 2
+
+
+def deep(depth):
+    return "[" * depth + "]" * depth
+
+
+BY_HAND = {
+    "a total": lambda at: ("declare", TOTAL),
+    "a new dataset": lambda at: ("declare", {**TOTAL, "dataset": "others"}),
+    "a begin": lambda at: ("begin", {"format": 3, "sealed": False}),
+    "a snapshot": lambda at: (
+        "snapshot",
+        {
+            "state": {
+                **{"reservations": [], "ignored": [], "accepted": [], "at": "", "backwards": []},
+                "datasets": [
+                    {
+                        **{"dataset": DATASET, **DECLARED, "total": [10**18, 10**17]},
+                        **{"spent": [0, 0], "reserved": [0, 0], "releases": 0, "converted": 0},
+                    }
+                ],
+            }
+        },
+    ),
+    "a negative amount": lambda at: (
+        "reserve",
+        {**REQUEST, "epsilon": -(10**12), "delta": 0, **RESERVED},
+    ),
+    "a negative delta": lambda at: (
+        "reserve",
+        {**REQUEST, "epsilon": 1, "delta": -1, **RESERVED},
+    ),
+    "too few steps": lambda at: (
+        "reserve",
+        {**REQUEST, "epsilon": 1, "delta": 0, **RESERVED, "neighbours": "add-remove"},
+    ),
+    "no steps": lambda at: (
+        "reserve",
+        {**REQUEST, "epsilon": 1, "delta": 0, **RESERVED, "steps": 0},
+    ),
+    "more than is left": lambda at: (
+        "reserve",
+        {**REQUEST, "epsilon": 10**18, "delta": 0, **RESERVED},
+    ),
+    "a charge taken back": lambda at: ("cancel", {"reservation": at, "reason": "-"}),
+    "a charge settled away": lambda at: (
+        "settle",
+        {"reservation": at, "outcome": "cancelled", "reason": "-"},
+    ),
+    "a refund": lambda at: ("refund", {"reservation": at}),
+    "another artefact": lambda at: (
+        "commit",
+        {"reservation": at, "artefact": "a" * 64, **REQUEST},
+    ),
+    "a release without a charge": lambda at: (
+        "commit",
+        {"reservation": at + 1, "artefact": "a" * 64, **REQUEST},
+    ),
+    "a number of 5,000 digits": lambda at: ("charge", {"reservation": 10**4200}),
+    "escapes for a terminal": lambda at: (
+        "reserve",
+        {**REQUEST, "dataset": "\x1b[2J", "epsilon": 1, "delta": 0, **RESERVED},
+    ),
+    "half a character": lambda at: ("reserve", {**REQUEST, "note": "x"}),
+}
+
+
+@pytest.mark.parametrize("what", BY_HAND)
+def test_a_row_by_hand_is_ignored_and_reported_and_stops_nobody(place, what, monkeypatch):  # noqa: F811
+    """It keeps its place in the chain, and every reader agrees that it counts for nothing."""
+    monkeypatch.setattr(books, "PERIOD", 6)
+    ledger = open_ledger(place.location)
+    ledger.declare(DATASET, epsilon=1.0, delta=1e-6)
+    spend(ledger)
+    before = ledger.show(DATASET)
+    kind, fields = BY_HAND[what](3)
+    row = next_row(place.location, kind, **fields)
+    insert = f"INSERT INTO ledger_entries (sequence, body, hash) VALUES ({row[0]}, %s, %s)"
+    write(place, insert, row[1:])
+    ignored = row[0]
+    for number in range(5):  # and behind a snapshot
+        after = open_ledger(place.location)
+        granted = after.reserve(DATASET, study_hash({"n": number}), epsilon=0.1, delta=DELTA)
+        (notice,) = granted.notices
+        assert notice.startswith(f"entry {ignored} was written by hand")
+        granted.charge()
+        granted.commit(f"{number}")
+    account = open_ledger(place.location).show(DATASET)
+    assert (account.total, account.terms) == (before.total, before.terms)
+    assert str(account.spent) == "epsilon 0.6, delta 6e-7"
+    assert account.spent == after.standing(DATASET).spent
+    assert account.head == after.head()
+    assert after.datasets() == (DATASET,)
+    assert after.stored(DATASET, REQUEST["study"]) is None
+    with pytest.raises(LedgerError, match=f"entry {ignored} breaks the rules") as found:
+        after.verify()
+    assert found.value.exit_code == 5
+    assert str(found.value).isprintable()
+
+
+def write(place, insert, values):  # noqa: F811
+    """As somebody with a client of the database would."""
+    if isinstance(place, SqlitePlace):
+        with closing(sqlite3.connect(place.location)) as connection, connection:
+            connection.execute(insert.replace("%s", "?"), values)
+    else:
+        with psycopg.connect(place.location) as connection:
+            connection.execute(insert, values)
+
+
+@pytest.mark.parametrize("body", ["no spaces", "depth", "digits"])
+def test_what_only_the_server_reads_as_json_stops_nobody(roles, body):
+    """Its parser takes more than Python's: the row is in the chain, and ignored."""
+    number, canon, _ = next_row(roles.location, "charge", reservation=1)
+    text = {
+        "no spaces": canon.replace(":", ": "),
+        "depth": canon.replace('"reservation":1', f'"reservation":{deep(4000)}'),
+        "digits": canon.replace('"reservation":1', f'"reservation":{"9" * 5000}'),
+    }[body]
+    roles.execute(INSERT, (number, text, sha256(text)))
+    for ledger in (roles.clerk, roles.owner):
+        spend(ledger, study=study_hash({"by": id(ledger)}))
+        with pytest.raises(LedgerError, match=f"entry {number} breaks the rules"):
+            ledger.verify()
+    assert str(roles.owner.show(DATASET).spent) == "epsilon 0.2, delta 2e-7"
+
+
+def test_what_somebody_really_spends_by_hand_counts(roles):
+    """Valid by the rules: the safe side."""
+    row = next_row(roles.location, "reserve", **REQUEST, epsilon=10**11, delta=0, **RESERVED)
+    roles.execute(INSERT, row)
+    roles.execute(INSERT, next_row(roles.location, "charge", reservation=row[0]))
+    assert str(roles.owner.show(DATASET).spent) == "epsilon 0.1, delta 0"
+    roles.owner.verify()
+
+
+def test_a_keepers_snapshots_serve_a_clerk_that_may_write_none(roles, monkeypatch):
+    monkeypatch.setattr(books, "PERIOD", 6)
+    admitted = []
+    admit = books.Book._admit
+    monkeypatch.setattr(
+        books.Book, "_admit", lambda book, *row: (admitted.append(row[0]), admit(book, *row))
+    )
+    for number in range(5):
+        spend(roles.clerk, study=study_hash({"n": number}), epsilon=0.01)
+    assert roles.clerk.verify().entries == 17  # none of them is a snapshot
+    roles.owner.verify()
+    admitted.clear()
+    assert roles.clerk.head() == roles.owner.head()
+    assert admitted == []
+    assert roles.clerk.verify().entries == 18
+    for number in range(5):
+        spend(roles.clerk, study=study_hash({"m": number}), epsilon=0.01)
+    admitted.clear()
+    roles.clerk.head()  # what it replayed itself it remembers
+    assert len(admitted) <= 3 * 6
+
+
+def test_grants_are_printed_and_name_a_keeper(server, roles, capsys):  # noqa: F811
+    keeper = f"second_{roles.place.schema}"
+    server.execute(f"CREATE ROLE {keeper} LOGIN")
+    arguments = ["grant-sql", "--role", roles.name, "--keeper", keeper]
+    ledgers([*arguments, "--ledger", roles.place.location], standalone_mode=False)
+    roles.place.execute(capsys.readouterr().out)
+    second = open_ledger(roles.place.location.replace("keeper@", f"{keeper}@"))
+    second.declare(DATASET, epsilon=2.0, delta=1e-6, replace=True)
+    second.declare("others", epsilon=2.0, delta=1e-6)
+    spend(second)
+    spend(roles.clerk, study=study_hash({"s": 2}), epsilon=1.2)
+    roles.owner.verify()
+
+
+def test_rights_that_come_by_another_way_are_noticed(server, roles):  # noqa: F811
+    name = f"mighty_{roles.place.schema}"
+    server.execute(f"CREATE ROLE {name} SUPERUSER LOGIN")
+    with pytest.raises(psycopg.errors.RaiseException, match="has more rights by another role"):
+        roles.place.execute(roles.owner.grant_sql(name))
+    strange = "o'neill \"; DROP TABLE ledger_entries; --"
+    quoted = strange.replace('"', '""')
+    server.execute(f'CREATE ROLE "{quoted}"')
+    roles.place.execute(roles.owner.grant_sql(strange))
+    roles.owner.verify()
+
+
+def test_a_file_has_no_roles(tmp_path):
+    ledger = open_ledger(tmp_path / "ledger.db")
+    ledger.declare(DATASET, epsilon=1.0, delta=1e-6)
+    with pytest.raises(UsageError, match="is a file, which has no roles"):
+        ledger.grant_sql("clerk")
+
+
+# Snapshots within races
+
+
+def test_snapshots_within_a_race(place):  # noqa: F811
+    answers = drive("race", place.location, 5, 3, 8, LEDGER_PERIOD="3")
+    judge_race(answers, 5, 3, 8, place.location)
+    with open_ledger(place.location)._store.read() as transaction:
+        kinds = [json.loads(body)["kind"] for _, body, *_ in transaction.rows()]
+    assert kinds.count("snapshot") >= 4
+
+
+OLD = "CREATE TABLE ledger_entries (sequence BIGINT PRIMARY KEY, body TEXT, hash TEXT)"
+
+
+def test_a_ledger_of_format_2_is_refused_and_told_what_to_do(place):  # noqa: F811
+    ledger = open_ledger(place.location)
+    place.execute(OLD)
+    for action in (
+        ledger.verify,
+        lambda: ledger.show(DATASET),
+        lambda: ledger.declare(DATASET, epsilon=1.0, delta=1e-6),
+    ):
+        with pytest.raises(LedgerError, match=r"it is of an earlier format, .* declare the"):
+            action()
