@@ -239,6 +239,9 @@ def _torn(store):
             def rows(self):
                 return rows
 
+            def row(self, sequence):
+                return next((row for row in rows if row[0] == sequence), None)
+
             def append(self, row):
                 connection.execute(insert, row[1:])
 
