@@ -50,7 +50,7 @@ _ENDS_IN_SECRET = re.compile(r"password\s*=\s*[^\s'&][^\s&]*$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
+class TimeLimits:
     """How long a server may take, in seconds; docs/ledger.md states them for users.
 
     The first two hold for every connection, the others where somebody asks for them. A server
@@ -76,7 +76,7 @@ class Limits:
         }
 
 
-LIMITS = Limits()
+TIME_LIMITS = TimeLimits()
 
 
 class PatientConnection:
@@ -137,7 +137,7 @@ class PostgresServer:
     _user: str = field(repr=False)
     _password: str = field(repr=False)
 
-    def connect(self, limits: Limits = LIMITS, **options: Any) -> Any:
+    def connect(self, limits: TimeLimits = TIME_LIMITS, **options: Any) -> Any:
         """Open a connection that notices a dead network."""
         return self.driver.connect(self._address, **limits.parameters(), **options)
 

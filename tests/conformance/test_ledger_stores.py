@@ -27,7 +27,7 @@ import pytest
 from oracles import ledger_driver
 from oracles.ledger_driver import DATASET, DELTA, EPSILON
 from oracles.ledgers import DECLARED, RESERVED, UsualLedger, open_ledger
-from privalue._servers import LIMITS, Limits
+from privalue._servers import TIME_LIMITS, TimeLimits
 from privalue.ledger import (
     BudgetError,
     LedgerError,
@@ -1107,7 +1107,7 @@ def test_a_ledger_that_two_make_at_once_is_made_once(server):
     judge_race(answers, 1, 1, 4, place.location)
 
 
-QUICK = Limits(connect=2, silence=1.0)
+QUICK = TimeLimits(connect=2, silence=1.0)
 
 
 def impatient(place, clock=lambda: datetime.now(UTC), **limits):
@@ -1243,10 +1243,10 @@ def test_every_limit_of_a_server_is_set_and_documented(server):
     with closing(store._server.connect()) as connection:
         sent = connection.info.get_parameters()
     assert (
-        LIMITS.parameters().items()
+        TIME_LIMITS.parameters().items()
         <= {key: int(v) for key, v in sent.items() if v.isdigit()}.items()
     )
-    for name in (*named, *LIMITS.parameters()):
+    for name in (*named, *TIME_LIMITS.parameters()):
         assert f"`{name}`" in page, name
 
 

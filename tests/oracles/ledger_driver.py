@@ -242,6 +242,9 @@ def _torn(store):
             def rows(self, after=0):
                 return [row for row in rows if row[0] > after]
 
+            def row(self, sequence):
+                return next((row for row in rows if row[0] == sequence), None)
+
             def append(self, row):
                 connection.execute(insert, row[1:])
 

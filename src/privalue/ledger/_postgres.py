@@ -7,7 +7,7 @@ who was granted DELETE on it can hold it (PostgreSQL has no weaker right for a l
 itself). They read with READ COMMITTED, so that what they read is newer than the lock. A writer that
 ignores the lock meets the primary key: no two entries have the same number.
 
-Whatever a server does, an operation ends: see ``Limits``. A writer that stands still inside its
+Whatever a server does, an operation ends: see ``TimeLimits``. A writer that stands still inside its
 transaction is ended by the server, so that it cannot keep the others out.
 """
 
@@ -16,7 +16,13 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from weakref import finalize
 
-from privalue._servers import LIMITS, Limits, PatientConnection, postgres_server, unanswered
+from privalue._servers import (
+    TIME_LIMITS,
+    PatientConnection,
+    TimeLimits,
+    postgres_server,
+    unanswered,
+)
 from privalue.errors import LedgerError, UnavailableError
 from privalue.ledger._chain import EARLIER, EntryRow
 from privalue.ledger._roles import grants
@@ -112,7 +118,7 @@ _PARENTS: list[PatientConnection] = []  # in a fork: to close these would end th
 class PostgresStore:
     """A ledger in a database; operations that follow each other share a connection."""
 
-    def __init__(self, location: str, wait: float, limits: Limits = LIMITS) -> None:
+    def __init__(self, location: str, wait: float, limits: TimeLimits = TIME_LIMITS) -> None:
         self._server = postgres_server(location, what="ledger", error=LedgerError)
         self._driver = self._server.driver
         self._wait, self._limits = wait, limits
