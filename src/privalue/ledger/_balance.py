@@ -9,6 +9,10 @@ from privalue.ledger._terms import BudgetTerms, Protection, over_steps
 from privalue.ledger._units import NOTHING, Cost
 
 OUTCOME = {"charge": "charged", "commit": "committed", "cancel": "cancelled"}
+_KEPT = (
+    *("sequence", "dataset", "study", "steps", "at", "process", "head"),
+    *("status", "drawn", "settled"),
+)
 FINAL = frozenset({"committed", "cancelled"})  # nothing that follows can change these
 
 
@@ -62,20 +66,9 @@ class Held:
     def as_state(self) -> dict[str, Any]:
         """Return what a snapshot says of a reservation that is not over."""
         return {
-            "sequence": self.sequence,
-            "dataset": self.dataset,
-            "study": self.study,
-            "epsilon": self.asked.epsilon,
-            "delta": self.asked.delta,
-            "unit": self.protection.unit,
-            "neighbours": self.protection.neighbours,
-            "steps": self.steps,
-            "at": self.at,
-            "process": self.process,
-            "head": self.head,
-            "status": self.status,
-            "drawn": self.drawn,
-            "settled": self.settled,
+            **{name: getattr(self, name) for name in _KEPT},
+            **{"epsilon": self.asked.epsilon, "delta": self.asked.delta},
+            **{"unit": self.protection.unit, "neighbours": self.protection.neighbours},
         }
 
     @classmethod
