@@ -72,7 +72,7 @@ class Outbox:
         """
         self.path = Path(path)
         self.filled = False
-        self.failed = False  # neither the folder nor the one for temporary files took it
+        self.recorded = False  # the ledger has it, too
         self._pages = {
             "study": None if study is None else os.path.abspath(study),
             "justification": justification,
@@ -118,7 +118,6 @@ class Outbox:
                 settle_partial(partial or partial_name(place), place, parts)
                 self.path, self.filled = place, True
                 return True
-        self.failed = True
         return False
 
     def remove(self) -> None:

@@ -306,6 +306,8 @@ def _paid_for(
             _commit(reserved, paid, hold, say)
         except (Exception, KeyboardInterrupt) as problem:
             raise _charged(problem, drawn, paid, outbox) from problem
+        if outbox is not None:
+            outbox.recorded = True
     return drawn
 
 

@@ -627,7 +627,11 @@ def test_an_interrupt_before_the_charge_cancels_the_reservation(folder, number):
     assert not Path("out").exists()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP], ids=["int", "hup"])
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGINT, pytest.param(signal.SIGHUP, marks=pytest.mark.long)],
+    ids=["int", "hup"],
+)
 def test_an_interrupt_after_the_charge_waits_until_nothing_is_lost_by_it(folder, number, capsys):
     code, (line,) = interrupted("draw", number)
     assert code == 130

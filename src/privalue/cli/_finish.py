@@ -113,7 +113,7 @@ def published(out: Path, *, study: Path, justification: str | None) -> Iterator[
         except ChargedError as problem:
             raise _in_words(problem, outbox) from problem
         except (Exception, KeyboardInterrupt) as problem:
-            if not (outbox.filled or outbox.failed):
+            if not (outbox.filled or outbox.recorded):
                 raise
             raise _unpublished(problem, outbox) from problem
 
@@ -132,7 +132,7 @@ def _in_words(problem: ChargedError, outbox: Outbox) -> ChargedError:
 
 
 def _unpublished(problem: BaseException, outbox: Outbox) -> ChargedError:
-    """Return what to raise if all is on record, and publishing it was ended or failed."""
+    """Return what to raise if publishing what was paid for was ended, or failed."""
     if isinstance(problem, KeyboardInterrupt):
         why, code = "interrupted", 130
     elif isinstance(problem, PrivalueError):
@@ -146,7 +146,8 @@ def _unpublished(problem: BaseException, outbox: Outbox) -> ChargedError:
         if outbox.filled
         else "the same command with another --out gets it from the ledger, and spends nothing"
     )
-    return ChargedError(f"charged, and on record: {how} ({why})", exit_code=code)
+    stands = "charged, and on record" if outbox.recorded else "charged"
+    return ChargedError(f"{stands}: {how} ({why})", exit_code=code)
 
 
 def _command(outbox: Path) -> str:
