@@ -9,11 +9,8 @@ import re
 from collections.abc import Iterable
 from typing import TypeAlias
 
-# Characters that HTML may not hold, even escaped: C0 and C1 controls, surrogates, non-characters;
-# and those that would write the text after them in another direction.
-_FORBIDDEN = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
-)
+# Characters that HTML may not hold, even escaped: C0 and C1 controls, surrogates, non-characters.
+_FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 LABEL = 80  # characters of a state's label that a table shows; values.csv has them all
 _EMPTY = frozenset({"meta", "br", "hr", "line", "rect", "circle", "path"})
 

@@ -2,7 +2,7 @@
 
 A cell that begins with =, +, - or @ is a formula to a spreadsheet, which may then send away what
 else it holds. The usual remedy is an apostrophe before it, which spreadsheets take for "this is
-text". A number is a number: -1 stays as it is.
+text". A number is a number, and a sign alone is a sign: -1 and - stay as they are.
 """
 
 import re
@@ -15,13 +15,12 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 def as_cell(label: str) -> str:
     """Return a label as a cell of a table that people open.
 
-    >>> [as_cell(label) for label in ("well", "=1+1", "-1", "- none -", "'=1+1", "'s")]
-    ['well', "'=1+1", '-1', "'- none -", "''=1+1", "'s"]
+    >>> [as_cell(label) for label in ("well", "=1+1", "-1", "-", "- none -", "'=1+1", "'s")]
+    ['well', "'=1+1", '-1', '-', "'- none -", "''=1+1", "'s"]
     """
     bare = label.lstrip("'")
-    if not _FORMULA.match(bare) or (bare == label and _NUMBER.fullmatch(label)):
-        return label
-    return "'" + label
+    harmless = len(label) == 1 or _NUMBER.fullmatch(label)  # a sign alone does nothing
+    return label if harmless or not _FORMULA.match(bare) else "'" + label
 
 
 def of_cell(cell: str) -> str:
