@@ -37,7 +37,8 @@ def finish(
     ledger: Annotated[
         str | None,
         typer.Option(
-            "--ledger", envvar=_ADDRESS, help="Where it was charged; else, the file it was."
+            "--ledger",
+            help="Where it was charged; else, the file that the outbox names, or PRIVALUE_LEDGER.",
         ),
     ] = None,
     out: Annotated[
@@ -51,8 +52,8 @@ def finish(
     there = _published(release, folder)
     if not there:
         require_publishable(folder)
-    if ledger is None and not paid.needs_address:
-        ledger = paid.ledger
+    if ledger is None:
+        ledger = os.environ.get(_ADDRESS) if paid.needs_address else paid.ledger
     finish_release(
         paid,
         ledger=None if ledger is None else open_ledger(ledger),

@@ -25,8 +25,6 @@ LedgerFile = Annotated[
 ]
 DEFAULT_LEDGER = "ledger.db"
 
-ledgers.command()(finish)
-
 
 @ledgers.command()
 def declare(
@@ -136,6 +134,9 @@ def settle(
 ) -> None:
     """End a reservation that a crash left behind, on your word."""
     _print_account(open_ledger(ledger).settle(entry, charge=charge, reason=reason), as_json)
+
+
+ledgers.command()(finish)
 
 
 def _print_account(account: Account, as_json: bool) -> None:
