@@ -49,6 +49,7 @@ def finish(
     """Record and publish what is charged; spends nothing."""
     paid = Outbox.read(outbox)
     release, folder = Release.parse(paid.text), outbox.parent if out is None else out
+    remove_litter(folder)
     there = _published(release, folder)
     if not there:
         require_publishable(folder)
