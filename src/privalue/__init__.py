@@ -17,6 +17,9 @@ for every state, and hides each person's record; ``inspect`` shows the curator w
 Diagnostics(private, mechanism='dp-ssp', states=2)
 """
 
+from privalue import _entry as _entry  # first: it answers interrupts while the rest is imported
+
+# isort: split
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -24,11 +27,13 @@ from privalue.version import VERSION as __version__  # noqa: N811
 
 if TYPE_CHECKING:  # for those who read types; at run time a name is fetched when it is first used
     from privalue._diagnostics import Diagnostics
+    from privalue._outbox import Outbox
     from privalue.artefact import Release
     from privalue.core import Profile, SeededForExperimentsOnly, privacy_profile
-    from privalue.curator import inspect, release
+    from privalue.curator import finish, inspect, release
     from privalue.errors import (
         BudgetError,
+        ChargedError,
         DataError,
         LedgerError,
         MissingComponentError,
@@ -59,12 +64,14 @@ if TYPE_CHECKING:  # for those who read types; at run time a name is fetched whe
 # The room of every name: to import them all takes longer than most uses of one of them.
 _ROOMS = {
     "_diagnostics": ("Diagnostics",),
+    "_outbox": ("Outbox",),
     "artefact": ("Release",),
     "core": ("Profile", "SeededForExperimentsOnly", "privacy_profile"),
-    "curator": ("inspect", "release"),
+    "curator": ("finish", "inspect", "release"),
     "errors": (
-        *("BudgetError", "DataError", "LedgerError", "MissingComponentError", "PrivalueError"),
-        *("PrivalueWarning", "PrivateValueError", "StudyError", "UnavailableError", "UsageError"),
+        *("BudgetError", "ChargedError", "DataError", "LedgerError", "MissingComponentError"),
+        *("PrivalueError", "PrivalueWarning", "PrivateValueError", "StudyError"),
+        *("UnavailableError", "UsageError"),
     ),
     "estimate": ("refit",),
     "ledger": ("open_ledger",),
@@ -80,6 +87,7 @@ _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
 __all__ = [
     "About",
     "BudgetError",
+    "ChargedError",
     "Columns",
     "DataError",
     "Diagnostics",
@@ -87,6 +95,7 @@ __all__ = [
     "LedgerError",
     "Mechanism",
     "MissingComponentError",
+    "Outbox",
     "Privacy",
     "PrivalueError",
     "PrivalueWarning",
@@ -104,6 +113,7 @@ __all__ = [
     "Values",
     "Weights",
     "__version__",
+    "finish",
     "inspect",
     "open_ledger",
     "privacy_profile",

@@ -1,14 +1,84 @@
 """Write files whole or not at all.
 
 A file has its name only once all of it is on the disk: neither a crash nor a reader in between
-meets a part of it.
+meets a part of it. Until then it has a name that tells which process of which machine writes it, so
+that what a killed process left is known as such.
 """
 
 import os
+import platform
+import re
 import time
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+_PARTIAL = re.compile(r"\..+\.(?P<process>\d+)-(?P<machine>[0-9a-f]{8})-\d+\.partial")
+_OLD = 24 * 3600  # seconds after which a file that another machine was writing is given up
+
+
+def partial_name(target: Path) -> Path:
+    """Return the name of a file that is not whole yet.
+
+    No two writers have the same process and moment; if two had, the second would fail to open.
+    """
+    writer = f"{os.getpid()}-{_machine()}-{time.monotonic_ns()}"
+    return target.with_name(f".{target.name}.{writer}.partial")
+
+
+def remove_litter(folder: Path) -> None:
+    """Remove files that were never finished, and never will be: their processes are gone.
+
+    Whether a process of another machine is gone cannot be seen: its files have to be a day old.
+    """
+    for file in folder.glob(".*.partial"):
+        found = _PARTIAL.fullmatch(file.name)
+        with suppress(OSError):
+            if found is not None and _given_up(file, int(found["process"]), found["machine"]):
+                file.unlink()
+
+
+def _given_up(file: Path, process: int, machine: str) -> bool:
+    """Return whether nobody writes a file any more."""
+    if machine != _machine():
+        return time.time() - file.stat().st_mtime > _OLD
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):  # it is somebody else's, or no number of a process
+        return False
+    return False
+
+
+def _machine() -> str:
+    """Return what tells this machine from others that write to the same folder."""
+    return f"{zlib.crc32(platform.node().encode(errors='replace')):08x}"
+
+
+def settle_partial(partial: Path, target: Path, parts: Iterable[str]) -> None:
+    """Write a text over a file that was made beforehand, and give it its name, if nobody has it.
+
+    What the file had room for needs no room now.
+
+    Raises:
+        FileExistsError: something has the name.
+        OSError: the folder or the disk refused.
+    """
+    try:
+        handle = os.open(partial, os.O_CREAT | os.O_WRONLY, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+            file.writelines(parts)
+            file.flush()
+            file.truncate()
+            os.fsync(file.fileno())
+        _appear(partial, target)
+        with suppress(OSError):
+            _sync(target.parent)
+    finally:
+        with suppress(OSError):
+            partial.unlink()
 
 
 @contextmanager
@@ -25,8 +95,7 @@ def whole_file(target: Path, *, mode: int | None = None, replace: bool = True) -
         FileExistsError: something has the name, and ``replace`` is false.
         OSError: the folder or the disk refused.
     """
-    # No two writers have the same process and moment; if two had, the second would fail to open.
-    partial = target.with_name(f".{target.name}.{os.getpid()}-{time.monotonic_ns()}.partial")
+    partial = partial_name(target)
     opened = os.O_CREAT | os.O_EXCL | os.O_WRONLY
     os.close(os.open(partial, opened, 0o666 if mode is None else 0o600))
     try:

@@ -2,18 +2,25 @@
 
 ``release`` goes the whole way: prepare (public), reserve, read, charge, compute, draw, commit,
 publish. Whatever can be refused is refused before the charge, and whatever could fail afterwards is
-tried before it on public numbers. ``inspect`` computes everything up to the noise, for the curator
-alone: it returns a private type, adds no noise and spends nothing.
+tried before it on public numbers. What was drawn is kept until the ledger has it, and ``finish``
+puts it there if the release could not. ``inspect`` computes everything up to the noise, for the
+curator alone: it returns a private type, adds no noise and spends nothing.
 """
 
+import json
+import os
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from privalue._diagnostics import Diagnostics
+from privalue._outbox import Outbox, Paid
+from privalue._patience import PATIENCE, Hold, insist, uninterrupted
 from privalue._types import Progress
 from privalue.artefact import Accepted, Guarantee, NoiseScale, PublicNoise, Release, Software
 from privalue.core import (
@@ -30,9 +37,15 @@ from privalue.core import (
     draw,
     sealed,
 )
-from privalue.errors import BudgetError, StudyError, UsageError
+from privalue.errors import (
+    BudgetError,
+    ChargedError,
+    PrivalueError,
+    StudyError,
+    UsageError,
+)
 from privalue.estimate import estimates_of, published, rehearsal
-from privalue.ledger import Ledger, Reservation, StoredRelease, study_hash
+from privalue.ledger import Ledger, Reservation, StoredRelease, open_ledger, study_hash
 from privalue.planning import (
     noise_by_state,
     require_small_delta,
@@ -151,6 +164,7 @@ def release(
     data: Any,
     *,
     ledger: Ledger | None = None,
+    outbox: str | Path | Outbox | None = None,
     expect_new: bool = False,
     accept_large_delta: bool = False,
     accept_useless: bool = False,
@@ -171,6 +185,8 @@ def release(
         data: a file name, folder or glob, a database, a pandas, Polars or Arrow table, a Minari
             dataset, or a list of episodes.
         ledger: where the dataset's budget is kept, from ``open_ledger``.
+        outbox: a file that keeps what was drawn until the ledger has it, so that not even a process
+            that is killed loses what was paid for; an ``Outbox`` stays until its block ends.
         expect_new: refuse to answer an identical request with the stored release.
         accept_large_delta: allow delta >= 1/m, where publishing one person's data outright would
             satisfy the definition.
@@ -180,7 +196,8 @@ def release(
         engine: "local", or "spark" (``privalue.readers.spark``).
         memory: bytes that rows may take while they are put in order; more goes to disk.
         progress: called with rows read, and rows in all where known.
-        say: called with what the ledger found, a line each.
+        say: called with what the ledger found, a line each; while the ledger is waited for, from
+            another thread.
 
     Returns:
         What may be published, and nothing else.
@@ -193,6 +210,8 @@ def release(
         DataError: the data is invalid; nothing was drawn, and nothing is charged.
         BudgetError: the dataset's budget does not allow it, or it is not new and should be.
         UnavailableError: a server does not answer; trying again never spends twice.
+        ChargedError: the charge stands, and the ledger did not take the release for a minute: it
+            is in the error and in the outbox, and ``finish`` puts it on record.
     """
     prepared = prepare(study)
     study = prepared.study
@@ -230,8 +249,14 @@ def release(
             accepted=(*useful, *accepted),
         )
 
+    own = outbox is not None and not isinstance(outbox, Outbox)
+    box: AbstractContextManager[Outbox | None] = (
+        Outbox(outbox) if own else nullcontext(outbox)  # type: ignore[arg-type]
+    )
     if ledger is None:
-        return _drawn(read(), source, None)
+        with box as kept:
+            _make_room(kept, study)
+            return _drawn(read(), source, None)
     if not isinstance(ledger, Ledger):
         raise UsageError(
             f"ledger is a {type(ledger).__name__}; open one with privalue.open_ledger(...)"
@@ -239,26 +264,162 @@ def release(
     if entropy is not None:
         raise UsageError("seeded experiments do not go on a ledger; leave one of the two out")
     _require_room_on_ledger(study)
-    reserved = _reserve(ledger, study)
-    if isinstance(reserved, StoredRelease):
-        answer = Release.answered(reserved.artefact)
-        if expect_new:
-            raise BudgetError(
-                f'dataset "{study.study.dataset}": the identical request was answered on '
-                f"{answer.created}, and a new release was expected; nothing was spent; [study] "
-                "period makes a request another one, or ask without expecting a new one"
-            )
-        _tell([f"{reuse(answer)}; the data was not opened", *reserved.notices], say)
-        return answer
-    with reserved:  # cancelled, on the record, unless it comes to the charge
-        _tell(reserved.notices, say)
-        ready = read()
-        # From here on the budget is spent, whatever happens: nothing below may fail because of
-        # private values.
-        head = reserved.charge()
+    with box as kept:
+        _make_room(kept, study)
+        reserved = _reserve(ledger, study)
+        if isinstance(reserved, StoredRelease):
+            return _answered(study, reserved, expect_new, say)
+        # Cancelled, on the record, unless it comes to the charge. A signal may hit the end of the
+        # inner block while another error ends it, as when a terminal is closed: hence the outer.
+        with reserved, reserved:
+            _tell(reserved.notices, say)
+            return _paid_for(reserved, read(), source, ledger, kept, say)
+
+
+def _paid_for(
+    reserved: Reservation,
+    ready: "_Ready",
+    source: Entropy,
+    ledger: Ledger,
+    outbox: Outbox | None,
+    say: Callable[[str], None] | None,
+) -> Release:
+    """Charge, draw and commit: from the charge on, nothing may fail because of private values.
+
+    Whatever else fails, what was drawn is kept. An interrupt waits until it is.
+    """
+    with uninterrupted() as hold:
+        head = insist(
+            reserved.charge, sleep=hold.sleep, waiting=f"{_WAITING}; nothing is drawn yet", say=say
+        )
         drawn = _drawn(ready, source, head)
-        reserved.commit(drawn.to_json())
+        place = ledger.place
+        paid = Paid(
+            ledger=place if "://" in place else os.path.abspath(place),
+            dataset=reserved.dataset,
+            entry=reserved.sequence,
+            text=drawn.to_json(),
+        )
+        if outbox is not None:
+            outbox.fill(paid)
+        try:
+            _commit(reserved, paid, hold, say)
+        except (Exception, KeyboardInterrupt) as problem:
+            raise _charged(problem, drawn, paid, outbox) from problem
+        if outbox is not None:
+            outbox.recorded = True
     return drawn
+
+
+_WAITING = f"the ledger is waited for, up to {PATIENCE:g} s"
+
+
+def _commit(
+    reserved: Reservation, paid: Paid, hold: Hold, say: Callable[[str], None] | None
+) -> None:
+    """Put what was drawn on record; wait for a ledger that is locked, full or away."""
+    insist(
+        lambda: reserved.commit(paid.text),
+        sleep=hold.sleep,
+        waiting=f"{_WAITING}; the charge stands, and what was drawn is kept",
+        say=say,
+    )
+
+
+def _charged(
+    problem: BaseException, drawn: Release, paid: Paid, outbox: Outbox | None
+) -> ChargedError:
+    """Return what to raise if what was drawn could not be put on record."""
+    kept = outbox.path if outbox is not None and outbox.filled else None
+    where = "this error holds it" if kept is None else f"{kept} keeps it"
+    why = _what_happened(problem)
+    interrupted = isinstance(problem, KeyboardInterrupt)
+    code = problem.exit_code if isinstance(problem, PrivalueError) else 70
+    return ChargedError(
+        f'dataset "{paid.dataset}": charged: do not release again; what was drawn is not on record '
+        f"yet ({why}); {where}, and privalue.finish puts it there",
+        release=drawn,
+        outbox=kept,
+        paid=paid,
+        why=why,
+        exit_code=130 if interrupted else code,
+    )
+
+
+def _what_happened(problem: BaseException) -> str:
+    """Return what a ledger met, without what to do about it: the charge has changed that."""
+    if isinstance(problem, KeyboardInterrupt):
+        return "interrupted"
+    told = [part for part in str(problem).split("; ") if part.startswith(_SAYS_WHAT)]
+    return "; ".join(told) or type(problem).__name__
+
+
+_SAYS_WHAT = ("the ledger ", "the server of the ledger ")
+
+
+def finish(
+    paid: str | Path | ChargedError | Paid,
+    *,
+    ledger: Ledger | None = None,
+    say: Callable[[str], None] | None = None,
+) -> Release:
+    """Put on record what was drawn and charged, and return it; nothing is spent.
+
+    To finish twice is the same as once.
+
+    Args:
+        paid: an outbox, which goes away once the ledger has what it holds; or the error that a
+            release ended with.
+        ledger: where it was charged; the file that the outbox names, if left out.
+        say: as for ``release``.
+
+    Returns:
+        What was paid for.
+
+    Raises:
+        DataError: the file is no outbox, or not whole.
+        LedgerError: this ledger has no such charge.
+        UnavailableError: nobody answers; try again.
+    """
+    if isinstance(paid, str | Path):
+        released = finish(Outbox.read(paid), ledger=ledger, say=say)
+        Path(paid).unlink(missing_ok=True)
+        return released
+    found: Paid = paid.paid if isinstance(paid, ChargedError) else paid
+    if ledger is None and found.needs_address:
+        raise UsageError(
+            f"it was charged on the ledger {found.ledger}, whose user and password are not kept; "
+            "give ledger=LEDGER"
+        )
+    opened = open_ledger(found.ledger) if ledger is None else ledger
+    drawn = Release.parse(found.text)
+    with uninterrupted() as hold:
+        reserved = insist(
+            lambda: opened.charged(found.entry, head=drawn.ledger_head or ""),
+            sleep=hold.sleep,
+            waiting=_WAITING,
+            say=say,
+        )
+        _commit(reserved, found, hold, say)
+    return drawn
+
+
+def _answered(
+    study: Study,
+    stored: StoredRelease,
+    expect_new: bool,
+    say: Callable[[str], None] | None,
+) -> Release:
+    """Return the release of the identical request, unless a new one is expected."""
+    answer = Release.answered(stored.artefact)
+    if expect_new:
+        raise BudgetError(
+            f'dataset "{study.study.dataset}": the identical request was answered on '
+            f"{answer.created}, and a new release was expected; nothing was spent; [study] "
+            "period makes a request another one, or ask without expecting a new one"
+        )
+    _tell([f"{reuse(answer)}; the data was not opened", *stored.notices], say)
+    return answer
 
 
 def reuse(answer: Release) -> str:
@@ -284,6 +445,16 @@ def _require_room_on_ledger(study: Study) -> None:
             f"a release of {study.state_count} states is too large to be stored on a ledger; use "
             "fewer states, or ledger=None and keep count yourself"
         )
+
+
+def _make_room(outbox: Outbox | None, study: Study) -> None:
+    """Take the room that the release needs where it goes, before anything is spent.
+
+    Numbers have at most 24 characters, and a state has some ten; the description has the labels.
+    """
+    if outbox is not None:
+        described = len(json.dumps(study.public_description()))
+        outbox.make_room(16_384 + 3 * described + 700 * study.state_count)
 
 
 def _reserve(ledger: Ledger, study: Study) -> Reservation | StoredRelease:

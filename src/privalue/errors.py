@@ -12,6 +12,7 @@
     │       (ImportError)               6   an optional part is not installed
     ├── UnavailableError
     │       (RuntimeError)              7   a database or server does not answer: try again
+    ├── ChargedError (RuntimeError)   5 7   what was paid for is kept, and not on record yet
     ├── PrivateValueError (TypeError)  70   something tried to serialise a private value
     └── BoundaryError (RuntimeError)   70   a reader handed over rows that the core refuses
 
@@ -20,6 +21,8 @@ as ``key = value`` and a parameter of the call as ``parameter=value``; the comma
 latter as its option (``privalue.cli._options``). A ``DataError`` may quote the data: it is for the
 curator, and never part of a release.
 """
+
+from typing import Any
 
 
 class PrivalueError(Exception):
@@ -68,6 +71,37 @@ class UnavailableError(PrivalueError, RuntimeError):
     """A database or server does not answer, or is kept busy by others; try again."""
 
     exit_code = 7
+
+
+class ChargedError(PrivalueError, RuntimeError):
+    """The charge stands, and what was drawn is not where it belongs yet: do not release again.
+
+    Nothing is lost: ``privalue.finish`` takes this error, or the outbox, and puts the release on
+    record. A new attempt would draw, and pay for, another one.
+
+    Attributes:
+        release: what was drawn.
+        outbox: the file that keeps it; None where there is none.
+        paid: the charge that paid for it.
+        why: what stopped it, in a few words.
+        exit_code: 7 where nobody answers, 5 where the ledger's disk is full, and so on.
+    """
+
+    exit_code = 5
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        exit_code: int,
+        release: Any = None,
+        outbox: Any = None,
+        paid: Any = None,
+        why: str = "",
+    ) -> None:
+        super().__init__(message)
+        self.release, self.outbox, self.paid, self.why = release, outbox, paid, why
+        self.exit_code = exit_code
 
 
 class PrivateValueError(PrivalueError, TypeError):

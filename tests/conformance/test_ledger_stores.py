@@ -14,6 +14,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from contextlib import closing, suppress
@@ -24,10 +25,13 @@ from urllib.parse import quote
 
 import pytest
 
-from oracles import ledger_driver
+from oracles import ledger_driver, release_driver
 from oracles.ledger_driver import DATASET, DELTA, EPSILON
 from oracles.ledgers import DECLARED, RESERVED, UsualLedger, open_ledger
+from privalue import _patience
+from privalue._outbox import Outbox
 from privalue._servers import TIME_LIMITS, TimeLimits
+from privalue.cli import run as run_command
 from privalue.ledger import (
     BudgetError,
     LedgerError,
@@ -614,6 +618,70 @@ def test_the_server_is_killed_and_comes_back(server):
     reservation.commit("an artefact")
     ledger.verify(head=head, artefact="an artefact")
     assert str(ledger.show(DATASET).spent) == "epsilon 0.1, delta 1e-7"
+
+
+@pytest.mark.parametrize("back", [True, False], ids=["comes back", "stays away"])
+def test_a_release_whose_server_goes_between_charge_and_commit(
+    server, back, tmp_path, monkeypatch, capsys
+):
+    """What is paid for arrives: after a wait, or by ``ledger finish``."""
+    place = PostgresPlace(server, next(_schemas))
+    ledger = open_ledger(place.location)
+    ledger.declare("trial", epsilon=1.0, delta=1e-5)
+    monkeypatch.chdir(release_driver.prepare(tmp_path))
+    monkeypatch.setattr(_patience, "PATIENCE", 60.0 if back else 1.0)
+    monkeypatch.setattr(_patience, "TOLD_AFTER", 0.05)
+    monkeypatch.delenv("PRIVALUE_LEDGER", raising=False)
+    fill, starting = Outbox.fill, []
+
+    def filled(outbox, paid):
+        fill(outbox, paid)
+        server.stop(signal.SIGQUIT)
+        if back:
+            starting.append(threading.Timer(1.0, server.start))
+            starting[0].start()
+
+    command = ["release", "study.toml", "--data", "data.csv", "--ledger", place.location]
+    with monkeypatch.context() as away:
+        away.setattr(Outbox, "fill", filled)
+        code = run_command([*command, "--out", "out"])
+    said = capsys.readouterr().err
+    if back:
+        starting[0].join()
+        assert (code, Path("out/release.outbox").exists()) == (0, False)
+        assert "the charge stands, and what was drawn is kept" in said
+    else:
+        server.start()
+        assert code == 7
+        assert said.splitlines()[-1].startswith(
+            "privalue: charged: do not run again; `privalue ledger finish out/release.outbox "
+            "--ledger LEDGER` (the server of the ledger postgresql://"
+        )
+        assert "keeper" not in Path("out/release.outbox").read_text()
+        assert (
+            run_command(["ledger", "finish", "out/release.outbox"]) == 2
+        )  # which user is not kept
+        assert (
+            run_command(["ledger", "finish", "out/release.outbox", "--ledger", place.location]) == 0
+        )
+    text = Path("out/release.json").read_text()
+    ledger.verify(head=json.loads(text)["ledger_head"], artefact=text)
+    assert [step.kind for step in ledger.show("trial").steps][1:] == ["reserve", "charge", "commit"]
+
+
+@pytest.mark.parametrize("arrives", [True, False], ids=["stands", "undone"])
+def test_a_charge_whose_answer_is_lost_is_found_out(place, arrives):
+    """Neither doubled nor lost, whether it reached the store or not."""
+    ledger = open_ledger(place.location)
+    ledger.declare(DATASET, epsilon=1.0, delta=1e-6)
+    reservation = ledger.reserve(DATASET, STUDY, epsilon=0.7, delta=1e-7)
+    release_driver.lose_an_answer(ledger, arrives)
+    with pytest.raises(UnavailableError):
+        reservation.charge()
+    assert reservation.charge() == ledger.head()
+    with pytest.raises(BudgetError, match="a charge covers one draw"):
+        reservation.charge()
+    assert [step.kind for step in ledger.show(DATASET).steps] == ["declare", "reserve", "charge"]
 
 
 # Tampered with

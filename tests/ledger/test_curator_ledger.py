@@ -1,15 +1,12 @@
 """The sequence of a release with a ledger: reserve, read, charge, draw, commit, publish."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import privalue as pv
+from oracles import release_driver
 from oracles.studies import study
 from privalue import curator
 from privalue.cli._app import run
@@ -142,88 +139,47 @@ def test_choices_that_do_not_go_together(ledger):
 
 # kill -9 at every step of the command
 
-KILLED = """
-import os, signal, sys
-from privalue import curator
-from privalue.cli import _app as cli
-from privalue.ledger import Ledger, Reservation
-from privalue.artefact._release import Release
-
-owner, name, when = {step!r}
-owner = {{"curator": curator, "Ledger": Ledger, "Reservation": Reservation,
-          "Release": Release}}[owner]
-original = getattr(owner, name)
-
-def killed(*args, **keys):
-    if when == "before":
-        os.kill(os.getpid(), signal.SIGKILL)
-    result = original(*args, **keys)
-    os.kill(os.getpid(), signal.SIGKILL)
-    return result
-
-setattr(owner, name, killed)
-cli.main()
-"""
-
 STEPS = [
-    ("Ledger", "reserve", "before"),
-    ("Ledger", "reserve", "after"),
-    ("curator", "gathered", "before"),
-    ("curator", "gathered", "after"),
-    ("Reservation", "charge", "before"),
-    ("Reservation", "charge", "after"),
-    ("curator", "draw", "after"),
-    ("Reservation", "commit", "before"),
-    ("Reservation", "commit", "after"),
-    ("Release", "save", "before"),
-    ("Release", "save", "after"),
+    "Ledger.reserve.before",
+    "Ledger.reserve.after",
+    "curator.gathered.before",
+    "curator.gathered.after",
+    "Reservation.charge.before",
+    "Reservation.charge.after",
+    "curator.draw.after",
+    "Reservation.commit.before",
+    "Reservation.commit.after",
+    "Release.save.before",
+    "Release.save.after",
 ]
 
 
-@pytest.mark.parametrize("step", STEPS, ids="-".join)
-def test_kill_9_never_spends_less_than_is_released(step, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    Path("study.toml").write_text(STUDY)
-    rows = "".join(f"{t},0,0,0.5\n{t},1,1,1\n" for t in range(60))
-    Path("data.csv").write_text("trajectory,step,state,reward\n" + rows)
-    assert (
-        run(
-            [
-                "ledger",
-                "declare",
-                "trial",
-                "--epsilon",
-                "1",
-                "--delta",
-                "1e-5",
-                "--unit",
-                "trajectory",
-            ]
-        )
-        == 0
-    )
-    command = ["release", "study.toml", "--data", "data.csv", "--ledger", "ledger.db", "--out"]
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED.format(step=step), *command, "first"],
-        check=False,
-        capture_output=True,
-        env=dict(os.environ),
-    )
-    assert done.returncode == -signal.SIGKILL
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory):
+    """The folders of releases that were killed, one at each step."""
+    folder = tmp_path_factory.mktemp("killed")
+    answers = release_driver.drive(folder, "steps", *STEPS)
+    assert [answer["step"] for answer in answers if answer["killed"]] == STEPS
+    return folder
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_kill_9_never_spends_less_than_is_released(step, killed, monkeypatch, capsys):
+    position = STEPS.index(step)
+    folder = killed / str(position)
+    monkeypatch.chdir(folder)
     ledger = open_ledger("ledger.db")
     ledger.verify()
     account = ledger.show("trial")
     counted = (account.spent + account.reserved).as_dict()["epsilon"]
-    released = (tmp_path / "first" / "release.json").exists()
-    position = STEPS.index(step)
+    released = (folder / "out" / "release.json").exists()
     assert released == (position == len(STEPS) - 1)
     assert counted == (0.5 if position >= 1 else 0.0)
     assert account.spent.as_dict()["epsilon"] == (0.5 if position >= 5 else 0.0)
     assert not released or counted >= 0.5
 
     # The next run says what it found, and never spends a second time for what was committed.
-    capsys.readouterr()
-    code = run([*command, "second"])
+    code = run([*release_driver.COMMAND, "second"])
     said = " ".join(capsys.readouterr().err.split())
     if position == 0:
         assert code == 0

@@ -12,8 +12,9 @@ import os
 import re
 import signal
 import sys
+import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -22,6 +23,7 @@ import typer
 import typer.exceptions
 
 import privalue
+from privalue._entry import INTERRUPTED
 from privalue.artefact import Release
 from privalue.cli import _demo as demonstration
 from privalue.cli import _screen as terminal
@@ -35,6 +37,7 @@ from privalue.cli._console import (
     progress,
     screen,
 )
+from privalue.cli._finish import published, require_finished
 from privalue.cli._ledger import ledgers, tell
 from privalue.cli._options import in_options
 from privalue.cli._plan import plan, world_named
@@ -368,23 +371,26 @@ def release(
             "--no-ledger nobody does, and you keep count of epsilon and delta yourself"
         )
     limit = parse_memory(memory)
+    require_finished(out)
     require_publishable(out)
     study = _settled(study_file)
-    with notes(), progress("Reading rows", then="Computing") as update:
-        released = release_data(
-            study,
-            data,
-            ledger=None if ledger is None else open_ledger(ledger),
-            expect_new=expect_new,
-            accept_large_delta=accept_large_delta,
-            accept_useless=anyway,
-            entropy=None if seed is None else SeededForExperimentsOnly(seed),
-            engine=engine,
-            memory=limit,
-            progress=update,
-            say=lambda line: tell([line]),
-        )
-    publish_and_tell(released, out, study=study, ledger=ledger, justification=justification)
+    with published(out, study=study_file, justification=justification) as outbox:
+        with notes(), progress("Reading rows", then="Computing") as update:
+            released = release_data(
+                study,
+                data,
+                ledger=None if ledger is None else open_ledger(ledger),
+                outbox=outbox,
+                expect_new=expect_new,
+                accept_large_delta=accept_large_delta,
+                accept_useless=anyway,
+                entropy=None if seed is None else SeededForExperimentsOnly(seed),
+                engine=engine,
+                memory=limit,
+                progress=update,
+                say=lambda line: tell([line]),
+            )
+        publish_and_tell(released, out, study=study, ledger=ledger, justification=justification)
     if as_json:
         sys.stdout.writelines(_with_reuse(released))
     else:
@@ -451,6 +457,7 @@ def refit(
         "shrinkage": shrinkage,
     }
     given = {key: value for key, value in mechanism.items() if value is not None}
+    require_finished(out)
     require_publishable(out)
     fitted = refit_release(
         Release.load(release_file),
@@ -569,23 +576,45 @@ def _require_absent(path: Path, force: bool) -> None:
         raise UsageError(f"{path} exists; use --force to overwrite it, or give another name")
 
 
-INTERRUPTED = 130
-
-
 def main() -> None:
     """Run the command line and leave with the exit code of what happened."""
-    signal.signal(signal.SIGTERM, _terminated)
     logging.captureWarnings(True)
     logging.getLogger().addHandler(LibraryLog())
-    sys.exit(run(sys.argv[1:]))
+    try:
+        _listen(_once())
+        code = run(sys.argv[1:])
+    except KeyboardInterrupt:  # before or after the command itself
+        code = _failed("interrupted", INTERRUPTED, False)
+    _listen(lambda *_: os._exit(INTERRUPTED))  # nothing is left but to leave
+    sys.exit(code)
 
 
-def _terminated(*_: object) -> None:
-    """Leave as after Ctrl-C when the process is ended from outside.
+def _listen(handler: Callable[..., object]) -> None:
+    """Answer Ctrl-C, an end from outside and a terminal that was closed alike.
 
-    So private files on disk are removed before the process ends.
+    What a parent had ignored, as nohup does, stays ignored.
     """
-    raise KeyboardInterrupt
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, handler)
+
+
+def _once(seconds: float = 5.0) -> Callable[..., None]:
+    """Return what leaves as after Ctrl-C, whatever ends the process from outside.
+
+    So private files on disk are removed, and what is reserved is given back, before it ends. What
+    comes in the seconds after the first signal would only disturb that: a closed terminal sends
+    two, and people press twice.
+    """
+    heard: list[float] = []
+
+    def interrupted(*_: object) -> None:
+        heard.append(time.monotonic())
+        if len(heard) == 1 or heard[-1] - heard[0] > seconds:
+            raise KeyboardInterrupt
+
+    return interrupted
 
 
 def run(arguments: list[str]) -> int:

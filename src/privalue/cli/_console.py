@@ -6,7 +6,7 @@ import logging
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any, TextIO
 
@@ -87,11 +87,12 @@ class Log(Console):
             traceback: printed before the message, if there is one.
         """
         message = " ".join(message.split())
-        if self.as_json:
-            more = {} if traceback is None else {"traceback": traceback}
-            self._log("error", message, exit_code=code, **more)
-        else:
-            self.file.write(f"{traceback or ''}privalue: {message}\n")
+        with suppress(OSError):  # the terminal may be gone: the exit code still tells
+            if self.as_json:
+                more = {} if traceback is None else {"traceback": traceback}
+                self._log("error", message, exit_code=code, **more)
+            else:
+                self.file.write(f"{traceback or ''}privalue: {message}\n")
 
     def _log(self, level: str, message: str, **more: Any) -> None:
         """Write one JSON object on one line."""

@@ -10,6 +10,7 @@ import typer
 from privalue.artefact import Release
 from privalue.cli import _screen as terminal
 from privalue.cli._console import Json, log, print_json, screen
+from privalue.cli._finish import finish
 from privalue.cli._options import in_options
 from privalue.errors import UsageError
 from privalue.ledger import Account, Evidence, Ledger, open_ledger
@@ -202,6 +203,9 @@ def settle(
     """End a reservation that a crash left behind, on your word."""
     opened = open_ledger(ledger)
     _print_account(opened.settle(entry, charge=charge, reason=reason), opened, as_json)
+
+
+ledgers.command()(finish)
 
 
 @ledgers.command("grant-sql")

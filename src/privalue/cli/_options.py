@@ -41,6 +41,8 @@ SAID: Mapping[str, str | Callable[[re.Match[str]], str]] = {
     r"\bledger\.verify\(\)": "privalue ledger verify",
     r"\bseal=FILE": "--seal FILE",
     r"\bledger\.accept_head\(reason=WHY\)": "privalue ledger accept-head --reason WHY",
+    r"\bledger=LEDGER\b": "--ledger LEDGER",
+    r"\bprivalue\.finish\(OUTBOX\)": "privalue ledger finish OUTBOX",
     r"\bmemory=(\d+)": _megabytes,
     r"\bmemory=": "--memory",
     r"\breplace=True": "--replace",

@@ -111,6 +111,7 @@ def publish_and_tell(
     study: Study | None = None,
     ledger: str | None = None,
     justification: str | None = None,
+    saved: bool = False,
 ) -> None:
     """Write everything that a command leaves, the release first, and log where it is.
 
@@ -122,6 +123,7 @@ def publish_and_tell(
         study: for what side files say.
         ledger: where the release was charged, if anywhere.
         justification: why these parameters; public.
+        saved: whether the folder holds the release itself already.
     """
 
     def account() -> Standing | None:
@@ -134,11 +136,14 @@ def publish_and_tell(
             )
             return None
 
-    publish(
-        release,
-        out,
-        study=study,
-        account=account,
-        justification=justification,
-        wrote=lambda *paths: log.print(f"Wrote {', '.join(map(str, paths))}"),
-    )
+    def wrote(*paths: Path) -> None:
+        log.print(f"Wrote {', '.join(map(str, paths))}")
+
+    if saved:
+        require_no_private_page(out)
+        made = write_report(
+            release, out, study=study, account=account(), justification=justification
+        )
+        wrote(*made.values())
+        return
+    publish(release, out, study=study, account=account, justification=justification, wrote=wrote)

@@ -10,7 +10,8 @@ theorem, at its true cost, or refused. The record is append-only and hash-chaine
           \\-> cancel (invalid input)
 
 A crash leaves at worst a reservation or a charge that no release used: it keeps counting until a
-person settles it. The record never shows less than was released.
+person settles it, or the process that drew left an outbox to commit from (``Ledger.charged``). The
+record never shows less than was released.
 
 >>> import tempfile
 >>> ledger = open_ledger(tempfile.mkdtemp() + "/ledger.db")

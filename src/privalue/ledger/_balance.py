@@ -80,8 +80,10 @@ class Held:
     @property
     def how_to_settle(self) -> str:
         """Return the call for a person who knows that the process of this reservation is gone."""
-        cancel = ", or charge=False if nothing came of it" if self.status == "reserved" else ""
-        return f"ledger.settle({self.sequence}, charge=True, reason=WHY){cancel}"
+        settle = f"ledger.settle({self.sequence}, charge=True, reason=WHY)"
+        if self.status == "reserved":
+            return f"{settle}, or charge=False if nothing came of it"
+        return f"privalue.finish(OUTBOX) if it left an outbox, else {settle}"
 
 
 class Step(NamedTuple):

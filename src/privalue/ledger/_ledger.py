@@ -12,8 +12,10 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from threading import Lock
 from typing import Any, NamedTuple, Self
 
+from privalue._patience import uninterrupted
 from privalue.errors import BudgetError, LedgerError, UnavailableError, UsageError
 from privalue.ledger._account import Account, Standing, book_notices, notices
 from privalue.ledger._balance import Held
@@ -73,33 +75,53 @@ class Reservation:
         self.study = held.study
         self.cost = held.cost  # to the dataset's total
         self.head = held.head  # after charge(): the hash that the release states
-        self.charged = False
+        self.charged = self.cancelled = False
         self.notices = found
+        self._turn = Lock()
+        self._doubtful: tuple[int, str] | None = None  # process, and a charge that may stand
 
     def charge(self) -> str:
         """Spend the reserved amount, and return the hash of the charge, for the release.
 
         To be called once statistics exist, and before noise is drawn. A charge covers one draw: a
-        second call is refused, in this process or in another.
+        second call is refused, in this process or in another. Only where the answer to this very
+        call was lost, so that nobody knows whether it stands, a second call finds out: it returns
+        the charge that stands, or charges.
         """
-        with self._ledger._writing(self.dataset, self.cost, self.sequence) as (book, append, _):
-            append("charge", reservation=self.sequence)
-            head = book.head
-        self.head, self.charged = head, True
-        return head
+        with self._turn:
+            made = self._doubtful
+            try:
+                with self._ledger._writing(self.dataset, self.cost, self.sequence) as (
+                    book,
+                    append,
+                    _,
+                ):
+                    held = book.reservations[self.sequence]
+                    if (os.getpid(), held.head) != self._doubtful:
+                        append("charge", reservation=self.sequence)
+                    made = os.getpid(), held.head
+            except (LedgerError, UnavailableError):
+                self._doubtful = made
+                raise
+            self.head, self.charged, self._doubtful = held.head, True, None
+            return held.head
 
     def cancel(self, reason: str) -> None:
         """Give the amount back, because nothing was computed; refused after ``charge``."""
         with self._ledger._writing(self.dataset, self.cost, self.sequence) as (_, append, _):
             append("cancel", reservation=self.sequence, reason=reason)
+        self.cancelled = True
 
     def commit(self, artefact: str) -> None:
         """Store the artefact; to store the same one again changes nothing."""
         digest, request = sha256(artefact), {"dataset": self.dataset, "study": self.study}
-        with self._ledger._writing(self.dataset, self.cost, self.sequence) as (
-            book,
-            append,
-            transaction,
+        with (
+            _once_charged(self.sequence),
+            self._ledger._writing(self.dataset, self.cost, self.sequence) as (
+                book,
+                append,
+                transaction,
+            ),
         ):
             if book.reservations[self.sequence].artefact != digest:
                 append("commit", reservation=self.sequence, artefact=digest, **request)
@@ -109,10 +131,21 @@ class Reservation:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if not self.charged:
-            # If it cannot be cancelled, it keeps counting: the safe side.
-            with suppress(BudgetError, LedgerError, UnavailableError):
+        if not (self.charged or self.cancelled):
+            # If it cannot be cancelled, it keeps counting: the safe side. A closed terminal sends
+            # its signal twice, and the second must not stop what the first one asked for.
+            with suppress(BudgetError, LedgerError, UnavailableError), uninterrupted():
                 self.cancel("left without computing" if kind is None else _public_name(kind))
+
+
+@contextmanager
+def _once_charged(sequence: int) -> Iterator[None]:
+    """Add to a failure that the charge stands: the amount is spent, and only the commit waits."""
+    try:
+        yield
+    except (LedgerError, UnavailableError) as problem:
+        stands = f"the charge of entry {sequence} stands: commit again, and draw nothing anew"
+        raise type(problem)(f"{problem}; {stands}") from problem
 
 
 def _public_name(kind: type[BaseException]) -> str:
@@ -271,6 +304,27 @@ class Ledger:
             )
             held = book.open[dataset, study_hash]
         return Reservation(self, held, found)
+
+    def charged(self, entry: int, *, head: str) -> Reservation:
+        """Return a reservation whose charge stands, so that another process can commit it.
+
+        Args:
+            entry: its number.
+            head: the hash of its charge, which the release states.
+
+        Raises:
+            LedgerError: this ledger has no such charge.
+        """
+        with self._reading() as (book, transaction):
+            held = self._recalled(book, transaction, entry)
+        if held is None or held.head != head:
+            raise LedgerError(
+                f"the ledger {self.place} has no charge {head} for entry {entry}: it is another "
+                "ledger, or an old copy of it was put back"
+            )
+        reservation = Reservation(self, held, ())
+        reservation.charged = True
+        return reservation
 
     def stored(self, dataset: str, study_hash: str) -> StoredRelease | None:
         """Return the release of the identical request, or None if there is none yet."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from privalue._files import write_whole
+from privalue._files import remove_litter, write_whole
 from privalue.artefact import FILE_NAME, Release, require_vacant
 from privalue.errors import UsageError
 from privalue.ledger import Standing
@@ -119,9 +119,12 @@ def write_report(
 def require_publishable(folder: str | Path) -> None:
     """Refuse, before any work, a folder that holds a release, a report or a private page.
 
+    What a killed process left half written there is removed.
+
     Raises:
         UsageError: if it holds one; a release is never overwritten.
     """
+    remove_litter(Path(folder))
     require_vacant(folder)
     for name in PUBLIC_FILES:
         if os.path.lexists(Path(folder) / name):

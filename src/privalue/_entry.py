@@ -1,0 +1,41 @@
+"""Answer an interrupt of the command while it is still being imported: one line, no traceback.
+
+This is the first module that the package imports, since importing the others takes a second.
+Nothing is under way by then, so that the process may leave at once. A program that imports the
+package keeps its own handlers.
+"""
+
+import os
+import signal
+import sys
+from contextlib import suppress
+from itertools import pairwise
+
+INTERRUPTED = 130
+
+
+def _is_the_command() -> bool:
+    """Return whether this process is ``privalue`` or ``python -m privalue``."""
+    name = os.path.basename(sys.argv[0]) if getattr(sys, "argv", None) else ""
+    if name == "-m":  # as long as Python looks for the module
+        return ("-m", "privalue") in pairwise(sys.orig_argv) or "-mprivalue" in sys.orig_argv
+    return name in {"privalue", "privalue.exe"}
+
+
+def _leave(*_: object) -> None:
+    """Say that it was interrupted, and end the process."""
+    words = sys.argv
+    as_json = "--log-format=json" in words or ("--log-format", "json") in pairwise(words)
+    line = (
+        f'{{"level": "error", "message": "interrupted", "exit_code": {INTERRUPTED}}}\n'
+        if as_json
+        else "privalue: interrupted\n"
+    )
+    with suppress(OSError):
+        os.write(2, line.encode())
+    os._exit(INTERRUPTED)
+
+
+if _is_the_command() and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    with suppress(ValueError):  # not the main thread
+        signal.signal(signal.SIGINT, _leave)

@@ -1,0 +1,214 @@
+"""Keep what was drawn and charged in a file until the ledger has it and it is published.
+
+The file is made before the charge, at the size that it may need, so that a folder that only looks
+writable and a disk without room are found while nothing is spent. It gets its content between the
+draw and the commit. Its first line is a header of JSON; what follows is ``release.json``, to the
+letter::
+
+    {"dataset": "trial", "entry": 7, "ledger": "/data/ledger.db", "privalue_outbox": 1, ...}
+    {
+      "schema_version": 2,
+      ...
+
+The owner alone may read it: the number of an entry tells of earlier attempts.
+"""
+
+import errno
+import hashlib
+import json
+import os
+import tempfile
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Self
+
+from privalue._files import partial_name, settle_partial
+from privalue.errors import DataError, UsageError
+
+NAME = "release.outbox"  # in the folder that the release goes to
+FORMAT = 1
+_LONGEST_HEADER = 1 << 20
+_AT_ONCE = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Paid:
+    """What was drawn, with the charge that paid for it."""
+
+    ledger: str  # where the ledger is, without user and password
+    dataset: str
+    entry: int  # of the reservation
+    text: str  # the release, to the letter
+    study: str | None = None  # the file of the study, for the pages
+    justification: str | None = None
+
+    @property
+    def needs_address(self) -> bool:
+        """Return whether the ledger is on a server, whose address with user is not kept."""
+        return "://" in self.ledger
+
+
+class Outbox:
+    """A file for what was drawn, from before the charge until it is where it belongs.
+
+    As a context manager it goes away where the block ends well, and stays after an error once it
+    holds something.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        study: str | Path | None = None,
+        justification: str | None = None,
+    ) -> None:
+        """Name the file; nothing is written yet.
+
+        Args:
+            path: where it goes.
+            study: the file of the study, so that ``privalue ledger finish`` makes the same pages.
+            justification: why these parameters, for the same reason; public.
+        """
+        self.path = Path(path)
+        self.filled = False
+        self.recorded = False  # the ledger has it, too
+        self._pages = {
+            "study": None if study is None else os.path.abspath(study),
+            "justification": justification,
+        }
+        self._partial: Path | None = None
+        self._made: list[Path] = []
+
+    def make_room(self, size: int) -> None:
+        """Write a placeholder, where and as large as what is drawn will be.
+
+        Args:
+            size: bytes that it takes at most.
+
+        Raises:
+            UsageError: the folder cannot be written to, or has no room.
+        """
+        folder = self.path.parent
+        try:
+            self._make(folder)
+            self._partial = partial_name(self.path)
+            _placeholder(self._partial, size)
+        except OSError as problem:
+            raise UsageError(
+                f"{folder} cannot take the release, of up to {size:,} bytes: {problem.strerror}; "
+                "nothing was charged; make room, or give another folder"
+            ) from None
+
+    def fill(self, paid: Paid) -> bool:
+        """Put what was drawn into the file, on the disk before this returns.
+
+        If the folder fails after all, it goes to the folder for temporary files.
+
+        Returns:
+            Whether it is kept: ``path`` then says where. Nothing is raised: what was drawn still
+            has to get to the ledger.
+        """
+        header = {**asdict(paid), **self._pages, "privalue_outbox": FORMAT, "sha256": _sha256(paid)}
+        del header["text"]
+        parts = (json.dumps(header, sort_keys=True) + "\n", paid.text)
+        for place in (self.path, Path(tempfile.gettempdir()) / f"privalue-{os.getpid()}-{NAME}"):
+            partial = self._partial if place is self.path else None
+            with suppress(OSError):
+                settle_partial(partial or partial_name(place), place, parts)
+                self.path, self.filled = place, True
+                return True
+        return False
+
+    def remove(self) -> None:
+        """Remove the file: what it held is on record, and where it belongs."""
+        with suppress(OSError):
+            self.path.unlink()
+        self.filled = False
+
+    @classmethod
+    def read(cls, path: str | Path) -> Paid:
+        """Return what an outbox holds.
+
+        Raises:
+            DataError: there is no such file, or it is none, or not all of it is there.
+        """
+        try:
+            with Path(path).open("rb") as file:
+                header, text = file.readline(_LONGEST_HEADER), file.read()
+            fields = json.loads(header)
+            if fields.pop("privalue_outbox") != FORMAT:
+                raise ValueError
+            expected = fields.pop("sha256")
+            paid = Paid(**fields, text=text.decode())
+            if _sha256(paid) != expected or type(paid.entry) is not int:
+                raise ValueError
+        except OSError as problem:
+            raise DataError(
+                f"{path} cannot be read: {problem.strerror}; give the outbox that a release left"
+            ) from None
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            raise DataError(
+                f"{path} is no outbox of this version, or not all of it is there; give the file "
+                "that the release named"
+            ) from None
+        return paid
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self.filled and kind is None:
+            self.remove()
+        if self._partial is not None:
+            with suppress(OSError):
+                self._partial.unlink()
+        for folder in reversed(self._made):
+            with suppress(OSError):  # it holds something
+                folder.rmdir()
+
+    def _make(self, folder: Path) -> None:
+        """Make a folder with those above it, and remember which were not there."""
+        missing = []
+        while not os.path.lexists(folder):
+            missing.append(folder)
+            folder = folder.parent
+        for each in reversed(missing):
+            with suppress(FileExistsError):  # somebody else was quicker
+                each.mkdir()
+                self._made.append(each)
+
+
+def _placeholder(partial: Path, size: int) -> None:
+    """Make a file of so many bytes that are really there, for its owner alone."""
+    handle = os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    try:
+        _take(handle, size)
+        os.fsync(handle)
+    except BaseException:
+        with suppress(OSError):
+            partial.unlink()
+        raise
+    finally:
+        os.close(handle)
+
+
+def _take(handle: int, size: int) -> None:
+    """Take so many bytes of the disk, by the system's call for it if there is one."""
+    try:
+        os.posix_fallocate(handle, 0, size)
+    except AttributeError:  # macOS has no such call
+        pass
+    except OSError as problem:
+        if problem.errno not in {errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS}:
+            raise
+    else:
+        return
+    with os.fdopen(os.dup(handle), "wb") as file:
+        for start in range(0, size, _AT_ONCE):
+            file.write(bytes(min(_AT_ONCE, size - start)))
+
+
+def _sha256(paid: Paid) -> str:
+    """Return the SHA-256 of what was drawn."""
+    return hashlib.sha256(paid.text.encode()).hexdigest()

@@ -1,0 +1,697 @@
+"""What is paid for arrives: after every kill, on a full disk, behind a lock, by ``finish``."""
+
+import json
+import os
+import re
+import resource
+import shutil
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+import privalue as pv
+from oracles import release_driver
+from oracles.release_driver import COMMAND, drive, lose_an_answer, prepare
+from privalue import _patience, curator
+from privalue._files import partial_name
+from privalue._outbox import Outbox
+from privalue.cli import _app as cli
+from privalue.cli import _finish, run
+from privalue.errors import LedgerError, UnavailableError
+from privalue.ledger import Reservation, StoredRelease, open_ledger
+
+KILLS = int(os.environ.get("PRIVALUE_KILLS", "100"))
+PEOPLE = [[(0, 0.5), (1, 1.0)]] * 60
+
+
+def described(name="one"):
+    return pv.Study(
+        study={"name": name, "dataset": "trial"},
+        privacy=pv.Privacy(epsilon=0.5, delta=1e-6, unit="trajectory"),
+        values=pv.Values(discount=0.9, rewards=(0.0, 1.0), returns=(0.0, 1.0)),
+        states=pv.States(count=2),
+    )
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(prepare(tmp_path))
+    monkeypatch.delenv("PRIVALUE_LEDGER", raising=False)
+    return tmp_path
+
+
+def spent(folder="."):
+    account = open_ledger(Path(folder) / "ledger.db").show("trial")
+    return account.spent.as_dict()["epsilon"], account.reserved.as_dict()["epsilon"]
+
+
+def steps(folder="."):
+    return [step.kind for step in open_ledger(Path(folder) / "ledger.db").show("trial").steps]
+
+
+def without_waits(said):
+    """The lines of the log; on a busy machine, a wait for the ledger may be among them."""
+    return [line for line in said.splitlines() if "the ledger is waited for" not in line]
+
+
+def one_line(capsys):
+    (line,) = without_waits(capsys.readouterr().err)
+    return line
+
+
+def require_finished(folder, capsys, kept):
+    """Everything is published, on record, paid for once, and nothing else is left."""
+    out = folder / "out"
+    assert (out / "release.json").read_text() == kept
+    assert sorted(path.name for path in out.iterdir()) == [
+        *("registry.yaml", "release.json", "report.html", "values.csv")
+    ]
+    head = json.loads(kept)["ledger_head"]
+    open_ledger(folder / "ledger.db").verify(head=head, artefact=kept)
+    assert spent(folder) == (0.5, 0.0)
+    assert steps(folder)[-3:] == ["reserve", "charge", "commit"]
+
+
+# kill -9
+
+LOST = ["Ledger.reserve.after", "Reservation.charge.before", "Reservation.charge.after"]
+LOST += ["curator.draw.after", "Outbox.fill.before"]
+KEPT = ["Outbox.fill.after", "Reservation.commit.before", "Reservation.commit.after"]
+KEPT += ["Release.save.before", "Release.save.after", "publication.account_of.after"]
+KEPT += ["publication.publish.after", "Outbox.remove.before"]
+
+
+def test_kill_9_at_each_step_from_the_charge_to_the_last_file(tmp_path, monkeypatch, capsys):
+    for answer in drive(tmp_path, "steps", *LOST, *KEPT):
+        folder = tmp_path / str(answer["run"])
+        monkeypatch.chdir(folder)
+        assert answer["killed"], answer
+        if answer["step"] in LOST:
+            assert not Path("out/release.outbox").exists()
+            litter = list(Path("out").glob(".release.outbox.*.partial"))
+            assert len(litter) == 1
+            assert run([*COMMAND, "out"]) == 4  # in progress: a person has to look
+            said = one_line(capsys)
+            charged = answer["step"] not in LOST[:2]
+            assert ("privalue ledger finish OUTBOX if it left an outbox" in said) == charged
+            assert "privalue ledger settle 3 --charge" in said
+            assert spent() == ((0.5, 0.0) if charged else (0.0, 0.5))
+            assert not Path("out").exists() or not list(Path("out").iterdir())
+            continue
+        outbox = Path("out/release.outbox")
+        assert stat.S_IMODE(outbox.stat().st_mode) == 0o600
+        header, _, kept = outbox.read_text().partition("\n")
+        assert json.loads(header)["entry"] == 3
+        assert run([*COMMAND, "out"]) == 2
+        assert "do not run again; `privalue ledger finish out/release.outbox`" in one_line(capsys)
+        assert run(["ledger", "finish", "out/release.outbox"]) == 0
+        capsys.readouterr()
+        require_finished(folder, capsys, kept)
+        assert run(["ledger", "finish", "out/release.outbox"]) == 3
+        assert "cannot be read" in one_line(capsys)
+
+
+def judge_kill(folder, capsys):
+    """Whatever moment it was: what was kept is finished, and nothing is paid for twice."""
+    os.chdir(folder)
+    outbox = Path("out/release.outbox")
+    if outbox.exists():
+        kept = outbox.read_text().partition("\n")[2]
+        assert run(["ledger", "finish", "out/release.outbox"]) == 0
+        capsys.readouterr()
+        require_finished(folder, capsys, kept)
+        return "finished"
+    ledger = open_ledger("ledger.db")
+    ledger.verify()
+    if Path("out/release.json").exists():
+        require_finished(folder, capsys, Path("out/release.json").read_text())
+        return "published"
+    before, code = spent(), run([*COMMAND, "out"])
+    capsys.readouterr()
+    assert (code, before) in {(0, (0.0, 0.0)), (4, (0.0, 0.5)), (4, (0.5, 0.0))}
+    assert sum(spent()) == 0.5
+    return f"again: {code}"
+
+
+@pytest.mark.long
+def test_kill_9_at_every_event_of_a_release(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    *runs, last = drive(tmp_path, "events")
+    assert len(runs) > 20
+    assert not last["killed"]
+    found = {judge_kill(tmp_path / str(run["run"]), capsys) for run in runs}
+    assert found == {"finished", "published", "again: 0", "again: 4"}
+
+
+@pytest.mark.long
+def test_kill_9_at_moments_that_the_release_does_not_choose(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    runs = drive(tmp_path, "moments", KILLS)
+    assert len(runs) == KILLS
+    for each in runs:
+        judge_kill(tmp_path / str(each["run"]), capsys)
+
+
+# The ledger fails between the charge and the commit
+
+
+@pytest.fixture
+def hurried(monkeypatch):
+    """A user who waits for two seconds, not for a minute."""
+    monkeypatch.setattr(_patience, "PATIENCE", 2.0)
+    monkeypatch.setattr(_patience, "TOLD_AFTER", 0.05)
+    monkeypatch.setattr(cli, "open_ledger", partial(open_ledger, wait=0.1))
+    monkeypatch.setattr(_finish, "open_ledger", partial(open_ledger, wait=0.1))
+
+
+def after_the_outbox(monkeypatch, action):
+    """Do something once what was drawn is on the disk, and before it is on record."""
+    fill = Outbox.fill
+
+    def filled(outbox, paid):
+        kept = fill(outbox, paid)
+        action()
+        return kept
+
+    monkeypatch.setattr(Outbox, "fill", filled)
+
+
+@contextmanager
+def no_file_may_grow():
+    """As if the disk were full: SQLite cannot write its log."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2048, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def full_while_committing(monkeypatch, attempts):
+    """The disk has no room for so many attempts to commit."""
+    commit, tried = Reservation.commit, []
+
+    def full(reservation, text):
+        tried.append(text)
+        if len(tried) > attempts:
+            return commit(reservation, text)
+        with no_file_may_grow():
+            return commit(reservation, text)
+
+    monkeypatch.setattr(Reservation, "commit", full)
+    return tried
+
+
+def holder():
+    connection = sqlite3.connect("ledger.db", isolation_level=None, check_same_thread=False)
+    connection.execute("BEGIN IMMEDIATE")
+    return connection
+
+
+def test_a_lock_that_others_hold_for_a_while_is_waited_for(folder, hurried, monkeypatch, capsys):
+    def hold():
+        threading.Timer(0.6, holder().close).start()
+
+    after_the_outbox(monkeypatch, hold)
+    assert run([*COMMAND, "out"]) == 0
+    assert "the charge stands, and what was drawn is kept" in capsys.readouterr().err
+    require_finished(folder, capsys, Path("out/release.json").read_text())
+
+
+def test_a_disk_that_somebody_clears_is_waited_for(folder, hurried, monkeypatch, capsys):
+    tried = full_while_committing(monkeypatch, attempts=2)
+    assert run([*COMMAND, "out"]) == 0
+    assert len(tried) == 3
+    require_finished(folder, capsys, Path("out/release.json").read_text())
+
+
+@pytest.mark.parametrize(("fault", "code"), [("locked", 7), ("full", 5)])
+def test_what_could_not_be_committed_is_kept_and_finished(
+    folder, hurried, monkeypatch, capsys, fault, code
+):
+    held = []
+    with monkeypatch.context() as faulty:
+        if fault == "locked":
+            after_the_outbox(faulty, lambda: held.append(holder()))
+        else:
+            full_while_committing(faulty, attempts=10**6)
+        assert run([*COMMAND, "a folder", "-q"]) == code
+    line = one_line(capsys)
+    assert line.startswith(
+        "privalue: charged: do not run again; `privalue ledger finish 'a folder/release.outbox'` "
+        "(the ledger ledger.db "
+    )
+    assert "nothing was recorded" not in line
+    assert "try again" not in line
+    assert ("is locked by another process" if fault == "locked" else "disk") in line
+    for connection in held:
+        connection.close()
+    assert spent() == (0.5, 0.0)
+    kept = Path("a folder/release.outbox").read_text().partition("\n")[2]
+    assert os.listdir("a folder") == ["release.outbox"]
+    assert run(["ledger", "finish", "a folder/release.outbox", "--out", "out", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["release"] == "out/release.json"
+    require_finished(folder, capsys, kept)
+    assert os.listdir("a folder") == []
+    assert run([*COMMAND, "again", "--json"]) == 0  # the ledger answers
+    assert json.loads(capsys.readouterr().out)["reused"]
+    assert spent() == (0.5, 0.0)
+
+
+def test_the_words_of_a_failed_commit_never_say_that_nothing_was_recorded(folder, hurried):
+    ledger = open_ledger("ledger.db", wait=0.1)
+    promise = {"epsilon": 0.1, "delta": 0.0, "unit": "trajectory", "neighbours": "replace-one"}
+    reservation = ledger.reserve("trial", "a" * 64, **promise)
+    reservation.charge()
+    held = holder()
+    stands = "the charge of entry 3 stands: commit again, and draw nothing anew"
+    with pytest.raises(UnavailableError, match=stands):
+        reservation.commit("drawn")
+    held.close()
+    with no_file_may_grow(), pytest.raises(LedgerError, match=stands):
+        reservation.commit("drawn")
+    reservation.commit("drawn")
+
+
+def test_the_pages_are_those_of_the_release(folder, hurried, monkeypatch, capsys):
+    """With what the study's side files say, and with the justification."""
+    Path("states.csv").write_text("state\nill\nwell\n")
+    Path("study.toml").write_text(release_driver.STUDY.replace("count = 2", 'file = "states.csv"'))
+    rows = re.sub(r",0,0,", ",0,ill,", release_driver.ROWS)
+    rows = re.sub(r",1,1,", ",1,well,", rows)
+    Path("data.csv").write_text("trajectory,step,state,reward\n" + rows)
+    words = ["--justification", "The board decided."]
+    with monkeypatch.context() as faulty:
+        full_while_committing(faulty, attempts=10**6)
+        assert run([*COMMAND, "out", *words]) == 5
+    assert run(["ledger", "finish", "out/release.outbox"]) == 0
+    assert run([*COMMAND, "again", *words]) == 0
+    for name in ("values.csv", "registry.yaml", "report.html"):
+        assert Path("out", name).read_bytes() == Path("again", name).read_bytes(), name
+    assert "The board decided." in Path("out/registry.yaml").read_text()
+
+
+# In Python
+
+
+@contextmanager
+def away(monkeypatch):
+    with monkeypatch.context() as faulty:
+        full_while_committing(faulty, attempts=10**6)
+        yield
+
+
+def test_the_error_holds_what_was_drawn_and_finish_takes_it(folder, hurried, monkeypatch):
+    ledger = open_ledger("ledger.db")
+    with away(monkeypatch), pytest.raises(pv.ChargedError, match="do not release again") as caught:
+        pv.release(described(), PEOPLE, ledger=ledger)
+    problem = caught.value
+    assert (problem.exit_code, problem.outbox) == (5, None)
+    assert not isinstance(problem, UnavailableError)  # whoever tries those again does not, here
+    for _ in range(2):
+        assert pv.finish(problem, ledger=ledger) == problem.release
+    assert pv.finish(problem) == problem.release  # the ledger is known, if it is a file
+    assert spent() == (0.5, 0.0)
+    assert pv.release(described(), PEOPLE, ledger=ledger).reused
+
+
+def test_an_outbox_of_ones_own(folder, hurried, monkeypatch):
+    ledger = open_ledger("ledger.db")
+    assert not pv.release(described(), PEOPLE, ledger=ledger, outbox="kept.outbox").reused
+    assert not Path("kept.outbox").exists()
+    with (
+        away(monkeypatch),
+        pytest.raises(pv.ChargedError, match=r"kept\.outbox keeps it") as caught,
+    ):
+        pv.release(described("two"), PEOPLE, ledger=ledger, outbox="kept.outbox")
+    assert caught.value.outbox == Path("kept.outbox")
+    assert pv.finish("kept.outbox") == caught.value.release
+    assert not Path("kept.outbox").exists()
+    with pytest.raises(pv.DataError, match="cannot be read"):
+        pv.finish("kept.outbox")
+
+
+def test_a_ledger_on_a_server_has_to_be_named_and_no_password_is_kept(folder, hurried, monkeypatch):
+    ledger = open_ledger("ledger.db")
+    ledger._store.place = "postgresql://host/database"  # as a server's ledger names itself
+    with away(monkeypatch), pytest.raises(pv.ChargedError):
+        pv.release(described(), PEOPLE, ledger=ledger, outbox="kept.outbox")
+    assert '"ledger": "postgresql://host/database"' in Path("kept.outbox").read_text()
+    with pytest.raises(pv.UsageError, match=r"charged on the ledger postgresql://host/database"):
+        pv.finish("kept.outbox")
+    pv.finish("kept.outbox", ledger=open_ledger("ledger.db"))
+
+
+def test_another_ledger_has_no_such_charge(folder, hurried, monkeypatch, capsys):
+    with away(monkeypatch):
+        assert run([*COMMAND, "out"]) == 5
+    prepare(folder / "other")
+    capsys.readouterr()
+    finish = ["ledger", "finish", "out/release.outbox", "--ledger"]
+    assert run([*finish, "other/ledger.db"]) == 5
+    assert "has no charge" in one_line(capsys)
+    assert Path("out/release.outbox").exists()
+    shutil.copy("ledger.db", "copy.db")
+    assert run([*finish, "ledger.db"]) == 0
+
+
+def test_a_folder_with_another_release_is_refused_before_the_commit(
+    folder, hurried, monkeypatch, capsys
+):
+    assert run([*COMMAND, "first"]) == 0
+    Path("study.toml").write_text(
+        release_driver.STUDY.replace("[privacy]", 'name = "b"\n[privacy]')
+    )
+    with away(monkeypatch):
+        assert run([*COMMAND, "out"]) == 5
+    capsys.readouterr()
+    assert run(["ledger", "finish", "out/release.outbox", "--out", "first"]) == 2
+    assert "first/release.json is another release" in one_line(capsys)
+    assert run(["ledger", "finish", "out/release.outbox"]) == 0
+
+
+def test_a_damaged_outbox_is_refused(folder, hurried, monkeypatch, capsys):
+    with away(monkeypatch):
+        assert run([*COMMAND, "out"]) == 5
+    outbox = Path("out/release.outbox")
+    whole = outbox.read_bytes()
+    end = whole.index(b"\n")
+    header = json.loads(whole[:end])
+    damaged = [whole[:cut] for cut in (0, 1, end - 1, end, end + 1, len(whole) - 1)]
+    damaged += [whole + b"\n", whole[:-9] + b"7" + whole[-8:], b"[" * 90_000, b"\xff" + whole]
+    for change in ({"entry": "3"}, {"entry": True}, {"more": 1}, {"privalue_outbox": 2}):
+        damaged.append(json.dumps({**header, **change}).encode() + whole[end:])
+    damaged.append(json.dumps({k: v for k, v in header.items() if k != "entry"}).encode())
+    capsys.readouterr()
+    for text in damaged:
+        outbox.write_bytes(text)
+        assert run(["ledger", "finish", str(outbox)]) == 3, text[:80]
+        assert "is no outbox" in one_line(capsys)
+    assert steps() == ["declare", "reserve", "charge"]
+    outbox.write_bytes(whole)
+    assert run(["ledger", "finish", str(outbox)]) == 0
+
+
+# An answer that is lost
+
+
+@pytest.mark.parametrize("arrives", [True, False], ids=["stands", "undone"])
+@pytest.mark.parametrize("step", ["charge", "commit"])
+def test_a_lost_answer_is_found_out_neither_doubled_nor_lost(folder, monkeypatch, step, arrives):
+    ledger = open_ledger("ledger.db")
+    original, tried = getattr(Reservation, step), []
+
+    def over_a_bad_line(reservation, *rest):
+        tried.append(step)
+        if len(tried) == 1:
+            lose_an_answer(ledger, arrives)
+        return original(reservation, *rest)
+
+    monkeypatch.setattr(Reservation, step, over_a_bad_line)
+    released = pv.release(described(), PEOPLE, ledger=ledger)
+    ledger.verify(head=released.ledger_head, artefact=released.to_json())
+    assert tried == [step, step]
+    assert steps() == ["declare", "reserve", "charge", "commit"]
+    assert spent() == (0.5, 0.0)
+
+
+def test_a_fork_does_not_take_a_doubtful_charge_for_its_own(folder):
+    ledger = open_ledger("ledger.db")
+    promise = {"epsilon": 0.1, "delta": 0.0, "unit": "trajectory", "neighbours": "replace-one"}
+    reservation = ledger.reserve("trial", "a" * 64, **promise)
+    lose_an_answer(ledger, arrives=True)
+    with pytest.raises(UnavailableError):
+        reservation.charge()
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            reservation.charge()
+        except pv.BudgetError:
+            code = 0
+        finally:
+            os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
+    assert reservation.charge() == ledger.head()
+
+
+# Places that cannot take a release
+
+
+def test_a_folder_that_only_looks_writable_is_found_before_the_charge(folder, capsys):
+    """Whoever may write anywhere still cannot make a folder there."""
+    assert run([*COMMAND, "/proc/released"]) == 2
+    line = one_line(capsys)
+    assert "nothing was charged" in line or "may not be written to" in line
+    assert steps() == ["declare"]
+
+
+def test_a_disk_without_room_is_found_before_the_charge(folder, monkeypatch, capsys):
+    make_room = Outbox.make_room
+
+    def full(outbox, size):
+        with no_file_may_grow():
+            make_room(outbox, size)
+
+    monkeypatch.setattr(Outbox, "make_room", full)
+    for words in (COMMAND, [*COMMAND[:4], "--no-ledger", "--out"]):
+        assert run([*words, "deep/er/out"]) == 2
+        assert "nothing was charged; make room" in one_line(capsys)
+        assert not Path("deep").exists()
+    assert steps() == ["declare"]
+
+
+@pytest.mark.parametrize("states", [1, 2, 300])
+@pytest.mark.parametrize("mechanism", ["dp-ssp", "dp-lsw"])
+def test_the_room_that_is_made_suffices(folder, states, mechanism, monkeypatch):
+    """For the longest numbers, and labels that take the most bytes."""
+    asked = []
+    monkeypatch.setattr(Outbox, "make_room", lambda _, size: asked.append(size))
+    labels = ['"é' * 60 + str(state) for state in range(states)]
+    study = pv.Study(
+        privacy=pv.Privacy(epsilon=0.123456789012345, delta=1.23456789e-6, unit="trajectory"),
+        values=pv.Values(discount=0.9, rewards=(-1.23456789012345e-5, 2.3456789012345e-5)),
+        states=pv.States(labels=labels),
+        mechanism={"name": mechanism},
+    )
+    released = pv.release(
+        study, [[(labels[0], 1e-6)]] * 50, accept_useless=True, outbox="x", accept_large_delta=True
+    )
+    assert len(released.to_json().encode()) < asked[0] - 8192
+
+
+@pytest.mark.parametrize("temporary", [True, False], ids=["elsewhere", "nowhere"])
+def test_a_folder_that_is_gone_after_the_charge_loses_nothing(
+    folder, hurried, monkeypatch, capsys, temporary
+):
+    monkeypatch.setattr(tempfile, "tempdir", str(folder) if temporary else str(folder / "nowhere"))
+    draw = curator.draw
+
+    def drawn(*arguments):
+        shutil.rmtree("out")
+        return draw(*arguments)
+
+    with monkeypatch.context() as removed:
+        removed.setattr(curator, "draw", drawn)
+        full_while_committing(removed, attempts=10**6 if temporary else 0)
+        code = run([*COMMAND, "out"])
+    said = capsys.readouterr().err
+    if not temporary:  # the ledger took it, and the folder was made again
+        assert code == 0
+        return
+    assert code == 5
+    (outbox,) = folder.glob("privalue-*-release.outbox")
+    assert f"`privalue ledger finish {outbox}`" in said
+    kept = outbox.read_text().partition("\n")[2]
+    assert run(["ledger", "finish", str(outbox), "--out", "out"]) == 0
+    require_finished(folder, capsys, kept)
+
+
+def test_what_is_on_record_and_cannot_be_published_is_handed_out_again(folder, monkeypatch, capsys):
+    monkeypatch.setattr(tempfile, "tempdir", str(folder / "nowhere"))
+    draw = curator.draw
+
+    def drawn(*arguments):
+        shutil.rmtree("out")
+        Path("out").write_text("somebody else's")
+        return draw(*arguments)
+
+    with monkeypatch.context() as removed:
+        removed.setattr(curator, "draw", drawn)
+        assert run([*COMMAND, "out"]) == 2
+    said = one_line(capsys)
+    assert "charged, and on record: the same command with another --out gets it" in said
+    assert run([*COMMAND, "again", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["reused"]
+    assert spent() == (0.5, 0.0)
+
+
+def test_publishing_that_fails_says_how_to_go_on(folder, monkeypatch, capsys):
+    with monkeypatch.context() as failing:
+        failing.setattr(cli, "publish_and_tell", lambda *_, **__: Path("out/no").rmdir())
+        assert run([*COMMAND, "out"]) == 3
+    assert one_line(capsys).startswith(
+        "privalue: charged, and on record: do not run again; `privalue ledger finish "
+        "out/release.outbox` (the system refused: No such file"
+    )
+    assert run(["ledger", "finish", "out/release.outbox"]) == 0
+
+
+# What an earlier run left
+
+
+def test_a_release_without_its_pages_says_which_command_makes_them(folder, capsys):
+    words = [*COMMAND[:4], "--no-ledger", "--out"]
+    assert run([*words, "out"]) == 0
+    for name in ("report.html", "registry.yaml", "values.csv"):
+        Path("out", name).unlink()
+        capsys.readouterr()
+        assert run([*words, "out"]) == 2
+        line = one_line(capsys)
+        (command,) = re.findall("`privalue (.*)`", line)
+        assert command == ("report out" if name == "values.csv" else "report out --force")
+    assert run(command.split()) == 0
+    assert len(list(Path("out").iterdir())) == 4
+    assert run([*words, "out"]) == 2
+    assert "`" not in one_line(capsys).replace("never overwritten: it was paid for", "")
+
+
+def test_litter_of_processes_that_are_gone_is_removed_by_the_next_run(folder, capsys):
+    done = subprocess.run(["sh", "-c", "echo $$"], capture_output=True, text=True, check=True)
+    gone, out = int(done.stdout), Path("out")
+    out.mkdir()
+    mine = partial_name(out / "release.json")
+    machine = mine.name.split("-")[-2]
+    other = "00000000" if machine != "00000000" else "00000001"
+    kept = [mine.name, f".release.json.1-{machine}-5.partial", ".notes.partial"]
+    kept += [f".release.json.{gone}-{other}-5.partial"]
+    removed = [
+        f".release.json.{gone}-{machine}-5.partial",
+        f".report.html.{gone}-{machine}-6.partial",
+    ]
+    removed += [f".release.json.{gone}-{other}-6.partial"]
+    for name in (*kept, *removed):
+        (out / name).write_text("")
+    long_ago = out.stat().st_mtime - 2 * 24 * 3600
+    os.utime(out / removed[-1], (long_ago, long_ago))
+    assert run([*COMMAND, "out"]) == 0
+    assert {path.name for path in out.glob(".*")} == set(kept)
+
+
+# Interrupted
+
+PAUSED = """
+import os, signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # even as a job in the background
+signal.signal(signal.SIGHUP, signal.{hangup})
+from privalue import curator
+from privalue.cli import main
+step = getattr(curator, {step!r})
+def paused(*arguments, **options):
+    os.write(1, b"here\\n")
+    sys.stdin.readline()  # until the signal was sent
+    return step(*arguments, **options)
+setattr(curator, {step!r}, paused)
+main()
+"""
+
+
+def interrupted(step, number, hangup="SIG_DFL"):
+    """Start the command, send the signal while it is at a step; its exit code, and its lines."""
+    started = subprocess.Popen(
+        [sys.executable, "-c", PAUSED.format(step=step, hangup=hangup), *COMMAND, "out"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert started.stdout.readline() == "here\n"
+    started.send_signal(number)
+    _, said = started.communicate("\n")
+    return started.returncode, without_waits(said)
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM], ids=["hup", "term"])
+def test_an_interrupt_before_the_charge_cancels_the_reservation(folder, number):
+    assert interrupted("gathered", number) == (130, ["privalue: interrupted"])
+    assert steps() == ["declare", "reserve", "cancel"]
+    assert not Path("out").exists()
+
+
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGINT, pytest.param(signal.SIGHUP, marks=pytest.mark.long)],
+    ids=["int", "hup"],
+)
+def test_an_interrupt_after_the_charge_waits_until_nothing_is_lost_by_it(folder, number, capsys):
+    code, (line,) = interrupted("draw", number)
+    assert code == 130
+    assert line == (
+        "privalue: charged, and on record: do not run again; `privalue ledger finish "
+        "out/release.outbox` (interrupted)"
+    )
+    kept = Path("out/release.outbox").read_text().partition("\n")[2]
+    assert run(["ledger", "finish", "out/release.outbox"]) == 0
+    require_finished(folder, capsys, kept)
+
+
+def test_what_nohup_ignores_stays_ignored(folder, capsys):
+    code, (first, *_) = interrupted("draw", signal.SIGHUP, hangup="SIG_IGN")
+    assert (code, first) == (0, "Wrote out/release.json")
+
+
+def test_a_closed_terminal_cancels_the_reservation(folder):
+    terminal, inside = os.openpty()
+    started = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "import fcntl, sys, termios; fcntl.ioctl(2, termios.TIOCSCTTY, 0)\n"
+            + PAUSED.format(step="gathered", hangup="SIG_DFL"),
+            *(*COMMAND, "out"),
+        ],
+        stdin=inside,
+        stdout=subprocess.PIPE,
+        stderr=inside,
+        start_new_session=True,
+    )
+    os.close(inside)
+    assert started.stdout.readline() == b"here\n"
+    os.close(terminal)
+    started.communicate()
+    assert steps() == ["declare", "reserve", "cancel"]
+    assert not Path("out").exists()
+
+
+def test_an_interrupt_while_the_ledger_is_waited_for_keeps_what_was_drawn(
+    folder, hurried, monkeypatch
+):
+    """Ctrl-C gets through between two attempts, and becomes an error that holds the release."""
+    full_while_committing(monkeypatch, attempts=10**6)
+    monkeypatch.setattr(_patience, "PATIENCE", 600.0)
+    after_the_outbox(monkeypatch, lambda: signal.raise_signal(signal.SIGINT))
+    with pytest.raises(pv.ChargedError) as caught:
+        pv.release(described(), PEOPLE, ledger=open_ledger("ledger.db"), outbox="kept.outbox")
+    assert (caught.value.exit_code, caught.value.why) == (130, "interrupted")
+    assert caught.value.release.private
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_elsewhere_than_in_the_main_thread_it_goes_the_same_way(folder):
+    made = []
+    ledger = open_ledger("ledger.db")
+    thread = threading.Thread(
+        target=lambda: made.append(pv.release(described(), PEOPLE, ledger=ledger))
+    )
+    thread.start()
+    thread.join()
+    assert isinstance(ledger.stored("trial", pv.ledger.study_hash(made[0].study)), StoredRelease)

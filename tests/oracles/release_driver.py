@@ -1,0 +1,160 @@
+"""Releases that are killed at any step, each in a process forked from one that imported everything.
+
+::
+
+    python release_driver.py FOLDER steps STEP...    (STEP: Owner.name.before or Owner.name.after)
+    python release_driver.py FOLDER events           (every event of ``ledger_driver`` in turn)
+    python release_driver.py FOLDER moments COUNT    (at moments that the process does not choose)
+
+Each runs ``privalue release`` in a folder of its own, FOLDER/0, FOLDER/1, ...; the answer is one
+JSON object a line: the number, whether it was killed, and the last event.
+"""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+from oracles.ledger_driver import Events, say
+from privalue import curator
+from privalue._outbox import Outbox
+from privalue.artefact import Release
+from privalue.cli import _report as publication
+from privalue.cli import run
+from privalue.errors import UnavailableError
+from privalue.ledger import Ledger, Reservation, open_ledger
+
+OWNERS = {
+    "Ledger": Ledger,
+    "Outbox": Outbox,
+    "Release": Release,
+    "Reservation": Reservation,
+    "curator": curator,
+    "publication": publication,
+}
+STUDY = """
+[study]
+dataset = "trial"
+[privacy]
+epsilon = 0.5
+delta = 1e-6
+unit = "trajectory"
+[values]
+discount = 0.9
+rewards = [0.0, 1.0]
+returns = [0.0, 1.0]
+[states]
+count = 2
+"""
+ROWS = "".join(f"{t},0,0,0.5\n{t},1,1,1\n" for t in range(60))
+COMMAND = ["release", "study.toml", "--data", "data.csv", "--ledger", "ledger.db", "--out"]
+
+
+def prepare(folder):
+    """A study, its data, and a ledger with room for two releases."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "study.toml").write_text(STUDY)
+    (folder / "data.csv").write_text("trajectory,step,state,reward\n" + ROWS)
+    ledger = open_ledger(folder / "ledger.db")
+    ledger.declare("trial", epsilon=1.0, delta=1e-5, unit="trajectory")
+    return folder
+
+
+def drive(folder, *words):
+    """This program's answers, from a process of its own."""
+    done = subprocess.run(
+        [sys.executable, __file__, folder, *map(str, words)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def lose_an_answer(ledger, arrives):
+    """The next write reaches the store, or is undone there; either way nobody hears of it."""
+    write = ledger._store.write
+
+    @contextmanager
+    def lost():
+        ledger._store.write = write
+        if arrives:
+            with write() as transaction:
+                yield transaction
+            raise UnavailableError("the server of the ledger went away")
+        with write() as transaction:
+            yield transaction
+            raise UnavailableError("the server of the ledger went away")
+
+    ledger._store.write = lost
+
+
+def kill_at(step):
+    owner, name, when = step.split(".")
+    original = getattr(OWNERS[owner], name)
+
+    def killed(*args, **keys):
+        if when == "before":
+            os.kill(os.getpid(), signal.SIGKILL)
+        original(*args, **keys)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    setattr(OWNERS[owner], name, killed)
+
+
+def released(folder, before, after=None):
+    """Run the command in a fork; whether it was killed, and how long it took."""
+    prepare(folder)
+    began = time.monotonic()
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            os.chdir(folder)
+            os.dup2(os.open("said", os.O_CREAT | os.O_WRONLY), 1)
+            os.dup2(1, 2)
+            before()
+            code = run([*COMMAND, "out"])
+        finally:
+            os._exit(code)
+    if after is not None:
+        time.sleep(after)
+        os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    if os.WIFEXITED(status) and os.WEXITSTATUS(status):
+        raise RuntimeError((folder / "said").read_text())
+    return os.WIFSIGNALED(status), time.monotonic() - began
+
+
+def main(folder, what, *rest):
+    folder, runs = Path(folder), 0
+    if what == "steps":
+        for number, step in enumerate(rest):
+            killed, _ = released(folder / str(number), lambda step=step: kill_at(step))
+            say(run=number, killed=killed, step=step)
+    elif what == "events":
+        killed = True
+        while killed:
+            runs += 1
+            events = Events(runs)
+            killed, _ = released(folder / str(runs), events.watch)
+            say(run=runs, killed=killed)
+    else:
+        moments = random.Random(20260101)  # seeds choose when to kill, nothing else
+        _, longest = released(folder / "whole", lambda: None)
+        for number in range(int(rest[0])):
+            killed, _ = released(
+                folder / str(number), lambda: None, moments.uniform(0, 1.2 * longest)
+            )
+            say(run=number, killed=killed)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
