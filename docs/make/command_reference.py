@@ -108,7 +108,7 @@ def _exit_codes() -> str:
     """Return the table of exit codes, from the classes of errors."""
     codes: dict[int, list[str]] = {}
     for error in _tree(errors.PrivalueError):
-        said = (error.__doc__ or "").strip().rstrip(".")
+        said = (error.__doc__ or "").strip().split("\n")[0].rstrip(".")
         codes.setdefault(error.exit_code, []).append(f"{said} (`{error.__name__}`)")
     codes.pop(errors.PrivalueError.exit_code)
     rows = "".join(f"| {code} | {'; '.join(codes[code])} |\n" for code in sorted(codes))

@@ -37,7 +37,8 @@ def finish(
     ledger: Annotated[
         str | None,
         typer.Option(
-            "--ledger", envvar=_ADDRESS, help="Where it was charged; else, the file it was."
+            "--ledger",
+            help="Where it was charged; else, the file that the outbox names, or PRIVALUE_LEDGER.",
         ),
     ] = None,
     out: Annotated[
@@ -48,11 +49,12 @@ def finish(
     """Record and publish what is charged; spends nothing."""
     paid = Outbox.read(outbox)
     release, folder = Release.parse(paid.text), outbox.parent if out is None else out
+    remove_litter(folder)
     there = _published(release, folder)
     if not there:
         require_publishable(folder)
-    if ledger is None and not paid.needs_address:
-        ledger = paid.ledger
+    if ledger is None:
+        ledger = os.environ.get(_ADDRESS) if paid.needs_address else paid.ledger
     finish_release(
         paid,
         ledger=None if ledger is None else open_ledger(ledger),

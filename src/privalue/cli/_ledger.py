@@ -39,8 +39,6 @@ SealFile = Annotated[
 ]
 DEFAULT_LEDGER = "ledger.db"
 
-ledgers.command()(finish)
-
 
 @ledgers.command()
 def declare(
@@ -236,6 +234,9 @@ def settle(
     """End a reservation that a crash left behind, on your word."""
     opened = open_ledger(ledger)
     _print_account(opened.settle(entry, charge=charge, reason=reason), opened, as_json)
+
+
+ledgers.command()(finish)
 
 
 @ledgers.command("grant-sql")

@@ -377,7 +377,7 @@ class Ledger:
     def show(self, dataset: str) -> Account:
         """Return the account of a dataset, with its history; raise BudgetError if it has no total.
 
-        All entries are replayed, which takes about 20 s for a million.
+        All entries are replayed, which takes about 40 s for a million.
         """
         with (
             self._present(""),
