@@ -68,7 +68,9 @@ def test_a_verification_that_looks_away_is_found(tmp_path, template, monkeypatch
     folder = written(tmp_path / "old", template.copies[0])
     assert tried(folder, template)["told"]
     monkeypatch.setattr(
-        Ledger, "verify", lambda *_, **__: Verified(entries=1, head="0" * 64, notices=())
+        Ledger,
+        "verify",
+        lambda *_, **__: Verified(entries=1, head="0" * 64, seals="none", notices=()),
     )
     old = tried(written(tmp_path / "again", template.copies[1]), template)
     assert "nobody told" in judge(old, template)

@@ -72,9 +72,14 @@ class Commands(typer.core.TyperGroup):
             formatter.write_dl(list(COMMANDS.items()))
 
 
+_ONCE_LOADED: list[Callable[[], None]] = []  # what the program does before its command begins
+
+
 def _loaded(name: str) -> Any:
     """Import a command's module, and return the command."""
     module = import_module(f"privalue.cli._{name}")
+    for prepare in _ONCE_LOADED:
+        prepare()
     found = module.ledgers if name == "ledger" else getattr(module, name)
     if not isinstance(found, typer.Typer):
         alone = typer.Typer(rich_markup_mode=None, add_completion=False)
@@ -163,7 +168,9 @@ def main() -> None:
     logging.captureWarnings(True)
     logging.getLogger().addHandler(LibraryLog())
     try:
-        _listen(_once())
+        # Until its command is imported nothing is under way, and an interrupt just ends the process
+        # (``_entry``): an import that an exception breaks off may end as another error.
+        _ONCE_LOADED.append(lambda: _listen(_once()))
         code = run(sys.argv[1:])
     except KeyboardInterrupt:  # before or after the command itself
         code = _failed("interrupted", INTERRUPTED, False)

@@ -12,7 +12,9 @@ from privalue.errors import LedgerError, MissingComponentError, UsageError
 from privalue.ledger._chain import check_hash
 
 MARK = "ed25519:"
-_SUBJECT = "privalue ledger head "  # so that a signature of something else is none of a head
+_SUBJECT = (
+    "head of a ledger of privalue: "  # so that a signature of something else is none of a head
+)
 _MOST_BYTES = 10_000  # of a key
 
 
@@ -37,7 +39,7 @@ def require_signed(head: str, signature: str | None, key: Path) -> None:
     """
     public = _loaded(key, "public")
     if signature is None:
-        raise LedgerError(f"the head {head} is not signed, and --public-key asks that it is")
+        raise LedgerError(f"the head {head} is not signed, and it has to be")
     try:
         public.verify(bytes.fromhex(signature.removeprefix(MARK)), _message(head))
     except (ValueError, _cryptography("exceptions").InvalidSignature):
