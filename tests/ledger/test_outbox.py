@@ -148,7 +148,7 @@ def test_kill_9_at_every_event_of_a_release(tmp_path, monkeypatch, capsys):
     *runs, last = drive(tmp_path, "events")
     assert len(runs) > 20
     assert not last["killed"]
-    found = {judge_kill(tmp_path / str(run["run"]), capsys) for run in runs}
+    found = {judge_kill(tmp_path / str(each["run"]), capsys) for each in (*runs, last)}
     assert found == {"finished", "published", "again: 0", "again: 4"}
 
 
