@@ -72,7 +72,9 @@ def test_a_verification_that_looks_away_is_found(tmp_path, template, monkeypatch
         "verify",
         lambda *_, **__: Verified(entries=1, head="0" * 64, seals="none", notices=()),
     )
-    monkeypatch.setenv("PRIVALUE_STATE", str(tmp_path / "state"))  # of somebody who saw nothing
+    monkeypatch.setenv(
+        "PRIVALUE_STATE", str(tmp_path / "nothing seen")
+    )  # of somebody who saw nothing
     old = tried(written(tmp_path / "again", template.copies[1]), template)
     assert "nobody told" in judge(old, template)
 
