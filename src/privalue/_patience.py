@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from privalue.errors import LedgerError, UnavailableError
 
-PATIENCE = 60.0  # seconds of attempts and pauses, after which a person has to look
+PATIENCE = 55.0  # seconds of attempts and pauses, after which a person has to look
 TOLD_AFTER = 2.0  # seconds: longer waits are explained
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 
@@ -116,10 +116,12 @@ def insist(
     teller.start()
     try:
         while True:
+            begun = time.monotonic()
             try:
                 return step()
             except (LedgerError, UnavailableError) as problem:
-                if not may_pass(problem) or time.monotonic() + pause > until:
+                failed = time.monotonic()  # the next attempt may take as long as this one did
+                if not may_pass(problem) or failed + pause + (failed - begun) > until:
                     raise
             sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)

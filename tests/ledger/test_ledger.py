@@ -1,6 +1,7 @@
 """Units, rules, refusals and what people see; the places that keep a ledger are in conformance."""
 
 import json
+import sqlite3
 import sys
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_FLOOR, Decimal
@@ -12,7 +13,14 @@ from hypothesis import strategies as st
 
 from oracles.ledgers import DECLARED, RESERVED, open_ledger
 from privalue.errors import MissingComponentError, PrivalueError, UsageError
-from privalue.ledger import BudgetError, Cost, LedgerError, Reservation, study_hash
+from privalue.ledger import (
+    BudgetError,
+    Cost,
+    LedgerError,
+    Reservation,
+    UnavailableError,
+    study_hash,
+)
 from privalue.ledger import _units as units
 from privalue.ledger._book import Book
 from privalue.report import _spending as spending
@@ -410,3 +418,20 @@ def test_a_name_that_looks_like_another_is_refused(tmp_path, names):
     assert ledger.datasets() == (first,)
     ledger.declare(first, epsilon=2.0, delta=1e-6, replace=True)
     ledger.declare(f"{first} of others", epsilon=1.0, delta=1e-6)
+
+
+def test_a_ledger_that_does_not_answer_is_not_asked_to_cancel(tmp_path):
+    """Whoever waited for a charge in vain does not wait as long once more; the amount stays."""
+    ledger = open_ledger(tmp_path / "ledger.db", wait=0.05)
+    ledger.declare("people", epsilon=1.0, delta=1e-6)
+    held = sqlite3.connect(tmp_path / "ledger.db", isolation_level=None)
+    reservation = ledger.reserve("people", study_hash({}), epsilon=0.1, delta=1e-7)
+    asked = []
+    reservation.cancel = asked.append
+    held.execute("BEGIN IMMEDIATE")
+    with pytest.raises(UnavailableError), reservation:
+        reservation.charge()
+    held.close()
+    assert asked == []
+    (left,) = ledger.show("people").unfinished
+    assert left.entry == reservation.sequence

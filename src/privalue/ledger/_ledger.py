@@ -79,6 +79,7 @@ class Reservation:
         self.notices = found
         self._turn = Lock()
         self._doubtful: tuple[int, str] | None = None  # process, and a charge that may stand
+        self._unanswered = False  # the ledger did not answer: nor would it answer a cancel
 
     def charge(self) -> str:
         """Spend the reserved amount, and return the hash of the charge, for the release.
@@ -101,8 +102,9 @@ class Reservation:
                         append("charge", reservation=self.sequence)
                         head = book.head
                     made = os.getpid(), head
-            except (LedgerError, UnavailableError):
+            except (LedgerError, UnavailableError) as problem:
                 self._doubtful = made
+                self._unanswered = isinstance(problem, UnavailableError)
                 raise
             self.head, self.charged, self._doubtful = head, True, None
             return head
@@ -132,7 +134,7 @@ class Reservation:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if not (self.charged or self.cancelled):
+        if not (self.charged or self.cancelled or self._unanswered):
             # If it cannot be cancelled, it keeps counting: the safe side. A closed terminal sends
             # its signal twice, and the second must not stop what the first one asked for.
             with suppress(BudgetError, LedgerError, UnavailableError), uninterrupted():
