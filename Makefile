@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 LINTED := src tests benchmarks examples docs/make
 
-.PHONY: setup demo test long lint bench docs references clean
+.PHONY: setup demo test long fuzz lint bench docs references clean
 .DEFAULT_GOAL := help
 
 .PHONY: help
@@ -13,6 +13,7 @@ help:
 	@echo "make demo    the whole journey on the built-in recovery chain"
 	@echo "make test    lint, types, import layers and every test"
 	@echo "make long    the random suites at full size, for an hour or so; writes docs/long.md"
+	@echo "make fuzz    damaged files, races and kills, for minutes (SECONDS=600); writes docs/reliability.md"
 	@echo "make lint    lint, types and import layers only"
 	@echo "make bench   speed, measured side by side with the literal ways"
 	@echo "make docs    the documentation as a site, in site/: open site/index.html"
@@ -48,6 +49,15 @@ RANDOM := tests/properties tests/audit tests/statistical tests/readers/test_cell
 long: $(STAMP)
 	PRIVALUE_LONG=1 PRIVALUE_LONG_TABLE=docs/long.md OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
 		$(BIN)/pytest --numprocesses 2 $(RANDOM)
+
+# Damaged files and ledgers on two processes, then the suites of races, kills and attacks.
+SECONDS := 600
+RACES := 20
+KILLS := 60
+
+fuzz: $(STAMP)
+	PYTHONPATH=tests OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m fuzz \
+		--seconds $(SECONDS) --races $(RACES) --kills $(KILLS) $(if $(SEED),--seed $(SEED))
 
 demo: $(STAMP)
 	$(BIN)/privalue demo

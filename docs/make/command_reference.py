@@ -34,13 +34,12 @@ def command_reference(app: typer.Typer) -> str:
 
 def _in_order(group: Any) -> Iterator[tuple[str, Any]]:
     """Yield the commands in order; those of a group have their full names."""
-    known: dict[str, Any] = group.commands
     for name in group.list_commands(None):
-        if hasattr(known[name], "commands"):
-            inner = known[name].commands
-            yield from ((f"{name} {part}", command) for part, command in inner.items())
+        command = group.get_command(None, name)
+        if hasattr(command, "commands"):
+            yield from ((f"{name} {part}", inner) for part, inner in command.commands.items())
         else:
-            yield name, known[name]
+            yield name, command
 
 
 def _general(command: Any) -> Iterator[str]:

@@ -31,7 +31,17 @@ range of a reward. Give the tightest bounds that are publicly known.
 | `[features] file`, `.npy` or `.npz` | none: rows in the order of the states | yes |
 | `[features] file`, `.csv` or `.parquet` | state, then one column a feature | yes |
 
-A first row whose number is no number is taken for a heading, whatever it says.
+A first row whose number is no number is taken for a heading, whatever it says. A label may be as
+`values.csv` has it, with an apostrophe before what looks like a formula.
+
+A study may come from somebody else, and labels are published: so its side files are in the study's
+own folder, links resolved, or it is refused. `--side-files DIR` (in Python,
+`Study.load(path, side_files=DIR)`) names another folder that they may be in: names are relative to
+the study file, and those that are not found there are looked for in DIR. They are regular files: a
+pipe, a socket or a device is refused before it is read. A `.npy`, `.npz` or `.parquet` file has at
+most 1 GB (10^9 bytes), on the disk and unpacked, and at most 10,000,000 columns; a CSV file at most
+250 MB, and a cell 131,072 characters; the study itself 64 MB. Of sparse matrices the formats csr,
+csc and coo are read, and every index is checked before it is used.
 """
 
 

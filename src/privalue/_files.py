@@ -1,13 +1,16 @@
-"""Write files whole or not at all.
+"""Write files whole or not at all, and read those that somebody else wrote without a risk.
 
 A file has its name only once all of it is on the disk: neither a crash nor a reader in between
 meets a part of it. Until then it has a name that tells which process of which machine writes it, so
-that what a killed process left is known as such.
+that what a killed process left is known as such. What is read is a file of a known size, and never
+a pipe that nobody writes to.
 """
 
+import errno
 import os
 import platform
 import re
+import stat
 import time
 import zlib
 from collections.abc import Iterable, Iterator
@@ -140,6 +143,69 @@ def write_whole(
     ):
         file.writelines([text] if isinstance(text, str) else text)
     return target
+
+
+def read_whole(path: str | os.PathLike[str], most: int, *, inside: Path | None = None) -> bytes:
+    """Return the content of a file that is not larger than ``most`` bytes.
+
+    What was opened is looked at, not what had the name before or after, so that no exchange in
+    between makes a difference.
+
+    Args:
+        path: the file.
+        most: bytes.
+        inside: the folder that the file must be in, all links resolved.
+
+    Raises:
+        OSError: it is no regular file (EINVAL), too large (EFBIG), not inside the folder (EXDEV),
+            or the system refused; ``strerror`` is fit for a message.
+    """
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+    try:
+        handle = os.open(path, flags)
+    except ValueError:  # a name with a null byte, or with halves of characters
+        raise OSError(errno.ENOENT, "no file can have that name") from None
+    except OSError as problem:
+        if problem.errno in {errno.ENXIO, errno.ENODEV}:  # a socket, a device without a driver
+            raise OSError(errno.EINVAL, _IRREGULAR) from None
+        raise
+    try:
+        about = os.fstat(handle)
+        if stat.S_ISDIR(about.st_mode):
+            raise OSError(errno.EISDIR, "it is a folder")
+        if not stat.S_ISREG(about.st_mode):
+            raise OSError(errno.EINVAL, _IRREGULAR)
+        if inside is not None and not _is_inside(about, path, inside):
+            raise OSError(errno.EXDEV, f"it lies outside {inside}")
+        if about.st_size > most:
+            raise OSError(errno.EFBIG, f"it is larger than {most:,} bytes, the most that is read")
+        with open(handle, "rb", closefd=False) as file:
+            content = file.read(about.st_size + 1)
+        if len(content) > about.st_size:  # or its size is none, as in /proc
+            raise OSError(errno.EFBIG, "it grows while it is read")
+        return content
+    finally:
+        os.close(handle)
+
+
+_IRREGULAR = "it is no regular file, but a pipe, a socket or a device"
+
+
+def _is_inside(about: os.stat_result, path: str | os.PathLike[str], folder: Path) -> bool:
+    """Return whether an opened file is in a folder, by a path without links.
+
+    Args:
+        about: the file that is open.
+        path: the name that it was opened by.
+        folder: the folder.
+    """
+    real = os.path.realpath(path)
+    if not Path(real).is_relative_to(os.path.realpath(folder)):
+        return False
+    try:
+        return os.path.samestat(os.lstat(real), about)
+    except OSError:
+        return False
 
 
 def _sync(path: Path) -> None:

@@ -53,7 +53,7 @@ def hooked(tmp_path_factory):
     return os.pathsep.join([str(folder), *sys.path])
 
 
-def interrupted(hooked, moment, command=AS_MODULE, words=("--version",)):
+def interrupted(hooked, moment, command=AS_MODULE, words=("check", "nothing.toml")):
     done = subprocess.run(
         [*command, *words],
         env={**os.environ, "PYTHONPATH": hooked, "MOMENT": str(moment)},
@@ -70,9 +70,10 @@ def interrupted(hooked, moment, command=AS_MODULE, words=("--version",)):
         (AS_MODULE, "privalue.errors"),
         (AS_COMMAND, "numpy"),
         (AS_MODULE, "typer"),
-        (AS_MODULE, "privalue.cli._reproduce"),
+        (AS_MODULE, "privalue.cli._check"),
+        (AS_MODULE, "privalue.curator"),
     ],
-    ids=["at once", "the installed command", "late", "last"],
+    ids=["at once", "the installed command", "before", "as the command is", "late"],
 )
 def test_an_interrupt_while_it_is_imported_is_one_line(hooked, command, module):
     assert interrupted(hooked, module, command) == (130, "", "privalue: interrupted\n")

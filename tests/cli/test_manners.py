@@ -132,9 +132,10 @@ def test_tables_and_long_lines_are_one_message_each(folder, capsys):
 
 def test_what_libraries_warn_of_is_logged_like_the_rest(folder):
     program = (
-        "import sys, warnings, logging; import privalue.cli._app as cli\n"
+        "import sys, warnings, logging\n"
+        "import privalue.cli._app as cli, privalue.cli._check as check\n"
         "def warned(_): warnings.warn('in\\ntwo lines'); logging.getLogger('far').warning('off')\n"
-        "cli.prepare = warned\n"
+        "check.prepare = warned\n"
         "cli.main()"
     )
     words = ["check", str(folder / "study.toml"), "--log-format", "json"]
@@ -152,9 +153,12 @@ def test_help_lists_commands_in_the_order_of_work(capsys):
     assert run(["--help"]) == 0
     text = capsys.readouterr().out
     listed = text.partition("Commands:\n")[2].partition("\n\n")[0].splitlines()
-    assert tuple(line.split()[0] for line in listed) == COMMANDS
+    assert [line.split()[0] for line in listed] == list(COMMANDS)
     assert not any(line.endswith("...") for line in listed)
-    assert set(COMMANDS) == set(typer.main.get_command(app).commands)
+    group = typer.main.get_command(app)
+    for name, told in COMMANDS.items():
+        assert group.get_command(None, name).help.splitlines()[0] == told
+    assert group.get_command(None, "relaese") is None
     assert "Documentation: docs/README.md" in text
     assert (ROOT / "docs" / "README.md").exists()
 

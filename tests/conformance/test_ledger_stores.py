@@ -28,6 +28,7 @@ import pytest
 from oracles import ledger_driver, release_driver
 from oracles.ledger_driver import DATASET, DELTA, EPSILON
 from oracles.ledgers import DECLARED, RESERVED, UsualLedger, open_ledger
+from oracles.repeats import KILLS, RACES
 from privalue import _patience
 from privalue._outbox import Outbox
 from privalue._servers import TIME_LIMITS, TimeLimits
@@ -45,6 +46,7 @@ from privalue.ledger._book import Book
 from privalue.ledger._chain import canonical, sha256
 from privalue.ledger._postgres import PostgresStore
 
+EVERY_STEP = 150  # a release has fewer: so many kills are one at each of them
 STUDY = study_hash({"study": 1})
 OTHER = study_hash({"study": 2})
 
@@ -519,20 +521,18 @@ def judge_race(answers, rounds, units, processes, location):
             ledger.verify(head=json.loads(answer["text"])["ledger"], artefact=answer["text"])
 
 
-@pytest.mark.parametrize(
-    ("rounds", "units"), [pytest.param(40, 1, marks=pytest.mark.long), (10, 3)]
-)
-def test_eight_processes_race_for_the_last_units(place, rounds, units):
-    answers = drive("race", place.location, rounds, units, 8)
-    judge_race(answers, rounds, units, 8, place.location)
+@pytest.mark.parametrize("units", [1, 3])
+def test_eight_processes_race_for_the_last_units(place, units):
+    answers = drive("race", place.location, RACES, units, 8)
+    judge_race(answers, RACES, units, 8, place.location)
 
 
 def test_eight_identical_requests_spend_once(place):
-    answers = drive("race", place.location, 15, 8, 8, LEDGER_IDENTICAL="1")
+    answers = drive("race", place.location, RACES, 8, 8, LEDGER_IDENTICAL="1")
     kinds = Counter((answer["turn"], answer["kind"]) for answer in answers)
     assert {kind for turn, kind in kinds if turn >= 0} <= {"granted", "stored", "BudgetError"}
     ledger = open_ledger(place.location)
-    for turn in range(15):
+    for turn in range(RACES):
         assert kinds[turn, "granted"] == 1
         assert str(ledger.show(f"{DATASET}-{turn}").spent) == "epsilon 0.1, delta 1e-7"
         texts = {a["text"] for a in answers if a["turn"] == turn and a["kind"] != "BudgetError"}
@@ -558,16 +558,15 @@ def standing(ledger):
         return None
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("period", ["64", "1"])  # entries from one snapshot to the next
-def test_a_kill_at_every_step_never_leaves_less_spent_than_released(place, tmp_path, period):
-    place.prepare(runs=200)
+def test_a_kill_at_any_step_never_leaves_less_spent_than_released(place, tmp_path, period):
+    place.prepare(runs=2 * KILLS + 2)
     killed = study_hash({"study": "killed"})
-    runs = drive("crash", tmp_path, place.pattern, LEDGER_PERIOD=period)
-    assert sum(not run["killed"] for run in runs) >= 1  # one got through all steps
-    assert {"declared", "reserved", "charged", "drawn", "committed", "published"} <= {
-        run["last"] for run in runs
-    }
+    runs = drive("crash", tmp_path, place.pattern, KILLS, LEDGER_PERIOD=period)
+    assert not runs[0]["killed"]  # one got through all steps
+    assert sum(run["killed"] for run in runs) >= min(KILLS, 20)
+    steps = {"declared", "reserved", "charged", "drawn", "committed", "published"}
+    assert steps <= {run["last"] for run in runs} or KILLS < EVERY_STEP
     found = Counter()
     for run in runs:
         ledger = open_ledger(place.pattern.format(run["run"]))
@@ -600,7 +599,8 @@ def test_a_kill_at_every_step_never_leaves_less_spent_than_released(place, tmp_p
             ledger.verify(head=json.loads(text)["ledger"], artefact=text)
         else:
             ledger.verify()
-    assert set(found) == {"no total", "reserved", "charged", "StoredRelease", "Reservation"}
+    outcomes = {"no total", "reserved", "charged", "StoredRelease", "Reservation"}
+    assert set(found) == outcomes or (KILLS < EVERY_STEP and set(found) <= outcomes)
 
 
 def test_the_server_is_killed_and_comes_back(server):
@@ -1073,6 +1073,7 @@ def test_every_corrupted_page_is_found_or_harmless(tmp_path):
             spoiled[part] = bytes(255 - byte for byte in spoiled[part])
             location.write_bytes(spoiled)
             found = complaint(ledger.verify)
+            assert "\n" not in found
             if found:
                 assert f"the ledger {location} " in found
             else:

@@ -25,6 +25,14 @@ SMALLEST_NORMAL = sys.float_info.min
 TOP = 2**64 - 1
 
 
+@pytest.fixture(scope="module", autouse=True)
+def however_few():
+    """Send every number of this file through the compiled copy, which is for large releases."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(noise, "_WORTH_COMPILING", 1)
+        yield
+
+
 class Scripted:
     """Hands out the given words, in blocks of any size, and fails when there are no more."""
 
@@ -495,6 +503,17 @@ def test_the_compiled_copy_does_the_work():
     assert given_up(center, 1.0, 2.0**-10, words) == 0
     assert given_up(np.arange(5000) << 40, 2.0**30, 2.0**10, words) <= 3
     assert given_up(center, 1.0, 2.0**-60, words) == 5000  # too fine for doubles
+
+
+def test_a_small_release_is_drawn_by_the_exact_program_and_is_the_same(monkeypatch):
+    """It is done before a compiler would start; the words and the numbers are those of both."""
+    center = np.linspace(-5.0, 5.0, 300)
+    arguments = {"sigma": 2.5, "grid": 2.0**-9}
+    by_copy = gaussian_multiples(center, **arguments, entropy=SeededForExperimentsOnly(4))
+    monkeypatch.setattr(noise, "_WORTH_COMPILING", 301)
+    assert len(noise._multiples(center, 2.5, 2.0**-9, SeededForExperimentsOnly(4))[1]) == 300
+    by_program = gaussian_multiples(center, **arguments, entropy=SeededForExperimentsOnly(4))
+    assert by_copy == by_program
 
 
 # The normal number

@@ -156,7 +156,9 @@ def parse(words):
 
     command = typer.main.get_command(app)
     while hasattr(command, "commands"):
-        command = command.commands[words[0]]
+        if words[0] not in command.list_commands(None):
+            raise KeyError(words[0])
+        command = command.get_command(None, words[0])
         words = words[1:]
     command.make_context("privalue", list(words))
 

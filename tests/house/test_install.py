@@ -16,6 +16,10 @@ PAGE = (ROOT / "docs" / "install.md").read_text()
 SCRIPT = ROOT / "deploy" / "install.sh"
 
 
+# Besides privalue itself: extras that a plain installation must do without.
+LEFT_OUT = re.compile(r"_?_?(editable|privalue|pip|setuptools|matplotlib|mpl_toolkits|pandas)")
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
     """The package as one file, made of this checkout."""
@@ -31,10 +35,10 @@ def wheel(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def packages(tmp_path_factory):
-    """All that is installed here but privalue and pip: what a package index would give."""
+    """What a package index would give, without privalue itself, and without any extra's picture."""
     folder = tmp_path_factory.mktemp("packages")
     for entry in Path(sysconfig.get_path("purelib")).iterdir():
-        if not re.match(r"_?_?(editable|privalue|pip|setuptools)", entry.name):
+        if not LEFT_OUT.match(entry.name):
             (folder / entry.name).symlink_to(entry)
     return folder
 

@@ -24,8 +24,8 @@ from oracles.release_driver import COMMAND, drive, lose_an_answer, prepare
 from privalue import _patience, curator
 from privalue._files import partial_name
 from privalue._outbox import Outbox
-from privalue.cli import _app as cli
 from privalue.cli import _finish, run
+from privalue.cli import _release as release_command
 from privalue.errors import LedgerError, UnavailableError
 from privalue.ledger import Reservation, StoredRelease, open_ledger
 
@@ -148,7 +148,7 @@ def test_kill_9_at_every_event_of_a_release(tmp_path, monkeypatch, capsys):
     *runs, last = drive(tmp_path, "events")
     assert len(runs) > 20
     assert not last["killed"]
-    found = {judge_kill(tmp_path / str(run["run"]), capsys) for run in runs}
+    found = {judge_kill(tmp_path / str(each["run"]), capsys) for each in (*runs, last)}
     assert found == {"finished", "published", "again: 0", "again: 4"}
 
 
@@ -169,7 +169,7 @@ def hurried(monkeypatch):
     """A user who waits for two seconds, not for a minute."""
     monkeypatch.setattr(_patience, "PATIENCE", 2.0)
     monkeypatch.setattr(_patience, "TOLD_AFTER", 0.05)
-    monkeypatch.setattr(cli, "open_ledger", partial(open_ledger, wait=0.1))
+    monkeypatch.setattr(release_command, "open_ledger", partial(open_ledger, wait=0.1))
     monkeypatch.setattr(_finish, "open_ledger", partial(open_ledger, wait=0.1))
 
 
@@ -537,7 +537,9 @@ def test_what_is_on_record_and_cannot_be_published_is_handed_out_again(folder, m
 
 def test_publishing_that_fails_says_how_to_go_on(folder, monkeypatch, capsys):
     with monkeypatch.context() as failing:
-        failing.setattr(cli, "publish_and_tell", lambda *_, **__: Path("out/no").rmdir())
+        failing.setattr(
+            release_command, "publish_and_tell", lambda *_, **__: Path("out/no").rmdir()
+        )
         assert run([*COMMAND, "out"]) == 3
     assert one_line(capsys).startswith(
         "privalue: charged, and on record: do not run again; `privalue ledger finish "

@@ -4,7 +4,7 @@ Run as a program, so that what dies is a process of its own, forked from one tha
 everything and has no threads::
 
     python ledger_driver.py race LOCATION ROUNDS UNITS PROCESSES
-    python ledger_driver.py crash FOLDER LOCATION     (LOCATION with {} for the number of the run)
+    python ledger_driver.py crash FOLDER LOCATION KILLS   (LOCATION with {} for a run's number)
     python ledger_driver.py once LOCATION OUT         (LEDGER_CRASH_AT=n kills it at event n)
     python ledger_driver.py starve LOCATION MODE
     python ledger_driver.py hold FILE
@@ -14,6 +14,7 @@ database, before a file is synced, linked or closed, and after each step of a re
 """
 
 import contextlib
+import itertools
 import json
 import multiprocessing
 import os
@@ -113,27 +114,25 @@ def once(location, out):
     one_release(location, out, event)
 
 
-def crash(folder, pattern):
-    """Every event once; then moments that the process does not choose."""
+def crash(folder, pattern, kills):
+    """At every event, or at ``kills`` of them; then as often when the process does not choose."""
     moments = random.Random(20260101)  # seeds choose when to kill, nothing else
-    at, longest = 1, 0.0
-    while True:
-        location, out = pattern.format(at), Path(folder) / f"published-{at}"
-        started = time.monotonic()
-        died, last = _forked(location, out, at, None)
-        longest = max(longest, time.monotonic() - started)
-        say(run=at, killed=died, last=last)
-        if not died:
-            break
-        at += 1
-    for run in range(at + 1, at + 11):
-        died, last = _forked(
-            pattern.format(run),
-            Path(folder) / f"published-{run}",
-            0,
-            moments.uniform(0, longest),
-        )
-        say(run=run, killed=died, last=last)
+    runs = itertools.count(1)
+
+    def release(crash_at=0, after=None):
+        run = next(runs)
+        out = Path(folder) / f"published-{run}"
+        died, events = _forked(pattern.format(run), out, crash_at, after)
+        say(run=run, killed=died, last=events[-1] if events else "nothing")
+        return events
+
+    started = time.monotonic()
+    steps = len(release())
+    longest = time.monotonic() - started
+    for at in moments.sample(range(1, steps + 1), min(kills, steps)):
+        release(crash_at=at)
+    for _ in range(kills):
+        release(after=moments.uniform(0, longest))
 
 
 def _forked(location, out, crash_at, after):
@@ -158,7 +157,7 @@ def _forked(location, out, crash_at, after):
     _, status = os.waitpid(child, 0)
     if os.WIFEXITED(status) and os.WEXITSTATUS(status) != 0:
         raise RuntimeError(f"the release failed after {events[-3:]}")
-    return os.WIFSIGNALED(status), events[-1] if events else "nothing"
+    return os.WIFSIGNALED(status), events
 
 
 # Racing for the last unit
@@ -310,8 +309,10 @@ def main(arguments):
     command, *rest = arguments
     if command == "race":
         race(rest[0], *map(int, rest[1:]))
+    elif command == "crash":
+        crash(*rest[:2], int(rest[2]))
     else:
-        {"crash": crash, "once": once, "starve": starve, "hold": hold}[command](*rest)
+        {"once": once, "starve": starve, "hold": hold}[command](*rest)
 
 
 if __name__ == "__main__":

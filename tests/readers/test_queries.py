@@ -143,7 +143,10 @@ def test_what_is_a_query(tmp_path, monkeypatch):
     (tmp_path / "from us.csv").write_text("")
     assert not is_query("from us.csv")
     assert asks_a_database("trial.duckdb::SELECT * FROM rows")
+    assert asks_a_database("postgresql://a@b/c::SELECT step::int AS step FROM rows")
+    assert asks_a_database("trial.sqlite::TABLE rows")
     assert not asks_a_database("trial.duckdb::rows")
+    assert not asks_a_database("postgresql://a:b::c@d/e::clinic.selected")
 
 
 # What DuckDB leaves behind

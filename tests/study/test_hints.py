@@ -138,7 +138,8 @@ def test_memory_is_said_in_bytes_to_python_and_rounded_up_for_the_command_line()
 
 def test_every_option_that_stands_for_a_parameter_exists():
     found = typer.main.get_command(app)
-    commands = [*found.commands.values(), *found.commands["ledger"].commands.values()]
+    commands = [found.get_command(None, name) for name in found.list_commands(None)]
+    commands += found.get_command(None, "ledger").commands.values()
     names = {name for command in commands for option in command.params for name in option.opts}
     named = [o.split()[0] for o in options.SAID.values() if isinstance(o, str) and o[:2] == "--"]
     assert len(named) >= 5

@@ -15,11 +15,12 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
-from privalue._files import write_whole
+from privalue._files import read_whole, write_whole
 from privalue.artefact._values import Numbers, StateValues, written
 from privalue.errors import DataError, UsageError
 
 FILE_NAME = "release.json"
+_MOST = 1 << 36  # bytes of a release: there may be very many states
 
 
 Accepted = Literal["useless", "large-delta"]
@@ -281,7 +282,7 @@ class Release(_Part):
         path = Path(path)
         path = path / FILE_NAME if path.is_dir() else path
         try:
-            return cls.parse(path.read_text(encoding="utf-8"))
+            return cls.parse(read_whole(path, _MOST).decode("utf-8"))
         except OSError as problem:
             raise DataError(
                 f"{path} cannot be read: {problem.strerror}; give a release.json, or its folder"

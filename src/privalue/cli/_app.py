@@ -1,73 +1,45 @@
-"""Define the commands, and run one of them.
+"""List the commands, load the one that is asked for, and run it.
 
 Results go to stdout, log and progress to stderr; with ``--json`` stdout is one JSON object. An
 error is one line on stderr, and the exit code says which kind (``privalue.errors``).
 
-The docstring of a command is its help text.
+Each command is the function of its name in a module of its own, whose docstring is its help text.
+This module imports none of them: ``--help`` and ``--version`` answer at once.
 """
 
-import json
 import logging
 import os
-import re
 import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from importlib import import_module
 from itertools import islice
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 import typer.exceptions
 
-import privalue
 from privalue._entry import INTERRUPTED
-from privalue.artefact import Release
-from privalue.cli import _demo as demonstration
-from privalue.cli import _screen as terminal
-from privalue.cli._console import (
-    Json,
-    LibraryLog,
-    StudyFile,
-    log,
-    notes,
-    print_json,
-    progress,
-    screen,
-)
-from privalue.cli._finish import published, require_finished
-from privalue.cli._ledger import ledgers, tell
 from privalue.cli._options import in_options
-from privalue.cli._plan import plan, world_named
-from privalue.cli._report import Justification, publish_and_tell, report
-from privalue.cli._reproduce import reproduce
-from privalue.core import SeededForExperimentsOnly
-from privalue.curator import inspect as inspect_data
-from privalue.curator import prepare
-from privalue.curator import release as release_data
-from privalue.errors import PrivalueError, UsageError
-from privalue.estimate import refit as refit_release
-from privalue.ledger import open_ledger
-from privalue.planning import resolve
-from privalue.readers import column_names
-from privalue.report import (
-    account_rows,
-    guess,
-    guessed_json,
-    require_private_place,
-    require_publishable,
-    write_private_page,
-)
-from privalue.simulation import simulate_to_file
-from privalue.study import Study, declared_size, ridge_of, study_template
+from privalue.errors import PrivalueError
+from privalue.version import VERSION
 
-# In the order of work.
-COMMANDS = (
-    *("demo", "simulate", "init", "check", "plan", "ledger", "inspect", "release", "report"),
-    *("refit", "reproduce"),
-)
+# In the order of work; the first sentence of each one's help, which a test compares.
+COMMANDS = {
+    "demo": "Go the whole journey on the built-in recovery chain.",
+    "simulate": "Write trajectories of a built-in or Gymnasium MDP.",
+    "init": "Write a commented study file.",
+    "check": "Say everything that can be said without data.",
+    "plan": "Predict the error of a study before any data is opened.",
+    "ledger": "The budget of a dataset, and what has been spent of it.",
+    "inspect": "Show the curator what the data says: PRIVATE, nothing spent.",
+    "release": "Release the value function once, with noise.",
+    "report": "Make the pages and tables of a release again; spends nothing.",
+    "refit": "Fit other features to a dp-ssp release; spends nothing.",
+    "reproduce": "Reproduce the paper's experiments, and surpass them.",
+}
 EXAMPLE = """
 \b
 Example:
@@ -81,60 +53,73 @@ Documentation: docs/README.md in the source; make docs makes a site of it.
 """
 
 
-class InOrder(typer.core.TyperGroup):
-    """The group of commands, listed in the order in which a user comes to need them."""
+class Commands(typer.core.TyperGroup):
+    """The group of commands, each of which is loaded when it is run, or asked for its own help."""
 
-    def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names of the commands; one that is not in ``COMMANDS`` comes last."""
-        known = super().list_commands(ctx)
-        return sorted(known, key=lambda n: COMMANDS.index(n) if n in COMMANDS else len(COMMANDS))
+    def list_commands(self, _: Any) -> list[str]:
+        """Return the names of the commands, in the order of work."""
+        return list(COMMANDS)
+
+    def get_command(self, _: Any, name: str) -> Any:
+        """Load a command; None if there is no such command."""
+        if name in COMMANDS and name not in self.commands:
+            self.commands[name] = _loaded(name)
+        return self.commands.get(name)
+
+    def format_commands(self, _: Any, formatter: Any) -> None:
+        """List the commands, without loading any."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+_ONCE_LOADED: list[Callable[[], None]] = []  # what the program does before its command begins
+
+
+def _loaded(name: str) -> Any:
+    """Import a command's module, and return the command."""
+    module = import_module(f"privalue.cli._{name}")
+    for prepare in _ONCE_LOADED:
+        prepare()
+    found = module.ledgers if name == "ledger" else getattr(module, name)
+    if not isinstance(found, typer.Typer):
+        alone = typer.Typer(rich_markup_mode=None, add_completion=False)
+        alone.command(name)(found)
+        found = alone
+    command = typer.main.get_command(found)
+    command.name = name
+    return command
 
 
 app = typer.Typer(
-    cls=InOrder,
+    cls=Commands,
     pretty_exceptions_enable=False,  # they would print local variables, private ones included
     rich_markup_mode=None,
     epilog=EXAMPLE,
 )
-Data = Annotated[
-    str,
-    typer.Option(
-        "--data",
-        help="A file, folder or quoted glob (CSV, Parquet), FILE.xlsx::SHEET, "
-        "\"SELECT ... FROM 'file.parquet'\", FILE.duckdb::TABLE, "
-        "FILE.sqlite::TABLE, postgresql://...::TABLE, a query in place of TABLE, or minari:NAME.",
-    ),
-]
 
-Engine = Annotated[
-    str, typer.Option("--engine", help="local: this machine; spark: a cluster (extra: spark).")
-]
-Memory = Annotated[
-    str,
-    typer.Option("--memory", help="For rows that come in any order, e.g. 2GB; more goes to disk."),
-]
 
-app.add_typer(ledgers, name="ledger")
-app.command()(plan)
-app.command()(report)
-app.command()(reproduce)
+def _log() -> Any:
+    """Return the log, once something is logged: it draws with Rich, which takes its time."""
+    return import_module("privalue.cli._console").log
 
 
 def _version(wanted: bool) -> None:
     """Print the version, and leave."""
     if wanted:
-        print(f"privalue {privalue.__version__}")
+        print(f"privalue {VERSION}")
         raise typer.Exit
 
 
 def _quiet(wanted: bool) -> None:
-    """Set whether only errors are logged."""
-    log.quiet = wanted
+    """Set that only errors are logged."""
+    if wanted:
+        _log().quiet = True
 
 
 def _log_format(chosen: str) -> None:
-    """Set whether the log is lines for people, or JSON for jobs."""
-    log.as_json = chosen == "json"
+    """Set that the log is JSON for jobs, and not lines for people."""
+    if chosen == "json":
+        _log().as_json = True
 
 
 @app.callback()
@@ -170,410 +155,12 @@ def _options(
     """
 
 
-@app.command()
-def init(
-    path: Annotated[Path, typer.Argument(help="Where to write it.")] = Path("study.toml"),
-    data: Annotated[
-        str | None,
-        typer.Option(
-            "--data", help="Fill in [data] by the names of its columns; no row is looked at."
-        ),
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
-    as_json: Json = False,
-) -> None:
-    """Write a commented study file."""
-    _require_absent(path, force)
-    guessed = None if data is None else guess(column_names(data))
-    text = (
-        study_template()
-        if guessed is None
-        else study_template(guessed.values, {**guessed.questions, **guessed.hints})
-    )
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as problem:
-        raise UsageError(f"cannot write {path}: {problem.strerror}") from None
-    if as_json:
-        print_json({"study": str(path), **({} if guessed is None else guessed_json(guessed))})
-    elif guessed is None:
-        print(f"Wrote {path}. Edit it, then: privalue check {path}")
-    else:
-        terminal.print_guesses(screen(), guessed)
-        print(f"Wrote {path}. Answer what it asks, then: privalue check {path}")
+class LibraryLog(logging.Handler):
+    """Passes warnings and logs of the libraries beneath on to the log."""
 
-
-@app.command()
-def check(study_file: StudyFile, as_json: Json = False) -> None:
-    """Say everything that can be said without data."""
-    prepared = prepare(_settled(study_file))
-    study, design, constants = prepared.study, prepared.design, prepared.calibration
-    ridge = None if constants is None else ridge_of(study, declared_size(study).trajectories)
-    if as_json:
-        print_json(
-            {
-                "valid": True,
-                "study": study.public_description(),
-                "states": design.states,
-                "features": design.dimension,
-                "return_bounds": list(study.return_bounds),
-                "clamped": {
-                    "rewards": list(study.values.rewards),
-                    "returns": list(study.values.returns) if study.values.returns else None,
-                },
-                "unvisited": study.values.unvisited_value,
-                **({} if constants is None else {"alpha": constants.alpha, "beta": constants.beta}),
-                **({} if ridge is None else {"ridge": ridge}),
-                "condition_number": design.weighted.condition if design.full_rank else None,
-                "notes": terminal.advice(prepared),
-            }
-        )
-    else:
-        terminal.print_check(screen(), prepared)
-        print(f"Next: privalue inspect {study_file} --data DATA, for the curator's eyes")
-
-
-@app.command()
-def simulate(
-    world: Annotated[
-        str,
-        typer.Argument(
-            metavar="MDP",
-            help="chain, chain:N=40,p=0.5, random-chain:N=20, grid:rows=4,columns=5, "
-            "gym:FrozenLake-v1,policy=greedy, icu-sepsis",
-        ),
-    ],
-    trajectories: Annotated[int, typer.Option("--trajectories", help="How many.")],
-    out: Annotated[Path, typer.Option("--out", help="A .csv, .csv.gz or .parquet file.")],
-    seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same rows.")] = 0,
-    truncate_at: Annotated[
-        int | None, typer.Option("--truncate-at", help="Cut trajectories after so many rows.")
-    ] = None,
-    truncated: Annotated[
-        str | None, typer.Option("--truncated", help="keep or drop those that were cut.")
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
-    as_json: Json = False,
-) -> None:
-    """Write trajectories of a built-in or Gymnasium MDP."""
-    if truncated not in {None, "keep", "drop"}:
-        raise UsageError(f"--truncated {truncated}: it must be keep or drop")
-    _require_absent(out, force)
-    chosen = world_named(world)
-    with progress("Simulating") as update:
-        written = simulate_to_file(
-            chosen,
-            trajectories=trajectories,
-            seed=seed,
-            out=out,
-            progress=lambda done: update(done, trajectories),
-            truncate_at=truncate_at,
-            truncated=truncated,  # type: ignore[arg-type]  # checked above
-        )
-    if as_json:
-        print_json(
-            {
-                "mdp": chosen.text,
-                "states": chosen.process.states,
-                "reward_bounds": list(chosen.process.reward_bounds),
-                "discount": chosen.process.discount,
-                "seed": seed,
-                "file": str(written.path),
-                "rows": written.rows,
-                "trajectories": written.trajectories,
-                "truncated": written.truncated,
-                "dropped": written.dropped,
-            }
-        )
-    else:
-        low, high = chosen.process.reward_bounds
-        print(f"Wrote {written.trajectories:,} trajectories, {written.rows:,} rows: {written.path}")
-        print(
-            f"{chosen.text}: {chosen.process.states} states, rewards within [{low:g}, {high:g}], "
-            f"discount {chosen.process.discount:g}"
-        )
-        if written.truncated:
-            print(f"{written.truncated:,} were cut, {written.dropped:,} of them dropped.")
-
-
-@app.command()
-def inspect(
-    study_file: StudyFile,
-    data: Data,
-    page: Annotated[
-        Path | None,
-        typer.Option("--page", help="Also write them to an .html file, PRIVATE and yours alone."),
-    ] = None,
-    engine: Engine = "local",
-    memory: Memory = "2GB",
-    as_json: Json = False,
-) -> None:
-    """Show the curator what the data says: PRIVATE, nothing spent."""
-    limit = parse_memory(memory)
-    if page is not None:
-        require_private_place(page)
-    study = _settled(study_file)
-    with progress("Reading rows", then="Computing") as update:
-        diagnostics = inspect_data(study, data, engine=engine, memory=limit, progress=update)
-    log.label("PRIVATE: for the curator only. None of this may be published.")
-    if page is not None:
-        log.print(f"Wrote {write_private_page(diagnostics, page)}, PRIVATE")
-    if as_json:
-        print_json(diagnostics.private_columns())
-    else:
-        terminal.print_private_diagnostics(screen(), diagnostics)
-
-
-@app.command()
-def release(
-    study_file: StudyFile,
-    data: Data,
-    out: Annotated[Path, typer.Option("--out", help="A folder for the release and its report.")],
-    ledger: Annotated[
-        str | None,
-        typer.Option(
-            "--ledger",
-            help="The ledger: a file, or postgresql://...; the environment's PRIVALUE_LEDGER, if "
-            "neither this nor --no-ledger is given.",
-        ),
-    ] = None,
-    no_ledger: Annotated[
-        bool, typer.Option("--no-ledger", help="Release without recording what it spends.")
-    ] = False,
-    expect_new: Annotated[
-        bool,
-        typer.Option("--expect-new", help="Exit 4 where the ledger would answer with an old one."),
-    ] = False,
-    accept_large_delta: Annotated[
-        bool, typer.Option("--accept-large-delta", help="Allow delta >= 1/m.")
-    ] = False,
-    anyway: Annotated[
-        bool,
-        typer.Option("--anyway", help="Release even if the plan is no better than guessing."),
-    ] = False,
-    justification: Justification = None,
-    engine: Engine = "local",
-    memory: Memory = "2GB",
-    seed: Annotated[
-        int | None,
-        typer.Option(
-            "--seed-not-private", help="Seeded noise, for experiments; the result is NOT private."
-        ),
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """Release the value function once, with noise."""
-    if ledger is None and not no_ledger:
-        ledger = os.environ.get("PRIVALUE_LEDGER") or None
-    if (ledger is None) != no_ledger:
-        raise UsageError(
-            "choose one: --ledger FILE (or PRIVALUE_LEDGER) records what the release spends; with "
-            "--no-ledger nobody does, and you keep count of epsilon and delta yourself"
-        )
-    limit = parse_memory(memory)
-    require_finished(out)
-    require_publishable(out)
-    study = _settled(study_file)
-    with published(out, study=study_file, justification=justification) as outbox:
-        with notes(), progress("Reading rows", then="Computing") as update:
-            released = release_data(
-                study,
-                data,
-                ledger=None if ledger is None else open_ledger(ledger),
-                outbox=outbox,
-                expect_new=expect_new,
-                accept_large_delta=accept_large_delta,
-                accept_useless=anyway,
-                entropy=None if seed is None else SeededForExperimentsOnly(seed),
-                engine=engine,
-                memory=limit,
-                progress=update,
-                say=lambda line: tell([line]),
-            )
-        publish_and_tell(released, out, study=study, ledger=ledger, justification=justification)
-    if as_json:
-        sys.stdout.writelines(_with_reuse(released))
-    else:
-        terminal.print_release(screen(), released)
-
-
-def _with_reuse(released: Release) -> Iterator[str]:
-    """Yield the text of the release, with the one entry that is not part of it: ``reused``."""
-    parts = released.json_parts()
-    yield f'{{\n  "reused": {json.dumps(released.reused)},'
-    yield next(parts).removeprefix("{")
-    yield from parts
-
-
-@app.command()
-def refit(
-    release_file: Annotated[
-        Path,
-        typer.Argument(metavar="RELEASE", readable=False, help="A dp-ssp release, or its folder."),
-    ],
-    out: Annotated[
-        Path, typer.Option("--out", help="A folder for the new release and its report.")
-    ],
-    features: Annotated[
-        str | None, typer.Option("--features", help="A matrix: .npy, .npz, .csv or .parquet.")
-    ] = None,
-    aggregate: Annotated[
-        int | None, typer.Option("--aggregate", help="Tie the values of so many adjacent states.")
-    ] = None,
-    tabular: Annotated[
-        bool, typer.Option("--tabular", help="A value of its own for every state.")
-    ] = False,
-    weights: Annotated[
-        str | None, typer.Option("--weights", help="A CSV file of state and weight, or uniform.")
-    ] = None,
-    ridge: Annotated[
-        str | None, typer.Option("--ridge", help='Fit by LSL: lambda, or "sqrt".')
-    ] = None,
-    ridge_scale: Annotated[
-        float | None, typer.Option("--ridge-scale", help="lambda over sqrt(m).")
-    ] = None,
-    shrinkage: Annotated[
-        bool | None, typer.Option("--shrinkage/--no-shrinkage", help="Draw thin states together.")
-    ] = None,
-    start: Annotated[
-        str | None, typer.Option("--start", help="A CSV file: release the policy's one number.")
-    ] = None,
-    level: Annotated[float | None, typer.Option("--level", help="Level of the intervals.")] = None,
-    as_json: Json = False,
-) -> None:
-    """Fit other features to a dp-ssp release; spends nothing."""
-    if sum((features is not None, aggregate is not None, tabular)) > 1:
-        raise UsageError("choose one of --features, --aggregate and --tabular")
-    chosen: dict[str, object] | None = None
-    if features is not None:
-        chosen = {"kind": "matrix", "file": features}
-    elif aggregate is not None:
-        chosen = {"kind": "aggregate", "size": aggregate}
-    elif tabular:
-        chosen = {"kind": "tabular"}
-    mechanism = {
-        "ridge": _ridge(ridge),
-        "ridge_scale": ridge_scale,
-        "shrinkage": shrinkage,
-    }
-    given = {key: value for key, value in mechanism.items() if value is not None}
-    require_finished(out)
-    require_publishable(out)
-    fitted = refit_release(
-        Release.load(release_file),
-        features=chosen,
-        weights=_weights(weights),
-        mechanism=given or None,
-        start=start,
-        level=level,
-    )
-    publish_and_tell(fitted, out)
-    if as_json:
-        sys.stdout.writelines(fitted.json_parts())
-    else:
-        terminal.print_release(screen(), fitted)
-    log.print(f"Nothing was spent: it is computed from {release_file} alone.")
-
-
-def _ridge(text: str | None) -> str | float | None:
-    """Return the ridge as the study takes it, or raise UsageError."""
-    if text is None or text == "sqrt":
-        return text
-    try:
-        return float(text)
-    except ValueError:
-        raise UsageError(f'--ridge {text}: it must be a number above 0, or "sqrt"') from None
-
-
-def _weights(text: str | None) -> dict[str, str] | None:
-    """Return the section ``[weights]`` for a file or "uniform"."""
-    if text is None:
-        return None
-    return {"kind": "uniform"} if text == "uniform" else {"file": text}
-
-
-@app.command()
-def demo(
-    out: Annotated[Path, typer.Option("--out", help="A folder for everything it makes.")] = Path(
-        "demo"
-    ),
-    as_json: Json = False,
-) -> None:
-    """Go the whole journey on the built-in recovery chain."""
-    folder = demonstration.vacant_folder(out)
-    console = log if as_json else screen()
-    made = demonstration.run(
-        folder,
-        say=lambda text: console.print(text, style="bold"),
-        checked=lambda prepared: terminal.print_check(console, prepared),
-        progress=progress,
-    )
-    if as_json:
-        print_json(
-            {
-                "folder": str(folder),
-                "study": str(made.study),
-                "data": str(made.data),
-                "private_page": str(made.private_page),
-                "ledger": str(made.ledger),
-                "ledger_head": made.release.ledger_head,
-                "release": str(made.files.release),
-                "report": str(made.files.page),
-                "registry": str(made.files.registry),
-                "values": str(made.files.values),
-                "pictures": [str(path) for path in made.pictures],
-                "predicted_rmse": made.predicted,
-                "rmse": made.error,
-                "policy_error": made.policy_error,
-            }
-        )
-        return
-    terminal.print_release(console, made.release)
-    console.print(terminal.facts(f"Dataset {made.account.dataset}", account_rows(made.account)))
-    console.print(
-        f"Root mean square error against the exact values: {made.error:.4f} (planned: "
-        f"{made.predicted:.4f}); the policy's one number is off by {made.policy_error:.4f}.",
-        style="bold",
-    )
-    console.print("Where to look:", style="bold")
-    for path, what in (
-        (made.files.page, "the report: open it in a browser"),
-        (made.files.values, "every value, for a spreadsheet or a program"),
-        (made.files.registry, "the entry for a registry of deployments"),
-        (made.pictures[0], "the release against the exact values"),
-        (made.private_page, "the curator's PRIVATE page, kept apart from what is public"),
-    ):
-        console.print(f"  {path}  {what}", soft_wrap=True)
-
-
-def _settled(study_file: Path) -> Study:
-    """Return the study with its mechanism chosen.
-
-    If the study leaves the choice open ("auto"), log which mechanism was chosen, and why.
-    """
-    study = Study.load(study_file)
-    settled = resolve(study)
-    if study.mechanism.name == "auto":
-        log.print(f"Mechanism: {settled.why}.")
-    return settled.study
-
-
-def parse_memory(text: str) -> int:
-    """Return the bytes that "2GB", "500 MB" or "1.5GiB" means; at least 64 MB."""
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", text, re.IGNORECASE)
-    if found is None:
-        raise UsageError(f"--memory {text}: it must be a size such as 500MB or 2GB")
-    number, prefix, binary = found.groups()
-    size = int(float(number) * (1024 if binary else 1000) ** " kmgt".index(prefix.lower() or " "))
-    if not 64_000_000 <= size <= 2**50:
-        raise UsageError(f"--memory {text}: it must be at least 64MB, such as 500MB or 2GB")
-    return size
-
-
-def _require_absent(path: Path, force: bool) -> None:
-    """Raise UsageError if the file exists, unless it may be overwritten."""
-    if path.exists() and not force:
-        raise UsageError(f"{path} exists; use --force to overwrite it, or give another name")
+    def emit(self, record: logging.LogRecord) -> None:
+        """Log a record in one line."""
+        _log().warn(f"{record.name}: {' '.join(record.getMessage().split())}")
 
 
 def main() -> None:
@@ -581,7 +168,9 @@ def main() -> None:
     logging.captureWarnings(True)
     logging.getLogger().addHandler(LibraryLog())
     try:
-        _listen(_once())
+        # Until its command is imported nothing is under way, and an interrupt just ends the process
+        # (``_entry``): an import that an exception breaks off may end as another error.
+        _ONCE_LOADED.append(lambda: _listen(_once()))
         code = run(sys.argv[1:])
     except KeyboardInterrupt:  # before or after the command itself
         code = _failed("interrupted", INTERRUPTED, False)
@@ -622,7 +211,8 @@ def run(arguments: list[str]) -> int:
     try:
         return _ran(arguments)
     finally:
-        log.quiet = log.as_json = False  # options hold for one command only
+        if "privalue.cli._console" in sys.modules:
+            _log().quiet = _log().as_json = False  # options hold for one command only
 
 
 def _ran(arguments: list[str]) -> int:
@@ -652,6 +242,8 @@ def _ran(arguments: list[str]) -> int:
         return _failed(in_options(str(problem)), problem.exit_code, debug)
     except MemoryError:
         return _failed("there is not enough memory for this; use fewer states", 3, debug)
+    except UnicodeEncodeError:  # the name of a file, or of what is in it, as the system has it
+        return _failed("a name is no UTF-8 text; rename the file", 3, debug)
     except OSError as problem:
         return _failed(
             f"the system refused: {problem.strerror or type(problem).__name__}", 3, debug
@@ -698,5 +290,5 @@ def _with_hint(problem: Any) -> str:
 
 def _failed(message: str, code: int, debug: bool) -> int:
     """Log an error in one line, and return its exit code."""
-    log.fail(message, code, traceback.format_exc() if debug else None)
+    _log().fail(message, code, traceback.format_exc() if debug else None)
     return code

@@ -2,10 +2,10 @@
 
 import io
 import json
-import logging
+import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any, TextIO
@@ -36,9 +36,55 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instea
 StudyFile = Annotated[
     Path, typer.Argument(metavar="STUDY", readable=False, help="The study file (TOML).")
 ]
+SideFiles = Annotated[
+    Path | None,
+    typer.Option(
+        "--side-files",
+        metavar="DIR",
+        help="A folder that its side files may be in; else, the study's own alone.",
+    ),
+]
 
 
-class Log(Console):
+# What a terminal takes for an order, or for another direction of writing: controls of one byte and
+# of two (C0, C1), marks of lines and directions; and halves of characters, which cannot be sent.
+_ORDERS = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+)
+
+
+def shown(text: str) -> str:
+    r"""Return a text as a terminal may get it: what would be an order is written out.
+
+    Files, columns, labels and names of files may hold anything, and whoever wrote them may not
+    write to the terminal. Ends of lines and tabs stay.
+
+    >>> print(shown("well\x1b[2J"))
+    well\x1b[2J
+    """
+    return _ORDERS.sub(_written_out, text)
+
+
+def _written_out(found: re.Match[str]) -> str:
+    """Return a character as Python would write it."""
+    code = ord(found[0])
+    if 0xDC80 <= code <= 0xDCFF:  # a byte of a file's name that is no character
+        code -= 0xDC00
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+class _Shown(Console):
+    """A console that shows what texts hold, and obeys none of it.
+
+    Every text that rich lays out comes by here, before its width is measured.
+    """
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Return a text to be laid out, orders written out."""
+        return super().render_str(shown(text), **options)
+
+
+class Log(_Shown):
     """What is logged beside the results, on stderr.
 
     Messages and warnings are lines for people, or with ``as_json`` objects for the log of a job,
@@ -92,7 +138,7 @@ class Log(Console):
                 more = {} if traceback is None else {"traceback": traceback}
                 self._log("error", message, exit_code=code, **more)
             else:
-                self.file.write(f"{traceback or ''}privalue: {message}\n")
+                self.file.write(shown(f"{traceback or ''}privalue: {message}\n"))
 
     def _log(self, level: str, message: str, **more: Any) -> None:
         """Write one JSON object on one line."""
@@ -110,17 +156,19 @@ def _as_text(*objects: Any) -> str:
 log = Log()
 
 
-class LibraryLog(logging.Handler):
-    """Passes warnings and logs of the libraries beneath on to the log."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Log a record in one line."""
-        log.warn(f"{record.name}: {' '.join(record.getMessage().split())}")
-
-
 def screen() -> Console:
     """Return the console for results: plain text, in which brackets are not markup."""
-    return Console(markup=False, highlight=False)
+    return _Shown(markup=False, highlight=False)
+
+
+def say(line: str) -> None:
+    """Print a line of the results, never broken in two."""
+    print(shown(line))
+
+
+def print_release_json(parts: Iterable[str]) -> None:
+    """Print the JSON of a release: the same JSON, with what a terminal would obey escaped."""
+    sys.stdout.writelines(_ORDERS.sub(lambda found: f"\\u{ord(found[0]):04x}", p) for p in parts)
 
 
 def print_json(value: dict[str, Any]) -> None:

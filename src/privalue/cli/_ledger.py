@@ -13,7 +13,15 @@ from privalue.cli._console import Json, log, print_json, screen
 from privalue.cli._finish import finish
 from privalue.cli._options import in_options
 from privalue.errors import UsageError
-from privalue.ledger import Account, Evidence, Ledger, open_ledger
+from privalue.ledger import (
+    MARK,
+    Account,
+    Evidence,
+    Ledger,
+    open_ledger,
+    require_signed,
+    sign_head,
+)
 from privalue.report import account_json, account_rows, draw_spending
 
 ledgers = typer.Typer(
@@ -124,12 +132,22 @@ def verify(
             "take several.",
         ),
     ] = None,
+    public_key: Annotated[
+        Path | None,
+        typer.Option("--public-key", help="Every --head must be signed with the key of this file."),
+    ] = None,
     seal: SealFile = None,
     as_json: Json = False,
 ) -> None:
     """Find any change, removal or reordering; exit 5 if there is one."""
     releases = [*(released or ()), *(more or ())]
-    evidence = [Evidence(head=each) for text in heads or () for each in _heads(text)]
+    kept = [each for text in heads or () for each in _heads(text)]
+    if public_key is not None:
+        if not kept:
+            raise UsageError("--public-key checks signatures of heads: give them with --head")
+        for hashed, signature in kept:
+            require_signed(hashed, signature, public_key)
+    evidence = [Evidence(head=hashed) for hashed, _ in kept]
     for path in releases:
         found = Release.load(path)
         evidence.append(Evidence(name=str(path), head=found.ledger_head, artefact=found.to_json()))
@@ -155,24 +173,37 @@ def verify(
         print(f"On its record: {', '.join(map(str, releases))}")
 
 
-def _heads(text: str) -> list[str]:
-    """Return the hashes that an option gives: one, a line that ends in one, or a file of such."""
+def _heads(text: str) -> list[tuple[str, str | None]]:
+    """Return hashes with their signatures: of a hash, a line of ``head``, or a file of lines."""
     try:
         lines = Path(text).read_text("utf-8").splitlines() if isfile(text) else [text]
     except (OSError, ValueError):
         raise UsageError(f"--head {text}: the file cannot be read as text") from None
-    return [line.split()[-1] for line in lines if line.strip()]
+    found = [line.split() for line in lines if line.strip()]
+    return [
+        (words[-2], words[-1]) if words[-1].startswith(MARK) and words[1:] else (words[-1], None)
+        for words in found
+    ]
 
 
 @ledgers.command()
-def head(ledger: LedgerFile = DEFAULT_LEDGER, as_json: Json = False) -> None:
+def head(
+    ledger: LedgerFile = DEFAULT_LEDGER,
+    key: Annotated[
+        Path | None,
+        typer.Option("--sign", help="A private Ed25519 key (PEM) to sign it with."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
     """Print the ledger's name and head, to keep elsewhere: verify --head takes the line back."""
     opened = open_ledger(ledger)
     found = opened.head()
+    signature = None if key is None else sign_head(found, key)
     if as_json:
-        print_json({"ledger": opened.place, "head": found})
+        signed = {} if signature is None else {"signature": signature}
+        print_json({"ledger": opened.place, "head": found, **signed})
     else:
-        print(f"{opened.place} {found}")
+        print(" ".join(filter(None, (opened.place, found, signature))))
     tell(opened.notices)
 
 

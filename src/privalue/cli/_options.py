@@ -38,14 +38,15 @@ SAID: Mapping[str, str | Callable[[re.Match[str]], str]] = {
     r"\bledger\.declare\(([^)]*)\)": _declaration,
     _SETTLE: _settlement,
     r"\bledger\.show\(DATASET\)": "privalue ledger show",
+    r"\bledger=LEDGER\b": "--ledger LEDGER",
+    r"\bprivalue\.finish\(OUTBOX\)": "privalue ledger finish OUTBOX",
     r"\bledger\.verify\(\)": "privalue ledger verify",
     r"\bseal=FILE": "--seal FILE",
     r"\bledger\.accept_head\(reason=WHY\)": "privalue ledger accept-head --reason WHY",
-    r"\bledger=LEDGER\b": "--ledger LEDGER",
-    r"\bprivalue\.finish\(OUTBOX\)": "privalue ledger finish OUTBOX",
     r"\bmemory=(\d+)": _megabytes,
     r"\bmemory=": "--memory",
     r"\breplace=True": "--replace",
+    r"\bside_files=": "--side-files ",
     r"\btrajectories=M\b": "--trajectories M",
     r"\b(https?|ftp|s3|gs|hdfs):/(?=[^/])": r"\1://",  # as it was before it was a path
 }

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from privalue.cli._console import Json, StudyFile, log, print_json, progress, screen
+from privalue.cli._console import Json, SideFiles, StudyFile, log, print_json, progress, screen
 from privalue.cli._plan_screen import Solved, plan_json, plan_notes, print_plan
 from privalue.core import MOST_TRAJECTORIES
 from privalue.errors import StudyError, UsageError
@@ -59,6 +59,7 @@ def plan(
     draws: Annotated[
         int | None, typer.Option("--draws", help="Made-up data sets per prediction.")
     ] = None,
+    side_files: SideFiles = None,
     as_json: Json = False,
 ) -> None:
     """Predict the error of a study before any data is opened."""
@@ -67,7 +68,7 @@ def plan(
         raise UsageError(f"--draws {draws}: it must be from 8 to 100000")
     if picture is not None:
         checked_picture(picture)
-    study = Study.load(study_file)
+    study = Study.load(study_file, side_files=side_files)
     known = None if world is None else world_named(world)
     if quantity != "trajectories" or trajectories is not None:
         planned_trajectories(study, trajectories)  # complains before anything takes time

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from privalue.artefact import FILE_NAME, Release
-from privalue.cli._console import Json, log, print_json
+from privalue.cli._console import Json, SideFiles, log, print_json, say
 from privalue.cli._options import in_options
 from privalue.errors import UnavailableError, UsageError
 from privalue.ledger import Standing, open_ledger
@@ -43,6 +43,7 @@ def report(
     study_file: Annotated[
         Path | None, typer.Option("--study", help="Its study, for what side files say.")
     ] = None,
+    side_files: SideFiles = None,
     ledger: Annotated[
         str | None, typer.Option("--ledger", help="The ledger that it is on, for the budget.")
     ] = None,
@@ -60,7 +61,9 @@ def report(
         if (folder / name).exists() and not force:
             raise UsageError(f"{folder / name} exists; use --force to overwrite it, or --out FILE")
     require_no_private_page(folder)
-    study = None if study_file is None else resolve(Study.load(study_file)).study
+    study = (
+        None if study_file is None else resolve(Study.load(study_file, side_files=side_files)).study
+    )
     if study is not None:
         require_same_study(release, study)
     account = None if ledger is None else account_of(release, ledger)
@@ -77,7 +80,7 @@ def report(
         print_json({"files": [str(path) for path in written]})
         return
     for path in written:
-        print(f"Wrote {path}")
+        say(f"Wrote {path}")
 
 
 def _folder(release_file: Path, out: Path | None) -> Path:
@@ -111,6 +114,7 @@ def publish_and_tell(
     study: Study | None = None,
     ledger: str | None = None,
     justification: str | None = None,
+    page: bool = True,
     saved: bool = False,
 ) -> None:
     """Write everything that a command leaves, the release first, and log where it is.
@@ -123,6 +127,7 @@ def publish_and_tell(
         study: for what side files say.
         ledger: where the release was charged, if anywhere.
         justification: why these parameters; public.
+        page: whether to write the page.
         saved: whether the folder holds the release itself already.
     """
 
@@ -146,4 +151,12 @@ def publish_and_tell(
         )
         wrote(*made.values())
         return
-    publish(release, out, study=study, account=account, justification=justification, wrote=wrote)
+    publish(
+        release,
+        out,
+        study=study,
+        account=account,
+        justification=justification,
+        page=page,
+        wrote=wrote,
+    )

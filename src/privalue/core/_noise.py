@@ -220,7 +220,8 @@ def _multiples(
     i = 0
     while i < len(center):
         words.fetch()
-        i, words.at = _go_ahead(words.block, words.at, whole, rest, scale, i, multiples)
+        if len(center) >= _WORTH_COMPILING:
+            i, words.at = _go_ahead(words.block, words.at, whole, rest, scale, i, multiples)
         if i == len(center):
             break
         # Coordinate i starts again from its first word: had it started from a later one, giving
@@ -432,6 +433,7 @@ def _survives_ratio(p: int, q: int, word: _Word) -> bool:
 # decides. Functions return the place after the last word that they used, _GIVE_UP if words of the
 # block run out or two of them agree; they read up to three words at a time.
 
+_WORTH_COMPILING = 2048  # coordinates; below, the exact program is done before a compiler starts
 _GIVE_UP = -1
 _WORD_HALF = np.uint64(_HALF)
 _LOW_BITS = np.uint64(_BITS - 53)

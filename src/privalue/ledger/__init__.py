@@ -38,10 +38,12 @@ from privalue.ledger._chain import study_hash
 from privalue.ledger._evidence import Evidence
 from privalue.ledger._ledger import Ledger, Reservation, StoredRelease, Verified
 from privalue.ledger._open import open_ledger
+from privalue.ledger._signatures import MARK, require_signed, sign_head
 from privalue.ledger._terms import BudgetTerms, Protection
 from privalue.ledger._units import Cost
 
 __all__ = [
+    "MARK",
     "Account",
     "BudgetError",
     "BudgetTerms",
@@ -59,5 +61,7 @@ __all__ = [
     "Unfinished",
     "Verified",
     "open_ledger",
+    "require_signed",
+    "sign_head",
     "study_hash",
 ]

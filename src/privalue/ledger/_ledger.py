@@ -96,15 +96,16 @@ class Reservation:
                     append,
                     _,
                 ):
-                    held = book.reservations[self.sequence]
-                    if (os.getpid(), held.head) != self._doubtful:
+                    head = book.reservations[self.sequence].head
+                    if (os.getpid(), head) != self._doubtful:
                         append("charge", reservation=self.sequence)
-                    made = os.getpid(), held.head
+                        head = book.head
+                    made = os.getpid(), head
             except (LedgerError, UnavailableError):
                 self._doubtful = made
                 raise
-            self.head, self.charged, self._doubtful = held.head, True, None
-            return held.head
+            self.head, self.charged, self._doubtful = head, True, None
+            return head
 
     def cancel(self, reason: str) -> None:
         """Give the amount back, because nothing was computed; refused after ``charge``."""

@@ -106,7 +106,8 @@ class SqliteStore:
         with self._connected(self._path) as connection:
             ((found, *_), *_) = connection.execute("PRAGMA integrity_check(1)").fetchall()
         if found != "ok":
-            raise LedgerError(f"the ledger {self.place} is damaged: {found}; restore a copy")
+            said = " ".join(str(found).split())  # SQLite says it in several lines
+            raise LedgerError(f"the ledger {self.place} is damaged: {said}; restore a copy")
 
     @contextmanager
     def _connected(self, path: Path, wait: float | None = None) -> Iterator[sqlite3.Connection]:

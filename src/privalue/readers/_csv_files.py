@@ -292,6 +292,9 @@ def _is_text(text: bytes) -> bool:
     return True
 
 
+_LF, _CR, _QUOTE = b'\n\r"'  # as numbers: to compile ord() takes longer than the kernel
+
+
 @kernel(nogil=True)
 def _checked(text, delimiter, columns):  # type: ignore[no-untyped-def]  # noqa: PLR0912  # pragma: no cover - compiled
     """Return begin, end and validity of every line that is not blank.
@@ -310,17 +313,17 @@ def _checked(text, delimiter, columns):  # type: ignore[no-untyped-def]  # noqa:
     while at < len(text):
         begin, cells, good = at, 1, True
         quoted, fresh = False, True  # inside quotes; at the beginning of a cell
-        while at < len(text) and text[at] != ord("\n"):
+        while at < len(text) and text[at] != _LF:
             byte = text[at]
-            if byte == ord('"'):
+            if byte == _QUOTE:
                 if fresh:
                     quoted = True
-                elif quoted and at + 1 < len(text) and text[at + 1] == ord('"'):
+                elif quoted and at + 1 < len(text) and text[at + 1] == _QUOTE:
                     at += 1
                 elif quoted:
                     quoted = False
-                    after = text[at + 1] if at + 1 < len(text) else ord("\n")
-                    good &= after == delimiter or after == ord("\n") or after == ord("\r")
+                    after = text[at + 1] if at + 1 < len(text) else _LF
+                    good &= after in (delimiter, _LF, _CR)
                 else:
                     good = False
                 fresh = False
@@ -328,13 +331,13 @@ def _checked(text, delimiter, columns):  # type: ignore[no-untyped-def]  # noqa:
                 cells += 1
                 fresh = True
             else:
-                if byte == ord("\r"):
-                    good &= at + 1 == len(text) or text[at + 1] == ord("\n")
+                if byte == _CR:
+                    good &= at + 1 == len(text) or text[at + 1] == _LF
                 fresh = False
             at += 1
         blank = True
         for i in range(begin, at):
-            blank &= text[i] == ord("\r")
+            blank &= text[i] == _CR
         at += at < len(text)
         if blank:
             continue

@@ -2,25 +2,60 @@
 
 import glob
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Set
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from privalue.errors import DataError
+from privalue.errors import DataError, PrivalueError
 from privalue.readers._chunks import one_line
 from privalue.readers._csv_files import ENDINGS
 
 PARQUET = (".parquet", ".pq")
+_HIVE = re.compile(r"[^=]+=.*")
 
 
 def find_files(data: str | Path) -> list[Path]:
     """Return the files that a name, a folder or a glob stands for."""
     try:
-        return _found(data)
+        found = _found(data)
+        given = set(Path(data).parts)
+        for path in found:
+            _require_plain(path, given)
+        return found
     except OSError as problem:
         raise DataError(f"{data} cannot be read: {problem.strerror}") from None
+    except ValueError as problem:
+        if isinstance(problem, DataError):
+            raise
+        raise DataError(f"{str(data)!r} is no name that a file can have") from None
+
+
+def _require_plain(path: Path, given: Set[str]) -> None:
+    """Refuse what is no file of rows, and rows of which a column is in the name of a folder.
+
+    Args:
+        path: a file that was found.
+        given: the parts of the name that the user wrote: whoever names one folder of many means it.
+    """
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise DataError(f"{str(path)!r} is no UTF-8; rename it") from None
+    if not path.is_file():
+        raise DataError(f"{path} is no file; give a CSV or Parquet file, a folder or a glob")
+    hive = next((p for p in path.parent.parts if _HIVE.fullmatch(p) and p not in given), None)
+    if hive is not None:
+        raise DataError(
+            f"{path} has a column in the name of a folder, {hive}, which is not read: rows of "
+            "several folders would be taken for one another's; write that column into the files, "
+            "e.g. with DuckDB: COPY (FROM read_parquet('FOLDER/**/*.parquet', hive_partitioning = "
+            "true)) TO 'rows.parquet'"
+        )
 
 
 def _found(data: str | Path) -> list[Path]:
@@ -65,5 +100,50 @@ def reading_parquet(path: Path) -> Iterator[None]:
     """Turn Arrow's errors into one line with the file's name."""
     try:
         yield
-    except (pa.ArrowException, OSError) as problem:
+    except PrivalueError:
+        raise
+    # A name of a column that is no UTF-8 is a ValueError, a count beyond 64 bits an OverflowError.
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as problem:
         raise DataError(f"{path} cannot be read as Parquet: {one_line(problem)}") from None
+
+
+@contextmanager
+def parquet_file(path: Path, metadata: Any = None) -> Iterator[Any]:
+    """Open a Parquet file whose counts agree; pages with a checksum are checked.
+
+    Args:
+        path: the file.
+        metadata: as it was found before, so that it is not read again.
+    """
+    with (
+        reading_parquet(path),
+        # pre_buffer helps with remote storage; for local files it only costs one more copy.
+        pq.ParquetFile(
+            path, metadata=metadata, pre_buffer=False, page_checksum_verification=True
+        ) as file,
+    ):
+        if metadata is None:
+            _require_counts(path, file.metadata)
+        yield file
+
+
+def _require_counts(path: Path, metadata: Any) -> None:
+    """Refuse a file that does not say the same of itself everywhere: rows would be missing.
+
+    The counts of single columns are not looked at: pyarrow ends the process where one is damaged.
+    """
+    groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
+    counts = [group.num_rows for group in groups]
+    if metadata.num_rows < 0 or any(count < 0 for count in counts):
+        raise DataError(f"{path} is damaged: it declares a negative number of rows")
+    if sum(counts) != metadata.num_rows:
+        raise DataError(
+            f"{path} is damaged: it declares {metadata.num_rows} rows, and {sum(counts)} in its "
+            "row groups"
+        )
+
+
+def require_rows(path: Path, declared: int, read: int) -> None:
+    """Refuse a file from which another number of rows came than it declares."""
+    if read != declared:
+        raise DataError(f"{path} is damaged: it declares {declared} rows, and {read} are there")

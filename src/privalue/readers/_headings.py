@@ -2,13 +2,11 @@
 
 from pathlib import Path
 
-import pyarrow.parquet as pq
-
 from privalue.errors import DataError
 from privalue.readers._csv_files import heading
 from privalue.readers._databases import database_columns, divided, on_server
 from privalue.readers._excel import is_workbook, sheet_rows
-from privalue.readers._files import file_kind, find_files, reading_parquet
+from privalue.readers._files import file_kind, find_files, parquet_file
 from privalue.readers._names import is_query
 
 
@@ -30,5 +28,5 @@ def column_names(data: str | Path) -> list[str]:
     first = find_files(data)[0]
     if file_kind(first) == "csv":
         return heading(first).columns
-    with reading_parquet(first), pq.ParquetFile(first) as file:
+    with parquet_file(first) as file:
         return list(file.schema_arrow.names)

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 _QUERY = re.compile(r"\s*(select|with|from)\s", re.IGNORECASE)
+_REQUEST = re.compile(r"\s*(\(|(select|with|from|values|table)\b)", re.IGNORECASE)
 
 
 def is_query(data: object) -> bool:
@@ -14,4 +15,5 @@ def is_query(data: object) -> bool:
 def asks_a_database(data: object) -> bool:
     """Return whether rows are the result of a query, which may combine several units."""
     text = str(data) if isinstance(data, str | Path) else ""
-    return is_query(data) or bool(_QUERY.match(text.rpartition("::")[2]) and "::" in text)
+    after = (text[mark.end() :] for mark in re.finditer("::", text))  # a query has casts of its own
+    return is_query(data) or any(_REQUEST.match(request) for request in after)

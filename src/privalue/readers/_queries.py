@@ -15,7 +15,6 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from privalue.errors import DataError
 from privalue.readers._chunks import Chunk, Source, one_line
@@ -23,11 +22,13 @@ from privalue.readers._csv_files import csv_chunks, is_csv, open_csv
 from privalue.readers._databases.duckdb_rows import (
     connected,
     explained,
+    literal,
+    only_these_files,
     query_chunks,
     readable_cells,
 )
 from privalue.readers._databases.request import quoted
-from privalue.readers._files import find_files, reading_parquet
+from privalue.readers._files import find_files, parquet_file
 from privalue.readers._rules import RowRules
 
 PLACE = "the query"
@@ -57,9 +58,7 @@ def ready(query: str, rules: RowRules) -> Iterator[tuple[duckdb.DuckDBPyConnecti
         allowed: list[Path] = []
         for name in _named(connection, wanted):
             allowed += _put_in(connection, name, rules)
-        paths = ", ".join(_text(str(path)) for path in allowed)
-        connection.execute(f"SET allowed_paths = [{paths}]")
-        connection.execute("SET enable_external_access = false")
+        only_these_files(connection, allowed)
         connection.execute("SET lock_configuration = true")
         yield connection, wanted
 
@@ -110,7 +109,7 @@ def _put_in(connection: duckdb.DuckDBPyConnection, name: str, rules: RowRules) -
     if any(is_csv(path) for path in paths):
         raise DataError(f"{PLACE} names {name}, both CSV and Parquet files; name one kind")
     _require_one_schema(name, paths)
-    files = ", ".join(_text(str(path.absolute())) for path in paths)
+    files = ", ".join(literal(str(path.absolute())) for path in paths)
     try:
         connection.execute(
             f"CREATE VIEW {quoted(name)} AS SELECT * FROM read_parquet([{files}], "
@@ -125,7 +124,7 @@ def _require_one_schema(name: str, paths: Sequence[Path]) -> None:
     """Refuse files with different columns or types: DuckDB would convert some of them."""
     first: Any = None
     for path in paths:
-        with reading_parquet(path), pq.ParquetFile(path) as file:
+        with parquet_file(path) as file:
             schema = file.schema_arrow.remove_metadata()
         first = first or schema
         if not schema.equals(first):
@@ -152,8 +151,3 @@ def _table_of_texts(
         if isinstance(problem.__cause__, DataError):
             raise problem.__cause__ from None
         raise DataError(f"{path} cannot be read: {explained(problem)}") from None
-
-
-def _text(value: str) -> str:
-    """Return a text as SQL writes it."""
-    return "'" + value.replace("'", "''") + "'"

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from privalue.errors import DataError
 from privalue.readers import _python_cells as python_cells
@@ -20,7 +19,12 @@ from privalue.readers._chunks import BATCH_ROWS, Chunk, Location, Source, Unread
 from privalue.readers._csv_files import csv_chunks, csv_rows, csv_unread, open_csv
 from privalue.readers._databases import divided, on_server, open_database
 from privalue.readers._excel import is_workbook, open_excel
-from privalue.readers._files import file_kind, find_files, reading_parquet
+from privalue.readers._files import (
+    file_kind,
+    find_files,
+    parquet_file,
+    require_rows,
+)
 from privalue.readers._minari import open_minari
 from privalue.readers._names import is_query
 from privalue.readers._rules import RowRules
@@ -61,6 +65,8 @@ def _named(data: str | Path, rules: RowRules) -> Source:
     """Return the rows of what a name stands for: a query, a workbook, a database, or files."""
     if not str(data):
         raise DataError("the name of the data is empty; give a file, a database or a dataset")
+    if any(0xD800 <= ord(character) <= 0xDFFF for character in str(data)):
+        raise DataError("the name of the data is no UTF-8; rename it")  # it may hold a password
     if is_query(data):
         from privalue.readers._queries import open_query  # noqa: PLC0415 - DuckDB comes with it
 
@@ -68,7 +74,10 @@ def _named(data: str | Path, rules: RowRules) -> Source:
     path, request = divided(str(data))
     if is_workbook(path) and not path.is_dir() and not on_server(data):
         return open_excel(path, request, rules)
-    database = open_database(data, rules)
+    try:
+        database = open_database(data, rules)
+    except UnicodeDecodeError:  # SQLite quotes a damaged schema in its error, bytes and all
+        raise DataError(f"{path} cannot be read: it holds a name that is no UTF-8") from None
     return open_files(data, rules) if database is None else database
 
 
@@ -104,7 +113,7 @@ def open_files(data: str | Path, rules: RowRules) -> Source:
 
 def open_parquet(path: Path, rules: RowRules) -> Any:
     """Return the metadata of a file; refuse one whose columns cannot be read."""
-    with reading_parquet(path), pq.ParquetFile(path) as file:
+    with parquet_file(path) as file:
         schema = file.schema_arrow
         rules.select(schema.names, str(path))
         rules.require_types(zip(schema.names, schema.types, strict=True), str(path))
@@ -128,10 +137,12 @@ def _parquet_unread(path: Path, metadata: Any, names: list[str]) -> Iterator[Unr
         if size <= READ_ROWS:
             groups, rows = [*groups, group], rows + size
             continue
-        with reading_parquet(path), pq.ParquetFile(path, metadata=metadata) as file:
+        before = first_row
+        with parquet_file(path, metadata) as file:
             for batch in file.iter_batches(READ_ROWS, row_groups=[group], columns=names):
                 yield Unread.at_hand(Chunk(Location(str(path), first_row), batch.select(names)))
                 first_row += batch.num_rows
+        require_rows(path, size, first_row - before)
     if groups:
         yield Unread(rows, partial(_parquet_chunk, path, metadata, groups, names, first_row))
 
@@ -139,15 +150,16 @@ def _parquet_unread(path: Path, metadata: Any, names: list[str]) -> Iterator[Unr
 def _parquet_chunk(
     path: Path, metadata: Any, groups: list[int], names: list[str], first_row: int
 ) -> Chunk:
-    # pre_buffer helps with remote storage; for local files it only costs one more copy.
     """Read some row groups of a file."""
-    with reading_parquet(path), pq.ParquetFile(path, metadata=metadata, pre_buffer=False) as file:
+    declared = sum(metadata.row_group(group).num_rows for group in groups)
+    with parquet_file(path, metadata) as file:
         table = file.read_row_groups(groups, columns=names, use_threads=False).select(names)
         for at, field in enumerate(table.schema):
             if pa.types.is_dictionary(field.type):  # its indices may be too small for all groups
                 values = table.column(at).cast(field.type.value_type)
                 table = table.set_column(at, field.name, values)
         batches = table.combine_chunks().to_batches()  # one, unless there are gigabytes of text
+        require_rows(path, declared, sum(batch.num_rows for batch in batches))
         rows = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
         return Chunk(Location(str(path), first_row), rows)
 

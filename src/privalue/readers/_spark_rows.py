@@ -14,7 +14,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from privalue.core import Integers, Limits
 from privalue.errors import DataError
@@ -22,7 +21,7 @@ from privalue.readers._cells import widened
 from privalue.readers._chunks import BATCH_ROWS, Chunk, Location, Origin, Origins, RowError
 from privalue.readers._csv_files import csv_chunks, open_csv
 from privalue.readers._encode import Encoder, Rows, Tally
-from privalue.readers._files import file_kind, find_files, reading_parquet
+from privalue.readers._files import file_kind, find_files, parquet_file
 from privalue.readers._grouping import upper_hashes
 from privalue.readers._rules import RowRules
 from privalue.readers._sources import open_files, open_parquet
@@ -77,7 +76,7 @@ class FilePart:
             for chunk in csv_chunks(open_csv(self.path, rules)):
                 yield chunk.rows, chunk.left_out
             return
-        with reading_parquet(self.path), pq.ParquetFile(self.path) as file:
+        with parquet_file(self.path) as file:
             for rows in file.iter_batches(BATCH_ROWS, row_groups=[self.group], columns=rules.names):
                 yield rows.select(rules.names), 0
 

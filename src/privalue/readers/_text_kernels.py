@@ -13,16 +13,18 @@ import numpy as np
 from privalue.core import kernel
 
 OK, MISSING, INVALID, LONG, CHECK = range(5)
+# As numbers: to compile ord() takes longer than to compile a kernel.
+_MINUS, _PLUS, _EXPONENT, _CAPITAL_EXPONENT = b"-+eE"
 TEXT = np.int64(2**63 - 1)  # the first word of an id that is not a whole number of 18 digits
 
 
-@kernel(nogil=True, inline="always")
+@kernel(nogil=True)
 def _is_space(byte):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     """Return whether a byte is white space in ASCII."""
     return byte == 32 or 9 <= byte <= 13
 
 
-@kernel(nogil=True, inline="always")
+@kernel(nogil=True)
 def _trimmed(data, begin, end):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     """Return begin and end of a text without the white space around it."""
     while begin < end and _is_space(data[begin]):
@@ -52,7 +54,7 @@ def whole_numbers(  # type: ignore[no-untyped-def]  # pragma: no cover - compile
         if begin == end:
             status[i] = MISSING
             continue
-        digits = begin + (data[begin] == ord("-") or data[begin] == ord("+"))
+        digits = begin + (data[begin] == _MINUS or data[begin] == _PLUS)
         number = np.int64(0)
         plain = 0 < end - digits <= 18
         if plain:
@@ -61,7 +63,7 @@ def whole_numbers(  # type: ignore[no-untyped-def]  # pragma: no cover - compile
                 plain &= 0 <= digit <= 9
                 number = 10 * number + digit
         if plain:
-            numbers[i] = -number if data[begin] == ord("-") else number
+            numbers[i] = -number if data[begin] == _MINUS else number
         else:
             status[i] = CHECK
 
@@ -95,8 +97,8 @@ def decimals(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
         if begin == end:
             status[i] = MISSING
             continue
-        negative = data[begin] == ord("-")
-        at = begin + (negative or data[begin] == ord("+"))
+        negative = data[begin] == _MINUS
+        at = begin + (negative or data[begin] == _PLUS)
         number, digits, after = np.int64(0), 0, 0
         marked = False
         while at < end:
@@ -122,13 +124,13 @@ def decimals(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
             numbers[i] = -value if negative else value
 
 
-@kernel(nogil=True, inline="always")
+@kernel(nogil=True)
 def _is_exponent(data, at, end):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     """Return whether the rest of a text is an exponent, such as e-05."""
-    if data[at] != ord("e") and data[at] != ord("E"):
+    if data[at] != _EXPONENT and data[at] != _CAPITAL_EXPONENT:
         return False
     at += 1
-    if at < end and (data[at] == ord("-") or data[at] == ord("+")):
+    if at < end and (data[at] == _MINUS or data[at] == _PLUS):
         at += 1
     good = at < end
     while at < end:
@@ -162,7 +164,7 @@ def first_words(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
         if _trimmed(data, begin, end)[0] == end:
             status[i] = MISSING
             continue
-        digits = begin + (data[begin] == ord("-"))
+        digits = begin + (data[begin] == _MINUS)
         usual = 0 < end - digits <= 18 and (data[digits] != 48 or end - begin == 1)
         number = np.int64(0)
         if usual:

@@ -7,7 +7,6 @@ shape alone.
 
 from privalue.report._curators import PrivateDiagnostics
 from privalue.report._guesses import Guesses, guess, guessed_json, listed, named
-from privalue.report._pictures import draw_values
 from privalue.report._plan_words import (
     aggregation_in_words,
     answer_in_words,
@@ -55,7 +54,6 @@ __all__ = [
     "curves_of",
     "draw_plan",
     "draw_spending",
-    "draw_values",
     "guess",
     "guessed_json",
     "listed",

@@ -30,12 +30,12 @@ _LOOKED_AT = 1024
 
 @dataclass(frozen=True, kw_only=True)
 class Published:
-    """The paths of the four files of a release."""
+    """The paths of the files of a release; None for a page that was not asked for."""
 
     release: Path
-    page: Path
     registry: Path
     values: Path
+    page: Path | None = None
 
 
 def publish(
@@ -45,6 +45,7 @@ def publish(
     study: Study | None = None,
     account: Standing | Callable[[], Standing | None] | None = None,
     justification: str | None = None,
+    page: bool = True,
     wrote: Callable[..., None] = lambda *paths: None,
 ) -> Published:
     """Write a release and everything that is made of it into a folder; never over another one.
@@ -57,6 +58,7 @@ def publish(
         account: how the dataset stands on its ledger, ``ledger.standing(dataset)``; or a function
             that returns it, called once the release itself is saved.
         justification: why these parameters, in the words of whoever decided; public.
+        page: whether to write the page, which takes longer than all the rest.
         wrote: called with the path of the release, then with those of what is made of it.
 
     Returns:
@@ -77,6 +79,7 @@ def publish(
         study=study,
         account=account() if callable(account) else account,
         justification=justification,
+        page=page,
     )
     wrote(*made.values())
     return Published(release=saved, **made)
@@ -89,6 +92,7 @@ def write_report(
     study: Study | None = None,
     account: Standing | None = None,
     justification: str | None = None,
+    page: bool = True,
 ) -> dict[str, Path]:
     """Write the files beside a release.json anew; everything in them is made from it.
 
@@ -98,6 +102,7 @@ def write_report(
         study: the release's study, for what its side files say.
         account: how the dataset stands on its ledger.
         justification: why these parameters; public.
+        page: whether to write the page too.
 
     Returns:
         The paths of the files, by the fields of ``Published``.
@@ -108,11 +113,10 @@ def write_report(
             REGISTRY,
             registry_yaml(release, justification=justification, account=account),
         ),
-        "page": (
-            PAGE,
-            public_page(release, study=study, account=account, justification=justification),
-        ),
     }
+    if page:
+        text = public_page(release, study=study, account=account, justification=justification)
+        texts["page"] = PAGE, text
     return {key: write_text(folder / name, text) for key, (name, text) in texts.items()}
 
 

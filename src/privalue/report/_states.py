@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from privalue.artefact import Release, json_cells
 from privalue.core import Vector
 from privalue.estimate import normal_quantile
-from privalue.study import Study, described_values
+from privalue.study import Study, as_cell, described_values
 
 FEW_VISITS = 10  # expected of all trajectories, by the study's own prior
 _AT_ONCE = 1 << 14
@@ -198,7 +198,8 @@ def _weights(release: Release, study: Study | None) -> Vector | None:
 def values_csv(table: StateTable) -> Iterator[str]:
     """Yield the states as CSV, some thousands at a time, with every digit that was released.
 
-    Numbers are as release.json has them. An end of the privacy intervals that was not released is
+    Numbers are as release.json has them. A label that a spreadsheet would take for a formula has an
+    apostrophe before it. An end of the privacy intervals that was not released is
     empty.
     """
     ends = _ENDS if table.has_intervals else ()
@@ -208,7 +209,7 @@ def values_csv(table: StateTable) -> Iterator[str]:
     line = ",".join(["%s"] * (len(heads) + 3))
     for start in range(0, len(table), _AT_ONCE):
         part = slice(start, start + _AT_ONCE)
-        names = [_quoted(str(name)) for name in table.names[part]]
+        names = [_quoted(as_cell(str(name))) for name in table.names[part]]
         cells = [
             json_cells(column[part].tolist()) if column is not None else [""] * len(names)
             for column in (table.value, *(table.columns.get(name) for name in heads))

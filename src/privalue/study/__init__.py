@@ -18,6 +18,7 @@ from privalue.study._sections import (
     Values,
     Weights,
 )
+from privalue.study._spreadsheets import as_cell
 from privalue.study._study import Study, described_values, files_named
 from privalue.study._template import study_template
 from privalue.study._terms import (
@@ -48,6 +49,7 @@ __all__ = [
     "Values",
     "Weights",
     "aggregation",
+    "as_cell",
     "declared_size",
     "described_values",
     "design",

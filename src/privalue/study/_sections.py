@@ -53,6 +53,8 @@ def _whole(value: object) -> int:
 
 Number = Annotated[float, BeforeValidator(_number)]
 Whole = Annotated[int, BeforeValidator(_whole)]
+# A label may be written as a number: one that a row of data could hold, not of thousands of digits.
+Label = str | Annotated[int, Field(ge=-(2**63), lt=2**63)]
 
 
 def key(meaning: str, allowed: str, default: Any = ..., **limits: Any) -> Any:
@@ -162,9 +164,10 @@ class Privacy(Section):
     )
     max_states_per_trajectory: Whole | None = key(
         "the most distinct states that a trajectory counts for: its first ones",
-        "a whole number of at least 1",
+        f"a whole number of at least 1 and at most {MOST_STATES}",
         None,
         ge=1,
+        le=MOST_STATES,
     )
 
     @model_validator(mode="after")
@@ -258,9 +261,9 @@ class States(Section):
         ge=1,
         le=MOST_STATES,
     )
-    labels: list[str | int] | None = key("the states' labels", "a list of texts", None)
+    labels: list[Label] | None = key("the states' labels", "a list of texts", None)
     file: str | None = key("a CSV file with one label a row", "a file name", None)
-    groups: str | dict[str, str | int] | None = key(
+    groups: str | dict[str, Label] | None = key(
         "public map from raw labels to these states, applied while reading",
         "a CSV file of raw label and state",
         None,
@@ -286,7 +289,11 @@ class Features(Section):
         "how states become features", '"tabular", "aggregate" or "matrix"', "tabular"
     )
     size: Whole | None = key(
-        "how many adjacent states share a value", "a whole number of at least 1", None, ge=1
+        "how many adjacent states share a value",
+        f"a whole number of at least 1 and at most {MOST_STATES}",
+        None,
+        ge=1,
+        le=MOST_STATES,
     )
     file: str | None = key(
         "the matrix, one row per state", "a file ending in .npy, .npz, .csv or .parquet", None
@@ -506,5 +513,8 @@ def _is_frozen(name: str) -> str:
 
 def shown(value: object) -> str:
     """Return a value as an error shows it, cut if it is long."""
-    text = f'"{value}"' if isinstance(value, str) else repr(value)
+    try:
+        text = f'"{value}"' if isinstance(value, str) else repr(value)
+    except (ValueError, RecursionError):  # Python writes no number of thousands of digits
+        return f"a {type(value).__name__} that is too long to show"
     return text if len(text) <= 60 else text[:57] + "..."

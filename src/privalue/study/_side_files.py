@@ -7,9 +7,9 @@ that a release can say exactly which one it used. Nothing here ever loads a pick
 import csv
 import hashlib
 import io
-import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +21,16 @@ from numpy.typing import NDArray
 
 from privalue.core import Matrix
 from privalue.errors import StudyError
+from privalue.study._array_files import read_npy, read_npz
+from privalue.study._places import MOST_ARRAY, Place
 from privalue.study._sections import LARGEST, SMALLEST
 
-# What numpy, scipy and pyarrow raise for a file that is not what its ending says.
+MOST_FEATURES = 10_000_000
+_CELL_BYTES = 32  # of a number in a table, while it is read
+# What pyarrow raises for a file that is no Parquet table, or a damaged one.
 _UNREADABLE = (
-    *(ValueError, TypeError, KeyError, OSError, EOFError),
-    *(pa.ArrowException, zipfile.BadZipFile),
+    *(ValueError, TypeError, LookupError, OSError, EOFError, OverflowError),
+    pa.ArrowException,
 )
 
 
@@ -40,17 +44,9 @@ class SideFile:
     content: bytes = b""
 
 
-def open_side_file(key: str, name: str, base: Path) -> SideFile:
-    """Read the file that ``key`` names, relative to the study file's folder."""
-    path = base / name
-    try:
-        content = path.read_bytes()
-    except OSError as problem:
-        reason = "it does not exist" if isinstance(problem, FileNotFoundError) else problem.strerror
-        raise StudyError(
-            f'{key} = "{name}" cannot be read: {reason}; paths are relative to the study file '
-            f"({base})"
-        ) from None
+def open_side_file(key: str, name: str, place: Place) -> SideFile:
+    """Read the file that ``key`` names, where side files may be."""
+    content = place.read(key, name)
     return SideFile(key=key, name=name, sha256=hashlib.sha256(content).hexdigest(), content=content)
 
 
@@ -60,7 +56,13 @@ def _cells(file: SideFile, columns: int) -> list[list[str]]:
         text = file.content.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise StudyError(f'{file.key} = "{file.name}" is not UTF-8 text') from None
-    rows = [row for row in csv.reader(io.StringIO(text)) if any(cell.strip() for cell in row)]
+    try:  # strict: a quote that is not closed would swallow the lines after it
+        lines = csv.reader(io.StringIO(text), strict=True)
+        rows = [row for row in lines if any(cell.strip() for cell in row)]
+    except csv.Error as problem:
+        raise StudyError(
+            f'{file.key} = "{file.name}" cannot be read as CSV: {_why(problem)}'
+        ) from None
     for number, row in enumerate(rows, start=1):
         if len(row) < columns:
             raise StudyError(
@@ -70,6 +72,16 @@ def _cells(file: SideFile, columns: int) -> list[list[str]]:
     if not rows:
         raise StudyError(f'{file.key} = "{file.name}" is empty')
     return rows
+
+
+def _why(problem: csv.Error) -> str:
+    """Return what is wrong with a CSV file, in words of ours."""
+    said = str(problem)
+    if "field limit" in said:
+        return f"a cell has more than {csv.field_size_limit():,} characters"
+    if "new-line" in said:
+        return "a line ends with a bare CR; save it with ends of lines LF"
+    return "a quote is not closed, or stands inside a cell"
 
 
 def read_labels(file: SideFile) -> list[str]:
@@ -138,6 +150,8 @@ def by_state(
         at = position(str(name))
         if at is None:
             raise StudyError(f'{key} names "{name}", which is not a state of the study')
+        if seen[at]:
+            raise StudyError(f'{key} names the state "{label(at)}" twice')
         vector[at] = number
         seen[at] = True
     if absent is None and not seen.all():
@@ -159,24 +173,66 @@ def read_matrix(file: SideFile, position: Callable[[str], int | None], states: i
         states: N.
     """
     suffix = Path(file.name).suffix.lower()
-    content = io.BytesIO(file.content)
     try:
         if suffix == ".npy":
-            return as_matrix(file.key, np.load(content, allow_pickle=False), states)
+            return as_matrix(file.key, read_npy(file.content), states)
         if suffix == ".npz":
-            return as_matrix(file.key, sp.load_npz(content), states)
-        if suffix == ".parquet":
-            table = pq.read_table(content)
-            columns = [table.column(i).to_pylist() for i in range(table.num_columns)]
-            return _table_matrix(file, list(zip(*columns, strict=True)), position, states)
+            check = partial(_require_shape, file.key, states=states)
+            return as_matrix(file.key, read_npz(file.content, MOST_ARRAY, check), states)
     except StudyError:
         raise
-    except _UNREADABLE as problem:
-        raise _unreadable(file, suffix) from problem
+    except ValueError as problem:
+        raise StudyError(f"{_unreadable(file, suffix)}: {problem}") from None
+    if suffix == ".parquet":
+        return _table_matrix(file, _parquet_rows(file, states), position, states)
     if suffix == ".csv":
         rows = _cells(file, 2)
         return _table_matrix(file, rows[1:] if _is_heading(rows[0]) else rows, position, states)
     raise StudyError(f'{file.key} = "{file.name}" must end in .npy, .npz, .csv or .parquet')
+
+
+def _parquet_rows(file: SideFile, states: int) -> list[tuple[Any, ...]]:
+    """Return the rows of a Parquet file, one for each state.
+
+    The file's own counts are compared with that, and with the limits, before a row is read. Labels
+    are read as a dictionary, in which a long one that is repeated takes its bytes once.
+    """
+    shown = f'{file.key} = "{file.name}"'
+    try:
+        content = io.BytesIO(file.content)
+        names = pq.read_schema(content).names
+        with pq.ParquetFile(
+            content, read_dictionary=names[:1], page_checksum_verification=True
+        ) as opened:
+            found = opened.metadata
+            groups = [found.row_group(at) for at in range(found.num_row_groups)]
+            if found.num_rows != states or sum(group.num_rows for group in groups) != states:
+                raise StudyError(
+                    f"{shown} has {found.num_rows} rows; it needs one for each of {states} states"
+                )
+            unpacked = sum(max(group.total_byte_size, 0) for group in groups)
+            if max(unpacked, _CELL_BYTES * states * found.num_columns) > MOST_ARRAY:
+                raise StudyError(f"{shown} unpacks to more than {MOST_ARRAY:,} bytes, the most")
+            for field in list(opened.schema_arrow)[1:]:
+                if not (pa.types.is_primitive(field.type) or pa.types.is_decimal(field.type)):
+                    raise StudyError(f"{shown}: the column {field.name!r} is not one of numbers")
+            table = opened.read(use_threads=False)
+            if table.num_rows != states or _distinct(table.column(0)) < states:
+                raise StudyError(f"{shown} names a state twice, or is damaged")
+            columns = [column.to_pylist() for column in table.columns]
+        return list(zip(*columns, strict=True))
+    except StudyError:
+        raise
+    except _UNREADABLE:
+        raise StudyError(_unreadable(file, ".parquet")) from None
+
+
+def _distinct(labels: pa.ChunkedArray) -> int:
+    """Return how many labels there are at most, by their dictionaries if they have them."""
+    return sum(
+        len(part.dictionary) if pa.types.is_dictionary(part.type) else len(part)
+        for part in labels.chunks
+    )
 
 
 def _is_heading(row: Sequence[str]) -> bool:
@@ -239,11 +295,7 @@ def as_matrix(key: str, matrix: Any, states: int) -> Matrix:
         dense.setflags(write=False)
         shape, entries = dense.shape, dense
         result = dense
-    if len(shape) != 2 or shape[0] != states or shape[1] < 1:
-        raise StudyError(
-            f"{key} has shape {tuple(shape)}; it needs a row for each of the {states} states "
-            "and at least one column"
-        )
+    _require_shape(key, shape, states)
     size = np.abs(entries)
     if not ((size == 0) | ((size >= SMALLEST) & (size <= LARGEST))).all():
         raise StudyError(
@@ -251,6 +303,15 @@ def as_matrix(key: str, matrix: Any, states: int) -> Matrix:
             f"{SMALLEST:g} and {LARGEST:g} in size"
         )
     return result
+
+
+def _require_shape(key: str, shape: tuple[int, ...], states: int) -> None:
+    """Raise StudyError unless the shape has a row for each state."""
+    if len(shape) != 2 or shape[0] != states or not 1 <= shape[1] <= MOST_FEATURES:
+        raise StudyError(
+            f"{key} has shape {tuple(shape)}; it needs a row for each of the {states} states "
+            f"and from 1 to {MOST_FEATURES:,} columns"
+        )
 
 
 def describe_matrix(matrix: Matrix) -> SideFile:
@@ -268,11 +329,11 @@ def describe_matrix(matrix: Matrix) -> SideFile:
     )
 
 
-def _unreadable(file: SideFile, suffix: str) -> StudyError:
-    """Return what to raise for a file that is not what its name says."""
+def _unreadable(file: SideFile, suffix: str) -> str:
+    """Return what to say of a file that is not what its name says."""
     expected = {
         ".npy": "an array written by numpy.save, without objects",
-        ".npz": "a sparse matrix written by scipy.sparse.save_npz",
+        ".npz": "a sparse matrix written by scipy.sparse.save_npz (csr, csc or coo)",
         ".parquet": "a Parquet table",
     }[suffix]
-    return StudyError(f'{file.key} = "{file.name}" cannot be read as {expected}')
+    return f'{file.key} = "{file.name}" cannot be read as {expected}'

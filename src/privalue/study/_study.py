@@ -33,10 +33,12 @@ from numpy.typing import NDArray
 from pydantic import PrivateAttr
 from pydantic.fields import FieldInfo
 
+from privalue._files import read_whole
 from privalue.core import Limits, Matrix
 from privalue.errors import StudyError
 from privalue.study._hints import about_unknown
 from privalue.study._mechanism import MECHANISM_KEYS, MechanismField, SspSection
+from privalue.study._places import MOST_STUDY, Place
 from privalue.study._sections import (
     About,
     Columns,
@@ -55,7 +57,8 @@ from privalue.study._tables import Tables, read_tables
 class Study(Section):
     """Everything public about a release; frozen, and checked when it is built.
 
-    Side files are found in the current folder, or beside the file that `load` reads.
+    Side files are found in the current folder, or beside the file that `load` reads; those of a
+    study file must be there, unless another folder is named.
     """
 
     holds_sections = True
@@ -70,23 +73,31 @@ class Study(Section):
     report: Report = key("presentation", "a section", Report())
     data: Columns = key("column names", "a section", Columns())
 
-    _folder: Path = PrivateAttr()
+    _place: Place = PrivateAttr()
     _tables: Tables = PrivateAttr()
 
-    # The folder comes by position: by name it could be taken for a section.
-    def __init__(self, folder: Path = Path(), /, **sections: Any) -> None:
+    # The place comes by position: by name it could be taken for a section.
+    def __init__(self, place: Place = Place(anywhere=True), /, **sections: Any) -> None:  # noqa: B008
         super().__init__(**sections)
         self._require_intervals_for_level()
         self._require_limit_of_trajectories()
-        self._folder = folder
-        self._tables = read_tables(self.states, self.values, self.weights, self.features, folder)
+        self._place = place
+        self._tables = read_tables(self.states, self.values, self.weights, self.features, place)
 
     @classmethod
-    def load(cls, path: str | Path) -> "Study":
-        """Read the study that a TOML file describes; side files are found beside it."""
+    def load(cls, path: str | Path, *, side_files: str | Path | None = None) -> "Study":
+        """Read the study that a TOML file describes; side files are found beside it.
+
+        Args:
+            path: the study file.
+            side_files: another folder that side files may be in, for names that lead out of the
+                study's, and for those that are not found there.
+        """
         named, path = path, Path(path)  # a Path prints https:// with one slash
+        if side_files is not None and not Path(side_files).is_dir():
+            raise StudyError(f"side_files={str(side_files)!r} is not a folder")
         try:
-            text = path.read_text(encoding="utf-8-sig")
+            text = read_whole(path, MOST_STUDY).decode("utf-8-sig")
         except FileNotFoundError:
             raise StudyError(
                 f"the study file {named} does not exist; privalue init writes one"
@@ -96,17 +107,29 @@ class Study(Section):
         except OSError as problem:
             raise StudyError(f"the study file {path} cannot be read: {problem.strerror}") from None
         try:
-            return cls.parse(text, base=path.parent)
+            return cls.parse(text, base=path.parent, side_files=side_files)
         except StudyError as problem:
             raise StudyError(f"{path}: {problem}") from None
 
     @classmethod
-    def parse(cls, text: str, *, base: Path | None = None) -> "Study":
-        """Read the study that TOML text describes; side files are found in ``base``."""
+    def parse(
+        cls, text: str, *, base: Path | None = None, side_files: str | Path | None = None
+    ) -> "Study":
+        """Read the study that TOML text describes; side files are found in ``base``.
+
+        Args:
+            text: the study.
+            base: the folder that side files must be in; the current one, if left out.
+            side_files: another folder that they may be in.
+        """
         try:
             sections = tomllib.loads(text)
         except tomllib.TOMLDecodeError as problem:
             raise StudyError(f"not valid TOML: {problem}") from None
+        except RecursionError:
+            raise StudyError("not valid TOML: its arrays or tables are nested too deep") from None
+        except ValueError:  # Python's own: it converts no number of thousands of digits
+            raise StudyError("not valid TOML: a number or a date in it is none") from None
         open_questions = [
             f"[{name}] {key}"
             for name, keys in sections.items()
@@ -121,7 +144,8 @@ class Study(Section):
         features = sections.get("features")
         if isinstance(features, dict) and "matrix" in features:
             raise StudyError("[features] matrix is for Python only; name a file instead")
-        return cls(base or Path(), **sections)
+        also = None if side_files is None else Path(side_files)
+        return cls(Place(folder=base or Path(), also=also), **sections)
 
     @classmethod
     def from_description(
@@ -163,7 +187,7 @@ class Study(Section):
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Return the same study with some sections changed, checked anew, side files included."""
-        return type(self)(self._folder, **self._changed(update))
+        return type(self)(self._place, **self._changed(update))
 
     @classmethod
     def unknown_key(cls, written: str) -> str:

@@ -8,15 +8,16 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 
 from privalue.core import Matrix, Vector
 from privalue.errors import StudyError
 from privalue.study import _side_files as side_files
+from privalue.study._places import Place
 from privalue.study._sections import LARGEST, SMALLEST, Features, States, Values, Weights
 from privalue.study._side_files import SideFile
+from privalue.study._spreadsheets import of_cell
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,11 +32,17 @@ class StateNames:
         return str(at) if self.labels is None else self.labels[at]
 
     def position(self, label: str) -> int | None:
-        """Return the position of the state with this label, or None."""
+        """Return the position of the state with this label, or None.
+
+        A label may be as values.csv has it, with an apostrophe where it looks like a formula.
+        """
         if self.labels is not None:
-            return self.positions.get(label)
-        plain = label.isascii() and label.isdigit() and str(int(label)) == label
-        return int(label) if plain and int(label) < self.count else None
+            at = self.positions.get(label)
+            return self.positions.get(of_cell(label)) if at is None else at
+        if not (len(label) <= 10 and label.isascii() and label.isdigit()):
+            return None
+        at = int(label)
+        return at if str(at) == label and at < self.count else None
 
     @cached_property
     def positions(self) -> dict[str, int]:
@@ -57,20 +64,20 @@ class Tables:
 
 
 class _Files:
-    """Opens side files in a folder, and remembers them for the description of the study."""
+    """Opens side files, and remembers them for the description of the study."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.opened = folder, list[SideFile]()
+    def __init__(self, place: Place) -> None:
+        self.place, self.opened = place, list[SideFile]()
 
     def open(self, key: str, name: str) -> SideFile:
         """Read the file that ``key`` names."""
-        file = side_files.open_side_file(key, name, self.folder)
+        file = side_files.open_side_file(key, name, self.place)
         self.opened.append(file)
         return file
 
 
 def read_tables(
-    states: States, values: Values, weights: Weights, features: Features, folder: Path
+    states: States, values: Values, weights: Weights, features: Features, place: Place
 ) -> Tables:
     """Read every table that the sections name.
 
@@ -79,12 +86,12 @@ def read_tables(
         values: ``[values]``, for the start distribution.
         weights: ``[weights]``.
         features: ``[features]``.
-        folder: where side files are.
+        place: where side files are.
 
     Returns:
         The tables, checked.
     """
-    files = _Files(folder)
+    files = _Files(place)
     names = _names(states, files)
     return Tables(
         names=names,

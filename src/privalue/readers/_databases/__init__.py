@@ -2,7 +2,8 @@
 
 ``trial.duckdb::rows`` is a table or a view, ``trial.duckdb::SELECT ...`` a query; the table need
 not be named if there is one only. Files are opened for reading only, and a server is asked in a
-read-only transaction, batch by batch. Messages name neither user nor password.
+read-only transaction, batch by batch. Whatever a view or a query says, nothing else is opened or
+done. Messages name neither user nor password.
 """
 
 import re

@@ -8,8 +8,16 @@ import duckdb
 
 from privalue.errors import DataError
 from privalue.readers._chunks import Chunk, Source, one_line
-from privalue.readers._databases.duckdb_rows import connected, query_chunks, readable_cells
-from privalue.readers._databases.request import Table, quoted, requested
+from privalue.readers._databases.duckdb_rows import (
+    connected,
+    explained,
+    literal,
+    only_these_files,
+    query_chunks,
+    readable_cells,
+    require_select,
+)
+from privalue.readers._databases.request import Request, Table, quoted, requested
 from privalue.readers._rules import RowRules
 
 _TABLES = """
@@ -21,21 +29,21 @@ _TABLES = """
     ORDER BY ALL
 """
 
+_LOGS = (".wal", ".wal.checkpoint", ".wal.recovery")
+
 
 def open_duckdb(path: Path, request: str | None, rules: RowRules) -> Source:
     """Return the rows of a table, a view or a query."""
     with attached(path) as connection:
         try:
-            wanted = requested(request, tables(connection), str(path))
-            if len(connection.extract_statements(wanted.query)) != 1:
-                raise DataError(f"{wanted.place} must be a single statement")
+            wanted = _wanted(connection, request, path)
             cells = readable_cells(connection.sql(wanted.query), rules, wanted.place)
             total_rows = None
             if wanted.table is not None and wanted.table.stored:
                 counted = connection.sql(f"SELECT count(*) FROM {wanted.table.sql}")
                 ((total_rows,),) = counted.fetchall()
         except duckdb.Error as problem:
-            raise DataError(f"{path} cannot be read: {one_line(problem)}") from None
+            raise DataError(f"{path} cannot be read: {explained(problem)}") from None
 
     def chunks() -> Iterator[Chunk]:
         with attached(path) as connection:
@@ -49,10 +57,16 @@ def duckdb_columns(path: Path, request: str | None) -> list[str]:
     """Return the names of the columns of a table, a view or a query."""
     with attached(path) as connection:
         try:
-            wanted = requested(request, tables(connection), str(path))
-            return list(connection.sql(wanted.query).columns)
+            return list(connection.sql(_wanted(connection, request, path).query).columns)
         except duckdb.Error as problem:
-            raise DataError(f"{path} cannot be read: {one_line(problem)}") from None
+            raise DataError(f"{path} cannot be read: {explained(problem)}") from None
+
+
+def _wanted(connection: duckdb.DuckDBPyConnection, request: str | None, path: Path) -> Request:
+    """Return what is asked for, which is one SELECT."""
+    wanted = requested(request, tables(connection), str(path))
+    require_select(connection, wanted.query, wanted.place)
+    return wanted
 
 
 def tables(connection: duckdb.DuckDBPyConnection) -> list[Table]:
@@ -68,19 +82,24 @@ def attached(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     """Yield a connection with the file attached, for reading only.
 
     The connection is to a database of our own, in memory, so that several processes may read the
-    file.
+    file. Whoever made the file also wrote its views: nothing but the file and its log can be
+    opened, from before it is attached, and what is set cannot be set anew.
     """
     with connected() as connection:
-        name = str(path.absolute()).replace("'", "''")
+        file = path.absolute()
         # The file's own name, because a view may use it, unless DuckDB has taken that name.
         alias = "AS trial" if path.stem.lower() in {"memory", "system", "temp"} else ""
         try:
-            connection.execute(f"ATTACH '{name}' {alias} (READ_ONLY)")
+            head, mark, tail = str(file).partition("?")  # DuckDB calls a file's log so
+            logs = (Path(f"{head}{end}{mark}{tail}") for end in _LOGS)
+            only_these_files(connection, [file, *logs])
+            connection.execute(f"ATTACH {literal(str(file))} {alias} (READ_ONLY, TYPE duckdb)")
             ((own,),) = connection.execute(
                 "SELECT database_name FROM duckdb_databases()"
                 " WHERE NOT internal AND database_name <> 'memory'"
             ).fetchall()
             connection.execute(f"USE {quoted(own)}")
+            connection.execute("SET lock_configuration = true")
         except duckdb.Error as problem:
             raise DataError(
                 f"{path} cannot be opened: {one_line(problem)}; close other connections to "

@@ -1,8 +1,9 @@
 """Read with DuckDB: a connection that keeps nothing on disk, and its rows as Arrow."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 
 import duckdb
 import pyarrow as pa
@@ -24,20 +25,38 @@ _AS_TEXT = re.compile(r"U?HUGEINT|UUID|BIGNUM|VARINT")
 
 @contextmanager
 def connected() -> Iterator[duckdb.DuckDBPyConnection]:
-    """Yield a connection to a database of our own, in memory.
+    """Yield a connection to a database of our own, in memory; no other way to DuckDB exists here.
 
     It may not spill to disk: its files would have a name, be readable, and outlive a killed
-    process.
+    process. It neither loads extensions nor sees variables of Python. Whoever asks something of it
+    that others wrote says before which files it may open (``only_these_files``).
     """
     config = {
         "threads": 2,
         "temp_directory": "",
         "autoinstall_known_extensions": False,
         "autoload_known_extensions": False,
+        "python_enable_replacements": False,
     }
     with closing(duckdb.connect(config=config)) as connection:
         connection.execute("SET TimeZone = 'UTC'")
         yield connection
+
+
+def only_these_files(connection: duckdb.DuckDBPyConnection, paths: Iterable[Path]) -> None:
+    """Let a connection open these files and nothing else: no file, no address, no extension."""
+    names = ", ".join(literal(str(path)) for path in paths)
+    connection.execute(f"SET allowed_paths = [{names}]")
+    connection.execute("SET enable_external_access = false")
+
+
+def require_select(connection: duckdb.DuckDBPyConnection, query: str, place: str) -> None:
+    """Refuse what is not a single SELECT: DuckDB would run all but the last statement at once."""
+    kinds = [statement.type for statement in connection.extract_statements(query)]
+    if len(kinds) != 1:
+        raise DataError(f"{place} must be a single statement")
+    if kinds != [duckdb.StatementType.SELECT]:
+        raise DataError(f"{place} must be a SELECT; nothing else is asked of a database")
 
 
 def readable_cells(relation: duckdb.DuckDBPyRelation, rules: RowRules, place: str) -> str:
@@ -84,10 +103,20 @@ def query_chunks(
 
 
 def explained(problem: Exception) -> str:
-    """Return what DuckDB says, in one line; if memory runs out, what to do."""
+    """Return what DuckDB says, in one line; if memory or rights run out, what to do."""
     if isinstance(problem, duckdb.OutOfMemoryException):
         return (
             "the query takes more memory than there is, and its rows are not put on disk; write "
             "its result to a Parquet file first, and give that"
         )
+    if isinstance(problem, duckdb.PermissionException):
+        return (
+            f"{one_line(problem)}; a view or a query may open nothing but what is named as data: "
+            "copy the rows into a table"
+        )
     return one_line(problem)
+
+
+def literal(value: str) -> str:
+    """Return a text as SQL writes it."""
+    return "'" + value.replace("'", "''") + "'"

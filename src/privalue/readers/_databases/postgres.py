@@ -1,5 +1,6 @@
 """Read from PostgreSQL servers through a server-side cursor. Extra: ``postgres``."""
 
+import re
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from importlib import import_module
@@ -9,7 +10,7 @@ from privalue._servers import postgres_server, unanswered
 from privalue.errors import DataError, UnavailableError
 from privalue.readers._chunks import Chunk, Source, one_line
 from privalue.readers._databases.cursor import Fetch, column_names
-from privalue.readers._databases.request import Table, in_chunks, quoted, requested
+from privalue.readers._databases.request import Request, Table, in_chunks, quoted, requested
 from privalue.readers._rules import RowRules
 
 _TABLES = """
@@ -19,7 +20,25 @@ _TABLES = """
       AND n.nspname <> 'information_schema' AND n.nspname !~ '^pg_'
     ORDER BY 3 DESC, 1, 2
 """
+# A read-only transaction stops what writes to tables. Functions that end sessions, read the
+# server's files or call other servers are volatile; so are a few that only compute.
+_ACTING = """
+    SELECT min(p.proname) FROM pg_catalog.pg_proc p
+    WHERE p.provolatile = 'v' AND p.proname = ANY(%s) AND (
+        p.pronamespace = 'pg_catalog'::pg_catalog.regnamespace OR EXISTS (
+            SELECT FROM pg_catalog.pg_depend d WHERE d.deptype = 'e' AND d.objid = p.oid
+              AND d.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass
+        )
+    )
+"""
+_COMPUTING = {
+    *("random", "setseed", "gen_random_uuid", "clock_timestamp", "timeofday", "current_query"),
+    *("currval", "lastval", "system", "bernoulli"),  # the last two choose a sample
+}
 _SETTINGS = (
+    # The transaction is read-only; if anything ended it, what follows in the session is, too. It is
+    # never committed, so that a pooler hands no such session to others.
+    "SET default_transaction_read_only = on",
     "SET LOCAL TIME ZONE 'UTC'",
     "SET LOCAL cursor_tuple_fraction = 1",  # every row is wanted
     "SET LOCAL synchronize_seqscans = off",  # rows are numbered from the table's beginning
@@ -31,9 +50,8 @@ def open_postgres(address: str, request: str | None, rules: RowRules) -> Source:
     server = _Server(address)
     with server.connected() as connection:
         try:
-            wanted = requested(request, _tables(connection), server.place)
-            empty = connection.execute(f"SELECT * FROM ({wanted.query}) AS wanted LIMIT 0")
-            names = rules.select(column_names(empty), wanted.place)
+            wanted, present = _wanted(connection, request, server.place)
+            names = rules.select(present, wanted.place)
         except server.problem as problem:
             raise server.unreadable(server.place, problem) from None
     query = wanted.query
@@ -41,7 +59,7 @@ def open_postgres(address: str, request: str | None, rules: RowRules) -> Source:
         query = f"SELECT {', '.join(map(quoted, names))} FROM {wanted.table.sql}"
 
     def chunks() -> Iterator[Chunk]:
-        with server.connected() as connection, connection.cursor(name="privalue") as cursor:
+        with server.connected() as connection, _cursor(connection) as cursor:
             try:
                 cursor.execute(query)
             except server.problem as problem:
@@ -66,11 +84,44 @@ def postgres_columns(address: str, request: str | None) -> list[str]:
     server = _Server(address)
     with server.connected() as connection:
         try:
-            wanted = requested(request, _tables(connection), server.place)
-            empty = connection.execute(f"SELECT * FROM ({wanted.query}) AS wanted LIMIT 0")
-            return column_names(empty)
+            return _wanted(connection, request, server.place)[1]
         except server.problem as problem:
             raise server.unreadable(server.place, problem) from None
+
+
+def _wanted(connection: Any, request: str | None, place: str) -> tuple[Request, list[str]]:
+    """Return what is asked for, and the names of its columns; no row is fetched."""
+    wanted = requested(request, _tables(connection), place)
+    if wanted.table is None:
+        _require_reading(connection, wanted)
+    with _cursor(connection) as cursor:
+        cursor.execute(wanted.query)
+        return wanted, column_names(cursor)
+
+
+def _cursor(connection: Any) -> Any:
+    """Return a cursor on the server: the only way in which a text of the user is sent.
+
+    ``DECLARE ... CURSOR FOR`` takes one SELECT, VALUES or TABLE and nothing that writes in its
+    WITH, and psycopg sends it by the extended protocol, which refuses a second statement.
+    """
+    return connection.cursor(name="privalue")
+
+
+def _require_reading(connection: Any, wanted: Request) -> None:
+    """Refuse a query with a word that is a function which does more than compute.
+
+    Every word counts, also in a comment or a text: only so none is overlooked.
+    """
+    if re.search('u&"', wanted.query, re.IGNORECASE):
+        raise DataError(f'{wanted.place} has a name in U&"..."; write it without escapes')
+    words = {word.lower() for word in re.findall(r"[^\W\d]\w*", wanted.query)} - _COMPUTING
+    ((acting,),) = connection.execute(_ACTING, [sorted(words)]).fetchall()
+    if acting is not None:
+        raise DataError(
+            f"{wanted.place} names {acting}, a function that may do more than read; ask for "
+            "tables, views and functions that are stable or immutable"
+        )
 
 
 def _tables(connection: Any) -> list[Table]:

@@ -51,6 +51,8 @@ class Request:
 def requested(text: str | None, tables: Sequence[Table], place: str) -> Request:
     """Return the query, the table of that name, or the only table."""
     wanted = (text or "").strip().rstrip(";").rstrip()
+    if "\0" in wanted or not _is_text(wanted):
+        raise DataError(f"{place}: what follows :: is no text in UTF-8; write a table or a query")
     if _QUERY.match(wanted):
         return Request(f"{place}, the query", wanted, None)
     table = _chosen(wanted, tables, place)
@@ -79,7 +81,14 @@ def _chosen(wanted: str, tables: Sequence[Table], place: str) -> Table:
             return found[0]
     similar = difflib.get_close_matches(bare, [table.names[0] for table in tables], n=1)
     hint = f"; did you mean {similar[0]!r}?" if similar else ""
+    if not hint and re.search(r"\s", wanted):
+        hint = "; a query begins with SELECT, WITH, VALUES or TABLE"
     raise DataError(f"{place} has no table {wanted!r}; it has {shown}{hint}")
+
+
+def _is_text(wanted: str) -> bool:
+    """Return whether no character is half of one, as a command line's odd bytes become."""
+    return not any("\ud800" <= character <= "\udfff" for character in wanted)
 
 
 def quoted(name: str) -> str:
@@ -101,7 +110,7 @@ def in_chunks(
     while True:
         try:
             batch = fetch()
-        except problems as problem:
+        except (UnicodeDecodeError, *problems) as problem:  # type: ignore[misc]  # it is a tuple
             raise DataError(
                 f"{place}, row {first_row} or later, cannot be read: {one_line(problem)}"
             ) from None

@@ -1,0 +1,40 @@
+"""Define ``privalue inspect``: what the data says, for the curator alone."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from privalue.cli import _screen as terminal
+from privalue.cli._console import Json, SideFiles, StudyFile, log, print_json, progress, screen
+from privalue.cli._given import Data, Engine, Memory, parse_memory, settled
+from privalue.curator import inspect as inspect_data
+from privalue.report import require_private_place, write_private_page
+
+
+def inspect(
+    study_file: StudyFile,
+    data: Data,
+    page: Annotated[
+        Path | None,
+        typer.Option("--page", help="Also write them to an .html file, PRIVATE and yours alone."),
+    ] = None,
+    side_files: SideFiles = None,
+    engine: Engine = "local",
+    memory: Memory = "2GB",
+    as_json: Json = False,
+) -> None:
+    """Show the curator what the data says: PRIVATE, nothing spent."""
+    limit = parse_memory(memory)
+    if page is not None:
+        require_private_place(page)
+    study = settled(study_file, side_files)
+    with progress("Reading rows", then="Computing") as update:
+        diagnostics = inspect_data(study, data, engine=engine, memory=limit, progress=update)
+    log.label("PRIVATE: for the curator only. None of this may be published.")
+    if page is not None:
+        log.print(f"Wrote {write_private_page(diagnostics, page)}, PRIVATE")
+    if as_json:
+        print_json(diagnostics.private_columns())
+    else:
+        terminal.print_private_diagnostics(screen(), diagnostics)

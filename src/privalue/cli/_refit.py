@@ -1,0 +1,101 @@
+"""Define ``privalue refit``: other features from the same numbers, at no further cost."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from privalue.artefact import Release
+from privalue.cli import _screen as terminal
+from privalue.cli._console import Json, log, print_release_json, screen
+from privalue.cli._finish import require_finished
+from privalue.cli._report import publish_and_tell
+from privalue.errors import UsageError
+from privalue.estimate import refit as refit_release
+from privalue.report import require_publishable
+
+
+def refit(
+    release_file: Annotated[
+        Path,
+        typer.Argument(metavar="RELEASE", readable=False, help="A dp-ssp release, or its folder."),
+    ],
+    out: Annotated[
+        Path, typer.Option("--out", help="A folder for the new release and its report.")
+    ],
+    features: Annotated[
+        str | None, typer.Option("--features", help="A matrix: .npy, .npz, .csv or .parquet.")
+    ] = None,
+    aggregate: Annotated[
+        int | None, typer.Option("--aggregate", help="Tie the values of so many adjacent states.")
+    ] = None,
+    tabular: Annotated[
+        bool, typer.Option("--tabular", help="A value of its own for every state.")
+    ] = False,
+    weights: Annotated[
+        str | None, typer.Option("--weights", help="A CSV file of state and weight, or uniform.")
+    ] = None,
+    ridge: Annotated[
+        str | None, typer.Option("--ridge", help='Fit by LSL: lambda, or "sqrt".')
+    ] = None,
+    ridge_scale: Annotated[
+        float | None, typer.Option("--ridge-scale", help="lambda over sqrt(m).")
+    ] = None,
+    shrinkage: Annotated[
+        bool | None, typer.Option("--shrinkage/--no-shrinkage", help="Draw thin states together.")
+    ] = None,
+    start: Annotated[
+        str | None, typer.Option("--start", help="A CSV file: release the policy's one number.")
+    ] = None,
+    level: Annotated[float | None, typer.Option("--level", help="Level of the intervals.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Fit other features to a dp-ssp release; spends nothing."""
+    if sum((features is not None, aggregate is not None, tabular)) > 1:
+        raise UsageError("choose one of --features, --aggregate and --tabular")
+    chosen: dict[str, object] | None = None
+    if features is not None:
+        chosen = {"kind": "matrix", "file": features}
+    elif aggregate is not None:
+        chosen = {"kind": "aggregate", "size": aggregate}
+    elif tabular:
+        chosen = {"kind": "tabular"}
+    mechanism = {
+        "ridge": _ridge(ridge),
+        "ridge_scale": ridge_scale,
+        "shrinkage": shrinkage,
+    }
+    given = {key: value for key, value in mechanism.items() if value is not None}
+    require_finished(out)
+    require_publishable(out)
+    fitted = refit_release(
+        Release.load(release_file),
+        features=chosen,
+        weights=_weights(weights),
+        mechanism=given or None,
+        start=start,
+        level=level,
+    )
+    publish_and_tell(fitted, out)
+    if as_json:
+        print_release_json(fitted.json_parts())
+    else:
+        terminal.print_release(screen(), fitted)
+    log.print(f"Nothing was spent: it is computed from {release_file} alone.")
+
+
+def _ridge(text: str | None) -> str | float | None:
+    """Return the ridge as the study takes it, or raise UsageError."""
+    if text is None or text == "sqrt":
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise UsageError(f'--ridge {text}: it must be a number above 0, or "sqrt"') from None
+
+
+def _weights(text: str | None) -> dict[str, str] | None:
+    """Return the section ``[weights]`` for a file or "uniform"."""
+    if text is None:
+        return None
+    return {"kind": "uniform"} if text == "uniform" else {"file": text}

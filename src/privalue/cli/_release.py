@@ -1,0 +1,121 @@
+"""Define ``privalue release``: the one command that spends."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from privalue.artefact import Release
+from privalue.cli import _screen as terminal
+from privalue.cli._console import (
+    Json,
+    SideFiles,
+    StudyFile,
+    notes,
+    print_release_json,
+    progress,
+    screen,
+)
+from privalue.cli._finish import published, require_finished
+from privalue.cli._given import Data, Engine, Memory, parse_memory, settled
+from privalue.cli._ledger import tell
+from privalue.cli._report import Justification, publish_and_tell
+from privalue.core import SeededForExperimentsOnly
+from privalue.curator import release as release_data
+from privalue.errors import UsageError
+from privalue.ledger import open_ledger
+from privalue.report import require_publishable
+
+
+def release(
+    study_file: StudyFile,
+    data: Data,
+    out: Annotated[Path, typer.Option("--out", help="A folder for the release and its report.")],
+    ledger: Annotated[
+        str | None,
+        typer.Option(
+            "--ledger",
+            help="The ledger: a file, or postgresql://...; the environment's PRIVALUE_LEDGER, if "
+            "neither this nor --no-ledger is given.",
+        ),
+    ] = None,
+    no_ledger: Annotated[
+        bool, typer.Option("--no-ledger", help="Release without recording what it spends.")
+    ] = False,
+    expect_new: Annotated[
+        bool,
+        typer.Option("--expect-new", help="Exit 4 where the ledger would answer with an old one."),
+    ] = False,
+    accept_large_delta: Annotated[
+        bool, typer.Option("--accept-large-delta", help="Allow delta >= 1/m.")
+    ] = False,
+    anyway: Annotated[
+        bool,
+        typer.Option("--anyway", help="Release even if the plan is no better than guessing."),
+    ] = False,
+    justification: Justification = None,
+    no_report: Annotated[
+        bool, typer.Option("--no-report", help="Write no page; `privalue report` makes it later.")
+    ] = False,
+    side_files: SideFiles = None,
+    engine: Engine = "local",
+    memory: Memory = "2GB",
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            "--seed-not-private", help="Seeded noise, for experiments; the result is NOT private."
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Release the value function once, with noise."""
+    if ledger is None and not no_ledger:
+        ledger = os.environ.get("PRIVALUE_LEDGER") or None
+    if (ledger is None) != no_ledger:
+        raise UsageError(
+            "choose one: --ledger FILE (or PRIVALUE_LEDGER) records what the release spends; with "
+            "--no-ledger nobody does, and you keep count of epsilon and delta yourself"
+        )
+    limit = parse_memory(memory)
+    require_finished(out)
+    require_publishable(out)
+    study = settled(study_file, side_files)
+    with published(out, study=study_file, justification=justification) as outbox:
+        with notes(), progress("Reading rows", then="Computing") as update:
+            released = release_data(
+                study,
+                data,
+                ledger=None if ledger is None else open_ledger(ledger),
+                outbox=outbox,
+                expect_new=expect_new,
+                accept_large_delta=accept_large_delta,
+                accept_useless=anyway,
+                entropy=None if seed is None else SeededForExperimentsOnly(seed),
+                engine=engine,
+                memory=limit,
+                progress=update,
+                say=lambda line: tell([line]),
+            )
+        publish_and_tell(
+            released,
+            out,
+            study=study,
+            ledger=ledger,
+            justification=justification,
+            page=not no_report,
+        )
+    if as_json:
+        print_release_json(_with_reuse(released))
+    else:
+        terminal.print_release(screen(), released)
+
+
+def _with_reuse(released: Release) -> Iterator[str]:
+    """Yield the text of the release, with the one entry that is not part of it: ``reused``."""
+    parts = released.json_parts()
+    yield f'{{\n  "reused": {json.dumps(released.reused)},'
+    yield next(parts).removeprefix("{")
+    yield from parts

@@ -1,0 +1,385 @@
+"""No query, and no foreign database file, does anything but read rows: on real databases.
+
+Each attack is tried through the command line and as the one who looks for columns: it is exit 3 in
+one line, the table is still there, and no other file was read or written.
+"""
+
+import hashlib
+import sqlite3
+from contextlib import closing, suppress
+from pathlib import Path
+
+import duckdb
+import pytest
+
+import privalue as pv
+from oracles.sources import HEADING, STATES, Place, as_duckdb, as_postgres, as_sqlite
+from oracles.studies import rows_of, study
+from privalue.cli._app import run
+from privalue.readers._headings import column_names
+from privalue.readers._local import statistics
+
+EPISODES = [[(0, 0.0), (1, 0.25)], [(2, 1.0)]]
+STUDY = study(STATES)
+TOML = f"""
+[privacy]
+epsilon = 1.0
+delta = 1e-6
+unit = "trajectory"
+[values]
+discount = 0.9
+rewards = [0.0, 1.0]
+[states]
+count = {STATES}
+"""
+ROWS = "trajectory, step, state, reward"
+SECRET = "hidden-8472"
+
+
+def refused(folder, data, capsys):
+    """The one line that the command says; exit 3, and nothing on stdout."""
+    (folder / "study.toml").write_text(TOML)
+    assert run(["inspect", str(folder / "study.toml"), "--data", data]) == 3, data
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert SECRET not in said.err
+    (line,) = [line for line in said.err.splitlines() if line.startswith("privalue")]
+    with suppress(pv.DataError):
+        column_names(data)
+    return line
+
+
+@pytest.fixture
+def there(tmp_path):
+    """A folder of other files, and what stands in it."""
+    (tmp_path / "others").mkdir()
+    (tmp_path / "others" / "secret.csv").write_text(f"{ROWS}\n{SECRET},0,0,0.5\n")
+    return tmp_path / "others"
+
+
+def unchanged(folder):
+    return {path.name: hashlib.sha256(path.read_bytes()).digest() for path in folder.iterdir()}
+
+
+# PostgreSQL
+
+
+POSTGRES = [
+    "SELECT 1) AS a; COMMIT; DROP TABLE rows CASCADE; SELECT * FROM (SELECT 1",
+    "SELECT * FROM rows; DROP TABLE rows CASCADE",
+    "SELECT * FROM rows; COMMIT; DROP TABLE rows CASCADE",
+    "SELECT * FROM rows; ROLLBACK; SET default_transaction_read_only = off; "
+    "DROP TABLE rows CASCADE",
+    "SELECT 1) a; SET TRANSACTION READ WRITE; DELETE FROM rows; SELECT * FROM (SELECT 1",
+    "SELECT 1) a; END; SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE; DELETE FROM rows; "
+    "SELECT * FROM (SELECT 1",
+    "DROP TABLE rows CASCADE",
+    "COMMIT",
+    "TABLE rows; TRUNCATE rows",
+    "VALUES (1); DROP TABLE rows CASCADE",
+    "WITH gone AS (DELETE FROM rows RETURNING *) SELECT * FROM gone",
+    "WITH x AS (SELECT 1) UPDATE rows SET state = 1",
+    "SELECT * INTO copied FROM rows",
+    "SELECT * FROM rows FOR UPDATE",
+    "SELECT *, set_config('transaction_read_only', 'off', true) FROM rows",
+    "SELECT *, set_config('default_transaction_read_only', 'off', false) FROM rows",
+    "SELECT *, pg_catalog . set_config('role', 'none', false) FROM rows",
+    "SELECT *, pg_terminate_backend/**/(pid) FROM rows, pg_stat_activity WHERE query LIKE '%wait%'",
+    'SELECT *, "pg_cancel_backend" (pid) FROM rows, pg_stat_activity',
+    'SELECT *, U&"pg\\005fsleep"(0) FROM rows',
+    "SELECT *, lo_export(1, '{out}') FROM rows",
+    "SELECT *, lo_create(77) FROM rows",
+    "SELECT *, nextval('numbers') FROM rows",
+    "SELECT *, pg_read_file('{secret}') FROM rows",
+    "SELECT *, pg_ls_dir('{folder}') FROM rows",
+    "SELECT *, query_to_xml('SELECT pg_sleep(0)', true, true, '') FROM rows",
+    "SELECT *, pg_advisory_lock(1) FROM rows",
+    "SELECT *, pg_reload_conf() FROM rows",
+    "SELECT *, sneak() FROM rows",
+    "COPY rows TO PROGRAM 'touch {out}'",
+    "COPY (SELECT 1) TO '{out}'",
+    "DO $$ BEGIN DROP TABLE rows CASCADE; END $$",
+    "SELECT * FROM seen",
+    "seen",
+]
+
+
+@pytest.mark.parametrize("attack", POSTGRES)
+def test_a_query_to_a_server_only_reads(place, there, attack, capsys):
+    import psycopg
+
+    address = as_postgres(place, HEADING, rows_of(EPISODES))
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute("CREATE SEQUENCE numbers")
+        connection.execute(
+            "CREATE FUNCTION sneak() RETURNS integer LANGUAGE sql AS 'DELETE FROM rows RETURNING 1'"
+        )
+        connection.execute("CREATE VIEW seen AS SELECT *, sneak() FROM rows")
+        before = connection.execute("SELECT * FROM rows").fetchall()
+        there.chmod(0o777)  # the server is another user: nothing but privalue stops it
+        files = unchanged(there)
+        secret, out = there / "secret.csv", there / "out"
+        text = attack.format(secret=secret, folder=there, out=out) if "{" in attack else attack
+        line = refused(place.folder, f"{address}::{text}", capsys)
+        assert "cannot be read" in line or "function" in line or "no table" in line or "U&" in line
+        assert connection.execute("SELECT * FROM rows").fetchall() == before
+        (found,) = connection.execute("SELECT to_regclass('copied'), last_value FROM numbers")
+        assert found == (None, 1)
+    assert unchanged(there) == files
+
+
+def test_the_session_is_read_only_too(place):
+    """What ends the transaction would still be in a session that does not write."""
+    from privalue.readers._databases.postgres import _Server
+
+    address = as_postgres(place, HEADING, rows_of(EPISODES))
+    with _Server(address).connected() as connection:
+        for setting in ("transaction_read_only", "default_transaction_read_only"):
+            assert connection.execute(f"SHOW {setting}").fetchone() == ("on",)
+        connection.commit()
+        connection.autocommit = True
+        connection.read_only = None
+        with pytest.raises(Exception, match="read-only transaction"):
+            connection.execute("DROP TABLE rows CASCADE")
+
+
+def test_queries_that_only_read_still_do(place):
+    address = as_postgres(place, HEADING, rows_of(EPISODES))
+    expected = statistics(f"{address}::rows", STUDY)
+    for query in (
+        "TABLE rows",
+        "SELECT *, state AS system FROM rows TABLESAMPLE system (100)",
+        f"SELECT {ROWS} FROM (SELECT *, random() AS key FROM rows) AS x ORDER BY key",
+        f"SELECT {ROWS} FROM rows WHERE reward::text NOT LIKE '%;%' -- the end",
+        f"/* all */ SELECT {ROWS} FROM rows".removeprefix("/* all */ "),
+        f"WITH RECURSIVE few AS (SELECT * FROM rows) SELECT {ROWS} FROM few",
+        f"SELECT {ROWS} FROM rows WHERE current_setting('server_version_num')::int > 0",
+    ):
+        assert statistics(f"{address}::{query}", STUDY) == expected
+
+
+# DuckDB
+
+
+DUCKDB = [
+    "SELECT * FROM rows; DROP TABLE rows",
+    "SELECT 1; COPY rows TO '{out}'; SELECT * FROM rows",
+    "SELECT 1) ; COPY rows TO '{out}'; SELECT * FROM (SELECT 1",
+    "DROP TABLE rows",
+    "WITH x AS (SELECT 1) DELETE FROM rows",
+    "WITH gone AS (DELETE FROM rows RETURNING *) SELECT * FROM gone",
+    "COPY rows TO '{out}'",
+    "FROM rows; COPY rows TO '{out}'",
+    "EXPORT DATABASE '{out}'",
+    "FROM read_csv('{secret}')",
+    "FROM '{secret}'",
+    "FROM read_text('{secret}')",
+    "FROM read_blob('{secret}')",
+    "FROM glob('{folder}/*')",
+    "FROM sniff_csv('{secret}')",
+    "FROM query('FROM read_csv(''{secret}'')')",
+    "SELECT *, (SELECT content FROM read_text('{secret}')) FROM rows",
+    "SELECT *, getenv('HOME') FROM rows",
+    "FROM duckdb_secrets()",
+    "FROM 'http://127.0.0.1:1/rows.csv'",
+    "FROM other.rows",
+    "FROM rows; ATTACH '{other}'; FROM other.rows",
+    "FROM read_duckdb('{other}')",
+    "FROM there",
+    "PRAGMA enable_profiling",
+    "SET enable_external_access = true",
+    "INSTALL httpfs",
+    "LOAD httpfs",
+]
+DUCKDB_VIEWS = {
+    "csv": "CREATE VIEW seen AS SELECT * FROM read_csv('{secret}')",
+    "direct": "CREATE VIEW seen AS SELECT * FROM '{secret}'",
+    "text": "CREATE VIEW seen AS SELECT *, (SELECT content FROM read_text('{secret}')) FROM rows",
+    "glob": "CREATE VIEW seen AS SELECT * FROM glob('{folder}/*')",
+    "macro": "CREATE MACRO m() AS TABLE SELECT * FROM read_csv('{secret}'); "
+    "CREATE VIEW seen AS SELECT * FROM m()",
+    "scalar macro": "CREATE MACRO s() AS (SELECT content FROM read_text('{secret}')); "
+    "CREATE VIEW seen AS SELECT *, s() AS leak FROM rows",
+    "dynamic": "CREATE VIEW seen AS SELECT * FROM query('FROM read_csv(''{secret}'')')",
+    "database": "CREATE VIEW seen AS SELECT * FROM read_duckdb('{other}')",
+    "sequence": "CREATE SEQUENCE n; CREATE VIEW seen AS SELECT *, nextval('n') FROM rows",
+    "parquet": "CREATE VIEW seen AS SELECT * FROM read_parquet('{parquet}')",
+}
+
+
+@pytest.fixture
+def others(there):
+    """A DuckDB file to attack, beside what it should not reach."""
+    path = as_duckdb(Place(there.parent), HEADING, rows_of(EPISODES))
+    with closing(duckdb.connect(there / "other.duckdb")) as connection:
+        connection.execute(f"CREATE TABLE rows AS FROM '{there}/secret.csv'")
+        connection.execute(f"COPY rows TO '{there}/rows.parquet'")
+    names = {
+        "secret": there / "secret.csv",
+        "folder": there,
+        "other": there / "other.duckdb",
+        "parquet": there / "rows.parquet",
+        "out": there / "out",
+    }
+    return path, names
+
+
+def still_there(path, expected):
+    with closing(duckdb.connect(path, read_only=True)) as connection:
+        assert connection.execute("SELECT count(*) FROM rows").fetchone() == (expected,)
+
+
+@pytest.mark.parametrize("attack", DUCKDB)
+def test_a_query_to_a_duckdb_file_only_reads(there, others, attack, capsys):
+    path, names = others
+    before = unchanged(there)
+    refused(there.parent, f"{path}::{attack.format(**names)}", capsys)
+    assert unchanged(there) == before
+    still_there(path, 3)
+
+
+@pytest.mark.parametrize("view", DUCKDB_VIEWS)
+def test_a_view_of_a_foreign_duckdb_file_reads_no_other_file(there, others, view, capsys):
+    path, names = others
+    with closing(duckdb.connect(path)) as connection:
+        connection.execute(DUCKDB_VIEWS[view].format(**names))
+    before = unchanged(there)
+    line = refused(there.parent, f"{path}::seen", capsys)
+    assert "may open nothing but what is named as data" in line or "read-only" in line
+    refused(there.parent, f"{path}::SELECT {ROWS} FROM seen", capsys)
+    assert unchanged(there) == before
+    assert statistics(f"{path}::rows", STUDY).trajectories == 2
+    still_there(path, 3)
+
+
+def test_a_view_cannot_reach_what_python_holds(others):
+    path, _ = others
+    held = pv.__name__  # noqa: F841
+    with closing(duckdb.connect(path)) as connection:
+        frame = connection.sql("SELECT * FROM rows").arrow().read_all()
+        assert connection.execute("SELECT count(*) FROM frame").fetchone() == (3,)
+    assert frame.num_rows == 3
+    with pytest.raises(pv.DataError, match="cannot be read"):
+        statistics(f"{path}::SELECT * FROM frame", STUDY)
+
+
+def test_a_duckdb_file_is_read_with_its_log(others, tmp_path):
+    """Rows that a crash left in the log beside the file count, as before."""
+    path, _ = others
+    copy = tmp_path / "copy.duckdb"
+    with closing(duckdb.connect(path)) as connection:
+        connection.execute("INSERT INTO rows VALUES (7, 0, 1, 0.5)")
+        for ending in ("", ".wal"):
+            Path(f"{copy}{ending}").write_bytes(Path(f"{path}{ending}").read_bytes())
+    assert statistics(copy, STUDY).trajectories == 3
+
+
+def test_every_connection_to_duckdb_is_the_confined_one():
+    source = Path(pv.__file__).parent
+    connecting = [
+        path.name for path in source.rglob("*.py") if "duckdb.connect(" in path.read_text("utf-8")
+    ]
+    assert connecting == ["duckdb_rows.py"]
+
+
+# SQLite
+
+
+SQLITE = [
+    "SELECT * FROM rows; DROP TABLE rows",
+    "SELECT 1) ; DELETE FROM rows; SELECT * FROM (SELECT 1",
+    "SELECT 1) ; ATTACH '{out}' AS o; SELECT * FROM (SELECT 1",
+    "DROP TABLE rows",
+    "WITH x AS (SELECT 1) DELETE FROM rows",
+    "WITH x AS (SELECT 1) INSERT INTO rows SELECT 1, 2, 3, 4",
+    "ATTACH '{other}' AS other",
+    "VACUUM INTO '{out}'",
+    "PRAGMA query_only = OFF",
+    "SELECT * FROM pragma_database_list",
+    "SELECT *, load_extension('{secret}') FROM rows",
+    "SELECT *, readfile('{secret}') FROM rows",
+    "SELECT *, writefile('{out}', 'x') FROM rows",
+    "SELECT *, fts3_tokenizer('simple') FROM rows",
+    "SELECT * FROM words",
+    "SELECT * FROM other.rows",
+    "SELECT * FROM fts3tokenize('simple', 'a')",
+]
+SQLITE_VIEWS = {
+    "extension": "CREATE VIEW seen AS SELECT *, load_extension('{secret}') AS x FROM rows",
+    "tokenizer": "CREATE VIEW seen AS SELECT *, fts3_tokenizer('simple', x'00') AS x FROM rows",
+    "pragma": "CREATE VIEW seen AS SELECT * FROM pragma_database_list",
+    "virtual": "CREATE VIEW seen AS SELECT * FROM words",
+    "table": "CREATE VIRTUAL TABLE seen USING fts5(trajectory, step, state, reward)",
+    "spatial": "CREATE VIRTUAL TABLE seen USING rtree(trajectory, step, state)",
+}
+
+
+@pytest.fixture
+def lite(there):
+    path = as_sqlite(Place(there.parent), HEADING, rows_of(EPISODES))
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("CREATE VIRTUAL TABLE words USING fts5(a)")
+    with closing(sqlite3.connect(there / "other.sqlite")) as connection, connection:
+        connection.execute("CREATE TABLE rows (trajectory, step, state, reward)")
+    names = {
+        "secret": there / "secret.csv",
+        "other": there / "other.sqlite",
+        "out": there / "out",
+    }
+    return path, names
+
+
+@pytest.mark.parametrize("attack", SQLITE)
+def test_a_query_to_an_sqlite_file_only_reads(there, lite, attack, capsys):
+    path, names = lite
+    before, own = unchanged(there), path.read_bytes()
+    refused(there.parent, f"{path}::{attack.format(**names)}", capsys)
+    assert unchanged(there) == before
+    assert path.read_bytes() == own
+
+
+@pytest.mark.parametrize("view", SQLITE_VIEWS)
+def test_a_view_of_a_foreign_sqlite_file_is_no_program(there, lite, view, capsys):
+    path, names = lite
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(SQLITE_VIEWS[view].format(**names))
+    before, own = unchanged(there), path.read_bytes()
+    refused(there.parent, f"{path}::seen", capsys)
+    refused(there.parent, f"{path}::SELECT * FROM seen", capsys)
+    assert unchanged(there) == before
+    assert path.read_bytes() == own
+    assert statistics(f"{path}::rows", STUDY).trajectories == 2
+
+
+def test_what_only_reads_an_sqlite_file_still_does(lite):
+    path, _ = lite
+    expected = statistics(f"{path}::rows", STUDY)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("CREATE VIEW seen AS SELECT *, upper(hex(state)) AS x FROM rows")
+        connection.execute("CREATE TRIGGER t BEFORE INSERT ON rows BEGIN DELETE FROM rows; END")
+    for query in (
+        "seen",
+        "SELECT rows.* FROM rows, json_each('[1]')",
+        "WITH RECURSIVE n(k) AS (SELECT 1 UNION ALL SELECT k + 1 FROM n WHERE k < 3) "
+        "SELECT rows.* FROM rows, n WHERE k = 3",
+    ):
+        assert statistics(f"{path}::{query}", STUDY) == expected
+
+
+# All of them
+
+
+@pytest.mark.parametrize("kind", ["duckdb", "sqlite", "postgresql"])
+def test_a_request_that_is_no_text(place, kind):
+    make = {"duckdb": as_duckdb, "sqlite": as_sqlite, "postgresql": as_postgres}[kind]
+    made = make(place, HEADING, rows_of(EPISODES))
+    for odd in ("SELECT 1\0", "SELECT '\udcff'", "\udcff"):
+        with pytest.raises(pv.DataError, match=r"no (text in )?UTF-8") as caught:
+            statistics(f"{made}::{odd}", STUDY)
+        assert "keeper" not in str(caught.value)  # an address may hold a password
+
+
+def test_another_statement_is_told_what_a_query_is(lite):
+    path, _ = lite
+    with pytest.raises(pv.DataError, match="a query begins with SELECT, WITH, VALUES or TABLE"):
+        statistics(f"{path}::DROP TABLE rows", STUDY)

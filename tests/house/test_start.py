@@ -1,0 +1,118 @@
+"""Nothing is loaded before it is used: what each command imports, counted in a real process."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import privalue as pv
+from privalue.cli._app import COMMANDS
+
+HEAVY = ("numba", "matplotlib", "duckdb", "pandas", "scipy.stats", "scipy.optimize")
+ROOMS = ("planning", "report", "simulation", "paper", "readers", "estimate", "ledger", "core")
+PROGRAM = """
+import json, sys
+from privalue.cli import run
+code = run(sys.argv[1:])
+sys.stdout.flush()
+print("\\n" + json.dumps([code, sorted(sys.modules)]))
+"""
+
+
+def loaded(folder, program, *words):
+    """What a fresh process has imported after all, and its exit code."""
+    done = subprocess.run(
+        [sys.executable, "-c", program, *words],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    code, modules = json.loads(done.stdout.splitlines()[-1])
+    assert code == 0, done.stderr
+    return set(modules)
+
+
+def among(modules, names):
+    return {name for name in names if name in modules}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("start")
+    rows = [f"{at},{step},{step},{step}" for at in range(3000) for step in range(2)]
+    (folder / "rows.csv").write_text("\n".join(["trajectory,step,state,reward", *rows]) + "\n")
+    (folder / "study.toml").write_text(
+        '[study]\ndataset = "people"\n[privacy]\nepsilon = 1.0\ndelta = 1e-6\n'
+        'unit = "trajectory"\n[values]\ndiscount = 0.9\nrewards = [0.0, 1.0]\n'
+        "returns = [0.0, 1.0]\n[states]\ncount = 2\n"
+    )
+    pv.open_ledger(folder / "ledger.db").declare("people", epsilon=9, delta=0.1, unit="trajectory")
+    return folder
+
+
+def test_importing_the_package_loads_no_room(tmp_path):
+    program = "import json, sys, privalue; print(json.dumps([0, sorted(sys.modules)]))"
+    modules = loaded(tmp_path, program)
+    assert not among(modules, (*HEAVY, "numpy", "pyarrow", "scipy", "pydantic"))
+    assert not among(modules, [f"privalue.{room}" for room in ROOMS])
+
+
+def test_using_every_name_compiles_and_draws_nothing(tmp_path):
+    program = (
+        "from privalue import *\nimport json, sys\nprint(json.dumps([0, sorted(sys.modules)]))"
+    )
+    assert not among(loaded(tmp_path, program), HEAVY)
+
+
+@pytest.mark.parametrize("words", [["--version"], ["--help"]])
+def test_the_program_itself_is_typer_and_nothing_else(tmp_path, words):
+    modules = loaded(tmp_path, PROGRAM, *words)
+    assert not among(modules, (*HEAVY, "numpy", "pyarrow", "scipy", "pydantic", "rich.console"))
+    ours = {name for name in modules if name.startswith("privalue.")}
+    assert ours == {
+        "privalue._entry",
+        "privalue.cli",
+        "privalue.cli._app",
+        "privalue.cli._options",
+        "privalue.errors",
+        "privalue.version",
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "heavy"),
+    [
+        (["init", "new.toml", "--force"], set()),
+        (["check", "study.toml"], set()),
+        (["plan", "study.toml", "--trajectories", "3000"], {"numba", "scipy.optimize"}),
+        (["ledger", "show", "people"], set()),
+        (["ledger", "verify"], set()),
+        (["inspect", "study.toml", "--data", "rows.csv"], {"numba"}),
+        (["release", "study.toml", "--data", "rows.csv", "--no-ledger", "--out", "one"], {"numba"}),
+        (["release", "study.toml", "--data", "rows.csv", "--out", "two", "--no-report"], {"numba"}),
+        (["report", "one", "--force"], set()),
+        (["refit", "one", "--aggregate", "2", "--out", "three"], set()),
+        (
+            ["simulate", "chain:N=5", "--trajectories", "9", "--out", "made.csv"],
+            {"numba", "pandas"},
+        ),
+    ],
+    ids=lambda value: " ".join(value[:2]) if isinstance(value, list) else "",
+)
+def test_a_command_loads_what_it_uses(folder, words, heavy, monkeypatch):
+    monkeypatch.setenv("PRIVALUE_LEDGER", str(folder / "ledger.db"))
+    modules = loaded(folder, PROGRAM, *words)
+    assert among(modules, HEAVY) == heavy
+    others = {f"privalue.cli._{name}" for name in COMMANDS} - {f"privalue.cli._{words[0]}"}
+    if words[0] in {"init", "check", "inspect"}:
+        assert not among(modules, others)
+    if words[0] != "reproduce":
+        assert "privalue.paper" not in modules
+
+
+def test_without_a_report_there_is_no_page_and_it_can_be_made_later(folder):
+    made = sorted(path.name for path in (folder / "two").iterdir())
+    assert made == ["registry.yaml", "release.json", "values.csv"]
+    assert (folder / "three" / "report.html").exists()
