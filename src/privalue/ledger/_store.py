@@ -10,7 +10,7 @@ from privalue.ledger._chain import EntryRow
 
 NOT_RECORDED = "this step was not recorded (ledger.show(DATASET) tells what was before it)"
 _COLUMNS = "sequence, body, hash, seal"
-_PAGE = 2_000  # rows at a time: a long ledger is never in memory as a whole
+_PAGE, _FEW = 2_000, 50  # entries, artefacts at a time: a ledger is never in memory as a whole
 
 
 class AbsentLedgerError(LedgerError):
@@ -114,7 +114,7 @@ class Transaction:
 
     def artefacts(self) -> Iterator[tuple[str, str]]:
         """Yield every hash with its text."""
-        after, where = "", f"WHERE hash > {self._sql.mark} ORDER BY hash LIMIT {_PAGE}"
+        after, where = "", f"WHERE hash > {self._sql.mark} ORDER BY hash LIMIT {_FEW}"
         while page := self._execute(
             f"SELECT hash, text FROM ledger_artefacts {where}", (after,)
         ).fetchall():
