@@ -223,7 +223,9 @@ class Partitions:
         for partition, shape, end in zip(partitions, shapes, ends, strict=True):
             after = row + (end - begin) // shape.width
             here = None if places is None else places[row:after]
-            self._cells.setdefault(partition, []).append(_Cell(shape, kept, begin, end, here))
+            if begin < end:
+                cell = _Cell(shape, kept, begin, end, here)
+                self._cells.setdefault(partition, []).append(cell)
             begin, row = end, after
 
     def hand_over(self, partition: int, add: Add) -> int:

@@ -257,15 +257,15 @@ def _of_frame(data: "DataFrame", study: Study, memory: int) -> tuple["DataFrame"
         (field.name, types.to_arrow_type(field.dataType, timezone="UTC")) for field in data.schema
     )
     rules.require_types((field for field in schema if field[0] in names), FRAME)
-    rows = _rows_of(data)
-    source = Source(limits=study.limits, rules=rules, rows=rows, memory=memory)
     extra = {"read_from": _read_from(data)} if study.data.sorted else {}
     # By position: names may hold dots, or differ in case only.
     cells = [f"c{at}" for at in range(len(data.columns))]
     wanted = {role: cells[data.columns.index(name)] for role, name in rules.columns.items()}
     renamed = data.select("*", *extra.values()).toDF(*cells, *extra)
     chosen = (functions.col(cell).alias(role) for role, cell in wanted.items())
-    return renamed.select(*chosen, *extra), source
+    needed = renamed.select(*chosen, *extra)
+    rows = _rows_of(needed)
+    return needed, Source(limits=study.limits, rules=rules, rows=rows, memory=memory)
 
 
 def _read_from(data: "DataFrame") -> Any:
@@ -325,7 +325,8 @@ def _tasks(frame: "DataFrame", source: Source) -> int:
     Every core gets one, and more if there are many rows. What Spark expects of a DataFrame may be
     far too much, and is not taken for more than the session's setting.
     """
-    setting = int(frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
+    said = frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or ""
+    setting = int(said) if said.isdigit() else 200  # some vendors' sessions say "auto"
     wanted = setting if source.rows is None else -(-source.rows // _TASK_ROWS)
     most = setting if source.parts is None else _MOST_TASKS
     return max(_cores(frame.sparkSession), min(wanted, most))
@@ -369,7 +370,8 @@ def _found(frame: "DataFrame", source: Source) -> VisitStatistics:
     try:
         return _totals(_said(frame, source).toArrow(), source)
     except _UnknownRowsError:
-        return _totals(_said(frame, replace(source, numbered=True)).toArrow(), source)
+        _totals(_said(frame, replace(source, numbered=True)).toArrow(), source)
+        raise  # nothing may come of rows that are not the same each time
 
 
 class _UnknownRowsError(DataError):
