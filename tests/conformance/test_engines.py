@@ -774,7 +774,7 @@ def test_tasks_follow_the_cores_and_the_rows(spark):
     assert spark.sparkContext.defaultParallelism == 2
     assert [tasks(rows=count) for count in (0, 10**6, 10**7, 10**12)] == [2, 2, 3, 3]
     assert tasks(rows=None) == 3  # as the session's setting, which is 3
-    assert [tasks(rows=count, parts=parts) for count in (10**7, 10**9)] == [3, 239]
+    assert [tasks(rows=count, parts=parts) for count in (10**7, 10**9)] == [4, 240]
     assert tasks(rows=10**12, parts=parts) == 10_000
     assert engine._rows_of(rows) == 10
     assert engine._rows_of(spark.createDataFrame(spark.sparkContext.range(9), "long")) is None

@@ -294,9 +294,11 @@ def source_of_files(data: str | Path, study: Study, *, memory: int, tasks: int) 
         tasks: how many are wanted at least, if there are rows enough.
     """
     rules = RowRules.of(study)
-    rows = open_files(data, rules).total_rows
-    most = min(max((rows or 0) // tasks, 2 * PART_ROWS), PART_OF_FILE)
-    parts = tuple(part for path in find_files(data) for part in _parts(path, rules, most))
+    rows, paths = open_files(data, rules).total_rows, find_files(data)
+    if rows is None:  # compressed: four bytes a row, about
+        rows = sum(path.stat().st_size for path in paths) // 4
+    most = min(max(rows // tasks, 2 * PART_ROWS), PART_OF_FILE)
+    parts = tuple(part for path in paths for part in _parts(path, rules, most))
     return Source(limits=study.limits, rules=rules, parts=parts, rows=rows, memory=memory)
 
 

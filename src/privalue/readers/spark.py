@@ -322,14 +322,15 @@ def _rows_of(data: "DataFrame") -> int | None:
 def _tasks(frame: "DataFrame", source: Source) -> int:
     """Return over how many tasks packed rows are shuffled.
 
-    Every core gets one, and more if there are many rows. What Spark expects of a DataFrame may be
-    far too much, and is not taken for more than the session's setting.
+    Every core gets one, and the same number more if there are many rows. What Spark expects of a
+    DataFrame may be far too much, and is not taken for more than the session's setting.
     """
+    cores = _cores(frame.sparkSession)
     said = frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or ""
     setting = int(said) if said.isdigit() else 200  # some vendors' sessions say "auto"
-    wanted = setting if source.rows is None else -(-source.rows // _TASK_ROWS)
     most = setting if source.parts is None else _MOST_TASKS
-    return max(_cores(frame.sparkSession), min(wanted, most))
+    wanted = setting if source.rows is None else cores * -(-source.rows // (cores * _TASK_ROWS))
+    return max(cores, min(wanted, most))
 
 
 def _said(frame: "DataFrame", source: Source) -> "DataFrame":
