@@ -14,7 +14,6 @@ and that each unit is in the span that it was announced with.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import accumulate
 from operator import itemgetter
 from threading import local
@@ -104,9 +103,9 @@ class _Cell(Private):
 class _Slice(Private):
     """The packed rows of one task in a partition, or some of these."""
 
-    shape: Shape
+    kept: "_Kept | _Cell"
     packed: Packed
-    places: Callable[[], Integers]  # the number of each row, in the order of the source
+    task: int = 0
     chosen: Integers | None = None  # which of the task's rows in the partition; None: all
 
     def __len__(self) -> int:
@@ -115,12 +114,12 @@ class _Slice(Private):
     def choose(self, which: Integers) -> "_Slice":
         """Return the slice with some of its rows."""
         before = which if self.chosen is None else self.chosen[which]
-        return _Slice(self.shape, self.packed[which], self.places, before)
+        return _Slice(self.kept, self.packed[which], self.task, before)
 
-    def places_of_rows(self) -> Integers:
-        """Return the number of each row."""
-        places = self.places()
-        return places if self.chosen is None else places[self.chosen]
+    @property
+    def shape(self) -> Shape:
+        """Return how the rows are packed."""
+        return self.kept.shape
 
     def ids(self) -> Integers:
         """Return row x word, all ids of a row side by side."""
@@ -243,7 +242,7 @@ class Partitions:
         low, high = (-(-(at << 32) // self.count) for at in (partition, partition + 1))
         rows = 0
         for part, units in self._divided(list(self._slices(partition)), (low, high)):
-            rows += self._arranged(part, units, add)
+            rows += self._arranged(partition, part, units, add)
         return rows
 
     def _slices(self, partition: int) -> Iterator[_Slice]:
@@ -253,13 +252,10 @@ class Partitions:
             if begin < end:
                 width = kept.shape.width
                 packed = self._spill.part(kept.packed, begin * width, end * width)
-                places = partial(self._places, task, kept, partition)
-                yield _Slice(kept.shape, packed.reshape(end - begin, width), places)
+                yield _Slice(kept, packed.reshape(end - begin, width), task)
         for cell in self._cells.get(partition, ()):
             packed = self._spill.part(cell.packed, cell.begin, cell.end)
-            rows = packed.reshape(-1, cell.shape.width)
-            places = partial(_known, cell.places, len(rows))
-            yield _Slice(cell.shape, rows, places)
+            yield _Slice(cell, packed.reshape(-1, cell.shape.width))
 
     def _divided(self, slices: list[_Slice], span: Span) -> Iterator[tuple[list[_Slice], Span]]:
         """Halve a span until the rows in it fit into memory, and yield each part with its span."""
@@ -280,10 +276,11 @@ class Partitions:
             both = zip(slices, inside, strict=True)
             yield from self._divided([one.choose(at) for one, at in both if len(at)], half)
 
-    def _arranged(self, slices: list[_Slice], span: Span, add: Add) -> int:
+    def _arranged(self, partition: int, slices: list[_Slice], span: Span, add: Add) -> int:
         """Add some units of a partition, by unit, trajectory and step; return how many rows.
 
         Args:
+            partition: its number.
             slices: the rows, by task.
             span: the span of hashes that these units are in, which the core checks.
             add: the core's ``Contributions.add``.
@@ -313,7 +310,7 @@ class Partitions:
         except BoundaryError as problem:
             if problem.reason != "duplicate":
                 raise
-            places = np.concatenate([one.places_of_rows() for one in slices])
+            places = np.concatenate([self._places(one, partition) for one in slices])
             self._remember(by_id, steps, places[order])
         return count
 
@@ -324,12 +321,23 @@ class Partitions:
         scratch: _Scratch = self._local.scratch
         return scratch
 
-    def _places(self, task: int, kept: _Kept, partition: int) -> Integers:
-        """Return the numbers of a task's rows in a partition: by task, and position in it."""
-        count = int(kept.bounds[-1])
-        begin = count * kept.shape.width
-        which = self._spill.part(kept.packed, begin, begin + (count + 1) // 2).view(np.uint16)
-        return (task << 32) + np.flatnonzero(which[:count] == partition)
+    def _places(self, one: _Slice, partition: int) -> Integers:
+        """Return the number of each row of a slice; zeros where nobody knows them.
+
+        Of rows that were put here, it is made of the task, and the position among all that the task
+        kept.
+        """
+        kept = one.kept
+        if isinstance(kept, _Cell):
+            places = kept.places
+            if places is None:
+                return np.zeros(len(one), dtype=np.int64)
+        else:
+            count = int(kept.bounds[-1])
+            begin = count * kept.shape.width
+            which = self._spill.part(kept.packed, begin, begin + (count + 1) // 2).view(np.uint16)
+            places = (one.task << 32) + np.flatnonzero(which[:count] == partition)
+        return places if one.chosen is None else places[one.chosen]
 
     def _remember(self, ids: Integers, steps: Integers, places: Integers) -> None:
         """Remember the first duplicate among some rows.
@@ -454,11 +462,6 @@ def _upper(ids: Integers, words: int, rules: RowRules) -> NDArray[np.uint32]:
     upper = np.empty(len(ids), dtype=np.uint32)
     upper_hashes(ids, words if rules.by_person else ids.shape[1], upper)
     return upper
-
-
-def _known(places: Integers | None, rows: int) -> Integers:
-    """Return the numbers of rows, or zeros where nobody knows them."""
-    return np.zeros(rows, dtype=np.int64) if places is None else places
 
 
 def _width(words: int, shift: int) -> int:
