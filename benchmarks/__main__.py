@@ -1,6 +1,6 @@
 """``make bench``: every benchmark, each side by side with the literal way in the same run.
 
-``python -m benchmarks NAME ...`` runs some of them.
+``python -m benchmarks NAME ...`` runs some of them. A bar that is missed makes it exit with 1.
 """
 
 import platform
@@ -10,9 +10,13 @@ from importlib.metadata import version
 
 from rich.console import Console
 
+from benchmarks.clock import MISSED
+
 given = sys.argv[1:]
 at = given.index("--steps") if "--steps" in given else len(given)
-STEPS = [int(float(number)) for number in given[at + 1 :]]  # of the benchmark of streaming
+STEPS = [
+    int(float(number)) for number in given[at + 1 :]
+]  # of the benchmarks of streaming and Spark
 NAMES = given[:at] or [
     "kernel",
     "before",
@@ -32,6 +36,9 @@ console.print(
 )
 for name in NAMES:
     for table in import_module(f"benchmarks.{name}").tables(
-        *(STEPS if name == "streaming" else ())
+        *(STEPS if name in {"streaming", "spark"} else ())
     ):
         console.print(table)
+for line in MISSED:
+    console.print(f"missed: {line}")
+sys.exit(bool(MISSED))

@@ -3,6 +3,8 @@
 import time
 from collections.abc import Callable
 
+MISSED: list[str] = []  # the bars that were missed, each in a line; ``make bench`` fails with them
+
 
 def seconds(work: Callable[[], object], *, repeat: int = 3) -> float:
     """The best of a few runs, in seconds."""

@@ -7,9 +7,11 @@ tried without it, on very many cuts.
 
 import contextlib
 import json
+import os
 import pickle
 import random
 import re
+import signal
 import subprocess
 import sys
 from collections import defaultdict
@@ -33,6 +35,7 @@ from oracles.studies import study
 from privalue.core._contributions import Contributions, VisitStatistics
 from privalue.errors import BoundaryError, MissingComponentError
 from privalue.readers import RowRules
+from privalue.readers import _csv_files as csv_files
 from privalue.readers import _local as local
 from privalue.readers import _spark_rows as spark_rows
 from privalue.readers import _spark_tasks as spark_tasks
@@ -319,10 +322,63 @@ def test_the_comparison_notices_a_changed_cell_and_trajectories_torn_apart(spark
     rewards[77] = 0.123
     changed = table.set_column(3, "reward", pa.array(rewards))
     assert by_spark(spark, changed, described, None) != expected
-    # Planted: what is shuffled by is the step. Tasks find units that belong to no part of theirs.
-    monkeypatch.setattr(engine, "PART", "step")
+    # Planted: cells are shuffled by what is in them, so that those of one bucket do not meet.
+    monkeypatch.setattr(engine, "BUCKET", "rows")
     with pytest.raises(BoundaryError, match="handed over twice, or in two parts"):
         by_spark(spark, table, described, None)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("way", ["a long trajectory", "many trajectories"])
+def test_a_unit_with_a_million_rows(spark, tmp_path, way):
+    """It fits into a task, and goes the way of all others."""
+    rng, rows = np.random.default_rng(5), 10**6
+    many = way == "many trajectories"
+    whole = {
+        "person": np.zeros(rows, dtype=np.int64),
+        "trajectory": np.arange(rows) // 10 if many else np.zeros(rows, dtype=np.int64),
+        "step": np.arange(rows),
+        "state": rng.integers(0, STATES, rows),
+        "reward": rng.random(rows),
+    }
+    few = {name: values[:5000] for name, values in whole.items()}
+    few["person"] = few["person"] + 1 + np.arange(5000) // 7
+    table = pa.concat_tables([pa.table(whole), pa.table(few)]).take(rng.permutation(rows + 5000))
+    privacy = {"unit": "person", "max_trajectories_per_person": 20_000} if many else {}
+    described = study(STATES, privacy=privacy, data=BOTH)
+    expected = local.statistics(table, described)
+    pq.write_table(table, tmp_path / "trial.parquet", row_group_size=1 << 17)
+    frame = spark.read.parquet(str(tmp_path)).repartition(3)
+    assert engine.statistics(frame, described) == expected
+    assert engine.statistics(tmp_path, described, session=spark) == expected
+
+
+def test_sums_of_many_states_are_joined_by_tasks(spark):
+    rows = [(t, step, (37 * t + step) % 5000, 0.5) for t in range(60) for step in range(30)]
+    table, described = arrow(HEADING, rows), study(5000)
+    expected = local.statistics(table, described)
+    pieces = pieces_of(table, [500, 1200])
+    assert engine.statistics(framed(spark, pieces), described) == expected
+    assert engine.statistics(framed(spark, pieces), declared_sorted(described)) == expected
+
+
+def test_parts_of_csv_files(tmp_path, monkeypatch):
+    """Tasks read blocks of lines; rows are counted only where a mistake has to be named."""
+    monkeypatch.setattr(csv_files, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(spark_rows, "PART_ROWS", 1)
+    monkeypatch.setattr(spark_rows, "BLOCK_BYTES", 64)
+    table, described = made(2, name=lambda t: f"stay {t}"), study(STATES)
+    pacsv.write_csv(table, tmp_path / "a.csv")
+    source = spark_rows.source_of_files(tmp_path, described, memory=2 << 30, tasks=50)
+    assert len(source.parts) > 20
+    chunks = [chunk for part in source.parts for chunk in part.unread()]
+    rows = pa.Table.from_batches([chunk.read().rows for chunk in chunks])
+    assert rows.column("trajectory").to_pylist() == table.column("trajectory").to_pylist()
+    first = sum(chunk.read().rows.num_rows for chunk in source.parts[0].unread())
+    number = (1 << spark_rows.ROW_BITS) + 1
+    assert (
+        source.location(range(number, number + 1)).where(0) == f"{tmp_path}/a.csv, row {first + 2}"
+    )
 
 
 def test_files_without_rows(spark, tmp_path):
@@ -345,9 +401,9 @@ def test_no_rows(spark):
         assert engine.statistics(frame, declared_sorted(described)) == nobody(described)
 
 
-@pytest.mark.parametrize("way", ["shuffled", "sorted"])
+@pytest.mark.parametrize("way", ["shuffled", "sorted", "killed"])
 def test_a_task_that_is_tried_again_counts_once(spark, tmp_path, way):
-    """The first attempt hands over all its rows, and fails then."""
+    """The first attempt hands over all its rows, and fails then, or its process is killed."""
     table, described = CASES["persons protected"]
     expected = local.statistics(table, described)
     if way == "sorted":
@@ -359,6 +415,8 @@ def test_a_task_that_is_tried_again_counts_once(spark, tmp_path, way):
         attempt = TaskContext.get().attemptNumber()
         (tmp_path / f"partition {at}, attempt {attempt}").touch()
         if at == 1 and attempt == 0:
+            if way == "killed":
+                os.kill(os.getpid(), signal.SIGKILL)
             raise RuntimeError("lost")
 
     frame = framed(spark, pieces_of(table, [100, 300]), before=fails_once)
@@ -374,20 +432,24 @@ def test_a_task_that_is_tried_again_counts_once(spark, tmp_path, way):
 # Partitions cut anywhere, without Spark
 
 
-def source_of(table, described):
+def source_of(table, described, **others):
     RowRules.of(described).select(table.schema.names, spark_rows.FRAME)
-    return spark_rows.Source(limits=described.limits, rules=RowRules.of(described))
+    return spark_rows.Source(
+        limits=described.limits, rules=RowRules.of(described), **{"memory": 2 << 30, **others}
+    )
 
 
-def simulated(partitions, described, most_rows=1000, tasks=3):
+def by_bucket(at, bucket):
+    return bucket
+
+
+def simulated(partitions, described, most_rows=1000, tasks=3, deal=by_bucket, **others):
     """What the driver makes of partitions (lists of tables), with tasks that run right here."""
-    source = source_of(partitions[0][0], described)
+    source = source_of(partitions[0][0], described, **{"buckets": 16, **others})
     by_task = [[] for _ in range(tasks)]
     said = []
     for at, tables in enumerate(partitions):
         rows = pa.concat_tables(tables).select(source.rules.names)
-        first = at << spark_rows.ROW_BITS
-        rows = rows.append_column("row", pa.array(range(first, first + rows.num_rows), pa.int64()))
         parts = np.repeat(np.arange(len(tables)), [part.num_rows for part in tables])
         if described.data.sorted:
             rows = rows.append_column("read_from", pa.array(parts, pa.int64()))
@@ -395,24 +457,21 @@ def simulated(partitions, described, most_rows=1000, tasks=3):
         if described.data.sorted:
             said += spark_tasks.lines(source, iter(batches), at)
             continue
-        for batch in source.encoded(iter(batches)):
-            part = batch.column("part").fill_null(0).to_numpy()
+        for batch in source.cells(iter(batches), at):
+            assert source.numbered or batch.column("numbers").null_count == len(batch)
+            bucket = deal(at, batch.column("bucket").fill_null(0).to_numpy())
             for task in range(tasks):
-                by_task[task].append(batch.filter(pa.array(part % tasks == task)))
+                by_task[task].append(batch.filter(pa.array(bucket % tasks == task)))
     for task, batches in enumerate(by_task if not described.data.sorted else ()):
         said += spark_tasks.lines(source, iter(batches), task)
-    sums = {}
-    for line in said:
-        for task, state, *numbers, note, ends in zip(*line.to_pydict().values(), strict=True):
-            count, steps, *others = sums.get((task, state), (0, 0, None, None))
-            others = [note or others[0], ends or others[1]]
-            sums[task, state] = (count + numbers[0], steps + numbers[1], *others)
-    names = ["state", "count", "steps", "note", "ends"]
-    kinds = [*[pa.int64()] * 3, pa.string(), pa.binary()]
-    rows = [(state, *about) for (_, state), about in sums.items()]
-    columns = [[row[i] for row in rows] for i in range(5)]
-    arrays = [pa.array(column, kind) for column, kind in zip(columns, kinds, strict=True)]
-    return engine._totals(pa.table(arrays, names=names), source)
+    said = list(spark_tasks.added(iter(said), source.limits.keys))
+    try:
+        return engine._totals(pa.Table.from_batches(said), source)
+    except engine._UnknownRowsError:
+        assert not source.numbered
+        return simulated(
+            partitions, described, most_rows, tasks, deal, **{**others, "numbered": True}
+        )
 
 
 @st.composite
@@ -518,20 +577,37 @@ def test_units_that_are_not_carried_over_are_noticed(monkeypatch):
         simulated(partitions, described)
 
 
-def test_tasks_that_share_a_unit_are_noticed(monkeypatch):
-    """Planted: rows go to tasks by their numbers, not by their units."""
+def test_tasks_that_share_a_unit_are_noticed():
+    """Planted: cells go to tasks by where they were packed, not by their buckets."""
     table, described = CASES["numbers"]
-    assert simulated([[table]], described) == local.statistics(table, described)
-    packed = spark_rows.packed
-
-    def careless(rows, rules):
-        batch = packed(rows, rules)
-        at = batch.schema.get_field_index("part")
-        return batch.set_column(at, "part", batch.column("row").cast(pa.int32()))
-
-    monkeypatch.setattr(spark_rows, "packed", careless)
+    partitions = [[part] for part in pieces_of(table, [50, 120, 300])]
+    assert simulated(partitions, described) == local.statistics(table, described)
     with pytest.raises(BoundaryError, match="handed over twice, or in two parts"):
+        simulated(partitions, described, deal=lambda at, bucket: np.full(len(bucket), at))
+
+
+def test_a_cell_in_the_wrong_bucket_is_noticed(monkeypatch):
+    table, described = CASES["numbers"]
+    cells_of = spark_rows.cells_of
+
+    def careless(parts, source):
+        cells = cells_of(parts, source)
+        return cells.set_column(0, "bucket", pa.array(15 - cells.column(0).to_numpy()))
+
+    monkeypatch.setattr(spark_rows, "cells_of", careless)
+    with pytest.raises(BoundaryError):
         simulated([[table]], described)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_cells_that_outgrow_the_memory_go_to_disk(case, monkeypatch):
+    """Many small bundles, no room at all, and ids that need different numbers of words."""
+    monkeypatch.setattr(spark_rows, "BUNDLE_BYTES", 1)
+    monkeypatch.setattr(spark_rows, "PART_ROWS", 2)
+    table, described = CASES[case]
+    partitions = [[part] for part in pieces_of(table, cuts_for(table))]
+    found = simulated(partitions, described, most_rows=30, memory=0)
+    assert found == local.statistics(table, described)
 
 
 # The same mistakes get the same words
@@ -672,17 +748,36 @@ def test_what_spark_itself_cannot_do_is_told_in_one_line(spark, monkeypatch, cap
 
 
 def exchanges(frame, described):
-    plan = engine._sums(*engine._of_frame(frame, described))._jdf.queryExecution().toString()
+    said = engine._said(*engine._of_frame(frame, described, 2 << 30))
+    plan = said._jdf.queryExecution().toString()
     physical = plan[plan.index("== Physical Plan ==") :]
     return re.findall(r"Exchange (\w+\([a-z, ]+)#?", re.sub(r"#\w+", "", physical))
 
 
 def test_sorted_rows_are_not_shuffled(spark):
     frame = framed(spark, [made(1, persons=2)] * 2)
-    sums = "hashpartitioning(state, task, "
+    cells, sums = "hashpartitioning(bucket, ", "hashpartitioning(block, "
     for described in (study(STATES), study(STATES, data=BOTH), study(STATES, privacy=PERSONS)):
-        assert exchanges(frame, declared_sorted(described)) == [sums]
-        assert exchanges(frame, described) == [sums, "hashpartitioning(part, "]
+        assert exchanges(frame, declared_sorted(described)) == []
+        assert exchanges(frame, described) == [cells]
+    assert exchanges(frame, declared_sorted(study(5000))) == [sums]
+    assert exchanges(frame, study(5000)) == [sums, cells]
+
+
+def test_tasks_follow_the_cores_and_the_rows(spark):
+    rows = spark.range(0, 10, 1, 10)
+    parts = tuple[spark_rows.FilePart, ...]()
+
+    def tasks(**about):
+        return engine._tasks(rows, source_of(made(1), study(STATES), **about))
+
+    assert spark.sparkContext.defaultParallelism == 2
+    assert [tasks(rows=count) for count in (0, 10**6, 10**7, 10**12)] == [2, 2, 3, 3]
+    assert tasks(rows=None) == 3  # as the session's setting, which is 3
+    assert [tasks(rows=count, parts=parts) for count in (10**7, 10**9)] == [4, 240]
+    assert tasks(rows=10**12, parts=parts) == 10_000
+    assert engine._rows_of(rows) == 10
+    assert engine._rows_of(spark.createDataFrame(spark.sparkContext.range(9), "long")) is None
 
 
 @pytest.mark.parametrize("case", CASES)

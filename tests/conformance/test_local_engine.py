@@ -20,7 +20,7 @@ from privalue.readers._chunks import Chunk, Location
 from privalue.readers._encode import Encoder, Tally
 from privalue.readers._local import Pool
 from privalue.readers._order import CarryOver, hand_over
-from privalue.readers._partition import Partitions
+from privalue.readers._partition import Partitions, pack
 from privalue.readers._spark_rows import Numbered
 from privalue.readers._spark_tasks import outermost
 
@@ -236,8 +236,15 @@ def test_rows_that_are_not_where_they_were_are_told_by_their_numbers():
     location = Numbered("", numbers=numbers)
     first, again = sorted([numbers[7] + 1, numbers[-1] + 1])
     place = "the Spark dataframe, partition 0, row"
-    partitions = Partitions(2 << 30, None, rules, count=5, numbered=True)
-    partitions.put([Encoder(rules).encode(Chunk(location, twice))])
+    bundle = pack(
+        [Encoder(rules).encode(Chunk(location, twice))], 5, rules, lambda n: np.empty(n, np.int32)
+    )
+    ends = bundle.bounds[1:] * bundle.shape.width
+    places = numbers[np.argsort(bundle.which, kind="stable")]
+    partitions = Partitions(
+        2 << 30, None, rules, count=5, locate=lambda n: (Numbered("", numbers=np.array([n])), 0)
+    )
+    partitions.put_cells(range(5), [bundle.shape] * 5, bundle.rows, ends.tolist(), places)
     for partition in range(5):
         partitions.hand_over(partition, Pool(described.limits).add)
     with pytest.raises(

@@ -4,6 +4,7 @@ import gc
 from functools import cache
 from unittest.mock import patch
 
+import numpy as np
 import pyarrow as pa
 
 import privalue as pv
@@ -11,6 +12,10 @@ from oracles.studies import study
 from privalue import curator
 from privalue.core import Private
 from privalue.core._contributions import Contributions
+from privalue.readers import RowRules
+from privalue.readers._chunks import Chunk, Location
+from privalue.readers._encode import Encoder
+from privalue.readers._partition import Partitions, pack
 
 # Counts and returns that nothing public contains. The first source is in order, the second is not.
 DATA = [[(0, 0.123457), (1, 0.765432)]] * 977 + [[(1, 0.5)]] * 31
@@ -50,4 +55,14 @@ def instances():
         found["Diagnostics"] = diagnostics = pv.inspect(described, DATA)
         found["VisitStatistics"] = diagnostics.statistics
         found["Perturbation"] = diagnostics.perturbation
-    return found
+    return {**found, **packed(described)}
+
+
+def packed(described):
+    """Return what tasks of Spark hand to each other."""
+    rules, rows = RowRules.of(described), pa.table(ROWS).to_batches()[0]
+    encoded = Encoder(rules).encode(Chunk(Location("rows"), rows))
+    bundle = pack([encoded], 1, rules, lambda size: np.empty(size, np.int32))
+    partitions = Partitions(2 << 30, None, rules, count=1)
+    partitions.put_cells([0], [bundle.shape], bundle.rows, [len(bundle.rows)])
+    return {"Bundle": bundle, "_Cell": partitions._cells[0][0]}

@@ -28,7 +28,7 @@ from privalue.readers._rules import RowRules
 ENDINGS = tuple(name + packed for name in (".csv", ".tsv") for packed in ("", ".gz", ".zst"))
 BLOCK_BYTES = 1 << 22
 MOST_HEADING = 1 << 26
-_ROW_BYTES = 16  # about
+ROW_BYTES = 16  # about
 _MARKS = (",", ";", "\t", "|")
 
 
@@ -125,11 +125,27 @@ def csv_rows(files: Sequence[CsvFile]) -> int | None:
     return max(lines, size * lines // max(sampled, 1)) - len(files)
 
 
-def csv_unread(file: CsvFile) -> Iterator[Unread]:
-    """Yield the rows of a file as tasks, a few megabytes of lines each."""
+def csv_blocks(file: CsvFile) -> int:
+    """Return into how many blocks a file is cut."""
+    return len(_blocks(file)) if file.cut_anywhere else 1
+
+
+def _blocks(file: CsvFile) -> range:
+    """Return where the blocks of a file begin."""
+    return range(file.heading.size, file.path.stat().st_size, BLOCK_BYTES)
+
+
+def csv_unread(file: CsvFile, first: int = 0, last: int | None = None) -> Iterator[Unread]:
+    """Yield the rows of a file as tasks, a few megabytes of lines each.
+
+    Args:
+        file: the file.
+        first: the block to begin with, if the file can be cut anywhere.
+        last: the block to end before; None: all of them.
+    """
     if file.cut_anywhere:
-        for begin in range(file.heading.size, file.path.stat().st_size, BLOCK_BYTES):
-            yield Unread(BLOCK_BYTES // _ROW_BYTES, partial(_block, file, begin))
+        for begin in _blocks(file)[first:last]:
+            yield Unread(BLOCK_BYTES // ROW_BYTES, partial(_block, file, begin))
         return
     first_row = 1
     for text in _streamed(file):

@@ -26,7 +26,7 @@ def gathered(
         data: whatever ``open_source`` opens; for Spark, a DataFrame or the name of files.
         study: what is public.
         engine: "local" or "spark".
-        memory: bytes, about, that the local engine may use.
+        memory: bytes, about, that the local engine may use; with Spark, each task.
         progress: gets rows done and rows in all, or None if that is not known.
 
     Returns:
@@ -37,7 +37,7 @@ def gathered(
     if engine == "spark":
         from privalue.readers import spark  # noqa: PLC0415 - an extra
 
-        return spark.statistics(data, study, progress=progress)
+        return spark.statistics(data, study, memory=memory, progress=progress)
     raise UsageError(f"engine = {engine!r} is not known; use one of {', '.join(ENGINES)}")
 
 

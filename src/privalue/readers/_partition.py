@@ -14,9 +14,10 @@ and that each unit is in the span that it was announced with.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from operator import itemgetter
 from threading import local
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,17 +41,12 @@ Span = tuple[int, int]  # of the upper half of a unit's hash, the second number 
 Add = Callable[..., None]  # as Contributions.add, which may be called by several threads at once
 
 
-@sealed
-@dataclass(frozen=True, eq=False, repr=False, slots=True)
-class _Kept(Private):
-    """The packed rows of a task, partition by partition."""
+class Shape(NamedTuple):
+    """How the rows of a task are packed; see ``_grouping``."""
 
-    origins: Origins
     ids: int
     words: int  # of an id
     shift: int  # how steps and states are packed; -1: all numbers have upper halves
-    bounds: NDArray[np.uint32]  # the first row of each partition, and the end
-    packed: Packed | int  # rows, then the partition of each; or where in the file these are
 
     @property
     def width(self) -> int:
@@ -60,12 +56,56 @@ class _Kept(Private):
 
 @sealed
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
+class Bundle(Private):
+    """The packed rows of a task, partition by partition."""
+
+    shape: Shape
+    bounds: Integers  # the first row of each partition, and the end
+    packed: Packed  # rows, then the partition of each
+
+    @property
+    def rows(self) -> Packed:
+        """Return the packed rows, one after the other."""
+        return self.packed[: int(self.bounds[-1]) * self.shape.width]
+
+    @property
+    def which(self) -> NDArray[np.uint16]:
+        """Return the partition of each row, in the order of the source."""
+        count = int(self.bounds[-1])
+        return self.packed[count * self.shape.width :].view(np.uint16)[:count]
+
+
+@sealed
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class _Kept(Private):
+    """A bundle, with the locations that its rows come from."""
+
+    origins: Origins
+    shape: Shape
+    bounds: NDArray[np.uint32]
+    packed: Packed | int  # as in the bundle; or where in the file that is
+
+
+@sealed
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class _Cell(Private):
+    """Rows of one partition that another process packed."""
+
+    shape: Shape
+    packed: Packed | int  # with those of other cells around them; or where in the file these are
+    begin: int
+    end: int
+    places: Integers | None
+
+
+@sealed
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class _Slice(Private):
     """The packed rows of one task in a partition, or some of these."""
 
-    task: int
-    kept: _Kept
+    kept: "_Kept | _Cell"
     packed: Packed
+    task: int = 0
     chosen: Integers | None = None  # which of the task's rows in the partition; None: all
 
     def __len__(self) -> int:
@@ -74,17 +114,22 @@ class _Slice(Private):
     def choose(self, which: Integers) -> "_Slice":
         """Return the slice with some of its rows."""
         before = which if self.chosen is None else self.chosen[which]
-        return _Slice(self.task, self.kept, self.packed[which], before)
+        return _Slice(self.kept, self.packed[which], self.task, before)
+
+    @property
+    def shape(self) -> Shape:
+        """Return how the rows are packed."""
+        return self.kept.shape
 
     def ids(self) -> Integers:
         """Return row x word, all ids of a row side by side."""
-        return _numbers(self.packed, self.kept.ids * self.kept.words, self.kept.shift)[0]
+        return _numbers(self.packed, self.shape.ids * self.shape.words, self.shape.shift)[0]
 
     def words_needed(self) -> int:
         """Return how many words the longest id has; the words after it are zero."""
-        if self.kept.words == 1 or len(self) == 0:
+        if self.shape.words == 1 or len(self) == 0:
             return 1
-        used = self.ids().reshape(len(self), self.kept.ids, self.kept.words).any(axis=(0, 1))
+        used = self.ids().reshape(len(self), self.shape.ids, self.shape.words).any(axis=(0, 1))
         return int(np.flatnonzero(used)[-1]) + 1 if used.any() else 1
 
     def alike(self, words: int, shift: int) -> Packed:
@@ -94,7 +139,7 @@ class _Slice(Private):
             words: how many words an id gets; enough for the longest.
             shift: how steps and states are packed; see ``_grouping``.
         """
-        kept = self.kept
+        kept = self.shape
         if (kept.words, kept.shift) == (words, shift):
             return self.packed
         ids, steps = _numbers(self.packed, kept.ids * kept.words, kept.shift)
@@ -117,7 +162,7 @@ class Partitions:
         rules: RowRules,
         *,
         count: int | None = None,
-        numbered: bool = False,
+        locate: Callable[[int], tuple[Location, int]] | None = None,
     ) -> None:
         """Divide the hash into partitions, and the memory.
 
@@ -126,18 +171,19 @@ class Partitions:
             rows: how many there will be, if that is known.
             rules: how they were read.
             count: how many partitions, if that is already decided.
-            numbered: rows come in no order at all, so that only their numbers say which one is
-                first.
+            locate: returns the location of a row by its number, and the position there, if rows
+                come as cells.
         """
         size = 256 * PARTITION_BYTES if rows is None else 24 * rows
         self.count = count or min(max(size // PARTITION_BYTES, 1), MOST_PARTITIONS)
-        self._rules, self._numbered = rules, numbered
-        self._shift = rules.states.bit_length()  # room for ``states``, an invalid row's state
+        self._rules = rules
         free = max(memory - RESERVED_BYTES, LEAST_BYTES)
         self._most = free // 40  # bytes of a partition: arranging two at once takes 11 times that
         self._spill = Spill(free * 7 // 8 if memory > RESERVED_BYTES else 0)
         self._kept: dict[int, _Kept] = {}  # by number of the task
-        self._duplicates: list[tuple[int, tuple[int, int], Integers, int]] = []
+        self._cells: dict[int, list[_Cell]] = {}  # by partition
+        self._duplicates: list[tuple[int, int, Integers, int]] = []
+        self._locate = locate or self._find
         self._local = local()
 
     def put(self, parts: Sequence[Rows], task: int | None = None) -> None:
@@ -148,38 +194,38 @@ class Partitions:
             task: the number of the task that read them, if several threads put; it orders the
                 tasks.
         """
-        (_, ids, _), words = parts[0].ids.shape, max(part.ids.shape[2] for part in parts)
-        flat = [widened(part.ids, words).reshape(len(part), ids * words) for part in parts]
-        shift = self._shift if self._fit(flat, parts) else -1
-        *starts, count = np.cumsum([0, *map(len, parts)]).tolist()
-        which, sizes = np.empty(count, dtype=np.uint16), np.zeros(self.count, dtype=np.int64)
-        for start, part in zip(starts, flat, strict=True):
-            choose(self._upper(part, words), which[start:], sizes)
-        bounds = np.append(0, np.cumsum(sizes))
-        free, width = bounds[:-1].copy(), _width(ids * words, shift)
-        packed = self._spill.buffer(count * width + (count + 1) // 2)
-        table = packed[: count * width].reshape(count, width)
-        for start, part, rows in zip(starts, flat, parts, strict=True):
-            bits = rows.rewards.view(np.int64)
-            scatter(part, rows.steps, rows.states, bits, shift, which[start:], free, table)
-        packed[count * width :].view(np.uint16)[:count] = which
-        origins = Origins.together([part.origins for part in parts], starts)
-        where = self._spill.keep(packed)
         task = len(self._kept) if task is None else task
-        self._kept[task] = _Kept(origins, ids, words, shift, bounds.astype(np.uint32), where)
+        bundle = pack(parts, self.count, self._rules, self._spill.buffer)
+        starts = [0, *accumulate(map(len, parts))]
+        origins = Origins.together([part.origins for part in parts], starts[:-1])
+        where, bounds = self._spill.keep(bundle.packed), bundle.bounds.astype(np.uint32)
+        self._kept[task] = _Kept(origins, bundle.shape, bounds, where)
 
-    def _fit(self, ids: Sequence[Integers], parts: Sequence[Rows]) -> bool:
-        """Return whether 32 bits are enough for each id word, and for step and state together."""
-        most = 31 - self._shift
-        return all(_within(numbers, -(2**31), 2**31) for numbers in ids) and all(
-            most > 0 and _within(part.steps, 0, 2**most) for part in parts
-        )
+    def put_cells(
+        self,
+        partitions: Sequence[int],
+        shapes: Sequence[Shape],
+        rows: Packed,
+        ends: Sequence[int],
+        places: Integers | None = None,
+    ) -> None:
+        """Keep rows that were packed elsewhere, by a ``pack`` with as many partitions.
 
-    def _upper(self, ids: Integers, words: int) -> NDArray[np.uint32]:
-        """Return the upper half of the hash of each row's unit."""
-        upper = np.empty(len(ids), dtype=np.uint32)
-        upper_hashes(ids, words if self._rules.by_person else ids.shape[1], upper)
-        return upper
+        Args:
+            partitions: of each cell.
+            shapes: likewise.
+            rows: the packed rows of all cells, one cell after the other.
+            ends: where in ``rows`` each cell ends.
+            places: the number of each row, if it is known; an earlier row has a smaller one.
+        """
+        kept, begin, row = self._spill.keep(rows), 0, 0
+        for partition, shape, end in zip(partitions, shapes, ends, strict=True):
+            after = row + (end - begin) // shape.width
+            here = None if places is None else places[row:after]
+            if begin < end:
+                cell = _Cell(shape, kept, begin, end, here)
+                self._cells.setdefault(partition, []).append(cell)
+            begin, row = end, after
 
     def hand_over(self, partition: int, add: Add) -> int:
         """Add the units of a partition, and return how many rows they have.
@@ -193,24 +239,30 @@ class Partitions:
             partition: its number.
             add: the core's ``Contributions.add``; several threads may call it at once.
         """
-        slices = []
+        low, high = (-(-(at << 32) // self.count) for at in (partition, partition + 1))
+        rows = 0
+        for part, units in self._divided(list(self._slices(partition)), (low, high)):
+            rows += self._arranged(partition, part, units, add)
+        return rows
+
+    def _slices(self, partition: int) -> Iterator[_Slice]:
+        """Yield what tasks and cells have of a partition, in the order of the tasks."""
         for task, kept in sorted(self._kept.items()):
             begin, end = kept.bounds[partition : partition + 2].tolist()
             if begin < end:
-                packed = self._spill.part(kept.packed, begin * kept.width, end * kept.width)
-                slices.append(_Slice(task, kept, packed.reshape(end - begin, kept.width)))
-        low, high = (-(-(at << 32) // self.count) for at in (partition, partition + 1))
-        rows = 0
-        for part, units in self._divided(slices, (low, high)):
-            rows += self._arranged(partition, part, units, add)
-        return rows
+                width = kept.shape.width
+                packed = self._spill.part(kept.packed, begin * width, end * width)
+                yield _Slice(kept, packed.reshape(end - begin, width), task)
+        for cell in self._cells.get(partition, ()):
+            packed = self._spill.part(cell.packed, cell.begin, cell.end)
+            yield _Slice(cell, packed.reshape(-1, cell.shape.width))
 
     def _divided(self, slices: list[_Slice], span: Span) -> Iterator[tuple[list[_Slice], Span]]:
         """Halve a span until the rows in it fit into memory, and yield each part with its span."""
         if not slices:
             return
-        words = slices[0].kept.ids * max(one.words_needed() for one in slices)
-        shift = min(one.kept.shift for one in slices)
+        words = slices[0].shape.ids * max(one.words_needed() for one in slices)
+        shift = min(one.shape.shift for one in slices)
         size = 4 * _width(words, shift) * sum(map(len, slices))
         if size <= self._most:
             yield slices, span
@@ -218,7 +270,7 @@ class Partitions:
         if span[1] - span[0] == 1:
             self._refuse(size)
         middle = sum(span) // 2
-        upper = [self._upper(one.ids(), one.kept.words) for one in slices]
+        upper = [_upper(one.ids(), one.shape.words, self._rules) for one in slices]
         for half in ((span[0], middle), (middle, span[1])):
             inside = [np.flatnonzero((half[0] <= u) & (u < half[1])) for u in upper]
             both = zip(slices, inside, strict=True)
@@ -233,8 +285,8 @@ class Partitions:
             span: the span of hashes that these units are in, which the core checks.
             add: the core's ``Contributions.add``.
         """
-        ids, words = slices[0].kept.ids, max(one.words_needed() for one in slices)
-        shift = min(one.kept.shift for one in slices)
+        ids, words = slices[0].shape.ids, max(one.words_needed() for one in slices)
+        shift = min(one.shape.shift for one in slices)
         width, count = _width(ids * words, shift), sum(map(len, slices))
         room = self._scratch()
         packed = room("packed", np.int32, count * width).reshape(count, width)
@@ -258,9 +310,8 @@ class Partitions:
         except BoundaryError as problem:
             if problem.reason != "duplicate":
                 raise
-            rows = [self._rows(one, partition) for one in slices]
-            tasks = np.repeat([one.task for one in slices], list(map(len, slices)))
-            self._remember(by_id, steps, ((tasks << 32) + np.concatenate(rows))[order])
+            places = np.concatenate([self._places(one, partition) for one in slices])
+            self._remember(by_id, steps, places[order])
         return count
 
     def _scratch(self) -> "_Scratch":
@@ -270,14 +321,23 @@ class Partitions:
         scratch: _Scratch = self._local.scratch
         return scratch
 
-    def _rows(self, one: _Slice, partition: int) -> Integers:
-        """Return the positions of a slice's rows among all that its task kept."""
+    def _places(self, one: _Slice, partition: int) -> Integers:
+        """Return the number of each row of a slice; zeros where nobody knows them.
+
+        Of rows that were put here, it is made of the task, and the position among all that the task
+        kept.
+        """
         kept = one.kept
-        count = int(kept.bounds[-1])
-        begin = count * kept.width
-        which = self._spill.part(kept.packed, begin, begin + (count + 1) // 2).view(np.uint16)
-        rows = np.flatnonzero(which[:count] == partition)
-        return rows if one.chosen is None else rows[one.chosen]
+        if isinstance(kept, _Cell):
+            places = kept.places
+            if places is None:
+                return np.zeros(len(one), dtype=np.int64)
+        else:
+            count = int(kept.bounds[-1])
+            begin = count * kept.shape.width
+            which = self._spill.part(kept.packed, begin, begin + (count + 1) // 2).view(np.uint16)
+            places = (one.task << 32) + np.flatnonzero(which[:count] == partition)
+        return places if one.chosen is None else places[one.chosen]
 
     def _remember(self, ids: Integers, steps: Integers, places: Integers) -> None:
         """Remember the first duplicate among some rows.
@@ -289,38 +349,39 @@ class Partitions:
         Args:
             ids: the ids of sorted rows.
             steps: their steps.
-            places: the task and the position of each row, as one number.
+            places: the number of each row.
         """
         same = (ids[1:] == ids[:-1]).all(axis=(1, 2)) & (steps[1:] == steps[:-1])
         run = np.cumsum(np.append(True, ~same))  # rows that are alike have the same number
         twice = np.flatnonzero(np.append(same, False) | np.append(False, same))
         numbers = places[twice]
-        if self._numbered:
-            found = (self._find(place) for place in places[twice].tolist())
-            numbers = np.array([location.number(at) for location, at in found])
         by_number = np.lexsort((numbers, run[twice]))
         before, after = by_number[:-1], by_number[1:]
         alike = np.flatnonzero(run[twice[before]] == run[twice[after]])
         first = alike[np.argmin(numbers[after[alike]])]
         row, again = twice[before[first]], twice[after[first]]
-        pair = (int(places[row]), int(places[again]))
-        number = int(numbers[after[first]])
-        self._duplicates.append((number, pair, ids[again].copy(), int(steps[again])))
+        pair = (int(places[again]), int(places[row]))
+        self._duplicates.append((*pair, ids[again].copy(), int(steps[again])))
 
     def _find(self, place: int) -> tuple[Location, int]:
         """Return the location of a row, and its position there."""
         return self._kept[place >> 32].origins.find(place & 0xFFFFFFFF)
 
+    @property
+    def steps_are_distinct(self) -> bool:
+        """Return whether no partition that was handed over had a duplicate step."""
+        return not self._duplicates
+
     def require_distinct_steps(self) -> None:
         """Raise for the first duplicate: two rows of a trajectory with the same step."""
         if self._duplicates:
-            _, (first, again), ids, step = min(self._duplicates, key=itemgetter(0))
-            location, at = self._find(first)
-            raise duplicate(*self._find(again), location.where(at), ids, step, self._rules)
+            again, first, ids, step = min(self._duplicates, key=itemgetter(0))
+            location, at = self._locate(first)
+            raise duplicate(*self._locate(again), location.where(at), ids, step, self._rules)
 
     def close(self) -> None:
         """Forget every row, and remove what is on disk."""
-        self._kept = {}
+        self._kept, self._cells = {}, {}
         self._spill.close()
 
     def _refuse(self, size: int) -> None:
@@ -344,6 +405,63 @@ class _Scratch:
         if name not in self._kept or len(self._kept[name]) < size:
             self._kept[name] = np.empty(size + size // 4, dtype=np.uint8)
         return self._kept[name][:size].view(kind)
+
+
+def pack(
+    parts: Sequence[Rows], partitions: int, rules: RowRules, room: Callable[[int], Packed]
+) -> Bundle:
+    """Pack rows in the order of their partitions.
+
+    Args:
+        parts: the rows, none of the parts empty.
+        partitions: into how many spans the hash is divided.
+        rules: how rows were read.
+        room: returns an array for so many numbers.
+    """
+    (_, ids, _), words = parts[0].ids.shape, max(part.ids.shape[2] for part in parts)
+    flat = [widened(part.ids, words).reshape(len(part), ids * words) for part in parts]
+    shift = rules.states.bit_length()  # room for ``states``, an invalid row's state
+    shape = Shape(ids, words, shift if _fit(flat, parts, 31 - shift) else -1)
+    *starts, count = accumulate(map(len, parts), initial=0)
+    which, sizes = np.empty(count, dtype=np.uint16), np.zeros(partitions, dtype=np.int64)
+    for start, part in zip(starts, flat, strict=True):
+        choose(_upper(part, words, rules), which[start:], sizes)
+    bounds = np.append(0, np.cumsum(sizes))
+    free, width = bounds[:-1].copy(), shape.width
+    packed = room(count * width + (count + 1) // 2)
+    table = packed[: count * width].reshape(count, width)
+    for start, part, rows in zip(starts, flat, parts, strict=True):
+        bits = rows.rewards.view(np.int64)
+        scatter(part, rows.steps, rows.states, bits, shape.shift, which[start:], free, table)
+    bundle = Bundle(shape, bounds, packed)
+    bundle.which[:] = which
+    return bundle
+
+
+def unpack(
+    shape: Shape, packed: Packed
+) -> tuple[Integers, Integers, NDArray[np.int32], NDArray[np.float64]]:
+    """Return the ids, steps, states and rewards of packed rows, in their order."""
+    rows = packed.reshape(-1, shape.width)
+    ids, steps = _numbers(rows, shape.ids * shape.words, shape.shift)
+    states = rows[:, -3] & ((1 << shape.shift) - 1 if shape.shift >= 0 else -1)
+    rewards = np.ascontiguousarray(rows[:, -2:]).view(np.float64)[:, 0]
+    by_id = ids.reshape(len(rows), shape.ids, shape.words)
+    return by_id, np.ascontiguousarray(steps), states, np.ascontiguousarray(rewards)
+
+
+def _fit(ids: Sequence[Integers], parts: Sequence[Rows], bits: int) -> bool:
+    """Return whether 32 bits are enough for each id word, and so many bits for each step."""
+    return all(_within(numbers, -(2**31), 2**31) for numbers in ids) and all(
+        bits > 0 and _within(part.steps, 0, 2**bits) for part in parts
+    )
+
+
+def _upper(ids: Integers, words: int, rules: RowRules) -> NDArray[np.uint32]:
+    """Return the upper half of the hash of each row's unit."""
+    upper = np.empty(len(ids), dtype=np.uint32)
+    upper_hashes(ids, words if rules.by_person else ids.shape[1], upper)
+    return upper
 
 
 def _width(words: int, shift: int) -> int:

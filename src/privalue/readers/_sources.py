@@ -101,7 +101,7 @@ def open_files(data: str | Path, rules: RowRules) -> Source:
     files = [(path, open_parquet(path, rules), rules.names) for path in paths]
 
     def to_read() -> Iterator[Unread]:
-        return (chunk for file in files for chunk in _parquet_unread(*file))
+        return (chunk for file in files for chunk in parquet_unread(*file))
 
     return Source(
         lambda: (chunk.read() for chunk in to_read()),
@@ -120,14 +120,23 @@ def open_parquet(path: Path, rules: RowRules) -> Any:
         return file.metadata
 
 
-def _parquet_unread(path: Path, metadata: Any, names: list[str]) -> Iterator[Unread]:
+def parquet_unread(
+    path: Path, metadata: Any, names: list[str], first: int = 0, last: int | None = None
+) -> Iterator[Unread]:
     """Yield the row groups of a file as tasks, small ones together.
 
     A row group that is too large to hold is read here, in parts.
+
+    Args:
+        path: the file.
+        metadata: what ``open_parquet`` returned.
+        names: the columns to read.
+        first: the row group to begin with.
+        last: the row group to end before; None: all of them.
     """
     groups: list[int] = []
-    first_row, rows = 1, 0
-    for group in range(metadata.num_row_groups):
+    first_row, rows = 1 + sum(metadata.row_group(at).num_rows for at in range(first)), 0
+    for group in range(metadata.num_row_groups)[first:last]:
         size = metadata.row_group(group).num_rows
         if size == 0:
             continue

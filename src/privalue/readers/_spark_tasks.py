@@ -1,38 +1,42 @@
 """Sum up rows in a task of Spark: sums by state, and a note.
 
-A line of output is the count and the sum of a state. A line with the number of the task is either
-its note (the scalars and what was covered, or the first error), or the units at the ends of ordered
-rows, which the driver joins with those of other tasks.
+A line of output is either the counts and sums of a block of states; or a note, the scalars and what
+was covered, or the first error; or the units at the ends of ordered rows, which the driver joins
+with those of other tasks.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from privalue.core import SCALARS, Integers, VisitStatistics
 from privalue.errors import DataError
-from privalue.readers._chunks import Chunk
+from privalue.readers._chunks import Chunk, Location, RowError
 from privalue.readers._encode import Encoder, Rows, Tally
-from privalue.readers._local import DEFAULT_MEMORY, TASK_ROWS, Pool
+from privalue.readers._local import Pool
 from privalue.readers._order import CarryOver, hand_over, take_apart
 from privalue.readers._partition import Partitions
 from privalue.readers._rules import RowRules
 from privalue.readers._spark_rows import (
-    PARTS,
+    CELLS,
     Batches,
     Source,
-    error_of,
-    packed,
-    packed_schema,
-    unpacked,
+    cells_of,
+    rows_of,
+    shapes_of,
+    values_of,
 )
 
-LINE = "task long, state long, count long, steps long, note string, ends binary"
+LINE = "block long, sums binary, note string, ends binary"
+BLOCK = 1024  # states
+_LAST = 1 << 62  # the number of an error that belongs to no row: those of rows come first
 
 
 def lines(source: Source, batches: Batches, task: int) -> Batches:
@@ -43,47 +47,67 @@ def lines(source: Source, batches: Batches, task: int) -> Batches:
         batches: what Spark hands over.
         task: the number of the task.
     """
-    notes, ends = _Notes(), list[list[Rows]]()
+    notes, ends, found = _Notes(), list[list[Rows]](), None
     try:
         if source.rules.sorted:
-            found, ends = _in_order(source, batches)
+            found, ends = _in_order(source, batches, task)
         else:
             found = _by_unit(source, batches, notes)
     except DataError as problem:
-        notes.errors.append(error_of(problem, 0))
-    if notes.errors:
-        yield _line(task, [-1], note=json.dumps({"errors": notes.errors}))
+        notes.errors.append((task if source.rules.sorted else _number(problem), str(problem)))
+    if notes.errors or found is None:
+        yield _line(note=json.dumps({"errors": notes.errors}))
         return
-    seen = np.flatnonzero(found.counts)
-    yield _line(-1, seen, found.counts[seen], found.return_steps[seen])
+    yield from _sums(np.stack([found.counts, found.return_steps]))
     scalars = {name: getattr(found, name) for name in SCALARS}
-    yield _line(task, [-1], note=json.dumps({"scalars": scalars, "covered": found.covered}))
-    for number, outermost in enumerate(ends):
-        yield _line(task, [-2 - number], ends=_bytes(outermost, source))
+    yield _line(note=json.dumps({"scalars": scalars, "covered": found.covered}))
+    for outermost in ends:
+        yield _line(ends=_bytes(outermost, source))
 
 
-def _line(
-    task: int,
-    states: Sequence[int] | Integers,
-    counts: Integers | None = None,
-    steps: Integers | None = None,
-    *,
-    note: str | None = None,
-    ends: bytes | None = None,
-) -> pa.RecordBatch:
-    """Return lines of output, one for each state; a negative state marks what is not a sum."""
-    size = len(states)
-    nothing = np.zeros(size, dtype=np.int64)
-    return pa.record_batch(
-        {
-            "task": np.full(size, task),
-            "state": pa.array(states, pa.int64()),
-            "count": nothing if counts is None else counts,
-            "steps": nothing if steps is None else steps,
-            "note": pa.array([note] * size, pa.string()),
-            "ends": pa.array([ends] * size, pa.binary()),
-        }
-    )
+def _number(problem: DataError) -> int:
+    """Return the number of the row that an error is in."""
+    return problem.location.number(problem.at) if isinstance(problem, RowError) else _LAST
+
+
+def _line(**content: Any) -> pa.RecordBatch:
+    """Return a line of output; what is not given is null."""
+    kinds = (pa.int64(), pa.binary(), pa.string(), pa.binary())
+    names = ("block", "sums", "note", "ends")
+    columns = [pa.array([content.get(n)], kind) for n, kind in zip(names, kinds, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, names=list(names))
+
+
+def _sums(totals: Integers) -> Batches:
+    """Yield the counts and sums of those blocks of states that anybody visited."""
+    for block, begin in enumerate(range(0, totals.shape[1], BLOCK)):
+        sums = totals[:, begin : begin + BLOCK]
+        if sums[0].any():
+            yield _line(block=block, sums=sums.tobytes())
+
+
+def total(said: Batches, states: int) -> tuple[Integers, list[pa.RecordBatch]]:
+    """Return counts and sums by state of all that tasks said, and the other lines.
+
+    A sum that 64 bits do not hold wraps around; then there are so many trajectories that the core
+    refuses their number.
+    """
+    totals, others = np.zeros((2, states), dtype=np.int64), list[pa.RecordBatch]()
+    for batch in said:
+        sums = batch.column("sums")
+        for block, content in zip(batch.column("block").to_pylist(), sums.to_pylist(), strict=True):
+            if content is not None:
+                part = totals[:, block * BLOCK : (block + 1) * BLOCK]
+                part += np.frombuffer(content, dtype=np.int64).reshape(2, -1)
+        others.append(batch.filter(sums.is_null()))
+    return totals, others
+
+
+def added(said: Batches, states: int) -> Batches:
+    """Yield the same lines, with one for each block of states."""
+    totals, others = total(said, states)
+    yield from _sums(totals)
+    yield from others
 
 
 class _Notes:
@@ -91,10 +115,10 @@ class _Notes:
 
     def __init__(self) -> None:
         self.tally = Tally()
-        self.errors: list[tuple[int, str]] = []  # the number of the row, and the message
+        self.errors: list[tuple[int, str]] = []  # the number of the task, and the message
 
     def read(self, batches: Batches) -> Batches:
-        """Take the notes out, and yield the rows without them."""
+        """Take the notes out, and yield the cells without them."""
         for batch in batches:
             notes = batch.column("note")
             for text in notes.drop_null().to_pylist():
@@ -105,27 +129,38 @@ class _Notes:
             yield batch.filter(notes.is_null()) if notes.null_count < len(notes) else batch
 
 
-def _by_unit(source: Source, batches: Batches, notes: _Notes) -> VisitStatistics:
-    """Sum up all rows of some units, which come in any order."""
+def _by_unit(source: Source, batches: Batches, notes: _Notes) -> VisitStatistics | None:
+    """Sum up all rows of some units, which come in any order.
+
+    Returns:
+        The statistics; None if a step appears twice, and it takes numbers of rows to say which.
+    """
+
+    def locate(number: int) -> tuple[Location, int]:
+        return source.location(np.array([number])), 0
+
     pool = Pool(source.limits)
-    partitions = Partitions(DEFAULT_MEMORY, None, source.rules, count=PARTS, numbered=True)
+    partitions = Partitions(source.memory, None, source.rules, count=source.buckets, locate=locate)
     with closing(partitions):
-        waiting = list[Rows]()
-        for batch in notes.read(batches):
-            if len(batch):
-                waiting.append(unpacked(batch, source))
-            if sum(map(len, waiting)) >= TASK_ROWS:
-                partitions.put(waiting)
-                waiting = []
-        if waiting:
-            partitions.put(waiting)
-        for part in range(PARTS):
-            partitions.hand_over(part, pool.add)
-        partitions.require_distinct_steps()
-    return pool.finish(notes.tally)
+        buckets = set[int]()
+        for cells in notes.read(batches):
+            rows, ends = values_of(cells.column("rows"), np.int32)
+            numbers = None
+            if source.numbered:
+                numbers, _ = values_of(cells.column("numbers"), np.int64)
+            here = cells.column("bucket").to_pylist()
+            partitions.put_cells(here, shapes_of(cells, source), rows, ends.tolist(), numbers)
+            buckets.update(here)
+        for bucket in sorted(buckets):
+            partitions.hand_over(bucket, pool.add)
+        if source.numbered:
+            partitions.require_distinct_steps()
+        return pool.finish(notes.tally) if partitions.steps_are_distinct else None
 
 
-def _in_order(source: Source, batches: Batches) -> tuple[VisitStatistics, list[list[Rows]]]:
+def _in_order(
+    source: Source, batches: Batches, task: int
+) -> tuple[VisitStatistics, list[list[Rows]]]:
     """Sum up the complete units of ordered rows, and return the units at the ends of each part.
 
     Spark puts parts of files into partitions in an order of its own: rows are in order within each
@@ -141,7 +176,7 @@ def _in_order(source: Source, batches: Batches) -> tuple[VisitStatistics, list[l
                 tally += rows.tally
                 yield rows
 
-    for _, chunks in groupby(source.chunks(batches), key=itemgetter(0)):
+    for _, chunks in groupby(source.chunks(batches, task), key=itemgetter(0)):
         ends.append(outermost(encoded(chunks), pool, source.rules))
     return pool.finish(tally), [units for units in ends if units]
 
@@ -164,15 +199,15 @@ def outermost(batches: Iterator[Rows], pool: Pool, rules: RowRules) -> list[Rows
 
 
 def _bytes(units: list[Rows], source: Source) -> bytes:
-    """Pack units for the driver. PRIVATE."""
+    """Pack units for the driver, with the numbers of their rows. PRIVATE."""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, packed_schema(source.rules)) as writer:
+    with pa.ipc.new_stream(sink, CELLS) as writer:
         for rows in units:
-            writer.write_batch(packed(rows, source.rules))
+            writer.write_batch(cells_of([rows], replace(source, buckets=1, numbered=True)))
     content: bytes = sink.getvalue().to_pybytes()
     return content
 
 
 def units_of(content: bytes, source: Source) -> list[Rows]:
     """Return the units that a task packed."""
-    return [unpacked(batch, source) for batch in pa.ipc.open_stream(content)]
+    return [rows for cells in pa.ipc.open_stream(content) for rows in rows_of(cells, source)]

@@ -43,8 +43,9 @@ class Spill:
             self._end += packed.nbytes
             self._file = self._file or self._unnamed()
         self._all(os.pwrite, packed, place)
-        with self._lock:
-            self._spare.append(packed)
+        if packed.flags.writeable:  # else it is somebody else's, and nobody may fill it again
+            with self._lock:
+                self._spare.append(packed)
         return place
 
     def part(self, kept: Packed | int, begin: int, end: int) -> Packed:

@@ -3,8 +3,11 @@
 | where     | what                                                                             |
 |-----------|----------------------------------------------------------------------------------|
 | executors | rows, brought together by trajectory or person; checked, grouped, summed up      |
-| shuffle   | the rows (not if they are declared sorted); counts and sums by state             |
+| shuffle   | packed rows (not if they are declared sorted), thousands of them in one cell     |
 | driver    | the totals by state; of sorted rows also those at the ends of partitions; noise  |
+
+Rows are shuffled in buckets, spans of the hash of their units. There are as many tasks as cores, or
+as the number of rows asks for, and some dozens of buckets for each, so that tasks are alike.
 
 Every task goes through the local kernel. Sums are integers, so the result is that of the local
 engine, bit for bit. They come from the output of tasks that succeeded, and from nothing else: a
@@ -19,11 +22,11 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 
 from privalue._types import Progress
@@ -32,18 +35,26 @@ from privalue.errors import DataError, MissingComponentError, UsageError
 from privalue.readers._cells import LONGEST_ID, widened
 from privalue.readers._chunks import BATCH_ROWS, one_line
 from privalue.readers._encode import Rows
+from privalue.readers._local import DEFAULT_MEMORY
 from privalue.readers._order import CarryOver, hand_over
 from privalue.readers._rules import RowRules
-from privalue.readers._spark_rows import FRAME, Batches, Source, packed_schema, source_of_files
-from privalue.readers._spark_tasks import LINE, lines, units_of
+from privalue.readers._sources import open_files
+from privalue.readers._spark_rows import CELLS, FRAME, Batches, Source, source_of_files
+from privalue.readers._spark_tasks import BLOCK, LINE, added, lines, total, units_of
 from privalue.study import Study
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-_MOST_READERS = 1000
-PART = "part"  # the column by which encoded rows are brought together
+_MOST_TASKS = 10_000
+_TASK_ROWS = 1 << 22  # so many, about, are brought together in one task
+_TASK_BUCKETS = 64
+_MOST_BUCKETS = 1 << 16
+_PACKED_BYTES = 8  # about, of a row in a file that Spark reads
+_UNKNOWN_BYTES = 1 << 60
+_TASKS_PER_CORE = 3
+BUCKET = "bucket"  # the column by which cells are brought together
 _MOST_WORDS = LONGEST_ID // 7 + 3
 
 _LOGGING = """
@@ -64,6 +75,7 @@ def statistics(
     study: Study,
     *,
     session: "SparkSession | None" = None,
+    memory: int = DEFAULT_MEMORY,
     progress: Progress | None = None,
 ) -> VisitStatistics:
     """Return the first-visit statistics of ``data``: the local engine's, bit for bit.
@@ -73,6 +85,8 @@ def statistics(
         study: what is public. With ``[data] sorted = true`` nothing is shuffled.
         session: where files are read. If left out: the active session, or else one on this machine,
             which is stopped at the end. A DataFrame brings its own.
+        memory: bytes, about, that the Python process of a task may use; rows that need more go to
+            disk.
         progress: called once, at the end.
 
     Returns:
@@ -81,11 +95,12 @@ def statistics(
     sql = _pyspark()
     with _explained():
         if isinstance(data, sql.DataFrame):
-            found = _found(*_of_frame(data, study))
+            found = _found(*_of_frame(data, study, memory))
         elif isinstance(data, str | Path):
-            source = source_of_files(_local_name(data), study)
+            name = _local_name(data)
+            open_files(name, RowRules.of(study))  # a session takes seconds to start
             with _session(session) as used:
-                found = _found(_numbers(len(source.parts), used), source)
+                found = _found(*_of_files(name, study, memory, used))
         else:
             raise UsageError(
                 f"the engine spark does not take data of type {type(data).__name__}; give a Spark "
@@ -119,6 +134,7 @@ def session() -> "SparkSession":
             "spark.driver.host": "localhost",
             "spark.driver.bindAddress": "127.0.0.1",  # nobody else has to reach it
             "spark.io.encryption.enabled": "true",  # private rows are shuffled
+            "spark.sql.execution.arrow.maxBytesPerBatch": "64m",  # of packed rows
             "spark.sql.execution.arrow.maxRecordsPerBatch": str(BATCH_ROWS),
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
@@ -231,8 +247,8 @@ def _reason(problem: BaseException) -> str:
 # Rows, wherever they are
 
 
-def _of_frame(data: "DataFrame", study: Study) -> tuple["DataFrame", Source]:
-    """Return the needed columns of a DataFrame with the numbers of its rows, and the source."""
+def _of_frame(data: "DataFrame", study: Study, memory: int) -> tuple["DataFrame", Source]:
+    """Return the needed columns of a DataFrame, and the source."""
     functions = import_module("pyspark.sql.functions")
     rules = RowRules.of(study)
     names = rules.select(data.columns, FRAME)
@@ -241,16 +257,15 @@ def _of_frame(data: "DataFrame", study: Study) -> tuple["DataFrame", Source]:
         (field.name, types.to_arrow_type(field.dataType, timezone="UTC")) for field in data.schema
     )
     rules.require_types((field for field in schema if field[0] in names), FRAME)
-    source = Source(limits=study.limits, rules=rules)
-    extra = {"row": functions.monotonically_increasing_id()}
-    if study.data.sorted:
-        extra["read_from"] = _read_from(data)
+    extra = {"read_from": _read_from(data)} if study.data.sorted else {}
     # By position: names may hold dots, or differ in case only.
     cells = [f"c{at}" for at in range(len(data.columns))]
     wanted = {role: cells[data.columns.index(name)] for role, name in rules.columns.items()}
     renamed = data.select("*", *extra.values()).toDF(*cells, *extra)
     chosen = (functions.col(cell).alias(role) for role, cell in wanted.items())
-    return renamed.select(*chosen, *extra), source
+    needed = renamed.select(*chosen, *extra)
+    rows = _rows_of(needed)
+    return needed, Source(limits=study.limits, rules=rules, rows=rows, memory=memory)
 
 
 def _read_from(data: "DataFrame") -> Any:
@@ -275,63 +290,119 @@ def _local_name(data: str | Path) -> str | Path:
     return data
 
 
-def _numbers(count: int, spark: "SparkSession") -> "DataFrame":
-    """Return 0, 1, ... in order, over as many tasks as make sense."""
-    return spark.range(0, count, 1, max(1, min(count, _MOST_READERS)))
+def _of_files(
+    data: str | Path, study: Study, memory: int, spark: "SparkSession"
+) -> tuple["DataFrame", Source]:
+    """Return the numbers of the file parts, over as many tasks as make sense, and the source."""
+    source = source_of_files(data, study, memory=memory, tasks=_TASKS_PER_CORE * _cores(spark))
+    parts = len(source.parts or ())
+    return spark.range(0, parts, 1, max(1, min(parts, _MOST_TASKS))), source
+
+
+# Tasks
+
+
+def _cores(spark: "SparkSession") -> int:
+    """Return how many tasks run at once."""
+    try:
+        return int(spark.sparkContext.defaultParallelism)
+    except _errors().PySparkException:  # Spark Connect does not tell
+        return 2
+
+
+def _rows_of(data: "DataFrame") -> int | None:
+    """Return about how many rows Spark expects a DataFrame to have; None if it does not know."""
+    try:
+        size = int(str(data._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
+    except _errors().PySparkException:  # Spark Connect does not tell
+        return None
+    return None if size >= _UNKNOWN_BYTES else size // _PACKED_BYTES
+
+
+def _tasks(frame: "DataFrame", source: Source) -> int:
+    """Return over how many tasks packed rows are shuffled.
+
+    Every core gets one, and the same number more if there are many rows. What Spark expects of a
+    DataFrame may be far too much, and is not taken for more than the session's setting.
+    """
+    cores = _cores(frame.sparkSession)
+    said = frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or ""
+    setting = int(said) if said.isdigit() else 200  # some vendors' sessions say "auto"
+    most = setting if source.parts is None else _MOST_TASKS
+    wanted = setting if source.rows is None else cores * -(-source.rows // (cores * _TASK_ROWS))
+    return max(cores, min(wanted, most))
+
+
+def _said(frame: "DataFrame", source: Source) -> "DataFrame":
+    """Return the output of all tasks."""
+
+    def packed(batches: Batches) -> Batches:
+        return source.cells(batches, _partition())
+
+    def summed(batches: Batches) -> Batches:
+        return lines(source, batches, _partition())
+
+    def joined(batches: Batches) -> Batches:
+        return added(batches, states)
+
+    if not source.rules.sorted:
+        tasks = _tasks(frame, source)
+        source = replace(source, buckets=min(_TASK_BUCKETS * tasks, _MOST_BUCKETS))
+        types = import_module("pyspark.sql.pandas.types")
+        frame = frame.mapInArrow(packed, types.from_arrow_schema(CELLS)).repartition(tasks, BUCKET)
+    said, states = frame.mapInArrow(summed, LINE), source.limits.keys
+    if states <= BLOCK:
+        return said
+    blocks = min(-(-states // BLOCK), _cores(frame.sparkSession))
+    return said.repartition(blocks, "block").mapInArrow(joined, LINE)
+
+
+def _partition() -> int:
+    """Return the number of the partition that this task works on."""
+    task: Any = import_module("pyspark").TaskContext.get()
+    return int(task.partitionId())
 
 
 # Totals
 
 
-def _sums(frame: "DataFrame", source: Source) -> "DataFrame":
-    """Return the output of all tasks, summed up by state."""
-    functions = import_module("pyspark.sql.functions")
-
-    def said(batches: Batches) -> Batches:
-        task: Any = import_module("pyspark").TaskContext.get()
-        return lines(source, batches, task.partitionId())
-
-    if not source.rules.sorted:
-        types = import_module("pyspark.sql.pandas.types")
-        schema = types.from_arrow_schema(packed_schema(source.rules))
-        frame = frame.mapInArrow(source.encoded, schema).repartition(PART)
-    return (
-        frame.mapInArrow(said, LINE)
-        .groupBy("state", "task")
-        .agg(
-            # Too large a sum is null, and the number of trajectories is then refused below.
-            functions.try_sum("count").alias("count"),
-            functions.try_sum("steps").alias("steps"),
-            functions.max("note").alias("note"),
-            functions.max("ends").alias("ends"),
-        )
-    )
-
-
 def _found(frame: "DataFrame", source: Source) -> VisitStatistics:
     """Run the tasks, and return the statistics."""
-    return _totals(_sums(frame, source).toArrow(), source)
+    try:
+        return _totals(_said(frame, source).toArrow(), source)
+    except _UnknownRowsError:
+        _totals(_said(frame, replace(source, numbered=True)).toArrow(), source)
+        raise  # nothing may come of rows that are not the same each time
 
 
-def _totals(sums: pa.Table, source: Source) -> VisitStatistics:
+class _UnknownRowsError(DataError):
+    """Raised where rows have to be read again, with numbers, to name two of them."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "a step appears twice in a trajectory, but not in the same rows when they are read "
+            "again; make the DataFrame one that gives the same rows each time"
+        )
+
+
+def _totals(said: pa.Table, source: Source) -> VisitStatistics:
     """Return the statistics that the output of all tasks adds up to.
 
     Raises:
         DataError: for the earliest error that any task found.
+        _UnknownRowsError: a step appears twice, and nobody knows in which rows.
         BoundaryError: two tasks share a unit.
     """
-    notes = [json.loads(note) for note in sums.column("note").drop_null().to_pylist()]
+    totals, others = total(iter(said.to_batches()), source.limits.keys)
+    other = pa.Table.from_batches(others, said.schema)
+    notes = [json.loads(note) for note in other.column("note").drop_null().to_pylist()]
     errors = [error for note in notes for error in note.get("errors", ())]
     if errors:
         raise DataError(min(errors)[1])
-    states, counts, steps = (
-        sums.column(name).fill_null(0).to_numpy() for name in ("state", "count", "steps")
-    )
-    seen = states >= 0
-    totals = np.zeros((2, source.limits.keys), dtype=np.int64)
-    totals[:, states[seen]] = counts[seen], steps[seen]
+    if any("errors" in note for note in notes):
+        raise _UnknownRowsError
     between = _carried_over(
-        [units_of(ends, source) for ends in sums.column("ends").drop_null().to_pylist()], source
+        [units_of(ends, source) for ends in other.column("ends").drop_null().to_pylist()], source
     )
     return between + VisitStatistics(
         return_bounds=source.limits.return_bounds,
