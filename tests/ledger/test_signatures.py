@@ -1,4 +1,4 @@
-"""Signed heads: who kept them is shown, with real keys that openssl made."""
+"""Signed heads: who kept them is shown."""
 
 import json
 import re
@@ -6,6 +6,8 @@ import subprocess
 import sys
 
 import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ed25519, rsa
 
 from privalue.cli import run
 from privalue.ledger import LedgerError, open_ledger, require_signed, sign_head
@@ -15,19 +17,32 @@ SEEN = "ab" * 32
 
 @pytest.fixture(scope="module")
 def keys(tmp_path_factory):
-    """Two pairs of keys, as a user makes them."""
+    """Two pairs of keys, in the files that openssl would make, and what is none."""
     folder = tmp_path_factory.mktemp("keys")
     for name in ("own", "other"):
-        private, public = folder / f"{name}.key", folder / f"{name}.pub"
-        for words in (
-            ["genpkey", "-algorithm", "ed25519", "-out", private],
-            ["pkey", "-in", private, "-pubout", "-out", public],
-        ):
-            subprocess.run(["openssl", *words], check=True, capture_output=True)
-    rsa = ["openssl", "genpkey", "-algorithm", "RSA", "-out", folder / "rsa.key"]
-    subprocess.run(rsa, check=True, capture_output=True)
+        key = ed25519.Ed25519PrivateKey.generate()
+        (folder / f"{name}.key").write_bytes(private_bytes(key))
+        (folder / f"{name}.pub").write_bytes(
+            key.public_key().public_bytes(
+                serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+            )
+        )
+    (folder / "rsa.key").write_bytes(private_bytes(rsa.generate_private_key(65537, 2048)))
+    (folder / "locked.key").write_bytes(
+        private_bytes(
+            ed25519.Ed25519PrivateKey.generate(), serialization.BestAvailableEncryption(b"secret")
+        )
+    )
     (folder / "torn.key").write_bytes((folder / "own.key").read_bytes()[:40])
     return folder
+
+
+def private_bytes(key, encryption=None):
+    return key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        encryption or serialization.NoEncryption(),
+    )
 
 
 @pytest.fixture
@@ -72,7 +87,7 @@ def test_as_json(ledger, keys, capsys):
     require_signed(told["head"], told["signature"], keys / "own.pub")
 
 
-@pytest.mark.parametrize("name", ["own.pub", "rsa.key", "torn.key", "none.key", "."])
+@pytest.mark.parametrize("name", ["own.pub", "rsa.key", "locked.key", "torn.key", "none.key", "."])
 def test_what_is_no_private_key(ledger, keys, name, capsys):
     assert run(["ledger", "head", "--sign", str(keys / name)]) == 2
     said = capsys.readouterr().err
