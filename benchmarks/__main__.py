@@ -18,6 +18,7 @@ STEPS = [
     int(float(number)) for number in given[at + 1 :]
 ]  # of the benchmarks of streaming and Spark
 NAMES = given[:at] or [
+    "start",
     "kernel",
     "before",
     "streaming",

@@ -23,6 +23,7 @@ from urllib.parse import quote
 
 from rich.table import Table
 
+from benchmarks.clock import MISSED
 from privalue.ledger import Reservation, open_ledger, study_hash
 from privalue.ledger._book import Book
 from privalue.ledger._chain import EntryRow, sha256
@@ -38,21 +39,19 @@ Load = Callable[[list[EntryRow], list[tuple[str, str]]], None]
 
 
 def tables() -> Iterator[Table]:
-    """One table; the program fails if a bar is missed."""
+    """One table."""
     table = Table(title="The ledger", caption=f"{WRITERS} writers for {SECONDS:g} s; fsync is on")
     for heading in ("what", "store", "entries", "measured", "bar", ""):
         table.add_column(heading)
-    missed = 0
     with tempfile.TemporaryDirectory() as folder:
         os.environ["PRIVALUE_STATE"] = folder  # not the user's own: these ledgers come and go
         for store, place in (("SQLite", _sqlite(Path(folder))), ("PostgreSQL", _postgres())):
             with place as made:
                 for what, entries, measured, bar, met in [] if made is None else _figures(*made):
-                    missed += not met
+                    if not met:
+                        MISSED.append(f"ledger, {store}, {what}: {measured}, bar {bar}")
                     table.add_row(what, store, entries, measured, bar, "" if met else "MISSED")
     yield table
-    if missed:
-        raise SystemExit(f"{missed} bars are missed")
 
 
 def _figures(make: Callable[[int], tuple[str, Load]]) -> Iterator[tuple[str, str, str, str, bool]]:
