@@ -127,6 +127,7 @@ def inspect(
     *,
     engine: str = "local",
     memory: int = DEFAULT_MEMORY,
+    threads: int | None = None,
     progress: Progress | None = None,
 ) -> Diagnostics:
     """Return the curator's private diagnostics of ``data``; nothing is drawn, nothing is spent.
@@ -136,6 +137,7 @@ def inspect(
         data: as for ``release``.
         engine: "local", or "spark".
         memory: bytes that rows may take while they are put in order; more goes to disk.
+        threads: how many read rows on this machine; one for each core, if left out.
         progress: called with rows read, and rows in all where known.
 
     Returns:
@@ -144,7 +146,9 @@ def inspect(
     """
     prepared = prepare(study)
     study = prepared.study
-    statistics = gathered(data, study, engine=engine, memory=memory, progress=progress)
+    statistics = gathered(
+        data, study, engine=engine, memory=memory, threads=threads, progress=progress
+    )
     mechanism = prepared.mechanism_for(public_size(study, statistics))
     perturbation = mechanism.perturbation(statistics)
     return Diagnostics(
@@ -171,6 +175,7 @@ def release(
     entropy: Entropy | None = None,
     engine: str = "local",
     memory: int = DEFAULT_MEMORY,
+    threads: int | None = None,
     progress: Progress | None = None,
     say: Callable[[str], None] | None = None,
 ) -> Release:
@@ -195,6 +200,7 @@ def release(
         entropy: the operating system's, if left out; anything else makes ``private`` false.
         engine: "local", or "spark" (``privalue.readers.spark``).
         memory: bytes that rows may take while they are put in order; more goes to disk.
+        threads: how many read rows on this machine; one for each core, if left out.
         progress: called with rows read, and rows in all where known.
         say: called with what the ledger found, a line each; while the ledger is waited for, from
             another thread.
@@ -231,7 +237,9 @@ def release(
 
         All of it comes before the charge: whatever is refused here costs nothing.
         """
-        statistics = gathered(data, study, engine=engine, memory=memory, progress=progress)
+        statistics = gathered(
+            data, study, engine=engine, memory=memory, threads=threads, progress=progress
+        )
         size = public_size(study, statistics)
         accepted = require_small_delta(study, size, accepted=accept_large_delta)
         mechanism = prepared.mechanism_for(size)

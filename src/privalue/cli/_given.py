@@ -32,6 +32,11 @@ Memory = Annotated[
     ),
 ]
 
+Threads = Annotated[
+    int | None,
+    typer.Option("--threads", help="How many read rows here; one for each core, if left out."),
+]
+
 
 def settled(study_file: Path, side_files: Path | None) -> Study:
     """Return the study with its mechanism chosen.

@@ -7,7 +7,7 @@ import typer
 
 from privalue.cli import _screen as terminal
 from privalue.cli._console import Json, SideFiles, StudyFile, log, print_json, progress, screen
-from privalue.cli._given import Data, Engine, Memory, parse_memory, settled
+from privalue.cli._given import Data, Engine, Memory, Threads, parse_memory, settled
 from privalue.curator import inspect as inspect_data
 from privalue.report import require_private_place, write_private_page
 
@@ -22,6 +22,7 @@ def inspect(
     side_files: SideFiles = None,
     engine: Engine = "local",
     memory: Memory = "2GB",
+    threads: Threads = None,
     as_json: Json = False,
 ) -> None:
     """Show the curator what the data says: PRIVATE, nothing spent."""
@@ -30,7 +31,9 @@ def inspect(
         require_private_place(page)
     study = settled(study_file, side_files)
     with progress("Reading rows", then="Computing") as update:
-        diagnostics = inspect_data(study, data, engine=engine, memory=limit, progress=update)
+        diagnostics = inspect_data(
+            study, data, engine=engine, memory=limit, threads=threads, progress=update
+        )
     log.label("PRIVATE: for the curator only. None of this may be published.")
     if page is not None:
         log.print(f"Wrote {write_private_page(diagnostics, page)}, PRIVATE")

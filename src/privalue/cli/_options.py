@@ -45,6 +45,7 @@ SAID: Mapping[str, str | Callable[[re.Match[str]], str]] = {
     r"\bledger\.accept_head\(reason=WHY\)": "privalue ledger accept-head --reason WHY",
     r"\bmemory=(\d+)": _megabytes,
     r"\bmemory=": "--memory",
+    r"\bthreads=": "--threads ",
     r"\breplace=True": "--replace",
     r"\bside_files=": "--side-files ",
     r"\btrajectories=M\b": "--trajectories M",

@@ -20,7 +20,7 @@ from privalue.cli._console import (
     screen,
 )
 from privalue.cli._finish import published, require_finished
-from privalue.cli._given import Data, Engine, Memory, parse_memory, settled
+from privalue.cli._given import Data, Engine, Memory, Threads, parse_memory, settled
 from privalue.cli._ledger import tell
 from privalue.cli._report import Justification, publish_and_tell
 from privalue.core import SeededForExperimentsOnly
@@ -63,6 +63,7 @@ def release(
     side_files: SideFiles = None,
     engine: Engine = "local",
     memory: Memory = "2GB",
+    threads: Threads = None,
     seed: Annotated[
         int | None,
         typer.Option(
@@ -96,6 +97,7 @@ def release(
                 entropy=None if seed is None else SeededForExperimentsOnly(seed),
                 engine=engine,
                 memory=limit,
+                threads=threads,
                 progress=update,
                 say=lambda line: tell([line]),
             )

@@ -18,6 +18,7 @@ def gathered(
     *,
     engine: str = "local",
     memory: int = DEFAULT_MEMORY,
+    threads: int | None = None,
     progress: Callable[[int, int | None], None] | None = None,
 ) -> VisitStatistics:
     """Return the first-visit statistics of ``data``.
@@ -27,14 +28,17 @@ def gathered(
         study: what is public.
         engine: "local" or "spark".
         memory: bytes, about, that the local engine may use; with Spark, each task.
+        threads: of the local engine; one for each core, if left out. Spark has its own.
         progress: gets rows done and rows in all, or None if that is not known.
 
     Returns:
         The statistics. They are private.
     """
     if engine == "local":
-        return local.statistics(data, study, memory=memory, progress=progress)
+        return local.statistics(data, study, memory=memory, progress=progress, threads=threads)
     if engine == "spark":
+        if threads is not None:
+            raise UsageError("threads= is for the local engine; Spark's cores are Spark's settings")
         from privalue.readers import spark  # noqa: PLC0415 - an extra
 
         return spark.statistics(data, study, memory=memory, progress=progress)

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from privalue.core import Contributions, Limits, VisitStatistics
 from privalue.readers._chunks import Source, Unread
+from privalue.readers._cores import chosen_threads
 from privalue.readers._encode import Encoder, Rows, Tally
 from privalue.readers._order import CarryOver, OutOfOrderError, hand_over, take_apart
 from privalue.readers._partition import Partitions
@@ -23,7 +24,6 @@ from privalue.readers._sources import open_source
 from privalue.study import Study
 
 DEFAULT_MEMORY = 2 << 30
-THREADS = 2
 TASK_ROWS = 1 << 18
 
 # What a task found: units to carry over, the tally, how many rows, and the first row out of order.
@@ -39,7 +39,7 @@ def statistics(
     *,
     memory: int = DEFAULT_MEMORY,
     progress: Callable[[int, int | None], None] | None = None,
-    threads: int = THREADS,
+    threads: int | None = None,
 ) -> VisitStatistics:
     """Return the first-visit statistics of ``data``.
 
@@ -49,12 +49,12 @@ def statistics(
         memory: bytes, about, that the process may use.
         progress: gets rows done and rows in all; these are an estimate for CSV files, and None if
             nobody knows.
-        threads: how many read, encode and add up.
+        threads: how many read, encode and add up; one for each core, if left out.
 
     Returns:
         The statistics. They are private.
     """
-    limits, rules = study.limits, RowRules.of(study)
+    limits, rules, many = study.limits, RowRules.of(study), chosen_threads(threads)
     source = open_source(data, rules)
 
     def report(rows: int) -> None:
@@ -64,11 +64,11 @@ def statistics(
     promised = source.in_order or rules.sorted
     if promised or source.again:
         try:
-            return _Reading(limits, rules, source, threads, report).in_order().require_data(limits)
+            return _Reading(limits, rules, source, many, report).in_order().require_data(limits)
         except OutOfOrderError:
             if promised:
                 raise
-    reading = _Reading(limits, rules, source, threads, report)
+    reading = _Reading(limits, rules, source, many, report)
     return reading.in_any_order(memory).require_data(limits)
 
 
