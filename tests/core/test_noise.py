@@ -510,7 +510,7 @@ def test_a_small_release_is_drawn_by_the_exact_program_and_is_the_same(monkeypat
     center = np.linspace(-5.0, 5.0, 300)
     arguments = {"sigma": 2.5, "grid": 2.0**-9}
     by_copy = gaussian_multiples(center, **arguments, entropy=SeededForExperimentsOnly(4))
-    monkeypatch.setattr(noise, "_WORTH_COMPILING", 301)
+    monkeypatch.setattr(noise, "_WORTH_COMPILING", 10**18)
     assert len(noise._multiples(center, 2.5, 2.0**-9, SeededForExperimentsOnly(4))[1]) == 300
     by_program = gaussian_multiples(center, **arguments, entropy=SeededForExperimentsOnly(4))
     assert by_copy == by_program
