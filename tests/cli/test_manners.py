@@ -204,3 +204,40 @@ def test_what_is_probably_not_meant_is_a_warning_of_the_log(folder, capsys):
     assert warned[0].startswith("Note: ")
     assert run([*RELEASE, "s", "--quiet"]) == 0
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["relase"], "did you mean release?"),
+        (["Release"], "did you mean release?"),
+        (["chek"], "did you mean check?"),
+        (["help"], "privalue --help lists them"),
+        (["ledger", "shwo"], "did you mean show?"),
+        (["ledger", "xyz"], "privalue ledger --help lists them"),
+    ],
+)
+def test_a_command_that_is_none_is_answered_with_one_that_is(words, told, capsys):
+    assert run(words) == 2
+    said = capsys.readouterr().err
+    assert told in said
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize("words", [["-h"], ["check", "-h"], ["ledger", "show", "-h"]])
+def test_h_is_help(words, capsys):
+    assert run(words) == 0
+    assert capsys.readouterr().out.startswith("Usage: privalue")
+
+
+@pytest.mark.parametrize("words", [[], ["--charge", "--cancel"], ["--cancel", "--charge"]])
+def test_settling_needs_one_word_and_not_two(folder, words, capsys):
+    assert run(["ledger", "settle", "1", "--reason", "x", *words]) == 2
+    assert "choose one" in capsys.readouterr().err
+
+
+def test_a_hint_about_globs_is_for_commands_that_take_data(folder, capsys):
+    assert run(["check", "a.toml", "b.toml"]) == 2
+    assert "glob" not in capsys.readouterr().err
+    assert run(["inspect", "a.toml", "b.toml", "--data", "x"]) == 2
+    assert "glob" in capsys.readouterr().err

@@ -9,11 +9,13 @@ This module imports none of them: ``--help`` and ``--version`` answer at once.
 
 import logging
 import os
+import re
 import signal
 import sys
 import time
 import traceback
 from collections.abc import Callable
+from difflib import get_close_matches
 from importlib import import_module
 from itertools import islice
 from typing import Annotated, Any, Literal
@@ -95,6 +97,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,  # they would print local variables, private ones included
     rich_markup_mode=None,
     epilog=EXAMPLE,
+    suggest_commands=False,  # ``_with_hint`` does, of those that are not loaded too
+    context_settings={"help_option_names": ["--help", "-h"]},
 )
 
 
@@ -278,13 +282,14 @@ def _with_hint(problem: Any) -> str:
     if message.startswith("Missing command"):
         *names, last = problem.ctx.command.list_commands(problem.ctx)
         return f"{problem.ctx.command_path} needs one of {', '.join(names)} and {last}"
-    if "'--charge'" in message:
-        return (
-            "choose one: --charge keeps what it reserved spent, and is always safe; --cancel gives "
-            "it back, if you know that nothing came of it"
-        )
-    if "unexpected extra argument" in message:
+    takes_data = any("--data" in option.opts for option in problem.ctx.command.params)
+    if "unexpected extra argument" in message and takes_data:
         return f"{message} If that was a glob, quote it: --data 'folder/*.parquet'"
+    unknown = re.fullmatch(r"No such command '(.*)'\.", message, re.DOTALL)
+    if unknown is not None:
+        near = get_close_matches(unknown[1].lower(), problem.ctx.command.list_commands(problem.ctx))
+        meant = f"did you mean {' or '.join(near)}? " if near else ""
+        return f"{message[:-1]}; {meant}{problem.ctx.command_path} --help lists them"
     return message
 
 

@@ -25,7 +25,11 @@ from privalue.ledger import (
 from privalue.report import account_json, account_rows, draw_spending
 
 ledgers = typer.Typer(
-    no_args_is_help=False, help="The budget of a dataset, and what has been spent of it."
+    rich_markup_mode=None,
+    add_completion=False,
+    suggest_commands=False,  # the program itself does
+    no_args_is_help=False,
+    help="The budget of a dataset, and what has been spent of it.",
 )
 LedgerFile = Annotated[
     str,
@@ -226,12 +230,22 @@ def accept_head(
 @ledgers.command()
 def settle(
     entry: Annotated[int, typer.Argument(help="The reservation that was left behind.")],
-    charge: Annotated[bool, typer.Option("--charge/--cancel", help="What becomes of it.")],
     reason: Annotated[str, typer.Option("--reason", help="Why, for the record.")],
+    charge: Annotated[
+        bool, typer.Option("--charge", help="What it reserved stays spent: always safe.")
+    ] = False,
+    cancel: Annotated[
+        bool, typer.Option("--cancel", help="It is given back, if nothing came of it.")
+    ] = False,
     ledger: LedgerFile = DEFAULT_LEDGER,
     as_json: Json = False,
 ) -> None:
     """End a reservation that a crash left behind, on your word."""
+    if charge == cancel:
+        raise UsageError(
+            "choose one: --charge keeps what it reserved spent, and is always safe; --cancel gives "
+            "it back, if you know that nothing came of it"
+        )
     opened = open_ledger(ledger)
     _print_account(opened.settle(entry, charge=charge, reason=reason), opened, as_json)
 
