@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import privalue as pv
-from privalue.cli._app import COMMANDS
+from privalue.cli._app import COMMANDS, run
 
 HEAVY = ("numba", "matplotlib", "duckdb", "pandas", "scipy.stats", "scipy.optimize")
 ROOMS = ("planning", "report", "simulation", "paper", "readers", "estimate", "ledger", "core")
@@ -49,6 +49,8 @@ def folder(tmp_path_factory):
         "returns = [0.0, 1.0]\n[states]\ncount = 2\n"
     )
     pv.open_ledger(folder / "ledger.db").declare("people", epsilon=9, delta=0.1, unit="trajectory")
+    study = pv.Study.load(folder / "study.toml")
+    pv.publish(pv.release(study, folder / "rows.csv"), folder / "one", study=study)
     return folder
 
 
@@ -90,8 +92,8 @@ def test_the_program_itself_is_typer_and_nothing_else(tmp_path, words):
         (["ledger", "show", "people"], set()),
         (["ledger", "verify"], set()),
         (["inspect", "study.toml", "--data", "rows.csv"], {"numba"}),
-        (["release", "study.toml", "--data", "rows.csv", "--no-ledger", "--out", "one"], {"numba"}),
-        (["release", "study.toml", "--data", "rows.csv", "--out", "two", "--no-report"], {"numba"}),
+        (["release", "study.toml", "--data", "rows.csv", "--no-ledger", "--out", "two"], {"numba"}),
+        (["release", "study.toml", "--data", "rows.csv", "--out", "new", "--no-report"], {"numba"}),
         (["report", "one", "--force"], set()),
         (["refit", "one", "--aggregate", "2", "--out", "three"], set()),
         (
@@ -112,7 +114,10 @@ def test_a_command_loads_what_it_uses(folder, words, heavy, monkeypatch):
         assert "privalue.paper" not in modules
 
 
-def test_without_a_report_there_is_no_page_and_it_can_be_made_later(folder):
-    made = sorted(path.name for path in (folder / "two").iterdir())
+def test_without_a_report_there_is_no_page_and_it_can_be_made_later(folder, tmp_path):
+    words = ["release", str(folder / "study.toml"), "--data", str(folder / "rows.csv")]
+    assert run([*words, "--no-ledger", "--no-report", "--out", str(tmp_path / "out")]) == 0
+    made = sorted(path.name for path in (tmp_path / "out").iterdir())
     assert made == ["registry.yaml", "release.json", "values.csv"]
-    assert (folder / "three" / "report.html").exists()
+    assert run(["report", str(tmp_path / "out"), "--force"]) == 0
+    assert (tmp_path / "out" / "report.html").exists()
