@@ -42,6 +42,7 @@ class Paid:
     text: str  # the release, to the letter
     study: str | None = None  # the file of the study, for the pages
     justification: str | None = None
+    folder: str | None = None  # where the release goes
 
     @property
     def needs_address(self) -> bool:
@@ -76,6 +77,7 @@ class Outbox:
         self._pages = {
             "study": None if study is None else os.path.abspath(study),
             "justification": justification,
+            "folder": os.path.abspath(self.path.parent),
         }
         self._partial: Path | None = None
         self._made: list[Path] = []

@@ -296,27 +296,68 @@ def _paid_for(
 
     Whatever else fails, what was drawn is kept. An interrupt waits until it is.
     """
+    _require_memory(ready.study)
     with uninterrupted() as hold:
-        head = insist(
-            reserved.charge, sleep=hold.sleep, waiting=f"{_WAITING}; nothing is drawn yet", say=say
-        )
-        drawn = _drawn(ready, source, head)
-        place = ledger.place
-        paid = Paid(
-            ledger=place if "://" in place else os.path.abspath(place),
-            dataset=reserved.dataset,
-            entry=reserved.sequence,
-            text=drawn.to_json(),
-        )
-        if outbox is not None:
-            outbox.fill(paid)
+        head = _charge(reserved, hold, say)
+        drawn: Release | None = None
+        paid: Paid | None = None
         try:
+            drawn = _drawn(ready, source, head)
+            place = ledger.place
+            paid = Paid(
+                ledger=place if "://" in place else os.path.abspath(place),
+                dataset=reserved.dataset,
+                entry=reserved.sequence,
+                text=drawn.to_json(),
+            )
+            if outbox is not None:
+                outbox.fill(paid)
             _commit(reserved, paid, hold, say)
         except (Exception, KeyboardInterrupt) as problem:
+            if drawn is None or paid is None:
+                raise _lost(problem, reserved) from problem
             raise _charged(problem, drawn, paid, outbox) from problem
         if outbox is not None:
             outbox.recorded = True
     return drawn
+
+
+def _require_memory(study: Study) -> None:
+    """Raise MemoryError before the charge where what follows it would have too little room.
+
+    A release takes some 700 bytes a state as a text, and a few times that on the way.
+    """
+    np.empty(2_000 * study.state_count, dtype=np.uint8)
+
+
+def _charge(reserved: Reservation, hold: Hold, say: Callable[[str], None] | None) -> str:
+    """Charge, and return the head; wait for a ledger that is locked, full or away."""
+    try:
+        return insist(
+            reserved.charge, sleep=hold.sleep, waiting=f"{_WAITING}; nothing is drawn yet", say=say
+        )
+    except KeyboardInterrupt as problem:
+        if not reserved.doubtful:
+            raise
+        raise ChargedError(
+            f'dataset "{reserved.dataset}": perhaps charged: the ledger did not answer when entry '
+            f"{reserved.sequence} was charged, and nothing was drawn (interrupted); "
+            "ledger.show(DATASET) tells",
+            why="interrupted",
+            exit_code=130,
+        ) from problem
+
+
+def _lost(problem: BaseException, reserved: Reservation) -> ChargedError:
+    """Return what to raise if nothing came of a charge: an error of ours, or of the machine."""
+    memory = isinstance(problem, MemoryError)
+    why = "there was not enough memory" if memory else f"internal error ({type(problem).__name__})"
+    return ChargedError(
+        f'dataset "{reserved.dataset}": charged, and lost: nothing was kept of what was drawn '
+        f"({why}); the amount stays spent",
+        why=why,
+        exit_code=3 if memory else 70,
+    )
 
 
 _WAITING = f"the ledger is waited for, up to {PATIENCE:g} s"

@@ -15,6 +15,7 @@ import threading
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -424,6 +425,63 @@ def test_a_lost_answer_is_found_out_neither_doubled_nor_lost(folder, monkeypatch
     assert spent() == (0.5, 0.0)
 
 
+@pytest.mark.parametrize("interrupted", [False, True], ids=["given up", "interrupted"])
+def test_a_charge_that_may_stand_is_never_said_not_to(
+    folder, hurried, monkeypatch, capsys, interrupted
+):
+    """The server recorded it, its answer was lost, and then nobody answered any more."""
+    charge, opened, tried = Reservation.charge, [], []
+
+    def over_a_bad_line(reservation):
+        tried.append(reservation)
+        if len(tried) == 1:
+            lose_an_answer(reservation._ledger, arrives=True)
+        elif not opened:
+            opened.append(holder())
+        if interrupted and len(tried) == 3:
+            signal.raise_signal(signal.SIGINT)
+        return charge(reservation)
+
+    with monkeypatch.context() as faulty:
+        faulty.setattr(Reservation, "charge", over_a_bad_line)
+        assert run([*COMMAND, "out"]) == (130 if interrupted else 7)
+    said = one_line(capsys)
+    assert "not recorded" not in said
+    assert "nothing was drawn" in said
+    assert ("perhaps charged" if interrupted else "was recorded is unknown: it counts") in said
+    opened[0].close()
+    assert steps() == ["declare", "reserve", "charge"]
+    assert spent() == (0.5, 0.0)
+
+
+@pytest.mark.parametrize("problem", [MemoryError, ValueError])
+def test_what_fails_after_the_charge_is_told_as_charged(folder, monkeypatch, capsys, problem):
+    def fails(*_):
+        raise problem("a private value")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(curator, "draw", fails)
+        assert run([*COMMAND, "out"]) == (3 if problem is MemoryError else 70)
+    said = one_line(capsys)
+    assert "charged, and lost" in said
+    assert "private value" not in said
+    assert spent() == (0.5, 0.0)
+
+
+def test_memory_is_asked_for_before_the_charge(folder, monkeypatch, capsys):
+    with pytest.raises(MemoryError):
+        curator._require_memory(SimpleNamespace(state_count=10**15))
+
+    def full(_):
+        raise MemoryError
+
+    with monkeypatch.context() as small:
+        small.setattr(curator, "_require_memory", full)
+        assert run([*COMMAND, "out"]) == 3
+    assert "not enough memory" in one_line(capsys)
+    assert steps() == ["declare", "reserve", "cancel"]
+
+
 def test_a_fork_does_not_take_a_doubtful_charge_for_its_own(folder):
     ledger = open_ledger("ledger.db")
     promise = {"epsilon": 0.1, "delta": 0.0, "unit": "trajectory", "neighbours": "replace-one"}
@@ -512,7 +570,7 @@ def test_a_folder_that_is_gone_after_the_charge_loses_nothing(
     (outbox,) = folder.glob("privalue-*-release.outbox")
     assert f"`privalue ledger finish {outbox}`" in said
     kept = outbox.read_text().partition("\n")[2]
-    assert run(["ledger", "finish", str(outbox), "--out", "out"]) == 0
+    assert run(["ledger", "finish", str(outbox)]) == 0  # to where it was meant to go
     require_finished(folder, capsys, kept)
 
 

@@ -48,7 +48,7 @@ def finish(
 ) -> None:
     """Record and publish what is charged; spends nothing."""
     paid = Outbox.read(outbox)
-    release, folder = Release.parse(paid.text), outbox.parent if out is None else out
+    release, folder = Release.parse(paid.text), out or _folder(outbox, paid)
     remove_litter(folder)
     there = _published(release, folder)
     if not there:
@@ -73,6 +73,12 @@ def finish(
         print_json({"release": str(folder / FILE_NAME), "dataset": paid.dataset})
     else:
         terminal.print_release(screen(), release)
+
+
+def _folder(outbox: Path, paid: Paid) -> Path:
+    """Return where a release goes: beside its outbox, unless that had to go elsewhere itself."""
+    meant = None if outbox.name == NAME or paid.folder is None else Path(paid.folder)
+    return outbox.parent if meant is None else meant
 
 
 def require_finished(out: Path) -> None:
@@ -122,6 +128,8 @@ def published(out: Path, *, study: Path, justification: str | None) -> Iterator[
 
 def _in_words(problem: ChargedError, outbox: Outbox) -> ChargedError:
     """Return the same error, with the command that goes on."""
+    if problem.paid is None:
+        return problem
     if outbox.filled:
         told = f"charged: do not run again; `{_command(outbox.path)}` ({problem.why})"
     else:
@@ -156,7 +164,7 @@ def _command(outbox: Path) -> str:
     """Return the command that finishes what an outbox holds."""
     address = ""
     if not os.environ.get(_ADDRESS):
-        with suppress(DataError):  # then the command says what is wrong with it
+        with suppress(DataError, MemoryError):  # then the command says what is wrong with it
             address = " --ledger LEDGER" * Outbox.read(outbox).needs_address
     return f"privalue ledger finish {_quoted(outbox)}{address}"
 

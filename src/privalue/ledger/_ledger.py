@@ -105,9 +105,21 @@ class Reservation:
             except (LedgerError, UnavailableError) as problem:
                 self._doubtful = made
                 self._unanswered = isinstance(problem, UnavailableError)
-                raise
+                if made is None:
+                    raise
+                # An attempt before may have been recorded, whatever became of this one.
+                told = str(problem).split("; ", maxsplit=1)[0]
+                raise type(problem)(
+                    f"{told}; whether the charge of entry {self.sequence} was recorded is unknown: "
+                    "it counts, and nothing was drawn; ledger.show(DATASET) tells"
+                ) from problem
             self.head, self.charged, self._doubtful = head, True, None
             return head
+
+    @property
+    def doubtful(self) -> bool:
+        """Return whether a charge was asked for, and nobody knows whether it stands."""
+        return self._doubtful is not None
 
     def cancel(self, reason: str) -> None:
         """Give the amount back, because nothing was computed; refused after ``charge``."""
