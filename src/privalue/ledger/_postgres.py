@@ -266,7 +266,8 @@ def _path_to(schema: str) -> str:
         return ""
     plain = re.fullmatch("[a-z_][a-z0-9_]*", schema) is not None
     quoted = schema if plain else '"' + schema.replace('"', '""') + '"'
-    return f"?options=-csearch_path%3D{quote(quoted, safe='')}"
+    escaped = re.sub(r"([\\\s])", r"\\\1", quoted)  # as the server takes an option apart
+    return f"?options=-csearch_path%3D{quote(escaped, safe='')}"
 
 
 class _CommitUnknownError(Exception):
