@@ -115,6 +115,11 @@ def _exit_codes() -> str:
     return (
         "\n## Exit codes\n\n| code | when |\n|---|---|\n| 0 | Done |\n"
         f"{rows}| {errors.PrivalueError.exit_code} | A bug of ours |\n"
+        "| 130 | Interrupted |\n\n"
+        'After a line that begins with "charged", the amount is spent and what was drawn is kept, '
+        "whatever the code\nis: 5 or 7 of the ledger, 2 where the folder took no release, "
+        "3 where the system refused a file,\n130 where it was interrupted. Finish it with "
+        "`privalue ledger finish FILE`, and do not run it again.\n"
     )
 
 

@@ -94,6 +94,7 @@ def insist(
     sleep: Callable[[float], None],
     waiting: str,
     say: Callable[[str], None] | None,
+    passes: Callable[[BaseException], bool] | None = None,
 ) -> Result:
     """Take a step of the ledger, again and again while what stops it may pass.
 
@@ -102,6 +103,7 @@ def insist(
         sleep: what pauses between two attempts.
         waiting: what is told after two seconds.
         say: who is told, from another thread; nobody, if None.
+        passes: which errors may be over in a while; ``may_pass``, if left out.
 
     Returns:
         What the step returns.
@@ -121,7 +123,7 @@ def insist(
                 return step()
             except (LedgerError, UnavailableError) as problem:
                 failed = time.monotonic()  # the next attempt may take as long as this one did
-                if not may_pass(problem) or failed + pause + (failed - begun) > until:
+                if not (passes or may_pass)(problem) or failed + pause + (failed - begun) > until:
                     raise
             sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)

@@ -2,14 +2,14 @@
 
 An address is ``postgresql://user@host/database``, or ``host=... dbname=...`` as libpq has it; data,
 ledgers and the environment are told from files here, and nowhere else. What may be shown of a
-server is host and database, and nothing of an address that cannot be read. What a server refuses is
-an error, and what nobody answers may be tried again; the drivers of databases do not distinguish
-the two.
+server is host, port and database, and nothing of an address that cannot be read. What a server
+refuses is an error, and what nobody answers may be tried again; the drivers of databases do not
+distinguish the two.
 """
 
 import re
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
@@ -45,7 +45,8 @@ _URL_FIRST = re.compile(
 _KEYWORDS_FIRST = re.compile(
     r"((?:=\s*'(?:[^'\\]|\\.)*'|\\.|[^\\:]|:(?!:))*)(?:::(.*))?", re.DOTALL
 )
-_DISTINCT = {"host", "hostaddr", "port", "dbname", "user", "options", "service"}
+_DISTINCT = ("host", "hostaddr", "port", "dbname")
+_USUAL_PORT = "5432"
 _ENDS_IN_SECRET = re.compile(r"password\s*=\s*[^\s'&][^\s&]*$", re.IGNORECASE)
 
 
@@ -131,15 +132,27 @@ class PostgresServer:
     """A server by its address; only ``place`` may be shown."""
 
     driver: Any
-    place: str  # host and database
-    distinct: str = field(repr=False)  # and all that may lead to other tables; no password
+    place: str  # host, port if it is not the usual one, and database
     _address: str = field(repr=False)
+    _named: Mapping[str, str] = field(repr=False)  # what the address itself says
     _user: str = field(repr=False)
     _password: str = field(repr=False)
 
     def connect(self, limits: TimeLimits = TIME_LIMITS, **options: Any) -> Any:
         """Open a connection that notices a dead network."""
         return self.driver.connect(self._address, **limits.parameters(), **options)
+
+    def reached(self, connection: Any) -> tuple[str, str]:
+        """Return what may be shown of the server, and what tells its database from every other.
+
+        Both are of what libpq made of the address, the environment and its file of services: two
+        servers may have one address, and one server has several.
+
+        Args:
+            connection: that was opened here.
+        """
+        parts = connection.info.get_parameters()
+        return _place(self._named, parts), repr([(key, parts.get(key)) for key in _DISTINCT])
 
     def masked(self, said: str) -> str:
         """Return what a driver said, without user and password."""
@@ -208,19 +221,48 @@ def postgres_server(
         parts = driver.conninfo.conninfo_to_dict(address)
     except (driver.Error, ValueError):  # its message may quote the password
         raise malformed from None
-    host = str(parts.get("host") or parts.get("hostaddr") or "localhost")
-    database = str(parts.get("dbname", ""))
-    shown = host + database
-    if "@" in shown or not shown.isprintable() or not _is_port(str(parts.get("port", ""))):
+    named = {key: str(value) for key, value in parts.items() if key in {*_DISTINCT, "user"}}
+    shown = "".join(named.get(key, "") for key in ("host", "hostaddr", "dbname"))
+    if "@" in shown or not shown.isprintable() or not _is_port(named.get("port", "")):
         raise malformed
     return PostgresServer(
         driver=driver,
-        place=f"postgresql://{host}/{database}",
-        distinct=repr(sorted((key, str(parts[key])) for key in _DISTINCT & parts.keys())),
+        place=_place(named, _defaults(driver) | named),
         _address=address,
+        _named=named,
         _user=str(parts.get("user", "")),
         _password=str(parts.get("password", "")),
     )
+
+
+def _defaults(driver: Any) -> dict[str, str]:
+    """Return what libpq takes where an address says nothing: the environment's PGHOST and so on."""
+    options = driver.pq.Conninfo.get_defaults()
+    return {each.keyword.decode(): each.val.decode() for each in options if each.val}
+
+
+def _place(named: Mapping[str, str], parts: Mapping[str, str]) -> str:
+    """Return what may be shown of a server.
+
+    Args:
+        named: what its address says.
+        parts: what else is known of it. A database that nobody named has the user's name.
+    """
+    hosts = (parts.get("host") or parts.get("hostaddr") or "localhost").split(",")
+    ports = parts.get("port", "").split(",")
+    if len(ports) != len(hosts):
+        ports = ports[:1] * len(hosts)
+    shown = ",".join(
+        host
+        if port in {"", _USUAL_PORT}
+        else f"[{host}]:{port}"
+        if ":" in host
+        else f"{host}:{port}"
+        for host, port in zip(hosts, ports, strict=True)
+    )
+    database = parts.get("dbname", "")
+    hidden = "dbname" not in named and database == parts.get("user")
+    return f"postgresql://{shown}/{'' if hidden else database}"
 
 
 def _is_port(text: str) -> bool:

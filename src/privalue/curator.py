@@ -42,6 +42,7 @@ from privalue.errors import (
     ChargedError,
     PrivalueError,
     StudyError,
+    UnavailableError,
     UsageError,
 )
 from privalue.estimate import estimates_of, published, rehearsal
@@ -448,6 +449,8 @@ def finish(
             sleep=hold.sleep,
             waiting=_WAITING,
             say=say,
+            # A file that cannot be opened is probably another than the one that was meant.
+            passes=lambda problem: isinstance(problem, UnavailableError),
         )
         _commit(reserved, found, hold, say)
     return drawn

@@ -92,6 +92,8 @@ def test_a_clerk_cannot_declare(roles):
         with pytest.raises(BudgetError, match=why) as found:
             roles.clerk.declare(dataset, epsilon=100.0, delta=1e-5, replace=replace)
         assert found.value.exit_code == 4
+    with pytest.raises(BudgetError, match=why):  # not even what stands
+        roles.clerk.declare(DATASET, epsilon=1.0, delta=1e-6)
     assert str(roles.clerk.show(DATASET).total) == "epsilon 1, delta 1e-6"
 
 

@@ -213,13 +213,24 @@ def test_the_ledgers_commands(tmp_path, monkeypatch, capsys):
         "trajectory",
     ]
     assert run(declare) == 0
-    assert run(declare) == 4
+    said = " ".join("".join(capsys.readouterr()).split())
+    assert "ledger ledger.db" in said
+    assert "the ledger ledger.db is new" in said
+    entries = open_ledger("ledger.db").verify().entries
+    assert run(declare) == 0  # exactly what stands
+    said = " ".join("".join(capsys.readouterr()).split())
+    assert "its total stands; nothing was changed" in said
+    assert "is new" not in said
+    assert open_ledger("ledger.db").verify().entries == entries
+    for option, value in (("--epsilon", "0.9"), ("--delta", "2e-5"), ("--unit", "person")):
+        assert run([*declare, option, value]) == 4  # the last one counts
     assert run([*declare, "--replace"]) == 0
     assert run([*release, "r1"]) == 0
     assert run(["ledger", "verify", "--release", "r1"]) == 0
     capsys.readouterr()
     assert run(["ledger", "show", "trial", "--json"]) == 0
     account = json.loads(capsys.readouterr().out)
+    assert account["ledger"] == "ledger.db"
     assert account["left"] == {"epsilon": 0.3, "delta": 9e-6}
     assert account["like_the_last"] == 0
     assert 0 < account["if_planned_in_advance"]["epsilon"] <= 0.5

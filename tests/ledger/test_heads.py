@@ -302,19 +302,6 @@ def test_the_folder_is_the_users_own(monkeypatch, tmp_path):
     assert state_folder() == tmp_path / ".local" / "state" / "privalue"
 
 
-def test_two_schemas_of_one_database_are_two_addresses(state):
-    from privalue.ledger._postgres import PostgresStore
-
-    base = "postgresql://me:secret@host/db?options=-csearch_path%3D"
-    one, two, again = (PostgresStore(base + name, 1.0) for name in ("one", "two", "one"))
-    assert one.address == again.address != two.address
-    assert one.place == two.place
-    assert "secret" not in one.address
-    assert PostgresStore("host=host dbname=db user=me options=-csearch_path=one", 1).address == (
-        one.address
-    )
-
-
 # Heads and releases
 
 
@@ -375,3 +362,27 @@ def test_a_head_is_a_line_that_verify_takes_back(capsys):
     assert run(["ledger", "verify", "--head", line, "--head", f"ledger.db {other}"]) == 5
     assert f"no entry has the hash {other}" in capsys.readouterr().err
     assert run(["ledger", "verify", "--head", "no hash"]) == 2
+
+
+def test_lines_of_other_ledgers_are_skipped_and_told(capsys):
+    made("ledger.db", spent=1)
+    made("other.db")
+    own, foreign = open_ledger("ledger.db").head(), open_ledger("other.db").head()
+    verify = ["ledger", "verify", "--ledger", "ledger.db", "--head"]
+    Path("heads.txt").write_text(f"other.db {foreign}\nledger.db {own}\n")
+    assert run([*verify, "heads.txt"]) == 0
+    said = " ".join(capsys.readouterr().err.split())
+    assert "heads that were skipped: 1 of other ledgers (other.db)" in said
+    # A name is no way around: one's own line, however its path is written, and a bare hash.
+    gone = "0" * 64
+    for line in (f"ledger.db {gone}", f"{os.path.abspath('ledger.db')} {gone}", gone):
+        Path("heads.txt").write_text(f"ledger.db {own}\n{line}\n")
+        assert run([*verify, "heads.txt"]) == 5
+        said = " ".join(capsys.readouterr().err.split())
+        assert f"no entry has the hash {gone}" in said
+        assert "release" not in said
+    # A ledger that was moved still has what its old name says; and nothing at all is no check.
+    assert run([*verify, f"where/it/was.db {own}"]) == 0
+    assert "skipped" not in capsys.readouterr().err
+    assert run([*verify, f"other.db {foreign}"]) == 2
+    assert "no head that was given is of the ledger ledger.db" in capsys.readouterr().err

@@ -435,3 +435,20 @@ def test_a_ledger_that_does_not_answer_is_not_asked_to_cancel(tmp_path):
     assert asked == []
     (left,) = ledger.show("people").unfinished
     assert left.entry == reservation.sequence
+
+
+@pytest.mark.parametrize(
+    ("asked", "meant"),
+    [("trail-2026", "trial-2026"), ("Trial2026", "trial-2026"), ("ward7", "ward-7"), ("x", None)],
+)
+def test_a_name_that_is_close_to_a_declared_one_is_asked_about(tmp_path, asked, meant):
+    ledger = open_ledger(tmp_path / "ledger.db")
+    for name in ("trial-2026", "ward-7"):
+        ledger.declare(name, epsilon=1.0, delta=1e-6)
+    with pytest.raises(BudgetError) as refused:
+        ledger.reserve(asked, study_hash({"a": 1}), epsilon=0.1, delta=1e-7)
+    question = f'did you mean "{meant}"? no total is declared for it: '
+    assert (question in str(refused.value)) == (meant is not None)
+    assert ("did you mean" in str(refused.value)) == (meant is not None)
+    assert "ledger.declare(" in str(refused.value)
+    ledger.declare(asked, epsilon=1.0, delta=1e-6)  # a close name may have a total of its own

@@ -117,8 +117,8 @@ def test_kill_9_at_each_step_from_the_charge_to_the_last_file(tmp_path, monkeypa
         assert run(["ledger", "finish", "out/release.outbox"]) == 0
         capsys.readouterr()
         require_finished(folder, capsys, kept)
-        assert run(["ledger", "finish", "out/release.outbox"]) == 3
-        assert "cannot be read" in one_line(capsys)
+        assert run(["ledger", "finish", "out/release.outbox"]) == 0
+        assert "Finished already: out/release.json is on record" in one_line(capsys)
 
 
 def judge_kill(folder, capsys):
@@ -756,3 +756,82 @@ def test_elsewhere_than_in_the_main_thread_it_goes_the_same_way(folder):
     thread.start()
     thread.join()
     assert isinstance(ledger.stored("trial", pv.ledger.study_hash(made[0].study)), StoredRelease)
+
+
+# What is given to finish
+
+
+def test_finish_takes_the_folder_and_knows_when_it_is_done(folder, hurried, monkeypatch, capsys):
+    with away(monkeypatch):
+        assert run([*COMMAND, "out"]) == 5
+    capsys.readouterr()
+    assert run(["ledger", "finish", "out"]) == 0
+    kept = Path("out/release.json").read_text()
+    before = steps()
+    capsys.readouterr()
+    for given in ("out", "out/release.outbox"):
+        assert run(["ledger", "finish", given]) == 0
+        assert "Finished already: out/release.json is on record" in one_line(capsys)
+        assert run(["ledger", "finish", given, "--json"]) == 0
+        told = json.loads(capsys.readouterr().out)
+        assert told == {"release": "out/release.json", "dataset": "trial"}
+    assert (steps(), Path("out/release.json").read_text()) == (before, kept)
+    # Of another ledger, of none, and where nothing is published, nobody can say so.
+    prepare(folder / "other")
+    for ledger in ("other/ledger.db", "none.db"):
+        assert run(["ledger", "finish", "out", "--ledger", ledger]) == 3
+        said = one_line(capsys)
+        assert f"is not on the record of the ledger {ledger}" in said
+        assert "--ledger LEDGER" in said
+    Path("empty").mkdir()
+    assert run(["ledger", "finish", "empty"]) == 3
+    assert "empty/release.outbox cannot be read" in one_line(capsys)
+
+
+def test_a_ledger_whose_name_is_wrong_is_told_at_once(folder, hurried, monkeypatch, capsys):
+    with away(monkeypatch):
+        assert run([*COMMAND, "out"]) == 5
+    capsys.readouterr()
+    pauses = []
+    monkeypatch.setattr(_patience.Hold, "sleep", lambda _, seconds: pauses.append(seconds))
+    Path("loop.db").symlink_to("loop.db")  # which nobody can open, whoever asks
+    for name, why in (("other", "is a folder; give a file"), ("loop.db", "cannot be opened")):
+        Path("other").mkdir(exist_ok=True)
+        assert run(["ledger", "finish", "out", "--ledger", name]) == 5
+        assert why in one_line(capsys)
+    assert pauses == []
+    assert run(["ledger", "finish", "out"]) == 0
+
+
+def test_an_empty_name_is_no_name(folder, hurried, monkeypatch, capsys):
+    """A script whose variable is not set: nothing is looked for in the folder that one is in."""
+    before = sorted(os.listdir())
+    for command in (
+        [*COMMAND, ""],
+        [*COMMAND, "out", "--ledger", ""],
+        [*COMMAND, "out", "--ledger="],
+        ["ledger", "show", "--ledger", ""],
+        ["ledger", "finish", "out", "--ledger", ""],
+        ["ledger", "finish", "out", "--out", ""],
+    ):
+        assert run(command) == 2, command
+        assert " is empty; give a name" in one_line(capsys)
+    with pytest.raises(pv.UsageError, match="the ledger has no name"):
+        open_ledger("")
+    assert sorted(os.listdir()) == before
+    monkeypatch.setenv("PRIVALUE_LEDGER", "")
+    assert run(["ledger", "show"]) == 0  # as if it were not set: ledger.db
+    with monkeypatch.context() as patched:
+        patched.setattr(
+            curator, "Paid", partial(_at_a_server, curator.Paid)
+        )  # as a server's ledger is named in the outbox
+        with away(patched):
+            assert run([*COMMAND, "out"]) == 5
+    capsys.readouterr()
+    assert run(["ledger", "finish", "out"]) == 2
+    assert "give --ledger LEDGER" in one_line(capsys)
+    assert run(["ledger", "finish", "out", "--ledger", "ledger.db"]) == 0
+
+
+def _at_a_server(paid, **fields):
+    return paid(**{**fields, "ledger": "postgresql://host/database"})

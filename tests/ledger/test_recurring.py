@@ -243,13 +243,49 @@ def test_the_job_of_the_page_releases_once_a_night(folder, ledger):
     release = pv.Release.load(night)
     assert release.study["study"]["period"] == night.name
     assert ledger.show("trial").spent.as_dict()["epsilon"] == 0.5
-    assert start().returncode == 2  # this night's release is there
+    entries_before = entries(ledger)
+    assert start().returncode == 0  # this night's release is there
+    assert (entries(ledger), pv.Release.load(night)) == (entries_before, release)
     (night / "release.json").unlink()  # as if the machine had died before it was written
     for left in night.iterdir():
         left.unlink()
     assert start().returncode == 0
     assert pv.Release.load(night) == release
     assert ledger.show("trial").spent.as_dict()["epsilon"] == 0.5
+
+
+def test_the_job_of_the_page_begins_with_what_is_paid_for(folder, ledger):
+    """Killed between the outbox and the commit, and started again, tonight or another night."""
+    start = job(folder)
+    driver = (
+        "import os; from privalue.ledger import Reservation\n"
+        "Reservation.commit = lambda *_: os._exit(137)\n"
+        "from privalue.cli._app import main; main()"
+    )
+    program = folder / "bin" / "privalue"
+    whole = program.read_text()
+    program.write_text(f"#!/bin/sh\nexec {sys.executable} -c '{driver}' \"$@\"\n")
+    assert start().returncode == 137
+    (night,) = (folder / "released").iterdir()
+    assert [file.name for file in night.iterdir() if file.name[0] != "."] == ["release.outbox"]
+    program.write_text(whole)
+    assert start().returncode == 0
+    assert not (night / "release.outbox").exists()
+    assert pv.Release.load(night).study["study"]["period"] == night.name
+    assert ledger.show("trial").spent.as_dict()["epsilon"] == 0.5
+    assert start().returncode == 0
+    assert ledger.show("trial").spent.as_dict()["epsilon"] == 0.5
+
+
+def test_the_pages_say_what_charged_means_for_every_code():
+    docs = Path(__file__).parents[2] / "docs"
+    page = (docs / "recurring.md").read_text()
+    for code in (2, 3, 5, 7, 130):
+        (row,) = re.findall(rf"^\| {code} \|.*$", page, re.MULTILINE)
+        assert 'after "charged", finish' in row, code
+    for name in ("commands.md", "ledger.md"):
+        told = " ".join((docs / name).read_text().split())
+        assert 'a line that begins with "charged"' in told.replace("A line", "a line"), name
 
 
 def test_the_job_of_the_page_tries_again_where_nobody_answers(folder, ledger):

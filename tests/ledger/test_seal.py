@@ -67,6 +67,8 @@ def test_without_the_secret_one_releases_and_does_not_declare(tmp_path, sealed, 
     for dataset, replace in (("people", True), ("others", False)):
         with pytest.raises(BudgetError, match="the ledger is sealed: only who has its secret"):
             clerk.declare(dataset, epsilon=9.0, delta=1e-6, replace=replace)
+    with pytest.raises(BudgetError, match="the ledger is sealed"):  # not even what stands
+        clerk.declare("people", epsilon=1.0, delta=1e-6)
     kinds = [json.loads(body)["kind"] for _, body, *_ in rows_of(clerk)]
     assert "snapshot" not in kinds  # it would count for nothing
     assert clerk.verify().seals == "not checked"

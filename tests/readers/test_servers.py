@@ -106,7 +106,7 @@ def test_what_is_shown_of_a_server_holds_neither_user_nor_password():
     server = postgres_server(
         "postgresql://me:s%2Fcret@db.example:5433/ledgers", what="ledger", error=LedgerError
     )
-    assert server.place == "postgresql://db.example/ledgers"
+    assert server.place == "postgresql://db.example:5433/ledgers"
     assert not {"me", "s/cret"} & set(repr(server).split("'"))
     assert server.masked("the password s/cret was refused") == "the password *** was refused"
 

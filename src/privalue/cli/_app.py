@@ -14,10 +14,10 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from difflib import get_close_matches
 from importlib import import_module
-from itertools import islice
+from itertools import islice, pairwise, takewhile
 from typing import Annotated, Any, Literal
 
 import typer
@@ -232,6 +232,8 @@ def _ran(arguments: list[str]) -> int:
     debug = "--debug" in arguments
     if "--install-completion" in arguments and not os.path.isabs(os.path.expanduser("~")):
         return _failed("you have no home to install it in; --show-completion prints it", 2, debug)
+    for option in _NAMES & set(_without_values(arguments)):
+        return _failed(f"{option} is empty; give a name, or leave it out", 2, debug)
     try:
         code = app(arguments, prog_name="privalue", standalone_mode=False)
         if code == INTERRUPTED:  # typer makes this of Ctrl-C, and says nothing
@@ -274,6 +276,16 @@ def _general_first(arguments: list[str]) -> list[str]:
         else:
             others.append(word)
     return own + others
+
+
+_NAMES = {"--ledger", "--out"}  # an empty name would be that of the folder one is in
+
+
+def _without_values(arguments: list[str]) -> Iterator[str]:
+    """Yield the options that are given an empty text, as a script does by an unset variable."""
+    for word, value in pairwise([*takewhile(lambda each: each != "--", arguments), "--"]):
+        if value == "" or word.endswith("="):
+            yield word.removesuffix("=")
 
 
 def _with_hint(problem: Any) -> str:

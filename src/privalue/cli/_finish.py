@@ -18,11 +18,12 @@ from privalue._outbox import NAME, Outbox, Paid
 from privalue.artefact import FILE_NAME, Release
 from privalue.cli import _screen as terminal
 from privalue.cli._console import Json, log, print_json, screen
+from privalue.cli._given import DEFAULT_LEDGER
 from privalue.cli._options import in_options
 from privalue.cli._report import publish_and_tell
 from privalue.curator import finish as finish_release
-from privalue.errors import ChargedError, DataError, PrivalueError, UsageError
-from privalue.ledger import open_ledger
+from privalue.errors import BudgetError, ChargedError, DataError, PrivalueError, UsageError
+from privalue.ledger import open_ledger, study_hash
 from privalue.planning import resolve
 from privalue.report import PAGE, REGISTRY, VALUES, require_publishable, require_same_study
 from privalue.study import Study
@@ -32,7 +33,8 @@ _ADDRESS = "PRIVALUE_LEDGER"
 
 def finish(
     outbox: Annotated[
-        Path, typer.Argument(metavar="FILE", readable=False, help="The outbox that it left.")
+        Path,
+        typer.Argument(metavar="FILE", readable=False, help="The outbox that it left; its folder."),
     ],
     ledger: Annotated[
         str | None,
@@ -47,6 +49,16 @@ def finish(
     as_json: Json = False,
 ) -> None:
     """Record and publish what is charged; spends nothing."""
+    if outbox.is_dir():
+        outbox /= NAME
+    folder = outbox.parent if out is None else out
+    if os.path.lexists(folder / FILE_NAME) and not os.path.lexists(outbox):
+        _require_recorded(outbox, folder, ledger or os.environ.get(_ADDRESS) or DEFAULT_LEDGER)
+        log.print(f"Finished already: {folder / FILE_NAME} is on record; nothing is left to do")
+        if as_json:
+            told = Release.load(folder).study["study"]["dataset"]
+            print_json({"release": str(folder / FILE_NAME), "dataset": told})
+        return
     paid = Outbox.read(outbox)
     release, folder = Release.parse(paid.text), out or _folder(outbox, paid)
     remove_litter(folder)
@@ -54,7 +66,7 @@ def finish(
     if not there:
         require_publishable(folder)
     if ledger is None:
-        ledger = os.environ.get(_ADDRESS) if paid.needs_address else paid.ledger
+        ledger = (os.environ.get(_ADDRESS) or None) if paid.needs_address else paid.ledger
     finish_release(
         paid,
         ledger=None if ledger is None else open_ledger(ledger),
@@ -79,6 +91,22 @@ def _folder(outbox: Path, paid: Paid) -> Path:
     """Return where a release goes: beside its outbox, unless that had to go elsewhere itself."""
     meant = None if outbox.name == NAME or paid.folder is None else Path(paid.folder)
     return outbox.parent if meant is None else meant
+
+
+def _require_recorded(outbox: Path, folder: Path, ledger: str) -> None:
+    """Raise DataError unless a ledger has the release of a folder, whose outbox is gone."""
+    release, opened = Release.load(folder), open_ledger(ledger)
+    dataset = release.study["study"].get("dataset")
+    stored = None
+    if dataset is not None and release.ledger_head is not None:
+        with suppress(BudgetError):  # there is no such ledger
+            stored = opened.stored(dataset, study_hash(release.study))
+    if stored is None or stored.artefact != release.to_json():
+        raise DataError(
+            f"{outbox} does not exist, and {folder / FILE_NAME} is not on the record of the ledger "
+            f"{opened.place}; if it is finished, name the ledger that it was charged on: "
+            "--ledger LEDGER"
+        )
 
 
 def require_finished(out: Path) -> None:

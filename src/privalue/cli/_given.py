@@ -11,6 +11,7 @@ from privalue.errors import UsageError
 from privalue.planning import resolve
 from privalue.study import Study
 
+DEFAULT_LEDGER = "ledger.db"  # of the commands that only need a ledger
 Data = Annotated[
     str,
     typer.Option(

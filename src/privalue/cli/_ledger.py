@@ -11,6 +11,7 @@ from privalue.artefact import Release
 from privalue.cli import _screen as terminal
 from privalue.cli._console import Json, log, print_json, screen
 from privalue.cli._finish import finish
+from privalue.cli._given import DEFAULT_LEDGER
 from privalue.cli._options import in_options
 from privalue.errors import UsageError
 from privalue.ledger import (
@@ -41,7 +42,6 @@ SealFile = Annotated[
     Path | None,
     typer.Option("--seal", help="A file with a key or a passphrase that seals totals."),
 ]
-DEFAULT_LEDGER = "ledger.db"
 
 
 @ledgers.command()
@@ -149,9 +149,9 @@ def verify(
     if public_key is not None:
         if not kept:
             raise UsageError("--public-key checks signatures of heads: give them with --head")
-        for hashed, signature in kept:
-            require_signed(hashed, signature, public_key)
-    evidence = [Evidence(head=hashed) for hashed, _ in kept]
+        for given, signature in kept:
+            require_signed(given.head or "", signature, public_key)
+    evidence = [given for given, _ in kept]
     for path in releases:
         found = Release.load(path)
         evidence.append(Evidence(name=str(path), head=found.ledger_head, artefact=found.to_json()))
@@ -177,17 +177,21 @@ def verify(
         print(f"On its record: {', '.join(map(str, releases))}")
 
 
-def _heads(text: str) -> list[tuple[str, str | None]]:
-    """Return hashes with their signatures: of a hash, a line of ``head``, or a file of lines."""
+def _heads(text: str) -> list[tuple[Evidence, str | None]]:
+    """Return heads with their signatures: of a hash, a line of ``head``, or a file of lines."""
     try:
         lines = Path(text).read_text("utf-8").splitlines() if isfile(text) else [text]
     except (OSError, ValueError):
         raise UsageError(f"--head {text}: the file cannot be read as text") from None
-    found = [line.split() for line in lines if line.strip()]
-    return [
-        (words[-2], words[-1]) if words[-1].startswith(MARK) and words[1:] else (words[-1], None)
-        for words in found
-    ]
+    return [_head(line.strip()) for line in lines if line.strip()]
+
+
+def _head(line: str) -> tuple[Evidence, str | None]:
+    """Return the head in a line of ``head``, or a hash alone, and the signature if there is one."""
+    *before, last = line.rsplit(maxsplit=1)
+    signature = last if before and last.startswith(MARK) else None
+    *name, hashed = (line if signature is None else before[0]).rsplit(maxsplit=1)
+    return Evidence(head=hashed, ledger=name[0] if name else None), signature
 
 
 @ledgers.command()
@@ -271,14 +275,16 @@ def _print_account(account: Account, ledger: Ledger, as_json: bool) -> None:
     if as_json:
         print_json(_json(account, ledger))
         return
-    screen().print(terminal.facts(f"Dataset {account.dataset}", account_rows(account)))
+    rows = [("ledger", ledger.place), *account_rows(account)]
+    screen().print(terminal.facts(f"Dataset {account.dataset}", rows))
     tell((*ledger.notices, *account.notices))
 
 
 def _json(account: Account, ledger: Ledger) -> dict[str, Any]:
     """Return an account as JSON, with all notices in the words of the command line."""
     found = (*ledger.notices, *account.notices)
-    return account_json(account) | {"notices": [in_options(line) for line in found]}
+    told = {"ledger": ledger.place, "notices": [in_options(line) for line in found]}
+    return account_json(account) | told
 
 
 def tell(notices: Iterable[str]) -> None:

@@ -34,7 +34,7 @@ from privalue.ledger._chain import (
     salt,
     sha256,
 )
-from privalue.ledger._names import look_alike
+from privalue.ledger._names import nearest
 from privalue.ledger._seal import Seal
 from privalue.ledger._terms import Protection, over_steps
 from privalue.ledger._units import NOTHING, Cost, check_mu
@@ -378,8 +378,8 @@ class Book:
         """
         balance = self.balances.get(dataset)
         if balance is None:
-            twin = look_alike(dataset, self.balances)
-            meant = "" if twin is None else f'did you mean "{twin}"? '
+            near = nearest(dataset, self.balances)
+            meant = "" if near is None else f'did you mean "{near}"? '
             raise self.refusal(dataset, asked, f"{meant}no total is declared for it: {DECLARE}")
         try:
             return balance.terms.steps(protection)

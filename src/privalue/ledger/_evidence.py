@@ -1,7 +1,10 @@
 """Compare a ledger with what was kept elsewhere: heads, and the releases that state them."""
 
+import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from privalue.errors import LedgerError, UsageError
 from privalue.ledger._book import Book
 from privalue.ledger._chain import check_hash, sha256
 
@@ -13,6 +16,14 @@ class Evidence:
     name: str | None = None  # what messages call it
     head: str | None = None
     artefact: str | None = None
+    ledger: str | None = None  # which ledger it was kept of, if that is known
+
+    def of_another(self, place: str) -> bool:
+        """Return whether it was kept of a ledger that is not the one of this name."""
+        if self.ledger is None or self.ledger == place:
+            return False
+        files = "://" not in self.ledger + place
+        return not files or os.path.realpath(self.ledger) != os.path.realpath(place)
 
     def missing(self, book: Book) -> str | None:
         """Return what is not on the record, and what that may mean; None if all is.
@@ -23,7 +34,7 @@ class Evidence:
         if self.head is not None and check_hash("the head", self.head) not in book.hashes:
             return (
                 f"no entry has the hash {self.head}: the last entries were removed, all was "
-                f"rewritten, or {self.name or 'the release'} belongs to another ledger"
+                f"rewritten, or {self.name or 'it'} belongs to another ledger"
             )
         released = None if self.artefact is None else sha256(self.artefact)
         if released is not None and not any(
@@ -35,3 +46,38 @@ class Evidence:
                 "removed, or it belongs to another ledger"
             )
         return None
+
+
+def require_found(evidence: Iterable[Evidence], book: Book, place: str) -> tuple[str, ...]:
+    """Require on the record what was kept of this ledger.
+
+    Args:
+        evidence: what was kept, of other ledgers too.
+        book: every entry of the ledger.
+        place: the ledger's name.
+
+    Returns:
+        A line on what is not there because it is another ledger's.
+
+    Raises:
+        LedgerError: something is missing.
+        UsageError: nothing of it is this ledger's, so that it would show nothing.
+    """
+    checked, others = 0, list[str]()
+    for given in evidence:
+        missing = given.missing(book)
+        if missing is None:
+            checked += given.head is not None or given.artefact is not None
+        elif given.of_another(place):
+            others.append(str(given.ledger))
+        else:
+            raise LedgerError(missing)
+    if not others:
+        return ()
+    told = f"{len(others)} of other ledgers ({', '.join(sorted(set(others)))})"
+    if not checked:
+        raise UsageError(
+            f"no head that was given is of the ledger {place}, but {told}; give one of its own, or "
+            "a hash without a name, which must be on the record"
+        )
+    return (f"heads that were skipped: {told}",)

@@ -97,13 +97,21 @@ def state_folder() -> Path | None:
 class Memory:
     """What this user saw of the ledger at one address."""
 
-    def __init__(self, folder: Path | None = None, *, address: str = "", place: str = "") -> None:
+    def __init__(self, folder: Path | None = None, store: Store | None = None) -> None:
         self._folder = folder
-        self._address = sha256(address)
-        self._place = place
+        self._store = store
         self._notices: list[str] = []
-        self._complained = not address  # who opens a ledger without one wants no memory
+        self._complained = store is None  # who opens a ledger without one wants no memory
         self.expects_new = False  # the next ledger there is one that this client made
+
+    @property
+    def _address(self) -> str:
+        """Return the name of what is remembered of the place: of what the store reached."""
+        return sha256("" if self._store is None else self._store.address)
+
+    @property
+    def _place(self) -> str:
+        return "" if self._store is None else self._store.place
 
     @property
     def notices(self) -> tuple[str, ...]:

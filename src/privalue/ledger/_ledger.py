@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
+from dataclasses import replace as with_fields
 from datetime import UTC, datetime
 from threading import Lock
 from typing import Any, NamedTuple, Self
@@ -21,7 +22,7 @@ from privalue.ledger._account import Account, Standing, book_notices, notices
 from privalue.ledger._balance import Held
 from privalue.ledger._book import PERIOD, Book, checked
 from privalue.ledger._chain import DECLARE, FORMAT, check_dataset, check_hash, sha256
-from privalue.ledger._evidence import Evidence
+from privalue.ledger._evidence import Evidence, require_found
 from privalue.ledger._heads import Memory
 from privalue.ledger._names import look_alike
 from privalue.ledger._seal import Seal
@@ -221,11 +222,12 @@ class Ledger:
             replace: change a total, on the record; whom it protects only while nothing is used.
 
         Returns:
-            The account of the dataset.
+            The account of the dataset. Its notices say whether the ledger is new, and whether
+            exactly this total stood already, in which case nothing is recorded.
 
         Raises:
-            BudgetError: it has a total and ``replace`` is false, more is already used, another
-                dataset has a name that looks the same, or this client may not declare.
+            BudgetError: it has another total and ``replace`` is false, more is already used,
+                another dataset has a name that looks the same, or this client may not declare.
         """
         amount = total(check_dataset(dataset), epsilon, delta)
         terms = BudgetTerms(
@@ -235,11 +237,12 @@ class Ledger:
         ).check()
         requested = f"a total of {amount}"
         with _concerning(dataset, requested):
-            self._make()
+            told = [f"the ledger {self.place} is new"] if self._make() else []
         with self._writing(dataset, requested) as (book, append, transaction):
             self._require_keeper(book, transaction, dataset, requested)
             known = book.balances.get(dataset)
-            if known is not None and not replace:
+            stands = known is not None and (known.total, known.terms) == (amount, terms)
+            if known is not None and not replace and not stands:
                 raise book.refusal(
                     dataset, requested, f"its total is {known.total}; replace=True changes it"
                 )
@@ -251,17 +254,21 @@ class Ledger:
                     f'"{twin}" has a total, and its name looks the same; use that one, or a name '
                     "that people can tell from it",
                 )
-            append(
-                "declare",
-                dataset=dataset,
-                epsilon=amount.epsilon,
-                delta=amount.delta,
-                unit=unit,
-                neighbours=neighbours,
-                trajectories_per_person=terms.trajectories_per_person or 0,
-                accounting=accounting,
-            )
-        return self.show(dataset)
+            if stands and not replace:
+                told.append(f'dataset "{dataset}": its total stands; nothing was changed')
+            else:
+                append(
+                    "declare",
+                    dataset=dataset,
+                    epsilon=amount.epsilon,
+                    delta=amount.delta,
+                    unit=unit,
+                    neighbours=neighbours,
+                    trajectories_per_person=terms.trajectories_per_person or 0,
+                    accounting=accounting,
+                )
+        account = self.show(dataset)
+        return with_fields(account, notices=(*told, *account.notices))
 
     def reserve(
         self,
@@ -447,7 +454,7 @@ class Ledger:
         Args:
             head: a hash that must be the hash of an entry.
             artefact: the text of a release that an entry must commit.
-            also: more heads and texts.
+            also: more heads and texts; what is of another ledger is skipped, and told.
 
         Raises:
             LedgerError: the message names the first bad entry.
@@ -466,17 +473,16 @@ class Ledger:
                 raise self._failed(f"the artefact of entry {held.sequence} was changed or removed")
         for digest in set(kept) - {held.artefact for held in committed}:
             raise self._failed(f"the artefact {digest} was inserted: no entry commits it")
-        for given in (Evidence(head=head, artefact=artefact), *also):
-            missing = given.missing(book)
-            if missing is not None:
-                raise self._failed(missing)
+        with self._checking():
+            given = (Evidence(head=head, artefact=artefact), *also)
+            skipped = require_found(given, book, self.place)
         self._rest()
         seals = "none" if not book.salt else "checked" if self._seal else "not checked"
         return Verified(
             entries=book.sequence,
             head=book.head,
             seals=seals,
-            notices=self.notices + book_notices(book),
+            notices=self.notices + book_notices(book) + skipped,
         )
 
     def grant_sql(self, role: str, *, keeper: str | None = None) -> str:
@@ -488,16 +494,17 @@ class Ledger:
         """
         return self._store.grants(role, keeper)
 
-    def _make(self) -> None:
-        """Create the ledger, with its first entry, if it does not exist."""
+    def _make(self) -> bool:
+        """Create the ledger, with its first entry, if it does not exist; return whether it did."""
         try:
             with self._store.read():
-                pass
+                return False
         except AbsentLedgerError:
             self._memory.expects_new = True
             sealed = self._seal is not None
             begin = Book(self._seal).write("begin", self._clock(), format=FORMAT, sealed=sealed)
             self._store.create(begin)
+            return True
 
     @contextmanager
     def _reading(self) -> Iterator[tuple[Book, Transaction]]:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from privalue._servers import names_server
-from privalue.errors import LedgerError
+from privalue.errors import LedgerError, UsageError
 from privalue.ledger._heads import Memory, state_folder
 from privalue.ledger._ledger import Clock, Ledger
 from privalue.ledger._postgres import PostgresStore
@@ -34,16 +34,19 @@ def open_ledger(
 
     Raises:
         LedgerError: the address is malformed.
+        UsageError: there is no name.
         MissingComponentError: the address is PostgreSQL's, and the extra is not installed.
     """
     text = str(location)
+    if not text.strip():
+        raise UsageError("the ledger has no name; give a file, or postgresql://user@host/database")
     if names_server(text):
         store: Store = PostgresStore(text, wait)
     elif "://" in text:  # it is not quoted: it may hold a password
         raise LedgerError("the ledger is an address of no kind that is known: use postgresql://...")
     else:
         store = SqliteStore(Path(location), wait)
-    memory = Memory(state_folder(), address=store.address, place=store.place)
+    memory = Memory(state_folder(), store)
     given = {} if clock is None else {"clock": clock}
     secret = None if seal is None else Seal.load(Path(seal))
     return Ledger(store, memory=memory, seal=secret, **given)

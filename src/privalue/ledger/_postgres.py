@@ -12,8 +12,10 @@ transaction is ended by the server, so that it cannot keep the others out.
 """
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from urllib.parse import quote
 from weakref import finalize
 
 from privalue._servers import (
@@ -74,7 +76,8 @@ _SETTINGS = (
     " set_config('idle_in_transaction_session_timeout', %s, true),"
     " CASE WHEN current_setting('synchronous_commit') IN ('off', 'local')"
     " THEN set_config('synchronous_commit', 'on', true) END,"
-    " to_regclass('ledger_entries') IS NOT NULL, current_setting('fsync')"
+    " to_regclass('ledger_entries') IS NOT NULL, current_setting('fsync'),"
+    f" coalesce(({_SCHEMA}), current_schema(), 'public')"
 )
 _MORE = 5.0  # s that a server gets to say that its own limit has passed
 _UNDONE = f"; {NOT_RECORDED}"
@@ -122,7 +125,9 @@ class PostgresStore:
         self._server = postgres_server(location, what="ledger", error=LedgerError)
         self._driver = self._server.driver
         self._wait, self._limits = wait, limits
-        self.place, self.address = self._server.place, self._server.distinct
+        self.place = self._server.place
+        self.address = ""  # until there is a connection: before, nobody knows where it leads
+        self._reached = (self.place, "")
         self._spare = _Spare()
         finalize(self, self._spare.close)
 
@@ -198,6 +203,7 @@ class PostgresStore:
             except self._driver.Error:  # it ended in between, and nothing with it
                 spare.close()
         opened = self._server.connect(self._limits, autocommit=True)
+        self._reached = self._server.reached(opened)
         connection = PatientConnection(opened, self._driver, self._limits.silence)
         try:
             connection.execute(begin)
@@ -217,7 +223,9 @@ class PostgresStore:
         statement = self._limits.reading if reads else self._wait + self._limits.silence
         idle = self._limits.reading if reads else self._limits.idle
         limits = [str(int(each * 1000)) for each in (self._wait, statement, idle)]
-        *_, found, synced = connection.execute(_SETTINGS, limits).fetchone()
+        *_, found, synced, schema = connection.execute(_SETTINGS, limits).fetchone()
+        place, address = self._reached
+        self.place, self.address = place + _path_to(schema), f"{address} {schema}"
         if synced != "on":
             raise LedgerError(
                 f"the server of the ledger {self.place} runs with fsync = {synced}: a power "
@@ -250,6 +258,16 @@ class PostgresStore:
                 f"the server of the ledger {self.place} does not answer ({first}); try again{known}"
             )
         return LedgerError(f"the ledger {self.place} failed ({first}){known}")
+
+
+def _path_to(schema: str) -> str:
+    """Return what an address says of a schema; nothing of the usual one."""
+    if schema == "public":
+        return ""
+    plain = re.fullmatch("[a-z_][a-z0-9_]*", schema) is not None
+    quoted = schema if plain else '"' + schema.replace('"', '""') + '"'
+    escaped = re.sub(r"([\\\s])", r"\\\1", quoted)  # as the server takes an option apart
+    return f"?options=-csearch_path%3D{quote(escaped, safe='')}"
 
 
 class _CommitUnknownError(Exception):

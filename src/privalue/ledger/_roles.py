@@ -27,7 +27,7 @@ def grants(schema: str, role: str, keeper: str | None) -> str:
     turn = f"{inside}.{_TURN}"
     entries = _text(f"{inside}.ledger_entries")
     lines = [
-        "-- To be run by the owner of the ledger's tables, with psql or another client.",
+        "-- To be run by the owner of the ledger's tables: psql -v ON_ERROR_STOP=1, or any client.",
         "BEGIN;",
         f"REVOKE CREATE ON SCHEMA {inside} FROM PUBLIC, {clerk};",
         f"REVOKE ALL ON {tables}, {turn} FROM PUBLIC, {clerk};",

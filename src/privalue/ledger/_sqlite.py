@@ -114,6 +114,8 @@ class SqliteStore:
         """Yield a connection to an existing file, and translate the errors of SQLite."""
         if not os.path.lexists(path):
             raise AbsentLedgerError(self.place)
+        if path.is_dir():  # SQLite would say that it cannot be opened, which may pass
+            raise LedgerError(f"the ledger {self.place} is a folder; give a file")
         try:
             with closing(
                 sqlite3.connect(

@@ -144,7 +144,7 @@ class Store(Protocol):
     """
 
     place: str  # as a person would name it, without any password
-    address: str  # what tells it from every other, without any password; not to be shown
+    address: str  # what tells it from every other, once it was reached; not to be shown
 
     def create(self, first: EntryRow) -> None:
         """Create a ledger with its first entry, complete or not at all; leave one that exists."""
