@@ -10,7 +10,6 @@ from privalue.readers._excel import is_workbook, sheet_rows
 from privalue.readers._files import file_kind, find_files, parquet_file
 from privalue.readers._names import is_query
 
-
 # What spreadsheets on Windows write in Western Europe, where they do not write UTF-8.
 _FALLBACK = "cp1252"
 

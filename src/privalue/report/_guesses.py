@@ -53,7 +53,7 @@ _ALWAYS_ASKED: Mapping[tuple[str, str], str] = {
     "remove the line; what lies outside is clamped, and noise grows with the range",
 }
 _WHOM = (
-    "whom does the promise protect? \"trajectory\": each stay by itself; \"person\": everybody with "
+    'whom does the promise protect? "trajectory": each stay by itself; "person": everybody with '
     "all of their stays (then [data] person names the column that tells people apart)"
 )
 

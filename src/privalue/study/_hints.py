@@ -60,7 +60,9 @@ def about_unknown(key: str, known: Collection[str]) -> str:
     return f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
 
 
-_DATA = re.compile(r".*\.((csv|tsv)(\.gz|\.zst)?|parquet|xlsx?|ods|duckdb|sqlite|db)", re.IGNORECASE)
+_DATA = re.compile(
+    r".*\.((csv|tsv)(\.gz|\.zst)?|parquet|xlsx?|ods|duckdb|sqlite|db)", re.IGNORECASE
+)
 
 
 def looks_like_data(path: Path) -> bool:
