@@ -564,9 +564,13 @@ def test_a_justification_that_was_written_is_read_again(tmp_path_factory, text):
     assert to_yaml(found.into(blank), "two\nlines") == file.read_text(encoding="utf-8")
 
 
-def test_a_refit_has_a_report_that_says_that_nothing_was_spent(folder):
+def test_a_refit_has_a_report_that_says_that_nothing_was_spent(folder, capsys):
     assert run([*RELEASE, "--out", "r", "--no-ledger"]) == 0
     assert run(["refit", "r", "--aggregate", "2", "--out", "coarse"]) == 0
+    assert run(["refit", "r", "--aggregate", "2", "--out", "coarse"]) == 2
+    said = capsys.readouterr().err
+    assert "a release is never overwritten; give another folder" in said
+    assert "paid" not in said
     page = (folder / "coarse" / "report.html").read_text()
     assert "Nothing was spent on this" in page
     entry = yaml.safe_load((folder / "coarse" / "registry.yaml").read_text())["privalue"]
