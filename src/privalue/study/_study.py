@@ -23,6 +23,7 @@ Python with the same names::
 A key that does not apply is refused, never accepted and ignored.
 """
 
+import errno
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -113,7 +114,8 @@ class Study(Section):
             _refuse_data(path)
             raise StudyError(f"the study file {path} is not UTF-8 text; save it as such") from None
         except OSError as problem:
-            _refuse_data(path)
+            if problem.errno == errno.EFBIG:
+                _refuse_data(path)
             raise StudyError(f"the study file {path} cannot be read: {problem.strerror}") from None
         try:
             return cls.parse(text, base=path.parent, side_files=side_files)
