@@ -7,6 +7,7 @@ error, from ``oracles.divergence``, which shares no formula with the package.
 
 import math
 import statistics
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +18,8 @@ from privalue.core import _profile as profile
 from privalue.core._arrays import UNIT_ROUNDOFF
 from privalue.core._profile import divergence, exact_alpha, largest_beta, privacy_profile
 from privalue.errors import StudyError
+
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.fixture(autouse=True)
@@ -495,3 +498,17 @@ def test_ratios_far_from_1_against_balls(tau, d):
 def test_bounds_of_nothing_are_zero():
     assert divergence(0.0, 3, 1.0, 0.0).upper == 0.0
     assert divergence(1.0, 3, 1.01, 0.001).upper == 0.0  # L never reaches epsilon
+
+
+def test_the_pages_say_what_is_covered():
+    """d up to 10,000,000, epsilon from 0.001 to 20, on every page that tells."""
+    exact_alpha(20.0, 1e-6, 10**7, 0.0)
+    for epsilon, d in ((1.0, 10**7 + 1), (20.1, 1), (0.0009, 1)):
+        with pytest.raises(StudyError, match="must be a"):
+            exact_alpha(epsilon, 1e-6, d, 0.0)
+    for page in ("calibration.md", "known-limits.md"):
+        text = (DOCS / page).read_text(encoding="utf-8")
+        assert "10,000,000" in text
+        assert "100,000," not in text.replace("10,000,000", "")
+        assert "from 0.001 to 20" in text
+    assert "from 0.001 to 20 with exact calibration" in (DOCS / "study.md").read_text("utf-8")

@@ -181,6 +181,14 @@ def test_labels_may_be_numbers_or_text():
     assert statistics(as_floats, labelled) == EXPECTED
 
 
+@pytest.mark.parametrize("written", ["HOME", "home ward", "Homme", "HOMR"])
+def test_a_label_that_is_nearly_one_is_asked_about(written):
+    labelled = study(states={"labels": ["Home", "Ward", "Home Ward"]})
+    meant = "Home Ward" if "ward" in written else "Home"
+    with pytest.raises(pv.DataError, match=f"did you mean '{meant}'\\?"):
+        statistics([[(written, 0.0)]], labelled)
+
+
 def test_an_id_that_looks_missing_is_an_id(tmp_path):
     ids = ["NA", "null", "nan", "None", "NULL", "N/A", "-"]
     rows = [(name, 0, 1, 0.5) for name in ids]

@@ -21,6 +21,7 @@ ANSWERS = {
     "rewards": "[0.0, 1.0]",
     "returns": "[0.0, 1.0]",
     "max_trajectories_per_person": "2",
+    "unit": '"trajectory"',
 }
 
 
@@ -95,10 +96,32 @@ def test_what_is_not_known_or_known_twice_is_a_question():
     assert guessed.values["data", "person"] == '"?"'
 
 
-def test_without_persons_the_unit_is_the_trajectory():
-    guessed = guess(["episode", "t", "state", "reward"])
-    assert ("privacy", "unit") not in guessed.values
-    assert pv.Study.parse(answered(written(["episode", "t", "state", "reward"])))
+def test_without_persons_the_study_asks_whom_to_protect():
+    text = written(["episode", "t", "state", "reward"])
+    assert '\n# ? whom does the promise protect? "trajectory": ' in text
+    assert '\nunit = "?"' in text
+    assert pv.Study.parse(answered(text)).privacy.unit == "trajectory"
+    persons = answered(text, unit='"person"').replace('# person = "patient_id"', 'person = "who"')
+    persons = persons.replace("# max_trajectories_per_person", "max_trajectories_per_person")
+    assert pv.Study.parse(persons).privacy.unit == "person"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("Patienten-ID", "PatientenNr", "Patientennummer", "Proband", "Teilnehmer_ID"),
+        *("id_patiente", "Numéro du patient", "sujet", "ID del paciente", "persona"),
+    ],
+)
+def test_persons_are_known_in_other_languages(name):
+    assert guess([name, "step", "state", "reward"]).columns["person"] == name
+    assert guess([name, "step", "state", "reward"]).values["privacy", "unit"] == '"person"'
+
+
+def test_an_encoding_that_was_tried_is_a_hint():
+    guessed = guess(["patient", "t", "state", "reward"], "cp1252")
+    assert guessed.values["data", "encoding"] == '"cp1252"'
+    assert "read as cp1252" in guessed.hints["data", "encoding"]
 
 
 def test_a_person_without_a_trajectory_column_has_one_trajectory():
@@ -210,6 +233,29 @@ def test_names_come_from_a_heading_or_a_schema_and_no_row_is_read(
     assert run(["init", "--data", file, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["columns"]
     assert list(found.values()) == names
+
+
+def test_the_heading_of_an_export_that_is_not_utf_8_is_read_as_cp1252(
+    tmp_path, monkeypatch, capsys
+):
+    """The rows have no say: they may be in no encoding at all."""
+    monkeypatch.chdir(tmp_path)
+    Path("rows.csv").write_bytes("Patienten-ID;Tag;Größe;state;reward\n".encode("cp1252") + b"\x81")
+    assert run(["init", "--data", "rows.csv"]) == 0
+    assert "[data] encoding: the heading is not UTF-8" in capsys.readouterr().out
+    text = Path("study.toml").read_text(encoding="utf-8")
+    assert "\n# ? the heading is not UTF-8, and was read as cp1252" in text
+    assert '\nencoding = "cp1252"' in text
+    study = pv.Study.parse(answered(text, step='"Tag"'))
+    assert (study.data.encoding, study.data.person) == ("cp1252", "Patienten-ID")
+
+
+def test_a_heading_in_neither_encoding_is_said(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("rows.csv").write_bytes(b"patient;\x81;state\n")
+    assert run(["init", "--data", "rows.csv"]) == 3
+    assert "is neither utf-8 nor cp1252; save it as utf-8" in capsys.readouterr().err
+    assert not Path("study.toml").exists()
 
 
 def test_nothing_is_written_where_there_is_no_data(tmp_path, monkeypatch, capsys):

@@ -19,6 +19,7 @@ from oracles.studies import release_anyway
 from privalue.artefact._values import StateValues
 from privalue.cli._app import run
 from privalue.report import _states as states
+from privalue.report._answers import answers_in
 from privalue.report._guarantee import detection
 from privalue.report._precision import planned
 from privalue.report._private_page import private_page, write_private_page
@@ -462,9 +463,114 @@ def test_a_report_is_made_beside_a_release_that_has_none(folder, capsys):
     assert "must end in .html" in failed(capsys, "report", "alone", "--out", "page.pdf")
 
 
-def test_a_refit_has_a_report_that_says_that_nothing_was_spent(folder):
+DECLARE = ("ledger", "declare", "trial", "--epsilon", "3", "--delta", "1e-4")
+FILLED_IN = {
+    "data_curators: null  # who holds the data": "data_curators: 'St. Mary''s'  # since May",
+    "intended_use: null  # what the values are for": "intended_use: |\n      to plan: wards\n\n"
+    "      # and no more",
+    "data_product_sector: null  # such as Healthcare": "data_product_sector:\n    - Healthcare",
+    "registry_authors: null  # who vouches for this entry": "registry_authors:\n"
+    "      - name: A. Author\n        role: steward",
+}
+
+
+def test_a_report_made_again_keeps_what_a_curator_wrote_and_the_budget(folder, capsys, monkeypatch):
+    assert run([*DECLARE, "--unit", "trajectory", "--ledger", "ledger.db"]) == 0
+    assert run([*RELEASE, "--out", "r", "--ledger", "ledger.db", "--justification", "agreed"]) == 0
+    entry, page = (folder / "r" / name for name in ("registry.yaml", "report.html"))
+    first = page.read_text()
+    text = entry.read_text()
+    for null, answer in FILLED_IN.items():
+        assert null in text
+        text = text.replace(null, answer)
+    entry.write_text(text)
+    monkeypatch.setenv("PRIVALUE_LEDGER", "ledger.db")
+    capsys.readouterr()
+    assert run(["report", "r", "--force"]) == 0
+    assert capsys.readouterr().err == ""
+    assert entry.read_text() == text
+    assert page.read_text() == first
+    # What is given wins, and stays.
+    assert run(["report", "r", "--force", "--justification", "agreed again"]) == 0
+    assert yaml.safe_load(entry.read_text()) == yaml.safe_load(
+        text.replace('"agreed"', '"agreed again"')
+    )
+    assert run(["report", "r", "--out", "again.html"]) == 0
+    assert (folder / "again.html").read_text() == page.read_text()
+    assert "agreed again" in page.read_text()
+
+
+def test_a_report_without_its_ledger_says_so_in_a_line(folder, capsys, monkeypatch):
+    monkeypatch.delenv("PRIVALUE_LEDGER", raising=False)
+    assert run([*DECLARE, "--unit", "trajectory", "--ledger", "ledger.db"]) == 0
+    assert run([*RELEASE, "--out", "r", "--ledger", "ledger.db"]) == 0
+    capsys.readouterr()
+    assert run(["report", "r", "--force"]) == 0
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "none is named; the page tells no budget: --ledger LEDGER names it" in said
+    monkeypatch.setenv("PRIVALUE_LEDGER", "nowhere/ledger.db")
+    assert run(["report", "r", "--force"]) == 0
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "PRIVALUE_LEDGER: " in said
+    assert "the page tells no budget" in said
+
+
+def test_an_entry_that_cannot_be_read_is_not_overwritten(folder, capsys):
+    assert run([*RELEASE, "--out", "r", "--no-ledger"]) == 0
+    (folder / "r" / "registry.yaml").write_bytes(b"\xff")
+    assert "would be lost" in failed(capsys, "report", "r", "--force")
+    assert (folder / "r" / "registry.yaml").read_bytes() == b"\xff"
+
+
+ENTRY = "deployment:\n  implementation:\n    justification: {}\n  administrative: 1\n"
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        *("null", "~  # why", "plain words", "plain  # with a comment", "a#b", "null and void"),
+        *("'it''s'", '"a \\"b\\" \\u00e4"  # said', '"two\n      lines"', "two\n      lines"),
+        *("|-\n      a: b\n        c\n\n      - d", ">-\n      a\n      b", "|\n      kept"),
+    ],
+)
+def test_the_justification_is_read_as_yaml_reads_it(tmp_path, written):
+    file = tmp_path / "registry.yaml"
+    file.write_text(ENTRY.format(written), encoding="utf-8")
+    expected = yaml.safe_load(file.read_text())["deployment"]["implementation"]["justification"]
+    found = answers_in(file)
+    assert found.justification == (None if expected is None else expected.removesuffix("\n"))
+    assert not found.unread
+
+
+@pytest.mark.parametrize("written", ["[a, b]", "\n      - a", "{a: b}", "&x a", '"\\x41"'])
+def test_a_justification_of_another_kind_is_kept_but_not_read(tmp_path, written):
+    file = tmp_path / "registry.yaml"
+    file.write_text(ENTRY.replace("{}", written))
+    found = answers_in(file)
+    assert found.justification is None
+    assert found.unread
+
+
+@given(st.text(max_size=40))
+def test_a_justification_that_was_written_is_read_again(tmp_path_factory, text):
+    file = tmp_path_factory.getbasetemp() / "registry.yaml"
+    entry = {"deployment": {"implementation": {"justification": text}}}
+    file.write_text(to_yaml(entry, "two\nlines"), encoding="utf-8")
+    found = answers_in(file)
+    assert found.justification == text
+    blank = {"deployment": {"implementation": {"justification": Unanswered("why")}}}
+    assert to_yaml(found.into(blank), "two\nlines") == file.read_text(encoding="utf-8")
+
+
+def test_a_refit_has_a_report_that_says_that_nothing_was_spent(folder, capsys):
     assert run([*RELEASE, "--out", "r", "--no-ledger"]) == 0
     assert run(["refit", "r", "--aggregate", "2", "--out", "coarse"]) == 0
+    assert run(["refit", "r", "--aggregate", "2", "--out", "coarse"]) == 2
+    said = capsys.readouterr().err
+    assert "a release is never overwritten; give another folder" in said
+    assert "paid" not in said
     page = (folder / "coarse" / "report.html").read_text()
     assert "Nothing was spent on this" in page
     entry = yaml.safe_load((folder / "coarse" / "registry.yaml").read_text())["privalue"]

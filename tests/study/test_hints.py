@@ -9,6 +9,7 @@ import typer
 import privalue as pv
 from privalue.cli import _options as options
 from privalue.cli._app import app, run
+from privalue.cli._given import whole_number
 from privalue.study import _hints as hints
 
 SOURCE = Path(pv.__file__).parent
@@ -164,3 +165,66 @@ def test_an_address_keeps_both_slashes(tmp_path, monkeypatch, capsys):
         pv.Study.load("https://example.org/s.toml")
     assert run(["check", "https://example.org/s.toml"]) == 3
     assert "https://example.org/s.toml does not exist" in capsys.readouterr().err
+
+
+def test_a_decimal_comma_is_told_of(tmp_path):
+    with pytest.raises(pv.StudyError, match=r"; a decimal has a point: epsilon = 1\.5$"):
+        pv.Study.parse(STUDY.replace("epsilon = 1.0", "epsilon = 1,5  # agreed"))
+    with pytest.raises(pv.StudyError, match="not valid TOML") as caught:
+        pv.Study.parse(STUDY.replace("epsilon = 1.0", "epsilon = one"))
+    assert "point" not in str(caught.value)
+
+
+@pytest.mark.parametrize("content", [b"patient,day\n1,2\n", "größe;tag\n".encode("cp1252")])
+@pytest.mark.parametrize("name", ["rows.csv", "Rows.CSV", "rows.tsv.gz", "rows.parquet"])
+def test_data_in_place_of_a_study_is_told_of(tmp_path, monkeypatch, name, content):
+    monkeypatch.chdir(tmp_path)
+    Path(name).write_bytes(content)
+    with pytest.raises(pv.StudyError) as caught:
+        pv.Study.load(name)
+    assert str(caught.value) == (
+        f"{name} is no study file but data; a study is TOML, and privalue init study.toml --data "
+        f"{name} writes one"
+    )
+
+
+def test_a_study_takes_nothing_by_position():
+    for given in ("study.toml", Path("study.toml"), SECTIONS, None):
+        with pytest.raises(pv.StudyError, match=r"is not understood.*Study\.load reads a file"):
+            pv.Study(given)
+        with pytest.raises(pv.StudyError, match=r"Study\.load"):
+            pv.Study(given, **SECTIONS)
+
+
+@pytest.mark.parametrize(
+    ("option", "written", "told"),
+    [
+        ("--target-rmse", "0,5", "'0,5' is not a number; a decimal has a point: 0.5"),
+        ("--target-rmse", "abc", "'abc' is not a number; e.g. 0.5 or 1e-6"),
+        ("--trajectories", "abc", "'abc' is not a whole number; it must be in digits, e.g. 10000"),
+        (
+            "--trajectories",
+            "1e-4",
+            "'1e-4' is not a whole number; it must be in digits, e.g. 10000",
+        ),
+        ("--draws", "1.5", "'1.5' is not a whole number; it must be in digits, e.g. 10000"),
+    ],
+)
+def test_a_number_that_is_none_is_quoted(capsys, option, written, told):
+    assert run(["plan", "study.toml", option, written]) == 2
+    assert capsys.readouterr().err == f"privalue: Invalid value for '{option}': {told}\n"
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [("1e4", 10_000), ("2E+3", 2000), ("-5", -5), ("1_000", 1000), ("10.0", 10), (7, 7)],
+)
+def test_a_whole_number_may_be_written_in_several_ways(written, meant):
+    assert whole_number(written) == meant
+
+
+def test_check_says_to_plan_next(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("study.toml").write_text(STUDY)
+    assert run(["check", "study.toml"]) == 0
+    assert "Next: privalue plan study.toml" in " ".join(capsys.readouterr().out.split())

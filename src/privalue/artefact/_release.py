@@ -308,8 +308,7 @@ def require_vacant(folder: str | Path) -> Path:
         raise UsageError(f"{there} may not be written to; give another folder for the release")
     if os.path.lexists(target):
         raise UsageError(
-            f"{target} exists, and a release is never overwritten: it was paid for; give another "
-            "folder"
+            f"{target} exists, and a release is never overwritten; give another folder"
         )
     return target
 

@@ -33,4 +33,7 @@ def check(study_file: StudyFile, side_files: SideFiles = None, as_json: Json = F
         )
     else:
         terminal.print_check(screen(), prepared)
-        say(f"Next: privalue inspect {study_file} --data DATA, for the curator's eyes")
+        say(
+            f"Next: privalue plan {study_file}, the error to expect; then privalue inspect "
+            f"{study_file} --data DATA, for the curator's eyes"
+        )

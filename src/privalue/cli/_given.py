@@ -1,10 +1,12 @@
 """Define what several commands are given: data, an engine, memory, a study that is settled."""
 
 import re
+from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from pydantic_core import PydanticCustomError
 
 from privalue.cli._console import log
 from privalue.errors import UsageError
@@ -12,6 +14,50 @@ from privalue.planning import resolve
 from privalue.study import Study
 
 DEFAULT_LEDGER = "ledger.db"  # of the commands that only need a ledger
+
+
+def whole_number(text: str | int) -> int:
+    """Return the whole number that an option was given; 1e4 is 10000.
+
+    Raises:
+        PydanticCustomError: it is none; the message quotes it, and says what is allowed.
+    """
+    if isinstance(text, int):
+        return text
+    with suppress(ValueError):
+        return int(text)
+    found = re.fullmatch(
+        r"\s*([+-]?\d{1,20})(?:\.0{1,20})?(?:e\+?(\d{1,2}))?\s*", text, re.IGNORECASE
+    )
+    if found is None:
+        raise _refused(text, "a whole number", "it must be in digits, e.g. 10000")
+    return int(found[1] + "0" * int(found[2] or 0))
+
+
+def number(text: str | float) -> float:
+    """Return the number that an option was given.
+
+    Raises:
+        PydanticCustomError: it is none; the message quotes it, and says what is allowed.
+    """
+    try:
+        return float(text)
+    except ValueError:
+        comma = re.fullmatch(r"\s*([+-]?\d{1,20}),(\d{1,20})\s*", str(text))
+        right = f"a decimal has a point: {comma[1]}.{comma[2]}" if comma else "e.g. 0.5 or 1e-6"
+        raise _refused(str(text), "a number", right) from None
+
+
+def _refused(text: str, what: str, right: str) -> PydanticCustomError:
+    """Return the error that typer shows behind the option's name, without a word of its own."""
+    written = repr(text if len(text) <= 60 else text[:57] + "...")
+    return PydanticCustomError("number", "{said}", {"said": f"{written} is not {what}; {right}"})
+
+
+# How help shows them; what typer says of numbers by itself does not tell what was written.
+WHOLE: dict[str, Any] = {"parser": whole_number, "metavar": "<int>"}
+NUMBER: dict[str, Any] = {"parser": number, "metavar": "<float>"}
+
 Data = Annotated[
     str,
     typer.Option(
@@ -35,7 +81,9 @@ Memory = Annotated[
 
 Threads = Annotated[
     int | None,
-    typer.Option("--threads", help="How many read rows here; one for each core, if left out."),
+    typer.Option(
+        "--threads", **WHOLE, help="How many read rows here; one for each core, if left out."
+    ),
 ]
 
 

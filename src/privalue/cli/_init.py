@@ -27,7 +27,7 @@ def init(
 ) -> None:
     """Write a commented study file."""
     require_absent(path, force)
-    guessed = None if data is None else guess(column_names(data))
+    guessed = None if data is None else guess(*column_names(data))
     text = (
         study_template()
         if guessed is None

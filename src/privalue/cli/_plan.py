@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from privalue.cli._console import Json, SideFiles, StudyFile, log, print_json, progress, screen
+from privalue.cli._given import NUMBER, WHOLE
 from privalue.cli._plan_screen import Solved, plan_json, plan_notes, print_plan
 from privalue.core import MOST_TRAJECTORIES
 from privalue.errors import StudyError, UsageError
@@ -36,11 +37,13 @@ def plan(
     study_file: StudyFile,
     trajectories: Annotated[
         int | None,
-        typer.Option("--trajectories", help="How many; as the study declares, if left out."),
+        typer.Option(
+            "--trajectories", **WHOLE, help="How many; as the study declares, if left out."
+        ),
     ] = None,
     target: Annotated[
         float | None,
-        typer.Option("--target-rmse", help="The error to reach: says how many it takes."),
+        typer.Option("--target-rmse", **NUMBER, help="The error to reach: says how many it takes."),
     ] = None,
     solve: Annotated[
         str | None,
@@ -57,7 +60,7 @@ def plan(
         bool, typer.Option("--by-state", help="Also show the predicted error of every state.")
     ] = False,
     draws: Annotated[
-        int | None, typer.Option("--draws", help="Made-up data sets per prediction.")
+        int | None, typer.Option("--draws", **WHOLE, help="Made-up data sets per prediction.")
     ] = None,
     side_files: SideFiles = None,
     as_json: Json = False,

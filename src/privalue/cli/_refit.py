@@ -9,6 +9,7 @@ from privalue.artefact import Release
 from privalue.cli import _screen as terminal
 from privalue.cli._console import Json, log, print_release_json, screen
 from privalue.cli._finish import require_finished
+from privalue.cli._given import NUMBER, WHOLE
 from privalue.cli._report import publish_and_tell
 from privalue.errors import UsageError
 from privalue.estimate import refit as refit_release
@@ -27,7 +28,8 @@ def refit(
         str | None, typer.Option("--features", help="A matrix: .npy, .npz, .csv or .parquet.")
     ] = None,
     aggregate: Annotated[
-        int | None, typer.Option("--aggregate", help="Tie the values of so many adjacent states.")
+        int | None,
+        typer.Option("--aggregate", **WHOLE, help="Tie the values of so many adjacent states."),
     ] = None,
     tabular: Annotated[
         bool, typer.Option("--tabular", help="A value of its own for every state.")
@@ -39,7 +41,7 @@ def refit(
         str | None, typer.Option("--ridge", help='Fit by LSL: lambda, or "sqrt".')
     ] = None,
     ridge_scale: Annotated[
-        float | None, typer.Option("--ridge-scale", help="lambda over sqrt(m).")
+        float | None, typer.Option("--ridge-scale", **NUMBER, help="lambda over sqrt(m).")
     ] = None,
     shrinkage: Annotated[
         bool | None, typer.Option("--shrinkage/--no-shrinkage", help="Draw thin states together.")
@@ -47,7 +49,9 @@ def refit(
     start: Annotated[
         str | None, typer.Option("--start", help="A CSV file: release the policy's one number.")
     ] = None,
-    level: Annotated[float | None, typer.Option("--level", help="Level of the intervals.")] = None,
+    level: Annotated[
+        float | None, typer.Option("--level", **NUMBER, help="Level of the intervals.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Fit other features to a dp-ssp release; spends nothing."""

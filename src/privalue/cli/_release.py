@@ -20,7 +20,7 @@ from privalue.cli._console import (
     screen,
 )
 from privalue.cli._finish import published, require_finished
-from privalue.cli._given import Data, Engine, Memory, Threads, parse_memory, settled
+from privalue.cli._given import WHOLE, Data, Engine, Memory, Threads, parse_memory, settled
 from privalue.cli._ledger import tell
 from privalue.cli._report import Justification, publish_and_tell
 from privalue.core import SeededForExperimentsOnly
@@ -67,7 +67,9 @@ def release(
     seed: Annotated[
         int | None,
         typer.Option(
-            "--seed-not-private", help="Seeded noise, for experiments; the result is NOT private."
+            "--seed-not-private",
+            **WHOLE,
+            help="Seeded noise, for experiments; the result is NOT private.",
         ),
     ] = None,
     as_json: Json = False,

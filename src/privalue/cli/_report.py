@@ -1,5 +1,6 @@
 """Define ``privalue report``: the page of a release, made again from what is public."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -8,13 +9,14 @@ import typer
 from privalue.artefact import FILE_NAME, Release
 from privalue.cli._console import Json, SideFiles, log, print_json, say
 from privalue.cli._options import in_options
-from privalue.errors import UnavailableError, UsageError
+from privalue.errors import PrivalueError, UnavailableError, UsageError
 from privalue.ledger import Standing, open_ledger
 from privalue.planning import resolve
 from privalue.report import (
     PAGE,
     REGISTRY,
     VALUES,
+    answers_in,
     public_page,
     publish,
     require_no_private_page,
@@ -45,7 +47,10 @@ def report(
     ] = None,
     side_files: SideFiles = None,
     ledger: Annotated[
-        str | None, typer.Option("--ledger", help="The ledger that it is on, for the budget.")
+        str | None,
+        typer.Option(
+            "--ledger", help="The ledger that it is on, for the budget; or PRIVALUE_LEDGER."
+        ),
     ] = None,
     justification: Justification = None,
     force: Annotated[
@@ -66,7 +71,13 @@ def report(
     )
     if study is not None:
         require_same_study(release, study)
-    account = None if ledger is None else account_of(release, ledger)
+    answers = answers_in(_folder(release_file, None) / REGISTRY)
+    if justification is None and answers.unread:
+        log.warn(
+            f"{REGISTRY}: its justification is not one plain text, and the page shows none; give "
+            "--justification"
+        )
+    account = _account_if_known(release) if ledger is None else account_of(release, ledger)
     if out is None:
         written = list(
             write_report(
@@ -74,7 +85,8 @@ def report(
             ).values()
         )
     else:
-        text = public_page(release, study=study, account=account, justification=justification)
+        why = justification or answers.justification
+        text = public_page(release, study=study, account=account, justification=why)
         written = [write_text(out, text)]
     if as_json:
         print_json({"files": [str(path) for path in written]})
@@ -92,6 +104,21 @@ def _folder(release_file: Path, out: Path | None) -> Path:
     if not out.parent.is_dir():
         raise UsageError(f"--out {out}: {out.parent} is not a directory; create it first")
     return out.parent
+
+
+def _account_if_known(release: Release) -> Standing | None:
+    """Return how the dataset stands on the environment's ledger; if that is not known, say so."""
+    if release.ledger_head is None:
+        return None
+    ledger = os.environ.get("PRIVALUE_LEDGER")
+    why = "this release is on a ledger, and none is named"
+    try:
+        if ledger:
+            return account_of(release, ledger)
+    except PrivalueError as problem:
+        why = f"PRIVALUE_LEDGER: {in_options(str(problem))}"
+    log.warn(f"{why}; the page tells no budget: --ledger LEDGER names it")
+    return None
 
 
 def account_of(release: Release, ledger: str) -> Standing:

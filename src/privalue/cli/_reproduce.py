@@ -10,6 +10,7 @@ from rich import box
 from rich.table import Table
 
 from privalue.cli._console import Json, print_json, progress, screen
+from privalue.cli._given import WHOLE
 from privalue.errors import UsageError
 from privalue.paper import FULL, QUICK, Reproduction, described, factor_text
 from privalue.paper import reproduce as reproduce_all
@@ -21,7 +22,8 @@ def reproduce(
         bool, typer.Option("--quick", help="Few batch sizes, five runs: under two minutes.")
     ] = False,
     processes: Annotated[
-        int | None, typer.Option("--processes", help="How many to use; one per core, if left out.")
+        int | None,
+        typer.Option("--processes", **WHOLE, help="How many to use; one per core, if left out."),
     ] = None,
     as_json: Json = False,
 ) -> None:

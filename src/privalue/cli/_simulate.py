@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from privalue.cli._console import Json, print_json, progress, say
-from privalue.cli._given import require_absent
+from privalue.cli._given import WHOLE, require_absent
 from privalue.cli._plan import world_named
 from privalue.errors import UsageError
 from privalue.simulation import simulate_to_file
@@ -21,11 +21,14 @@ def simulate(
             "gym:FrozenLake-v1,policy=greedy, icu-sepsis",
         ),
     ],
-    trajectories: Annotated[int, typer.Option("--trajectories", help="How many.")],
+    trajectories: Annotated[int, typer.Option("--trajectories", **WHOLE, help="How many.")],
     out: Annotated[Path, typer.Option("--out", help="A .csv, .csv.gz or .parquet file.")],
-    seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same rows.")] = 0,
+    seed: Annotated[
+        int, typer.Option("--seed", **WHOLE, help="The same seed gives the same rows.")
+    ] = 0,
     truncate_at: Annotated[
-        int | None, typer.Option("--truncate-at", help="Cut trajectories after so many rows.")
+        int | None,
+        typer.Option("--truncate-at", **WHOLE, help="Cut trajectories after so many rows."),
     ] = None,
     truncated: Annotated[
         str | None, typer.Option("--truncated", help="keep or drop those that were cut.")

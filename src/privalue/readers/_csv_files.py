@@ -32,6 +32,10 @@ ROW_BYTES = 16  # about
 _MARKS = (",", ";", "\t", "|")
 
 
+class EncodingError(DataError):
+    """The heading is not in the encoding that it was read in."""
+
+
 class Heading(NamedTuple):
     """The first line of a file."""
 
@@ -90,7 +94,7 @@ def heading(path: Path, encoding: str = "utf-8", delimiter: str | None = None) -
         wide = encoding == "utf-16"
         text = start.decode(encoding, "ignore") if wide else start[:size].decode(encoding)
     except UnicodeDecodeError:
-        raise DataError(
+        raise EncodingError(
             f'{path} is not {encoding}; say what it is: [data] encoding = "cp1252", or whatever'
         ) from None
     line = text.removeprefix("\ufeff").split("\n", 1)[0].removesuffix("\r")

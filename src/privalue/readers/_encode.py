@@ -251,7 +251,7 @@ class Encoder:
         few = min(len(rules.raw_labels), 5)
         first = [repr(label) for label, _ in zip(rules.raw_labels, range(few), strict=False)]
         more = ", ..." if len(rules.raw_labels) > few else ""
-        near = difflib.get_close_matches(shown.strip("'"), list(rules.raw_labels)[:1000], n=1)
+        near = _nearest(shown.strip("'"), list(rules.raw_labels)[:1000])
         hint = f"; did you mean {near[0]!r}?" if near else ""
         return (
             f"is not one of {known}, {len(rules.raw_labels)} in all: {', '.join(first)}{more}{hint}"
@@ -267,6 +267,15 @@ class Encoder:
         if re.fullmatch(r"'(?i:na|n/a|nan|null|none|missing|unknown|[.?-]+)'", shown):
             return f'; if that means missing, set [data] missing = ["", "{shown[1:-1]}"]'
         return ""
+
+
+def _nearest(written: str, labels: list[str]) -> list[str]:
+    """Return the label that somebody may have meant, if any is near; case does not count."""
+    folded = {label.casefold(): label for label in reversed(labels)}
+    near = difflib.get_close_matches(written, labels, n=1)
+    near = near or difflib.get_close_matches(written.casefold(), list(folded), n=1)
+    same = folded.get(written.casefold())
+    return [same] if same is not None else [folded.get(label, label) for label in near]
 
 
 def _shown(column: pa.Array, at: int) -> str:

@@ -5,6 +5,7 @@ curator's page is handed its diagnostics by whoever asked for them; this room kn
 shape alone.
 """
 
+from privalue.report._answers import answers_in
 from privalue.report._curators import PrivateDiagnostics
 from privalue.report._guesses import Guesses, guess, guessed_json, listed, named
 from privalue.report._plan_words import (
@@ -49,6 +50,7 @@ __all__ = [
     "account_rows",
     "aggregation_in_words",
     "answer_in_words",
+    "answers_in",
     "approximation_shown",
     "checked_picture",
     "curves_of",

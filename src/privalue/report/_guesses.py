@@ -15,7 +15,9 @@ ROLES = ("person", "trajectory", "step", "state", "reward")
 
 _WORDS: Mapping[str, str] = {
     "person": "person patient pat subject user customer client member participant individual "
-    "pupil student mrn pid",
+    "pupil student mrn pid "
+    "patienten patientin proband probanden teilnehmer kunde kunden versicherte versicherter "
+    "patiente individu sujet personne paciente persona sujeto participante",
     "trajectory": "trajectory traj episode ep stay icustay hadm admission encounter session spell "
     "rollout run sequence",
     "step": "step timestep t time day date datum datetime timestamp charttime visit bloc hour week "
@@ -34,6 +36,7 @@ _OF_TIME: Mapping[str, str | None] = {  # the type of steps with such a name; No
     "when": None,
 }
 _SAY_NOTHING = {"id", "ids", "nr", "no", "num", "number", "key", "code", "name", "label"}
+_SAY_NOTHING |= {"nummer", "numéro", "numero", "número"}
 
 _ASKED: Mapping[str, str] = {
     "person": "which column tells persons apart",
@@ -49,6 +52,10 @@ _ALWAYS_ASKED: Mapping[tuple[str, str], str] = {
     ("values", "returns"): "between which bounds are discounted sums of rewards? [low, high], or "
     "remove the line; what lies outside is clamped, and noise grows with the range",
 }
+_WHOM = (
+    'whom does the promise protect? "trajectory": each stay by itself; "person": everybody with '
+    "all of their stays (then [data] person names the column that tells people apart)"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,11 +69,12 @@ class Guesses:
     unread: Sequence[str]
 
 
-def guess(names: Sequence[str]) -> Guesses:
+def guess(names: Sequence[str], encoding: str | None = None) -> Guesses:
     """Return which of the columns hold what.
 
     Args:
         names: of all columns, in order.
+        encoding: in which a heading that is not UTF-8 was read.
 
     >>> guess(["patient_id", "visit_date", "ward", "score"]).columns
     {'person': 'patient_id', 'step': 'visit_date', 'state': 'ward', 'reward': 'score'}
@@ -87,7 +95,15 @@ def guess(names: Sequence[str]) -> Guesses:
             questions["privacy", "max_trajectories_per_person"] = (
                 f"how many trajectories of one person count at most ({_PROTOCOL})?"
             )
+    else:
+        questions["privacy", "unit"] = _WHOM
     hints = {}
+    if encoding is not None:
+        values["data", "encoding"] = _toml(encoding)
+        hints["data", "encoding"] = (
+            f"the heading is not UTF-8, and was read as {encoding}; is that what the file is "
+            "written in? if names look wrong, name another encoding"
+        )
     step = columns.get("step", "")
     of_time = [_OF_TIME[word] for word in _words(step) if word in _OF_TIME]
     if of_time:

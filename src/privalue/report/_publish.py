@@ -15,6 +15,7 @@ from privalue.artefact import FILE_NAME, Release, require_vacant
 from privalue.errors import UsageError
 from privalue.ledger import Standing
 from privalue.planning import resolve
+from privalue.report._answers import answers_in
 from privalue.report._precision import require_same_study
 from privalue.report._public_page import public_page
 from privalue.report._registry import registry_yaml
@@ -96,6 +97,9 @@ def write_report(
 ) -> dict[str, Path]:
     """Write the files beside a release.json anew; everything in them is made from it.
 
+    Only what a curator wrote into the registry's entry stays, the justification too unless another
+    one is given.
+
     Args:
         release: what was released.
         folder: where it is.
@@ -107,15 +111,17 @@ def write_report(
     Returns:
         The paths of the files, by the fields of ``Published``.
     """
+    answers = answers_in(folder / REGISTRY)
     texts: dict[str, tuple[str, str | Iterable[str]]] = {
         "values": (VALUES, values_csv(state_table(release, study))),
         "registry": (
             REGISTRY,
-            registry_yaml(release, justification=justification, account=account),
+            registry_yaml(release, justification=justification, account=account, answers=answers),
         ),
     }
     if page:
-        text = public_page(release, study=study, account=account, justification=justification)
+        why = justification or answers.justification
+        text = public_page(release, study=study, account=account, justification=why)
         texts["page"] = PAGE, text
     return {key: write_text(folder / name, text) for key, (name, text) in texts.items()}
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from privalue.artefact import Release
 from privalue.ledger import Standing, study_hash
+from privalue.report._answers import Answers
 from privalue.report._guarantee import unit_words, validity_words
 from privalue.report._states import return_bounds
 from privalue.report._yaml import Unanswered, to_yaml
@@ -263,7 +264,11 @@ def _for_programs(release: Release, account: Standing | None) -> dict[str, Any]:
 
 
 def registry_yaml(
-    release: Release, *, justification: str | None = None, account: Standing | None = None
+    release: Release,
+    *,
+    justification: str | None = None,
+    account: Standing | None = None,
+    answers: Answers | None = None,
 ) -> str:
     """Return the text of ``registry.yaml``.
 
@@ -271,6 +276,7 @@ def registry_yaml(
         release: what was released.
         justification: why these parameters; without it, the key is left for the curator.
         account: how the dataset stands on its ledger; without it, the entry has no totals.
+        answers: what a curator wrote where an earlier entry had null; kept.
     """
     entry = registry_entry(release, justification=justification, account=account)
-    return to_yaml(entry, _HEAD)
+    return to_yaml(entry if answers is None else answers.into(entry), _HEAD)

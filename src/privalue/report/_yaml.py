@@ -24,6 +24,13 @@ class Unanswered:
     comment: str
 
 
+@dataclass(frozen=True)
+class Kept:
+    """What stands behind a key in another document, line by line, the first behind the colon."""
+
+    lines: tuple[str, ...]
+
+
 def to_yaml(value: Mapping[str, object], comment: str = "") -> str:
     """Return the text of a document; its comment comes first.
 
@@ -60,6 +67,9 @@ def _entry(head: str, value: object, depth: int) -> list[str]:
         return lines
     if isinstance(value, str) and _BLOCK.fullmatch(value):
         return [f"{head} |-", *(f"{'  ' * (depth + 1)}{line}" for line in value.split("\n"))]
+    if isinstance(value, Kept):
+        first, *rest = value.lines
+        return [f"{head}{first}", *(f"{'  ' * depth}{line}".rstrip() for line in rest)]
     if isinstance(value, Unanswered):
         return [f"{head} null  # {value.comment}"]
     return [f"{head} {_scalar(value)}"]

@@ -1,7 +1,10 @@
 """Help a user who writes another name for a key of the study, or a key that is not built yet."""
 
 import difflib
+import re
+import tomllib
 from collections.abc import Collection, Mapping
+from pathlib import Path
 
 # A key of ours with its section, and the names that other libraries give it.
 _CALLED: Mapping[str, str] = {
@@ -55,3 +58,31 @@ def about_unknown(key: str, known: Collection[str]) -> str:
         return f"{_FOLLOWS[written]}; remove it"
     near = difflib.get_close_matches(written, known, n=1, cutoff=0.5)
     return f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
+
+
+_DATA = re.compile(
+    r".*\.((csv|tsv)(\.gz|\.zst)?|parquet|xlsx?|ods|duckdb|sqlite|db)", re.IGNORECASE
+)
+
+
+def looks_like_data(path: Path) -> bool:
+    """Return whether a file has the name of data."""
+    return _DATA.fullmatch(path.name) is not None
+
+
+def about_toml(text: str, problem: tomllib.TOMLDecodeError) -> str:
+    """Return what helps a user who wrote a number with a decimal comma; else, nothing.
+
+    >>> try:
+    ...     tomllib.loads("epsilon = 1,5")
+    ... except tomllib.TOMLDecodeError as found:
+    ...     about_toml("epsilon = 1,5", found)
+    '; a decimal has a point: epsilon = 1.5'
+    """
+    place = re.search(r"at line (\d+)", str(problem))
+    lines = text.split("\n")
+    line = lines[int(place[1]) - 1] if place is not None else ""
+    written = re.match(r"\s*([\w-]{1,60})\s*=\s*([+-]?\d{1,20}),(\d{1,20})\s*(#|$)", line)
+    if written is None:
+        return ""
+    return f"; a decimal has a point: {written[1]} = {written[2]}.{written[3]}"

@@ -140,7 +140,11 @@ class About(Section):
 class Privacy(Section):
     """``[privacy]``: what is promised, and to whom."""
 
-    epsilon: Number = key("the privacy loss", "a finite number above 0", gt=0)
+    epsilon: Number = key(
+        "the privacy loss",
+        "a finite number above 0 (from 0.001 to 20 with exact calibration)",
+        gt=0,
+    )
     delta: Number = key(
         "the probability with which the loss may exceed epsilon",
         "a number between 0 and 1, both excluded",

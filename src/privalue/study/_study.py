@@ -23,6 +23,7 @@ Python with the same names::
 A key that does not apply is refused, never accepted and ignored.
 """
 
+import errno
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -36,7 +37,7 @@ from pydantic.fields import FieldInfo
 from privalue._files import read_whole
 from privalue.core import Limits, Matrix
 from privalue.errors import StudyError
-from privalue.study._hints import about_unknown
+from privalue.study._hints import about_toml, about_unknown, looks_like_data
 from privalue.study._mechanism import MECHANISM_KEYS, MechanismField, SspSection
 from privalue.study._places import MOST_STUDY, Place
 from privalue.study._sections import (
@@ -50,6 +51,7 @@ from privalue.study._sections import (
     Values,
     Weights,
     key,
+    shown,
 )
 from privalue.study._tables import Tables, read_tables
 
@@ -78,6 +80,12 @@ class Study(Section):
 
     # The place comes by position: by name it could be taken for a section.
     def __init__(self, place: Place = Place(anywhere=True), /, **sections: Any) -> None:  # noqa: B008
+        if not isinstance(place, Place):
+            raise StudyError(
+                f"Study({shown(place)}) is not understood: sections are given by name, as "
+                "Study(privacy=..., values=..., states=...); Study.load reads a file, and "
+                "Study.parse a text"
+            )
         super().__init__(**sections)
         self._require_intervals_for_level()
         self._require_limit_of_trajectories()
@@ -103,12 +111,16 @@ class Study(Section):
                 f"the study file {named} does not exist; privalue init writes one"
             ) from None
         except UnicodeDecodeError:
+            _refuse_data(path)
             raise StudyError(f"the study file {path} is not UTF-8 text; save it as such") from None
         except OSError as problem:
+            if problem.errno == errno.EFBIG:
+                _refuse_data(path)
             raise StudyError(f"the study file {path} cannot be read: {problem.strerror}") from None
         try:
             return cls.parse(text, base=path.parent, side_files=side_files)
         except StudyError as problem:
+            _refuse_data(path)
             raise StudyError(f"{path}: {problem}") from None
 
     @classmethod
@@ -125,7 +137,7 @@ class Study(Section):
         try:
             sections = tomllib.loads(text)
         except tomllib.TOMLDecodeError as problem:
-            raise StudyError(f"not valid TOML: {problem}") from None
+            raise StudyError(f"not valid TOML: {problem}{about_toml(text, problem)}") from None
         except RecursionError:
             raise StudyError("not valid TOML: its arrays or tables are nested too deep") from None
         except ValueError:  # Python's own: it converts no number of thousands of digits
@@ -373,3 +385,12 @@ def files_named(description: Mapping[str, Any]) -> list[tuple[str, str]]:
 def _without_start(description: Mapping[str, Any]) -> dict[str, Any]:
     """Return ``[values]`` of a description without the start distribution."""
     return {name: v for name, v in description["values"].items() if name != "start"}
+
+
+def _refuse_data(path: Path) -> None:
+    """Say of a file that is no study, and has the name of data, that it is data."""
+    if looks_like_data(path):
+        raise StudyError(
+            f"{path} is no study file but data; a study is TOML, and privalue init study.toml "
+            f"--data {path} writes one"
+        ) from None
