@@ -48,6 +48,9 @@ _KEYWORDS_FIRST = re.compile(
 _DISTINCT = ("host", "hostaddr", "port", "dbname")
 _USUAL_PORT = "5432"
 _ENDS_IN_SECRET = re.compile(r"password\s*=\s*[^\s'&][^\s&]*$", re.IGNORECASE)
+# What an address has somewhere, whatever else was done to it: kept in quotes, cut, misspelt. A Path
+# makes one slash of two.
+_LIKE_A_SECRET = re.compile("@|//|:/|passw", re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,6 +168,23 @@ def names_server(text: str) -> bool:
     """Return whether a text is the address of a server, well-formed or not, and no file's name."""
     address = text.partition("::")[0]
     return bool(_LIKE_A_URL.match(text) or _LIKE_KEYWORDS.match(address) or _SECRET.search(address))
+
+
+def may_hold_password(text: str) -> bool:
+    """Return whether a text may be an address that is not understood: messages never quote it.
+
+    Unless it is a file or a folder that exists, as whoever asks this has to see first.
+    """
+    return _LIKE_A_SECRET.search(text) is not None
+
+
+def not_shown(what: str, error: type[DataError | LedgerError]) -> DataError | LedgerError:
+    """Return the error for what is no file that exists and may hold a password."""
+    return error(
+        f"the address given as {what} is not understood, and no file has that name; it is not "
+        "shown, because it may hold a password; write postgresql://user@host/database, without "
+        "quotes and without more, or the name of a file that exists"
+    )
 
 
 def divide_address(text: str) -> tuple[str, str | None]:

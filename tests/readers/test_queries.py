@@ -221,3 +221,8 @@ def test_a_killed_query_leaves_nothing_on_disk(tmp_path, by):
     left = [path for path in spill.rglob("*") if path.is_file()]
     assert not any(b"SECRET" in path.read_bytes() for path in left)
     assert left == []
+
+
+def test_a_query_may_be_longer_than_the_name_of_a_file(folder):
+    query = f"SELECT * FROM '{folder}/d.parquet' WHERE state NOT IN ({', '.join(['99'] * 200)})"
+    assert statistics(query, STUDY) == EXPECTED

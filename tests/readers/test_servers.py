@@ -10,11 +10,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from oracles.studies import study
 from privalue._servers import divide_address, postgres_server, unanswered
 from privalue.cli._app import run
 from privalue.errors import DataError, LedgerError, PrivalueError
 from privalue.ledger import open_ledger
-from privalue.readers import column_names
+from privalue.readers import column_names, open_source
+from privalue.readers._rules import RowRules
 
 psycopg = pytest.importorskip("psycopg", reason="the extra postgres is not installed")
 SOCKET = 'connection failed: connection to server on socket "/run/.s.PGSQL.5432" failed: '
@@ -117,6 +119,7 @@ def test_what_is_shown_of_a_server_holds_neither_user_nor_password():
 LETTERS = "ЖЩЮЭÞßÆ"  # that no message of ours has
 PASSWORDS = st.text(alphabet=LETTERS * 2 + "@/%:?#'\" \\&=+;,.[]", min_size=3, max_size=12)
 NOWHERE = "127.0.0.1:1/db"  # where nobody listens
+RULES = RowRules.of(study(3))
 
 
 def in_quotes(password):
@@ -134,6 +137,15 @@ ADDRESSES = {
     "by keywords, first": lambda p: f"password={p} host=127.0.0.1 port=1 dbname=db",
     "in quotes": lambda p: f"host=127.0.0.1 port=1 dbname=db password={in_quotes(p)}",
     "misspelt": lambda p: f"hots=127.0.0.1 port=1 password={p} dbname=db",
+    "with the quotes of a shell": lambda p: f"'postgresql://user:{p}@{NOWHERE}'",
+    "with other quotes": lambda p: f'"postgresql://user:{p}@{NOWHERE}"',
+    "behind a variable": lambda p: f"PGPASSWORD={p} postgresql://{NOWHERE}",
+    "behind a variable, exported": lambda p: f"export PGPASSWORD={p} postgresql://{NOWHERE}",
+    "with a semicolon": lambda p: f"postgresql;//user:{p}@{NOWHERE}",
+    "without its kind": lambda p: f"user:{p}@{NOWHERE}",
+    "of any kind": lambda p: f"//user:{p}@{NOWHERE}",
+    "without a database": lambda p: f"user:{p}@127.0.0.1",
+    "of Minari": lambda p: f"minari:user:{p}@{NOWHERE}",
 }
 
 
@@ -159,6 +171,10 @@ def shown_of(address):
             column_names(data)
         except PrivalueError as problem:
             seen.append(repr(problem))
+        try:
+            open_source(data, RULES)
+        except PrivalueError as problem:
+            seen.append(repr(problem))
     return seen
 
 
@@ -179,6 +195,14 @@ def test_no_part_of_a_password_is_ever_shown(written, password):
         assert os.listdir(empty) == []  # and no file was made of it
     assert len(seen) >= 6
     assert told(" ".join(seen), password) == []
+
+
+@pytest.mark.parametrize("query", ["SELECT * FROM '{}'", "with {}", "from 'a' {}", "select {}"])
+def test_no_part_of_a_password_in_a_query_is_shown(query):
+    for password in ("ЖЩЮ", "Ж ЩЮЭ", "Ж'ЩЮЭ", "Ж::ЩЮЭ", '"ЖЩЮЭ'):
+        with pytest.raises(DataError) as found:
+            open_source(query.format(f"postgresql://user:{password}@{NOWHERE}"), RULES)
+        assert told(str(found.value), password) == []
 
 
 @pytest.mark.parametrize(
@@ -202,6 +226,8 @@ def test_the_command_line_shows_no_address_either(variable, tmp_path, monkeypatc
     for address in (
         "postgresql://me:ЖЩ/ЮЭ@127.0.0.1:1/db",
         "host=127.0.0.1 port=1 dbname=db password=ЖЩЮЭ",
+        "'postgresql://me:ЖЩЮЭ@127.0.0.1:1/db'",
+        "me:ЖЩЮЭ@127.0.0.1/db",
     ):
         monkeypatch.setenv("PRIVALUE_LEDGER", address if variable else "")
         arguments = [] if variable else ["--ledger", address]
@@ -218,3 +244,24 @@ def test_a_file_of_that_name_is_a_file(tmp_path, monkeypatch):
     assert column_names("host=1") == ["trajectory", "step", "state", "reward"]
     folder.rename("user=1")
     assert column_names("user=1/*.csv") == ["trajectory", "step", "state", "reward"]
+
+
+def test_names_of_files_that_look_like_addresses_are_those_of_files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "me@work"
+    folder.mkdir()
+    (folder / "passwords.csv").write_text("trajectory,step,state,reward\n1,0,0,0.5\n")
+    for name in ("me@work", "me@work//passwords.csv", "me@work/*words.csv"):
+        assert column_names(name) == ["trajectory", "step", "state", "reward"]
+    ledger = open_ledger("me@work//ledger.db")
+    ledger.declare("people", epsilon=1.0, delta=1e-6, unit="trajectory")
+    assert open_ledger("me@work//ledger.db").datasets() == ("people",)
+
+
+def test_names_that_no_file_can_have_are_errors_of_one_line(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("x" * 300 + ".xlsx", "x" * 300, "x" * 300 + ".db::rows", "a\0b", "a\0b.xlsx"):
+        with pytest.raises(DataError):
+            open_source(name, RULES)
+        with pytest.raises(PrivalueError):
+            open_ledger(name).show("people")

@@ -1,8 +1,9 @@
 """Open the ledger that a location names."""
 
+import os
 from pathlib import Path
 
-from privalue._servers import names_server
+from privalue._servers import may_hold_password, names_server, not_shown
 from privalue.errors import LedgerError, UsageError
 from privalue.ledger._heads import Memory, state_folder
 from privalue.ledger._ledger import Clock, Ledger
@@ -42,11 +43,23 @@ def open_ledger(
         raise UsageError("the ledger has no name; give a file, or postgresql://user@host/database")
     if names_server(text):
         store: Store = PostgresStore(text, wait)
-    elif "://" in text:  # it is not quoted: it may hold a password
-        raise LedgerError("the ledger is an address of no kind that is known: use postgresql://...")
+    elif not _may_be_file(text):
+        raise not_shown("ledger", LedgerError)
+    elif "\0" in text:
+        raise LedgerError(f"the ledger {text!r} is no name that a file can have")
     else:
         store = SqliteStore(Path(location), wait)
     memory = Memory(state_folder(), store)
     given = {} if clock is None else {"clock": clock}
     secret = None if seal is None else Seal.load(Path(seal))
     return Ledger(store, memory=memory, seal=secret, **given)
+
+
+def _may_be_file(text: str) -> bool:
+    """Return whether a name can be shown: of a file that exists, or of none that is a password.
+
+    A new file may be made in any folder that exists, whatever that is called.
+    """
+    folder, name = os.path.split(text)
+    safe = not may_hold_password(name) and "://" not in text and os.path.isdir(folder or ".")
+    return safe or not may_hold_password(text) or os.path.lexists(text)

@@ -5,6 +5,7 @@ Cells come as Python values, each with its own type; the numbers of a workbook a
 
 from collections.abc import Iterator
 from importlib import import_module
+from os.path import isfile
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ def sheet_rows(path: Path, sheet: str | None) -> tuple[str, list[list[Any]]]:
         raise MissingComponentError(
             f"{path} needs a reader of workbooks: pip install python-calamine"
         ) from None
-    if not path.is_file():
+    if not isfile(path):
         raise DataError(f"{path} does not exist; give an Excel workbook")
     try:
         with calamine.CalamineWorkbook.from_path(str(path)) as workbook:

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from privalue.errors import DataError, PrivalueError
 from privalue.readers._chunks import one_line
 from privalue.readers._csv_files import ENDINGS
+from privalue.readers._names import require_showable
 
 PARQUET = (".parquet", ".pq")
 _HIVE = re.compile(r"[^=]+=.*")
@@ -21,6 +22,7 @@ _HIVE = re.compile(r"[^=]+=.*")
 
 def find_files(data: str | Path) -> list[Path]:
     """Return the files that a name, a folder or a glob stands for."""
+    require_showable(data)  # what a query names comes here first
     try:
         found = _found(data)
         given = set(Path(data).parts)
@@ -77,10 +79,7 @@ def _found(data: str | Path) -> list[Path]:
         return [path]
     matches = sorted(Path(name) for name in glob.glob(str(data), recursive=True))
     if not matches:
-        problem = "does not exist"
-        if "://" in str(data):
-            problem = "is an address, and nothing is downloaded"
-        raise DataError(f"{data} {problem}; give a CSV or Parquet file, a folder or a glob")
+        raise DataError(f"{data} does not exist; give a CSV or Parquet file, a folder or a glob")
     every = (file for m in matches for file in (_found(m) if m.is_dir() else [m]))
     return list(dict.fromkeys(every))  # a pattern may match a folder and what is in it
 

@@ -1,14 +1,15 @@
 """Name the columns of whatever holds rows, without a look at any row."""
 
+from os.path import isdir
 from pathlib import Path
 from typing import NamedTuple
 
 from privalue.errors import DataError
 from privalue.readers._csv_files import EncodingError, heading
-from privalue.readers._databases import database_columns, divided, on_server
+from privalue.readers._databases import database_columns
 from privalue.readers._excel import is_workbook, sheet_rows
 from privalue.readers._files import file_kind, find_files, parquet_file
-from privalue.readers._names import is_query
+from privalue.readers._names import divided, is_query, on_server, require_showable
 
 # What spreadsheets on Windows write in Western Europe, where they do not write UTF-8.
 _FALLBACK = "cp1252"
@@ -30,8 +31,10 @@ def column_names(data: str | Path) -> ColumnNames:
         raise DataError(
             "the columns of a query are those that it selects; name them in [data] by hand"
         )
+    if not on_server(data):
+        require_showable(data)
     path, request = divided(str(data))
-    if is_workbook(path) and not path.is_dir() and not on_server(data):
+    if is_workbook(path) and not isdir(path) and not on_server(data):
         place, rows = sheet_rows(path, request)
         if not rows:
             raise DataError(f"{place} is empty; it needs a heading")

@@ -1,7 +1,12 @@
 """Tell from its name alone what data is: a query, or something that is opened by its name."""
 
+import glob
 import re
+from os.path import exists, isfile
 from pathlib import Path
+
+from privalue._servers import may_hold_password, names_server, not_shown
+from privalue.errors import DataError
 
 _QUERY = re.compile(r"\s*(select|with|from)\s", re.IGNORECASE)
 _REQUEST = re.compile(r"\s*(\(|(select|with|from|values|table)\b)", re.IGNORECASE)
@@ -9,7 +14,7 @@ _REQUEST = re.compile(r"\s*(\(|(select|with|from|values|table)\b)", re.IGNORECAS
 
 def is_query(data: object) -> bool:
     """Return whether the name of data is a query, and not a file."""
-    return isinstance(data, str) and bool(_QUERY.match(data)) and not Path(data).exists()
+    return isinstance(data, str) and bool(_QUERY.match(data)) and not exists(data)
 
 
 def asks_a_database(data: object) -> bool:
@@ -17,3 +22,38 @@ def asks_a_database(data: object) -> bool:
     text = str(data) if isinstance(data, str | Path) else ""
     after = (text[mark.end() :] for mark in re.finditer("::", text))  # a query has casts of its own
     return is_query(data) or any(_REQUEST.match(request) for request in after)
+
+
+def on_server(data: str | Path) -> bool:
+    """Return whether rows are on a server; a file that has such a name is a file."""
+    return names_server(str(data)) and not exists(data)
+
+
+def divided(text: str) -> tuple[Path, str | None]:
+    """Return a file and what is wanted of it; the name of a file may hold "::" too."""
+    if "::" not in text or isfile(text):
+        return Path(text), None
+    for mark in re.finditer("::", text):
+        if isfile(text[: mark.start()]):
+            return Path(text[: mark.start()]), text[mark.end() :]
+    name, _, request = text.partition("::")
+    return Path(name), request
+
+
+def require_showable(data: str | Path) -> None:
+    """Refuse what is no file and may hold a password, before anything quotes it.
+
+    Raises:
+        DataError: it is neither a file or a folder that exists, nor a glob that finds one.
+    """
+    text = str(data)
+    if may_hold_password(text) and not exists(divided(text)[0]) and not _finds_something(text):
+        raise not_shown("data", DataError)
+
+
+def _finds_something(pattern: str) -> bool:
+    """Return whether a glob stands for at least one file."""
+    try:
+        return next(glob.iglob(pattern, recursive=True), None) is not None
+    except (OSError, ValueError):  # no file can have such a name
+        return False

@@ -16,6 +16,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from privalue._servers import may_hold_password
 from privalue.errors import DataError
 from privalue.readers._chunks import Chunk, Source, one_line
 from privalue.readers._csv_files import csv_chunks, is_csv, open_csv
@@ -68,7 +69,10 @@ def _named(connection: duckdb.DuckDBPyConnection, query: str) -> list[str]:
     (found,) = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [query]).fetchall()
     parsed = json.loads(found[0])
     if parsed["error"]:
-        raise DataError(f"{PLACE} cannot be read: {one_line(parsed['error_message'])}")
+        said = one_line(parsed["error_message"])
+        if may_hold_password(query):  # a part of which the message quotes
+            said = "it is no SQL, and is not shown, because it may hold a password"
+        raise DataError(f"{PLACE} cannot be read: {said}")
     if len(parsed["statements"]) != 1:
         raise DataError(f"{PLACE} must be a single statement")
     names: dict[str, None] = {}

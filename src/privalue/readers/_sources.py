@@ -8,6 +8,7 @@ read; cells are passed on as they are, and ``_cells`` converts them.
 
 from collections.abc import Iterable, Iterator, Sized
 from functools import partial
+from os.path import isdir
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from privalue.errors import DataError
 from privalue.readers import _python_cells as python_cells
 from privalue.readers._chunks import BATCH_ROWS, Chunk, Location, Source, Unread, one_line
 from privalue.readers._csv_files import csv_chunks, csv_rows, csv_unread, open_csv
-from privalue.readers._databases import divided, on_server, open_database
+from privalue.readers._databases import open_database
 from privalue.readers._excel import is_workbook, open_excel
 from privalue.readers._files import (
     file_kind,
@@ -26,7 +27,7 @@ from privalue.readers._files import (
     require_rows,
 )
 from privalue.readers._minari import open_minari
-from privalue.readers._names import is_query
+from privalue.readers._names import divided, is_query, on_server, require_showable
 from privalue.readers._rules import RowRules
 
 READ_ROWS = 1 << 20  # of Parquet, at once by one thread
@@ -34,6 +35,8 @@ READ_ROWS = 1 << 20  # of Parquet, at once by one thread
 
 def open_source(data: Any, rules: RowRules) -> Source:
     """Return the rows of a file name, folder or glob, of an Arrow-like object, or of episodes."""
+    if isinstance(data, str | Path) and not is_query(data) and not on_server(data):
+        require_showable(data)
     recorded = open_minari(data, rules)  # first, because a Minari dataset is iterable too
     if recorded is not None:
         return recorded
@@ -72,7 +75,7 @@ def _named(data: str | Path, rules: RowRules) -> Source:
 
         return open_query(str(data), rules)
     path, request = divided(str(data))
-    if is_workbook(path) and not path.is_dir() and not on_server(data):
+    if is_workbook(path) and not isdir(path) and not on_server(data):
         return open_excel(path, request, rules)
     try:
         database = open_database(data, rules)

@@ -6,18 +6,18 @@ read-only transaction, batch by batch. Whatever a view or a query says, nothing 
 done. Messages name neither user nor password.
 """
 
-import re
-from os.path import exists, isdir, isfile
+from os.path import isdir, isfile
 from pathlib import Path
 
-from privalue._servers import divide_address, names_server
+from privalue._servers import divide_address
 from privalue.errors import DataError
 from privalue.readers._chunks import Source
 from privalue.readers._databases.postgres import open_postgres, postgres_columns
 from privalue.readers._databases.sqlite_file import open_sqlite, sqlite_columns
+from privalue.readers._names import divided, on_server
 from privalue.readers._rules import RowRules
 
-__all__ = ["database_columns", "divided", "on_server", "open_database"]
+__all__ = ["database_columns", "open_database"]
 
 _ENDINGS = (".duckdb", ".ddb", ".sqlite", ".sqlite3", ".db")
 
@@ -52,11 +52,6 @@ def database_columns(data: str | Path) -> list[str] | None:
     return duckdb_columns(Path(where), request)
 
 
-def on_server(data: str | Path) -> bool:
-    """Return whether rows are on a server; a file that has such a name is a file."""
-    return names_server(str(data)) and not exists(data)
-
-
 def _database(data: str | Path) -> tuple[str, str | Path, str | None] | None:
     """Return the kind of the database, where it is, and what is wanted of it; None if none."""
     if on_server(data):
@@ -77,17 +72,6 @@ def _database(data: str | Path) -> tuple[str, str | Path, str | None] | None:
             "postgresql://..., is followed by :: and a table or a query"
         )
     return None
-
-
-def divided(text: str) -> tuple[Path, str | None]:
-    """Return a file and what is wanted of it; the name of a file may hold "::" too."""
-    if "::" not in text or isfile(text):
-        return Path(text), None
-    for mark in re.finditer("::", text):
-        if isfile(text[: mark.start()]):
-            return Path(text[: mark.start()]), text[mark.end() :]
-    name, _, request = text.partition("::")
-    return Path(name), request
 
 
 def _first_bytes(path: Path) -> bytes:
