@@ -14,7 +14,7 @@ from typing import Any
 
 from privalue._files import read_whole
 from privalue.errors import UsageError
-from privalue.report._yaml import Verbatim, Unanswered
+from privalue.report._yaml import Unanswered, Verbatim
 
 JUSTIFICATION = ("deployment", "implementation", "justification")
 _MOST = 16_000_000  # bytes of a registry entry
