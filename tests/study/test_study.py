@@ -196,7 +196,9 @@ def test_what_one_person_can_change():
 
 
 def test_sections_built_in_python_complain_in_one_line_too():
-    with pytest.raises(pv.StudyError, match=r"^epsilon = -1.0 is not allowed; .* above 0$"):
+    with pytest.raises(
+        pv.StudyError, match=r"^epsilon = -1.0 is not allowed; .* above 0 \(from.*\)$"
+    ):
         pv.Privacy(epsilon=-1.0, delta=0.1, unit="trajectory")
     with pytest.raises(pv.StudyError, match="did you mean delta"):
         pv.Privacy(epsilon=1.0, detla=0.1, unit="trajectory")

@@ -14,7 +14,7 @@ from typing import Any
 
 from privalue._files import read_whole
 from privalue.errors import UsageError
-from privalue.report._yaml import Kept, Unanswered
+from privalue.report._yaml import Unanswered, Verbatim
 
 JUSTIFICATION = ("deployment", "implementation", "justification")
 _MOST = 16_000_000  # bytes of a registry entry
@@ -27,7 +27,7 @@ _BLOCK = re.compile(r"\s*([|>])[-+]?\s*(#.*)?")
 class Answers:
     """What an entry says, by the path of its keys; empty if there is no entry."""
 
-    lines: Mapping[tuple[str, ...], Kept] = field(default_factory=dict)
+    lines: Mapping[tuple[str, ...], Verbatim] = field(default_factory=dict)
 
     @property
     def justification(self) -> str | None:
@@ -73,7 +73,7 @@ def answers_in(file: Path) -> Answers:
     return Answers(lines=dict(_keys(re.split(r"\r?\n", text))))
 
 
-def _keys(lines: list[str]) -> Iterator[tuple[tuple[str, ...], Kept]]:
+def _keys(lines: list[str]) -> Iterator[tuple[tuple[str, ...], Verbatim]]:
     """Yield the path of every key, with its lines."""
     above: list[tuple[int, str]] = []
     at = 0
@@ -92,7 +92,7 @@ def _keys(lines: list[str]) -> Iterator[tuple[tuple[str, ...], Kept]]:
         while end > at and not lines[end - 1].strip():
             end -= 1
         rest = tuple(line[indent:].rstrip() for line in lines[at:end])
-        yield tuple(name for _, name in above), Kept((first.rstrip(), *rest))
+        yield tuple(name for _, name in above), Verbatim((first.rstrip(), *rest))
         if first.strip() and not first.lstrip().startswith("#"):
             at = end  # lines of a text, whatever they look like
 
@@ -103,13 +103,13 @@ def _continues(line: str, indent: int) -> bool:
     return not line.strip() or inner > indent or (inner == indent and line[inner:][:2] == "- ")
 
 
-def _is_null(kept: Kept) -> bool:
+def _is_null(kept: Verbatim) -> bool:
     """Return whether nothing is answered."""
     first, *rest = (_COMMENT.sub("", line).strip() for line in kept.lines)
     return first in {"", "null", "Null", "NULL", "~"} and not any(rest)
 
 
-def _text_of(kept: Kept) -> str | None:
+def _text_of(kept: Verbatim) -> str | None:
     """Return the text that the lines of a key mean, None if they are no text, or a rare kind."""
     first, *rest = kept.lines
     block = _BLOCK.fullmatch(first)

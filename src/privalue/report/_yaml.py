@@ -25,7 +25,7 @@ class Unanswered:
 
 
 @dataclass(frozen=True)
-class Kept:
+class Verbatim:
     """What stands behind a key in another document, line by line, the first behind the colon."""
 
     lines: tuple[str, ...]
@@ -67,7 +67,7 @@ def _entry(head: str, value: object, depth: int) -> list[str]:
         return lines
     if isinstance(value, str) and _BLOCK.fullmatch(value):
         return [f"{head} |-", *(f"{'  ' * (depth + 1)}{line}" for line in value.split("\n"))]
-    if isinstance(value, Kept):
+    if isinstance(value, Verbatim):
         first, *rest = value.lines
         return [f"{head}{first}", *(f"{'  ' * depth}{line}".rstrip() for line in rest)]
     if isinstance(value, Unanswered):
