@@ -114,6 +114,8 @@ class SqliteStore:
         """Yield a connection to an existing file, and translate the errors of SQLite."""
         if not os.path.lexists(path):
             raise AbsentLedgerError(self.place)
+        if path.exists() and not (path.is_file() or path.is_dir()):  # SQLite would wait for a pipe
+            raise LedgerError(f"the ledger {self.place} is no regular file; give another file")
         try:
             with closing(
                 sqlite3.connect(
