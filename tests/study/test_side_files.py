@@ -366,6 +366,18 @@ def test_no_label_is_a_formula_and_each_can_be_read_back():
     assert as_cell("\t=1") == "'\t=1"
 
 
+@pytest.mark.parametrize(
+    "unseen", ["\ufeff", "\u200b", "\u00ad", "\u2060", "\0", " ", "\u00a0", "\U000e0001", "\u200b'"]
+)
+@pytest.mark.parametrize("sign", "=+-@\uff1d\ufe66")
+def test_a_formula_behind_what_is_not_seen_is_none_either(unseen, sign):
+    for label in (f"{unseen}{sign}1+1", f"'{unseen}{sign}1+1", f"{unseen}{unseen}{sign}x"):
+        assert as_cell(label) == "'" + label
+        assert of_cell(as_cell(label)) == label
+        assert of_cell(as_cell(as_cell(label))) == as_cell(label)
+    assert as_cell(f"{unseen}a") == f"{unseen}a"
+
+
 def test_side_files_take_labels_as_values_csv_has_them(tmp_path):
     labels = ["=1+1", "-1", "a"]
     (tmp_path / "weights.csv").write_text("state,value\n'=1+1,1\n-1,2\na,3\n")
