@@ -23,12 +23,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
 
-from privalue._files import partial_name, settle_partial
+from privalue._files import partial_name, read_whole, settle_partial
 from privalue.errors import DataError, UsageError
 
 NAME = "release.outbox"  # in the folder that the release goes to
 FORMAT = 1
 _LONGEST_HEADER = 1 << 20
+_MOST = 1 << 36  # bytes, as of a release
+_MOST_ENTRIES = 1 << 63  # a ledger numbers no more
 _AT_ONCE = 1 << 20
 
 
@@ -136,15 +138,17 @@ class Outbox:
             DataError: there is no such file, or it is none, or not all of it is there.
         """
         try:
-            with Path(path).open("rb") as file:
-                header, text = file.readline(_LONGEST_HEADER), file.read()
+            header, end, text = read_whole(path, _MOST).partition(b"\n")
+            if not end or len(header) > _LONGEST_HEADER:
+                raise ValueError
             fields = json.loads(header)
             if fields.pop("privalue_outbox") != FORMAT:
                 raise ValueError
             expected = fields.pop("sha256")
             paid = Paid(**fields, text=text.decode())
-            if _sha256(paid) != expected or type(paid.entry) is not int:
+            if _sha256(paid) != expected:
                 raise ValueError
+            _require_plain(paid)
         except OSError as problem:
             raise DataError(
                 f"{path} cannot be read: {problem.strerror}; give the outbox that a release left"
@@ -179,6 +183,16 @@ class Outbox:
             with suppress(FileExistsError):  # somebody else was quicker
                 each.mkdir()
                 self._made.append(each)
+
+
+def _require_plain(paid: Paid) -> None:
+    """Raise ValueError or TypeError unless everything of a header is what its field holds."""
+    if type(paid.entry) is not int or not 0 < paid.entry < _MOST_ENTRIES:
+        raise ValueError
+    texts = (paid.study, paid.justification)
+    for text in (paid.ledger, paid.dataset, *(text for text in texts if text is not None)):
+        if not isinstance(text, str) or b"\0" in os.fsencode(text):
+            raise ValueError
 
 
 def _placeholder(partial: Path, size: int) -> None:

@@ -386,3 +386,63 @@ def test_lines_of_other_ledgers_are_skipped_and_told(capsys):
     assert "skipped" not in capsys.readouterr().err
     assert run([*verify, f"other.db {foreign}"]) == 2
     assert "no head that was given is of the ledger ledger.db" in capsys.readouterr().err
+
+
+def damages(folder):
+    """Files in which a memory is not what it was, or is none at all."""
+    fields = {"ledger": "ab" * 32, "sequence": 2, "head": "cd" * 32, "day": "2026-01-01"}
+    for name, text in (
+        ("text", json.dumps(fields | {"sequence": "2"})),
+        ("huge", json.dumps(fields | {"sequence": 10**23})),
+        ("negative", json.dumps(fields | {"sequence": -1})),
+        ("true", json.dumps(fields | {"sequence": True})),
+        ("list", json.dumps(fields | {"head": []})),
+        ("number", json.dumps(fields | {"ledger": 5})),
+        ("elsewhere", json.dumps(fields | {"ledger": "../../x"})),
+        ("nested", "[" * 9_000),
+        ("long", "[" * 100_000),
+        ("digits", json.dumps(fields)[:-1] + ', "sequence": ' + "1" * 5_000 + "}"),
+        ("bytes", "\udcff"),
+    ):
+        (folder / name).write_text(text, errors="surrogateescape")
+        yield folder / name
+    os.mkfifo(folder / "pipe")
+    (folder / "zero").symlink_to("/dev/zero")
+    (folder / "folder").mkdir()
+    yield from (folder / name for name in ("pipe", "zero", "folder"))
+
+
+@pytest.mark.parametrize("kind", ["heads", "places"])
+def test_a_damaged_memory_is_told_and_counts_as_none(kind, state, tmp_path):
+    made(spent=1)
+    (kept,) = (state / kind).iterdir()
+    (tmp_path / "damages").mkdir()
+    for damage in damages(tmp_path / "damages"):
+        if kept.is_file():
+            kept.unlink()
+        damage.rename(kept)
+        ledger = open_ledger("ledger.db")
+        assert len(ledger.show("people").steps) == 4, damage.name
+        (line,) = ledger.notices
+        assert "cannot be remembered" in line
+        if damage.name != "folder":  # what is there is replaced by what is right
+            assert open_ledger("ledger.db").show("people")
+            assert open_ledger("ledger.db").notices == ()
+            assert stat.S_ISREG(kept.lstat().st_mode)
+
+
+def test_a_pipe_is_no_ledger():
+    os.mkfifo("pipe")
+    with pytest.raises(LedgerError, match="pipe is no regular file"):
+        open_ledger("pipe").show("people")
+
+
+def test_a_pipe_in_place_of_what_was_accepted_is_not_waited_for(state):
+    made(spent=1)
+    shutil.copy("ledger.db", "old.db")
+    spend(open_ledger("ledger.db"), 5)
+    os.mkfifo(state / "accepted.jsonl")
+    shutil.copy("old.db", "ledger.db")
+    for log in ("ledger.db-wal", "ledger.db-shm"):
+        Path(log).unlink(missing_ok=True)
+    assert open_ledger("ledger.db").accept_head(reason="restored")

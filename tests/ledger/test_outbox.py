@@ -24,7 +24,7 @@ from oracles import release_driver
 from oracles.release_driver import COMMAND, drive, lose_an_answer, prepare
 from privalue import _patience, curator
 from privalue._files import partial_name
-from privalue._outbox import Outbox
+from privalue._outbox import Outbox, Paid
 from privalue.cli import _finish, run
 from privalue.cli import _release as release_command
 from privalue.errors import LedgerError, UnavailableError
@@ -835,3 +835,40 @@ def test_an_empty_name_is_no_name(folder, hurried, monkeypatch, capsys):
 
 def _at_a_server(paid, **fields):
     return paid(**{**fields, "ledger": "postgresql://host/database"})
+
+
+def header_of(path):
+    first, _, text = path.read_text().partition("\n")
+    return json.loads(first), text
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        *({"entry": entry} for entry in (10**30, 0, -5, True, "3", None, 1.0)),
+        *({"ledger": ledger} for ledger in (5, None, "a\0b", "\ud800", ["ledger.db"])),
+        *({"study": study} for study in (5, [1], "a\0b", {})),
+        *({"justification": reason} for reason in (5, ["a"])),
+        {"dataset": 7},
+        {"unknown": 1},
+    ],
+    ids=str,
+)
+def test_an_outbox_with_an_odd_header_is_refused_in_one_line(field, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    paid = Paid(ledger="ledger.db", dataset="trial", entry=3, text="{}\n")
+    with Outbox("good.outbox") as outbox:
+        assert outbox.fill(paid)
+        assert Outbox.read("good.outbox") == paid
+        header, text = header_of(outbox.path)
+    Path("odd.outbox").write_text(json.dumps(header | field) + "\n" + text)
+    assert run(["ledger", "finish", "odd.outbox"]) == 3
+    assert "odd.outbox is no outbox of this version" in one_line(capsys)
+
+
+def test_what_is_no_regular_file_is_no_outbox(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("pipe")
+    for name in ("pipe", "/dev/zero"):
+        assert run(["ledger", "finish", name]) == 3
+        assert f"{name} cannot be read: it is no regular file" in one_line(capsys)

@@ -1,8 +1,10 @@
 """Totals that are sealed: who lacks the secret releases, and does not declare."""
 
 import json
+import os
 import sqlite3
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -179,3 +181,10 @@ def test_the_commands_take_a_seal(tmp_path, secret, capsys):
     assert json.loads(run("verify", "--json"))["seals"] == "not checked"
     with pytest.raises(BudgetError, match="is sealed"):
         run("declare", "others", *amount)
+
+
+def test_a_seal_is_a_regular_file(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for name in (tmp_path / "pipe", Path("/dev/zero")):
+        with pytest.raises(UsageError, match="cannot be read: it is no regular file"):
+            Seal.load(name)

@@ -1,6 +1,7 @@
 """Signed heads: who kept them is shown."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519, rsa
 
 from privalue.cli import run
+from privalue.errors import UsageError
 from privalue.ledger import LedgerError, open_ledger, require_signed, sign_head
 
 SEEN = "ab" * 32
@@ -111,3 +113,13 @@ def test_without_the_library_it_is_a_missing_component(ledger, keys):
     )
     assert done.returncode == 6
     assert "pip install cryptography" in done.stderr
+
+
+def test_a_key_is_a_regular_file_of_the_size_of_one(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "large").write_bytes(bytes(20_000))
+    for name, why in (("pipe", "it is no regular file"), ("large", "it is larger than")):
+        with pytest.raises(UsageError, match=f"the private key .* cannot be read: {why}"):
+            sign_head(SEEN, tmp_path / name)
+        with pytest.raises(UsageError, match=f"the public key .* cannot be read: {why}"):
+            require_signed(SEEN, None, tmp_path / name)

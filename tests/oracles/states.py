@@ -102,14 +102,16 @@ def literal_csv(rows):
         ends = [row.low, row.high] if intervals else []
         numbers = [row.value, *ends, *(row.columns.get(name) for name in extra)]
         cells = ["" if number is None else to_json(number).decode() for number in numbers]
-        text += _line([row.state, *cells, "; ".join(row.flags)])
+        plain = all(mark.isalnum() or mark in "_.+-" for mark in row.state)
+        label = _line([row.state], csv.QUOTE_MINIMAL if plain else csv.QUOTE_ALL)
+        text += label.removesuffix("\n") + "," + _line([*cells, "; ".join(row.flags)])
     return text
 
 
-def _line(cells):
+def _line(cells, quoting=csv.QUOTE_MINIMAL):
     """A line by the standard library, which quotes every end of line if lines end in both."""
     text = io.StringIO()
-    csv.writer(text, lineterminator="\r\n").writerow(cells)
+    csv.writer(text, lineterminator="\r\n", quoting=quoting).writerow(cells)
     return text.getvalue().removesuffix("\r\n") + "\n"
 
 

@@ -226,3 +226,18 @@ def test_a_killed_query_leaves_nothing_on_disk(tmp_path, by):
 def test_a_query_may_be_longer_than_the_name_of_a_file(folder):
     query = f"SELECT * FROM '{folder}/d.parquet' WHERE state NOT IN ({', '.join(['99'] * 200)})"
     assert statistics(query, STUDY) == EXPECTED
+
+
+@pytest.mark.parametrize("other", ["state", "State"])
+def test_a_file_with_a_column_twice_is_refused_in_a_query_too(folder, other):
+    made = pq.read_table(folder / "d.parquet").select(COLUMNS)
+    pq.write_table(made.append_column(other, made["step"]), folder / "twice.parquet")
+    rows = (folder / "d.csv").read_text().splitlines()
+    (folder / "twice.csv").write_text(
+        "\n".join([f"{rows[0]},{other}", *(f"{row},0" for row in rows[1:])])
+    )
+    for name in ("twice.parquet", "twice.csv"):
+        with pytest.raises(pv.DataError, match=f"has the column '{other}' more than once"):
+            statistics(f"SELECT * FROM '{folder}/{name}'", STUDY)
+    with pytest.raises(pv.DataError, match="more than once"):
+        statistics(f"SELECT *, step AS {other} FROM '{folder}/d.parquet'", STUDY)

@@ -158,6 +158,30 @@ def test_a_hundred_thousand_states_fit_on_a_page_and_nothing_is_lost():
     assert rows[77_001] == [labels[77_000], value, "-1.5", "", rows[77_001][-1]]
 
 
+def test_no_label_becomes_a_formula_whatever_separates_cells():
+    labels = [
+        "a;=1+17",
+        "a\t=1",
+        "a\n=1",
+        'a";=1',
+        "a =1",
+        "a|=1",
+        ";=1",
+        "\ufeff=1",
+        "plain",
+        "-1",
+    ]
+    release = released(study(labels=labels), [[(label, 0.5) for label in labels]] * 300)
+    text = "".join(states.values_csv(states.state_table(release)))
+    rows = list(csv.reader(io.StringIO(text, newline="")))
+    assert [row[0].removeprefix("'") for row in rows[1:]] == labels
+    for separator in ";\t| ,":
+        for row in list(csv.reader(io.StringIO(text, newline=""), delimiter=separator))[1:]:
+            for cell in row:
+                assert cell.lstrip("\ufeff")[:1] not in set("=+@"), (separator, row)
+                assert cell[:1] != "-" or cell[1:2].isdigit()
+
+
 def test_groups_of_states_hold_every_state_once():
     values = np.random.default_rng(3).normal(size=12_345)
     series = Series(labels=range(12_345), values=values)

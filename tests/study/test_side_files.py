@@ -271,6 +271,9 @@ SOUND = "{'descr': '<f8', 'fortran_order': False, 'shape': (6, 2), }"
         npy("{}"),
         npy("(" * 5000),
         npy("{'descr': '|O', 'fortran_order': False, 'shape': (12,), }"),
+        npy("{'descr': '<U1', 'fortran_order': False, 'shape': (6, 4), }", b"\xff" * 96),
+        npy("{'descr': '<U1', 'fortran_order': False, 'shape': (6, 4), }"),
+        npy("{'descr': '|S8', 'fortran_order': False, 'shape': (6, 2), }"),
         npy("{'descr': 'f9', 'fortran_order': False, 'shape': (6, 2), }"),
         npy("{'descr': '<f8', 'fortran_order': 1, 'shape': (6, 2), }"),
         npy("{'descr': '<f8', 'fortran_order': False, 'shape': (-6, -2), }"),
@@ -361,6 +364,18 @@ def test_no_label_is_a_formula_and_each_can_be_read_back():
     ]
     assert [of_cell(cell) for cell in cells] == LABELS
     assert as_cell("\t=1") == "'\t=1"
+
+
+@pytest.mark.parametrize(
+    "unseen", ["\ufeff", "\u200b", "\u00ad", "\u2060", "\0", " ", "\u00a0", "\U000e0001", "\u200b'"]
+)
+@pytest.mark.parametrize("sign", "=+-@\uff1d\ufe66")
+def test_a_formula_behind_what_is_not_seen_is_none_either(unseen, sign):
+    for label in (f"{unseen}{sign}1+1", f"'{unseen}{sign}1+1", f"{unseen}{unseen}{sign}x"):
+        assert as_cell(label) == "'" + label
+        assert of_cell(as_cell(label)) == label
+        assert of_cell(as_cell(as_cell(label))) == as_cell(label)
+    assert as_cell(f"{unseen}a") == f"{unseen}a"
 
 
 def test_side_files_take_labels_as_values_csv_has_them(tmp_path):

@@ -15,19 +15,25 @@ Without a place to write there is a notice, and the ledger is used all the same.
 import errno
 import json
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
+from privalue._files import read_whole
 from privalue.errors import LedgerError, UsageError
 from privalue.ledger._book import Book
 from privalue.ledger._chain import sha256
 from privalue.ledger._store import Store, Transaction
 
 VARIABLE = "PRIVALUE_STATE"
+_MOST_BYTES = 10_000  # of what is remembered of one ledger
+_MOST_ENTRIES = 1 << 63
+_WORD = re.compile("[0-9a-z:-]{1,200}")  # a hash, or a day
 Replay = Callable[[Transaction], Book]
 Snapshot = Callable[[], AbstractContextManager[Transaction]]
 Clock = Callable[[], datetime]
@@ -47,6 +53,17 @@ class Seen:
         """Return the last entry of a book."""
         day = clock().date().isoformat()
         return cls(ledger=ledger, sequence=book.sequence, head=book.head, day=day)
+
+    @classmethod
+    def of_fields(cls, fields: dict[str, Any]) -> "Seen":
+        """Return what was written earlier; raise KeyError, TypeError or ValueError if it is odd."""
+        seen = cls(**{key: fields[key] for key in cls.__dataclass_fields__})
+        texts = (seen.ledger, seen.head, seen.day)
+        if not all(isinstance(text, str) and _WORD.fullmatch(text) for text in texts):
+            raise ValueError("it holds no hash or no day")
+        if type(seen.sequence) is not int or not 0 < seen.sequence < _MOST_ENTRIES:
+            raise ValueError("it holds no number of an entry")
+        return seen
 
     def held_by(self, transaction: Transaction) -> bool:
         """Return whether the ledger holds this entry; one look, however long it is."""
@@ -223,11 +240,11 @@ class Memory:
         if self._folder is None:
             return None
         try:
-            found = json.loads((self._folder / kind / f"{name}.json").read_text("utf-8"))
-            return Seen(**{key: found[key] for key in Seen.__dataclass_fields__})
+            found = json.loads(read_whole(self._folder / kind / f"{name}.json", _MOST_BYTES))
+            return Seen.of_fields(found)
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, KeyError, TypeError) as problem:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as problem:
             self._complain(f"{type(problem).__name__} in {self._folder / kind / name}.json")
             return None
 
@@ -283,6 +300,7 @@ def _replace(target: Path, text: str) -> None:
 
 def _append(target: Path, line: str) -> None:
     """Add a line to a file for its owner alone."""
-    handle = os.open(target, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600)
+    flags = os.O_CREAT | os.O_APPEND | os.O_WRONLY | os.O_NONBLOCK  # a pipe is not waited for
+    handle = os.open(target, flags, 0o600)
     with os.fdopen(handle, "a", encoding="utf-8") as file:
         file.write(line + "\n")

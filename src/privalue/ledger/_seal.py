@@ -10,6 +10,7 @@ import hashlib
 import hmac
 from pathlib import Path
 
+from privalue._files import read_whole
 from privalue.errors import UsageError
 
 _LEAST = 16  # bytes: a passphrase of a few words; a key file has 32
@@ -31,14 +32,13 @@ class Seal:
             UsageError: it cannot be read, or is too short or too long for a secret.
         """
         try:
-            with path.open("rb") as file:
-                secret = file.read(_MOST + 1).strip()
+            secret = read_whole(path, _MOST).strip()
         except OSError as problem:
             raise UsageError(
                 f"the seal {path} cannot be read: {problem.strerror}; give the file that holds the "
                 "key or the passphrase"
             ) from problem
-        if not _LEAST <= len(secret) <= _MOST:
+        if len(secret) < _LEAST:
             raise UsageError(
                 f"the seal {path} holds {len(secret)} bytes: it must hold {_LEAST} to {_MOST}; "
                 "head -c 32 /dev/urandom | base64 > FILE makes one"

@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from privalue._files import read_whole
 from privalue.errors import LedgerError, MissingComponentError, UsageError
 from privalue.ledger._chain import check_hash
 
@@ -56,8 +57,7 @@ def _loaded(file: Path, kind: str) -> Any:
     serialization = _cryptography("hazmat.primitives.serialization")
     keys = _cryptography("hazmat.primitives.asymmetric.ed25519")
     try:
-        with file.open("rb") as opened:
-            text = opened.read(_MOST_BYTES)
+        text = read_whole(file, _MOST_BYTES)
     except OSError as problem:
         raise UsageError(f"the {kind} key {file} cannot be read: {problem.strerror}") from None
     try:

@@ -116,6 +116,8 @@ class SqliteStore:
             raise AbsentLedgerError(self.place)
         if path.is_dir():  # SQLite would say that it cannot be opened, which may pass
             raise LedgerError(f"the ledger {self.place} is a folder; give a file")
+        if path.exists() and not (path.is_file() or path.is_dir()):  # SQLite would wait for a pipe
+            raise LedgerError(f"the ledger {self.place} is no regular file; give another file")
         try:
             with closing(
                 sqlite3.connect(

@@ -40,7 +40,10 @@ def open_query(query: str, rules: RowRules) -> Source:
     """Return the rows of a query over files."""
     with ready(query, rules) as (connection, wanted):
         try:
-            cells = readable_cells(connection.sql(wanted), rules, PLACE)
+            found = connection.sql(wanted)
+            needed = {name.lower() for name in rules.names}
+            _require_distinct([name for name in found.columns if name.lower() in needed], PLACE)
+            cells = readable_cells(found, rules, PLACE)
         except duckdb.Error as problem:
             raise DataError(f"{PLACE} cannot be read: {explained(problem)}") from None
 
@@ -125,11 +128,15 @@ def _put_in(connection: duckdb.DuckDBPyConnection, name: str, rules: RowRules) -
 
 
 def _require_one_schema(name: str, paths: Sequence[Path]) -> None:
-    """Refuse files with different columns or types: DuckDB would convert some of them."""
+    """Refuse files with different columns or types: DuckDB would convert some of them.
+
+    A column that is there twice is refused, too: DuckDB would rename one, and read the other.
+    """
     first: Any = None
     for path in paths:
         with parquet_file(path) as file:
             schema = file.schema_arrow.remove_metadata()
+        _require_distinct(schema.names, path)
         first = first or schema
         if not schema.equals(first):
             raise DataError(
@@ -138,12 +145,22 @@ def _require_one_schema(name: str, paths: Sequence[Path]) -> None:
             )
 
 
+def _require_distinct(columns: Sequence[str], place: str | Path) -> None:
+    """Refuse a column whose name another one has; for DuckDB, case makes no difference."""
+    known: set[str] = set()
+    for column in columns:
+        if column.lower() in known:
+            raise DataError(f"{place} has the column {column!r} more than once; rename one")
+        known.add(column.lower())
+
+
 def _table_of_texts(
     connection: duckdb.DuckDBPyConnection, name: str, path: Path, rules: RowRules
 ) -> None:
     """Load a CSV file as a table, all columns as texts."""
     every = replace(rules, columns={}, by_person=False)
     columns = open_csv(path, every).heading.columns
+    _require_distinct(columns, path)
     file = open_csv(path, replace(every, columns={column: column for column in columns}))
     schema = pa.schema([(column, pa.string()) for column in columns])
     staged = pa.RecordBatchReader.from_batches(schema, (chunk.rows for chunk in csv_chunks(file)))

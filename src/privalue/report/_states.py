@@ -21,6 +21,7 @@ from privalue.study import Study, as_cell, described_values
 FEW_VISITS = 10  # expected of all trajectories, by the study's own prior
 _AT_ONCE = 1 << 14
 _SPECIAL = re.compile('[,"\r\n]')
+_WORD = re.compile(r"[\w.+-]+")
 
 UNSUPPORTED = "too few visits"
 RARE = "rarely visited, by the public prior"
@@ -199,8 +200,8 @@ def values_csv(table: StateTable) -> Iterator[str]:
     """Yield the states as CSV, some thousands at a time, with every digit that was released.
 
     Numbers are as release.json has them. A label that a spreadsheet would take for a formula has an
-    apostrophe before it. An end of the privacy intervals that was not released is
-    empty.
+    apostrophe before it, and one that is more than a word is in quotes. An end of the privacy
+    intervals that was not released is empty.
     """
     ends = _ENDS if table.has_intervals else ()
     heads = [*ends, *(name for name in table.columns if name not in _ENDS)]
@@ -209,7 +210,7 @@ def values_csv(table: StateTable) -> Iterator[str]:
     line = ",".join(["%s"] * (len(heads) + 3))
     for start in range(0, len(table), _AT_ONCE):
         part = slice(start, start + _AT_ONCE)
-        names = [_quoted(as_cell(str(name))) for name in table.names[part]]
+        names = [_label(as_cell(str(name))) for name in table.names[part]]
         cells = [
             json_cells(column[part].tolist()) if column is not None else [""] * len(names)
             for column in (table.value, *(table.columns.get(name) for name in heads))
@@ -218,6 +219,20 @@ def values_csv(table: StateTable) -> Iterator[str]:
         yield "".join(f"{line % row}\n" for row in zip(names, *cells, flags, strict=True))
 
 
+def _label(text: str) -> str:
+    """Return the first cell of a line, in quotes unless it is one plain word.
+
+    A spreadsheet that separates cells by something else, such as ";", then still finds one cell
+    there: what follows the separator in a label cannot become a formula.
+    """
+    return text if _WORD.fullmatch(text) else _in_quotes(text)
+
+
 def _quoted(text: str) -> str:
     """Return a cell of CSV, in quotes where it must be."""
-    return '"' + text.replace('"', '""') + '"' if _SPECIAL.search(text) else text
+    return _in_quotes(text) if _SPECIAL.search(text) else text
+
+
+def _in_quotes(text: str) -> str:
+    """Return a cell of CSV in quotes."""
+    return '"' + text.replace('"', '""') + '"'

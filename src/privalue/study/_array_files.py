@@ -24,14 +24,20 @@ _MAGIC = b"\x93NUMPY"
 _MOST_HEADER = 10_000
 _ENTRY = r"'(\w+)'\s*:\s*('[^']*'|True|False|\([0-9,\s]*\))"
 _HEADER = re.compile(rf"\{{\s*(?:{_ENTRY}\s*(?:,\s*|(?=\}}))){{3}}\}}\s*")
-_PLAIN = re.compile(r"[<>|=]?(?:[?]|[biufcSU][0-9]{1,3})")
+_NUMBERS = re.compile(r"[<>|=]?(?:[?]|[biufc][0-9]{1,3})")
+_BYTES = re.compile(_NUMBERS.pattern + r"|\|S[0-9]{1,3}")
 _WHOLE = re.compile(r"[0-9]{1,18}")
 
 _DAMAGED = (struct.error, RuntimeError, IndexError)
 
 
-def read_npy(content: bytes) -> NDArray[Any]:
+def read_npy(content: bytes, *, texts: bool = False) -> NDArray[Any]:
     """Return the array that a ``.npy`` file holds.
+
+    Args:
+        content: the file.
+        texts: whether bytes are allowed, which an archive has for its format. Texts in Unicode are
+            allowed nowhere: their characters may be none.
 
     Raises:
         ValueError: the header does not parse, asks for objects, or does not fit what follows it.
@@ -49,7 +55,7 @@ def read_npy(content: bytes) -> NDArray[Any]:
         raise ValueError("its header cannot be read")
     kind, order = entries["descr"].strip("'"), entries["fortran_order"]
     sides = [side.strip() for side in entries["shape"].strip("()").split(",") if side.strip()]
-    if not _PLAIN.fullmatch(kind) or order not in {"True", "False"}:
+    if not (_BYTES if texts else _NUMBERS).fullmatch(kind) or order not in {"True", "False"}:
         raise ValueError("its type is not one of numbers")
     if len(sides) > 2 or not all(map(_WHOLE.fullmatch, sides)):
         raise ValueError("its shape cannot be read")
@@ -117,7 +123,7 @@ def _members(content: bytes, most: int) -> Mapping[str, NDArray[Any]]:
                     unpacked = member.read(entry.file_size + 1)
                 if len(unpacked) != entry.file_size:
                     raise ValueError("a member is not as long as it says")
-                found[entry.filename.removesuffix(".npy")] = read_npy(unpacked)
+                found[entry.filename.removesuffix(".npy")] = read_npy(unpacked, texts=True)
     # A damaged archive, a password, and what this Python cannot unpack.
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, OverflowError, *_DAMAGED) as problem:
         raise ValueError("it is no archive of arrays, or is damaged") from problem
@@ -131,10 +137,9 @@ def _members(content: bytes, most: int) -> Mapping[str, NDArray[Any]]:
 
 def _text(array: NDArray[Any]) -> str:
     """Return the one text that an array holds."""
-    if array.shape != () or array.dtype.kind not in "SU" or array.dtype.itemsize > 64:
+    if array.shape != () or array.dtype.kind != "S" or array.dtype.itemsize > 64:
         raise ValueError("its format is no text")
-    value = array.item()
-    return value.decode("latin-1") if isinstance(value, bytes) else str(value)
+    return bytes(array.item()).decode("latin-1")
 
 
 def _shape(array: NDArray[Any]) -> tuple[int, int]:

@@ -6,9 +6,8 @@ text". A number is a number, and a sign alone is a sign: -1 and - stay as they a
 """
 
 import re
+import unicodedata
 
-# As they are typed, in full width, and behind what a spreadsheet skips.
-_FORMULA = re.compile("[=+\\-@\uff1d\uff0b\uff0d\uff20\t\r\n]")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 
@@ -18,9 +17,9 @@ def as_cell(label: str) -> str:
     >>> [as_cell(label) for label in ("well", "=1+1", "-1", "-", "- none -", "'=1+1", "'s")]
     ['well', "'=1+1", '-1', '-', "'- none -", "''=1+1", "'s"]
     """
-    bare = label.lstrip("'")
-    harmless = len(label) == 1 or _NUMBER.fullmatch(label)  # a sign alone does nothing
-    return label if harmless or not _FORMULA.match(bare) else "'" + label
+    if label[:1].isalnum() or len(label) == 1 or _NUMBER.fullmatch(label):
+        return label  # a sign alone does nothing
+    return "'" + label if _begins_a_formula(label) else label
 
 
 def of_cell(cell: str) -> str:
@@ -30,3 +29,17 @@ def of_cell(cell: str) -> str:
     ['well', '=1+1', '-1', "'=1+1", "'s"]
     """
     return cell[1:] if cell.startswith("'") and as_cell(cell[1:]) == cell else cell
+
+
+def _begins_a_formula(label: str) -> bool:
+    """Return whether a spreadsheet may find a formula: behind what it skips, and in any width."""
+    bare = label.lstrip("'")
+    if bare[:1] in {"\t", "\r", "\n"}:
+        return True
+    first = next((mark for mark in bare if mark != "'" and not _is_unseen(mark)), "")
+    return unicodedata.normalize("NFKC", first)[:1] in {"=", "+", "-", "@"}
+
+
+def _is_unseen(mark: str) -> bool:
+    """Return whether a character shows nothing by itself: white space, a control, a joiner."""
+    return unicodedata.category(mark)[0] in "CZM"
