@@ -9,6 +9,8 @@ from contextlib import closing
 
 import pytest
 
+import privalue as pv
+import privalue.ledger
 from conformance.test_ledger_stores import (  # noqa: F401 - two of them are fixtures
     PostgresPlace,
     SqlitePlace,
@@ -21,6 +23,9 @@ from conformance.test_ledger_stores import (  # noqa: F401 - two of them are fix
 )
 from oracles.ledger_driver import DATASET, DELTA
 from oracles.ledgers import DECLARED, RESERVED, open_ledger
+from oracles.studies import study
+from privalue import curator
+from privalue.cli._app import run
 from privalue.cli._ledger import ledgers
 from privalue.errors import UsageError
 from privalue.ledger import BudgetError, LedgerError, StoredRelease, study_hash
@@ -313,6 +318,107 @@ def test_what_somebody_really_spends_by_hand_counts(roles):
     roles.execute(INSERT, next_row(roles.location, "charge", reservation=row[0]))
     assert str(roles.owner.show(DATASET).spent) == "epsilon 0.1, delta 0"
     roles.owner.verify()
+
+
+# What answers a request
+
+DATA = [[(0, 0.5), (1, 1.0)]] * 60
+
+
+def request(name="theirs"):
+    return study(
+        2,
+        study={"name": name, "dataset": DATASET},
+        privacy={"epsilon": 0.5, "delta": 1e-7},
+        returns=(0.0, 1.0),
+        mechanism={"name": "dp-ssp", "calibration": "exact"},
+    )
+
+
+def by_hand(roles, kind, **fields):
+    row = next_row(roles.location, kind, **fields)
+    roles.execute(INSERT, row)
+    return row[0], row[2]
+
+
+def commit_by_hand(roles, entry, requested, text, *, kept=True):
+    by_hand(roles, "commit", reservation=entry, artefact=sha256(text), **requested)
+    if kept:
+        roles.execute("INSERT INTO ledger_artefacts VALUES (%s, %s)", (sha256(text), text))
+
+
+def forged(true, *, epsilon, **fields):
+    """The true release with other numbers, for whoever reads no further."""
+    privacy = {**true["privacy"], "epsilon": epsilon}
+    return {**true, "theta": [0.0, 0.0], "privacy": privacy, **fields}
+
+
+FORGED = {
+    "the study's promise": lambda true, head: forged(true, epsilon=0.5, ledger_head=head),
+    "what was paid for": lambda true, head: forged(true, epsilon=1e-12, ledger_head=head),
+    "another charge": lambda true, head: forged(true, epsilon=1e-12),
+    "another study": lambda true, head: {**true, "study": {}, "ledger_head": head},
+    "lists": lambda true, head: {**true, "study": [], "privacy": [], "ledger_head": head},
+    "junk": lambda true, head: "junk",
+    "nothing": None,
+}
+
+
+@pytest.mark.parametrize("what", FORGED)
+def test_a_false_release_answers_no_request(roles, what, capsys):
+    """A clerk pays one unit for it; the request goes on as new, and is told."""
+    true = json.loads(pv.release(request(), DATA).to_json())
+    requested = {"dataset": DATASET, "study": study_hash(true["study"])}
+    entry, _ = by_hand(roles, "reserve", **requested, epsilon=1, delta=10**11, **RESERVED)
+    _, head = by_hand(roles, "charge", reservation=entry)
+    make = FORGED[what]
+    text = json.dumps(make and make(true, head))
+    commit_by_hand(roles, entry, requested, text, kept=make is not None)
+    ledger, said = privalue.ledger.open_ledger(roles.place.location), []
+    assert ledger.stored(**{"dataset": DATASET, "study_hash": requested["study"]}) is None
+    released = pv.release(request(), DATA, ledger=ledger, say=said.append)
+    assert not released.reused
+    assert sum(f"the artefact of entry {entry} is false (it " in line for line in said) == 1
+    assert str(ledger.show(DATASET).spent) == "epsilon 0.500000000001, delta 2e-7"
+    again = pv.release(request(), [], ledger=ledger)
+    assert again.reused
+    assert again == released
+    with pytest.raises(LedgerError, match=f"the artefact of entry {entry} (is|was) ") as found:
+        ledger.verify()
+    assert found.value.exit_code == 5
+    assert run(["ledger", "verify", "--ledger", roles.place.location]) == 5
+    assert f"the artefact of entry {entry} " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_what_a_clerk_puts_on_somebody_elses_charge_keeps_nothing_back(
+    roles, kept, monkeypatch, tmp_path
+):
+    """What was drawn is paid for: it is published, and its owner is told."""
+    ledger = privalue.ledger.open_ledger(roles.place.location)
+    drawn, entries = curator._drawn, []
+
+    def meanwhile(ready, source, head):
+        with ledger._store.read() as transaction:
+            entry = json.loads(transaction.find(head)[1])["reservation"]
+            reserved = json.loads(transaction.row(entry)[1])
+        entries.append(entry)
+        requested = {name: reserved[name] for name in ("dataset", "study")}
+        commit_by_hand(roles, entry, requested, "junk", kept=kept)
+        return drawn(ready, source, head)
+
+    monkeypatch.setattr(curator, "_drawn", meanwhile)
+    released = pv.release(request(), DATA, ledger=ledger, outbox=tmp_path / "outbox")
+    assert not (tmp_path / "outbox").exists()
+    assert released.theta
+    (entry,) = entries
+    reservation = ledger.charged(entry, head=released.ledger_head)
+    (told,) = reservation.commit(released.to_json())
+    assert told.startswith(f"somebody put on the charge of entry {entry} what is no release of it")
+    with pytest.raises(BudgetError, match="cannot be committed"):
+        reservation.commit("more junk")
+    with pytest.raises(LedgerError, match=f"the artefact of entry {entry} "):
+        ledger.verify()
 
 
 def test_a_keepers_snapshots_serve_a_clerk_that_may_write_none(roles, monkeypatch):
