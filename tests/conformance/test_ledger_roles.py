@@ -469,6 +469,51 @@ def test_rights_that_come_by_another_way_are_noticed(server, roles):  # noqa: F8
     roles.owner.verify()
 
 
+MIGHTY = {
+    "a member of the owner": ("GRANT {owner} TO {name}", None),
+    "a member that inherits nothing": (
+        "ALTER ROLE {name} NOINHERIT; GRANT {owner} TO {name}",
+        None,
+    ),
+    "a member of a member": (
+        "ALTER ROLE {name} NOINHERIT; CREATE ROLE {name}_too; GRANT {owner} TO {name}_too;"
+        " GRANT {name}_too TO {name}",
+        None,
+    ),
+    "one that makes roles": ("ALTER ROLE {name} CREATEROLE", None),
+    "an owner of the schema": ("ALTER SCHEMA {schema} OWNER TO {name}", None),
+    "an owner of the database": (
+        "ALTER DATABASE {database} OWNER TO {name}",
+        "ALTER DATABASE {database} OWNER TO keeper",
+    ),
+    "a member of who writes all data": (
+        "ALTER ROLE {name} NOINHERIT; GRANT pg_write_all_data TO {name}",
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("who", MIGHTY)
+def test_who_can_become_the_owner_does_not_release(server, roles, who):  # noqa: F811
+    """Whether it has the owner's rights already, or takes them when it likes."""
+    name, owner = f"mighty_{roles.place.schema}", f"owner_{roles.place.schema}"
+    server.execute(f"CREATE ROLE {name} LOGIN; CREATE ROLE {owner}")
+    schema = roles.place.schema
+    server.execute(f"ALTER TABLE {schema}.ledger_entries OWNER TO {owner}")
+    with psycopg.connect(roles.place.location) as connection:
+        names = {"name": name, "owner": owner, "schema": schema, "database": connection.info.dbname}
+    printed = roles.owner.grant_sql(name)
+    roles.place.execute(printed)
+    made, unmade = MIGHTY[who]
+    server.execute(made.format(**names))
+    try:
+        with pytest.raises(psycopg.errors.RaiseException, match="has more rights by another role"):
+            roles.place.execute(printed)
+    finally:
+        if unmade:
+            server.execute(unmade.format(**names))
+
+
 def test_a_file_has_no_roles(tmp_path):
     ledger = open_ledger(tmp_path / "ledger.db")
     ledger.declare(DATASET, epsilon=1.0, delta=1e-6)
