@@ -247,6 +247,11 @@ BY_HAND = {
         "reserve",
         {**REQUEST, "dataset": "\x1b[2J", "epsilon": 1, "delta": 0, **RESERVED},
     ),
+    "a long reason": lambda at: ("accept", {"lost": "0" * 64, "reason": "x" * 1001}),
+    "a long process": lambda at: (
+        "reserve",
+        {**REQUEST, "epsilon": 1, "delta": 0, **RESERVED, "process": "x" * 1001},
+    ),
     "half a character": lambda at: ("reserve", {**REQUEST, "note": "x"}),
 }
 
@@ -318,6 +323,94 @@ def test_what_somebody_really_spends_by_hand_counts(roles):
     roles.execute(INSERT, next_row(roles.location, "charge", reservation=row[0]))
     assert str(roles.owner.show(DATASET).spent) == "epsilon 0.1, delta 0"
     roles.owner.verify()
+
+
+def test_a_row_of_any_length_does_not_get_in(place):  # noqa: F811
+    ledger = open_ledger(place.location)
+    ledger.declare(DATASET, epsilon=1.0, delta=1e-6)
+    row = next_row(place.location, "accept", lost="0" * 64, reason="x" * 100_000)
+    with pytest.raises((psycopg.errors.RaiseException, sqlite3.IntegrityError)):
+        write(place, INSERT, row)
+    assert ledger.verify().entries == 2
+
+
+def test_a_reason_that_is_too_long_is_refused_in_one_line(place, capsys):  # noqa: F811
+    ledger = open_ledger(place.location)
+    ledger.declare(DATASET, epsilon=1.0, delta=1e-6)
+    entry = ledger.reserve(DATASET, REQUEST["study"], epsilon=0.1, delta=DELTA).sequence
+    settle = ["ledger", "settle", str(entry), "--charge", "--ledger", place.location, "--reason"]
+    assert run([*settle, "x" * 1001]) == 2
+    said = capsys.readouterr().err
+    assert "reason has 1,001 characters; on the record a text has at most 1,000" in said
+    assert said.count("\n") == 1
+    assert run([*settle, "x" * 1000]) == 0
+    ledger.verify()
+
+
+@pytest.mark.parametrize("number", [2**63 - 1, 2**63, 10**23])
+def test_no_entry_has_a_number_beyond_64_bits(place, number, capsys):  # noqa: F811
+    ledger = open_ledger(place.location)
+    ledger.declare(DATASET, epsilon=1.0, delta=1e-6)
+    settle = ["ledger", "settle", "--charge", "--ledger", place.location, "--reason", "x"]
+    for given in (number, -number):
+        assert run([*settle, "--", str(given)]) == 2
+        assert f"entry {given} is no reservation of the ledger" in capsys.readouterr().err
+        with pytest.raises(LedgerError, match="has no charge"):
+            ledger.charged(given, head="0" * 64)
+
+
+def test_a_snapshot_that_cannot_be_stored_undoes_nothing(place, monkeypatch, tmp_path):  # noqa: F811
+    """As one that is too large for the database; here, the database is told to refuse them."""
+    monkeypatch.setenv("PRIVALUE_STATE", str(tmp_path / "state"))
+    monkeypatch.setattr(books, "PERIOD", 6)
+    privalue.ledger.open_ledger(place.location).declare(
+        DATASET, epsilon=1.0, delta=1e-6, unit="trajectory"
+    )
+    refused = 'NEW.body LIKE \'%"kind":"snapshot"%\''
+    if isinstance(place, SqlitePlace):
+        place.execute(
+            f"CREATE TRIGGER no_more BEFORE INSERT ON ledger_entries WHEN {refused}"
+            " BEGIN SELECT RAISE(ABORT, 'too large'); END"
+        )
+    else:
+        place.execute(
+            "CREATE FUNCTION no_more() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+            " RAISE EXCEPTION 'too large'; END $$;"
+            " CREATE TRIGGER no_more BEFORE INSERT ON ledger_entries"
+            f" FOR EACH ROW WHEN ({refused}) EXECUTE FUNCTION no_more()"
+        )
+    for number in range(5):  # with the head that this user remembers
+        ledger = privalue.ledger.open_ledger(place.location)
+        promise = {"epsilon": 0.1, "delta": DELTA, "unit": "trajectory"}
+        reservation = ledger.reserve(
+            DATASET, study_hash({"n": number}), **promise, neighbours="replace-one"
+        )
+        reservation.charge()
+        reservation.commit(f"{number}")
+    assert ledger.verify(strict=False).entries == 17
+    place.execute(
+        f"DROP TRIGGER no_more{' ON ledger_entries' * (not isinstance(place, SqlitePlace))}"
+    )
+    assert ledger.verify(strict=False).entries == 17
+    assert ledger.verify(strict=False).entries == 18  # the snapshot that was due
+
+
+def test_what_the_tables_of_a_file_refuse(tmp_path):
+    """All that SQLite can check, which has no SHA-256."""
+    location = str(tmp_path / "ledger.db")
+    ledger = open_ledger(location)
+    ledger.declare(DATASET, epsilon=1.0, delta=1e-6)
+    number, body, digest = next_row(location, "accept", lost="0" * 64, reason="-")
+    without = json.loads(body)
+    del without["previous"]
+    bodies = [canonical({**json.loads(body), "previous": each}) for each in (None, "0" * 64, 1)]
+    rows = [(number, each, sha256(each)) for each in (*bodies, canonical(without))]
+    rows += [(number, body, digest[1:]), (number, body, "x" * 64), (number + 1, body, digest)]
+    with closing(sqlite3.connect(location)) as connection:
+        for row in rows:
+            with pytest.raises(sqlite3.IntegrityError, match="does not follow"):
+                connection.execute(INSERT.replace("%s", "?"), row)
+    assert ledger.verify().entries == 2
 
 
 # What answers a request

@@ -553,7 +553,10 @@ class Ledger:
 
             yield book, append, transaction
             if book.due and self._keeps(book, transaction):
-                append("snapshot", state=book.state())
+                stood = book.sequence, book.head
+                snapshot = book.write("snapshot", self._clock(), state=book.state())
+                if not transaction.attempt(snapshot):
+                    book.sequence, book.head = stood
 
     def _known(
         self, replay: Callable[[Transaction], Book]
@@ -665,6 +668,8 @@ class Ledger:
         held = book.reservations.get(reservation)
         if held is not None:
             return held
+        if not 0 < reservation <= sys.maxsize:  # databases know no larger numbers
+            return None
         with self._checking():
             row = transaction.row(reservation)
             entry = None if row is None or row[0] in book.ignored else checked(row)
