@@ -18,11 +18,10 @@ from typing import Any, NamedTuple, Self
 from privalue._patience import uninterrupted
 from privalue.errors import BudgetError, LedgerError, UnavailableError, UsageError
 from privalue.ledger._account import Account, Standing, book_notices, notices
-from privalue.ledger._answers import fault
 from privalue.ledger._balance import Held
 from privalue.ledger._book import PERIOD, Book, checked
 from privalue.ledger._chain import DECLARE, FORMAT, check_dataset, check_hash, sha256
-from privalue.ledger._evidence import Evidence
+from privalue.ledger._evidence import Evidence, fault
 from privalue.ledger._heads import Memory
 from privalue.ledger._names import look_alike
 from privalue.ledger._seal import Seal
