@@ -68,7 +68,7 @@ def _figures(make: Callable[[int], tuple[str, Load]]) -> Iterator[tuple[str, str
     met = work <= MOST_WORK
     yield "work of a release", f"{LONG:,}", f"{1e3 * work:.1f} ms", f"{1e3 * MOST_WORK:g} ms", met
     started = time.perf_counter()
-    open_ledger(location).verify()
+    open_ledger(location).verify(strict=False)
     yield "verify", f"{LONG:,}", f"{time.perf_counter() - started:.0f} s", "none", True
 
 

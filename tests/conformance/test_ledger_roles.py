@@ -9,6 +9,8 @@ from contextlib import closing
 
 import pytest
 
+import privalue as pv
+import privalue.ledger
 from conformance.test_ledger_stores import (  # noqa: F401 - two of them are fixtures
     PostgresPlace,
     SqlitePlace,
@@ -21,6 +23,9 @@ from conformance.test_ledger_stores import (  # noqa: F401 - two of them are fix
 )
 from oracles.ledger_driver import DATASET, DELTA
 from oracles.ledgers import DECLARED, RESERVED, open_ledger
+from oracles.studies import study
+from privalue import curator
+from privalue.cli._app import run
 from privalue.cli._ledger import ledgers
 from privalue.errors import UsageError
 from privalue.ledger import BudgetError, LedgerError, StoredRelease, study_hash
@@ -244,6 +249,11 @@ BY_HAND = {
         "reserve",
         {**REQUEST, "dataset": "\x1b[2J", "epsilon": 1, "delta": 0, **RESERVED},
     ),
+    "a long reason": lambda at: ("accept", {"lost": "0" * 64, "reason": "x" * 1001}),
+    "a long process": lambda at: (
+        "reserve",
+        {**REQUEST, "epsilon": 1, "delta": 0, **RESERVED, "process": "x" * 1001},
+    ),
     "half a character": lambda at: ("reserve", {**REQUEST, "note": "x"}),
 }
 
@@ -317,6 +327,195 @@ def test_what_somebody_really_spends_by_hand_counts(roles):
     roles.owner.verify()
 
 
+def test_a_row_of_any_length_does_not_get_in(place):  # noqa: F811
+    ledger = open_ledger(place.location)
+    ledger.declare(DATASET, epsilon=1.0, delta=1e-6)
+    row = next_row(place.location, "accept", lost="0" * 64, reason="x" * 100_000)
+    with pytest.raises((psycopg.errors.RaiseException, sqlite3.IntegrityError)):
+        write(place, INSERT, row)
+    assert ledger.verify().entries == 2
+
+
+def test_a_reason_that_is_too_long_is_refused_in_one_line(place, capsys):  # noqa: F811
+    ledger = open_ledger(place.location)
+    ledger.declare(DATASET, epsilon=1.0, delta=1e-6)
+    entry = ledger.reserve(DATASET, REQUEST["study"], epsilon=0.1, delta=DELTA).sequence
+    settle = ["ledger", "settle", str(entry), "--charge", "--ledger", place.location, "--reason"]
+    assert run([*settle, "x" * 1001]) == 2
+    said = capsys.readouterr().err
+    assert "reason has 1,001 characters; on the record a text has at most 1,000" in said
+    assert said.count("\n") == 1
+    assert run([*settle, "x" * 1000]) == 0
+    ledger.verify()
+
+
+@pytest.mark.parametrize("number", [2**63 - 1, 2**63, 10**23])
+def test_no_entry_has_a_number_beyond_64_bits(place, number, capsys):  # noqa: F811
+    ledger = open_ledger(place.location)
+    ledger.declare(DATASET, epsilon=1.0, delta=1e-6)
+    settle = ["ledger", "settle", "--charge", "--ledger", place.location, "--reason", "x"]
+    for given in (number, -number):
+        assert run([*settle, "--", str(given)]) == 2
+        assert f"entry {given} is no reservation of the ledger" in capsys.readouterr().err
+        with pytest.raises(LedgerError, match="has no charge"):
+            ledger.charged(given, head="0" * 64)
+
+
+def test_a_snapshot_that_cannot_be_stored_undoes_nothing(place, monkeypatch, tmp_path):  # noqa: F811
+    """As one that is too large for the database; here, the database is told to refuse them."""
+    monkeypatch.setenv("PRIVALUE_STATE", str(tmp_path / "state"))
+    monkeypatch.setattr(books, "PERIOD", 6)
+    privalue.ledger.open_ledger(place.location).declare(
+        DATASET, epsilon=1.0, delta=1e-6, unit="trajectory"
+    )
+    refused = 'NEW.body LIKE \'%"kind":"snapshot"%\''
+    if isinstance(place, SqlitePlace):
+        place.execute(
+            f"CREATE TRIGGER no_more BEFORE INSERT ON ledger_entries WHEN {refused}"
+            " BEGIN SELECT RAISE(ABORT, 'too large'); END"
+        )
+    else:
+        place.execute(
+            "CREATE FUNCTION no_more() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+            " RAISE EXCEPTION 'too large'; END $$;"
+            " CREATE TRIGGER no_more BEFORE INSERT ON ledger_entries"
+            f" FOR EACH ROW WHEN ({refused}) EXECUTE FUNCTION no_more()"
+        )
+    for number in range(5):  # with the head that this user remembers
+        ledger = privalue.ledger.open_ledger(place.location)
+        promise = {"epsilon": 0.1, "delta": DELTA, "unit": "trajectory"}
+        reservation = ledger.reserve(
+            DATASET, study_hash({"n": number}), **promise, neighbours="replace-one"
+        )
+        reservation.charge()
+        reservation.commit(f"{number}")
+    assert ledger.verify(strict=False).entries == 17
+    place.execute(
+        f"DROP TRIGGER no_more{' ON ledger_entries' * (not isinstance(place, SqlitePlace))}"
+    )
+    assert ledger.verify(strict=False).entries == 17
+    assert ledger.verify(strict=False).entries == 18  # the snapshot that was due
+
+
+def test_what_the_tables_of_a_file_refuse(tmp_path):
+    """All that SQLite can check, which has no SHA-256."""
+    location = str(tmp_path / "ledger.db")
+    ledger = open_ledger(location)
+    ledger.declare(DATASET, epsilon=1.0, delta=1e-6)
+    number, body, digest = next_row(location, "accept", lost="0" * 64, reason="-")
+    without = json.loads(body)
+    del without["previous"]
+    bodies = [canonical({**json.loads(body), "previous": each}) for each in (None, "0" * 64, 1)]
+    rows = [(number, each, sha256(each)) for each in (*bodies, canonical(without))]
+    rows += [(number, body, digest[1:]), (number, body, "x" * 64), (number + 1, body, digest)]
+    with closing(sqlite3.connect(location)) as connection:
+        for row in rows:
+            with pytest.raises(sqlite3.IntegrityError, match="does not follow"):
+                connection.execute(INSERT.replace("%s", "?"), row)
+    assert ledger.verify().entries == 2
+
+
+# What answers a request
+
+DATA = [[(0, 0.5), (1, 1.0)]] * 60
+
+
+def request(name="theirs"):
+    return study(
+        2,
+        study={"name": name, "dataset": DATASET},
+        privacy={"epsilon": 0.5, "delta": 1e-7},
+        returns=(0.0, 1.0),
+        mechanism={"name": "dp-ssp", "calibration": "exact"},
+    )
+
+
+def by_hand(roles, kind, **fields):
+    row = next_row(roles.location, kind, **fields)
+    roles.execute(INSERT, row)
+    return row[0], row[2]
+
+
+def commit_by_hand(roles, entry, requested, text, *, kept=True):
+    by_hand(roles, "commit", reservation=entry, artefact=sha256(text), **requested)
+    if kept:
+        roles.execute("INSERT INTO ledger_artefacts VALUES (%s, %s)", (sha256(text), text))
+
+
+def forged(true, *, epsilon, **fields):
+    """The true release with other numbers, for whoever reads no further."""
+    privacy = {**true["privacy"], "epsilon": epsilon}
+    return {**true, "theta": [0.0, 0.0], "privacy": privacy, **fields}
+
+
+FORGED = {
+    "the study's promise": lambda true, head: forged(true, epsilon=0.5, ledger_head=head),
+    "what was paid for": lambda true, head: forged(true, epsilon=1e-12, ledger_head=head),
+    "another charge": lambda true, head: forged(true, epsilon=1e-12),
+    "another study": lambda true, head: {**true, "study": {}, "ledger_head": head},
+    "lists": lambda true, head: {**true, "study": [], "privacy": [], "ledger_head": head},
+    "junk": lambda true, head: "junk",
+    "nothing": None,
+}
+
+
+@pytest.mark.parametrize("what", FORGED)
+def test_a_false_release_answers_no_request(roles, what, capsys):
+    """A clerk pays one unit for it; the request goes on as new, and is told."""
+    true = json.loads(pv.release(request(), DATA).to_json())
+    requested = {"dataset": DATASET, "study": study_hash(true["study"])}
+    entry, _ = by_hand(roles, "reserve", **requested, epsilon=1, delta=10**11, **RESERVED)
+    _, head = by_hand(roles, "charge", reservation=entry)
+    make = FORGED[what]
+    text = json.dumps(make and make(true, head))
+    commit_by_hand(roles, entry, requested, text, kept=make is not None)
+    ledger, said = privalue.ledger.open_ledger(roles.place.location), []
+    assert ledger.stored(**{"dataset": DATASET, "study_hash": requested["study"]}) is None
+    released = pv.release(request(), DATA, ledger=ledger, say=said.append)
+    assert not released.reused
+    assert sum(f"the artefact of entry {entry} is false (it " in line for line in said) == 1
+    assert str(ledger.show(DATASET).spent) == "epsilon 0.500000000001, delta 2e-7"
+    again = pv.release(request(), [], ledger=ledger)
+    assert again.reused
+    assert again == released
+    with pytest.raises(LedgerError, match=f"the artefact of entry {entry} (is|was) ") as found:
+        ledger.verify()
+    assert found.value.exit_code == 5
+    assert run(["ledger", "verify", "--ledger", roles.place.location]) == 5
+    assert f"the artefact of entry {entry} " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_what_a_clerk_puts_on_somebody_elses_charge_keeps_nothing_back(
+    roles, kept, monkeypatch, tmp_path
+):
+    """What was drawn is paid for: it is published, and its owner is told."""
+    ledger = privalue.ledger.open_ledger(roles.place.location)
+    drawn, entries = curator._drawn, []
+
+    def meanwhile(ready, source, head):
+        with ledger._store.read() as transaction:
+            entry = json.loads(transaction.find(head)[1])["reservation"]
+            reserved = json.loads(transaction.row(entry)[1])
+        entries.append(entry)
+        requested = {name: reserved[name] for name in ("dataset", "study")}
+        commit_by_hand(roles, entry, requested, "junk", kept=kept)
+        return drawn(ready, source, head)
+
+    monkeypatch.setattr(curator, "_drawn", meanwhile)
+    released = pv.release(request(), DATA, ledger=ledger, outbox=tmp_path / "outbox")
+    assert not (tmp_path / "outbox").exists()
+    assert released.theta
+    (entry,) = entries
+    reservation = ledger.charged(entry, head=released.ledger_head)
+    (told,) = reservation.commit(released.to_json())
+    assert told.startswith(f"somebody put on the charge of entry {entry} what is no release of it")
+    with pytest.raises(BudgetError, match="cannot be committed"):
+        reservation.commit("more junk")
+    with pytest.raises(LedgerError, match=f"the artefact of entry {entry} "):
+        ledger.verify()
+
+
 def test_a_keepers_snapshots_serve_a_clerk_that_may_write_none(roles, monkeypatch):
     monkeypatch.setattr(books, "PERIOD", 6)
     admitted = []
@@ -363,6 +562,51 @@ def test_rights_that_come_by_another_way_are_noticed(server, roles):  # noqa: F8
     server.execute(f'CREATE ROLE "{quoted}"')
     roles.place.execute(roles.owner.grant_sql(strange))
     roles.owner.verify()
+
+
+MIGHTY = {
+    "a member of the owner": ("GRANT {owner} TO {name}", None),
+    "a member that inherits nothing": (
+        "ALTER ROLE {name} NOINHERIT; GRANT {owner} TO {name}",
+        None,
+    ),
+    "a member of a member": (
+        "ALTER ROLE {name} NOINHERIT; CREATE ROLE {name}_too; GRANT {owner} TO {name}_too;"
+        " GRANT {name}_too TO {name}",
+        None,
+    ),
+    "one that makes roles": ("ALTER ROLE {name} CREATEROLE", None),
+    "an owner of the schema": ("ALTER SCHEMA {schema} OWNER TO {name}", None),
+    "an owner of the database": (
+        "ALTER DATABASE {database} OWNER TO {name}",
+        "ALTER DATABASE {database} OWNER TO keeper",
+    ),
+    "a member of who writes all data": (
+        "ALTER ROLE {name} NOINHERIT; GRANT pg_write_all_data TO {name}",
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("who", MIGHTY)
+def test_who_can_become_the_owner_does_not_release(server, roles, who):  # noqa: F811
+    """Whether it has the owner's rights already, or takes them when it likes."""
+    name, owner = f"mighty_{roles.place.schema}", f"owner_{roles.place.schema}"
+    server.execute(f"CREATE ROLE {name} LOGIN; CREATE ROLE {owner}")
+    schema = roles.place.schema
+    server.execute(f"ALTER TABLE {schema}.ledger_entries OWNER TO {owner}")
+    with psycopg.connect(roles.place.location) as connection:
+        names = {"name": name, "owner": owner, "schema": schema, "database": connection.info.dbname}
+    printed = roles.owner.grant_sql(name)
+    roles.place.execute(printed)
+    made, unmade = MIGHTY[who]
+    server.execute(made.format(**names))
+    try:
+        with pytest.raises(psycopg.errors.RaiseException, match="has more rights by another role"):
+            roles.place.execute(printed)
+    finally:
+        if unmade:
+            server.execute(unmade.format(**names))
 
 
 def test_a_file_has_no_roles(tmp_path):

@@ -23,7 +23,7 @@ from typing import Any
 
 import privalue as pv
 from fuzz.ledger_damage import damaged
-from fuzz.ledger_trial import PROMISE, WHOM, Release
+from fuzz.ledger_trial import PROMISE, WHOM, Release, described, released
 from fuzz.outcome import Outcome
 from privalue.ledger import Reservation, study_hash
 
@@ -168,14 +168,14 @@ def _template(folder: Path) -> Template:
     releases: list[Release] = []
 
     def reserved(dataset: str, name: str) -> Reservation:
-        granted = ledger.reserve(dataset, study_hash({"name": name}), **PROMISE)
+        granted = ledger.reserve(dataset, study_hash(described(name)), **PROMISE)
         assert isinstance(granted, Reservation)
         return granted
 
     def release(dataset: str, name: str) -> None:
         reservation = reserved(dataset, name)
         head = reservation.charge()
-        artefact = json.dumps({"name": name, "ledger": head, "values": [0.25, 0.5]})
+        artefact = released(name, head)
         reservation.commit(artefact)
         releases.append(Release(dataset=dataset, name=name, head=head, artefact=artefact))
         copies.append(_files(folder))

@@ -21,6 +21,19 @@ from privalue.ledger import Account, LedgerError, Reservation, StoredRelease, st
 
 WHOM: dict[str, Any] = {"unit": "trajectory", "neighbours": "replace-one"}
 PROMISE: dict[str, Any] = {"epsilon": 0.1, "delta": 1e-7, **WHOM}
+
+
+def described(name: str) -> dict[str, Any]:
+    """Return the public description of a request."""
+    return {"name": name, "privacy": PROMISE}
+
+
+def released(name: str, head: str) -> str:
+    """Return the text of a release that states what was paid for it."""
+    stated = {"private": True, "study": described(name), "privacy": PROMISE, "ledger_head": head}
+    return json.dumps({**stated, "values": [0.25, 0.5]})
+
+
 MEMORY = 4 << 30  # of addresses
 
 
@@ -106,7 +119,7 @@ class Trial:
     def _ask_again(self) -> None:
         """Ask for what was released: the same text comes, or an error."""
         for release in self._releases:
-            request = study_hash({"name": release.name})
+            request = study_hash(described(release.name))
             answer = self._tried("reserve", release.dataset, request, **PROMISE)
             if isinstance(answer, StoredRelease) and answer.artefact != release.artefact:
                 self.forgot = f"the release {release.name!r} has another text, and nobody told"
@@ -118,12 +131,13 @@ class Trial:
     def _spend(self) -> None:
         """Release once more; what succeeds must count, and be on the record."""
         for dataset in self._before:
-            granted = self._tried("reserve", dataset, study_hash({"new": dataset}), **PROMISE)
+            request = study_hash(described(f"new {dataset}"))
+            granted = self._tried("reserve", dataset, request, **PROMISE)
             if not isinstance(granted, Reservation):
                 continue
             try:
                 head = granted.charge()
-                artefact = json.dumps({"ledger": head})
+                artefact = released(f"new {dataset}", head)
                 granted.commit(artefact)
             except PrivalueError:
                 continue

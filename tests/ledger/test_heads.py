@@ -53,10 +53,12 @@ def made(location="ledger.db", spent=0):
 
 
 def spend(ledger, number):
-    request = study_hash({"number": number})
-    with ledger.reserve("people", request, epsilon=0.1, delta=1e-7, **WHOM) as reservation:
+    promise = {"epsilon": 0.1, "delta": 1e-7, **WHOM}
+    released = {"private": True, "privacy": promise, "study": {"n": number, "privacy": promise}}
+    request = study_hash(released["study"])
+    with ledger.reserve("people", request, **promise) as reservation:
         head = reservation.charge()
-        reservation.commit(json.dumps({"ledger": head}))
+        reservation.commit(json.dumps({**released, "ledger_head": head}))
     return head
 
 

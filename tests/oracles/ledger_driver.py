@@ -33,7 +33,7 @@ from privalue.ledger._store import Transaction
 
 EPSILON, DELTA = 0.1, 1e-7
 WHOM = {"unit": "trajectory", "neighbours": "replace-one"}
-COST = {"epsilon": EPSILON, "delta": DELTA, **WHOM}
+COST = {"epsilon": EPSILON, "delta": DELTA, **WHOM, "strict": False}  # short texts are stored
 DATASET = "people"
 CRASH_AT = "LEDGER_CRASH_AT"
 SETTINGS = ("PRAGMA synchronous", "PRAGMA fullfsync", "SHOW", "SELECT set_config")

@@ -22,6 +22,7 @@ from privalue.ledger._chain import (
     FORMAT,
     GENESIS,
     KEEPERS,
+    LONGEST_TEXT,
     UNSEALED,
     Entry,
     EntryRow,
@@ -243,6 +244,12 @@ class Book:
         kind, sequence = entry["kind"], entry["sequence"]
         if (kind == "begin") != (sequence == 1) or entry.get("format", FORMAT) != FORMAT:
             raise UsageError(f'a ledger starts with "begin", once, and here has format {FORMAT}')
+        for name, value in entry.items():
+            if isinstance(value, str) and len(value) > LONGEST_TEXT:
+                raise UsageError(
+                    f"{name} has {len(value):,} characters; on the record a text has at most "
+                    f"{LONGEST_TEXT:,}: shorten it"
+                )
         dataset = None
         if kind == "declare":
             dataset = self._declare(entry)

@@ -46,6 +46,8 @@ from privalue.errors import UsageError
 FORMAT = 3
 GENESIS = "0" * 64  # what the first entry names as the one before it
 LONGEST_NAME = 200
+LONGEST_TEXT = 1_000  # characters of any text in an entry: what is longer could stop who replays it
+LONGEST_ROW = 100_000  # of an entry that any releasing role may write; the stores refuse more
 DECLARE = "ledger.declare(DATASET, epsilon=E, delta=D, unit=UNIT)"  # what a person has to call
 KEEPERS = frozenset({"begin", "declare", "snapshot"})  # the kinds that only a keeper may write
 UNSEALED = "-"  # the seal of a keeper's entry where nobody asked for an HMAC

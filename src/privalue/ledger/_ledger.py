@@ -22,7 +22,7 @@ from privalue.ledger._account import Account, Standing, book_notices, notices
 from privalue.ledger._balance import Held
 from privalue.ledger._book import PERIOD, Book, checked
 from privalue.ledger._chain import DECLARE, FORMAT, check_dataset, check_hash, sha256
-from privalue.ledger._evidence import Evidence, require_found
+from privalue.ledger._evidence import Evidence, fault, require_found
 from privalue.ledger._heads import Memory
 from privalue.ledger._names import look_alike
 from privalue.ledger._seal import Seal
@@ -128,8 +128,14 @@ class Reservation:
             append("cancel", reservation=self.sequence, reason=reason)
         self.cancelled = True
 
-    def commit(self, artefact: str) -> None:
-        """Store the artefact; to store the same one again changes nothing."""
+    def commit(self, artefact: str) -> tuple[str, ...]:
+        """Store the artefact; to store the same one again changes nothing.
+
+        Returns:
+            What a person should know: a line, if somebody else put on this charge what is no
+            release of it. The record has one artefact for a charge, so that the true one cannot be
+            stored; it is paid for, and may be published.
+        """
         digest, request = sha256(artefact), {"dataset": self.dataset, "study": self.study}
         with (
             _once_charged(self.sequence),
@@ -139,9 +145,20 @@ class Reservation:
                 transaction,
             ),
         ):
-            if book.reservations[self.sequence].artefact != digest:
+            held = book.reservations[self.sequence]
+            if held.artefact not in {None, digest} and fault(artefact, held, strict=True) is None:
+                wrong = fault(transaction.artefact(held.artefact or ""), held, strict=True)
+                if wrong is not None:
+                    return (
+                        f"somebody put on the charge of entry {self.sequence} what is no release "
+                        f"of it ({wrong}): the record cannot take the true one, which is paid for "
+                        "and may be published; the same request again would pay again; find out "
+                        "who wrote it",
+                    )
+            if held.artefact != digest:
                 append("commit", reservation=self.sequence, artefact=digest, **request)
                 transaction.keep(digest, artefact)
+        return ()
 
     def __enter__(self) -> Self:
         return self
@@ -280,6 +297,7 @@ class Ledger:
         unit: str,
         neighbours: str,
         gaussian_alpha: float | None = None,
+        strict: bool = True,
     ) -> Reservation | StoredRelease:
         """Set aside what a release costs, or return the release of the identical request.
 
@@ -296,6 +314,8 @@ class Ledger:
             gaussian_alpha: sigma over the sensitivity, if the release is Gaussian noise of one
                 public sigma and nothing else; mu is its reciprocal. dp-lsw and dp-lsl have an alpha
                 too, but their sigma depends on the data: leave it out.
+            strict: whether only a ``release.json`` answers, which states this study, promise and
+                charge; anything else on the record is a notice. False, if you commit other texts.
 
         Returns:
             A reservation, or the stored release if this request was answered before.
@@ -308,10 +328,9 @@ class Ledger:
         protection = Protection(unit=unit, neighbours=neighbours).check()
         check_hash("the study hash", study_hash)
         with self._writing(dataset, amount) as (book, append, transaction):
-            found = (*self.notices, *notices(book, dataset, self._clock()))
-            answered = self._answered(book, transaction, dataset, study_hash)
-            if answered is not None:
-                return self._stored(transaction, answered, found)
+            found = self._answer(book, transaction, dataset, study_hash, strict)
+            if isinstance(found, StoredRelease):
+                return found
             append(
                 "reserve",
                 dataset=dataset,
@@ -348,12 +367,11 @@ class Ledger:
         reservation.charged = True
         return reservation
 
-    def stored(self, dataset: str, study_hash: str) -> StoredRelease | None:
-        """Return the release of the identical request, or None if there is none yet."""
+    def stored(self, dataset: str, study_hash: str, *, strict: bool = True) -> StoredRelease | None:
+        """Return the release of the identical request, or None; ``strict`` as for ``reserve``."""
         with self._reading() as (book, transaction):
-            held = self._answered(book, transaction, dataset, study_hash)
-            found = (*self.notices, *notices(book, dataset, self._clock()))
-            return None if held is None else self._stored(transaction, held, found)
+            found = self._answer(book, transaction, dataset, study_hash, strict)
+        return found if isinstance(found, StoredRelease) else None
 
     def settle(self, entry: int, *, charge: bool, reason: str) -> Account:
         """End a reservation that its process left behind, on a person's word.
@@ -445,6 +463,7 @@ class Ledger:
         head: str | None = None,
         artefact: str | None = None,
         also: Iterable[Evidence] = (),
+        strict: bool = True,
     ) -> Verified:
         """Check that nothing was changed, removed, inserted or reordered.
 
@@ -455,6 +474,7 @@ class Ledger:
             head: a hash that must be the hash of an entry.
             artefact: the text of a release that an entry must commit.
             also: more heads and texts; what is of another ledger is skipped, and told.
+            strict: whether every artefact must be the release of its entry, as for ``reserve``.
 
         Raises:
             LedgerError: the message names the first bad entry.
@@ -463,7 +483,14 @@ class Ledger:
         with self._known(self._whole) as known, self._store.read() as transaction:
             book = known(transaction)
             committed = [held for held in book.reservations.values() if held.artefact is not None]
-            kept = {digest: sha256(text) for digest, text in transaction.artefacts()}
+            owners: dict[str | None, list[Held]] = {}
+            for held in committed:
+                owners.setdefault(held.artefact, []).append(held)
+            kept, faults = {}, {}
+            for digest, text in transaction.artefacts():
+                kept[digest] = sha256(text)
+                for held in owners.get(digest, ()):
+                    faults[held.sequence] = fault(text, held, strict=strict)
         for why in book.ignored.values():
             raise self._failed(f"{why}; it is ignored")
         if self._seal is not None and not book.salt:
@@ -471,7 +498,9 @@ class Ledger:
         for held in committed:
             if kept.get(held.artefact or "") != held.artefact:
                 raise self._failed(f"the artefact of entry {held.sequence} was changed or removed")
-        for digest in set(kept) - {held.artefact for held in committed}:
+            if wrong := faults[held.sequence]:
+                raise self._failed(f"the artefact of entry {held.sequence} is false: {wrong}")
+        for digest in set(kept) - set(owners):
             raise self._failed(f"the artefact {digest} was inserted: no entry commits it")
         with self._checking():
             given = (Evidence(head=head, artefact=artefact), *also)
@@ -542,7 +571,10 @@ class Ledger:
 
             yield book, append, transaction
             if book.due and self._keeps(book, transaction):
-                append("snapshot", state=book.state())
+                stood = book.sequence, book.head
+                snapshot = book.write("snapshot", self._clock(), state=book.state())
+                if not transaction.attempt(snapshot):
+                    book.sequence, book.head = stood
 
     def _known(
         self, replay: Callable[[Transaction], Book]
@@ -622,22 +654,40 @@ class Ledger:
             self._proved = _Proved(book.sequence, book.head, book.salt, book.state())
         return book
 
-    def _answered(
-        self, book: Book, transaction: Transaction, dataset: str, study: str
-    ) -> Held | None:
-        """Return the first committed reservation of a request, or None."""
+    def _answer(
+        self, book: Book, transaction: Transaction, dataset: str, study: str, strict: bool
+    ) -> StoredRelease | tuple[str, ...]:
+        """Return the first release of a request, or, if it has none, what a person should know."""
+        found = (*self.notices, *notices(book, dataset, self._clock()))
         with self._checking():
             for row in transaction.commits(study):
                 entry = None if row[0] in book.ignored else checked(row)
-                if entry is not None and entry["dataset"] == dataset:
-                    return self._recalled(book, transaction, entry["reservation"])
-        return None
+                if entry is None or entry["dataset"] != dataset:
+                    continue
+                held = self._recalled(book, transaction, entry["reservation"])
+                if held is None:
+                    continue
+                text = transaction.artefact(entry["artefact"])
+                if not strict if text is None else sha256(text) != entry["artefact"]:
+                    raise LedgerError(
+                        f"the artefact of entry {held.sequence} was changed or removed"
+                    )
+                wrong = fault(text, held, strict=strict)
+                if wrong is None:
+                    return StoredRelease(artefact=text or "", head=held.head, notices=found)
+                found += (
+                    f"the artefact of entry {held.sequence} is false ({wrong}), and is ignored: it "
+                    "answers no request; find out who wrote it",
+                )
+        return found
 
     def _recalled(self, book: Book, transaction: Transaction, reservation: int) -> Held | None:
         """Return a reservation as all entries about it leave it, or None if it is none."""
         held = book.reservations.get(reservation)
         if held is not None:
             return held
+        if not 0 < reservation <= sys.maxsize:  # databases know no larger numbers
+            return None
         with self._checking():
             row = transaction.row(reservation)
             entry = None if row is None or row[0] in book.ignored else checked(row)
@@ -657,16 +707,6 @@ class Ledger:
             yield
         except LedgerError as problem:
             raise self._failed(str(problem)) from None
-
-    def _stored(
-        self, transaction: Transaction, held: Held, found: tuple[str, ...]
-    ) -> StoredRelease:
-        """Return the artefact of a committed reservation, after a check against its hash."""
-        assert held.artefact is not None
-        text = transaction.artefact(held.artefact)
-        if text is None or sha256(text) != held.artefact:
-            raise self._failed(f"the artefact of entry {held.sequence} was changed or removed")
-        return StoredRelease(artefact=text, head=held.head, notices=found)
 
     def _failed(self, what: str) -> LedgerError:
         """Return what to raise for a ledger that fails its check."""

@@ -26,7 +26,7 @@ from privalue._servers import (
     unanswered,
 )
 from privalue.errors import LedgerError, UnavailableError
-from privalue.ledger._chain import EARLIER, EntryRow
+from privalue.ledger._chain import EARLIER, LONGEST_ROW, EntryRow
 from privalue.ledger._roles import grants
 from privalue.ledger._store import NOT_RECORDED, AbsentLedgerError, Dialect, Transaction, locked
 
@@ -63,6 +63,8 @@ _TABLES = (
     f" OR NEW.hash IS DISTINCT FROM {_SHA256.format('NEW.body')}"
     " OR NEW.body::jsonb ->> 'previous' IS DISTINCT FROM coalesce(last.hash, repeat('0', 64)) THEN"
     " RAISE EXCEPTION 'this does not follow the last entry of the ledger'; END IF;"
+    f" IF NEW.seal = '' AND length(NEW.body) > {LONGEST_ROW} THEN"
+    " RAISE EXCEPTION 'this is too long for an entry of the ledger'; END IF;"
     " RETURN NEW; END $$",
     "CREATE TRIGGER ledger_entries_follow BEFORE INSERT ON ledger_entries"
     " FOR EACH ROW EXECUTE FUNCTION ledger_follows()",

@@ -16,7 +16,7 @@ def grants(schema: str, role: str, keeper: str | None) -> str:
 
     Args:
         schema: where the tables are.
-        role: who releases; the role exists, and is neither a superuser nor a member of the owner.
+        role: who releases; it exists, makes no roles, and can become no owner and no superuser.
         keeper: who declares, if not the owner of the tables.
 
     Returns:
@@ -38,12 +38,21 @@ def grants(schema: str, role: str, keeper: str | None) -> str:
             f"GRANT INSERT ({columns}) ON {inside}.{table} TO {clerk};"
             for table, columns in _COLUMNS.items()
         ),
-        # Rights that come by another way would make all of this void.
-        "DO $rights$ BEGIN IF"
-        f" has_column_privilege({_text(role)}, {entries}, 'seal', 'INSERT') OR"
-        f" has_table_privilege({_text(role)}, {entries}, 'UPDATE, DELETE, TRUNCATE, TRIGGER')",
-        f"  THEN RAISE EXCEPTION '% has more rights by another role, or is a superuser', "
-        f"{_text(role)}; END IF; END $rights$;",
+        # Rights that come by another way would make all of this void: those of any role that this
+        # one can become (SET ROLE), inherited or not, and who makes roles can become most of them.
+        "DO $rights$ BEGIN IF EXISTS (SELECT FROM pg_roles AS other"
+        f" WHERE pg_has_role({_text(role)}, other.oid, 'MEMBER')"
+        " AND (other.rolsuper OR other.rolcreaterole OR other.rolname IN ('pg_write_all_data',"
+        " 'pg_write_server_files', 'pg_execute_server_program') OR other.oid IN ("
+        " SELECT relowner FROM pg_class WHERE relnamespace = (SELECT relnamespace FROM pg_class"
+        f" WHERE oid = {entries}::regclass) AND relname LIKE 'ledger%'"
+        " UNION SELECT nspowner FROM pg_namespace JOIN pg_class ON pg_namespace.oid = relnamespace"
+        f" WHERE pg_class.oid = {entries}::regclass"
+        " UNION SELECT datdba FROM pg_database WHERE datname = current_database())"
+        f" OR has_column_privilege(other.oid, {entries}, 'seal', 'INSERT') OR"
+        f" has_table_privilege(other.oid, {entries}, 'UPDATE, DELETE, TRUNCATE, TRIGGER')))",
+        f"  THEN RAISE EXCEPTION '% has more rights by another role, owns what the ledger is in, "
+        f"makes roles, or is a superuser', {_text(role)}; END IF; END $rights$;",
     ]
     if keeper is not None:
         lines += [

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from privalue._files import whole_file
 from privalue.errors import LedgerError, UsageError
-from privalue.ledger._chain import EARLIER, EntryRow
+from privalue.ledger._chain import EARLIER, GENESIS, LONGEST_ROW, EntryRow
 from privalue.ledger._queue import turn
 from privalue.ledger._store import NOT_RECORDED, AbsentLedgerError, Dialect, Transaction, locked
 
@@ -27,8 +27,12 @@ _TABLES = (
         for verb in ("UPDATE", "DELETE")
     ),
     "CREATE TRIGGER ledger_entries_follow BEFORE INSERT ON ledger_entries"
-    f" WHEN NEW.sequence <> {_LAST.format('sequence')} + 1"
-    f" OR {SQL['previous'].replace('body', 'NEW.body')} <> {_LAST.format('hash')}"
+    f" WHEN NEW.sequence IS NOT coalesce({_LAST.format('sequence')}, 0) + 1"
+    f" OR {SQL['previous'].replace('body', 'NEW.body')}"
+    f" IS NOT coalesce({_LAST.format('hash')}, '{GENESIS}')"
+    # SQLite has no SHA-256: that the hash is that of the body, only those who replay can tell.
+    " OR length(NEW.hash) <> 64 OR NEW.hash GLOB '*[^0-9a-f]*'"
+    f" OR (NEW.seal = '' AND length(NEW.body) > {LONGEST_ROW})"
     " BEGIN SELECT RAISE(ABORT, 'this does not follow the last entry of the ledger'); END",
 )
 

@@ -105,6 +105,21 @@ class Transaction:
         marks = ", ".join([self._sql.mark] * width)
         self._execute(f"INSERT INTO ledger_entries ({columns}) VALUES ({marks})", row[:width])
 
+    def attempt(self, row: EntryRow) -> bool:
+        """Add an entry that may be left out, and return whether it is there.
+
+        If the database refuses it, because it is too large or for any other reason, what the
+        transaction did before stands.
+        """
+        self._execute("SAVEPOINT attempt")
+        try:
+            self.append(row)
+        except Exception:  # of any driver; a connection that is gone fails again in the next line
+            self._execute("ROLLBACK TO SAVEPOINT attempt")
+            return False
+        self._execute("RELEASE SAVEPOINT attempt")
+        return True
+
     def artefact(self, digest: str) -> str | None:
         """Return the text with this hash, or None."""
         found = self._execute(
