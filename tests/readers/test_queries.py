@@ -223,8 +223,9 @@ def test_a_killed_query_leaves_nothing_on_disk(tmp_path, by):
     assert left == []
 
 
-def test_a_query_may_be_longer_than_the_name_of_a_file(folder):
-    query = f"SELECT * FROM '{folder}/d.parquet' WHERE state NOT IN ({', '.join(['99'] * 200)})"
+def test_a_query_may_be_longer_than_the_name_of_a_file(folder, monkeypatch):
+    monkeypatch.chdir(folder)  # a slash in the query would make it several names
+    query = f"SELECT * FROM 'd.parquet' WHERE state NOT IN ({', '.join(['99'] * 200)})"
     assert statistics(query, STUDY) == EXPECTED
 
 
