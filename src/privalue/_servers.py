@@ -50,6 +50,7 @@ _USUAL_PORT = "5432"
 _ENDS_IN_SECRET = re.compile(r"password\s*=\s*[^\s'&][^\s&]*$", re.IGNORECASE)
 # What an address has somewhere, whatever else was done to it: kept in quotes, cut, misspelt. A Path
 # makes one slash of two.
+_PLAIN_PAGE = re.compile(r"(https?|ftp|s3|gs)://[\w./~-]*")  # no user, no password, no query
 _LIKE_A_SECRET = re.compile("@|//|:/|passw", re.IGNORECASE)
 
 
@@ -175,7 +176,7 @@ def may_hold_password(text: str) -> bool:
 
     Unless it is a file or a folder that exists, as whoever asks this has to see first.
     """
-    return _LIKE_A_SECRET.search(text) is not None
+    return _LIKE_A_SECRET.search(text) is not None and _PLAIN_PAGE.fullmatch(text) is None
 
 
 def not_shown(what: str, error: type[DataError | LedgerError]) -> DataError | LedgerError:

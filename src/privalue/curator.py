@@ -368,12 +368,13 @@ def _commit(
     reserved: Reservation, paid: Paid, hold: Hold, say: Callable[[str], None] | None
 ) -> None:
     """Put what was drawn on record; wait for a ledger that is locked, full or away."""
-    insist(
+    found = insist(
         lambda: reserved.commit(paid.text),
         sleep=hold.sleep,
         waiting=f"{_WAITING}; the charge stands, and what was drawn is kept",
         say=say,
     )
+    _tell(found, say)
 
 
 def _charged(

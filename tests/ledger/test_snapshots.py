@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from oracles.ledgers import DECLARED, RESERVED, open_ledger
 from privalue.ledger import BudgetError, LedgerError, Reservation, StoredRelease, study_hash
 from privalue.ledger import _book as books
-from privalue.ledger._book import Book
-from privalue.ledger._chain import canonical, sha256
+from privalue.ledger._book import Book, looked_up
+from privalue.ledger._chain import FORMAT, canonical, sha256
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 KINDS = ("reserve", "charge", "commit", "cancel", "settle", "declare", "by hand", "snapshot")
@@ -241,3 +241,29 @@ def test_the_clock_and_its_notice_go_on(tmp_path, monkeypatch):
     (line,) = ledger.reserve("people", study_hash({}), **COST).notices
     assert line in ledger.verify().notices
     assert line.startswith("the clock ran backwards at entry ")
+
+
+# What an index leads to
+
+
+def test_an_entry_that_an_index_leads_to_says_what_the_index_says():
+    row = Book().write("begin", NOW, format=FORMAT, sealed=False)
+    assert looked_up(row, kind="begin")["sequence"] == 1
+    with pytest.raises(LedgerError, match="does not say what the index"):
+        looked_up(row, kind="commit", study="a" * 64)
+    with pytest.raises(LedgerError, match="was moved here"):
+        looked_up((7, *row[1:]), kind="begin")
+    with pytest.raises(LedgerError, match="was changed"):
+        looked_up((1, row[1] + " ", *row[2:]), kind="begin")
+
+
+def test_a_ledger_without_its_first_entry_is_damaged(tmp_path):
+    ledger = open_ledger(tmp_path / "ledger.db")
+    ledger.declare("people", epsilon=1.0, delta=1e-6)
+    with closing(sqlite3.connect(tmp_path / "ledger.db")) as connection, connection:
+        for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'"):
+            connection.execute(f"DROP TRIGGER {name}")
+        connection.execute("DELETE FROM ledger_entries WHERE sequence = 1")
+    for action in (ledger.head, ledger.verify, lambda: ledger.show("people")):
+        with pytest.raises(LedgerError, match="entry 1"):
+            action()

@@ -241,9 +241,9 @@ def test_a_file_of_that_name_is_a_file(tmp_path, monkeypatch):
     folder = tmp_path / "host=1"
     folder.mkdir()
     (folder / "rows.csv").write_text("trajectory,step,state,reward\n1,0,0,0.5\n")
-    assert column_names("host=1") == ["trajectory", "step", "state", "reward"]
+    assert column_names("host=1").names == ["trajectory", "step", "state", "reward"]
     folder.rename("user=1")
-    assert column_names("user=1/*.csv") == ["trajectory", "step", "state", "reward"]
+    assert column_names("user=1/*.csv").names == ["trajectory", "step", "state", "reward"]
 
 
 def test_names_of_files_that_look_like_addresses_are_those_of_files(tmp_path, monkeypatch):
@@ -252,7 +252,7 @@ def test_names_of_files_that_look_like_addresses_are_those_of_files(tmp_path, mo
     folder.mkdir()
     (folder / "passwords.csv").write_text("trajectory,step,state,reward\n1,0,0,0.5\n")
     for name in ("me@work", "me@work//passwords.csv", "me@work/*words.csv"):
-        assert column_names(name) == ["trajectory", "step", "state", "reward"]
+        assert column_names(name).names == ["trajectory", "step", "state", "reward"]
     ledger = open_ledger("me@work//ledger.db")
     ledger.declare("people", epsilon=1.0, delta=1e-6, unit="trajectory")
     assert open_ledger("me@work//ledger.db").datasets() == ("people",)

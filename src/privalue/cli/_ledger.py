@@ -234,7 +234,9 @@ def accept_head(
 @ledgers.command()
 def settle(
     entry: Annotated[int, typer.Argument(help="The reservation that was left behind.")],
-    reason: Annotated[str, typer.Option("--reason", help="Why, for the record.")],
+    reason: Annotated[
+        str | None, typer.Option("--reason", help="Why, for the record; always needed.")
+    ] = None,
     charge: Annotated[
         bool, typer.Option("--charge", help="What it reserved stays spent: always safe.")
     ] = False,
@@ -250,6 +252,8 @@ def settle(
             "choose one: --charge keeps what it reserved spent, and is always safe; --cancel gives "
             "it back, if you know that nothing came of it"
         )
+    if reason is None:
+        raise UsageError("--reason TEXT says why, for the record")
     opened = open_ledger(ledger)
     _print_account(opened.settle(entry, charge=charge, reason=reason), opened, as_json)
 

@@ -409,7 +409,22 @@ def checked(row: EntryRow) -> Entry | None:
     sequence, body, digest, _ = row
     if not isinstance(body, str) or sha256(body) != digest:
         raise LedgerError(f"entry {sequence} was changed: its hash does not fit its content")
-    return parse(body)
+    entry = parse(body)
+    if entry is not None and entry["sequence"] != sequence:
+        raise LedgerError(f"entry {sequence} was moved here: it says that it is another one")
+    return entry
+
+
+def looked_up(row: EntryRow, **said: Any) -> Entry | None:
+    """Return the entry to which an index led, or None if it holds none.
+
+    Raises:
+        LedgerError: the row was changed, or says something else than the index does.
+    """
+    entry = checked(row)
+    if entry is not None and any(entry.get(key) != value for key, value in said.items()):
+        raise LedgerError(f"entry {row[0]} does not say what the index of the entries says")
+    return entry
 
 
 def _shown(text: str) -> str:

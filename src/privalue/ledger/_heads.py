@@ -68,13 +68,15 @@ class Seen:
     def held_by(self, transaction: Transaction) -> bool:
         """Return whether the ledger holds this entry; one look, however long it is."""
         row = transaction.row(self.sequence)
-        return row is not None and row[2] == self.head == sha256(row[1])
+        held = row is not None and row[2] == self.head and isinstance(row[1], str)
+        return row is not None and held and sha256(row[1]) == self.head
 
 
 def identity(transaction: Transaction) -> str:
     """Return what a ledger is known by: the hash of its first entry, of which there is one."""
     first = transaction.row(1)
-    assert first is not None
+    if first is None:
+        raise LedgerError("the ledger fails its check: entry 1 is missing")
     return first[2]
 
 

@@ -20,7 +20,7 @@ from privalue._patience import uninterrupted
 from privalue.errors import BudgetError, LedgerError, UnavailableError, UsageError
 from privalue.ledger._account import Account, Standing, book_notices, notices
 from privalue.ledger._balance import Held
-from privalue.ledger._book import PERIOD, Book, checked
+from privalue.ledger._book import PERIOD, Book, checked, looked_up
 from privalue.ledger._chain import DECLARE, FORMAT, check_dataset, check_hash, sha256
 from privalue.ledger._evidence import Evidence, fault, require_found
 from privalue.ledger._heads import Memory
@@ -661,7 +661,8 @@ class Ledger:
         found = (*self.notices, *notices(book, dataset, self._clock()))
         with self._checking():
             for row in transaction.commits(study):
-                entry = None if row[0] in book.ignored else checked(row)
+                ignored = row[0] in book.ignored
+                entry = None if ignored else looked_up(row, kind="commit", study=study)
                 if entry is None or entry["dataset"] != dataset:
                     continue
                 held = self._recalled(book, transaction, entry["reservation"])
@@ -695,7 +696,8 @@ class Ledger:
                 return None
             held = Held.of(entry, row[2])
             for row in transaction.moves(reservation):
-                entry = None if row[0] in book.ignored else checked(row)
+                ignored = row[0] in book.ignored
+                entry = None if ignored else looked_up(row, reservation=reservation)
                 if entry is not None:
                     held.move(entry, row[2])
         return held

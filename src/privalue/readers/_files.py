@@ -79,7 +79,9 @@ def _found(data: str | Path) -> list[Path]:
         return [path]
     matches = sorted(Path(name) for name in glob.glob(str(data), recursive=True))
     if not matches:
-        raise DataError(f"{data} does not exist; give a CSV or Parquet file, a folder or a glob")
+        address = "://" in str(data)  # of a page: any other one was refused without being quoted
+        problem = "is an address, and nothing is downloaded" if address else "does not exist"
+        raise DataError(f"{data} {problem}; give a CSV or Parquet file, a folder or a glob")
     every = (file for m in matches for file in (_found(m) if m.is_dir() else [m]))
     return list(dict.fromkeys(every))  # a pattern may match a folder and what is in it
 
