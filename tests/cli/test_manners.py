@@ -241,3 +241,9 @@ def test_a_hint_about_globs_is_for_commands_that_take_data(folder, capsys):
     assert "glob" not in capsys.readouterr().err
     assert run(["inspect", "a.toml", "b.toml", "--data", "x"]) == 2
     assert "glob" in capsys.readouterr().err
+
+
+def test_numbers_of_a_total_are_quoted_where_they_are_none(folder, capsys):
+    words = ["ledger", "declare", "x", "--delta", "1e-6", "--unit", "person", "--epsilon", "0,5"]
+    assert run(words) == 2
+    assert "'0,5' is not a number; a decimal has a point: 0.5" in capsys.readouterr().err

@@ -11,7 +11,7 @@ from privalue.artefact import Release
 from privalue.cli import _screen as terminal
 from privalue.cli._console import Json, log, print_json, screen
 from privalue.cli._finish import finish
-from privalue.cli._given import DEFAULT_LEDGER
+from privalue.cli._given import DEFAULT_LEDGER, NUMBER, WHOLE
 from privalue.cli._options import in_options
 from privalue.errors import UsageError
 from privalue.ledger import (
@@ -47,8 +47,10 @@ SealFile = Annotated[
 @ledgers.command()
 def declare(
     dataset: Annotated[str, typer.Argument(help="Which people: [study] dataset.")],
-    epsilon: Annotated[float, typer.Option("--epsilon", help="The total of all releases.")],
-    delta: Annotated[float, typer.Option("--delta", help="The total of all releases.")],
+    epsilon: Annotated[
+        float, typer.Option("--epsilon", **NUMBER, help="The total of all releases.")
+    ],
+    delta: Annotated[float, typer.Option("--delta", **NUMBER, help="The total of all releases.")],
     unit: Annotated[
         str, typer.Option("--unit", help="Whom the total protects: trajectory or person.")
     ],
@@ -59,6 +61,7 @@ def declare(
         int | None,
         typer.Option(
             "--max-trajectories-per-person",
+            **WHOLE,
             help="You vouch that no person has more; converts releases for trajectories.",
         ),
     ] = None,
