@@ -189,7 +189,7 @@ def _require_plain(paid: Paid) -> None:
     """Raise ValueError or TypeError unless everything of a header is what its field holds."""
     if type(paid.entry) is not int or not 0 < paid.entry < _MOST_ENTRIES:
         raise ValueError
-    texts = (paid.study, paid.justification)
+    texts = (paid.study, paid.justification, paid.folder)
     for text in (paid.ledger, paid.dataset, *(text for text in texts if text is not None)):
         if not isinstance(text, str) or b"\0" in os.fsencode(text):
             raise ValueError

@@ -116,7 +116,7 @@ def test_no_command_sends_a_terminal_what_files_say_to_it(hostile, capfd, monkey
     assert not set(page) & set("\x1b\x9b\x07\x7f")
     assert page.count("<bdi>") >= page.count("\u202e") > 0  # it ends where the label ends
     table = (hostile / "out" / "values.csv").read_text(encoding="utf-8")
-    assert "\n'=1+1," in table
+    assert '\n"\'=1+1",' in table
 
 
 def test_the_json_of_a_release_means_the_same_on_a_terminal(capfd):

@@ -597,7 +597,7 @@ def test_postgres_casts_in_a_query_are_no_separators(place):
     assert found(f"{address.replace('postgresql', 'postgres')}::rows") == twin(EPISODES)
     assert found(f"{address.replace('keeper@', 'keeper:a::b@')}::rows") == twin(EPISODES)
     assert complaint("postgresql://keeper@[::1]:1/none::rows", kind=UnavailableError).startswith(
-        "postgresql://::1/none: the server does not answer ("
+        "postgresql://[::1]:1/none: the server does not answer ("
     )
 
 

@@ -41,7 +41,7 @@ def test_a_sheet_is_read_by_name_and_the_only_one_without(tmp_path):
         statistics(two, study(3))
     with pytest.raises(pv.DataError, match=r"has no sheet 'visits'; it has 'Notes', 'Visits'"):
         statistics(f"{two}::visits", study(3))
-    assert column_names(f"{two}::Visits") == COLUMNS
+    assert column_names(f"{two}::Visits").names == COLUMNS
 
 
 def test_cells_of_a_workbook_have_their_own_types(tmp_path):
@@ -87,7 +87,7 @@ def test_names_of_columns_of_every_source(tmp_path):
     with closing(sqlite3.connect(tmp_path / "d.sqlite")) as connection, connection:
         made.to_sql("rows", connection, index=False)
     for name in ("d.parquet", "d.csv", "e.csv.gz", "d.duckdb", "d.sqlite", "d.duckdb::rows"):
-        assert column_names(f"{tmp_path}/{name}") == COLUMNS
-    assert column_names(tmp_path / "d.csv") == COLUMNS
+        assert column_names(f"{tmp_path}/{name}").names == COLUMNS
+    assert column_names(tmp_path / "d.csv").names == COLUMNS
     with pytest.raises(pv.DataError, match="the columns of a query are those that it selects"):
         column_names(f"SELECT * FROM '{tmp_path}/d.csv'")
