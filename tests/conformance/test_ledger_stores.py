@@ -992,6 +992,7 @@ def hundred_thousand():
     return rows
 
 
+@pytest.mark.long
 def test_a_hundred_thousand_entries_are_verified(place, hundred_thousand):
     ledger = open_ledger(place.location)
     ledger.declare(DATASET, epsilon=1.0, delta=1e-6)
