@@ -7,26 +7,13 @@ import pytest
 
 import privalue as pv
 from oracles import release_driver
+from oracles.release_driver import STUDY
 from oracles.studies import study
 from privalue import curator
 from privalue.cli._app import run
 from privalue.ledger import BudgetError, open_ledger
 
 DATA = [[(0, 0.5), (1, 1.0)]] * 60
-STUDY = """
-[study]
-dataset = "trial"
-[privacy]
-epsilon = 0.5
-delta = 1e-6
-unit = "trajectory"
-[values]
-discount = 0.9
-rewards = [0.0, 1.0]
-returns = [0.0, 1.0]
-[states]
-count = 2
-"""
 
 
 @pytest.fixture

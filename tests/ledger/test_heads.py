@@ -11,27 +11,14 @@ from pathlib import Path
 import pytest
 
 import privalue as pv
+from oracles import release_driver
 from privalue.cli._app import run
 from privalue.errors import UsageError
 from privalue.ledger import BudgetError, LedgerError, open_ledger, study_hash
 from privalue.ledger._heads import Seen, identity, state_folder
 
 WHOM = {"unit": "trajectory", "neighbours": "replace-one"}
-STUDY = """
-[study]
-dataset = "people"
-name = "{}"
-[privacy]
-epsilon = 0.5
-delta = 1e-6
-unit = "trajectory"
-[values]
-discount = 0.9
-rewards = [0.0, 1.0]
-returns = [0.0, 1.0]
-[states]
-count = 2
-"""
+STUDY = release_driver.STUDY.replace('"trial"', '"people"\nname = "{}"')
 
 
 @pytest.fixture(autouse=True)

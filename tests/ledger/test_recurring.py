@@ -10,25 +10,14 @@ from pathlib import Path
 import pytest
 
 import privalue as pv
+from oracles import release_driver
 from oracles.studies import study
 from privalue.cli import _report as report_command
 from privalue.cli._app import run
 from privalue.ledger import BudgetError, open_ledger
 
 DATA = [[(0, 0.5), (1, 1.0)]] * 900
-STUDY = """
-[study]
-dataset = "trial"
-[privacy]
-epsilon = 0.5
-delta = 1e-6
-unit = "trajectory"
-[values]
-discount = 0.9
-rewards = [0.0, 1.0]
-returns = [0.0, 1.0]
-[states]
-count = 2
+STUDY = f"""{release_driver.STUDY}
 [mechanism]
 name = "dp-ssp"
 """
