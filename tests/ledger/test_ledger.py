@@ -3,6 +3,7 @@
 import json
 import sqlite3
 import sys
+import threading
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_FLOOR, Decimal
 from fractions import Fraction
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oracles.ledgers import DECLARED, RESERVED, open_ledger
+from privalue import _patience
 from privalue.errors import MissingComponentError, PrivalueError, UsageError
 from privalue.ledger import (
     BudgetError,
@@ -452,3 +454,17 @@ def test_a_name_that_is_close_to_a_declared_one_is_asked_about(tmp_path, asked, 
     assert ("did you mean" in str(refused.value)) == (meant is not None)
     assert "ledger.declare(" in str(refused.value)
     ledger.declare(asked, epsilon=1.0, delta=1e-6)  # a close name may have a total of its own
+
+
+def test_an_attempt_that_would_outlast_the_patience_is_not_begun(monkeypatch):
+    """A server that stands still takes most of a minute each time: nobody waits for it twice."""
+    monkeypatch.setattr(_patience, "PATIENCE", 1.0)
+    tried = []
+
+    def stands_still():
+        tried.append(threading.Event().wait(0.6))
+        raise UnavailableError("nobody answers")
+
+    with pytest.raises(UnavailableError):
+        _patience.insist(stands_still, sleep=lambda _: None, waiting="", say=None)
+    assert len(tried) == 1
