@@ -46,7 +46,14 @@ from privalue.errors import (
     UsageError,
 )
 from privalue.estimate import estimates_of, published, rehearsal
-from privalue.ledger import Ledger, Reservation, StoredRelease, open_ledger, study_hash
+from privalue.ledger import (
+    Ledger,
+    Reservation,
+    StoredRelease,
+    open_ledger,
+    study_hash,
+    what_happened,
+)
 from privalue.planning import (
     noise_by_state,
     require_small_delta,
@@ -383,8 +390,8 @@ def _charged(
     """Return what to raise if what was drawn could not be put on record."""
     kept = outbox.path if outbox is not None and outbox.filled else None
     where = "this error holds it" if kept is None else f"{kept} keeps it"
-    why = _what_happened(problem)
     interrupted = isinstance(problem, KeyboardInterrupt)
+    why = "interrupted" if interrupted else what_happened(problem)
     code = problem.exit_code if isinstance(problem, PrivalueError) else 70
     return ChargedError(
         f'dataset "{paid.dataset}": charged: do not release again; what was drawn is not on record '
@@ -395,17 +402,6 @@ def _charged(
         why=why,
         exit_code=130 if interrupted else code,
     )
-
-
-def _what_happened(problem: BaseException) -> str:
-    """Return what a ledger met, without what to do about it: the charge has changed that."""
-    if isinstance(problem, KeyboardInterrupt):
-        return "interrupted"
-    told = [part for part in str(problem).split("; ") if part.startswith(_SAYS_WHAT)]
-    return "; ".join(told) or type(problem).__name__
-
-
-_SAYS_WHAT = ("the ledger ", "the server of the ledger ")
 
 
 def finish(

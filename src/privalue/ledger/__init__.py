@@ -36,9 +36,11 @@ from privalue.ledger._account import Account, Converted, Standing, Unfinished
 from privalue.ledger._balance import Step
 from privalue.ledger._chain import study_hash
 from privalue.ledger._evidence import Evidence
-from privalue.ledger._ledger import Ledger, Reservation, StoredRelease, Verified
+from privalue.ledger._ledger import Ledger, StoredRelease, Verified
 from privalue.ledger._open import open_ledger
+from privalue.ledger._reservation import Reservation
 from privalue.ledger._signatures import MARK, require_signed, sign_head
+from privalue.ledger._store import what_happened
 from privalue.ledger._terms import BudgetTerms, Protection
 from privalue.ledger._units import Cost
 
@@ -64,4 +66,5 @@ __all__ = [
     "require_signed",
     "sign_head",
     "study_hash",
+    "what_happened",
 ]

@@ -54,6 +54,13 @@ class Dialect:
         )
 
 
+def what_happened(problem: BaseException) -> str:
+    """Return what a ledger met, without what it says of the record, which may be known better."""
+    parts = str(problem).split("; ")
+    told = [part for part in parts if part.startswith(("the ledger ", "the server of the ledger "))]
+    return "; ".join(told) or type(problem).__name__
+
+
 class Transaction:
     """Reads and appends; the statements are the same in every database."""
 
