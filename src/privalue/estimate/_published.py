@@ -76,6 +76,7 @@ def values_of(study: Study, mechanism: Mechanism, drawn: Vector) -> Vector:
         unvisited=study.values.unvisited_value,
         ridge=ridge_of(study, mechanism.terms.size.trajectories),
         shrinkage=study.mechanism.shrinkage,
+        features=study.shrink_targets,
         level=study.report.level,
     )
 
@@ -110,6 +111,7 @@ def fitted(noisy: NoisyStatistics, design: Design, study: Study, ridge: float | 
         unvisited=study.values.unvisited_value,
         ridge=ridge,
         shrinkage=study.mechanism.shrinkage,
+        features=study.shrink_targets,
         level=study.report.level,
         start=study.start_distribution,
     )

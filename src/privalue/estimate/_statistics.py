@@ -143,6 +143,7 @@ def estimate(
     unvisited: float,
     ridge: float | None = None,
     shrinkage: bool = True,
+    features: Vector | None = None,
     level: float = 0.95,
     start: Vector | None = None,
 ) -> Estimates:
@@ -157,6 +158,7 @@ def estimate(
         unvisited: what a state is worth that nobody visits.
         ridge: lambda of LSL.
         shrinkage: whether thin states are drawn towards the others.
+        features: towards which they are drawn too, one row for each state.
         level: of every interval and band.
         start: a distribution over states, for the policy's one number.
 
@@ -165,7 +167,7 @@ def estimate(
     """
     _require(noisy, design, unvisited, ridge, level, start)
     z = normal_quantile(level)
-    fit = _fit(noisy, design, unvisited, ridge, shrinkage, z)
+    fit = _fit(noisy, design, unvisited, ridge, shrinkage, features, level)
     values = design.values(fit.theta)
     joint = normal_quantile(level, fit.directions, fit.dimension)
     low, high = _union((values, values), fit.ends(design.phi, z))
@@ -201,10 +203,11 @@ def estimated_values(
     unvisited: float,
     ridge: float | None,
     shrinkage: bool,
+    features: Vector | None,
     level: float,
 ) -> Vector:
     """Return the values of ``estimate`` alone: planning asks for hundreds, and for nothing else."""
-    fit = _fit(noisy, design, unvisited, ridge, shrinkage, normal_quantile(level))
+    fit = _fit(noisy, design, unvisited, ridge, shrinkage, features, level)
     return np.clip(design.values(fit.theta), *noisy.return_bounds)
 
 
@@ -214,18 +217,22 @@ def _fit(
     unvisited: float,
     ridge: float | None,
     shrinkage: bool,
-    z: float,
+    features: Vector | None,
+    level: float,
 ) -> Fit:
     """Return theta, by the estimator that the ridge and the features call for."""
     ratios = noisy.ratios
     if ridge is None:
-        plain = plain_values(ratios, unvisited)
-        means = shrunk(ratios, plain) if shrinkage else plain
+        means = plain_values(ratios, unvisited)
+        if shrinkage:
+            means = shrunk(ratios, means, unvisited, features)
         if design.is_tabular:
-            return ratio_fit(ratios, means, z)
+            # Of many states some are outside of their own interval by chance: a drawn value goes
+            # back only if all states together speak against it.
+            return ratio_fit(ratios, means, normal_quantile(level, len(means) if shrinkage else 1))
         return lsw_fit(ratios, means, design)
     if design.is_indicator:
-        return group_fit(ratios, design, ridge, z)
+        return group_fit(ratios, design, ridge, normal_quantile(level))
     return lsl_fit(ratios, design, ridge)
 
 

@@ -11,13 +11,15 @@ DENSE_ENTRIES = 4_000_000  # a sparse matrix up to this size is treated as a den
 
 
 def design(study: Study) -> Design:
-    """Return Phi and the weights of a study; refuse a dp-lsw study without full column rank."""
-    n = study.state_count
-    if study.feature_matrix is not None:
+    """Return Phi and the weights of a study; refuse a dp-lsw study without full column rank.
+
+    Where values are only shrunk towards the features, Phi is the tabular one.
+    """
+    n, chosen = study.state_count, study.features
+    if study.feature_matrix is not None and not chosen.shrink:
         phi = study.feature_matrix
     else:
-        size = study.features.size if study.features.kind == "aggregate" else 1
-        phi = aggregation(n, size or 1)
+        phi = aggregation(n, 1 if chosen.shrink else chosen.size or 1)
     built = Design(phi=phi, weights=study.state_weights)
     if not built.norm > 0:
         raise StudyError("[features] every feature of every state is 0; at least one must not be")
