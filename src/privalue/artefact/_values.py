@@ -71,6 +71,7 @@ class StateValue(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     state: str
+    arm: str | None = Field(default=None, description="where the study has arms")
     value: float
     low: float | None = None
     high: float | None = None

@@ -281,7 +281,7 @@ def print_private_diagnostics(console: Console, diagnostics: PrivateDiagnostics)
     table = Table(title="By state (PRIVATE)", title_justify="left")
     for name in ("state", "visits", "mean return", "value before noise", "noise (sd)"):
         table.add_column(name, justify="left" if name == "state" else "right")
-    labels = diagnostics.study.state_names
+    labels = diagnostics.study.key_names
     for at in range(min(len(labels), MOST_ROWS)):
         numbers = [fields[key][at] for key in ("mean_returns", "values", "noise_by_state")]
         table.add_row(str(labels[at]), str(fields["counts"][at]), *(f"{x:.6g}" for x in numbers))

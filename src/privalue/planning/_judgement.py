@@ -85,7 +85,7 @@ def judge(study: Study, design: Design, mechanism: Mechanism, trajectories: int)
     Returns:
         The judgement; those of the last studies are kept, and not computed again.
     """
-    if study.state_count > MOST_STATES:  # even the description would take long
+    if study.key_count > MOST_STATES:  # even the description would take long
         return _judged(study, design, mechanism, trajectories)
     description = json.dumps(study.public_description(), sort_keys=True)
     key = (hashlib.sha256(description.encode()).hexdigest(), trajectories)
@@ -137,14 +137,14 @@ def judge_planned(study: Study, trajectories: int) -> Judgement | None:
 
 def most_helpful(study: Study, trajectories: int) -> str:
     """Describe in words the one change that helps most."""
-    if study.state_count > MOST_STATES:
+    if study.key_count > MOST_STATES:
         if study.mechanism.name != "dp-ssp":
             return 'most helpful is likely to be another mechanism, name = "dp-ssp"'
         return "more trajectories, coarser states and tighter [values] returns help"
     other = with_mechanism(study, {"name": "dp-ssp"})
     options = [Option(study=study, chosen=True)]
     options += [other] if other is not None and study.mechanism.name != "dp-ssp" else []
-    draws = min(max(_WORK // study.state_count, _FEWEST_DRAWS), _ADVICE_DRAWS)
+    draws = min(max(_WORK // study.key_count, _FEWEST_DRAWS), _ADVICE_DRAWS)
     prediction = predict(
         study, study_model(study), trajectories=trajectories, options=options, draws=draws
     )
@@ -173,9 +173,10 @@ def noise_alone(study: Study, design: Design, mechanism: Mechanism, trajectories
     Returns:
         The root mean square over the states; 0 where nothing simple bounds it from below.
     """
-    visits = study.visit_prior
+    visits = study.key_visits
     if visits is None:
-        visits = np.arange(1, design.states + 1) / design.states
+        states, arms = study.state_count, study.arm_count
+        visits = np.tile(np.arange(1, states + 1) / states, arms) / arms
     expected = trajectories * visits
     if isinstance(mechanism, DpSsp):
         if ridge_of(study, trajectories) is not None:

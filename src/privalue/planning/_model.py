@@ -15,7 +15,7 @@ biases what is averaged.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -69,10 +69,10 @@ class PublicModel:
 
 def public_model(study: Study, world: World | None = None) -> PublicModel:
     """Return the model of a world, or what can be assumed from the study alone."""
-    if study.state_count > MOST_STATES:
+    if study.key_count > MOST_STATES:
         raise UsageError(
             f"errors are predicted for at most {MOST_STATES:,} states, and this study has "
-            f"{study.state_count:,}; plan a study of fewer, such as a part of them"
+            f"{study.key_count:,}; plan a study of fewer, such as a part of them"
         )
     return study_model(study) if world is None else world_model(study, world)
 
@@ -87,6 +87,8 @@ def study_model(study: Study) -> PublicModel:
     them. Returns vary as much as bounds allow: a variable in [a, b] of mean v has a variance of
     at most (b - v)(v - a) (Bhatia and Davis 2000).
     """
+    if study.arm_count > 1:
+        return _in_every_arm(study_model(study.in_one_arm()), study.arm_count)
     low, high = study.return_bounds
     states = study.state_count
     values = np.clip(_spread_values(study), low, high)
@@ -141,11 +143,40 @@ def _spread_values(study: Study) -> Vector:
     return np.asarray(dense @ np.linalg.lstsq(dense, target, rcond=None)[0])
 
 
+def _in_every_arm(model: PublicModel, arms: int) -> PublicModel:
+    """Return the model of several arms, each as large as the others and with the same law.
+
+    How the states of an arm vary together is known from batches of trajectories. Other arms have
+    other people: each gets the same batches, moved on by some places, so that no two meet.
+    """
+    together = model.together
+    if together is not None:
+        places = [len(together) * arm // arms for arm in range(arms)]
+        counts, sums = np.hsplit(together, 2)
+        together = np.hstack(
+            [np.roll(part, at, axis=0) for part in (counts, sums) for at in places]
+        )
+    return replace(
+        model,
+        visits=np.tile(model.visits / arms, arms),
+        means=np.tile(model.means, arms),
+        variances=np.tile(model.variances, arms),
+        values=np.tile(model.values, arms),
+        together=together,
+        assumptions=(
+            *model.assumptions,
+            f"the {arms} arms are equally large and alike; how large they are is not public",
+        ),
+    )
+
+
 # From a world
 
 
 def world_model(study: Study, world: World) -> PublicModel:
     """Return the law of a world's trajectories, as the study counts them."""
+    if study.arm_count > 1:
+        return _in_every_arm(world_model(study.in_one_arm(), world), study.arm_count)
     process = MarkovRewardProcess(
         outcomes=world.process.outcomes,
         start=world.process.start,

@@ -570,6 +570,21 @@ def positions(column: pa.Array, labels: pa.Array, missing: Missing = NOTHING) ->
     return Cells(at.fill_null(0).to_numpy(zero_copy_only=False), status)
 
 
+# Marks
+
+_YES, _NO = (
+    dict.fromkeys(form for word in words for form in (word, word.capitalize(), word.upper()))
+    for words in (("true", "yes", "1"), ("false", "no", "0"))
+)
+_FLAGS = text_array([*_YES, *_NO])
+
+
+def flags(column: pa.Array, missing: Missing = NOTHING) -> Cells:
+    """Return whether each cell says yes: true, yes or 1; false, no or 0 say no."""
+    at, status = positions(column, _FLAGS, missing)
+    return Cells((at < len(_YES)) & (status == OK), status)
+
+
 # Buffers
 
 

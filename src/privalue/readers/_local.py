@@ -186,7 +186,7 @@ class _Reading:
                 for count in added:
                     done += count
                     self._report(done // 2)
-            partitions.require_distinct_steps()
+            partitions.require_sound()
         return self._pool.finish(found)
 
     def _rows(self, chunks: list[Unread]) -> Iterator[Rows]:
