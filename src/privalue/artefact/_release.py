@@ -207,6 +207,11 @@ class Release(_Part):
         """Return the labels of the arms; empty where the study has none."""
         return tuple(str(label).strip() for label in self.study.get("arms", {}).get("labels", ()))
 
+    @property
+    def state_count(self) -> int:
+        """Return how many states there are, in each arm."""
+        return len(self.values) // max(len(self.arms), 1)
+
     # The text of a release that was read is kept: its hash, and what a ledger stores, must not
     # depend on how a later version writes JSON.
     _text: str | None = PrivateAttr(default=None)
