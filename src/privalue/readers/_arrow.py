@@ -1,4 +1,4 @@
-"""Make Arrow arrays of a few texts or flags without ``pa.array``.
+"""Make Arrow arrays of texts, flags and numbers without ``pa.array``.
 
 That function asks whether it was given something of pandas, and imports pandas to find out, where
 there is one: it takes longer than to read a small file.
@@ -24,3 +24,9 @@ def flag_array(flags: NDArray[np.bool_]) -> pa.Array:
     """Return flags as Arrow holds them, a bit each."""
     bits = pa.py_buffer(np.packbits(flags, bitorder="little"))
     return pa.Array.from_buffers(pa.bool_(), len(flags), [None, bits])
+
+
+def number_array(numbers: NDArray[np.generic]) -> pa.Array:
+    """Return numbers as Arrow holds them: these very numbers, which nobody may change any more."""
+    kind = pa.from_numpy_dtype(numbers.dtype)
+    return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(numbers)])

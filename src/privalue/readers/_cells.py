@@ -297,8 +297,8 @@ def _whole_numbers(column: pa.Array, missing: Missing, decimal: str) -> Cells:
     """Do the same for a column of one type, before numbers that mean missing are marked."""
     column = plain(column)
     kind = column.type
-    if pa.types.is_int64(kind) and column.null_count == 0:
-        return Cells(column.to_numpy(zero_copy_only=False))
+    if pa.types.is_integer(kind) and not pa.types.is_uint64(kind) and column.null_count == 0:
+        return Cells(column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False))
     status = _absent(column)
     numbers = np.zeros(len(column), dtype=np.int64)
     if pa.types.is_null(kind):
@@ -342,8 +342,8 @@ def _numbers(column: pa.Array, missing: Missing, decimal: str) -> Cells:
     """Do the same for a column of one type, before numbers that mean missing are marked."""
     column = plain(column)
     kind = column.type
-    if pa.types.is_float64(kind) and column.null_count == 0:
-        found = column.to_numpy(zero_copy_only=False)
+    if pa.types.is_floating(kind) and column.null_count == 0:
+        found = column.to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
         with np.errstate(over="ignore", invalid="ignore"):
             if np.isfinite(found.sum()):  # then every cell is finite, and no other test is needed
                 return Cells(found)
@@ -557,6 +557,8 @@ def positions(column: pa.Array, labels: pa.Array, missing: Missing = NOTHING) ->
     """
     if pa.types.is_union(column.type):
         return by_kind(positions, column, labels, missing)
+    if pa.types.is_dictionary(column.type) and len(column.dictionary) < len(column):
+        return _coded_positions(column, labels, missing)
     texts, status = canonical_texts(column)
     if is_text(plain(column).type):
         texts = pc.ascii_trim_whitespace(texts)
@@ -568,6 +570,16 @@ def positions(column: pa.Array, labels: pa.Array, missing: Missing = NOTHING) ->
     status[~known & (status == OK)] = INVALID
     status[known & (status == MISSING)] = OK  # a label that the study lists is one
     return Cells(at.fill_null(0).to_numpy(zero_copy_only=False), status)
+
+
+def _coded_positions(column: pa.Array, labels: pa.Array, missing: Missing) -> Cells:
+    """Do the same for codes of texts: each different text is looked up once."""
+    known = positions(column.dictionary, labels, missing)
+    absent = len(known.values)  # the code of a cell that is null
+    codes = column.indices.fill_null(absent).to_numpy(zero_copy_only=False)
+    values = np.append(known.values, 0)[codes]
+    status = np.zeros(absent, dtype=np.uint8) if known.status is None else known.status
+    return Cells(values, np.append(status, np.uint8(MISSING))[codes])
 
 
 # Marks
