@@ -61,7 +61,7 @@ ID = st.sampled_from(
     ["1", "-3", "007", "-0", "0", "+4", "P12", " 5", "", "9" * 18, "9" * 19, "1.0"]
 )
 STEP = st.sampled_from(["0", "1", "-2", "+3", "04", "1e2", "2.0", " 6", "x", "", "9" * 18])
-STATE = st.sampled_from([*LABELS, " ill", "ill ", "ILL", "", "stage  2", "3"])
+STATE = st.sampled_from([*LABELS, " ill", "ill ", "ILL", "", "stage  2", "3", "-1", "-0", "50"])
 REWARD = st.one_of(
     st.sampled_from(
         ["1", ".5", "5.", "-.25", "+1", "1e-3", "-1E+2", "1e", "e5", ".", "-", "", "nan", "inf",
@@ -71,7 +71,7 @@ REWARD = st.one_of(
 )  # fmt: skip
 NOTE = st.sampled_from(["", "a", "a b", "ä", '"q"', "don't", "\t", "\x00", "12"])
 PLAIN = st.tuples(
-    st.just("a"), st.just("1"), st.integers(0, 99).map(str), st.just("x"), st.just("0.5")
+    st.just("a"), st.just("1"), st.integers(0, 99).map(str), st.just("7"), st.just("0.5")
 )
 
 
@@ -83,14 +83,20 @@ PLAIN = st.tuples(
     st.booleans(),
     st.sampled_from(["text", "integer"]),
     st.sampled_from(["refuse", "drop-unit"]),
+    st.booleans(),
 )
-@example([("a", "1", "0", "x", "0.1234567890123456789")], "\n", True, True, "text", "refuse")
-def test_both_ways_give_the_same_rows(tmp_path_factory, lines, end, last, blank, id_type, invalid):
+@example([("a", "1", "0", "x", "0.1234567890123456789")], "\n", True, True, "text", "refuse", True)
+@example([("a", "1", "0", "50", "0")], "\n", True, True, "text", "refuse", False)
+@example([("a", "1", "0", "-1", "0")], "\n", True, True, "text", "refuse", False)
+@example([("a", "1", "0", "1", "1e400")], "\n", True, True, "text", "refuse", False)
+def test_both_ways_give_the_same_rows(
+    tmp_path_factory, lines, end, last, blank, id_type, invalid, labels
+):
     """Whatever cells there are, quoted, padded, long or wrong; errors included."""
     path = tmp_path_factory.mktemp("both") / "rows.csv"
     text = end.join(";".join(cells) for cells in lines) + (end if last else "")
     path.write_bytes((HEADING + (end if blank else "") + text).encode())
-    quick, usual = both_ways(path, rules_of(id_type=id_type, invalid=invalid))
+    quick, usual = both_ways(path, rules_of(id_type=id_type, invalid=invalid, labels=labels))
     assert quick == usual
 
 

@@ -21,7 +21,7 @@ from privalue.readers._arrow import number_array, text_array
 from privalue.readers._rules import RowRules
 
 # What the cells of a column are. An id in the usual form is the same as text and as a number.
-_IGNORED, _ID, _WHOLE, _DECIMAL, _LABEL = range(5)
+_IGNORED, _ID, _WHOLE, _STATE, _DECIMAL, _LABEL = range(6)
 _LF, _CR, _SPACE, _QUOTE, _MINUS, _PLUS, _EXPONENT, _CAPITAL_EXPONENT = b'\n\r "-+eE'
 _POWERS = np.array([float(10**power) for power in range(16)])  # exact, as numbers below 2^53 are
 _PRIME, _BASIS = 16777619, 2166136261  # of the hash FNV-1a; labels are compared besides
@@ -35,6 +35,7 @@ class PlainLines:
     kinds: NDArray[np.int8]  # of every column of the heading
     slots: NDArray[np.int8]  # where the numbers of a column go
     marks: tuple[int, int]  # delimiter and decimal mark
+    states: int  # how many there are, if they are counted
     labels: pa.Array
     label_bytes: NDArray[np.uint8]
     label_ends: Integers
@@ -47,7 +48,7 @@ class PlainLines:
             "person": _ID,
             "trajectory": _ID,
             "step": _WHOLE if rules.step_type == "integer" else None,
-            "state": _WHOLE if rules.raw_labels is None else _LABEL,
+            "state": _STATE if rules.raw_labels is None else _LABEL,
             "reward": _DECIMAL,
         }
         listed = any(text.strip() for text in rules.missing)
@@ -63,6 +64,7 @@ class PlainLines:
                 [rules.names.index(name) if name in by_name else 0 for name in columns], np.int8
             ),
             marks=(ord(delimiter), ord(rules.decimal)),
+            states=rules.states,
             labels=text_array(labels),
             label_bytes=np.frombuffer(b"".join(encoded) or b"\0", np.uint8),
             label_ends=np.cumsum([0, *map(len, encoded)], dtype=np.int64),
@@ -79,17 +81,18 @@ class PlainLines:
         at, ends = np.empty(most, dtype=np.int64), np.empty(most + 1, dtype=np.int32)
         room = np.empty(len(text), dtype=np.uint8)
         rows, longs = _plain_lines(
-            text, *self.marks, self.kinds, self.slots, numbers, at, ends, room,
+            text, *self.marks, self.states, self.kinds, self.slots, numbers, at, ends, room,
             self.label_bytes, self.label_ends, self.table,
         )  # fmt: skip
         if rows < 0:
             return None
-        return pa.record_batch(self._columns(numbers[:, :rows], at[:longs], ends, room))
+        columns = self._columns(numbers[:, :rows], at[:longs], ends, room)
+        return None if columns is None else pa.record_batch(columns)
 
     def _columns(
         self, numbers: Integers, at: Integers, ends: NDArray[np.int32], texts: NDArray[np.uint8]
-    ) -> dict[str, Any]:
-        """Return the columns, with the long numbers in their places."""
+    ) -> dict[str, Any] | None:
+        """Return the columns, with the long numbers in their places; None if one is too large."""
         both = zip(self.slots.tolist(), self.kinds.tolist(), strict=True)
         kinds = {slot: kind for slot, kind in both if kind != _IGNORED}
         found: dict[str, Any] = {}
@@ -105,6 +108,8 @@ class PlainLines:
                     buffers = [None, pa.py_buffer(ends[: len(at) + 1]), pa.py_buffer(texts)]
                     written = pa.Array.from_buffers(pa.string(), len(at), buffers)
                     column[at] = written.cast(pa.float64()).to_numpy(zero_copy_only=False)
+                    if not np.isfinite(column[at]).all():
+                        return None
             found[name] = number_array(column)
         return found
 
@@ -124,7 +129,7 @@ def _table(labels: Sequence[bytes]) -> NDArray[np.int32]:
 
 @kernel(nogil=True)
 def _plain_lines(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma: no cover - compiled
-    text, delimiter, mark, kinds, slots, numbers, long_rows, long_ends, room,
+    text, delimiter, mark, states, kinds, slots, numbers, long_rows, long_ends, room,
     label_bytes, label_ends, table,
 ):  # fmt: skip
     """Read the cells of all lines, and return how many rows and long numbers there are.
@@ -135,6 +140,7 @@ def _plain_lines(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # p
         text: whole lines.
         delimiter: one byte.
         mark: the decimal mark, one byte.
+        states: how many there are, if they are counted.
         kinds: what the cells of each column are.
         slots: where the numbers of each column go.
         numbers: gets them, slot x row; doubles by their bits.
@@ -228,6 +234,8 @@ def _plain_lines(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # p
                         rewards[slots[column], row] = -value if negative else value
                 else:
                     if not 0 < count <= 18:
+                        return -1, 0
+                    if kind == _STATE and (number >= states or (negative and number > 0)):
                         return -1, 0
                     # As text, 007 and -0 are other ids than 7 and 0.
                     if kind == _ID and text[digits] == 48 and (count > 1 or negative):

@@ -1,0 +1,294 @@
+"""Random worlds, from a seed: chains, Garnets and grids, with the studies that describe them.
+
+``settings(seed, 40)`` makes 40 of them, the same ones every time. What is *tuned* on worlds is
+tuned on those of the seeds in ``TUNING``; what is *reported* comes from a seed that the system
+draws when the table is made (``drawn_seed``), and which is none of those.
+
+A setting is a world, a number of trajectories and a study. Its return bounds are *loose* where they
+follow from the bounds of rewards, Rmax/(1 - gamma), and *tight* where somebody knew better. Values
+are exact; statistics come from simulated trajectories, through the core's own kernel.
+"""
+
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import count
+from typing import Literal
+
+import numpy as np
+
+import privalue as pv
+from privalue.core import Contributions, VisitStatistics
+from privalue.simulation import (
+    END,
+    Episodes,
+    MarkovRewardProcess,
+    Outcomes,
+    chain,
+    grid,
+    random_chain,
+    simulate_episodes,
+)
+
+TUNING = range(1000)
+EPSILONS, DELTA = (0.1, 1.0, 4.0), 1e-6
+DISCOUNTS = (0.9, 0.95, 0.99, 0.99, 0.995, 0.999)
+MOST_ROWS = 2_000_000  # of one data set: m is at most this over the length of a trajectory
+PILOT_ROWS = 100_000  # simulated to see how large returns are, where bounds are tight
+
+
+def drawn_seed() -> int:
+    """Return a seed for worlds that nothing was tuned on."""
+    return len(TUNING) + secrets.randbelow(10**9)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Setting:
+    """A world, how many trajectories of it there are, and what is public about them."""
+
+    name: str
+    kind: Literal["chain", "random-chain", "garnet", "grid"]
+    process: MarkovRewardProcess
+    trajectories: int
+    epsilon: float
+    loose: bool  # return bounds follow from those of rewards
+    clamps: bool  # some returns may lie outside the bounds
+    rewards: tuple[float, float]
+    returns: tuple[float, float] | None
+    most_states: int | None  # H, where it is below N
+    persons: int | None  # L, the trajectories of each person, where the unit is a person
+
+    @property
+    def states(self) -> int:
+        return self.process.states
+
+    @property
+    def values(self) -> np.ndarray:
+        """V, exactly; one number for each state."""
+        return self.process.values
+
+    @cached_property
+    def seen(self) -> np.ndarray:
+        """Which states a trajectory can visit: errors are means over these."""
+        return self.process.reachable
+
+    @cached_property
+    def visits(self) -> np.ndarray:
+        """The probability that a trajectory visits each state."""
+        return np.clip(self.process.visits.single, 0, 1)
+
+    def study(
+        self, *, declared: bool = False, prior: bool = False, **mechanism: object
+    ) -> pv.Study:
+        """Return the study, with these keys of [mechanism].
+
+        With ``declared`` it says how many trajectories there are, and with ``prior`` how often
+        each state is visited.
+        """
+        person = {} if self.persons is None else {"max_trajectories_per_person": self.persons}
+        about = {"trajectories": self.trajectories} if declared else {}
+        known = {str(s): float(p) for s, p in enumerate(self.visits)}
+        return pv.Study(
+            study=pv.About(name=self.kind, **about),
+            privacy=pv.Privacy(
+                epsilon=self.epsilon,
+                delta=DELTA,
+                unit="trajectory" if self.persons is None else "person",
+                max_states_per_trajectory=self.most_states,
+                **person,
+            ),
+            values=pv.Values(
+                discount=self.process.discount, rewards=self.rewards, returns=self.returns
+            ),
+            states=pv.States(count=self.states, **({"visits": known} if prior else {})),
+            mechanism=pv.Mechanism(**{"name": "dp-ssp", **mechanism}),
+        )
+
+    def episodes(self, seed: int) -> Episodes:
+        """Simulate the trajectories."""
+        return simulate_episodes(self.process, trajectories=self.trajectories, seed=seed)
+
+    def statistics(self, study: pv.Study, seed: int) -> VisitStatistics:
+        """Simulate the trajectories, and add them up as the study says."""
+        return gathered(self.episodes(seed), study)
+
+
+def gathered(rows: Episodes, study: pv.Study) -> VisitStatistics:
+    """Return the statistics of rows; a person has as many trajectories as the study allows."""
+    ids = rows.trajectory[:, None]
+    if study.limits.by_person:
+        ids = np.column_stack([rows.trajectory // study.trajectories_per_person, rows.trajectory])
+    contributions = Contributions(study.limits)
+    contributions.add(
+        ids[:, :, None],
+        rows.step,
+        rows.state.astype(np.int32),
+        np.clip(rows.reward, *study.values.rewards),
+    )
+    return contributions.finish()
+
+
+def settings(seed: int, number: int, *, loose: bool | None = None) -> list[Setting]:
+    """Return random settings; with ``loose`` only those of loose, or only those of tight bounds."""
+    found: list[Setting] = []
+    for setting in _endless(seed):
+        if loose is None or setting.loose == loose:
+            found.append(setting)
+        if len(found) == number:
+            return found
+    raise AssertionError
+
+
+def _endless(seed: int) -> Iterator[Setting]:
+    """Yield random settings, whose kinds and epsilons take turns."""
+    for number in count():
+        yield _setting(np.random.default_rng([seed, number]), f"{seed}-{number}", number)
+
+
+def _setting(generator: np.random.Generator, name: str, number: int) -> Setting:
+    """Draw one setting."""
+    kind = ("chain", "garnet", "random-chain", "grid")[number % 4]
+    loose = generator.random() < 0.5
+    # One reward at the end, or one in every row, which may have either sign.
+    paid = "end" if kind in {"chain", "grid"} else str(generator.choice(["end", "rows", "signed"]))
+    process = _process(generator, kind, paid)
+    low, high = (-1.0 if paid == "signed" else 0.0), 1.0
+    returns, clamps = None, False
+    if not loose:
+        returns, clamps = (0.0, 1.0), False
+        if paid != "end":
+            returns = _known_bounds(process, generator)
+            clamps = True  # by a return that is larger than those of the pilot
+    length = max(process.visits.expected_length, 1.0)
+    most = max(MOST_ROWS / length, 300.0)
+    states = process.states
+    limited = generator.random() < 0.25 and states >= 8
+    return Setting(
+        name=name,
+        kind=kind,
+        process=process,
+        trajectories=int(min(10 ** generator.uniform(np.log10(300), 6), most)),
+        epsilon=EPSILONS[number % len(EPSILONS)],
+        loose=loose,
+        clamps=clamps,
+        rewards=(low, high),
+        returns=returns,
+        most_states=int(generator.integers(3, states // 2 + 1)) if limited else None,
+        persons=int(generator.integers(2, 6)) if generator.random() < 0.15 else None,
+    )
+
+
+def _process(generator: np.random.Generator, kind: str, paid: str) -> MarkovRewardProcess:
+    """Draw a world of a kind; N is from 4 to 361."""
+    discount = float(generator.choice(DISCOUNTS))
+    states = int(4 * 90 ** generator.random())
+    start = str(generator.choice(["uniform", "first"]))
+    if kind == "chain":
+        stay = float(generator.uniform(0, 0.8))
+        return chain(states=states, stay=stay, start=start, discount=discount).process
+    if kind == "grid":
+        sides = generator.integers(2, 20, size=2).tolist()
+        return grid(
+            rows=sides[0],
+            columns=sides[1],
+            slip=float(generator.uniform(0, 0.5)),
+            policy=str(generator.choice(["uniform", "greedy"])),
+            start=start,
+            discount=discount,
+        ).process
+    if kind == "random-chain":
+        made = random_chain(
+            states=states,
+            branching=int(generator.integers(2, 5)),
+            seed=int(generator.integers(2**31)),
+            start=start,
+            discount=discount,
+        ).process
+        return made if paid == "rows" else _paid(made, generator, paid)
+    return _paid(_garnet(generator, states, start, discount), generator, paid)
+
+
+def _garnet(
+    generator: np.random.Generator, states: int, start: str, discount: float
+) -> MarkovRewardProcess:
+    """Draw a Garnet [Archibald, McKinnon and Thomas 1995] that ends with a chance in every row.
+
+    From each state it goes to a few others, drawn anywhere, some of them much more often than
+    others; so are visits, then, and so is where trajectories start.
+    """
+    branching = int(generator.integers(2, min(states, 6) + 1))
+    ending = 1 / generator.uniform(2, 30)
+    popular = generator.dirichlet(np.full(states, float(generator.choice([0.2, 1.0, 5.0]))))
+    popular = 0.9 * popular + 0.1 / states
+    rows = np.repeat(np.arange(states), branching + 1)
+    heads, chances = [], []
+    for _ in range(states):
+        heads += [*generator.choice(states, size=branching, replace=False, p=popular), END]
+        chances += [*((1 - ending) * generator.dirichlet(np.ones(branching))), ending]
+    begins = (
+        np.full(states, 1 / states)
+        if start == "uniform"
+        else generator.dirichlet(np.full(states, 0.3))
+    )
+    return MarkovRewardProcess(
+        outcomes=Outcomes.collect(
+            states=states,
+            actions=1,
+            rows=rows,
+            probabilities=chances,
+            successors=heads,
+            rewards=np.zeros(len(rows)),
+        ),
+        start=begins,
+        discount=discount,
+    )
+
+
+def _paid(
+    process: MarkovRewardProcess, generator: np.random.Generator, paid: str
+) -> MarkovRewardProcess:
+    """Return the process with other rewards: of each state, or of each state's last row alone."""
+    outcomes = process.outcomes
+    least = -1.0 if paid == "signed" else 0.0
+    by_state = generator.uniform(least, 1.0, size=process.states)
+    rewards = by_state[outcomes.rows]
+    if paid == "end":
+        rewards = np.where(outcomes.successors == END, rewards, 0.0)
+    return MarkovRewardProcess(
+        outcomes=Outcomes.collect(
+            states=process.states,
+            actions=1,
+            rows=outcomes.rows,
+            probabilities=outcomes.probabilities,
+            successors=outcomes.successors,
+            rewards=rewards,
+        ),
+        start=process.start,
+        discount=process.discount,
+    )
+
+
+def _known_bounds(
+    process: MarkovRewardProcess, generator: np.random.Generator
+) -> tuple[float, float]:
+    """Return bounds as an expert might know them: those of other people, and up to half more."""
+    number = int(max(PILOT_ROWS / max(process.visits.expected_length, 1.0), 50))
+    rows = simulate_episodes(process, trajectories=number, seed=int(generator.integers(2**31)))
+    found = returns_of(rows, process.discount)
+    more = float(generator.uniform(1.0, 1.5))
+    low, high = more * min(float(found.min()), 0.0), more * max(float(found.max()), 0.0)
+    return low, high
+
+
+def returns_of(rows: Episodes, discount: float) -> np.ndarray:
+    """Return the discounted return from every row on."""
+    value = rows.reward.copy()
+    order = np.argsort(rows.step, kind="stable")
+    begins = np.searchsorted(rows.step[order], np.arange(int(rows.step.max()) + 2))
+    goes_on = np.append(rows.trajectory[1:] == rows.trajectory[:-1], False)
+    for step in range(len(begins) - 2, -1, -1):
+        at = order[begins[step] : begins[step + 1]]
+        at = at[goes_on[at]]
+        value[at] += discount * value[at + 1]
+    return value
