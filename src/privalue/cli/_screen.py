@@ -269,11 +269,11 @@ def _print_arms(console: Console, release: Release) -> None:
     for policy in release.policies or ():
         within = policy.interval
         text = f"The policy's value from the public start, {policy.arm}: {policy.value:.6g}"
-        text += "" if within is None else f" {_interval(within.low, within.high)}"
+        text += "" if within is None else f" {_interval(*ends_of(within))}"
         apart = policy.difference_interval
         if policy.difference is not None and apart is not None:
             text += f"; more than {first} by {policy.difference:.6g} "
-            text += _interval(apart.low, apart.high)
+            text += _interval(*ends_of(apart))
         console.print(Text(text))
     console.print(
         f"The interval of a difference covers {covered_by(release)}. A difference is an effect "

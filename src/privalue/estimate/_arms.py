@@ -26,14 +26,17 @@ from privalue.estimate._statistics import Estimates
 At = Callable[[float, Vector | None], Estimates]  # estimates at a level, from a start distribution
 
 
+Ends = dict[str, tuple[float, float]]  # low and high, by the beginning of their names: "", "total_"
+
+
 @dataclass(frozen=True, kw_only=True)
 class ArmPolicy:
     """What the policy as a whole is worth in one arm, and how much more than in the first."""
 
     value: float
-    interval: tuple[float, float]
+    ends: Ends
     difference: float | None = None
-    difference_interval: tuple[float, float] | None = None
+    difference_ends: Ends | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -89,25 +92,26 @@ def by_arm(at: At, *, arms: int, level: float, start: Vector | None) -> Estimate
 def _policies(at: At, arms: int, level: float, start: Vector) -> tuple[ArmPolicy, ...]:
     """Return the policy's one number in each arm, and its difference from the first arm's."""
 
-    def numbers(arm: int, level: float) -> tuple[float, tuple[float, float]]:
+    def numbers(arm: int, level: float) -> tuple[float, Ends]:
         inside = np.zeros(arms * len(start))
         inside[arm * len(start) : (arm + 1) * len(start)] = start
         found = at(level, inside)
         assert found.policy_value is not None
-        assert found.policy_interval is not None
-        return found.policy_value, found.policy_interval
+        kinds = {"": "policy_interval", "total_": "policy_total"}
+        ends = {kind: getattr(found, name, None) for kind, name in kinds.items()}
+        return found.policy_value, {kind: pair for kind, pair in ends.items() if pair is not None}
 
     policies = []
-    first, (low, high) = numbers(0, level_of_each(level))
+    first, least = numbers(0, level_of_each(level))
     for arm in range(arms):
-        value, interval = numbers(arm, level)
-        policy = ArmPolicy(value=value, interval=interval)
+        value, ends = numbers(arm, level)
+        policy = ArmPolicy(value=value, ends=ends)
         if arm:
-            _, ends = numbers(arm, level_of_each(level))
-            policy = replace(
-                policy,
-                difference=value - first,
-                difference_interval=(ends[0] - high, ends[1] - low),
-            )
+            _, wider = numbers(arm, level_of_each(level))
+            apart = {
+                kind: (low - least[kind][1], high - least[kind][0])
+                for kind, (low, high) in wider.items()
+            }
+            policy = replace(policy, difference=value - first, difference_ends=apart)
         policies.append(policy)
     return tuple(policies)

@@ -30,7 +30,7 @@ from privalue.core import (
     laplace_scale,
     scale_grid,
 )
-from privalue.estimate._arms import ArmEstimates, by_arm
+from privalue.estimate._arms import ArmEstimates, Ends, by_arm
 from privalue.estimate._linear import linear_estimates
 from privalue.estimate._statistics import (
     Estimates,
@@ -216,16 +216,19 @@ def _compared(
 ) -> dict[str, Any]:
     """Return how the other arms differ from the first, and the policy's number in each."""
 
-    def interval(ends: tuple[float, float] | None) -> PolicyInterval | None:
-        return None if ends is None else PolicyInterval(low=ends[0], high=ends[1])
+    def interval(ends: Ends | None) -> PolicyInterval | None:
+        if ends is None:
+            return None
+        named = {f"{kind}low": low for kind, (low, _) in ends.items()}
+        return PolicyInterval(**named, **{f"{kind}high": high for kind, (_, high) in ends.items()})
 
     policies = [
         PolicyInArm(
             arm=arm,
             value=policy.value,
-            interval=interval(policy.interval),
+            interval=interval(policy.ends),
             difference=policy.difference,
-            difference_interval=interval(policy.difference_interval),
+            difference_interval=interval(policy.difference_ends),
         )
         for arm, policy in zip(arms, found.policies, strict=False)
     ]

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from privalue.artefact import Release, StateValue
+from privalue.artefact import PolicyInterval, Release, StateValue
 from privalue.report._html import LABEL, Content, Html, element, named, table
 from privalue.report._page_tables import first_rows
 from privalue.report._page_words import interval, number, paragraphs
@@ -49,18 +49,18 @@ def arms_part(release: Release) -> Content:
 def _policies(release: Release) -> Html:
     """Return the table of the policy's one number in each arm."""
 
-    def cell(arm: str, value: float | None, ends: object) -> str:
-        within = "" if ends is None else f" ({interval(ends.low, ends.high)})"  # type: ignore[attr-defined]
+    def cell(value: float | None, ends: PolicyInterval | None) -> str:
+        within = "" if ends is None else f" ({interval(*ends_of(ends))})"
         return "" if value is None else f"{number(value)}{within}"
 
     return table(
-        "From the study's public start distribution, with privacy intervals.",
+        "From the study's public start distribution, with intervals.",
         ["Arm", "the policy as a whole", "difference from the first arm"],
         [
             [
                 named(policy.arm, LABEL),
-                cell(policy.arm, policy.value, policy.interval),
-                cell(policy.arm, policy.difference, policy.difference_interval),
+                cell(policy.value, policy.interval),
+                cell(policy.difference, policy.difference_interval),
             ]
             for policy in release.policies or ()
         ],
@@ -80,7 +80,7 @@ def covered_by(release: Release) -> str:
     )
 
 
-def ends_of(entry: StateValue) -> tuple[float | None, float | None]:
+def ends_of(entry: StateValue | PolicyInterval) -> tuple[float | None, float | None]:
     """Return the interval that is shown first: for privacy and sampling, or privacy alone."""
     total = getattr(entry, "total_low", None), getattr(entry, "total_high", None)
     return (entry.low, entry.high) if total[0] is None else total
