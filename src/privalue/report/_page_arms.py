@@ -86,6 +86,12 @@ def ends_of(entry: StateValue | PolicyInterval) -> tuple[float | None, float | N
     return (entry.low, entry.high) if total[0] is None else total
 
 
+def _bands_of(entry: StateValue) -> tuple[float | None, float | None]:
+    """Return the band of the same kind as the interval that is shown first."""
+    total = getattr(entry, "total_band_low", None), getattr(entry, "total_band_high", None)
+    return (entry.band_low, entry.band_high) if total[0] is None else total
+
+
 def _values(release: Release) -> Html:
     """Return the table with a column of values for each arm."""
     states = release.state_count
@@ -120,7 +126,7 @@ def _differences(release: Release, arm: str) -> Html:
             named(entry.state, LABEL),
             number(entry.value),
             interval(*ends_of(entry)),
-            interval(entry.band_low, entry.band_high),
+            interval(*_bands_of(entry)),
             *([flag(entry)] if careful else []),
         ]
 
@@ -132,7 +138,7 @@ def _differences(release: Release, arm: str) -> Html:
             "State",
             ["difference, ", named(arm, LABEL)],
             f"{100 * (release.level or 0):g}% interval",
-            "band for all states, privacy alone",
+            "band for all states",
             *(["careful"] if careful else []),
         ],
         cells,
