@@ -12,7 +12,14 @@ from privalue.artefact import Release
 from privalue.cli._plan_screen import useless_words
 from privalue.core import privacy_profile
 from privalue.curator import Prepared, reuse
-from privalue.planning import judge, large_delta, rare_state_words
+from privalue.planning import (
+    doubtful_words,
+    judge,
+    large_delta,
+    rare_state_words,
+    unvisited_states,
+    unvisited_words,
+)
 from privalue.report import Guesses, PrivateDiagnostics, listed, named
 from privalue.study import Study, declared_size, fits_by_lsl, resolve_ridge
 
@@ -91,6 +98,11 @@ def advice(prepared: Prepared) -> list[str]:
         judged = judge(study, prepared.design, prepared.mechanism, declared)
         if judged.useless:
             found.append(useless_words(judged))
+        elif judged.doubtful and rare is None:
+            found.append(f"a release would warn: {doubtful_words(judged)}")
+    unvisited = unvisited_words(unvisited_states(study), "the prior of visits")
+    if unvisited is not None:
+        found.append(unvisited)
     low, high = study.return_bounds
     implied_low, implied_high = (
         study.values.model_copy(update={"returns": None}).return_bounds

@@ -75,16 +75,19 @@ def _plan(plan: Planned) -> list[Content]:
     low, high = prediction.study.return_bounds
     known = misfit_known(prediction)
     rows = [
-        ("in all", chosen.rmse, "value"),
-        ("noise of privacy alone", chosen.noise, "second"),
-        ("without privacy", chosen.without_noise, "third"),
+        ("optimistic end", chosen.optimistic, "value"),
+        ("middle", chosen.rmse, "value"),
+        ("cautious end", chosen.cautious, "value"),
+        ("middle, noise of privacy alone", chosen.noise, "second"),
+        ("middle, without privacy", chosen.without_noise, "third"),
         (f"guessing {(low + high) / 2:g} everywhere", prediction.guess, "rest"),
     ]
     words = (
         f"With {prediction.trajectories:,} trajectories the root mean square error over the states "
-        f"was predicted to be {shown(chosen.rmse)}; of ten releases eight should fall between "
-        f"{shown(chosen.usual[0])} and {shown(chosen.usual[1])}. Guessing the middle of the bounds "
-        f"for every state would give {shown(prediction.guess)}."
+        f"was predicted to be {shown(chosen.rmse)}, or anything from {shown(chosen.optimistic)}, "
+        f"the optimistic end, to {shown(chosen.cautious)}, the cautious end: how often states are "
+        "visited is not known beforehand. Guessing the middle of the bounds for every state would "
+        f"give {shown(prediction.guess)}."
     )
     most = 3 * prediction.guess  # a bar that is longer says no more
     return [

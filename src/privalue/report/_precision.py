@@ -12,7 +12,7 @@ import numpy as np
 
 from privalue.artefact import Release
 from privalue.errors import PrivalueError, UsageError
-from privalue.planning import Option, Prediction, predict, public_model
+from privalue.planning import Prediction, quick_prediction
 from privalue.report._states import StateTable
 from privalue.study import Study, files_named
 
@@ -50,17 +50,11 @@ def planned(release: Release, study: Study | None = None) -> Planned:
         )
     try:
         known = study_of(release) if study is None else study
-        option = Option(study=known, chosen=True)
-        prediction = predict(known, public_model(known), trajectories=number, options=[option])
+        return Planned(prediction=quick_prediction(known, number))
     except UsageError as problem:
         return Planned(prediction=None, reason=f"Not predicted: {problem}.")
     except PrivalueError as problem:
         return Planned(prediction=None, reason=f"It could not be predicted: {problem}.")
-    if prediction.chosen.refused is not None:
-        return Planned(
-            prediction=None, reason=f"It could not be predicted: {prediction.chosen.refused}."
-        )
-    return Planned(prediction=prediction)
 
 
 def achieved(release: Release, states: StateTable, kind: str = "") -> Achieved | None:
