@@ -21,6 +21,7 @@ ORDER = [
     "_maximum.py",
     "_sensitivity_lsw.py",
     "_sensitivity_lsl.py",
+    "_blocks.py",
     "_sensitivity_ssp.py",
     "_profile.py",
     "_calibration.py",

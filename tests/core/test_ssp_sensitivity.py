@@ -1,4 +1,4 @@
-"""The sensitivity of DP-SSP against every pair of neighbours there is, ."""
+"""The sensitivity of DP-SSP against every pair of neighbours there is."""
 
 import functools
 import math
@@ -57,6 +57,20 @@ def test_it_is_the_largest_distance_of_neighbours(shape, most, weight, add_remov
 def test_it_is_the_largest_distance_of_persons(shape, most, weight, times, add_remove):
     exact = tried(shape, most, weight, times, add_remove)
     assert exact <= found(shape, most, weight, times, add_remove) <= exact * (1 + 1e-13)
+
+
+def test_it_is_what_counting_common_states_gives():
+    generator = np.random.default_rng(21)
+    for _ in range(300):
+        states = int(generator.integers(1, 30))
+        case = (
+            10.0 ** generator.uniform(-2, 1, states),
+            int(generator.integers(1, states + 1)),
+            float(generator.choice([0.2, 0.5, ROOT, 1.3])),
+            int(generator.integers(1, 5)),
+            bool(generator.integers(2)),
+        )
+        assert found(*case) == pytest.approx(ssp.by_common_states(*case), rel=3e-14)
 
 
 # Planted mistakes: each must fall below the largest distance somewhere in the cases above.

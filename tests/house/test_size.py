@@ -7,7 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "privalue"
-MOST_CORE = 2100  # lines of code; stages, blocks and weights must later fit into 2,300
+MOST_CORE = 2_300
 MOST_LEDGER_RULES = 1480  # snapshots, seals and ignored rows are rules of the record, too
 STORES = {
     *("_open.py", "_sqlite.py", "_postgres.py", "_store.py", "_heads.py", "_evidence.py"),

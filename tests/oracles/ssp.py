@@ -53,6 +53,29 @@ def sensitivity(shape, most_states, count_weight, times=1, add_remove=False):
     )
 
 
+def by_common_states(shape, most_states, count_weight, times=1, add_remove=False):
+    """The sensitivity from the number t of states that either trajectory visits, t by t."""
+    squares = sorted((omega**2 for omega in shape), reverse=True)
+    states = len(squares)
+    limit = states if most_states is None else min(most_states, states)
+    kappa = 0.25 + count_weight**2
+
+    def largest(count):
+        return math.fsum(squares[:count])
+
+    either = min(states, 2 * limit)
+    if add_remove:
+        squared = kappa * largest(limit)
+    elif kappa >= 1:
+        squared = kappa * largest(either)
+    else:
+        squared = max(
+            (1 - kappa) * largest(2 * limit - t) + kappa * largest(t)
+            for t in range(limit, either + 1)
+        )
+    return times * math.sqrt(squared)
+
+
 def quotient(v, total, count, sum_noise, count_noise, centre):
     """(T~ - y n~)^2/(s_T^2 + y^2 s_n^2) at y = v - c."""
     y = v - centre
@@ -71,6 +94,43 @@ def interval(total, count, sum_noise, count_noise, centre, bounds, z, points=20_
     least = 0.0 if inside else min(found[0], found[-1])
     kept = values[found <= z**2 + least]
     return kept[0], kept[-1]
+
+
+def total(total, count, sum_noise, count_noise, centre, bounds, z, alike, around, points=4001):
+    """The hull of ``around`` and of all values that a total interval holds, by search.
+
+    Values are tried on a grid, with those of ``around`` and the ratio; between one that is held and
+    the next that is not, the end is found by bisection.
+    """
+    low, high = bounds
+
+    def held(value):
+        y = value - centre
+        people = alike * max(count, 0.0) * (high - value) * (value - low)  # on an array, too
+        return (total - y * count) ** 2 <= z**2 * (sum_noise**2 + (y * count_noise) ** 2 + people)
+
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        ratio = centre + np.float64(total) / np.float64(count)
+    known = [*around, *([ratio] if low <= ratio <= high else [])]
+    values = np.sort(np.append(np.linspace(low, high, points), known))
+    inside = np.flatnonzero(held(values))
+    if len(inside) == 0:
+        return around
+    first, last = inside[[0, -1]]
+    below, above = values[first], values[last]
+    if first > 0:
+        below = _bisected(held, values[first], values[first - 1])
+    if last < len(values) - 1:
+        above = _bisected(held, values[last], values[last + 1])
+    return min(below, around[0]), max(above, around[1])
+
+
+def _bisected(held, inside, outside):
+    """The last value from ``inside`` towards ``outside`` that is held."""
+    for _ in range(60):
+        middle = (inside + outside) / 2
+        inside, outside = (middle, outside) if held(middle) else (inside, middle)
+    return inside
 
 
 def shrunk(sums, counts, sum_noise, count_noise, bounds, unvisited):

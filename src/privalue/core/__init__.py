@@ -9,6 +9,7 @@ without breaking the promise. docs/guarantee.md lists the files, docs/proofs has
 """
 
 from privalue.core._arrays import Integers, Matrix, Vector
+from privalue.core._blocks import block_sensitivity, checked_whole
 from privalue.core._calibration import Calibration, exact, gaussian, largest_exact_beta, nissim
 from privalue.core._contributions import (
     GRID_STEPS,
@@ -51,7 +52,7 @@ from privalue.core._private import Private, sealed
 from privalue.core._profile import Profile, divergence, exact_alpha, privacy_profile
 from privalue.core._sensitivity_lsl import smooth_lsl
 from privalue.core._sensitivity_lsw import smooth_lsw
-from privalue.core._sensitivity_ssp import checked_whole, count_weight, sensitivity
+from privalue.core._sensitivity_ssp import count_weight, sensitivity
 from privalue.core._ssp import DpSsp
 from privalue.core._terms import (
     MOST_TRAJECTORIES,
@@ -67,11 +68,11 @@ __all__ = [
     "GRID_STEPS", "MOST_TRAJECTORIES", "SCALARS", "Calibration", "Contributions", "Covered",
     "Design", "DpLsl", "DpLsw", "DpSsp", "Entropy", "Integers", "Limits", "LslTerms", "LswBound",
     "LswTerms", "Matrix", "Mechanism", "OperatingSystemEntropy", "Perturbation", "Private",
-    "Profile", "PublicSize", "ReleasedScale", "SeededForExperimentsOnly", "SmoothBound",
-    "SspTerms", "Terms", "Vector", "VisitStatistics", "Whitening", "absolute", "checked_whole",
-    "column_squares", "count_weight", "dense", "divergence", "draw", "exact", "exact_alpha",
-    "gaussian", "gaussian_on_grid", "is_indicator", "is_number", "kernel", "laplace_scale",
-    "largest_exact_beta", "lsl", "lsl_bound", "lsw", "mechanism_of", "nissim", "privacy_profile",
-    "public_grid", "row_norms", "scale_grid", "scale_share", "scaled_rows", "sealed",
-    "sensitivity", "smooth_lsl", "smooth_lsw", "unit_hash",
+    "Profile", "PublicSize", "ReleasedScale", "SeededForExperimentsOnly", "SmoothBound", "SspTerms",
+    "Terms", "Vector", "VisitStatistics", "Whitening", "absolute", "block_sensitivity",
+    "checked_whole", "column_squares", "count_weight", "dense", "divergence", "draw", "exact",
+    "exact_alpha", "gaussian", "gaussian_on_grid", "is_indicator", "is_number", "kernel",
+    "laplace_scale", "largest_exact_beta", "lsl", "lsl_bound", "lsw", "mechanism_of", "nissim",
+    "privacy_profile", "public_grid", "row_norms", "scale_grid", "scale_share", "scaled_rows",
+    "sealed", "sensitivity", "smooth_lsl", "smooth_lsw", "unit_hash",
 ]  # fmt: skip

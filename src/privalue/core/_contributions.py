@@ -350,11 +350,11 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
 ):
     """Add whole units to ``counts``, ``sums`` and ``tally``, and check every row.
 
-    Each unit is read forwards, which checks each row and marks the first visits of each
-    trajectory, and then its trajectories backwards, G = r + gamma G, which adds the return from
-    each first visit. What a unit adds follows from its own rows and the rules alone: at most L
-    visits to a key, each with 0 to 2^30 steps, and at most H L visits in all. That is what
-    docs/proofs/persons.md and docs/proofs/dp-ssp.md presume of neighbours.
+    Each unit is read forwards, which checks each row and lists the first visits of each
+    trajectory. Then the returns of a trajectory are computed backwards, G = r + gamma G, and those
+    at its first visits are added. What a unit adds follows from its own rows and the rules alone:
+    at most L visits to a key, each with 0 to 2^30 steps, and at most H L visits in all. That is
+    what docs/proofs/persons.md and docs/proofs/dp-ssp.md presume of neighbours.
 
     Args:
         ids: row x word: the words of the unit's ids first, those of the trajectory's after them.
@@ -377,9 +377,10 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
     span = (np.uint64(rules.span_low), np.uint64(rules.span_high))
     whole = rules.span_low == 0 and rules.span_high == 2**32
     # Room for the longest unit that there could be; only what a unit needs is ever touched.
-    first_visit = np.empty(rows, dtype=np.bool_)
+    visits = np.empty(rows, dtype=np.int64)  # a unit's first visits: rows
+    returns = np.empty(rows, dtype=np.float64)  # from each row of a trajectory on
     begins = np.empty(rows + 1, dtype=np.int64)  # of a unit's trajectories
-    distinct_keys = np.empty(rows, dtype=np.int64)
+    lists = np.empty(rows + 1, dtype=np.int64)  # where the visits of each begin
     row, mark = 0, tally[6]
     met = counted = units = clamped = beyond = dropped = 0
     while row < rows:
@@ -388,16 +389,34 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
             upper = unit_hash(ids[row], rules.unit_words) >> np.uint64(32)
             if not span[0] <= upper < span[1]:
                 return 5, row
-        trajectories, invalid, changed = 0, False, rules.unit_words
+        trajectories, seen, invalid, changed = 0, 0, False, rules.unit_words
         # One turn for each trajectory; the unit ends where a word of its own ids changes.
         while row < rows and (trajectories == 0 or changed >= rules.unit_words):
-            begin = begins[trajectories] = row
-            changed = words  # the first word in which a row differs from the one before
-            row += 1
-            while row < rows:
+            begins[trajectories], lists[trajectories] = row, seen
+            trajectories += 1
+            # A new number for each trajectory makes all stamps out of date at once: nothing of
+            # size N is cleared, and a key is fresh unless this very trajectory has met it.
+            mark += 1
+            while True:
+                key = keys[row]
+                if 0 <= key < len(counts):
+                    # Compiled code writes wherever a key points to, and a NaN passes every clamp.
+                    # With finite rewards G may overflow; an infinity stays one, and is clamped.
+                    if not -LARGEST_REWARD <= rewards[row] <= LARGEST_REWARD:
+                        return 4, row
+                    visits[seen] = row  # the next visit takes its place unless this one is fresh
+                    seen += stamp[key] != mark
+                    stamp[key] = mark
+                elif dropping and key == len(counts):
+                    invalid = True
+                else:
+                    return 3, row
+                row += 1
+                if row == rows:
+                    break
                 # Ids ascend strictly wherever they change, so that no unit and no trajectory can
                 # come back later in the batch: equal ids stand together, or the batch is refused.
-                changed = 0
+                changed = 0  # the first word in which a row differs from the one before
                 while changed < words and ids[row, changed] == ids[row - 1, changed]:
                     changed += 1
                 if changed < words:
@@ -412,53 +431,32 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
                     if not dropping:
                         return 2, row
                     invalid = True
-                row += 1
-            # A new number for each trajectory makes all stamps out of date at once: nothing of
-            # size N is cleared, and a key is fresh unless this very trajectory has met it.
-            mark += 1
-            distinct = 0
-            for t in range(begin, row):
-                key = keys[t]
-                if dropping and key == len(counts):
-                    invalid = True  # its first_visit stays unset: a dropped unit is not read again
-                    continue
-                # Compiled code writes wherever a key points to, and a NaN passes every clamp.
-                # With finite rewards G may overflow; an infinity stays one, and is clamped.
-                if not 0 <= key < len(counts):
-                    return 3, t
-                if not -LARGEST_REWARD <= rewards[t] <= LARGEST_REWARD:
-                    return 4, t
-                fresh = stamp[key] != mark
-                stamp[key] = mark
-                distinct += fresh
-                first_visit[t] = fresh and distinct <= most_keys
-            distinct_keys[trajectories] = distinct
-            trajectories += 1
         # Decided once all rows of the unit were read, and before any of them counts: a unit with
         # an invalid row contributes what an absent one does.
         if invalid:
             dropped += 1
             continue
-        begins[trajectories] = row
+        begins[trajectories], lists[trajectories] = row, seen
         met += trajectories
         units += 1
         # The first L trajectories count, in the order of ids. Later ones are not scaled or
         # sampled: both could depend on how many there are, or on other units.
         for trajectory in range(min(trajectories, rules.most_trajectories)):
             counted += 1
-            beyond += max(distinct_keys[trajectory] - most_keys, 0)
-            value = 0.0
-            for t in range(begins[trajectory + 1] - 1, begins[trajectory] - 1, -1):
+            begin, value = begins[trajectory], 0.0
+            for t in range(begins[trajectory + 1] - 1, begin - 1, -1):
                 value = rewards[t] + rules.discount * value
-                if first_visit[t]:
-                    # 0 <= steps <= 2^30 holds whatever rounding does: sensitivities rest on it,
-                    # and so does the sum of 2^33 of them, which has to fit into 63 bits.
-                    inside = min(max(value, low), high)
-                    clamped += value != inside
-                    counts[keys[t]] += 1
-                    sums[keys[t]] += np.int64(
-                        min(np.floor((inside - low) * scale + 0.5), GRID_STEPS)
-                    )
+                returns[t - begin] = value
+            first, last = lists[trajectory], lists[trajectory + 1]
+            beyond += max(last - first - most_keys, 0)
+            for at in range(first, min(last, first + most_keys)):
+                key, value = keys[visits[at]], returns[visits[at] - begin]
+                # 0 <= steps <= 2^30 holds whatever rounding does: sensitivities rest on it, and so
+                # does the sum of 2^33 of them, which has to fit into 63 bits.
+                inside = min(max(value, low), high)
+                clamped += value != inside
+                counts[key] += 1
+                sums[key] += np.int64(min(np.floor((inside - low) * scale + 0.5), GRID_STEPS))
     for at, more in enumerate((met, counted, units, clamped, beyond, dropped, mark - tally[6])):
         tally[at] += more
     return 0, 0

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from threading import local
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,10 +24,12 @@ import pyarrow.csv as pacsv
 from privalue.core import kernel
 from privalue.errors import DataError
 from privalue.readers._chunks import Chunk, Location, Unread, one_line
+from privalue.readers._plain_lines import PlainLines
 from privalue.readers._rules import RowRules
 
 ENDINGS = tuple(name + packed for name in (".csv", ".tsv") for packed in ("", ".gz", ".zst"))
 BLOCK_BYTES = 1 << 22
+LINE_BYTES = 1 << 16  # more than almost all lines have
 MOST_HEADING = 1 << 26
 ROW_BYTES = 16  # about
 _MARKS = (",", ";", "\t", "|")
@@ -51,6 +54,7 @@ class CsvFile(NamedTuple):
     path: Path
     heading: Heading
     rules: RowRules
+    plain: PlainLines | None
 
     @property
     def cut_anywhere(self) -> bool:
@@ -67,7 +71,7 @@ def open_csv(path: Path, rules: RowRules) -> CsvFile:
     """Read the heading, and refuse a file without the columns that are needed."""
     found = heading(path, rules.encoding, rules.delimiter)
     rules.select(found.columns, str(path))
-    return CsvFile(path, found, rules)
+    return CsvFile(path, found, rules, PlainLines.of(found.columns, found.delimiter, rules))
 
 
 def heading(path: Path, encoding: str = "utf-8", delimiter: str | None = None) -> Heading:
@@ -168,14 +172,44 @@ def csv_chunks(file: CsvFile) -> Iterator[Chunk]:
 
 def _block(file: CsvFile, begin: int) -> Chunk:
     """Read the lines that begin in the block at byte ``begin``."""
-    with file.path.open("rb") as opened:
+    room = _room()
+    with file.path.open("rb", buffering=0) as opened:
         opened.seek(begin - 1)  # a line begins where the one before it ended
-        text = opened.read(BLOCK_BYTES + 1)
-        if not text.endswith(b"\n"):
-            text += opened.readline()
-    first = text.find(b"\n", 0, BLOCK_BYTES) + 1 or len(text)
+        size = 0
+        while size < len(room) and (more := opened.readinto(memoryview(room)[size:])):
+            size += more
+        end = room.find(b"\n", BLOCK_BYTES, size) + 1 or size
+        first = room.find(b"\n", 0, min(BLOCK_BYTES, size)) + 1 or end  # none begins here
+        cut = first < end == size == len(room)
+        rest = _rest_of_line(opened) if cut and room[-1] != _LF else b""
     location = _Lines(str(file.path), heading=file.heading.size, begin=begin - 1 + first)
-    return _chunk(file, text[first:], location)
+    if file.plain is not None and not rest:
+        rows = file.plain.read(np.frombuffer(room, np.uint8)[first:end])
+        if rows is not None:
+            return Chunk(location, rows)
+    return _chunk(file, bytes(room[first:end]) + rest, location)
+
+
+_ROOMS = local()
+
+
+def _room() -> bytearray:
+    """Return this thread's room for a block and the rest of its last line."""
+    if not hasattr(_ROOMS, "bytes"):
+        _ROOMS.bytes = bytearray(BLOCK_BYTES + LINE_BYTES)
+    found: bytearray = _ROOMS.bytes
+    return found
+
+
+def _rest_of_line(opened: Any) -> bytes:
+    """Return what a file has from here up to the end of the line."""
+    found = b""
+    while more := opened.read(LINE_BYTES):
+        end = more.find(b"\n") + 1
+        found += more[: end or len(more)]
+        if end:
+            break
+    return found
 
 
 def _streamed(file: CsvFile) -> Iterator[bytes]:

@@ -27,7 +27,7 @@ class Planned:
 
 @dataclass(frozen=True, kw_only=True)
 class Achieved:
-    """Half the widths of the privacy intervals."""
+    """Half the widths of intervals of one kind."""
 
     level: float
     median: float
@@ -57,9 +57,15 @@ def planned(release: Release, study: Study | None = None) -> Planned:
         return Planned(prediction=None, reason=f"It could not be predicted: {problem}.")
 
 
-def achieved(release: Release, states: StateTable) -> Achieved | None:
-    """Return the half-widths of the released intervals; None where the noise scale is secret."""
-    low, high = states.columns.get("low"), states.columns.get("high")
+def achieved(release: Release, states: StateTable, kind: str = "") -> Achieved | None:
+    """Return the half-widths of the released intervals; None where there are none.
+
+    Args:
+        release: what was released.
+        states: its values and intervals.
+        kind: "" for privacy intervals, "total_" for total ones.
+    """
+    low, high = states.columns.get(f"{kind}low"), states.columns.get(f"{kind}high")
     if release.level is None or low is None or high is None:
         return None
     halves = (high - low) / 2

@@ -4,7 +4,7 @@ Everything here comes from the release, from its study, or from the ledger's acc
 never meets data or private types.
 """
 
-from privalue.artefact import Release
+from privalue.artefact import PolicyInterval, Release
 from privalue.ledger import Standing
 from privalue.report._guarantee import (
     ALARMS,
@@ -98,7 +98,7 @@ def public_page(
         PagePart(
             key="limits",
             title="What these numbers cannot say",
-            content=limits_part(release),
+            content=limits_part(release, states),
             short="Limits",
         ),
         PagePart(
@@ -166,8 +166,7 @@ def _top(release: Release, states: StateTable, plan: Planned) -> list[Html]:
             (
                 "The policy's one number",
                 f"{release.policy_value:.4g}",
-                f"{100 * (release.level or 0):g}% privacy interval "
-                f"{_short_interval(within.low, within.high)}"
+                _policy_interval(within, release.level or 0)
                 if within is not None
                 else "from the public start; its noise is not public",
             )
@@ -195,16 +194,18 @@ def _top(release: Release, states: StateTable, plan: Planned) -> list[Html]:
     ]
 
 
+def _policy_interval(within: PolicyInterval, level: float) -> str:
+    """Format the policy's first interval with four digits, for a tile."""
+    if within.total_low is None or within.total_high is None:
+        return f"{100 * level:g}% privacy interval {within.low:.4g} to {within.high:.4g}"
+    return f"{100 * level:g}% total interval {within.total_low:.4g} to {within.total_high:.4g}"
+
+
 def _warnings(release: Release, plan: Planned) -> list[Html]:
     """Return the amber bar of a release that is of no use by its plan, or by its cautious end."""
     if "useless" in release.accepted:
         return [_USELESS]
     return [_DOUBTFUL] if plan.prediction is not None and plan.prediction.doubtful else []
-
-
-def _short_interval(low: float, high: float) -> str:
-    """Format an interval with four digits, for a tile."""
-    return f"{low:.4g} to {high:.4g}"
 
 
 def _guarantee(release: Release) -> Content:

@@ -1,0 +1,98 @@
+"""Contributions stop, they are never scaled: what stops leaves means as they are.
+
+The process is small enough for all its trajectories: each comes as often as it is likely, so that
+means of first-visit returns are expectations, exactly. From a it goes on to b or ends, from b to c
+or d, from c to d, where it ends; it starts in a or b.
+"""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from privalue.core import Contributions, Limits
+
+A, B, C, D = range(4)
+REWARD = {A: Fraction(0), B: Fraction(1, 4), C: Fraction(1, 2), D: Fraction(1, 4)}
+# (how often in 8, states)
+PATHS = [
+    (2, (A,)),
+    (1, (A, B, C, D)),
+    (1, (A, B, D)),
+    (2, (B, C, D)),
+    (2, (B, D)),
+]
+VALUES = {
+    D: Fraction(1, 4),
+    C: Fraction(3, 4),
+    B: Fraction(1, 4) + (Fraction(3, 4) + Fraction(1, 4)) / 2,
+    A: (Fraction(1, 4) + (Fraction(3, 4) + Fraction(1, 4)) / 2) / 2,
+}
+
+
+def means(weights):
+    """The mean return of each state where visit t of a path has the weight ``weights(path)[t]``."""
+    sums, counts = dict.fromkeys(VALUES, Fraction(0)), dict.fromkeys(VALUES, Fraction(0))
+    for often, path in PATHS:
+        for t, (state, weight) in enumerate(zip(path, weights(path), strict=True)):
+            value = sum((REWARD[s] for s in path[t:]), Fraction(0))
+            sums[state] += often * weight * value
+            counts[state] += often * weight
+    return {s: sums[s] / counts[s] for s in VALUES if counts[s]}
+
+
+def stop_before(most):
+    """Count visits while the squared norm of what was counted, with one more, allows it."""
+    return lambda path: [Fraction(t + 1 <= most) for t in range(len(path))]
+
+
+def order_weights(path):
+    return [Fraction(1, t + 1) for t in range(len(path))]
+
+
+def clipped(most):
+    """Scale the whole path so that its squared norm is at most ``most``: it looks ahead."""
+    return lambda path: [Fraction(min(1.0, (most / len(path)) ** 0.5)) for _ in path]
+
+
+@pytest.mark.parametrize("rule", [stop_before(1), stop_before(2), stop_before(9), order_weights])
+def test_rules_that_do_not_look_ahead_have_no_bias(rule):
+    assert all(mean == VALUES[state] for state, mean in means(rule).items())
+
+
+def test_scaling_a_whole_path_has_a_bias():
+    biased = means(clipped(2))
+    assert abs(biased[A] - VALUES[A]) > Fraction(1, 25)
+    assert biased[B] != VALUES[B]
+
+
+@pytest.mark.parametrize("most_keys", [1, 2, 3, 4])
+def test_the_core_stops(most_keys):
+    limits = Limits(
+        unit="trajectory",
+        neighbours="replace-one",
+        keys=4,
+        discount=1.0,
+        return_bounds=(0.0, 2.0),
+        most_keys=most_keys,
+        most_trajectories=1,
+    )
+    contributions = Contributions(limits)
+    ids, steps, keys = [], [], []
+    for often, path in PATHS:
+        for _ in range(often):
+            number = ids[-1] + 1 if ids else 0
+            ids += [number] * len(path)
+            steps += range(len(path))
+            keys += path
+    contributions.add(
+        np.array(ids).reshape(-1, 1, 1),
+        np.array(steps),
+        np.array(keys, dtype=np.int32),
+        np.array([float(REWARD[key]) for key in keys]),
+    )
+    statistics = contributions.finish()
+    found = statistics.mean_returns(0.0)
+    for state, value in VALUES.items():
+        if statistics.counts[state]:
+            assert found[state] == pytest.approx(float(value), abs=1e-8)
