@@ -47,8 +47,8 @@ WHOLE_SPAN = (0, 2**32)  # of the upper half of a unit's hash
 _ARRAYS = ("counts", "return_steps")
 _TYPES = tuple(map(np.dtype, (np.int64, np.int64, np.int32, np.float64)))
 # By the kernel's number: a row belongs before the one before it; a step appears twice; a key does
-# not exist; a reward is not finite; a unit's hash is outside the span.
-REASONS = ("", "order", "duplicate", "key", "reward", "span")
+# not exist; a reward is not finite; a unit's hash is outside the span; a unit has two arms.
+REASONS = ("", "order", "duplicate", "key", "reward", "span", "arm")
 
 
 class _Rules(NamedTuple):
@@ -63,6 +63,8 @@ class _Rules(NamedTuple):
     most_keys: int
     most_trajectories: int
     dropping: bool  # a unit with an invalid row does not count
+    marked: bool  # N as a key marks a row whose unit does not count
+    keys_per_arm: int  # N, where there are no arms
 
 
 class Covered(NamedTuple):
@@ -206,8 +208,9 @@ class Contributions(Private):
     ) -> None:
         """Add a batch of whole units, ascending by (unit, trajectory, step).
 
-        Where invalid units are dropped, N as a key marks an invalid row, and so does a step that
-        appears twice in its trajectory: their units do not count.
+        Where invalid units are dropped, N as a key marks an invalid row, and so do a step that
+        appears twice in its trajectory and an arm that differs from the unit's: their units do not
+        count. Where trajectories that were cut off are dropped, N as a key marks these too.
 
         Args:
             ids: row x id x word. A unit's ids are all of them, or the first, the person's, where
@@ -248,6 +251,8 @@ class Contributions(Private):
             limits.most_keys,
             limits.most_trajectories,
             limits.drop_invalid,
+            limits.drop_invalid or limits.drop_cut,
+            limits.keys // limits.arms,
         )
         refused, row = _gather(*arrays, rules, *self._sums)
         if refused:
@@ -407,7 +412,7 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
                     visits[seen] = row  # the next visit takes its place unless this one is fresh
                     seen += stamp[key] != mark
                     stamp[key] = mark
-                elif dropping and key == len(counts):
+                elif rules.marked and key == len(counts):
                     invalid = True
                 else:
                     return 3, row
@@ -430,6 +435,14 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
                         return 1, row
                     if not dropping:
                         return 2, row
+                    invalid = True
+        # A matter of meaning: the limits count keys, whichever arm they are in, so that no
+        # sensitivity depends on it (docs/proofs/arms.md).
+        if rules.keys_per_arm < len(counts) and not invalid:
+            for t in range(begins[0] + 1, row):
+                if keys[t] // rules.keys_per_arm != keys[begins[0]] // rules.keys_per_arm:
+                    if not dropping:
+                        return 6, t
                     invalid = True
         # Decided once all rows of the unit were read, and before any of them counts: a unit with
         # an invalid row contributes what an absent one does.

@@ -2,7 +2,7 @@
 
 | symbol      | here                        | meaning                                            |
 |-------------|-----------------------------|----------------------------------------------------|
-| N           | ``limits.keys``             | number of keys; a key is a state                   |
+| N           | ``limits.keys``             | number of keys; a key is a state, or (arm, state)  |
 | gamma       | ``limits.discount``         | discount                                           |
 | F_lo, F_hi  | ``limits.return_bounds``    | bounds of a first-visit return                     |
 | H           | ``limits.most_keys``        | distinct keys that count per trajectory            |
@@ -59,15 +59,24 @@ class Limits:
     most_trajectories: int
     drop_invalid: bool = False  # a unit with an invalid row counts as nobody
     size_is_public: bool = True  # the number of units is the same for all neighbours
+    arms: int = 1  # key = arm * (keys / arms) + state; a unit has one arm
+    drop_cut: bool = False  # a unit with a trajectory that was cut off counts as nobody
 
     def __post_init__(self) -> None:
         low, high = self.return_bounds
-        least = min(self.keys, self.most_keys, self.most_trajectories)
+        least = min(self.keys, self.most_keys, self.most_trajectories, self.arms)
         units, relations = ("trajectory", "person"), ("replace-one", "add-remove")
         named = self.unit in units and self.neighbours in relations
         # What a study never has: a discount that is no number would pass every later check.
-        if not (named and least >= 1 and 0 < self.discount <= 1 and -1e300 <= low < high <= 1e300):
+        whole = least >= 1 and self.keys % self.arms == 0
+        if not (named and whole and 0 < self.discount <= 1 and -1e300 <= low < high <= 1e300):
             raise StudyError(f"these are no limits: {self}")
+
+    def description(self) -> dict[str, Any]:
+        """Return them as plain values; arms and cut trajectories only where a study has them."""
+        plain = asdict(self) | {"return_bounds": list(self.return_bounds)}
+        unused = {name for name, none in (("arms", 1), ("drop_cut", False)) if plain[name] == none}
+        return {name: value for name, value in plain.items() if name not in unused}
 
     @property
     def by_person(self) -> bool:
@@ -128,7 +137,8 @@ class PublicSize:
         Returns:
             The sizes that rules may use; None stands for a size that is secret or not known.
         """
-        if limits.add_remove or limits.drop_invalid or not limits.size_is_public:
+        dropping = limits.drop_invalid or limits.drop_cut
+        if limits.add_remove or dropping or not limits.size_is_public:
             # Nothing may be counted. What bounds every count is the limit of the program itself.
             return cls(units=None, most_count=MOST_TRAJECTORIES, trajectories=declared)
         if limits.counts_trajectories:
@@ -203,8 +213,7 @@ class Terms:
             "mechanism": self.mechanism,
             "epsilon": self.epsilon,
             "delta": self.delta,
-            **asdict(self.limits),
-            "return_bounds": list(self.limits.return_bounds),
+            **self.limits.description(),
             **asdict(self.size),
             "features": _hashed(self.design.phi),
             "weights": _hashed(self.design.weights),

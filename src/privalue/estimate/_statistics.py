@@ -13,7 +13,7 @@ The noise is public, so that intervals can be, too: docs/proofs/dp-ssp.md says w
 
 import math
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -25,6 +25,10 @@ from privalue.errors import StudyError, UsageError
 from privalue.estimate._fits import Fit, group_fit, lsl_fit, lsw_fit, ratio_fit
 from privalue.estimate._ratios import Ratios, normal_quantile, plain_values
 from privalue.estimate._shrinkage import shrunk
+from privalue.estimate._totals import total_intervals, total_of_mixture
+
+if TYPE_CHECKING:
+    from privalue.estimate._arms import ArmEstimates
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -49,6 +53,11 @@ class NoisyStatistics:
                 raise UsageError(f"{name} must hold finite numbers, above 0 if they are noise")
             array.setflags(write=False)
             object.__setattr__(self, name, array)
+
+    @property
+    def states(self) -> int:
+        """N, the number of states."""
+        return len(self.sums)
 
     @property
     def middle(self) -> float:
@@ -77,18 +86,23 @@ class NoisyStatistics:
 class Estimates:
     """What is published of a value function; None where the mechanism gives no such number.
 
-    ``low`` and ``high`` are privacy intervals: each covers, with probability ``level``, what the
-    same estimator gives without noise. ``band_low`` and ``band_high`` do so for all states at
-    once. ``sampling_low`` and ``sampling_high`` are about something else, the choice of people:
-    where V may be if the value were the noiseless one. ``supported`` is False where the counts
-    are too small to say much.
+    ``total_low`` and ``total_high`` are where V may be, with probability ``level``: they hold the
+    noise and the choice of people. The others explain its parts. ``low`` and ``high`` are privacy
+    intervals: each covers what the same estimator gives without noise. ``sampling_low`` and
+    ``sampling_high`` are about the choice of people: where V may be if the value were the noiseless
+    one. Bands hold for all states at once. ``supported`` is False where the counts are too small to
+    say much.
     """
 
     theta: Vector
     values: Vector
     level: float | None = None
+    total_low: Vector | None = None
+    total_high: Vector | None = None
     low: Vector | None = None
     high: Vector | None = None
+    total_band_low: Vector | None = None
+    total_band_high: Vector | None = None
     band_low: Vector | None = None
     band_high: Vector | None = None
     sampling_low: Vector | None = None
@@ -96,7 +110,9 @@ class Estimates:
     supported: NDArray[np.bool_] | None = None
     policy_value: float | None = None
     policy_interval: tuple[float, float] | None = None
+    policy_total: tuple[float, float] | None = None
     statistics: NoisyStatistics | None = None  # of DP-SSP: what all of it was computed from
+    arms: "ArmEstimates | None" = None  # how the arms differ, where there are several
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -122,18 +138,25 @@ class Estimates:
             for name in _ENDS
             if getattr(self, name) is not None
         }
-        policy, interval = self.policy_value, self.policy_interval
+        ends |= {
+            name: tuple(float(moved(*pair)) for pair in zip(interval, bounds, strict=True))
+            for name in ("policy_interval", "policy_total")
+            if (interval := getattr(self, name)) is not None
+        }
+        policy = self.policy_value
         return replace(
             self,
             values=np.clip(self.values, *bounds),
             policy_value=None if policy is None else float(np.clip(policy, *bounds)),
-            policy_interval=interval
-            and (float(moved(interval[0], bounds[0])), float(moved(interval[1], bounds[1]))),
             **ends,
         )
 
 
-_ENDS = ("low", "high", "band_low", "band_high", "sampling_low", "sampling_high")
+_ENDS = tuple(
+    f"{kind}{end}"
+    for kind in ("total_", "", "total_band_", "band_", "sampling_")
+    for end in ("low", "high")
+)
 
 
 def estimate(
@@ -146,11 +169,14 @@ def estimate(
     features: Vector | None = None,
     level: float = 0.95,
     start: Vector | None = None,
+    alike: int = 1,
+    arms: int = 1,
 ) -> Estimates:
-    """Return values, privacy intervals, sampling bands and flags from the noisy statistics.
+    """Return values, intervals, bands and flags from the noisy statistics.
 
     Without a ridge: LSW of the means, which for tabular features are the values. With one: LSL,
-    whose ridge takes the place of shrinkage.
+    whose ridge takes the place of shrinkage. Whatever the fit, a total interval is made of the
+    state's own sum and count: it is for V itself, however well the features fit.
 
     Args:
         noisy: the output of DP-SSP.
@@ -161,30 +187,44 @@ def estimate(
         features: towards which they are drawn too, one row for each state.
         level: of every interval and band.
         start: a distribution over states, for the policy's one number.
+        alike: how many trajectories of one unit count, which may resemble each other.
+        arms: how many arms the keys belong to; the values of one are not drawn to another's.
 
     Returns:
         What is published, everything between the return bounds but for theta.
     """
     _require(noisy, design, unvisited, ridge, level, start)
     z = normal_quantile(level)
-    fit = _fit(noisy, design, unvisited, ridge, shrinkage, features, level)
+    fit = _fit(noisy, design, unvisited, ridge, shrinkage, features, level, arms)
     values = design.values(fit.theta)
     joint = normal_quantile(level, fit.directions, fit.dimension)
     low, high = _union((values, values), fit.ends(design.phi, z))
     band_low, band_high = _union((low, high), fit.ends(design.phi, joint))
-    sampling_low, sampling_high = _sampling(noisy, values, _visits(noisy, design, ridge), z)
+    totals = total_intervals(noisy.ratios, z, (low, high), alike=alike)
+    # Not only the noise of several states, their sampling errors go together, too: Sidak's
+    # inequality holds whatever the correlations, that of chi for the noise of few features only.
+    every = normal_quantile(level, noisy.states)
+    total_bands = total_intervals(noisy.ratios, every, (band_low, band_high), alike=alike)
+    visits = _visits(noisy, design, ridge) / alike
+    sampling_low, sampling_high = _sampling(noisy, values, visits, z)
     policy: float | None = None
-    interval: tuple[float, float] | None = None
+    interval = policy_total = None
     if start is not None:
         policy = float(start @ values)
         ends = fit.ends(np.asarray(design.phi.T @ start).reshape(1, -1), z)
         interval = (min(policy, float(ends[0][0])), max(policy, float(ends[1][0])))
+        total = total_of_mixture(noisy.ratios, np.asarray(start), z, totals, alike=alike)
+        policy_total = (min(interval[0], total[0]), max(interval[1], total[1]))
     return Estimates(
         theta=fit.theta,
         values=values,
         level=level,
+        total_low=totals[0],
+        total_high=totals[1],
         low=low,
         high=high,
+        total_band_low=total_bands[0],
+        total_band_high=total_bands[1],
         band_low=band_low,
         band_high=band_high,
         sampling_low=sampling_low,
@@ -192,6 +232,7 @@ def estimate(
         supported=_clear(noisy, design, level) & (high - low <= noisy.reach),
         policy_value=policy,
         policy_interval=interval,
+        policy_total=policy_total,
         statistics=noisy,
     ).within(noisy.return_bounds)
 
@@ -205,9 +246,10 @@ def estimated_values(
     shrinkage: bool,
     features: Vector | None,
     level: float,
+    arms: int = 1,
 ) -> Vector:
     """Return the values of ``estimate`` alone: planning asks for hundreds, and for nothing else."""
-    fit = _fit(noisy, design, unvisited, ridge, shrinkage, features, level)
+    fit = _fit(noisy, design, unvisited, ridge, shrinkage, features, level, arms)
     return np.clip(design.values(fit.theta), *noisy.return_bounds)
 
 
@@ -219,13 +261,14 @@ def _fit(
     shrinkage: bool,
     features: Vector | None,
     level: float,
+    arms: int,
 ) -> Fit:
     """Return theta, by the estimator that the ridge and the features call for."""
     ratios = noisy.ratios
     if ridge is None:
         means = plain_values(ratios, unvisited)
         if shrinkage:
-            means = shrunk(ratios, means, unvisited, features)
+            means = _shrunk(ratios, means, unvisited, features, arms)
         if design.is_tabular:
             # Of many states some are outside of their own interval by chance: a drawn value goes
             # back only if all states together speak against it.
@@ -234,6 +277,19 @@ def _fit(
     if design.is_indicator:
         return group_fit(ratios, design, ridge, normal_quantile(level))
     return lsl_fit(ratios, design, ridge)
+
+
+def _shrunk(
+    ratios: Ratios, plain: Vector, unvisited: float, features: Vector | None, arms: int
+) -> Vector:
+    """Shrink the means of each arm by themselves, so that no difference of arms is drawn to 0."""
+    if arms == 1:
+        return shrunk(ratios, plain, unvisited, features)
+    each = len(plain) // arms
+    parts = [slice(arm * each, (arm + 1) * each) for arm in range(arms)]
+    return np.concatenate(
+        [shrunk(ratios[part], plain[part], unvisited, features) for part in parts]
+    )
 
 
 def _union(inner: tuple[Vector, Vector], outer: tuple[Vector, Vector]) -> tuple[Vector, Vector]:
@@ -279,8 +335,8 @@ def _sampling(
     """Return the ends of {V : (value - V)^2 <= z^2 (F_hi - V)(V - F_lo)/n~}, approximately.
 
     This is Wilson's interval: returns between bounds, of mean V, have a variance of at most
-    (F_hi - V)(V - F_lo) (Bhatia and Davis 2000). Trajectories are taken to be independent: if
-    persons have up to L that are not, the band should be up to sqrt(L) times as wide.
+    (F_hi - V)(V - F_lo) (Bhatia and Davis 2000). The visits are taken to be independent: of persons
+    with up to L trajectories, each counts for 1/L of one.
     """
     x = np.clip((values - noisy.middle) / (2 * noisy.reach) + 0.5, 0, 1)
     extra = z**2 / visits

@@ -108,7 +108,7 @@ def _ssp(study: Study, size: PublicSize) -> SspTerms:
     limits = study.limits
     return SspTerms(
         shape=shape_weights(
-            study.visit_prior,
+            study.key_visits,
             limits.keys,
             most_states=limits.most_keys,
             add_remove=limits.add_remove,
