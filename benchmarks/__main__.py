@@ -21,6 +21,7 @@ NAMES = given[:at] or [
     "start",
     "kernel",
     "before",
+    "large",
     "streaming",
     "wide",
     "spark",
@@ -37,7 +38,7 @@ console.print(
 )
 for name in NAMES:
     for table in import_module(f"benchmarks.{name}").tables(
-        *(STEPS if name in {"streaming", "spark"} else ())
+        *(STEPS if name in {"large", "streaming", "spark"} else ())
     ):
         console.print(table)
 for line in MISSED:

@@ -138,7 +138,7 @@ def shape_weights(
         if alpha is None or not 0 < alpha < math.inf:
             raise UsageError(f"alpha is {alpha!r}; with expected_trajectories it must be above 0")
         unit = (alpha / m) ** 2 * (1 + 1 / (12 * weight**2))
-    squares = _best_squares(p, unit / _SPREAD)
+    squares = best_squares(p, unit / _SPREAD)
     least = _LEAST_SHARE / (1 - _LEAST_SHARE) / number  # the squares sum to 1
     best, least_error = squares, math.inf
     for floor in np.geomspace(least, max(float(squares.max()), least), _FLOORS):
@@ -153,7 +153,7 @@ def shape_weights(
     return read_only(np.sqrt(best / best.max()))
 
 
-def _best_squares(p: Vector, k: float) -> Vector:
+def best_squares(p: Vector, k: float) -> Vector:
     """Return (u/p_s - k/p_s^2)_+, with u such that they sum to 1.
 
     Only the states with the largest p get more than 0. If these are the first j, then u = (1 + k

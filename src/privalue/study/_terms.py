@@ -26,6 +26,7 @@ from privalue.core import (
     lsl_bound,
     mechanism_of,
     scale_share,
+    stage_alphas,
 )
 from privalue.errors import DataError, StudyError
 from privalue.study._choices import automatic_beta, guessed_counts, shape_weights
@@ -102,19 +103,22 @@ def terms_for(study: Study, design: Design, size: PublicSize) -> Terms:
 def _ssp(study: Study, size: PublicSize) -> SspTerms:
     """Return the constants of dp-ssp."""
     limits, alpha = study.limits, gaussian(study.privacy.epsilon, study.privacy.delta).alpha
+    shares = stage_shares(study)
+    shape = shape_weights(
+        study.visit_prior,
+        limits.keys,
+        most_states=limits.most_keys,
+        add_remove=limits.add_remove,
+        expected_trajectories=size.trajectories,
+        alpha=alpha,
+    )
+    of_values = stage_alphas(alpha, shares)["values"]
     return SspTerms(
-        shares=stage_shares(study),
-        tallies=limit_tallies(study) if study.mechanism.stage_shares["limits"] else (),
-        rules=stage_rules(limits, size, alpha) if study.stages else None,
-        shape=shape_weights(
-            study.visit_prior,
-            limits.keys,
-            most_states=limits.most_keys,
-            add_remove=limits.add_remove,
-            expected_trajectories=size.trajectories,
-            alpha=alpha,
-        ),
+        shape=shape,
         count_weight=count_weight(limits.keys, limits.most_keys, add_remove=limits.add_remove),
+        shares=shares,
+        rules=stage_rules(limits, shape, of_values) if study.stages else None,
+        tallies=limit_tallies(study) if "limits" in shares else (),
     )
 
 

@@ -1,0 +1,150 @@
+"""The rules by which stages choose: from noisy numbers, and from what is public."""
+
+import numpy as np
+import pytest
+
+from privalue.core import gaussian
+from privalue.study._stage_rules import (
+    USUAL_SHARES,
+    auto_stages,
+    chosen_bound,
+    least_shares,
+    shape_from_counts,
+    stage_noise,
+)
+
+REACH = 100.0 / 2.0 ** np.arange(11, -1, -1)  # bounds 0 and 100: the reference is 0
+ALPHA = gaussian(1.0, 1e-6).alpha
+
+
+def bound(histogram, deviation=20.0, noise=ALPHA * 40**0.5):
+    return chosen_bound(
+        np.array(histogram, dtype=float), deviation, reach=REACH, width=REACH, noise=noise
+    )
+
+
+# The bound
+
+
+@pytest.mark.parametrize("level", range(12))
+def test_a_bound_holds_all_where_all_are_at_one_level(level):
+    histogram = np.zeros(12)
+    histogram[level] = 1e5
+    assert bound(histogram) == level
+
+
+def test_where_no_bin_is_clear_of_the_noise_the_whole_range_stays():
+    assert bound([50, 55, -40, 10, 0, 59, 3, -3, 20, 40, 10, -50]) == 11
+
+
+def test_noise_in_empty_bins_does_not_widen_the_bound():
+    assert bound([0, 0, 0, 9000, 50, -30, 10, 59, 0, 0, -40, 58]) == 3
+
+
+def test_a_long_tail_is_clamped_only_where_noise_would_cost_more():
+    tail = [0, 0, 0, 9000, 500, 100, 0, 0, 0, 0, 0, 0]
+    assert bound(tail, noise=1.0) > bound(tail, noise=1000.0)
+    levels = [bound(tail, noise=noise) for noise in np.geomspace(0.01, 1e6, 50)]
+    assert levels == sorted(levels, reverse=True)
+    assert levels[0] == 5  # next to no noise: nobody who is seen is clamped
+
+
+def test_what_hides_in_noise_costs_less_than_the_noise_of_the_whole_range():
+    """For 200 states or more; at most 3 s hide in a bin, and are clamped from 100 to nearly 0."""
+    deviation = stage_noise(200, 200, 1, False, ALPHA)["bounds"]
+    assert 3 * deviation < ALPHA * 200**0.5
+
+
+# The shape
+
+
+def shape(counts, deviation=100.0, **given):
+    terms = {"alpha": ALPHA, "most_states": len(counts), **given}
+    return shape_from_counts(np.array(counts, dtype=float), deviation, **terms)
+
+
+def test_clear_counts_get_the_shape_of_a_prior():
+    counts = 1e6 * np.arange(1, 41) / 40
+    squares = np.square(shape(counts))
+    np.testing.assert_allclose(squares * counts, (squares * counts).mean(), rtol=0.2)
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [
+        pytest.param(np.full(40, 1e5), id="equal"),
+        pytest.param(np.linspace(-250, 250, 40), id="nothing but noise"),
+        pytest.param(np.full(40, -1e9), id="far below nothing"),
+    ],
+)
+def test_counts_that_call_for_no_shape_get_none(counts):
+    assert shape(counts).tolist() == [1.0] * 40
+
+
+def test_few_states_for_each_trajectory_leave_the_shape_even():
+    assert shape(1e6 * np.arange(1, 41) / 40, most_states=2).tolist() == [1.0] * 40
+
+
+def test_a_shape_does_not_depend_on_the_order_of_states():
+    counts = 1e5 * np.random.default_rng(0).random(30)
+    order = np.random.default_rng(1).permutation(30)
+    np.testing.assert_allclose(shape(counts)[order], shape(counts[order]), rtol=1e-9)
+
+
+@pytest.mark.parametrize("counts", [[1e12, 1.0], [1e-300, 1e5], [0.0], [5e4, -5e4, 5e4]])
+def test_a_shape_is_one_that_the_core_takes(counts):
+    found = shape(counts)
+    assert found.max() == 1
+    assert (found >= 1e-6).all()
+
+
+# Which stages
+
+
+def chosen(**given):
+    terms = {
+        "implied": True,
+        "discount": 0.99,
+        "prior": False,
+        "tabular": True,
+        "states": 40,
+        "most_states": 40,
+        "trajectories_per_person": 1,
+        "add_remove": False,
+        "trajectories": 10**4,
+        "alpha": ALPHA,
+    }
+    return auto_stages(**{**terms, **given})
+
+
+@pytest.mark.parametrize(
+    ("given", "stages"),
+    [
+        ({}, ("bounds", "visits")),
+        ({"trajectories": None}, ("bounds", "visits")),
+        ({"implied": False}, ("visits",)),
+        ({"discount": 0.5}, ("visits",)),
+        ({"prior": True}, ("bounds",)),
+        ({"tabular": False}, ("bounds",)),
+        ({"most_states": 10}, ("bounds",)),
+        ({"most_states": 20}, ("bounds", "visits")),
+        ({"states": 1, "most_states": 1}, ("bounds",)),
+        ({"trajectories": 1000}, ("bounds",)),
+        ({"trajectories": 50}, ()),
+        ({"trajectories": 1000, "trajectories_per_person": 20}, ()),
+        ({"implied": False, "prior": True}, ()),
+    ],
+)
+def test_auto_has_the_stages_that_pay(given, stages):
+    assert chosen(**given) == stages
+
+
+def test_shares_are_the_usual_ones_where_nothing_is_known():
+    assert least_shares(None, {"bounds": 1.0, "visits": 1.0}) == USUAL_SHARES
+
+
+def test_many_trajectories_need_less_for_bounds_and_few_waste_little_on_visits():
+    noise = stage_noise(40, 40, 1, False, ALPHA)
+    many, few = least_shares(10**6, noise), least_shares(300, noise)
+    assert many == {"bounds": 0.02, "visits": 0.05}
+    assert few == {"bounds": 0.10, "visits": 0.01}
