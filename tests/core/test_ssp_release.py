@@ -75,7 +75,9 @@ def test_the_noise_is_what_the_release_says():
     data = PEOPLE[:40]
     exact = pv.inspect(study, data)
     drawn = [
-        pv.release(study, data, entropy=source, accept_large_delta=True).statistics
+        pv.release(
+            study, data, entropy=source, accept_large_delta=True, accept_useless=True
+        ).statistics
         for _ in range(150)
     ]
     counts = exact.statistics.counts
