@@ -13,7 +13,7 @@ The noise is public, so that intervals can be, too: docs/proofs/dp-ssp.md says w
 
 import math
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -26,6 +26,9 @@ from privalue.estimate._fits import Fit, group_fit, lsl_fit, lsw_fit, ratio_fit
 from privalue.estimate._ratios import Ratios, normal_quantile, plain_values
 from privalue.estimate._shrinkage import shrunk
 from privalue.estimate._totals import total_intervals, total_of_mixture
+
+if TYPE_CHECKING:
+    from privalue.estimate._arms import ArmEstimates
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -131,6 +134,7 @@ class Estimates:
     policy_interval: tuple[float, float] | None = None
     policy_total: tuple[float, float] | None = None
     statistics: NoisyStatistics | None = None  # of DP-SSP: what all of it was computed from
+    arms: "ArmEstimates | None" = None  # how the arms differ, where there are several
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -187,6 +191,7 @@ def estimate(
     level: float = 0.95,
     start: Vector | None = None,
     alike: int = 1,
+    arms: int = 1,
 ) -> Estimates:
     """Return values, intervals, bands and flags from the noisy statistics.
 
@@ -203,13 +208,14 @@ def estimate(
         level: of every interval and band.
         start: a distribution over states, for the policy's one number.
         alike: how many trajectories of one unit count, which may resemble each other.
+        arms: how many arms the keys belong to; the values of one are not drawn to another's.
 
     Returns:
         What is published, everything between the return bounds but for theta.
     """
     _require(noisy, design, unvisited, ridge, level, start)
     z = normal_quantile(level)
-    fit = _fit(noisy, design, unvisited, ridge, shrinkage, z)
+    fit = _fit(noisy, design, unvisited, ridge, shrinkage, z, arms)
     values = design.values(fit.theta)
     joint = normal_quantile(level, fit.directions, fit.dimension)
     low, high = _union((values, values), fit.ends(design.phi, z))
@@ -259,9 +265,10 @@ def estimated_values(
     ridge: float | None,
     shrinkage: bool,
     level: float,
+    arms: int = 1,
 ) -> Vector:
     """Return the values of ``estimate`` alone: planning asks for hundreds, and for nothing else."""
-    fit = _fit(noisy, design, unvisited, ridge, shrinkage, normal_quantile(level))
+    fit = _fit(noisy, design, unvisited, ridge, shrinkage, normal_quantile(level), arms)
     return np.clip(design.values(fit.theta), *noisy.return_bounds)
 
 
@@ -272,19 +279,29 @@ def _fit(
     ridge: float | None,
     shrinkage: bool,
     z: float,
+    arms: int,
 ) -> Fit:
     """Return theta, by the estimator that the ridge and the features call for."""
     ratios = noisy.ratios
     if ridge is None:
         pooled = noisy.pooled
         plain = plain_values(pooled, unvisited)
-        means = shrunk(pooled, plain) if shrinkage else plain
+        means = _shrunk(pooled, plain, arms) if shrinkage else plain
         if design.is_tabular:
             return ratio_fit(ratios, means, z)
         return lsw_fit(ratios, means, design)
     if design.is_indicator:
         return group_fit(ratios, design, ridge, z)
     return lsl_fit(ratios, design, ridge)
+
+
+def _shrunk(ratios: Ratios, plain: Vector, arms: int) -> Vector:
+    """Shrink the means of each arm by themselves, so that no difference of arms is drawn to 0."""
+    if arms == 1:
+        return shrunk(ratios, plain)
+    each = len(plain) // arms
+    parts = [slice(arm * each, (arm + 1) * each) for arm in range(arms)]
+    return np.concatenate([shrunk(ratios[part], plain[part]) for part in parts])
 
 
 def _union(inner: tuple[Vector, Vector], outer: tuple[Vector, Vector]) -> tuple[Vector, Vector]:

@@ -26,7 +26,7 @@ def automatic_stages(study: "Study") -> tuple[str, ...]:
 
 def require_room(study: "Study") -> None:
     """Refuse a bounds stage with so many states that its sums would not fit in the memory."""
-    if "bounds" in study.stages and 2 * MOST_LEVELS * study.state_count > MOST_CELLS:
+    if "bounds" in study.stages and 2 * MOST_LEVELS * study.key_count > MOST_CELLS:
         raise StudyError(
             f'[mechanism] stages: "bounds" is for at most {MOST_CELLS // (2 * MOST_LEVELS):,} '
             f"states, and there are {study.state_count:,}; leave it out, or give tighter returns"
@@ -49,7 +49,7 @@ def limit_tallies(study: "Study") -> tuple[str, ...]:
     tight = limits.return_bounds[0] > low or limits.return_bounds[1] < high
     several = limits.by_person and not study.data.one_trajectory_per_person
     counted = {
-        "trajectories_beyond": limits.most_keys < limits.keys,
+        "trajectories_beyond": limits.most_keys < study.state_count,
         "trajectories_with_clamped_rewards": True,
         "trajectories_with_clamped_returns": tight,
         "trajectories": not limits.counts_trajectories,

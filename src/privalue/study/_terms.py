@@ -105,7 +105,7 @@ def _ssp(study: Study, size: PublicSize) -> SspTerms:
     limits, alpha = study.limits, gaussian(study.privacy.epsilon, study.privacy.delta).alpha
     shares = stage_shares(study)
     shape = shape_weights(
-        study.visit_prior,
+        study.key_visits,
         limits.keys,
         most_states=limits.most_keys,
         add_remove=limits.add_remove,
