@@ -98,6 +98,7 @@ def values_of(
         unvisited=noisy.inside(study.values.unvisited_value),
         ridge=ridge_of(study, mechanism.terms.size.trajectories),
         shrinkage=study.mechanism.shrinkage,
+        features=study.shrink_targets,
         level=study.report.level,
         arms=study.arm_count,
     )
@@ -140,6 +141,7 @@ def fitted(noisy: NoisyStatistics, design: Design, study: Study, ridge: float | 
             unvisited=noisy.inside(study.values.unvisited_value),
             ridge=ridge,
             shrinkage=study.mechanism.shrinkage,
+            features=study.shrink_targets,
             level=level,
             start=start,
             alike=study.trajectories_per_person,

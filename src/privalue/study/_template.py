@@ -45,6 +45,7 @@ _EXAMPLES: Mapping[str, str] = {
     "ridge_scale": "100.0",
     "stages": '["bounds", "visits"]',
     "stage_shares": "{ bounds = 0.10, visits = 0.05, limits = 0.01 }",
+    "shrink": "false",
     "shrinkage": "true",
     "noise_scale_share": "0.1",
     "level": "0.95",
