@@ -42,6 +42,8 @@ _EXAMPLES: Mapping[str, str] = {
     "pseudo_count": "0.0",
     "ridge": '"sqrt"',
     "ridge_scale": "100.0",
+    "stages": '["bounds", "visits"]',
+    "stage_shares": "{ bounds = 0.10, visits = 0.05, limits = 0.01 }",
     "shrinkage": "true",
     "noise_scale_share": "0.1",
     "level": "0.95",

@@ -29,6 +29,7 @@ from privalue.core import (
 )
 from privalue.errors import DataError, StudyError
 from privalue.study._choices import automatic_beta, guessed_counts, shape_weights
+from privalue.study._stages import limit_tallies, require_room, stage_rules, stage_shares
 from privalue.study._study import Study
 
 SMOOTH = frozenset({"dp-lsw", "dp-lsl"})  # the scale of their noise depends on the data
@@ -100,15 +101,18 @@ def terms_for(study: Study, design: Design, size: PublicSize) -> Terms:
 
 def _ssp(study: Study, size: PublicSize) -> SspTerms:
     """Return the constants of dp-ssp."""
-    limits = study.limits
+    limits, alpha = study.limits, gaussian(study.privacy.epsilon, study.privacy.delta).alpha
     return SspTerms(
+        shares=stage_shares(study),
+        tallies=limit_tallies(study) if study.mechanism.stage_shares["limits"] else (),
+        rules=stage_rules(limits, size, alpha) if study.stages else None,
         shape=shape_weights(
             study.visit_prior,
             limits.keys,
             most_states=limits.most_keys,
             add_remove=limits.add_remove,
             expected_trajectories=size.trajectories,
-            alpha=gaussian(study.privacy.epsilon, study.privacy.delta).alpha,
+            alpha=alpha,
         ),
         count_weight=count_weight(limits.keys, limits.most_keys, add_remove=limits.add_remove),
     )
@@ -216,6 +220,7 @@ def refuse_early(study: Study, design: Design) -> None:
             fit, or the fit would take hours.
     """
     chosen = study.mechanism
+    require_room(study)
     if chosen.name == "dp-ssp" and not fits_by_lsl(study):
         design.require_full_rank()
     work = float(design.states) * design.dimension**2
