@@ -1,53 +1,92 @@
-"""Choose by released numbers: the bound of returns, and how precisely each state is released.
+"""Settle the stages of a study: which there are, what each may spend, by which rules it chooses.
 
-| symbol   | here              | shape | public                                      |
-|----------|-------------------|-------|---------------------------------------------|
-| h_j      | ``histogram``     | J     | yes, noisy: trajectories by largest level   |
-| n~_s     | ``counts``        | N     | yes, noisy                                  |
-| s        | ``deviation``     |       | yes, of the noise of each number            |
-| omega_s  | the shape         | N     | yes                                         |
-
-All of this is post-processing of released numbers. Any choice is private: the core computes the
-noise that the choice calls for. A bad one costs accuracy.
+All of it follows from public numbers, before any data is opened or once its public size is known.
+Any choice is private: the core computes the noise that it calls for. The rules are in
+``_stage_rules``.
 """
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privalue.core import MOST_LEVELS, StageRules, Vector
+from privalue.core import MOST_LEVELS, StageRules, Vector, count_weight, gaussian, sensitivity
 from privalue.errors import StudyError
-from privalue.study._choices import shape_weights
 from privalue.study._sections import implied_returns
+from privalue.study._stage_rules import (
+    auto_stages,
+    chosen_bound,
+    least_shares,
+    shape_from_counts,
+    stage_noise,
+)
 
 if TYPE_CHECKING:
     from privalue.core import Limits, PublicSize
     from privalue.study._study import Study
 
 MOST_CELLS = 2_000_000  # states x levels x sides: a bound needs a count and a sum in each
-_FAR = 2.0  # standard deviations that are taken for noise
-_FEW = 0.002  # the share of trajectories that may be clamped
-_CLEAR = 4.0  # standard deviations from which a number says something
 
 
-def automatic_stages(study: "Study") -> tuple[str, ...]:
-    """Return the stages that "auto" stands for, from the study alone."""
-    return ()
+def automatic_stages(study: "Study", trajectories: int | None = None) -> tuple[str, ...]:
+    """Return the stages that "auto" stands for, from what is public.
+
+    Args:
+        study: a study of dp-ssp.
+        trajectories: m, where it is public; as the study declares it, if left out.
+    """
+    chosen = auto_stages(
+        implied=study.values.returns is None,
+        discount=study.values.discount,
+        prior=study.states.visits is not None,
+        tabular=study.features.kind == "tabular",
+        states=study.state_count,
+        most_states=study.states_per_trajectory,
+        trajectories_per_person=study.trajectories_per_person,
+        add_remove=study.privacy.neighbours == "add-remove",
+        trajectories=study.study.trajectories if trajectories is None else trajectories,
+        alpha=_alpha(study),
+    )
+    return tuple(stage for stage in chosen if stage != "bounds" or _has_room(study))
+
+
+def stage_shares(study: "Study", size: "PublicSize") -> dict[str, float]:
+    """Return the shares of mu^2 of the stages that there are; the values get the rest.
+
+    Where the study does not say, many trajectories need less, and "auto" leaves a stage out if
+    there turn out to be too few.
+    """
+    m, chosen, stages = size.trajectories, study.mechanism, study.stages
+    if chosen.stages == "auto":
+        stages = tuple(stage for stage in automatic_stages(study, m) if stage in stages)
+    shares = dict(chosen.stage_shares)
+    if "stage_shares" not in chosen.given:
+        noise = stage_noise(
+            study.state_count,
+            study.states_per_trajectory,
+            study.trajectories_per_person,
+            study.privacy.neighbours == "add-remove",
+            _alpha(study),
+        )
+        shares |= least_shares(m, noise)
+    return {name: shares[name] for name in (*stages, "limits") if shares[name] > 0}
 
 
 def require_room(study: "Study") -> None:
     """Refuse a bounds stage with so many states that its sums would not fit in the memory."""
-    if "bounds" in study.stages and 2 * MOST_LEVELS * study.state_count > MOST_CELLS:
+    if "bounds" in study.stages and not _has_room(study):
         raise StudyError(
             f'[mechanism] stages: "bounds" is for at most {MOST_CELLS // (2 * MOST_LEVELS):,} '
             f"states, and there are {study.state_count:,}; leave it out, or give tighter returns"
         )
 
 
-def stage_shares(study: "Study") -> dict[str, float]:
-    """Return the shares of mu^2 of the stages that there are; the values get the rest."""
-    shares = study.mechanism.stage_shares
-    return {name: shares[name] for name in (*study.stages, "limits") if shares[name] > 0}
+def _has_room(study: "Study") -> bool:
+    return 2 * MOST_LEVELS * study.state_count <= MOST_CELLS
+
+
+def _alpha(study: "Study") -> float:
+    return gaussian(study.privacy.epsilon, study.privacy.delta).alpha
 
 
 def limit_tallies(study: "Study") -> tuple[str, ...]:
@@ -70,83 +109,41 @@ def limit_tallies(study: "Study") -> tuple[str, ...]:
     return tuple(name for name, there in counted.items() if there)
 
 
-def stage_rules(limits: "Limits", size: "PublicSize", alpha: float) -> StageRules:
+def stage_rules(limits: "Limits", shape: Vector, alpha: float) -> StageRules:
     """Return the rules with all that is public about a study in them.
 
     Args:
         limits: of the study.
-        size: what is public about the number of trajectories.
+        shape: omega, before any stage chose another.
         alpha: of the values.
     """
 
-    def shape(counts: Vector, deviation: float) -> Vector:
+    def bound(histogram: Vector, deviation: float) -> int:
+        ends = np.array([limits.interval(level) for level in range(limits.levels)], dtype=float)
+        delta = sensitivity(
+            shape,
+            most_states=limits.most_keys,
+            trajectories_per_person=limits.most_trajectories,
+            add_remove=limits.add_remove,
+            count_weight=count_weight(limits.keys, limits.most_keys, add_remove=limits.add_remove),
+        )
+        return chosen_bound(
+            histogram,
+            deviation,
+            reach=np.abs(ends - limits.reference).max(axis=1),
+            width=ends[:, 1] - ends[:, 0],
+            noise=alpha * delta / math.sqrt(float(np.mean(np.square(shape)))),
+        )
+
+    def visits(counts: Vector, deviation: float) -> Vector:
         return shape_from_counts(
             counts,
             deviation,
-            most_states=limits.most_keys,
-            add_remove=limits.add_remove,
-            trajectories=size.trajectories,
+            usual=shape,
             alpha=alpha,
+            most_states=limits.most_keys,
+            trajectories_per_person=limits.most_trajectories,
+            add_remove=limits.add_remove,
         )
 
-    return StageRules(name="privalue.study", bound=chosen_bound, shape=shape)
-
-
-def chosen_bound(histogram: Vector, deviation: float) -> int:
-    """Return the level of the bound: the smallest beyond which there are few, or only noise.
-
-    Beyond level j are the trajectories with a return further than B_j from the reference. Where
-    all of them together are not clear of the noise, the whole range stays.
-
-    Args:
-        histogram: noisy numbers of trajectories by their largest level.
-        deviation: of the noise of each.
-
-    Returns:
-        j, from 0 to the last level.
-    """
-    levels = len(histogram)
-    total = float(histogram.sum())
-    if total <= _CLEAR * deviation * levels**0.5:
-        return levels - 1
-    for level in range(levels - 1):
-        beyond = histogram[level + 1 :]
-        if float(beyond.sum()) <= _FEW * total + _FAR * deviation * len(beyond) ** 0.5:
-            return level
-    return levels - 1
-
-
-def shape_from_counts(
-    counts: Vector,
-    deviation: float,
-    *,
-    most_states: int,
-    add_remove: bool,
-    trajectories: int | None,
-    alpha: float,
-) -> Vector:
-    """Return omega from noisy counts: that of a prior with these visits; 1 where they say little.
-
-    Args:
-        counts: noisy numbers of visits of each state.
-        deviation: of the noise of each.
-        most_states: H.
-        add_remove: whether neighbours differ by a trajectory more or less.
-        trajectories: m, where it is public.
-        alpha: of the values.
-
-    Returns:
-        omega, the largest 1.
-    """
-    if np.count_nonzero(counts > _CLEAR * deviation) * 2 < len(counts):
-        return np.ones(len(counts))
-    floored = np.maximum(counts, _FAR * deviation)
-    m = trajectories or max(round(float(floored.max())), 1)
-    return shape_weights(
-        np.minimum(floored / m, 1.0),
-        len(counts),
-        most_states=most_states,
-        add_remove=add_remove,
-        expected_trajectories=m,
-        alpha=alpha,
-    )
+    return StageRules(name="privalue.study", bound=bound, shape=visits)

@@ -102,18 +102,21 @@ def terms_for(study: Study, design: Design, size: PublicSize) -> Terms:
 def _ssp(study: Study, size: PublicSize) -> SspTerms:
     """Return the constants of dp-ssp."""
     limits, alpha = study.limits, gaussian(study.privacy.epsilon, study.privacy.delta).alpha
+    shares = stage_shares(study, size)
+    shape = shape_weights(
+        study.visit_prior,
+        limits.keys,
+        most_states=limits.most_keys,
+        add_remove=limits.add_remove,
+        expected_trajectories=size.trajectories,
+        alpha=alpha,
+    )
+    of_values = alpha / math.sqrt(1 - sum(shares.values()))  # a rule needs it to no digit
     return SspTerms(
-        shares=stage_shares(study),
-        tallies=limit_tallies(study) if study.mechanism.stage_shares["limits"] else (),
-        rules=stage_rules(limits, size, alpha) if study.stages else None,
-        shape=shape_weights(
-            study.visit_prior,
-            limits.keys,
-            most_states=limits.most_keys,
-            add_remove=limits.add_remove,
-            expected_trajectories=size.trajectories,
-            alpha=alpha,
-        ),
+        shares=shares,
+        tallies=limit_tallies(study) if "limits" in shares else (),
+        rules=stage_rules(limits, shape, of_values) if study.stages else None,
+        shape=shape,
         count_weight=count_weight(limits.keys, limits.most_keys, add_remove=limits.add_remove),
     )
 
