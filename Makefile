@@ -29,6 +29,8 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@# ICU-Sepsis pulls in an old gym that nothing here imports: its data file is all we need.
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps 'icu-sepsis>=2.0.1'
+	@# As pip does for what it copies; commands start sooner.
+	@$(BIN)/python -m compileall -q src/privalue
 	@touch $(STAMP)
 
 lint: $(STAMP)

@@ -17,6 +17,7 @@ NAMES = [
     "start",
     "kernel",
     "before",
+    "large",
     "streaming",
     "wide",
     "spark",
@@ -28,7 +29,11 @@ NAMES = [
 parser = argparse.ArgumentParser(prog="python -m benchmarks")
 parser.add_argument("names", nargs="*", default=NAMES)
 parser.add_argument(
-    "--steps", nargs="+", default=[], type=lambda text: int(float(text)), help="streaming, spark"
+    "--steps",
+    nargs="+",
+    default=[],
+    type=lambda text: int(float(text)),
+    help="large, streaming, spark",
 )
 parser.add_argument("--quick", action="store_true", help="accuracy: a part of the worlds")
 parser.add_argument("--seed", type=int, help="accuracy: the worlds of an earlier table")
@@ -44,7 +49,7 @@ for name in given.names:
     if name == "accuracy":
         made = benchmark.tables(quick=given.quick, seed=given.seed)
     else:
-        made = benchmark.tables(*(given.steps if name in {"streaming", "spark"} else ()))
+        made = benchmark.tables(*(given.steps if name in {"large", "streaming", "spark"} else ()))
     for table in made:
         console.print(table)
 for line in MISSED:

@@ -16,7 +16,7 @@ from statistics import median
 
 from rich.table import Table
 
-from benchmarks.clock import MISSED
+from benchmarks.clock import MISSED, as_installed
 
 TURNS = 7
 BEGIN = [sys.executable, "-m", "privalue"]
@@ -108,6 +108,7 @@ def _add(table: Table, name: str, ours: float, base: str, theirs: float, bar: fl
 
 def _prepare(folder: Path) -> None:
     """Write the rows, and the study that ``init`` writes."""
+    as_installed()
     rows = [*BEGIN, "simulate", "chain:N=40", "--trajectories", "5000", "--out", "rows.csv"]
     _run(rows, folder)
     _run([*BEGIN, "init", "study.toml"], folder)

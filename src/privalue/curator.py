@@ -490,7 +490,7 @@ def _tell(lines: Iterable[str], say: Callable[[str], None] | None) -> None:
 
 def _require_room_on_ledger(study: Study) -> None:
     """Refuse what could not be stored once it is paid for: a ledger's text has a limit."""
-    each = 400 if study.has_intervals or study.mechanism.name == "dp-ssp" else 100  # bytes, about
+    each = 560 if study.has_intervals or study.mechanism.name == "dp-ssp" else 100  # bytes, about
     if study.state_count * each > MOST_STORED:
         raise UsageError(
             f"a release of {study.state_count} states is too large to be stored on a ledger; use "
@@ -505,7 +505,7 @@ def _make_room(outbox: Outbox | None, study: Study) -> None:
     """
     if outbox is not None:
         described = len(json.dumps(study.public_description()))
-        outbox.make_room(16_384 + 3 * described + 700 * study.state_count)
+        outbox.make_room(16_384 + 3 * described + 900 * study.state_count)
 
 
 def _reserve(ledger: Ledger, study: Study) -> Reservation | StoredRelease:

@@ -92,6 +92,33 @@ def test_json_has_everything(folder):
     assert found["guessing_rmse"] > found["rmse"] > found["without_privacy_rmse"]
 
 
+def test_without_a_world_there_is_a_range(folder):
+    (folder / "study.toml").write_text(STUDY.replace('"dp-lsw"', '"dp-ssp"'))
+    found = told("--trajectories", "20000")
+    ends = found["range"]
+    assert ends["optimistic"] < ends["middle"] == found["rmse"] < ends["cautious"]
+    assert found["cautious"] == ends["cautious"]
+    assert found["doubtful"] is False
+    assert all(row["range"].keys() == ends.keys() for row in found["mechanisms"])
+    assert "under cautious assumptions" in found["paragraph"]
+    assert any("a public prior of visits" in note for note in found["notes"])
+    text = ran("--trajectories", "20000").stdout
+    assert "optimistic" in text
+    assert "cautious" in text
+    known = told("--trajectories", "20000", "--world", "chain:N=5")
+    assert known["range"] is None
+    assert known["cautious"] == known["rmse"]
+    assert all(row["range"] is None for row in known["mechanisms"])
+
+
+def test_states_that_nobody_visits_are_named(folder):
+    (folder / "study.toml").write_text(STUDY.replace("count = 5", "count = 16"))
+    found = told("--trajectories", "20000", "--world", "gym:FrozenLake-v1")
+    assert found["unvisited"] == ["5", "7", "11", "12", "15"]
+    assert any("leave them out of [states]" in note for note in found["notes"])
+    assert told("--trajectories", "20000")["unvisited"] == []
+
+
 def test_what_is_unknown_is_null_not_zero(folder):
     study = STUDY + '[features]\nkind = "aggregate"\nsize = 2\n'
     (folder / "study.toml").write_text(study)
@@ -122,11 +149,12 @@ def test_a_target_asks_for_trajectories(folder):
 
 
 def test_a_target_asks_for_epsilon(folder):
-    found = told("--trajectories", "3000", "--target-rmse", "0.05", "--solve", "epsilon")
+    found = told("--trajectories", "100000", "--target-rmse", "0.05", "--solve", "epsilon")
     own = next(row for row in found["target"]["answers"] if row["this_study"])
     assert 0.001 <= own["epsilon"] <= 20
     assert own["rmse"] <= 0.05
-    assert found["trajectories"] == 3000
+    assert own["cautious"] is True  # without a world it is the cautious end that reaches it
+    assert found["trajectories"] == 100_000
     assert "needs epsilon" in found["paragraph"]
 
 
@@ -189,6 +217,8 @@ def test_the_picture(folder):
     for label in ("dp-ssp", "this study", "no better than guessing", "without privacy"):
         assert label in text
     assert "target, 0.05" in text
+    assert "from the optimistic end" in text
+    assert all(bool(curve.ends) == curve.option.chosen for curve in curves)
 
 
 def test_the_picture_of_a_study_that_cannot_be_planned(folder):

@@ -96,6 +96,43 @@ def interval(total, count, sum_noise, count_noise, centre, bounds, z, points=20_
     return kept[0], kept[-1]
 
 
+def total(total, count, sum_noise, count_noise, centre, bounds, z, alike, around, points=4001):
+    """The hull of ``around`` and of all values that a total interval holds, by search.
+
+    Values are tried on a grid, with those of ``around`` and the ratio; between one that is held and
+    the next that is not, the end is found by bisection.
+    """
+    low, high = bounds
+
+    def held(value):
+        y = value - centre
+        people = alike * max(count, 0.0) * (high - value) * (value - low)  # on an array, too
+        return (total - y * count) ** 2 <= z**2 * (sum_noise**2 + (y * count_noise) ** 2 + people)
+
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        ratio = centre + np.float64(total) / np.float64(count)
+    known = [*around, *([ratio] if low <= ratio <= high else [])]
+    values = np.sort(np.append(np.linspace(low, high, points), known))
+    inside = np.flatnonzero(held(values))
+    if len(inside) == 0:
+        return around
+    first, last = inside[[0, -1]]
+    below, above = values[first], values[last]
+    if first > 0:
+        below = _bisected(held, values[first], values[first - 1])
+    if last < len(values) - 1:
+        above = _bisected(held, values[last], values[last + 1])
+    return min(below, around[0]), max(above, around[1])
+
+
+def _bisected(held, inside, outside):
+    """The last value from ``inside`` towards ``outside`` that is held."""
+    for _ in range(60):
+        middle = (inside + outside) / 2
+        inside, outside = (middle, outside) if held(middle) else (inside, middle)
+    return inside
+
+
 def shrunk(sums, counts, sum_noise, count_noise, bounds, unvisited):
     """docs/proofs/shrinkage.md, state by state and by a root finder."""
     low, high = bounds

@@ -47,7 +47,10 @@ def literal_rows(release, study=None):
             flags.append(AT_A_BOUND)
         more = {
             name: getattr(entry, name)
-            for name in ("band_low", "band_high", "sampling_low", "sampling_high")
+            for name in (
+                *("total_low", "total_high", "total_band_low", "total_band_high"),
+                *("band_low", "band_high", "sampling_low", "sampling_high"),
+            )
             if getattr(entry, name) is not None
         }
         rows.append(
@@ -96,11 +99,15 @@ def _weights(release, study):
 def literal_csv(rows):
     """The states as CSV: every digit, and only released columns."""
     intervals = any(row.low is not None or row.high is not None for row in rows)
-    extra = list(dict.fromkeys(name for row in rows for name in row.columns))
-    text = _line(["state", "value", *(["low", "high"] if intervals else []), *extra, "flags"])
+    present = list(dict.fromkeys(name for row in rows for name in row.columns))
+    totals = [name for name in ("total_low", "total_high") if name in present]
+    extra = [name for name in present if name not in totals]
+    ends = ["low", "high"] if intervals else []
+    text = _line(["state", "value", *totals, *ends, *extra, "flags"])
     for row in rows:
         ends = [row.low, row.high] if intervals else []
-        numbers = [row.value, *ends, *(row.columns.get(name) for name in extra)]
+        first = [row.columns.get(name) for name in totals]
+        numbers = [row.value, *first, *ends, *(row.columns.get(name) for name in extra)]
         cells = ["" if number is None else to_json(number).decode() for number in numbers]
         plain = all(mark.isalnum() or mark in "_.+-" for mark in row.state)
         label = _line([row.state], csv.QUOTE_MINIMAL if plain else csv.QUOTE_ALL)

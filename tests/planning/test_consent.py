@@ -157,6 +157,63 @@ def test_plan_and_check_say_beforehand_that_it_would_be_refused(tmp_path, monkey
         assert any("would be refused, unless it is accepted (--anyway)" in note for note in notes)
 
 
+# A release that is of use unless visits are unkind
+
+
+def doubtful(**sections):
+    return described("dp-ssp", count=20, privacy={"epsilon": 1.0}, **sections)
+
+
+def twenty(number):
+    """People who visit all of twenty states."""
+    return [[(state, 0.0) for state in range(19)] + [(19, 1.0)]] * number
+
+
+def test_where_only_the_cautious_end_is_useless_a_release_warns_and_the_page_has_a_bar(ledger):
+    study = doubtful()
+    judged = judge_planned(study, 200)
+    assert judged.doubtful
+    assert judged.rmse < USELESS * judged.guess <= judged.cautious
+    with pytest.warns(pv.PrivalueWarning, match="at the cautious end, where few visit") as caught:
+        release = pv.release(study, twenty(200), ledger=ledger)
+    assert len(caught) == 1
+    assert release.accepted == []  # nothing was refused, so nothing was accepted
+    assert str(ledger.show("trial").spent) != "epsilon 0, delta 0"
+    assert "At the cautious end of its own plan" in public_page(release)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        pv.release(study, twenty(200), accept_useless=True)  # who accepts more is not warned
+        many = pv.release(doubtful(), twenty(20_000))
+    assert "cautious end of its own plan" not in public_page(many)
+    assert "the optimistic end" in public_page(many)
+
+
+def test_the_command_warns_and_goes_ahead(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert run(["init", "study.toml"]) == 0
+    assert run(["simulate", "chain", "--trajectories", "300", "--out", "data.parquet"]) == 0
+    command = ["release", "study.toml", "--data", "data.parquet", "--no-ledger", "--out", "out"]
+    capsys.readouterr()
+    assert run([*command, "--json"]) == 0
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["accepted"] == []
+    assert "Note: with 300 trajectories the values are predicted to be off by" in printed.err
+    assert "At the cautious end" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_check_and_plan_say_that_a_release_would_warn(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert run(["init", "study.toml"]) == 0
+    text = (tmp_path / "study.toml").read_text()
+    text = text.replace("[study]", "[study]\ntrajectories = 300").replace("# trajectories", "#")
+    (tmp_path / "study.toml").write_text(text)
+    for command in (["check", "study.toml"], ["plan", "study.toml", "--draws", "8"]):
+        capsys.readouterr()
+        assert run([*command, "--json"]) == 0
+        notes = json.loads(capsys.readouterr().out)["notes"]
+        assert any(note.startswith("a release would warn: with 300") for note in notes)
+
+
 # How it is judged
 
 
@@ -174,9 +231,11 @@ def test_the_judgement_is_the_plans_own_prediction():
         public_model(study),
         trajectories=1000,
         options=[Option(study=study, chosen=True)],
+        draws=affordable_draws(study, design(study)),
     )
     judged = judge_planned(study, 1000)
     assert judged.rmse == pytest.approx(prediction.chosen.rmse)
+    assert judged.cautious == pytest.approx(prediction.chosen.cautious)
     assert judged.guess == pytest.approx(prediction.guess)
     assert judged.useless == (judged.rmse >= USELESS * judged.guess)
 

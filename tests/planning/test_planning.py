@@ -1,5 +1,6 @@
 """Planning: the law of first-visit returns, made-up statistics, predictions, inversion, words."""
 
+import dataclasses
 import itertools
 import math
 
@@ -28,10 +29,13 @@ from privalue.planning import (
     resolve,
     shown,
     trajectories_for,
+    unvisited_states,
+    unvisited_words,
 )
+from privalue.planning._assumed import even_spread, skewed_visits
 from privalue.planning._draws import Draws, binomial_quantiles, bounded_means, normal_scores
 from privalue.planning._invert import aggregation_sizes, with_aggregation, with_epsilon
-from privalue.planning._model import even_spread, raw_states
+from privalue.planning._model import raw_states
 from privalue.planning._options import main_options
 from privalue.planning._predict import guessing_error, planned_size
 from privalue.planning._returns import first_visits, return_range, second_moments
@@ -43,7 +47,6 @@ from privalue.simulation import (
     Outcomes,
     World,
     parse_world,
-    simulate_episodes,
 )
 from privalue.study._terms import public_size
 
@@ -215,6 +218,45 @@ def test_what_is_clamped_or_limited_is_simulated_and_said():
     assert any("first 2 states" in line for line in limited.assumptions)
 
 
+def test_a_clamped_world_has_no_floor_from_its_own_simulation():
+    """The means are exact but for what clamping does; simulated ones were off, whatever m."""
+    world = parse_world("random-chain:N=20,seed=3")
+    low, high = return_range(
+        MarkovRewardProcess(
+            outcomes=world.process.outcomes, start=world.process.start, discount=0.99
+        )
+    )
+    described = study(20, values={"returns": (low, high - 0.01 * (high - low))})
+    model = public_model(described, world)
+    assert any("clamped" in line for line in model.assumptions)
+    off = np.abs(model.means - model.values)  # nothing comes near the last hundredth
+    assert off.max() < 1e-6
+    found = forecast(Option(study=described), model, 10**9, draws=8)
+    assert found.approximation < 1e-6
+
+
+def test_what_clamping_does_is_the_paired_difference():
+    """The chain's last state pays 1: from the state before, returns are 0.99^k, k > 0 geometric."""
+    model = public_model(study(values={"returns": (0.0, 0.97)}), CHAIN)
+    chances = 0.5 ** np.arange(1, 60)
+    returns = 0.99 ** np.arange(1, 60)
+    clamped = float(chances @ np.minimum(returns, 0.97))
+    assert model.means[3] == pytest.approx(clamped, abs=2e-4)
+    assert model.means[4] == pytest.approx(0.97, abs=1e-6)
+    assert model.values[3] == pytest.approx(float(chances @ returns))
+
+
+def test_a_limit_on_grouped_states_is_a_paired_difference_too():
+    """Of group 1, only those count who start there: they are nearer to the end."""
+    groups = {"count": 2, "groups": {"0": 0, "1": 0, "2": 1, "3": 1, "4": 1}}
+    described = study(states=groups, privacy={"max_states_per_trajectory": 1})
+    model = public_model(described, CHAIN)
+    values = CHAIN.process.values
+    assert model.values[1] == pytest.approx(0.6 * values[2] + 0.2 * values[3] + 0.2 * values[4])
+    assert model.means[1] == pytest.approx(values[2:].mean(), abs=1e-3)
+    assert model.means[0] == pytest.approx(model.values[0], abs=1e-6)  # it always comes first
+
+
 def test_groups_are_read_from_the_raw_labels():
     grouped = study(states={"count": 2, "groups": {"0": 0, "1": 0, "2": 1, "3": 1, "4": 1}})
     model = public_model(grouped, CHAIN)
@@ -247,15 +289,14 @@ def test_an_endless_world_is_refused():
 @pytest.mark.parametrize("unit", ["trajectory", "person"])
 def test_simulated_batches_agree_with_the_engine(unit):
     """The batches go past the encoder; the same rows through the front door count the same."""
-    from privalue.planning._model import BATCHES, SEED, _moments, _simulated
+    from privalue.planning._model import BATCHES, _gathered, _moments, _sampled
 
     person = {"unit": "person", "max_trajectories_per_person": 3} if unit == "person" else {}
     groups = {"count": 2, "groups": {"0": 0, "1": 0, "2": 1, "3": 1, "4": 1}}
     described = study(states=groups, privacy={**person, "max_states_per_trajectory": 1})
-    batches = _simulated(described, CHAIN.process, np.array([0, 0, 1, 1, 1]))
-    each = batches[0].trajectories
+    rows = _sampled(CHAIN.process)
+    batches = _gathered(rows, np.array([0, 0, 1, 1, 1]), described.limits, (0.0, 1.0))
     assert len(batches) == BATCHES
-    rows = simulate_episodes(CHAIN.process, trajectories=each * BATCHES, seed=SEED)
     table = {
         "trajectory": rows.trajectory,
         "step": rows.step,
@@ -273,13 +314,46 @@ def test_simulated_batches_agree_with_the_engine(unit):
 
 def test_the_study_alone_assumes_and_says_so():
     model = public_model(study(4))
-    assert model.visits == pytest.approx([0.25, 0.5, 0.75, 1.0])
+    assert model.visits.sum() == pytest.approx(2.0)
     assert not model.known
     assert any("no prior" in line for line in model.assumptions)
+    assert not any("upper bound" in line for line in model.assumptions)
     assert model.variances == pytest.approx(model.values * (1 - model.values))
     prior = study(states={"count": 2, "visits": {"0": 0.5, "1": 0.0}})
-    assert public_model(prior).visits == pytest.approx([0.5, 0.0])
-    assert any("the study's prior" in line for line in public_model(prior).assumptions)
+    found = public_model(prior)
+    assert found.visits == pytest.approx([0.5, 0.0])
+    assert found.optimistic.visits == pytest.approx([0.625, 0.0])
+    assert found.cautious.visits == pytest.approx([0.375, 0.0])
+    assert any("the study's prior" in line for line in found.assumptions)
+
+
+@given(st.integers(1, 300), st.floats(0, 1), st.floats(0, 3))
+def test_skewed_visits_are_zipfs_and_add_up(states, share, skew):
+    total = 1 + share * (states - 1)
+    visits = skewed_visits(states, total, skew)
+    assert visits.sum() == pytest.approx(total)
+    assert visits.min() > 0
+    assert visits.max() <= 1
+    below = visits < 1
+    shape = (visits * np.arange(1, states + 1) ** skew)[below]
+    assert shape == pytest.approx(np.full(below.sum(), shape[0] if below.any() else 0.0))
+    assert (np.diff(visits) <= 1e-12).all()
+
+
+@pytest.mark.parametrize("limit", [1, 3, 6, None])
+@pytest.mark.parametrize("prior", [False, True])
+def test_assumed_visits_fit_the_limit_of_states(limit, prior):
+    """What was assumed before, 1/N, 2/N, ..., 1, does not: a trajectory counts for H states."""
+    states = {"count": 40, "visits": dict.fromkeys(map(str, range(40)), 0.5)} if prior else None
+    privacy = {} if limit is None else {"max_states_per_trajectory": limit}
+    model = public_model(study(40, privacy=privacy, **({"states": states} if prior else {})))
+    for case in (model.optimistic, model, model.cautious):
+        assert case.visits.sum() <= (limit or 40) * (1 + 1e-9)
+    assert np.arange(1, 41).sum() / 40 > (limit or 0)
+    if not prior:
+        assert model.cautious.visits.min() < 0.1 * model.visits.min()  # it has rare states
+        assert model.optimistic.visits.min() > model.visits.min() or limit == 1
+    assert model.cautious.cautious is model.cautious.optimistic is None
 
 
 @given(st.integers(1, 300), st.floats(-5, 5), st.floats(0.01, 10))
@@ -461,6 +535,52 @@ def test_what_is_refused_says_why(chain_model):
     assert "cannot be planned" in paragraph(hopeless)
 
 
+def test_from_the_study_alone_the_error_is_a_range():
+    described = study(20, mechanism={"name": "dp-ssp"})
+    model = public_model(described)
+    found = predict(described, model, trajectories=20_000, draws=16)
+    assert found.ranged
+    for made in found.forecasts:
+        assert made.optimistic <= made.rmse <= made.cautious
+    own = Option(study=described, chosen=True)
+    assert found.chosen.optimistic < 0.5 * found.chosen.rmse < 0.25 * found.chosen.cautious
+    for end, case in (("optimistic", model.optimistic), ("cautious", model.cautious)):
+        assert getattr(found.chosen, end) == forecast(own, case, 20_000, draws=8).rmse
+    without = predict(described, model, trajectories=20_000, draws=16, ends=False)
+    assert without.chosen.range == (found.chosen.rmse, found.chosen.rmse)
+
+
+def test_with_a_world_there_is_no_range(chain_model):
+    found = predict(study(), chain_model, trajectories=20_000, draws=8)
+    assert not found.ranged
+    assert found.chosen.range == (found.chosen.rmse, found.chosen.rmse)
+    assert "cautious" not in paragraph(found) + verdict(found)
+
+
+def test_the_protocol_quotes_the_cautious_end():
+    described = study(20, mechanism={"name": "dp-ssp"})
+    found = predict(described, public_model(described), trajectories=20_000, draws=8)
+    text, chosen = paragraph(found), found.chosen
+    assert f"predicted under cautious assumptions to be {shown(chosen.cautious)}." in text
+    assert f"{shown(chosen.optimistic)} under optimistic ones" in text
+    assert "upper bound" not in text
+    assert text.index(shown(chosen.cautious)) < text.index(f"{shown(chosen.rmse)} under middling")
+    assert f"from {shown(chosen.optimistic)} (optimistic) to {shown(chosen.cautious)}" in verdict(
+        found
+    )
+
+
+def test_a_target_is_for_the_cautious_end():
+    described = Option(study=study(20, mechanism={"name": "dp-ssp"}), chosen=True)
+    model = public_model(described.study)
+    answer = trajectories_for(described, model, 0.03, draws=8)
+    assert answer.cautious
+    assert forecast(described, model.cautious, int(answer.value), draws=8).rmse <= 0.03
+    assert trajectories_for(described, model.cautious, 0.03, draws=8).value == answer.value
+    middling = dataclasses.replace(model, optimistic=None, cautious=None)
+    assert trajectories_for(described, middling, 0.03, draws=8).value < 0.6 * answer.value
+
+
 def test_the_error_falls_smoothly_with_m(chain_model):
     forecaster = Forecaster(Option(study=study()), chain_model, draws=16)
     errors = [forecaster.at(m).rmse for m in np.geomspace(10**3, 10**6, 13).astype(int).tolist()]
@@ -572,7 +692,7 @@ def test_the_coarsest_aggregation(chain_model):
         assert forecast(tied, chain_model, 3000, draws=16).rmse == pytest.approx(error)
     assert found.coarsest == max(s for s, e in found.errors.items() if e <= 0.05)
     assert found.finest == min(s for s, e in found.errors.items() if e <= 0.05)
-    alone = aggregation_for(study(), 0.2, trajectories=3000, draws=8)
+    alone = aggregation_for(study(), 0.2, trajectories=30_000, draws=8)
     assert not alone.known
     assert alone.coarsest is None
     assert alone.finest is not None
@@ -618,6 +738,40 @@ def test_advice_without_a_world_names_its_conditions():
     assert "[2, 6]" in bounds.what
     assert "publicly known" in bounds.condition
     assert any("nearly equal values" in c.condition for c in changes)
+
+
+@pytest.mark.parametrize("neighbours", ["replace-one", "add-remove"])
+def test_a_limit_of_states_is_advised_without_a_world(neighbours):
+    """It never was, since 2 (N + 1)/2 states are not fewer than N."""
+    many = study(40, mechanism={"name": "dp-ssp"}, privacy={"neighbours": neighbours})
+    found = predict(many, public_model(many), trajectories=20_000, draws=8)
+    changes = advice(found, draws=8)
+    limited = next(c for c in changes if "max_states_per_trajectory = 12" in c.what)
+    assert limited.condition == "if few trajectories visit more states"
+    least = math.sqrt((24 if neighbours == "replace-one" else 12) / 40)  # the noise falls so far
+    assert 0.8 * least < limited.rmse / found.chosen.rmse < 0.85
+    narrow = study(40, mechanism={"name": "dp-ssp"}, privacy={"max_states_per_trajectory": 1})
+    told = advice(predict(narrow, public_model(narrow), trajectories=20_000, draws=8), draws=8)
+    assert not any("max_states_per_trajectory" in change.what for change in told)
+
+
+def test_states_that_nobody_visits_are_named():
+    lake = parse_world("gym:FrozenLake-v1")
+    described = study(16)
+    found = unvisited_states(described, public_model(described, lake))
+    assert found == ["5", "7", "11", "12", "15"]  # the holes and the goal get no rows
+    words = unvisited_words(found, "the world")
+    assert words.startswith('by the world nobody visits states "5", "7", "11", "12", "15": leave')
+    assert "leave them out of [states]" in words
+    prior = study(states={"count": 3, "visits": {"0": 1.0, "1": 0.0, "2": 0.4}})
+    for model in (None, public_model(prior)):
+        assert unvisited_states(prior, model) == ["1"]
+    one = unvisited_words(["1"], "the prior of visits")
+    assert 'nobody visits state "1": leave it out' in one
+    many = unvisited_words([str(s) for s in range(1200)], "the world")
+    assert "and 1,195 more" in many
+    assert unvisited_states(study(4), public_model(study(4))) == []
+    assert unvisited_words([], "the world") is None
 
 
 def test_advice_on_bounds_a_prior_and_a_limit_from_a_world():

@@ -1,5 +1,6 @@
 """DP-SSP: sensitivity of random neighbours, and what must hold of every estimate."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -12,8 +13,9 @@ from oracles import literal, ssp
 from privalue.core._design import Design
 from privalue.core._sensitivity_ssp import count_weight, sensitivity
 from privalue.errors import StudyError, UsageError
-from privalue.estimate._ratios import normal_quantile
+from privalue.estimate._ratios import Ratios, normal_quantile, ratio_intervals
 from privalue.estimate._statistics import NoisyStatistics, estimate
+from privalue.estimate._totals import total_intervals
 from privalue.study._features import aggregation
 
 # Sensitivity
@@ -164,6 +166,13 @@ def test_values_lie_in_their_intervals_and_those_in_the_bands(
     assert (made.values <= made.high).all()
     assert (made.band_low <= made.low + slack).all()
     assert (made.high <= made.band_high + slack).all()
+    assert (made.total_low <= made.low).all()
+    assert (made.high <= made.total_high).all()
+    assert (made.total_band_low <= np.minimum(made.total_low + slack, made.band_low)).all()
+    assert (np.maximum(made.total_high - slack, made.band_high) <= made.total_band_high).all()
+    assert ((low <= made.total_band_low) & (made.total_band_high <= high)).all()
+    assert low <= made.policy_total[0] <= made.policy_interval[0]
+    assert made.policy_interval[1] <= made.policy_total[1] <= high
     assert (made.sampling_low <= made.values).all()
     assert (made.values <= made.sampling_high).all()
     assert made.policy_interval[0] <= made.policy_value <= made.policy_interval[1]
@@ -190,6 +199,87 @@ def test_the_interval_of_a_mean_is_the_set_of_fieller(noisy, level):
     assert made.high[0] >= high - 1e-9 * step
     assert made.low[0] >= low - step * 1.001
     assert made.high[0] <= high + step * 1.001
+
+
+@settings(max_examples=300)
+@given(
+    noisy=releases(states=1),
+    level=st.floats(0.3, 0.999),
+    alike=st.sampled_from([1, 2, 7]),
+    place=st.sampled_from([0.5, 0.5, 0.2, -1.0]),
+)
+def test_the_total_interval_is_what_a_search_finds(noisy, level, alike, place):
+    """Also with a centre that is not the middle, or outside the bounds."""
+    low, high = noisy.return_bounds
+    ratios = dataclasses.replace(noisy.ratios, centre=low + place * (high - low))
+    z = normal_quantile(level)
+    around = ratio_intervals(ratios, z)
+    found = total_intervals(ratios, z, around, alike=alike)
+    expected = ssp.total(
+        *(noisy.sums[0], noisy.counts[0], noisy.sum_noise[0], noisy.count_noise[0]),
+        *(ratios.centre, noisy.return_bounds, z, alike, (around[0][0], around[1][0])),
+    )
+    assert (found[0][0], found[1][0]) == pytest.approx(expected, abs=1e-7 * (high - low))
+
+
+HUGE = st.sampled_from([0.0, 1e-300, -1e-12, 1e-9, 1.0, -1.0, 1e9, -1e15, 1e100, -1e150])
+TINY = st.sampled_from([1e-150, 1e-9, 1.0, 1e12, 1e100])
+
+
+@settings(max_examples=300)
+@given(
+    sums=HUGE,
+    count=HUGE,
+    noise=st.tuples(TINY, TINY),
+    alike=st.sampled_from([1, 10**6]),
+    z=st.sampled_from([1e-12, 1.96, 40.0]),
+    bounds=st.sampled_from([(0.0, 1.0), (-1e6, 1e-6), (1e6, 1e6 + 1e-6), (-1e100, 1e100)]),
+)
+def test_the_total_interval_of_extreme_numbers(sums, count, noise, alike, z, bounds):
+    """No number is too large or too small for it, and no warning comes."""
+    ratios = Ratios(
+        sums=np.array([sums]),
+        counts=np.array([count]),
+        sum_noise=np.array([noise[0]]),
+        count_noise=np.array([noise[1]]),
+        centre=0.5 * bounds[0] + 0.5 * bounds[1],
+        bounds=bounds,
+    )
+    inside = np.array([ratios.centre])
+    low, high = total_intervals(ratios, z, (inside, inside), alike=alike)
+    assert bounds[0] <= low[0] <= inside[0] <= high[0] <= bounds[1]
+
+
+def test_the_total_interval_is_moved_by_what_clamping_may_hide():
+    noisy = NoisyStatistics(**good())
+    around = ratio_intervals(noisy.ratios, 1.96)
+    plain = total_intervals(noisy.ratios, 1.96, around)
+    moved = total_intervals(noisy.ratios, 1.96, around, bias=(0.25, np.array([0.5, 0.0, 3.0])))
+    assert (moved[0] == plain[0] - 0.25).all()
+    assert (moved[1] == plain[1] + [0.5, 0.0, 3.0]).all()
+
+
+def test_more_visits_narrow_a_total_interval_and_more_alike_widen_it():
+    """Without noise it is the interval of Wilson, at n/L visits."""
+
+    def width(visits, alike=1):
+        ratios = Ratios(
+            sums=np.array([0.2 * visits]),
+            counts=np.array([visits]),
+            sum_noise=np.array([1e-9]),
+            count_noise=np.array([1e-9]),
+            centre=0.5,
+            bounds=(0.0, 1.0),
+        )
+        low, high = total_intervals(ratios, 2.0, ratio_intervals(ratios, 2.0), alike=alike)
+        return float(high[0] - low[0])
+
+    def wilson(visits):
+        return 4 / (visits + 4) * math.sqrt(0.7 * 0.3 * visits + 1)
+
+    for visits in (5.0, 100.0, 1e6):
+        assert width(visits) == pytest.approx(wilson(visits), rel=1e-6)
+        assert width(visits, alike=5) == pytest.approx(wilson(visits / 5), rel=1e-6)
 
 
 @settings(max_examples=200)
@@ -224,7 +314,7 @@ def test_the_order_of_the_states_does_not_matter(noisy, order, shrinkage):
     here = estimate(noisy, tabular(), unvisited=unvisited, shrinkage=shrinkage)
     there = estimate(turned, tabular(), unvisited=unvisited, shrinkage=shrinkage)
     tolerance = 1e-9 * (noisy.return_bounds[1] - noisy.return_bounds[0])
-    for name in ("values", "low", "high", "band_low", "band_high", "sampling_low"):
+    for name in ("values", "low", "high", "band_low", "band_high", "sampling_low", "total_low"):
         assert getattr(there, name) == pytest.approx(
             getattr(here, name)[list(order)], abs=tolerance
         )
@@ -248,7 +338,7 @@ def test_the_units_of_returns_do_not_matter(noisy, scale, shift):
     here = estimate(noisy, tabular(), unvisited=low, start=START)
     there = estimate(moved, tabular(), unvisited=moved.return_bounds[0], start=START)
     tolerance = 1e-7 * (high - low)
-    for name in ("values", "low", "high", "band_low", "band_high", "sampling_high"):
+    for name in ("values", "low", "high", "band_low", "band_high", "sampling_high", "total_high"):
         assert getattr(there, name) / scale - shift == pytest.approx(
             getattr(here, name), abs=tolerance
         )

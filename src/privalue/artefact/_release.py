@@ -136,10 +136,12 @@ class ReleasedLimits(_Part):
 
 
 class PolicyInterval(_Part):
-    """The policy's one number, as an interval."""
+    """The policy's one number, as intervals: of the noise alone, and with the choice of people."""
 
     low: float
     high: float
+    total_low: float | None = None
+    total_high: float | None = None
 
 
 class Software(_Part):

@@ -63,17 +63,22 @@ Numbers = Annotated[
 class StateValue(BaseModel):
     """The released value of one state.
 
-    ``low`` and ``high`` are privacy intervals: they cover what would have been released without
-    noise. ``band_low`` and ``band_high`` cover it in all states at once. The sampling interval is
-    another thing: how far the people in the data may be from people at large.
+    ``total_low`` and ``total_high`` cover the value among people at large: they hold the noise and
+    the choice of people. The other intervals explain its parts: ``low`` and ``high``, privacy
+    intervals, cover what would have been released without noise; the sampling interval is about how
+    far the people in the data may be from people at large. Bands hold in all states at once.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     state: str
     value: float
+    total_low: float | None = None
+    total_high: float | None = None
     low: float | None = None
     high: float | None = None
+    total_band_low: float | None = None
+    total_band_high: float | None = None
     band_low: float | None = None
     band_high: float | None = None
     sampling_low: float | None = None

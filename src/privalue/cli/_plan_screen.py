@@ -15,9 +15,12 @@ from privalue.planning import (
     Forecast,
     Judgement,
     Prediction,
+    doubtful_words,
     judge_planned,
     planned_rare_state_words,
     shown,
+    unvisited_states,
+    unvisited_words,
 )
 from privalue.report import (
     aggregation_in_words,
@@ -70,9 +73,22 @@ def plan_notes(prediction: Prediction) -> list[str]:
     rare = planned_rare_state_words(study, m)
     if rare is not None:
         notes.append(rare)
+    if prediction.ranged and study.visit_prior is None:
+        notes.append(
+            "the range is as wide as what nobody knows: a public prior of visits ([states] visits) "
+            "narrows it, and so does a public world that the data will resemble (--world)"
+        )
+    world = prediction.model.known
+    unvisited = unvisited_words(
+        unvisited_states(study, prediction.model), "the world" if world else "the prior of visits"
+    )
+    if unvisited is not None:
+        notes.append(unvisited)
     judged = judge_planned(study, m)
     if judged is not None and judged.useless:
         notes.append(useless_words(judged))
+    elif judged is not None and judged.doubtful and rare is None:
+        notes.append(f"a release would warn: {doubtful_words(judged)}")
     return notes
 
 
@@ -102,7 +118,8 @@ def print_plan(
         notes: from ``plan_notes``.
         by_state: whether to print the error of every state too.
     """
-    console.print(verdict(prediction), style="bold red" if prediction.hopeless else "bold green")
+    colour = "red" if prediction.hopeless else "yellow" if prediction.doubtful else "green"
+    console.print(verdict(prediction), style=f"bold {colour}")
     if solved is not None:
         _print_solved(console, solved)
     console.print(_table(prediction))
@@ -145,7 +162,8 @@ def _table(prediction: Prediction) -> Table:
         "trajectories",
         title_justify="left",
     )
-    for name in ("mechanism", "", "error", "noise", "sampling", "approx.", "better"):
+    ends = ("optimistic", "cautious") if prediction.ranged else ()
+    for name in ("mechanism", "", "error", *ends, "noise", "sampling", "approx.", "better"):
         table.add_column(
             name, justify="left" if name in {"mechanism", ""} else "right", no_wrap=name != ""
         )
@@ -165,6 +183,7 @@ def _table(prediction: Prediction) -> Table:
     table.add_row("guessing", f"{(low + high) / 2:g}", shown(prediction.guess), style="dim")
     table.caption = (
         "* this study; approx.: approximation error; better: how many times, than guessing"
+        + ("; all but the ends of the range is the middle case" if prediction.ranged else "")
     )
     table.caption_justify = "left"
     return table
@@ -177,6 +196,7 @@ def _numbers(prediction: Prediction, forecast: Forecast) -> list[str]:
     ratio = prediction.guess / forecast.rmse
     return [
         shown(forecast.rmse),
+        *(map(shown, forecast.range) if prediction.ranged else ()),
         shown(forecast.noise),
         shown(forecast.sampling),
         approximation_shown(prediction, forecast),
@@ -233,13 +253,19 @@ def plan_json(
         "hopeless": prediction.hopeless,
         "mechanism": study.mechanism.name,
         "rmse": _finite(prediction.chosen.rmse),
+        "range": _range_json(prediction, prediction.chosen),
+        "cautious": _finite(prediction.chosen.cautious),
+        "doubtful": prediction.doubtful,
         "guessing_rmse": prediction.guess,
         "without_privacy_rmse": _finite(prediction.floor),
         "approximation_known": misfit_known(prediction),
         "mechanisms": [
-            _forecast_json(forecast, misfit_known(prediction)) for forecast in prediction.forecasts
+            _forecast_json(forecast, misfit_known(prediction))
+            | {"range": _range_json(prediction, forecast)}
+            for forecast in prediction.forecasts
         ],
         "states": list(study.state_labels),
+        "unvisited": unvisited_states(study, model),
         "model": {
             "source": model.source,
             "assumptions": list(model.assumptions),
@@ -286,6 +312,17 @@ def _forecast_json(forecast: Forecast, known: bool) -> dict[str, Any]:
     }
 
 
+def _range_json(prediction: Prediction, forecast: Forecast) -> dict[str, Any] | None:
+    """Return the three predictions from the study alone; None with a world, which needs one."""
+    if not prediction.ranged:
+        return None
+    return {
+        "optimistic": _finite(forecast.optimistic),
+        "middle": _finite(forecast.rmse),
+        "cautious": _finite(forecast.cautious),
+    }
+
+
 def _solved_json(solved: Solved) -> dict[str, Any]:
     """Return the answers as plain values."""
     asked: dict[str, Any] = {"rmse": solved.target, "solved_for": solved.quantity}
@@ -310,6 +347,7 @@ def _solved_json(solved: Solved) -> dict[str, Any]:
                 "reached": answer.reached,
                 solved.quantity: _value(answer),
                 "rmse": _finite(answer.rmse),
+                "cautious": answer.cautious,
                 "reason": answer.reason,
             }
             for answer in solved.answers

@@ -12,7 +12,14 @@ from privalue.artefact import Release
 from privalue.cli._plan_screen import useless_words
 from privalue.core import privacy_profile
 from privalue.curator import Prepared, reuse
-from privalue.planning import judge, large_delta, rare_state_words
+from privalue.planning import (
+    doubtful_words,
+    judge,
+    large_delta,
+    rare_state_words,
+    unvisited_states,
+    unvisited_words,
+)
 from privalue.report import Guesses, PrivateDiagnostics, listed, named
 from privalue.study import Study, declared_size, fits_by_lsl, resolve_ridge
 
@@ -91,6 +98,11 @@ def advice(prepared: Prepared) -> list[str]:
         judged = judge(study, prepared.design, prepared.mechanism, declared)
         if judged.useless:
             found.append(useless_words(judged))
+        elif judged.doubtful and rare is None:
+            found.append(f"a release would warn: {doubtful_words(judged)}")
+    unvisited = unvisited_words(unvisited_states(study), "the prior of visits")
+    if unvisited is not None:
+        found.append(unvisited)
     low, high = study.return_bounds
     implied_low, implied_high = (
         study.values.model_copy(update={"returns": None}).return_bounds
@@ -187,35 +199,55 @@ def print_release(console: Console, release: Release) -> None:
     table = Table(title="Released values", title_justify="left")
     table.add_column("state")
     table.add_column("value", justify="right")
-    with_intervals = release.level is not None
+    intervals, meaning = _intervals(release)
+    for head in intervals:
+        table.add_column(head, justify="right")
     supported = release.values.column("supported")
     flagged = supported is not None and not supported.all()
-    if with_intervals:
-        table.add_column(f"{100 * (release.level or 0):g}% interval", justify="right")
     if flagged:
         table.add_column("support")
     shown = release.values[:MOST_ROWS]
     for entry in shown:
         cells = [entry.state, f"{entry.value:.6g}"]
-        if with_intervals:
-            cells.append(_interval(entry.low, entry.high))
+        for low, high in intervals.values():
+            cells.append(_interval(getattr(entry, low), getattr(entry, high)))
         if flagged:
             cells.append("too few visits" if entry.supported is False else "")
         table.add_row(*cells)
     console.print(table)
     if len(shown) < len(release.values):
         console.print(f"... and {len(release.values) - len(shown)} more states in the file.")
-    if with_intervals:
-        console.print(
+    if meaning:
+        console.print(meaning)
+    if release.policy_value is not None:
+        console.print(_policy(release))
+
+
+def _intervals(release: Release) -> tuple[dict[str, tuple[str, str]], str]:
+    """Return the heads of the intervals that are shown with their ends, and what they mean."""
+    level = f"{100 * (release.level or 0):g}%"
+    if release.level is None:
+        return {}, ""
+    if release.values.column("total_low") is None:
+        return {f"{level} privacy interval": ("low", "high")}, (
             "The intervals are for the noise of privacy alone: they cover what would have been "
             "released without it. How far these people are from people at large is another matter."
         )
-    if release.policy_value is not None:
-        within = release.policy_interval
-        console.print(
-            f"The policy's value from the public start: {release.policy_value:.6g}"
-            + ("" if within is None else f", privacy interval {_interval(within.low, within.high)}")
-        )
+    return {f"{level} interval": ("total_low", "total_high"), "privacy alone": ("low", "high")}, (
+        "The intervals cover the value among people at large: they hold the noise of privacy and "
+        "the choice of people. Beside them: the noise alone."
+    )
+
+
+def _policy(release: Release) -> str:
+    """Return the policy's one number in words, with its intervals."""
+    found = [f"The policy's value from the public start: {release.policy_value:.6g}"]
+    within = release.policy_interval
+    if within is not None and within.total_low is not None:
+        found.append(f"interval {_interval(within.total_low, within.total_high)}")
+    if within is not None:
+        found.append(f"privacy interval {_interval(within.low, within.high)}")
+    return ", ".join(found)
 
 
 def _interval(low: float | None, high: float | None) -> str:

@@ -136,6 +136,7 @@ def fitted(noisy: NoisyStatistics, design: Design, study: Study, ridge: float | 
         shrinkage=study.mechanism.shrinkage,
         level=study.report.level,
         start=study.start_distribution,
+        alike=study.trajectories_per_person,
     )
 
 
@@ -194,8 +195,7 @@ def published(estimates: Estimates, states: Sequence[str] | range) -> dict[str, 
         "values": StateValues(states, columns),
         "level": estimates.level,
         "policy_value": estimates.policy_value,
-        "policy_interval": estimates.policy_interval
-        and PolicyInterval(low=estimates.policy_interval[0], high=estimates.policy_interval[1]),
+        "policy_interval": _policy_interval(estimates),
         "statistics": estimates.statistics
         and ReleasedStatistics(
             **{
@@ -204,3 +204,12 @@ def published(estimates: Estimates, states: Sequence[str] | range) -> dict[str, 
             }
         ),
     }
+
+
+def _policy_interval(estimates: Estimates) -> PolicyInterval | None:
+    """Return the intervals of the policy's one number; None where there are none."""
+    if estimates.policy_interval is None:
+        return None
+    low, high = estimates.policy_interval
+    total_low, total_high = estimates.policy_total or (None, None)
+    return PolicyInterval(low=low, high=high, total_low=total_low, total_high=total_high)

@@ -25,6 +25,7 @@ from privalue.errors import StudyError, UsageError
 from privalue.estimate._fits import Fit, group_fit, lsl_fit, lsw_fit, ratio_fit
 from privalue.estimate._ratios import Ratios, normal_quantile, plain_values
 from privalue.estimate._shrinkage import shrunk
+from privalue.estimate._totals import total_intervals, total_of_mixture
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -51,6 +52,11 @@ class NoisyStatistics:
                 raise UsageError(f"{name} must hold finite numbers, above 0 if they are noise")
             array.setflags(write=False)
             object.__setattr__(self, name, array)
+
+    @property
+    def states(self) -> int:
+        """N, the number of states."""
+        return len(self.sums)
 
     @property
     def middle(self) -> float:
@@ -99,18 +105,23 @@ class NoisyStatistics:
 class Estimates:
     """What is published of a value function; None where the mechanism gives no such number.
 
-    ``low`` and ``high`` are privacy intervals: each covers, with probability ``level``, what the
-    same estimator gives without noise. ``band_low`` and ``band_high`` do so for all states at
-    once. ``sampling_low`` and ``sampling_high`` are about something else, the choice of people:
-    where V may be if the value were the noiseless one. ``supported`` is False where the counts
-    are too small to say much.
+    ``total_low`` and ``total_high`` are where V may be, with probability ``level``: they hold the
+    noise and the choice of people. The others explain its parts. ``low`` and ``high`` are privacy
+    intervals: each covers what the same estimator gives without noise. ``sampling_low`` and
+    ``sampling_high`` are about the choice of people: where V may be if the value were the noiseless
+    one. Bands hold for all states at once. ``supported`` is False where the counts are too small to
+    say much.
     """
 
     theta: Vector
     values: Vector
     level: float | None = None
+    total_low: Vector | None = None
+    total_high: Vector | None = None
     low: Vector | None = None
     high: Vector | None = None
+    total_band_low: Vector | None = None
+    total_band_high: Vector | None = None
     band_low: Vector | None = None
     band_high: Vector | None = None
     sampling_low: Vector | None = None
@@ -118,6 +129,7 @@ class Estimates:
     supported: NDArray[np.bool_] | None = None
     policy_value: float | None = None
     policy_interval: tuple[float, float] | None = None
+    policy_total: tuple[float, float] | None = None
     statistics: NoisyStatistics | None = None  # of DP-SSP: what all of it was computed from
 
     def __post_init__(self) -> None:
@@ -144,18 +156,25 @@ class Estimates:
             for name in _ENDS
             if getattr(self, name) is not None
         }
-        policy, interval = self.policy_value, self.policy_interval
+        ends |= {
+            name: tuple(float(moved(*pair)) for pair in zip(interval, bounds, strict=True))
+            for name in ("policy_interval", "policy_total")
+            if (interval := getattr(self, name)) is not None
+        }
+        policy = self.policy_value
         return replace(
             self,
             values=np.clip(self.values, *bounds),
             policy_value=None if policy is None else float(np.clip(policy, *bounds)),
-            policy_interval=interval
-            and (float(moved(interval[0], bounds[0])), float(moved(interval[1], bounds[1]))),
             **ends,
         )
 
 
-_ENDS = ("low", "high", "band_low", "band_high", "sampling_low", "sampling_high")
+_ENDS = tuple(
+    f"{kind}{end}"
+    for kind in ("total_", "", "total_band_", "band_", "sampling_")
+    for end in ("low", "high")
+)
 
 
 def estimate(
@@ -167,11 +186,13 @@ def estimate(
     shrinkage: bool = True,
     level: float = 0.95,
     start: Vector | None = None,
+    alike: int = 1,
 ) -> Estimates:
-    """Return values, privacy intervals, sampling bands and flags from the noisy statistics.
+    """Return values, intervals, bands and flags from the noisy statistics.
 
     Without a ridge: LSW of the means, which for tabular features are the values. With one: LSL,
-    whose ridge takes the place of shrinkage.
+    whose ridge takes the place of shrinkage. Whatever the fit, a total interval is made of the
+    state's own sum and count: it is for V itself, however well the features fit.
 
     Args:
         noisy: the output of DP-SSP.
@@ -181,6 +202,7 @@ def estimate(
         shrinkage: whether thin states are drawn towards the others.
         level: of every interval and band.
         start: a distribution over states, for the policy's one number.
+        alike: how many trajectories of one unit count, which may resemble each other.
 
     Returns:
         What is published, everything between the return bounds but for theta.
@@ -192,19 +214,31 @@ def estimate(
     joint = normal_quantile(level, fit.directions, fit.dimension)
     low, high = _union((values, values), fit.ends(design.phi, z))
     band_low, band_high = _union((low, high), fit.ends(design.phi, joint))
-    sampling_low, sampling_high = _sampling(noisy, values, _visits(noisy, design, ridge), z)
+    totals = total_intervals(noisy.ratios, z, (low, high), alike=alike)
+    # Not only the noise of several states, their sampling errors go together, too: Sidak's
+    # inequality holds whatever the correlations, that of chi for the noise of few features only.
+    every = normal_quantile(level, noisy.states)
+    total_bands = total_intervals(noisy.ratios, every, (band_low, band_high), alike=alike)
+    visits = _visits(noisy, design, ridge) / alike
+    sampling_low, sampling_high = _sampling(noisy, values, visits, z)
     policy: float | None = None
-    interval: tuple[float, float] | None = None
+    interval = policy_total = None
     if start is not None:
         policy = float(start @ values)
         ends = fit.ends(np.asarray(design.phi.T @ start).reshape(1, -1), z)
         interval = (min(policy, float(ends[0][0])), max(policy, float(ends[1][0])))
+        total = total_of_mixture(noisy.ratios, np.asarray(start), z, totals, alike=alike)
+        policy_total = (min(interval[0], total[0]), max(interval[1], total[1]))
     return Estimates(
         theta=fit.theta,
         values=values,
         level=level,
+        total_low=totals[0],
+        total_high=totals[1],
         low=low,
         high=high,
+        total_band_low=total_bands[0],
+        total_band_high=total_bands[1],
         band_low=band_low,
         band_high=band_high,
         sampling_low=sampling_low,
@@ -212,6 +246,7 @@ def estimate(
         supported=_clear(noisy, design, level) & (high - low <= noisy.reach),
         policy_value=policy,
         policy_interval=interval,
+        policy_total=policy_total,
         statistics=noisy,
     ).within(noisy.return_bounds)
 
@@ -295,8 +330,8 @@ def _sampling(
     """Return the ends of {V : (value - V)^2 <= z^2 (F_hi - V)(V - F_lo)/n~}, approximately.
 
     This is Wilson's interval: returns between bounds, of mean V, have a variance of at most
-    (F_hi - V)(V - F_lo) (Bhatia and Davis 2000). Trajectories are taken to be independent: if
-    persons have up to L that are not, the band should be up to sqrt(L) times as wide.
+    (F_hi - V)(V - F_lo) (Bhatia and Davis 2000). The visits are taken to be independent: of persons
+    with up to L trajectories, each counts for 1/L of one.
     """
     x = np.clip((values - noisy.middle) / (2 * noisy.reach) + 0.5, 0, 1)
     extra = z**2 / visits

@@ -20,7 +20,12 @@ measures how far the released values are from the true ones.
 """
 
 from privalue.planning._advice import Change, advice
-from privalue.planning._consent import large_delta, require_small_delta, require_useful
+from privalue.planning._consent import (
+    doubtful_words,
+    large_delta,
+    require_small_delta,
+    require_useful,
+)
 from privalue.planning._invert import (
     Aggregation,
     Answer,
@@ -29,8 +34,14 @@ from privalue.planning._invert import (
     epsilon_for,
     trajectories_for,
 )
-from privalue.planning._judgement import Judgement, judge, judge_planned, most_helpful
-from privalue.planning._model import PublicModel, public_model
+from privalue.planning._judgement import (
+    Judgement,
+    judge,
+    judge_planned,
+    most_helpful,
+    quick_prediction,
+)
+from privalue.planning._model import public_model
 from privalue.planning._noiseless import noise_by_state, theta_before_noise
 from privalue.planning._options import Option, main_options, options_of
 from privalue.planning._predict import (
@@ -41,9 +52,11 @@ from privalue.planning._predict import (
     planned_trajectories,
     predict,
 )
+from privalue.planning._public_model import PublicModel
 from privalue.planning._rare_states import planned_rare_state_words, rare_state_words
 from privalue.planning._resolve import Resolution, resolve
 from privalue.planning._shown import shown
+from privalue.planning._unvisited import unvisited_states, unvisited_words
 
 __all__ = [
     "Aggregation",
@@ -59,6 +72,7 @@ __all__ = [
     "advice",
     "aggregation_for",
     "checked_target",
+    "doubtful_words",
     "epsilon_for",
     "forecast",
     "judge",
@@ -72,6 +86,7 @@ __all__ = [
     "planned_trajectories",
     "predict",
     "public_model",
+    "quick_prediction",
     "rare_state_words",
     "require_small_delta",
     "require_useful",
@@ -79,4 +94,6 @@ __all__ = [
     "shown",
     "theta_before_noise",
     "trajectories_for",
+    "unvisited_states",
+    "unvisited_words",
 ]

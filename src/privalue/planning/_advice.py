@@ -10,7 +10,7 @@ from privalue._types import Progress
 from privalue.core import MOST_TRAJECTORIES
 from privalue.errors import StudyError
 from privalue.planning._invert import MOST_EPSILON, with_aggregation, with_epsilon
-from privalue.planning._model import PublicModel, public_model
+from privalue.planning._model import public_model
 from privalue.planning._options import Option, with_mechanism
 from privalue.planning._predict import (
     USELESS,
@@ -19,6 +19,7 @@ from privalue.planning._predict import (
     forecast,
     guessing_error,
 )
+from privalue.planning._public_model import PublicModel
 from privalue.planning._returns import return_range
 from privalue.simulation import MarkovRewardProcess, World
 from privalue.study import Study
@@ -55,6 +56,7 @@ class _Variant:
     model: PublicModel
     trajectories: int
     condition: str = ""
+    conditional: bool = False  # the model holds under the condition alone
 
 
 def advice(
@@ -94,10 +96,16 @@ def advice(
             found = _with_the_better(variant, present.option, best.option, draws)
             if found.refused is None:
                 other = "" if found.option.chosen else f", with {found.option.label}"
+                rmse = found.rmse
+                if variant.conditional:  # as much better as it would be there
+                    before = forecast(
+                        present.option, variant.model, variant.trajectories, draws=draws
+                    )
+                    rmse *= present.rmse / before.rmse
                 changes.append(
                     Change(
                         what=f"{variant.what}{other}",
-                        rmse=found.rmse,
+                        rmse=rmse,
                         guess=guessing_error(variant.study, variant.model),
                         condition=variant.condition,
                     )
@@ -179,17 +187,20 @@ def _variants(
             )
 
     def bounded() -> Iterator[_Variant]:
-        limit = max(math.ceil(model.distinct_states), 1)
-        if 2 * limit < study.state_count and limit < study.states_per_trajectory:
-            privacy = study.privacy.model_copy(update={"max_states_per_trajectory": limit})
-            limited = study.model_copy(update={"privacy": privacy})
-            yield _Variant(
-                what=f"bounded contribution: max_states_per_trajectory = {limit}",
-                study=limited,
-                model=model if world is None else public_model(limited, world),
-                trajectories=m,
-                condition="if few trajectories visit more states" if world is None else "",
-            )
+        visited = model if model.cautious is None else model.cautious
+        limit = max(math.ceil(visited.distinct_states), 1)
+        privacy = study.privacy.model_copy(update={"max_states_per_trajectory": limit})
+        limited = study.model_copy(update={"privacy": privacy})
+        if limited.limits.touched >= study.limits.touched:
+            return  # noise would not fall
+        yield _Variant(
+            what=f"bounded contribution: max_states_per_trajectory = {limit}",
+            study=limited,
+            model=visited if world is None else public_model(limited, world),
+            trajectories=m,
+            condition="if few trajectories visit more states" if world is None else "",
+            conditional=world is None,
+        )
 
     def informed() -> Iterator[_Variant]:
         if world is not None and study.visit_prior is None:

@@ -5,6 +5,9 @@
 | a plan no better than guessing                | ``accept_useless``        | useless         |
 | delta >= 1/m                                  | ``accept_large_delta``    | large-delta     |
 
+The plan is its middle case. Where only the cautious end is no better than guessing, a note says so:
+the assumptions cannot tell, and whoever knows more about the visits may go ahead.
+
 Everything here depends on public numbers only. The number of trajectories m is the counted one
 where that is public, or the one that the study declares; without either nothing is refused. Notes
 are Python warnings, and they come before anything is charged.
@@ -17,7 +20,7 @@ from typing import NamedTuple
 from privalue.artefact import Accepted
 from privalue.core import Design, Mechanism, PublicSize
 from privalue.errors import PrivalueWarning, StudyError
-from privalue.planning._judgement import judge, most_helpful
+from privalue.planning._judgement import Judgement, judge, most_helpful
 from privalue.planning._rare_states import rare_state_words
 from privalue.planning._shown import shown
 from privalue.study import Study
@@ -56,6 +59,8 @@ def require_useful(
         )
         return []
     found = judge(study, built, mechanism, trajectories)
+    if found.doubtful and not accepted and rare is None:
+        _note(doubtful_words(found))
     if not found.useless:
         return []
     if not accepted:
@@ -68,6 +73,17 @@ def require_useful(
             "it explicitly (accept_useless=True)"
         )
     return ["useless"]
+
+
+def doubtful_words(judged: Judgement) -> str:
+    """Return the note on a release that is of use only where visits are kind."""
+    return (
+        f"with {judged.trajectories:,} trajectories the values are predicted to be off by "
+        f"{shown(judged.rmse)}, but at the cautious end, where few visit some of the states, by "
+        f"{shown(judged.cautious)}, and guessing by {shown(judged.guess)}: they may be no better "
+        "than guessing; a public prior of visits ([states] visits) or a plan with a public world "
+        "tells more"
+    )
 
 
 def require_small_delta(study: Study, size: PublicSize, *, accepted: bool) -> list[Accepted]:

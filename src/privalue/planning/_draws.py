@@ -20,7 +20,7 @@ import numpy as np
 from scipy import special
 
 from privalue.core import GRID_STEPS, Integers, Vector, VisitStatistics
-from privalue.planning._model import SEED, PublicModel
+from privalue.planning._public_model import SEED, PublicModel
 from privalue.study import Study
 
 _SMOOTH = 12.0  # standard deviations of a count from which the expansion is right to a visit

@@ -1,5 +1,7 @@
 """Invert a plan: find the trajectories, the epsilon or the aggregation that reach a target error.
 
+A target should be met, so that from the study alone the cautious assumptions count.
+
 The predicted error falls with m and with epsilon, so both are found by bisection of their logarithm
 with few draws, and checked with all of them. Tying more states lowers the noise and raises the
 approximation error, so the error does not simply fall with the size: sizes are tried one by one.
@@ -7,16 +9,17 @@ approximation error, so the error does not simply fall with the size: sizes are 
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from privalue._types import Progress
 from privalue.core import MOST_TRAJECTORIES
 from privalue.errors import StudyError, UsageError
-from privalue.planning._model import PublicModel, public_model
+from privalue.planning._model import public_model
 from privalue.planning._options import Option
 from privalue.planning._predict import Forecaster, enough_draws, forecast
+from privalue.planning._public_model import PublicModel
 from privalue.simulation import World
 from privalue.study import Study
 
@@ -36,6 +39,7 @@ class Answer:
     value: float | None
     rmse: float  # at the value; where there is none, at the end of what was searched
     reason: str = ""
+    cautious: bool = False  # errors are those of the cautious end of a range
 
     @property
     def reached(self) -> bool:
@@ -93,6 +97,7 @@ def trajectories_for(
         The answer; its value is None if no m reaches the target.
     """
     checked_target(target)
+    model, cautious = _promised(model)
     try:
         quick = Forecaster(option, model, draws=_few(model, draws))
         sure = Forecaster(option, model, draws=draws)
@@ -104,6 +109,7 @@ def trajectories_for(
             value=None,
             rmse=math.inf,
             reason=f"not possible: {problem}",
+            cautious=cautious,
         )
 
     def error(forecaster: Forecaster, m: float) -> float:
@@ -112,7 +118,7 @@ def trajectories_for(
         except StudyError:  # such as a ridge that so few trajectories do not allow
             return math.inf
 
-    return _least(
+    found = _least(
         option,
         "trajectories",
         target,
@@ -123,6 +129,7 @@ def trajectories_for(
         what=f"{MOST_TRAJECTORIES:,} trajectories, the most that are supported",
         rounded=lambda m: float(min(_up(m), MOST_TRAJECTORIES)),
     )
+    return replace(found, cautious=cautious)
 
 
 def epsilon_for(
@@ -146,13 +153,14 @@ def epsilon_for(
         The answer; its value is None if no epsilon reaches the target.
     """
     checked_target(target)
+    model, cautious = _promised(model)
     highest = 5.0 if option.calibration == "appendix" else MOST_EPSILON
 
     def error(epsilon: float, count: int | None) -> float:
         other = Option(study=with_epsilon(option.study, epsilon), chosen=option.chosen)
         return forecast(other, model, trajectories, draws=count).rmse
 
-    return _least(
+    found = _least(
         option,
         "epsilon",
         target,
@@ -163,6 +171,7 @@ def epsilon_for(
         what=f"epsilon = {highest:g}",
         rounded=lambda epsilon: min(_up(epsilon), highest),
     )
+    return replace(found, cautious=cautious)
 
 
 def aggregation_for(
@@ -206,7 +215,8 @@ def aggregation_for(
         if progress is not None:
             progress(done, len(sizes))
         tied = with_aggregation(study, size)
-        assumed = public_model(tied) if model is None or not model.known else model
+        given = model if model is not None and model.known else public_model(tied)
+        assumed, _ = _promised(given)
         errors[size] = forecast(Option(study=tied), assumed, trajectories, draws=draws).rmse
     return Aggregation(target=target, errors=errors, known=model is not None and model.known)
 
@@ -229,6 +239,14 @@ def with_epsilon(study: Study, epsilon: float) -> Study:
     return study.model_copy(
         update={"privacy": study.privacy.model_copy(update={"epsilon": epsilon})}
     )
+
+
+def _promised(model: PublicModel) -> tuple[PublicModel, bool]:
+    """Return the assumptions under which a target must be met, and whether they are cautious ones.
+
+    A world has no others than its own.
+    """
+    return (model, False) if model.cautious is None else (model.cautious, True)
 
 
 def _few(model: PublicModel, draws: int | None) -> int:

@@ -3,16 +3,17 @@
 | symbol | here             | shape | public                                            |
 |--------|------------------|-------|---------------------------------------------------|
 | m      | ``trajectories`` |       | yes: counted where that is public, else declared  |
-| p_s    | ``visits``       | N     | yes: the study's prior, or 1/N, 2/N, ..., 1       |
+| p_s    | ``visits``       | N     | yes: the study's prior, or as it is assumed       |
 | R      | ``reach``        |       | yes: the range of returns                         |
 | tau^2  | R^2/12           |       | yes: how far values are from the middle, squared  |
 | q_s    | ``q``            | N     | yes: the variance of the noise in a state's mean  |
 
-The judgement is the plan's own prediction from the study alone, with fewer draws where states are
-many. Where even a few of them would take long (more than some ten thousand states, or a large
-matrix of features), a lower bound of the error takes its place: the error that the noise alone
-makes in states that are visited as often as expected, or that a ridge alone makes. The bound leaves
-out sampling and the rest, so that it refuses nothing that the prediction would have let pass.
+The judgement is the plan's own prediction from the study alone, with fewer draws. A release whose
+middle case is useless is refused; one whose cautious end alone is gets a warning. Where even a few
+draws would take long (more than some ten thousand states, or a large matrix of features), a lower
+bound of the error takes its place: the error that the noise alone makes in states that are visited
+as often as expected, or that a ridge alone makes. The bound leaves out sampling and the rest, so
+that it refuses nothing that the prediction would have let pass.
 """
 
 import hashlib
@@ -37,21 +38,24 @@ from privalue.core import (
 from privalue.errors import StudyError
 from privalue.estimate import noise_factors
 from privalue.planning._advice import advice
-from privalue.planning._model import MOST_STATES, study_model
+from privalue.planning._assumed import CAUTIOUS, MIDDLE, Case, assumed_visits
+from privalue.planning._model import public_model
 from privalue.planning._options import Option, with_mechanism
 from privalue.planning._predict import (
     USELESS,
     Forecaster,
+    Prediction,
     guessing_error,
     planned_size,
     predict,
 )
+from privalue.planning._public_model import MOST_STATES
 from privalue.planning._shown import shown
 from privalue.study import Study, mechanism_for, ridge_of
 from privalue.study import design as design_of
 
 _WORK = 50_000  # states times draws: a third of a second
-_FEWEST_DRAWS, _MOST_DRAWS = 4, 100
+_FEWEST_DRAWS, _MOST_DRAWS = 4, 32
 _ADVICE_DRAWS = 12
 _SAMPLE = 4096  # states over which the bound averages errors
 _MOST_DIMENSIONS = 1000  # a larger matrix is not inverted for the bound
@@ -64,13 +68,19 @@ class Judgement:
     """The predicted error of a study, and the error of guessing the middle for every state."""
 
     trajectories: int
-    rmse: float
+    rmse: float  # of the middle case
+    cautious: float
     guess: float
 
     @property
     def useless(self) -> bool:
         """Return whether the values are predicted to be no better than a guess."""
         return not self.rmse < USELESS * self.guess
+
+    @property
+    def doubtful(self) -> bool:
+        """Return whether the cautious end, and it alone, is no better than a guess."""
+        return not self.useless and not self.cautious < USELESS * self.guess
 
 
 def judge(study: Study, design: Design, mechanism: Mechanism, trajectories: int) -> Judgement:
@@ -83,40 +93,83 @@ def judge(study: Study, design: Design, mechanism: Mechanism, trajectories: int)
         trajectories: m, where it is public, or as it is declared.
 
     Returns:
-        The judgement; those of the last studies are kept, and not computed again.
+        The judgement.
     """
-    if study.state_count > MOST_STATES:  # even the description would take long
-        return _judged(study, design, mechanism, trajectories)
-    description = json.dumps(study.public_description(), sort_keys=True)
-    key = (hashlib.sha256(description.encode()).hexdigest(), trajectories)
-    if key not in _judgements:
-        while len(_judgements) >= _KEPT:
-            _judgements.pop(next(iter(_judgements)))
-        _judgements[key] = _judged(study, design, mechanism, trajectories)
-    return _judgements[key]
-
-
-_judgements: dict[tuple[str, int], Judgement] = {}
-
-
-def _judged(study: Study, design: Design, mechanism: Mechanism, trajectories: int) -> Judgement:
-    """Compute the judgement: by prediction, or by the bound where a prediction takes too long."""
-    draws = affordable_draws(study, design)
-    if draws < _FEWEST_DRAWS:
-        low, high = study.return_bounds
-        rmse = noise_alone(study, design, mechanism, trajectories)
-        return Judgement(trajectories=trajectories, rmse=rmse, guess=(high - low) / math.sqrt(12))
-    model = study_model(study)
-    forecaster = Forecaster(Option(study=study, chosen=True), model, draws=draws, built=design)
+    if affordable_draws(study, design) >= _FEWEST_DRAWS:
+        found = quick_prediction(study, trajectories, built=design, mechanism=mechanism)
+        return Judgement(
+            trajectories=trajectories,
+            rmse=found.chosen.rmse,
+            cautious=found.chosen.cautious,
+            guess=found.guess,
+        )
+    low, high = study.return_bounds
+    middle, cautious = (
+        noise_alone(study, design, mechanism, trajectories, case) for case in (MIDDLE, CAUTIOUS)
+    )
     return Judgement(
         trajectories=trajectories,
-        rmse=forecaster.at(trajectories, mechanism).rmse,
+        rmse=middle,
+        cautious=max(middle, cautious),
+        guess=(high - low) / math.sqrt(12),
+    )
+
+
+def quick_prediction(
+    study: Study,
+    trajectories: int,
+    *,
+    built: Design | None = None,
+    mechanism: Mechanism | None = None,
+) -> Prediction:
+    """Predict the error of the study's own mechanism from the study alone, in a moment.
+
+    A release is judged by it, and its report shows it.
+
+    Args:
+        study: what is public; its mechanism must be settled.
+        trajectories: m, where it is public, or as it is declared.
+        built: its features and weights, if at hand.
+        mechanism: its mechanism, with the constants that a release would use, if at hand.
+
+    Returns:
+        The prediction; those of the last studies are kept, and not computed again.
+    """
+    description = json.dumps(study.public_description(), sort_keys=True)
+    key = (hashlib.sha256(description.encode()).hexdigest(), trajectories)
+    if key not in _predictions:
+        made = _quickly(study, trajectories, built, mechanism)
+        while len(_predictions) >= _KEPT:
+            _predictions.pop(next(iter(_predictions)))
+        _predictions[key] = made
+    return _predictions[key]
+
+
+_predictions: dict[tuple[str, int], Prediction] = {}
+
+
+def _quickly(
+    study: Study, trajectories: int, built: Design | None, mechanism: Mechanism | None
+) -> Prediction:
+    """Make up as few data sets as will do."""
+    ready = design_of(study) if built is None else built
+    model = public_model(study)
+    draws = max(affordable_draws(study, ready), _FEWEST_DRAWS)
+    option = Option(study=study, chosen=True)
+    forecaster = Forecaster(option, model, draws=draws, built=ready, ends=True)
+    found = forecaster.at(trajectories, mechanism)
+    return Prediction(
+        study=study,
+        model=model,
+        trajectories=trajectories,
         guess=guessing_error(study, model),
+        floor=found.without_noise,
+        forecasts=(found,),
     )
 
 
 def affordable_draws(study: Study, design: Design) -> int:
-    """Return how many made-up data sets go through the mechanism in a third of a second."""
+    """Return how many made-up data sets go through the mechanism in a moment."""
     work = float(design.states)
     if not design.one_feature_per_state:
         work *= max(design.dimension**2 / 500, 1.0)
@@ -146,7 +199,12 @@ def most_helpful(study: Study, trajectories: int) -> str:
     options += [other] if other is not None and study.mechanism.name != "dp-ssp" else []
     draws = min(max(_WORK // study.state_count, _FEWEST_DRAWS), _ADVICE_DRAWS)
     prediction = predict(
-        study, study_model(study), trajectories=trajectories, options=options, draws=draws
+        study,
+        public_model(study),
+        trajectories=trajectories,
+        options=options,
+        draws=draws,
+        ends=False,
     )
     changes = advice(prediction, draws=draws)
     if not changes:
@@ -161,7 +219,13 @@ def most_helpful(study: Study, trajectories: int) -> str:
 # The bound for very many states
 
 
-def noise_alone(study: Study, design: Design, mechanism: Mechanism, trajectories: int) -> float:
+def noise_alone(
+    study: Study,
+    design: Design,
+    mechanism: Mechanism,
+    trajectories: int,
+    case: Case = MIDDLE,
+) -> float:
     """Return the error that noise and ridge make by themselves, at the expected visits.
 
     Args:
@@ -169,14 +233,12 @@ def noise_alone(study: Study, design: Design, mechanism: Mechanism, trajectories
         design: its features and weights.
         mechanism: its mechanism, with its constants.
         trajectories: m.
+        case: what is assumed of visits.
 
     Returns:
         The root mean square over the states; 0 where nothing simple bounds it from below.
     """
-    visits = study.visit_prior
-    if visits is None:
-        visits = np.arange(1, design.states + 1) / design.states
-    expected = trajectories * visits
+    expected = trajectories * assumed_visits(study, case)
     if isinstance(mechanism, DpSsp):
         if ridge_of(study, trajectories) is not None:
             return 0.0  # no simple lower bound is known with a ridge

@@ -1,27 +1,25 @@
 """Describe what a plan assumes of the data: a public model of visits and returns.
 
-| symbol  | here            | shape | public |
-|---------|-----------------|-------|--------|
-| p_s     | ``visits``      | N     | yes: the chance that a trajectory visits s, and counts there |
-| F_s     | ``means``       | N     | yes: the mean return of those visits |
-| v_s     | ``variances``   | N     | yes: and its variance |
-| V       | ``values``      | N     | yes: what is to be estimated |
-| B x 2N  | ``together``    |       | yes: how visits and returns of the states vary together |
-
 The model comes from a world, whose law is known, or from the study alone; no data is opened. From a
-world everything is exact where trajectories count in full and nothing is clamped, and otherwise
-simulated. F_s and V differ where clamping, or a limit of states per trajectory on grouped states,
-biases what is averaged.
+world everything is exact where trajectories count in full and nothing is clamped. Visits under a
+limit of states are simulated. What clamping does, and what a limit of states does to the means of
+grouped states, is the difference of two means of the same simulated trajectories, one of them held
+to the study's limits and the other free:
+
+    F_s = V_s + mean of (what the study counts) - mean of (what a free one would count)
+
+V is exact, and the chance that both means share drops out: where nothing is clamped, F_s is V_s.
 """
 
-import math
-from dataclasses import dataclass
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 
-from privalue.core import Contributions, Integers, Vector, VisitStatistics
+from privalue.core import Contributions, Integers, Limits, Vector, VisitStatistics
 from privalue.errors import StudyError, UsageError
+from privalue.planning._assumed import study_model
+from privalue.planning._public_model import MOST_STATES, SEED, PublicModel
 from privalue.planning._returns import (
     MOST_EXACT,
     FirstVisits,
@@ -29,42 +27,11 @@ from privalue.planning._returns import (
     first_visits,
     return_range,
 )
-from privalue.simulation import MarkovRewardProcess, World, simulate_episodes
-from privalue.study import Study, design
+from privalue.simulation import Episodes, MarkovRewardProcess, World, simulate_episodes
+from privalue.study import Study
 
-SEED = 20160620
 BATCHES = 500
-MOST_STATES = 100_000  # a plan of so many takes a minute; of a million, ten, and 3 GB
 _MOST_ROWS, _MOST_TRAJECTORIES = 4_000_000, 200_000  # simulated
-_GOLDEN = (math.sqrt(5) - 1) / 2
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class PublicModel:
-    """The visits, returns and values that a plan assumes, and where the assumptions come from."""
-
-    visits: Vector
-    means: Vector
-    variances: Vector
-    values: Vector  # NaN where the world has none
-    known: bool  # the values are a world's, not made up
-    source: str
-    assumptions: tuple[str, ...]
-    together: Vector | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("visits", "means", "variances", "values", "together"):
-            if getattr(self, name) is not None:
-                array = np.array(getattr(self, name), dtype=np.float64)
-                array.setflags(write=False)
-                object.__setattr__(self, name, array)
-        if not ((self.visits >= 0) & (self.visits <= 1)).all() or not (self.variances >= 0).all():
-            raise UsageError("a model needs visits from 0 to 1 and variances of at least 0")
-
-    @property
-    def distinct_states(self) -> float:
-        """Return sum_s p_s, the expected number of distinct states of a trajectory."""
-        return float(self.visits.sum())
 
 
 def public_model(study: Study, world: World | None = None) -> PublicModel:
@@ -77,73 +44,6 @@ def public_model(study: Study, world: World | None = None) -> PublicModel:
     return study_model(study) if world is None else world_model(study, world)
 
 
-# From the study alone
-
-
-def study_model(study: Study) -> PublicModel:
-    """Return the assumptions that are made where nothing but the study is known.
-
-    Values are spread evenly over the bounds of returns, in no order, and such that features fit
-    them. Returns vary as much as bounds allow: a variable in [a, b] of mean v has a variance of
-    at most (b - v)(v - a) (Bhatia and Davis 2000).
-    """
-    low, high = study.return_bounds
-    states = study.state_count
-    values = np.clip(_spread_values(study), low, high)
-    visits = study.visit_prior
-    if visits is None:
-        visits = np.arange(1, states + 1) / states
-        seen = (
-            "the chance that a trajectory visits a state is 1/N, 2/N, ..., 1, since the study "
-            "gives no prior of visits"
-        )
-    else:
-        seen = "the chance that a trajectory visits a state is the study's prior of visits"
-    return PublicModel(
-        visits=visits,
-        means=values,
-        variances=(high - values) * (values - low),
-        values=values,
-        known=False,
-        source="the study alone",
-        assumptions=(
-            seen,
-            f"values are spread evenly over the bounds of returns, [{low:g}, {high:g}]",
-            "returns vary as much as these bounds allow, so the sampling error is an upper bound",
-        ),
-    )
-
-
-def even_spread(count: int, low: float, high: float) -> Vector:
-    """Return ``count`` numbers that are spread evenly over [low, high], in no order.
-
-    Whatever the count, their root mean square distance from the middle is that of the uniform
-    distribution, (high - low)/sqrt(12).
-    """
-    order = np.argsort(np.argsort(np.arange(1, count + 1) * _GOLDEN % 1.0))
-    steps = (order + 0.5) / count - 0.5
-    if count == 1:  # a single number has this distance from the middle
-        return np.array([(low + high) / 2 + (high - low) * math.sqrt(1 / 12)])
-    steps = steps / math.sqrt(1 - 1 / count**2)
-    return np.asarray((low + high) / 2 + (high - low) * steps)
-
-
-def _spread_values(study: Study) -> Vector:
-    """Return evenly spread values that the study's features can represent."""
-    low, high = study.return_bounds
-    if study.features.kind == "tabular":
-        return even_spread(study.state_count, low, high)
-    phi = design(study).phi
-    if study.features.kind == "aggregate":
-        return np.asarray(phi @ even_spread(phi.shape[1], low, high))
-    dense = phi if isinstance(phi, np.ndarray) else phi.toarray()
-    target = even_spread(study.state_count, low, high)
-    return np.asarray(dense @ np.linalg.lstsq(dense, target, rcond=None)[0])
-
-
-# From a world
-
-
 def world_model(study: Study, world: World) -> PublicModel:
     """Return the law of a world's trajectories, as the study counts them."""
     process = MarkovRewardProcess(
@@ -153,16 +53,18 @@ def world_model(study: Study, world: World) -> PublicModel:
     )
     process.require_end()
     state_of = raw_states(study, process)
-    batches = _simulated(study, process, state_of)
+    rows = _sampled(process)
+    batches = _gathered(rows, state_of, study.limits, study.values.rewards)
     clamped = _clamps(study, process)
     limited = study.states_per_trajectory < study.state_count
     law = simulated = _moments(batches)
     assumptions = [f"trajectories are those of the public world {world.text}"]
+    merged = np.bincount(state_of[state_of >= 0]).max() > 1
+    biased = clamped or (limited and merged)
+    free = _free_means(study, rows, state_of, unlimited=bool(merged)) if biased else law.means
     if process.states <= MOST_EXACT:
         law = first_visits(process, state_of, study.state_count)
-    merged = np.bincount(state_of[state_of >= 0]).max() > 1
     visits = simulated.visits if limited else law.visits
-    biased = clamped or (limited and merged)
     if world.process.discount != study.values.discount:
         assumptions.append(f"its rewards are discounted by the study's {study.values.discount:g}")
     if clamped:
@@ -173,16 +75,20 @@ def world_model(study: Study, world: World) -> PublicModel:
         )
     if law is simulated or limited or clamped:
         assumptions.append(f"found by simulating {_total(batches):,} of its trajectories")
-    moments = simulated if biased else law
+    values = free if law is simulated else law.means
+    change = simulated.means - free if biased else np.zeros(study.state_count)
+    counted = values + np.where(np.isfinite(change), change, 0.0)
     low, high = study.return_bounds
-    middle = np.where(np.isfinite(moments.means), moments.means, study.values.unvisited_value)
-    means = np.clip(middle, low, high)
-    variances = np.where(np.isfinite(moments.variances), moments.variances, 0.0)
+    means = np.clip(
+        np.where(np.isfinite(counted), counted, study.values.unvisited_value), low, high
+    )
+    spread = simulated.variances if biased else law.variances
+    variances = np.where(np.isfinite(spread), spread, 0.0)
     return PublicModel(
         visits=visits,
         means=means,
         variances=np.minimum(variances, (high - means) * (means - low)),
-        values=law.means,
+        values=values,
         known=True,
         source=f"the public world {world.text}",
         assumptions=tuple(assumptions),
@@ -228,28 +134,63 @@ def _clamps(study: Study, process: MarkovRewardProcess) -> bool:
     )
 
 
-def _simulated(
-    study: Study, process: MarkovRewardProcess, state_of: Integers
+def _sampled(process: MarkovRewardProcess) -> Episodes:
+    """Simulate trajectories in a number that batches of equal size make up."""
+    total = int(np.clip(_MOST_ROWS / expected_length(process), 100, _MOST_TRAJECTORIES))
+    count = min(BATCHES, total)
+    return simulate_episodes(process, trajectories=total // count * count, seed=SEED)
+
+
+def _gathered(
+    rows: Episodes,
+    state_of: Integers,
+    limits: Limits,
+    rewards: tuple[float, float],
+    *,
+    batches: int | None = None,
 ) -> list[VisitStatistics]:
     """Return the statistics of equal batches of simulated trajectories.
 
-    The core counts them by the code that counts real rows, so the study's limits and bounds apply.
+    The core counts them by the code that counts real rows, so the limits and bounds apply.
+
+    Args:
+        rows: the simulated trajectories.
+        state_of: for each raw state its state of the study.
+        limits: what one trajectory may contribute.
+        rewards: the bounds that rewards are moved between.
+        batches: how many; as many as ``_sampled`` makes room for, if left out.
     """
-    total = int(np.clip(_MOST_ROWS / expected_length(process), 100, _MOST_TRAJECTORIES))
-    count = min(BATCHES, total)
-    each = total // count
-    rows = simulate_episodes(process, trajectories=each * count, seed=SEED)
+    each = rows.trajectories // (batches or min(BATCHES, rows.trajectories))
     states = state_of[rows.state].astype(np.int32)
-    rewards = np.clip(rows.reward, *study.values.rewards)
+    paid = np.clip(rows.reward, *rewards)
     ids = rows.trajectory[:, None, None]  # also for persons: each has one trajectory, so all count
-    bounds = np.searchsorted(rows.trajectory, np.arange(0, each * count + 1, each))
-    batches = []
+    bounds = np.searchsorted(rows.trajectory, np.arange(0, rows.trajectories + 1, each))
+    found = []
     for begin, end in pairwise(bounds.tolist()):
         some = slice(begin, end)
-        contributions = Contributions(study.limits)
-        contributions.add(ids[some], rows.step[some], states[some], rewards[some])
-        batches.append(contributions.finish())
-    return batches
+        contributions = Contributions(limits)
+        contributions.add(ids[some], rows.step[some], states[some], paid[some])
+        found.append(contributions.finish())
+    return found
+
+
+def _free_means(study: Study, rows: Episodes, state_of: Integers, *, unlimited: bool) -> Vector:
+    """Return the mean returns of the same trajectories where nothing is clamped.
+
+    Args:
+        study: what is public.
+        rows: the simulated trajectories.
+        state_of: for each raw state its state of the study.
+        unlimited: whether the limit of states is lifted, too. It must be where states are grouped:
+            V is the mean over all first visits of a group. A single state's mean is V whichever
+            of its first visits count, and the pairs are closer where the same ones do.
+    """
+    longest = np.arange(int(rows.step.max()) + 1)
+    largest = float(np.abs(rows.reward).max() * np.sum(study.values.discount**longest))
+    free = replace(study.limits, return_bounds=(-max(largest, 1.0), max(largest, 1.0)))
+    if unlimited:
+        free = replace(free, most_keys=study.state_count)
+    return _moments(_gathered(rows, state_of, free, (-np.inf, np.inf), batches=1)).means
 
 
 def _total(batches: list[VisitStatistics]) -> int:

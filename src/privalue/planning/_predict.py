@@ -12,14 +12,16 @@
     approximation  V_m against V        features, ridge, pseudo-counts, clamping
     rmse           hat V against V      all of it
 
-each as the root mean square over the states, averaged over draws. Nothing here opens data, and no
-formula for the error of a mechanism is written down: statistics are drawn from a public model and
-go through the code that a release goes through, so that a prediction cannot drift from it.
+each as the root mean square over the states, averaged over draws. From the study alone the error is
+predicted three times, and the range goes from the optimistic case to the cautious one. Nothing here
+opens data, and no formula for the error of a mechanism is written down: statistics are drawn from a
+public model and go through the code that a release goes through, so that a prediction cannot drift
+from it.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -28,21 +30,26 @@ from privalue.core import MOST_TRAJECTORIES, Design, Mechanism, PublicSize, Vect
 from privalue.errors import StudyError, UsageError
 from privalue.estimate import values_of
 from privalue.planning._draws import Draws
-from privalue.planning._model import SEED, PublicModel
 from privalue.planning._noiseless import theta_before_noise
 from privalue.planning._options import Option, options_of
+from privalue.planning._public_model import SEED, PublicModel
 from privalue.study import Study, design, mechanism_for
 
 USELESS = 0.95  # of the error of guessing: from there on a release is refused
 NOISES = 4  # draws of noise for each draw of statistics
+_DRAWS_OF_ENDS = 24  # at most: the ends of a range need no more
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Forecast:
-    """The predicted error of one mechanism; ``refused`` says why there is none."""
+    """The predicted error of one mechanism; ``refused`` says why there is none.
+
+    All numbers but the ``range`` are those of the middle case, or of the world.
+    """
 
     option: Option
     rmse: float = np.inf
+    range: tuple[float, float] = (np.inf, np.inf)  # optimistic, cautious; rmse twice for a world
     usual: tuple[float, float] = (np.inf, np.inf)  # of one release: 10% and 90% quantiles
     noise: float = np.inf
     sampling: float = np.inf
@@ -50,6 +57,16 @@ class Forecast:
     without_noise: float = np.inf
     by_state: Vector | None = None
     refused: str | None = None
+
+    @property
+    def optimistic(self) -> float:
+        """Return the error where visits are even, and values and returns vary little."""
+        return self.range[0]
+
+    @property
+    def cautious(self) -> float:
+        """Return the error where some states are visited by few: the one to promise."""
+        return self.range[1]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -74,9 +91,24 @@ class Prediction:
         return self.forecasts[0]
 
     @property
+    def ranged(self) -> bool:
+        """Return whether errors are ranges: nobody knows the world that the data comes from."""
+        return self.model.cautious is not None
+
+    @property
     def hopeless(self) -> bool:
         """Return whether the study's own mechanism is no better than guessing."""
         return not self.chosen.rmse < self.guess
+
+    @property
+    def useless(self) -> bool:
+        """Return whether a release of the study would be refused."""
+        return not self.chosen.rmse < USELESS * self.guess
+
+    @property
+    def doubtful(self) -> bool:
+        """Return whether the cautious end, and it alone, is no better than guessing."""
+        return not self.useless and not self.chosen.cautious < USELESS * self.guess
 
 
 def predict(
@@ -86,6 +118,7 @@ def predict(
     trajectories: int | None = None,
     options: Sequence[Option] | None = None,
     draws: int | None = None,
+    ends: bool = True,
     progress: Progress | None = None,
 ) -> Prediction:
     """Predict the error of a study, and of the same study with other mechanisms.
@@ -96,6 +129,7 @@ def predict(
         trajectories: m; the declared number, if left out.
         options: the mechanisms to compare; all of them, if left out.
         draws: how many data sets to make up for each; by the number of states, if left out.
+        ends: whether to predict the ends of the range, too, where there is one.
         progress: called with mechanisms done, and mechanisms in all.
 
     Returns:
@@ -107,7 +141,7 @@ def predict(
     for done, option in enumerate(chosen):
         if progress is not None:
             progress(done, len(chosen))
-        forecasts.append(forecast(option, model, m, draws=draws))
+        forecasts.append(forecast(option, model, m, draws=draws, ends=ends))
     possible = [f.without_noise for f in forecasts if f.refused is None]
     return Prediction(
         study=study,
@@ -191,7 +225,12 @@ def guessing_error(study: Study, model: PublicModel) -> float:
 
 
 def forecast(
-    option: Option, model: PublicModel, trajectories: int, *, draws: int | None = None
+    option: Option,
+    model: PublicModel,
+    trajectories: int,
+    *,
+    draws: int | None = None,
+    ends: bool = False,
 ) -> Forecast:
     """Predict the error of one mechanism, or say why it is refused.
 
@@ -200,12 +239,13 @@ def forecast(
         model: what to assume of the data.
         trajectories: m.
         draws: how many data sets to make up; by the number of states, if left out.
+        ends: whether to predict the ends of the range, too.
 
     Returns:
         The forecast; its ``refused`` holds the message of a study that is not allowed.
     """
     try:
-        return Forecaster(option, model, draws=draws).at(trajectories)
+        return Forecaster(option, model, draws=draws, ends=ends).at(trajectories)
     except StudyError as problem:
         return Forecast(option=option, refused=str(problem))
 
@@ -223,11 +263,20 @@ class Forecaster:
         *,
         draws: int | None = None,
         built: Design | None = None,
+        ends: bool = False,
     ) -> None:
         self.option = option
         self._model = model
         self._design: Design = design(option.study) if built is None else built
-        self._draws = Draws(model, option.study, draws or enough_draws(len(model.visits)))
+        number = draws or enough_draws(len(model.visits))
+        self._draws = Draws(model, option.study, number)
+        others = (model.optimistic, model.cautious) if ends else ()
+        few = min(max(number // 2, 4), _DRAWS_OF_ENDS)
+        self._ends = [
+            Forecaster(option, other, draws=few, built=self._design)
+            for other in others
+            if other is not None
+        ]
 
     def at(self, trajectories: int, mechanism: Mechanism | None = None) -> Forecast:
         """Predict the error with m trajectories; ``mechanism`` is the study's, if at hand."""
@@ -245,7 +294,9 @@ class Forecaster:
             for noise in generator.standard_normal((NOISES, len(perturbed.center))):
                 drawn = perturbed.center + perturbed.deviations * noise
                 released.append(values_of(study, mechanism, drawn))
-        return self._summary(np.array(released), np.repeat(clean, NOISES, axis=0), limit)
+        found = self._summary(np.array(released), np.repeat(clean, NOISES, axis=0), limit)
+        errors = [found.rmse, *(end.at(trajectories, mechanism).rmse for end in self._ends)]
+        return replace(found, range=(min(errors), max(errors)))
 
     def _summary(self, released: Vector, clean: Vector, limit: Vector) -> Forecast:
         """Summarise the errors of all draws: in all, by cause, and by state."""

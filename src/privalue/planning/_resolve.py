@@ -8,9 +8,10 @@ cost.
 
 from dataclasses import dataclass
 
-from privalue.planning._model import MOST_STATES, study_model
+from privalue.planning._assumed import study_model
 from privalue.planning._options import Option, with_mechanism
 from privalue.planning._predict import Prediction, predict
+from privalue.planning._public_model import MOST_STATES
 from privalue.study import Study
 
 CANDIDATES = ("dp-ssp", "dp-lsw", "dp-lsl")
@@ -54,7 +55,7 @@ def resolve(study: Study, *, trajectories: int | None = None) -> Resolution:
         return _settled(study, "[report] level asks for intervals, which it releases at no cost")
     model = study_model(_settled(study, "").study)
     options = [_option(study, name) for name in CANDIDATES]
-    prediction = predict(study, model, trajectories=m, options=options, draws=_DRAWS)
+    prediction = predict(study, model, trajectories=m, options=options, draws=_DRAWS, ends=False)
     return _judged(study, prediction)
 
 

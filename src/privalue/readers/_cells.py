@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from privalue.core import Integers
 from privalue.readers import _text_kernels as kernels
-from privalue.readers._arrow import flag_array, text_array
+from privalue.readers._arrow import flag_array, flags_in, numbers_in, text_array
 from privalue.readers._text_kernels import CHECK, INVALID, LONG, MISSING, OK, TEXT
 
 LONGEST_ID = 255  # bytes
@@ -298,7 +298,7 @@ def _whole_numbers(column: pa.Array, missing: Missing, decimal: str) -> Cells:
     column = plain(column)
     kind = column.type
     if pa.types.is_integer(kind) and not pa.types.is_uint64(kind) and column.null_count == 0:
-        return Cells(column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False))
+        return Cells(numbers_in(column).astype(np.int64, copy=False))
     status = _absent(column)
     numbers = np.zeros(len(column), dtype=np.int64)
     if pa.types.is_null(kind):
@@ -307,10 +307,10 @@ def _whole_numbers(column: pa.Array, missing: Missing, decimal: str) -> Cells:
         column = column.cast(pa.int8())
     if pa.types.is_integer(column.type):
         if pa.types.is_uint64(kind):
-            found = column.fill_null(0).to_numpy(zero_copy_only=False)
+            found = numbers_in(column.fill_null(0))
             status[found > np.uint64(_INT64[1])] = INVALID
             return Cells(np.where(status == OK, found, 0).astype(np.int64), status)
-        return Cells(column.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64), status)
+        return Cells(numbers_in(column.fill_null(0)).astype(np.int64), status)
     if pa.types.is_floating(kind):
         exact = _exact_floats(column, status)
         status[(np.floor(exact.values) != exact.values) & (status == OK)] = INVALID
@@ -343,7 +343,7 @@ def _numbers(column: pa.Array, missing: Missing, decimal: str) -> Cells:
     column = plain(column)
     kind = column.type
     if pa.types.is_floating(kind) and column.null_count == 0:
-        found = column.to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
+        found = numbers_in(column).astype(np.float64, copy=False)
         with np.errstate(over="ignore", invalid="ignore"):
             if np.isfinite(found.sum()):  # then every cell is finite, and no other test is needed
                 return Cells(found)
@@ -354,10 +354,10 @@ def _numbers(column: pa.Array, missing: Missing, decimal: str) -> Cells:
     if pa.types.is_boolean(kind):
         column = column.cast(pa.int8())
     if pa.types.is_integer(column.type):
-        filled = column.fill_null(0).to_numpy(zero_copy_only=False)
+        filled = numbers_in(column.fill_null(0))
         return Cells(filled.astype(np.float64), status)
     if pa.types.is_floating(kind):
-        return _finite(column.to_numpy(zero_copy_only=False).astype(np.float64), status)
+        return _finite(numbers_in(column.fill_null(np.nan)).astype(np.float64), status)
     if pa.types.is_decimal(kind):  # a decimal as a double would depend on the column's scale
         return _finite(_doubles(column.cast(pa.string())), status)
     if not is_text(kind):
@@ -380,8 +380,7 @@ def _numbers(column: pa.Array, missing: Missing, decimal: str) -> Cells:
 
 def _doubles(texts: pa.Array) -> NDArray[np.float64]:
     """Return the doubles nearest to well-formed numbers; one that is too large is infinite."""
-    found: NDArray[np.float64] = texts.cast(pa.float64()).to_numpy(zero_copy_only=False)
-    return found
+    return numbers_in(texts.cast(pa.float64()).fill_null(np.nan)).copy()
 
 
 def _finite(found: NDArray[np.float64], status: Status) -> Cells:
@@ -396,7 +395,7 @@ def _exact_floats(column: pa.Array, status: Status) -> Cells:
 
     From 2^53 on (2^24 for 32 bits) floats skip whole numbers, so that two ids could become one.
     """
-    found = column.to_numpy(zero_copy_only=False).astype(np.float64)
+    found = numbers_in(column.fill_null(np.nan)).astype(np.float64)
     bits = {2: 11, 4: 24, 8: 53}[_bytes(column.type)]
     status[np.isnan(found) & (status == OK)] = MISSING
     with np.errstate(invalid="ignore"):
@@ -490,10 +489,10 @@ def _moments(column: pa.Array, status: Status) -> tuple[Integers, Integers]:
     """Return dates and times, of any unit and zone, as seconds since 1970 UTC and nanoseconds."""
     kind = column.type
     if pa.types.is_date32(kind):
-        days = column.cast(pa.int32()).fill_null(0).to_numpy(zero_copy_only=False)
+        days = numbers_in(column.cast(pa.int32()).fill_null(0))
         return days.astype(np.int64) * _DAY, np.zeros(len(column), dtype=np.int64)
     unit = "ms" if pa.types.is_date64(kind) else kind.unit
-    ticks = column.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    ticks = numbers_in(column.cast(pa.int64()).fill_null(0))
     seconds, rest = np.divmod(np.where(status == OK, ticks, 0), _PER_SECOND[unit])
     return seconds, rest * (10**9 // _PER_SECOND[unit])
 
@@ -512,7 +511,7 @@ def _written_moments(
             continue
         found.append((0, -1) if not text else moment_of(text, step_format))
     table = np.array([(0, -2) if one is None else one for one in [*found, None]], dtype=np.int64)
-    codes = coded.indices.fill_null(len(found)).to_numpy(zero_copy_only=False)
+    codes = numbers_in(coded.indices.fill_null(len(found)))
     seconds, ticks = table[codes].T.copy()
     status[(ticks == -1) & (status == OK)] = MISSING
     status[(ticks == -2) & (status == OK)] = INVALID
@@ -563,20 +562,21 @@ def positions(column: pa.Array, labels: pa.Array, missing: Missing = NOTHING) ->
     if is_text(plain(column).type):
         texts = pc.ascii_trim_whitespace(texts)
         blank = pc.equal(pc.binary_length(texts), 0).fill_null(False)
-        status[blank.to_numpy(zero_copy_only=False)] = MISSING
+        status[flags_in(blank)] = MISSING
     _mark_missing(texts, missing, status)
     at = pc.index_in(texts, value_set=labels)
-    known = at.is_valid().to_numpy(zero_copy_only=False)
+    known = flags_in(at.is_valid())
     status[~known & (status == OK)] = INVALID
     status[known & (status == MISSING)] = OK  # a label that the study lists is one
-    return Cells(at.fill_null(0).to_numpy(zero_copy_only=False), status)
+    return Cells(numbers_in(at.fill_null(0)), status)
 
 
 def _coded_positions(column: pa.Array, labels: pa.Array, missing: Missing) -> Cells:
     """Do the same for codes of texts: each different text is looked up once."""
     known = positions(column.dictionary, labels, missing)
     absent = len(known.values)  # the code of a cell that is null
-    codes = column.indices.fill_null(absent).to_numpy(zero_copy_only=False)
+    codes = column.indices
+    codes = numbers_in(codes.cast(pa.int64()).fill_null(absent) if codes.null_count else codes)
     values = np.append(known.values, 0)[codes]
     status = np.zeros(absent, dtype=np.uint8) if known.status is None else known.status
     return Cells(values, np.append(status, np.uint8(MISSING))[codes])
@@ -589,7 +589,7 @@ def _absent(column: pa.Array) -> Status:
     """Return the status of a column's cells before they are read: nulls are missing."""
     status = np.zeros(len(column), dtype=np.uint8)
     if column.null_count:
-        status[column.is_null().to_numpy(zero_copy_only=False)] = MISSING
+        status[flags_in(column.is_null())] = MISSING
     return status
 
 
@@ -597,7 +597,7 @@ def _mark_missing(texts: pa.Array, missing: Missing, status: Status) -> None:
     """Mark the texts that mean missing."""
     if missing.texts is not None and is_text(texts.type):
         found = pc.is_in(pc.ascii_trim_whitespace(texts), value_set=missing.texts)
-        status[found.to_numpy(zero_copy_only=False)] = MISSING
+        status[flags_in(found)] = MISSING
 
 
 def _buffers(texts: pa.Array) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:

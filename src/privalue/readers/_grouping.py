@@ -1,9 +1,13 @@
 """Compile the kernels that bring rows to partitions, and the rows of a partition to trajectories.
 
-A row is packed into a few numbers of 32 bits, so that many rows fit into memory. Usually these are
-one number for each word of its ids, one for its step and its state (step << shift | state), and two
-for the bits of its reward. If ids or steps are too large for that, ``shift`` is -1, and a row has
-two numbers for each word of its ids and for the step, one for the state, and two for the reward.
+A row is packed into a few numbers of 32 bits, so that many rows fit into memory:
+
+| what             | numbers                                  | where that is not enough         |
+|------------------|------------------------------------------|----------------------------------|
+| each word of ids | 1: the word less ``base``                | 2 (``wide``)                     |
+| step and state   | 1: the step, ``shift`` bits above the state | 2 and 1 (``shift`` is -1)     |
+| reward           | 1: a float of 32 bits (``single``)       | 2                                |
+
 The lower half of a number of 64 bits comes first.
 """
 
@@ -20,23 +24,34 @@ def upper_hashes(ids, unit_words, upper):  # type: ignore[no-untyped-def]  # pra
 
 
 @kernel(nogil=True)
-def choose(upper, which, sizes):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+def choose(ids, unit_words, which, sizes):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     """Write the partition of each row, and count the rows of each partition.
 
     Args:
-        upper: the upper half of each row's hash.
+        ids: row x word, those of the unit first.
+        unit_words: how many words these are.
         which: gets the partitions: the range of the hash is divided into equal spans.
         sizes: gets the counts, one for each partition.
     """
-    for row in range(len(upper)):
-        partition = (np.uint64(upper[row]) * np.uint64(len(sizes))) >> np.uint64(32)
+    for row in range(len(ids)):
+        upper = unit_hash(ids[row], unit_words) >> np.uint64(32)
+        partition = (upper * np.uint64(len(sizes))) >> np.uint64(32)
         which[row] = partition
         sizes[partition] += 1
 
 
 @kernel(nogil=True)
+def are_single(numbers):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+    """Return whether all numbers are exact as floats of 32 bits."""
+    for number in numbers:  # noqa: SIM110 - a generator does not compile
+        if np.float64(np.float32(number)) != number:
+            return False
+    return True
+
+
+@kernel(nogil=True)
 def scatter(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
-    ids, steps, states, rewards, shift, which, free, packed
+    ids, steps, states, rewards, wide, base, shift, single, which, free, packed
 ):
     """Pack rows, in their order, each to the next free row of its partition.
 
@@ -44,32 +59,44 @@ def scatter(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
         ids: row x word, all ids of a row side by side.
         steps: one for each row.
         states: likewise.
-        rewards: their bits, as int64.
-        shift: how far a step is moved above its state, or -1; see above.
+        rewards: likewise.
+        wide: how rows are packed; see above, like base, shift and single.
+        base: what is taken off ids.
+        shift: how far a step is moved above its state, or -1.
+        single: whether rewards are floats of 32 bits.
         which: the partition of each row.
         free: the next free row of each partition; it moves on.
         packed: gets the rows.
     """
-    words = ids.shape[1]
+    words, floats, bits = ids.shape[1], packed.view(np.float32), rewards.view(np.int64)
     for row in range(len(ids)):
         at = free[which[row]]
         free[which[row]] = at + 1
+        place = 0
+        for word in range(words):
+            number = ids[row, word] - base
+            packed[at, place] = number
+            place += 1
+            if wide:
+                packed[at, place] = number >> 32
+                place += 1
         if shift >= 0:
-            for word in range(words):
-                packed[at, word] = ids[row, word]
-            packed[at, words] = (steps[row] << shift) | states[row]
+            packed[at, place] = (steps[row] << shift) | states[row]
+            place += 1
         else:
-            for word in range(words + 1):
-                number = steps[row] if word == words else ids[row, word]
-                packed[at, 2 * word] = number
-                packed[at, 2 * word + 1] = number >> 32
-            packed[at, -3] = states[row]
-        packed[at, -2] = rewards[row]
-        packed[at, -1] = rewards[row] >> 32
+            packed[at, place] = steps[row]
+            packed[at, place + 1] = steps[row] >> 32
+            packed[at, place + 2] = states[row]
+            place += 3
+        if single:
+            floats[at, place] = rewards[row]
+        else:
+            packed[at, place] = bits[row]
+            packed[at, place + 1] = bits[row] >> 32
 
 
 @kernel(nogil=True)
-def group(packed, width, which, firsts):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+def group(packed, width, shift, which, firsts, sizes, lows, highs):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     """Number the trajectories of packed rows, and return how many there are.
 
     The hash only says where to look: ids are compared, so that equal hashes do no harm.
@@ -77,8 +104,12 @@ def group(packed, width, which, firsts):  # type: ignore[no-untyped-def]  # prag
     Args:
         packed: the rows.
         width: how many numbers at the beginning of a row are its ids.
+        shift: how steps are packed; see above.
         which: gets the trajectory of each row.
         firsts: gets the first row of each trajectory.
+        sizes: gets how many rows each trajectory has.
+        lows: gets the least step of each.
+        highs: gets the largest.
     """
     table = np.full(1024, -1, dtype=np.int32)  # first rows, by open addressing, a quarter full
     last = np.uint64(1023)
@@ -93,11 +124,16 @@ def group(packed, width, which, firsts):  # type: ignore[no-untyped-def]  # prag
             if at == width:
                 break
             slot = (slot + np.uint64(1)) & last
+        step = _step(packed, row, width, shift)
         if first >= 0:
-            which[row] = which[first]
+            trajectory = which[row] = which[first]
+            sizes[trajectory] += 1
+            lows[trajectory] = min(lows[trajectory], step)
+            highs[trajectory] = max(highs[trajectory], step)
             continue
         table[slot] = firsts[count] = row
-        which[row] = count
+        which[row], sizes[count] = count, 1
+        lows[count] = highs[count] = step
         count += 1
         if 4 * count > len(table):  # a fuller table would make searches long
             last = np.uint64(4 * len(table) - 1)
@@ -142,95 +178,107 @@ def rank(ids):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
 
 
 @kernel(nogil=True)
-def arrange(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
-    packed, shift, which, ranks, order, unsorted, ids, steps, states, rewards
-):
+def arrange(  # type: ignore[no-untyped-def]  # noqa: PLR0912  # pragma: no cover - compiled
+    packed, wide, base, shift, single, which, ranks, sizes, lows, highs,
+    order, unsorted, ids, steps, states, rewards,
+):  # fmt: skip
     """Unpack rows in the order of trajectories, and by step within a trajectory.
 
     Args:
         packed: the rows.
-        shift: how they are packed; see above.
+        wide: how they are packed; see above, like base, shift and single.
+        base: what was taken off ids.
+        shift: how far a step was moved above its state, or -1.
+        single: whether rewards are floats of 32 bits.
         which: the trajectory of each row.
         ranks: the position of each trajectory in the order of ids.
+        sizes: how many rows each trajectory has.
+        lows: the least step of each.
+        highs: the largest.
         order: gets, for each unpacked row, the packed row that it comes from.
         unsorted: room for the steps before they are sorted.
         ids: gets the ids, row x word.
         steps: gets the steps.
         states: gets the states.
-        rewards: gets the bits of the rewards.
+        rewards: gets the rewards.
     """
-    words = ids.shape[1]
-    starts = np.zeros(len(ranks) + 1, dtype=np.int64)
-    for row in range(len(packed)):
-        starts[ranks[which[row]] + 1] += 1
-    placed = np.empty(starts.max(), dtype=np.int32)
-    for trajectory in range(len(ranks)):
+    words, floats, bits = ids.shape[1], packed.view(np.float32), rewards.view(np.int64)
+    after = words * (2 if wide else 1)  # where the step is
+    rows, trajectories = len(packed), len(ranks)
+    starts = np.zeros(trajectories + 1, dtype=np.int64)  # by rank
+    begins = np.empty(trajectories, dtype=np.int64)
+    dense = True
+    for trajectory in range(trajectories):
+        between = np.uint64(highs[trajectory]) - np.uint64(lows[trajectory])
+        dense &= between == np.uint64(sizes[trajectory] - 1)
+        starts[ranks[trajectory] + 1] = sizes[trajectory]
+    for trajectory in range(trajectories):
         starts[trajectory + 1] += starts[trajectory]
+    for trajectory in range(trajectories):
+        begins[trajectory] = starts[ranks[trajectory]] - lows[trajectory]
+    # Steps without gaps, the usual case, need no sort: each one says where its row goes.
+    if dense:
+        for at in range(rows):
+            order[at] = -1
+        for row in range(rows):
+            step = _step(packed, row, after, shift)
+            at = begins[which[row]] + step
+            dense &= order[at] < 0  # a duplicate leaves a gap elsewhere
+            order[at], steps[at] = row, step
+    if not dense:
+        _sort(packed, after, shift, which, ranks, starts, order, unsorted, steps)
+    for at in range(rows):
+        row = order[at]
+        for word in range(words):
+            if wide:
+                ids[at, word] = _joined(packed[row, 2 * word], packed[row, 2 * word + 1])
+            else:
+                ids[at, word] = packed[row, word] + base
+        if shift >= 0:
+            states[at] = packed[row, after] & ((1 << shift) - 1)
+        else:
+            states[at] = packed[row, after + 2]
+        if single:
+            rewards[at] = floats[row, -1]
+        else:
+            bits[at] = _joined(packed[row, -2], packed[row, -1])
+
+
+@kernel(nogil=True)
+def _step(packed, row, after, shift):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+    """Return the step of a packed row."""
+    if shift >= 0:
+        return np.int64(packed[row, after] >> shift)
+    return _joined(packed[row, after], packed[row, after + 1])
+
+
+@kernel(nogil=True)
+def _sort(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+    packed, after, shift, which, ranks, starts, order, unsorted, steps
+):
+    """Sort rows by trajectory and step, whatever steps there are; see ``arrange``."""
     free = starts[:-1].copy()
     for row in range(len(packed)):
         trajectory = ranks[which[row]]
         at = free[trajectory]
         free[trajectory] = at + 1
         order[at] = row
-        if shift >= 0:
-            unsorted[at] = packed[row, words] >> shift
-        else:
-            unsorted[at] = _joined(packed[row, 2 * words], packed[row, 2 * words + 1])
-    for trajectory in range(len(ranks)):
-        _sort_by_step(starts[trajectory], starts[trajectory + 1], order, unsorted, steps, placed)
+        unsorted[at] = _step(packed, row, after, shift)
     for at in range(len(packed)):
-        row = order[at]
-        if shift >= 0:
-            for word in range(words):
-                ids[at, word] = packed[row, word]
-            states[at] = packed[row, words] & ((1 << shift) - 1)
-        else:
-            for word in range(words):
-                ids[at, word] = _joined(packed[row, 2 * word], packed[row, 2 * word + 1])
-            states[at] = packed[row, -3]
-        rewards[at] = _joined(packed[row, -2], packed[row, -1])
-
-
-@kernel(nogil=True)
-def _sort_by_step(begin, end, order, unsorted, steps, placed):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
-    """Sort the rows of a trajectory by their steps, which go to ``steps``.
-
-    Args:
-        begin: the trajectory's first row.
-        end: the row after its last one.
-        order: the packed rows, to be sorted.
-        unsorted: their steps.
-        steps: gets the sorted steps.
-        placed: room for as many rows as the longest trajectory has.
-    """
-    low = high = unsorted[begin]
-    for at in range(begin, end):
-        low, high = min(low, unsorted[at]), max(high, unsorted[at])
-    gaps = np.uint64(high) - np.uint64(low) != np.uint64(end - begin - 1)
-    # Steps without gaps, the usual case, need no sort: each one says where its row goes.
-    if not gaps:
-        for at in range(end - begin):
-            placed[at] = -1
-        for at in range(begin, end):
-            gaps |= placed[unsorted[at] - low] >= 0  # a duplicate leaves a gap elsewhere
-            placed[unsorted[at] - low] = order[at]
-    for at in range(begin, end):
         steps[at] = unsorted[at]
-    if not gaps:
-        for at in range(begin, end):
-            order[at], steps[at] = placed[at - begin], low + (at - begin)
-        return
-    gap = 1
-    while gap < (end - begin) // 3:
-        gap = 3 * gap + 1
-    while gap > 0:  # Shell's sort: in place, and most trajectories are short
-        for last in range(begin + gap, end):
-            step, row, at = steps[last], order[last], last
-            while at >= begin + gap and steps[at - gap] > step:
-                steps[at], order[at] = steps[at - gap], order[at - gap]
-                at -= gap
-            steps[at], order[at] = step, row
-        gap //= 3
+    for trajectory in range(len(ranks)):
+        begin, end = starts[trajectory], starts[trajectory + 1]
+        gap = 1
+        while gap < (end - begin) // 3:
+            gap = 3 * gap + 1
+        while gap > 0:  # Shell's sort: in place, and most trajectories are short
+            for last in range(begin + gap, end):
+                step, row, at = steps[last], order[last], last
+                while at >= begin + gap and steps[at - gap] > step:
+                    steps[at], order[at] = steps[at - gap], order[at - gap]
+                    at -= gap
+                steps[at], order[at] = step, row
+            gap //= 3
 
 
 @kernel(nogil=True, inline="always")

@@ -68,8 +68,15 @@ def statistics(
         except OutOfOrderError:
             if promised:
                 raise
-    reading = _Reading(limits, rules, source, many, report)
-    return reading.in_any_order(memory).require_data(limits)
+    # Where a row is takes room, and only the message about a duplicate step needs it: whatever can
+    # be read again is read again for that.
+    for places in (False, True) if source.again else (True,):
+        reading = _Reading(limits, rules, source, many, report)
+        found = reading.in_any_order(memory, places=places)
+        if found is not None:
+            break
+    assert found is not None  # or an error was raised
+    return found.require_data(limits)
 
 
 class Pool:
@@ -159,10 +166,15 @@ class _Reading:
             carried.finish()
         return self._pool.finish(found)
 
-    def in_any_order(self, memory: int) -> VisitStatistics:
+    def in_any_order(self, memory: int, *, places: bool) -> VisitStatistics | None:
         """Bring every row to its partition, then add up partition after partition.
 
         Each row passes twice, so progress counts half a row each time.
+
+        Args:
+            memory: as for ``statistics``.
+            places: whether to remember where rows are, for the message about a duplicate step;
+                otherwise such a step makes this None.
         """
 
         def keep(number: int, chunks: list[Unread]) -> tuple[int, Tally]:
@@ -176,7 +188,7 @@ class _Reading:
             return partitions.hand_over(partition, self._pool.add)
 
         done, found = 0, Tally()
-        partitions = Partitions(memory, self._source.total_rows, self._rules)
+        partitions = Partitions(memory, self._source.total_rows, self._rules, places=places)
         with closing(partitions):
             with self._each(keep, self._tasks()) as kept:
                 for count, tally in kept:
@@ -186,6 +198,8 @@ class _Reading:
                 for count in added:
                     done += count
                     self._report(done // 2)
+            if not partitions.steps_are_distinct and not places:
+                return None
             partitions.require_distinct_steps()
         return self._pool.finish(found)
 

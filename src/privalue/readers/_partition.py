@@ -27,14 +27,22 @@ from privalue.errors import BoundaryError, DataError
 from privalue.readers._cells import widened
 from privalue.readers._chunks import Location, Origins
 from privalue.readers._encode import Rows
-from privalue.readers._grouping import arrange, choose, group, rank, scatter, upper_hashes
+from privalue.readers._grouping import (
+    are_single,
+    arrange,
+    choose,
+    group,
+    rank,
+    scatter,
+    upper_hashes,
+)
 from privalue.readers._order import duplicate
 from privalue.readers._rules import RowRules
 from privalue.readers._spill import Packed, Spill
 
 PARTITION_BYTES = 1 << 21  # about: what a processor's cache holds
 MOST_PARTITIONS = 1024
-RESERVED_BYTES = 640 << 20  # the program itself, and chunks on their way
+RESERVED_BYTES = 512 << 20  # the program itself, and chunks on their way
 LEAST_BYTES = 1 << 27
 
 Span = tuple[int, int]  # of the upper half of a unit's hash, the second number excluded
@@ -46,12 +54,40 @@ class Shape(NamedTuple):
 
     ids: int
     words: int  # of an id
-    shift: int  # how steps and states are packed; -1: all numbers have upper halves
+    wide: bool
+    shift: int
+    base: int = 0
+    single: bool = False
 
     @property
     def width(self) -> int:
         """Return how many numbers a packed row has."""
-        return _width(self.ids * self.words, self.shift)
+        numbers = self.same + (1 if self.shift >= 0 else 3)
+        return numbers + (1 if self.single else 2)
+
+    @property
+    def same(self) -> int:
+        """Return how many numbers at the beginning of a row are its ids."""
+        return self.ids * self.words * (2 if self.wide else 1)
+
+    @property
+    def how(self) -> tuple[bool, int, int, bool]:
+        """Return how numbers are packed, as the kernels take it."""
+        return self.wide, self.base, self.shift, self.single
+
+    @staticmethod
+    def of_all(slices: "Sequence[_Slice]") -> "Shape":
+        """Return a shape that the rows of several slices fit into."""
+        shapes = [one.shape for one in slices]
+        return Shape(
+            shapes[0].ids,
+            max(one.words_needed() for one in slices),
+            any(one.wide for one in shapes) or len({one.base for one in shapes}) > 1,
+            min(one.shift for one in shapes),
+            # Ids that have upper halves are kept as they are.
+            0 if any(one.wide for one in shapes) else shapes[0].base,
+            all(one.single for one in shapes),
+        )
 
 
 @sealed
@@ -123,7 +159,7 @@ class _Slice(Private):
 
     def ids(self) -> Integers:
         """Return row x word, all ids of a row side by side."""
-        return _numbers(self.packed, self.shape.ids * self.shape.words, self.shape.shift)[0]
+        return _unpacked(self.shape, self.packed)[0]
 
     def words_needed(self) -> int:
         """Return how many words the longest id has; the words after it are zero."""
@@ -132,24 +168,17 @@ class _Slice(Private):
         used = self.ids().reshape(len(self), self.shape.ids, self.shape.words).any(axis=(0, 1))
         return int(np.flatnonzero(used)[-1]) + 1 if used.any() else 1
 
-    def alike(self, words: int, shift: int) -> Packed:
-        """Return the rows packed in another way, so that all slices of a partition are alike.
-
-        Args:
-            words: how many words an id gets; enough for the longest.
-            shift: how steps and states are packed; see ``_grouping``.
-        """
-        kept = self.shape
-        if (kept.words, kept.shift) == (words, shift):
+    def alike(self, shape: Shape) -> Packed:
+        """Return the rows packed in another way, so that all slices of a partition are alike."""
+        if self.shape == shape:
             return self.packed
-        ids, steps = _numbers(self.packed, kept.ids * kept.words, kept.shift)
-        by_id = widened(ids.reshape(len(self), kept.ids, kept.words)[:, :, :words], words)
-        flat = by_id.reshape(len(self), kept.ids * words)
-        if shift >= 0:
-            return np.hstack([flat.astype(np.int32), self.packed[:, -3:]])
-        states = self.packed[:, -3:-2] & ((1 << kept.shift) - 1 if kept.shift >= 0 else -1)
-        numbers = np.ascontiguousarray(np.column_stack([flat, steps])).view(np.int32)
-        return np.hstack([numbers, states, self.packed[:, -2:]])
+        ids, steps, states, rewards = _unpacked(self.shape, self.packed)
+        by_id = ids.reshape(len(self), shape.ids, self.shape.words)[:, :, : shape.words]
+        flat = np.ascontiguousarray(widened(by_id, shape.words).reshape(len(self), -1))
+        packed = np.empty((len(self), shape.width), dtype=np.int32)
+        at = np.zeros(len(self), dtype=np.uint16), np.zeros(1, dtype=np.int64)  # one partition
+        scatter(flat, steps, states, rewards, *shape.how, *at, packed)
+        return packed
 
 
 class Partitions:
@@ -163,6 +192,7 @@ class Partitions:
         *,
         count: int | None = None,
         locate: Callable[[int], tuple[Location, int]] | None = None,
+        places: bool = True,
     ) -> None:
         """Divide the hash into partitions, and the memory.
 
@@ -173,18 +203,22 @@ class Partitions:
             count: how many partitions, if that is already decided.
             locate: returns the location of a row by its number, and the position there, if rows
                 come as cells.
+            places: whether to remember where rows are in the source; only the message about a
+                duplicate step needs it.
         """
         size = 256 * PARTITION_BYTES if rows is None else 24 * rows
         self.count = count or min(max(size // PARTITION_BYTES, 1), MOST_PARTITIONS)
         self._rules = rules
         free = max(memory - RESERVED_BYTES, LEAST_BYTES)
         self._most = free // 40  # bytes of a partition: arranging two at once takes 11 times that
-        self._spill = Spill(free * 7 // 8 if memory > RESERVED_BYTES else 0)
+        self._spill = Spill(free * 15 // 16 if memory > RESERVED_BYTES else 0)
         self._kept: dict[int, _Kept] = {}  # by number of the task
         self._cells: dict[int, list[_Cell]] = {}  # by partition
         self._duplicates: list[tuple[int, int, Integers, int]] = []
         self._locate = locate or self._find
         self._local = local()
+        self._remembers_places = places
+        self._base: int | None = None  # of ids; settled with the first rows
 
     def put(self, parts: Sequence[Rows], task: int | None = None) -> None:
         """Keep some rows.
@@ -195,7 +229,10 @@ class Partitions:
                 tasks.
         """
         task = len(self._kept) if task is None else task
-        bundle = pack(parts, self.count, self._rules, self._spill.buffer)
+        if self._base is None:  # two threads may do so: any base is right
+            self._base = _middle(parts)
+        room, places = self._spill.buffer, self._remembers_places
+        bundle = pack(parts, self.count, self._rules, room, base=self._base, places=places)
         starts = [0, *accumulate(map(len, parts))]
         origins = Origins.together([part.origins for part in parts], starts[:-1])
         where, bounds = self._spill.keep(bundle.packed), bundle.bounds.astype(np.uint32)
@@ -261,9 +298,7 @@ class Partitions:
         """Halve a span until the rows in it fit into memory, and yield each part with its span."""
         if not slices:
             return
-        words = slices[0].shape.ids * max(one.words_needed() for one in slices)
-        shift = min(one.shape.shift for one in slices)
-        size = 4 * _width(words, shift) * sum(map(len, slices))
+        size = 4 * Shape.of_all(slices).width * sum(map(len, slices))
         if size <= self._most:
             yield slices, span
             return
@@ -285,28 +320,26 @@ class Partitions:
             span: the span of hashes that these units are in, which the core checks.
             add: the core's ``Contributions.add``.
         """
-        ids, words = slices[0].shape.ids, max(one.words_needed() for one in slices)
-        shift = min(one.shape.shift for one in slices)
-        width, count = _width(ids * words, shift), sum(map(len, slices))
-        room = self._scratch()
-        packed = room("packed", np.int32, count * width).reshape(count, width)
-        np.concatenate([one.alike(words, shift) for one in slices], out=packed)
+        shape, count, room = Shape.of_all(slices), sum(map(len, slices)), self._scratch()
+        packed = room("packed", np.int32, count * shape.width).reshape(count, shape.width)
+        np.concatenate([one.alike(shape) for one in slices], out=packed)
         which, firsts = room("which", np.int32, count), room("firsts", np.int32, count)
-        same = ids * words if shift >= 0 else 2 * ids * words
-        firsts = firsts[: group(packed, same, which, firsts)]
-        ranks = rank(_numbers(packed[firsts], ids * words, shift)[0])
+        spans = [room(name, np.int64, count) for name in ("sizes", "lows", "highs")]
+        firsts = firsts[: group(packed, shape.same, shape.shift, which, firsts, *spans)]
+        ranks = rank(_unpacked(shape, packed[firsts])[0])
         order = room("order", np.int32, count)
         found = (
-            room("ids", np.int64, count * ids * words).reshape(count, ids * words),
+            room("ids", np.int64, count * shape.ids * shape.words).reshape(count, -1),
             room("steps", np.int64, count),
             room("states", np.int32, count),
-            room("rewards", np.int64, count),
+            room("rewards", np.float64, count),
         )
-        arrange(packed, shift, which, ranks, order, room("unsorted", np.int64, count), *found)
-        flat, steps, states, bits = found
-        by_id = flat.reshape(count, ids, words)
+        unsorted = room("unsorted", np.int64, count)
+        arrange(packed, *shape.how, which, ranks, *spans, order, unsorted, *found)
+        flat, steps, states, rewards = found
+        by_id = flat.reshape(count, shape.ids, shape.words)
         try:
-            add(by_id, steps, states, bits.view(np.float64), span=span)
+            add(by_id, steps, states, rewards, span=span)
         except BoundaryError as problem:
             if problem.reason != "duplicate":
                 raise
@@ -332,6 +365,8 @@ class Partitions:
             places = kept.places
             if places is None:
                 return np.zeros(len(one), dtype=np.int64)
+        elif not self._remembers_places:
+            return np.zeros(len(one), dtype=np.int64)
         else:
             count = int(kept.bounds[-1])
             begin = count * kept.shape.width
@@ -408,7 +443,13 @@ class _Scratch:
 
 
 def pack(
-    parts: Sequence[Rows], partitions: int, rules: RowRules, room: Callable[[int], Packed]
+    parts: Sequence[Rows],
+    partitions: int,
+    rules: RowRules,
+    room: Callable[[int], Packed],
+    *,
+    base: int | None = None,
+    places: bool = True,
 ) -> Bundle:
     """Pack rows in the order of their partitions.
 
@@ -417,25 +458,55 @@ def pack(
         partitions: into how many spans the hash is divided.
         rules: how rows were read.
         room: returns an array for so many numbers.
+        base: what to take off ids of one word, and let rewards be floats of 32 bits where they
+            are; None: rows travel, and two shapes are enough.
+        places: whether to keep the partition of each row, in the order of the source.
     """
     (_, ids, _), words = parts[0].ids.shape, max(part.ids.shape[2] for part in parts)
     flat = [widened(part.ids, words).reshape(len(part), ids * words) for part in parts]
-    shift = rules.states.bit_length()  # room for ``states``, an invalid row's state
-    shape = Shape(ids, words, shift if _fit(flat, parts, 31 - shift) else -1)
+    shape = _shape(parts, flat, ids, words, rules, base)
     *starts, count = accumulate(map(len, parts), initial=0)
     which, sizes = np.empty(count, dtype=np.uint16), np.zeros(partitions, dtype=np.int64)
     for start, part in zip(starts, flat, strict=True):
-        choose(_upper(part, words, rules), which[start:], sizes)
+        choose(part, _unit_words(part, words, rules), which[start:], sizes)
     bounds = np.append(0, np.cumsum(sizes))
     free, width = bounds[:-1].copy(), shape.width
-    packed = room(count * width + (count + 1) // 2)
+    packed = room(count * width + (count + 1) // 2 * places)
     table = packed[: count * width].reshape(count, width)
     for start, part, rows in zip(starts, flat, parts, strict=True):
-        bits = rows.rewards.view(np.int64)
-        scatter(part, rows.steps, rows.states, bits, shape.shift, which[start:], free, table)
+        numbers = part, rows.steps, rows.states, rows.rewards
+        scatter(*numbers, *shape.how, which[start:], free, table)
     bundle = Bundle(shape, bounds, packed)
-    bundle.which[:] = which
+    if places:
+        bundle.which[:] = which
     return bundle
+
+
+def _shape(
+    parts: Sequence[Rows],
+    flat: Sequence[Integers],
+    ids: int,
+    words: int,
+    rules: RowRules,
+    base: int | None,
+) -> Shape:
+    """Return the shape that takes the fewest numbers, of those that these rows fit into."""
+    bits = rules.states.bit_length()  # room for ``states``, an invalid row's state
+    narrow = bits < 31 and all(_within(part.steps, 0, 2 ** (31 - bits)) for part in parts)
+    off = base or 0
+    wide = not all(_within(numbers, off - 2**31, off + 2**31) for numbers in flat)
+    if base is None:
+        wide = wide or not narrow
+        return Shape(ids, words, wide, -1 if wide else bits)
+    single = all(are_single(part.rewards) for part in parts)
+    return Shape(ids, words, wide, bits if narrow else -1, 0 if wide else off, single)
+
+
+def _middle(parts: Sequence[Rows]) -> int:
+    """Return the middle of the ids, where a row has one of one word; else 0."""
+    if any(part.ids.shape[1:] != (1, 1) for part in parts):
+        return 0
+    return (min(int(p.ids.min()) for p in parts) + max(int(p.ids.max()) for p in parts)) // 2
 
 
 def unpack(
@@ -443,38 +514,40 @@ def unpack(
 ) -> tuple[Integers, Integers, NDArray[np.int32], NDArray[np.float64]]:
     """Return the ids, steps, states and rewards of packed rows, in their order."""
     rows = packed.reshape(-1, shape.width)
-    ids, steps = _numbers(rows, shape.ids * shape.words, shape.shift)
-    states = rows[:, -3] & ((1 << shape.shift) - 1 if shape.shift >= 0 else -1)
-    rewards = np.ascontiguousarray(rows[:, -2:]).view(np.float64)[:, 0]
-    by_id = ids.reshape(len(rows), shape.ids, shape.words)
-    return by_id, np.ascontiguousarray(steps), states, np.ascontiguousarray(rewards)
+    ids, *others = _unpacked(shape, rows)
+    return (ids.reshape(len(rows), shape.ids, shape.words), *others)  # type: ignore[return-value]
 
 
-def _fit(ids: Sequence[Integers], parts: Sequence[Rows], bits: int) -> bool:
-    """Return whether 32 bits are enough for each id word, and so many bits for each step."""
-    return all(_within(numbers, -(2**31), 2**31) for numbers in ids) and all(
-        bits > 0 and _within(part.steps, 0, 2**bits) for part in parts
-    )
+def _unpacked(
+    shape: Shape, rows: Packed
+) -> tuple[Integers, Integers, NDArray[np.int32], NDArray[np.float64]]:
+    """Do the same, with all ids of a row side by side."""
+    first, rest = rows[:, : shape.same], np.ascontiguousarray(rows[:, shape.same :])
+    wide = np.ascontiguousarray(first)
+    ids = wide.view(np.int64) if shape.wide else first.astype(np.int64) + shape.base
+    if shape.shift >= 0:
+        steps = rest[:, 0].astype(np.int64) >> shape.shift
+        states = rest[:, 0] & ((1 << shape.shift) - 1)
+    else:
+        steps = np.ascontiguousarray(rest[:, :2]).view(np.int64)[:, 0]
+        states = np.ascontiguousarray(rest[:, 2])
+    if shape.single:
+        rewards = np.ascontiguousarray(rest[:, -1]).view(np.float32).astype(np.float64)
+    else:
+        rewards = np.ascontiguousarray(rest[:, -2:]).view(np.float64)[:, 0]
+    return ids, steps, states, rewards
 
 
 def _upper(ids: Integers, words: int, rules: RowRules) -> NDArray[np.uint32]:
     """Return the upper half of the hash of each row's unit."""
     upper = np.empty(len(ids), dtype=np.uint32)
-    upper_hashes(ids, words if rules.by_person else ids.shape[1], upper)
+    upper_hashes(ids, _unit_words(ids, words, rules), upper)
     return upper
 
 
-def _width(words: int, shift: int) -> int:
-    """Return how many numbers a packed row has."""
-    return words + 3 if shift >= 0 else 2 * words + 5
-
-
-def _numbers(packed: Packed, words: int, shift: int) -> tuple[Integers, Integers]:
-    """Unpack the id words and the steps of packed rows."""
-    if shift >= 0:
-        return packed[:, :words].astype(np.int64), packed[:, words].astype(np.int64) >> shift
-    numbers = np.ascontiguousarray(packed[:, : 2 * words + 2]).view(np.int64)
-    return numbers[:, :-1], numbers[:, -1]
+def _unit_words(ids: Integers, words: int, rules: RowRules) -> int:
+    """Return how many words at the beginning of a row's ids are its unit's."""
+    return words if rules.by_person else ids.shape[1]
 
 
 def _within(numbers: Integers, low: int, high: int) -> bool:

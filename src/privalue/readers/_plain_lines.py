@@ -10,14 +10,13 @@ both.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from privalue.core import Integers, kernel
-from privalue.readers._arrow import number_array, text_array
+from privalue.readers._arrow import number_array, numbers_in, text_array
 from privalue.readers._rules import RowRules
 
 # What the cells of a column are. An id in the usual form is the same as text and as a number.
@@ -87,30 +86,31 @@ class PlainLines:
         if rows < 0:
             return None
         columns = self._columns(numbers[:, :rows], at[:longs], ends, room)
-        return None if columns is None else pa.record_batch(columns)
+        # Not of a mapping: Arrow would ask, and import pandas to find out, what its values are.
+        return columns and pa.RecordBatch.from_arrays(columns, names=self.names)
 
     def _columns(
         self, numbers: Integers, at: Integers, ends: NDArray[np.int32], texts: NDArray[np.uint8]
-    ) -> dict[str, Any] | None:
+    ) -> list[pa.Array] | None:
         """Return the columns, with the long numbers in their places; None if one is too large."""
         both = zip(self.slots.tolist(), self.kinds.tolist(), strict=True)
         kinds = {slot: kind for slot, kind in both if kind != _IGNORED}
-        found: dict[str, Any] = {}
-        for slot, name in enumerate(self.names):
+        found = []
+        for slot in range(len(self.names)):
             column = numbers[slot]
             if kinds[slot] == _LABEL:
                 codes = number_array(column.astype(np.int32))
-                found[name] = pa.DictionaryArray.from_arrays(codes, self.labels, safe=False)
+                found.append(pa.DictionaryArray.from_arrays(codes, self.labels, safe=False))
                 continue
             if kinds[slot] == _DECIMAL:
                 column = column.view(np.float64)
                 if len(at):
                     buffers = [None, pa.py_buffer(ends[: len(at) + 1]), pa.py_buffer(texts)]
                     written = pa.Array.from_buffers(pa.string(), len(at), buffers)
-                    column[at] = written.cast(pa.float64()).to_numpy(zero_copy_only=False)
+                    column[at] = numbers_in(written.cast(pa.float64()))
                     if not np.isfinite(column[at]).all():
                         return None
-            found[name] = number_array(column)
+            found.append(number_array(column))
         return found
 
 

@@ -253,7 +253,7 @@ def shapes_of(cells: pa.RecordBatch, source: Source) -> list[Shape]:
     """Return how the rows of each cell are packed."""
     ids = len(source.rules.id_roles)
     both = (cells.column(name).to_pylist() for name in ("words", "shift"))
-    return [Shape(ids, words, shift) for words, shift in zip(*both, strict=True)]
+    return [Shape(ids, words, shift < 0, shift) for words, shift in zip(*both, strict=True)]
 
 
 def rows_of(cells: pa.RecordBatch, source: Source) -> Iterator[Rows]:

@@ -37,12 +37,21 @@ def precision_part(release: Release, states: StateTable, plan: Planned) -> Conte
         if release.noise.scale is not None
         else ""
     )
+    total = achieved(release, states, "total_")
+    kinds = [("total", total), ("privacy", found)]
     content.append(
         facts(
-            f"Half the width of the {100 * found.level:g}% privacy intervals. {scale}",
+            f"Half the width of the {100 * found.level:g}% intervals. {scale}",
             [
-                ("median over the states", number(found.median)),
-                ("widest", number(found.largest)),
+                *(
+                    row
+                    for kind, widths in kinds
+                    if widths is not None
+                    for row in (
+                        (f"{kind} interval, median over the states", number(widths.median)),
+                        (f"{kind} interval, widest", number(widths.largest)),
+                    )
+                ),
                 (
                     "range of possible returns",
                     interval(*return_bounds(release)),
@@ -66,16 +75,19 @@ def _plan(plan: Planned) -> list[Content]:
     low, high = prediction.study.return_bounds
     known = misfit_known(prediction)
     rows = [
-        ("in all", chosen.rmse, "value"),
-        ("noise of privacy alone", chosen.noise, "second"),
-        ("without privacy", chosen.without_noise, "third"),
+        ("optimistic end", chosen.optimistic, "value"),
+        ("middle", chosen.rmse, "value"),
+        ("cautious end", chosen.cautious, "value"),
+        ("middle, noise of privacy alone", chosen.noise, "second"),
+        ("middle, without privacy", chosen.without_noise, "third"),
         (f"guessing {(low + high) / 2:g} everywhere", prediction.guess, "rest"),
     ]
     words = (
         f"With {prediction.trajectories:,} trajectories the root mean square error over the states "
-        f"was predicted to be {shown(chosen.rmse)}; of ten releases eight should fall between "
-        f"{shown(chosen.usual[0])} and {shown(chosen.usual[1])}. Guessing the middle of the bounds "
-        f"for every state would give {shown(prediction.guess)}."
+        f"was predicted to be {shown(chosen.rmse)}, or anything from {shown(chosen.optimistic)}, "
+        f"the optimistic end, to {shown(chosen.cautious)}, the cautious end: how often states are "
+        "visited is not known beforehand. Guessing the middle of the bounds for every state would "
+        f"give {shown(prediction.guess)}."
     )
     most = 3 * prediction.guess  # a bar that is longer says no more
     return [
@@ -121,7 +133,7 @@ def _plan(plan: Planned) -> list[Content]:
     ]
 
 
-def limits_part(release: Release) -> Content:
+def limits_part(release: Release, states: StateTable) -> Content:
     """List what the numbers cannot say, whatever their precision."""
     features = release.study["features"]
     unvisited = described_values(release.study).unvisited_value
@@ -140,7 +152,8 @@ def limits_part(release: Release) -> Content:
             element("strong", "Noise is not the only error. "),
             "The noise of privacy comes on top of sampling: other people, drawn from the same "
             "population, would have given other values even without noise. Privacy intervals do "
-            "not cover that.",
+            "not cover that"
+            + ("; total intervals do, approximately." if states.has_totals else "."),
         ],
         [
             element("strong", "Unvisited states have no value of their own. "),

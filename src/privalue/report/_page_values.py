@@ -26,14 +26,16 @@ def values_part(release: Release, states: StateTable) -> Content:
     summary = (
         f"The released values of {len(states):,} states, from {states.value.min():.4g} to "
         f"{states.value.max():.4g}, in the order of the study"
-        + (f", with {percent} privacy intervals" if release.level is not None else "")
+        + (f", with {percent} {_kind(states)} intervals" if release.level is not None else "")
         + ". The numbers are in the table that follows."
     )
     keys = [("value", "released value")]
     if states.flagged.any() and not series.grouped:
         keys.append(("doubtful", "released value, flagged"))
     if release.level is not None:
-        keys.append(("area" if series.grouped else "interval", f"{percent} privacy interval"))
+        keys.append(
+            ("area" if series.grouped else "interval", f"{percent} {_kind(states)} interval")
+        )
     if visible(series, bounds):
         keys.append(("bound", "public bounds of returns"))
     return [
@@ -47,7 +49,7 @@ def values_part(release: Release, states: StateTable) -> Content:
             "figure",
             key_of(*keys),
             state_chart(series, name=summary, axis="value", bounds=bounds),
-            element("figcaption", _about_the_chart(release, series)),
+            element("figcaption", _about_the_chart(release, states, series)),
         ),
         _group_table(series) if series.grouped else None,
         _value_table(release, states),
@@ -55,13 +57,19 @@ def values_part(release: Release, states: StateTable) -> Content:
     ]
 
 
+def _kind(states: StateTable) -> str:
+    """Return what the interval is called that is shown first."""
+    return "total" if states.has_totals else "privacy"
+
+
 def _series(states: StateTable) -> Series:
-    """Return the values and privacy intervals for a chart."""
+    """Return the values for a chart, with the intervals that are shown first."""
+    low, high = states.first_ends
     return Series(
         labels=states.names,
         values=states.value,
-        low=states.columns.get("low"),
-        high=states.columns.get("high"),
+        low=states.columns.get(low),
+        high=states.columns.get(high),
         doubtful=states.flagged,
     )
 
@@ -71,17 +79,23 @@ def _policy(release: Release) -> Content:
     if release.policy_value is None:
         return None
     within = release.policy_interval
-    return [
+    found: list[Content] = [
         "From the study's public start distribution, the policy as a whole is worth ",
         element("strong", number(release.policy_value)),
-        "."
-        if within is None
-        else f" ({100 * (release.level or 0):g}% privacy interval "
-        f"{interval(within.low, within.high)}).",
     ]
+    if within is not None:
+        level = f"{100 * (release.level or 0):g}%"
+        privacy = f"privacy interval {interval(within.low, within.high)}"
+        found.append(
+            f" ({level} {privacy})"
+            if within.total_low is None
+            else f" ({level} total interval {interval(within.total_low, within.total_high)}; "
+            f"{privacy})"
+        )
+    return [*found, "."]
 
 
-def _about_the_chart(release: Release, series: Series) -> str:
+def _about_the_chart(release: Release, states: StateTable, series: Series) -> str:
     """Return the caption of the chart: how it groups states, and which error bars it has."""
     if series.grouped:
         return (
@@ -94,6 +108,8 @@ def _about_the_chart(release: Release, series: Series) -> str:
             "There are no error bars: the scale of this mechanism's noise depends on the data and "
             "was not released. The section on precision has what may be said."
         )
+    if states.has_totals:
+        return "Intervals hold the noise of privacy and the choice of people, state by state."
     return "Intervals are for the noise of privacy alone, state by state."
 
 
@@ -102,40 +118,55 @@ def _about_the_intervals(release: Release, states: StateTable) -> str:
     if release.level is None:
         return "The study did not ask for intervals ([mechanism] noise_scale_share, or dp-ssp)."
     level = f"{100 * release.level:g}%"
-    sampling = (
-        " The sampling interval is about something else: how far the people in the data may be "
-        "from people at large, if the released value had no noise; approximate."
-        if "sampling_low" in states.columns
-        else ""
-    )
+    privacy = f"covers, with probability {level}, what would have been released for that state "
+    if not states.has_totals:
+        missing = (
+            "Nothing here covers the choice of people: for that the number of visits to a state is "
+            f"needed, and {release.mechanism} does not release it."
+            if release.statistics is None
+            else "A refit of this release also has total intervals, for the choice of people."
+        )
+        return (
+            f"The privacy interval {privacy}without noise; the band does so for all states at "
+            f"once. {missing}"
+        )
     return (
-        f"The privacy interval covers, with probability {level}, what would have been released for "
-        f"that state without noise; the band does so for all states at once.{sampling}"
+        f"The total interval covers, with probability {level}, the value among people at large, "
+        "from whom these are taken to be drawn: it holds both the noise of privacy and the choice "
+        "of people; the band does so for all states at once. The other two explain its parts. The "
+        f"privacy interval {privacy}without noise. The sampling interval says how far the people "
+        "in the data may be from people at large, if the released value had no noise; approximate."
     )
 
 
-_COLUMNS = (
-    (("band_low", "band_high"), "band for all states"),
-    (("sampling_low", "sampling_high"), "sampling interval"),
-)
+def _columns(release: Release, states: StateTable) -> list[tuple[tuple[str, str], str]]:
+    """Return the ends and the heads of the intervals that the table shows, in their order."""
+    level = f"{100 * (release.level or 0):g}%"
+    privacy = ("low", "high"), "privacy interval"
+    sampling = ("sampling_low", "sampling_high"), "sampling interval"
+    if states.has_totals:
+        return [
+            (("total_low", "total_high"), f"{level} total interval"),
+            (("total_band_low", "total_band_high"), "band for all states"),
+            privacy,
+            sampling,
+        ]
+    first = [(privacy[0], f"{level} {privacy[1]}")] if release.level is not None else []
+    more = [(("band_low", "band_high"), "band for all states"), sampling]
+    return [*first, *(column for column in more if column[0][0] in states.columns)]
 
 
 def _value_table(release: Release, states: StateTable) -> Html:
     """Return the table of values, with a column for everything that was released."""
-    level = f"{100 * (release.level or 0):g}%"
-    present = [(names, head) for names, head in _COLUMNS if names[0] in states.columns]
+    present = _columns(release, states)
     flagged = bool(states.flagged.any())
-    heads: list[Content] = ["State", "value"]
-    heads += [f"{level} privacy interval"] if release.level is not None else []
-    heads += [head for _, head in present]
+    heads: list[Content] = ["State", "value", *(head for _, head in present)]
     counted = release.statistics is not None
     heads += ["noisy visits"] if counted else []
     heads += ["careful"] if flagged else []
 
     def cells(row: StateRow) -> list[Content]:
         found: list[Content] = [named(row.state, LABEL), number(row.value)]
-        if release.level is not None:
-            found.append(interval(row.low, row.high))
         found += [interval(*(row.columns.get(name) for name in names)) for names, _ in present]
         if counted:
             visits = [row.columns.get(f"noisy_visits{end}") or 0.0 for end in ("", "_low", "_high")]

@@ -57,9 +57,11 @@ def verdict(prediction: Prediction) -> str:
             if prediction.floor < guess
             else "even without privacy it would be no better than guessing"
         )
+        within = f", {range_in_words(chosen)}" if prediction.ranged else ""
         return (
             f"With {m}, {name} is predicted to be off by {least}{shown(chosen.rmse)}, "
-            f"{guess / chosen.rmse:.2g} times better than guessing ({shown(guess)}); {privacy}."
+            f"{guess / chosen.rmse:.2g} times better than guessing ({shown(guess)}){within}; "
+            f"{privacy}."
         )
     hope = (
         f"{name_of(best)} would be off by {shown(best.rmse)}."
@@ -73,12 +75,21 @@ def verdict(prediction: Prediction) -> str:
     )
 
 
+def range_in_words(forecast: Forecast) -> str:
+    """Return the ends of the range, and which is which."""
+    return (
+        f"within a range from {shown(forecast.optimistic)} (optimistic) to "
+        f"{shown(forecast.cautious)} (cautious)"
+    )
+
+
 def answer_in_words(answer: Answer) -> str:
     """Return what it takes to reach a target with one mechanism, or why nothing does."""
     if answer.value is None:
         return answer.reason
     value = f"{int(answer.value):,}" if answer.quantity == "trajectories" else f"{answer.value:g}"
-    return f"{value} (predicted error {shown(answer.rmse)})"
+    end = " at the cautious end" if answer.cautious else ""
+    return f"{value} (predicted error {shown(answer.rmse)}{end})"
 
 
 def aggregation_in_words(found: Aggregation) -> str:
@@ -93,8 +104,8 @@ def aggregation_in_words(found: Aggregation) -> str:
     if not found.known:
         return (
             f"noise and sampling reach {target} from size = {found.finest} on (predicted error "
-            f"{shown(found.errors[found.finest or 1])}); how well so coarse values fit is not "
-            "known without a world, and comes on top"
+            f"{shown(found.errors[found.finest or 1])} at the cautious end); how well so coarse "
+            "values fit is not known without a world, and comes on top"
         )
     return (
         f"the coarsest aggregation that reaches {target} is size = {found.coarsest} (predicted "
@@ -123,9 +134,7 @@ def paragraph(prediction: Prediction, answer: Answer | None = None) -> str:
         f"differential privacy with epsilon = {study.privacy.epsilon:g} and delta = "
         f"{study.privacy.delta:g}. {_unit(study)}",
         f"The mechanism is {name_of(chosen)}, of privalue {VERSION}.",
-        f"Before any data was opened, the root mean square error over the states was predicted "
-        f"to be {shown(chosen.rmse)}; of ten releases eight should fall between "
-        f"{shown(chosen.usual[0])} and {shown(chosen.usual[1])}.",
+        _expected(prediction),
         _parts(prediction),
         f"Guessing {(low + high) / 2:g} for every state would give {shown(prediction.guess)}, and "
         f"the same analysis without privacy {shown(prediction.floor)}.",
@@ -140,6 +149,23 @@ def paragraph(prediction: Prediction, answer: Answer | None = None) -> str:
     return " ".join(text)
 
 
+def _expected(prediction: Prediction) -> str:
+    """Return the sentence on the error to expect: from the study alone, the cautious end first."""
+    chosen = prediction.chosen
+    begin = "Before any data was opened, the root mean square error over the states was predicted"
+    if not prediction.ranged:
+        return (
+            f"{begin} to be {shown(chosen.rmse)}; of ten releases eight should fall between "
+            f"{shown(chosen.usual[0])} and {shown(chosen.usual[1])}."
+        )
+    return (
+        f"{begin} under cautious assumptions to be {shown(chosen.cautious)}. How often states are "
+        f"visited and how far values differ is not known beforehand: the same prediction gives "
+        f"{shown(chosen.rmse)} under middling assumptions, and {shown(chosen.optimistic)} under "
+        "optimistic ones."
+    )
+
+
 def _parts(prediction: Prediction) -> str:
     """Return the sentence on how much of the error is noise, sampling and approximation."""
     chosen = prediction.chosen
@@ -151,15 +177,17 @@ def _parts(prediction: Prediction) -> str:
         else f"{approximation} to approximation"
         + ("" if known else " (that of features not included)")
     )
+    whole = "Of the middling error" if prediction.ranged else "Of this"
     return (
-        f"Of this, {shown(chosen.noise)} is due to the noise of privacy, {shown(chosen.sampling)} "
+        f"{whole}, {shown(chosen.noise)} is due to the noise of privacy, {shown(chosen.sampling)} "
         f"to sampling, and {last}; the parts add up as squares, roughly."
     )
 
 
 def _needs(answer: Answer) -> str:
     """Return the sentence on what it takes to reach the target."""
-    target = f"An error of at most {answer.target:g}"
+    assumed = " under the cautious assumptions" if answer.cautious else ""
+    target = f"An error of at most {answer.target:g}{assumed}"
     if answer.value is None:
         return f"{target} is {answer.reason}."
     if answer.quantity == "trajectories":

@@ -23,11 +23,15 @@ _DRAWS = 16
 
 @dataclass(frozen=True, kw_only=True)
 class ErrorCurve:
-    """The predicted error of one mechanism by m; NaN where it is refused."""
+    """The predicted error of one mechanism by m; NaN where it is refused.
+
+    The ends of the range are those of the study's own mechanism, where there is a range.
+    """
 
     option: Option
     errors: tuple[float, ...]
     floors: tuple[float, ...]
+    ends: tuple[tuple[float, float], ...] = ()
 
 
 def trajectories_around(trajectories: int) -> list[int]:
@@ -60,16 +64,21 @@ def curves_of(
             if progress is not None:
                 progress(done * len(numbers) + at, len(options) * len(numbers))
             try:
-                forecaster = forecaster or Forecaster(option, prediction.model, draws=_DRAWS)
+                forecaster = forecaster or Forecaster(
+                    option, prediction.model, draws=_DRAWS, ends=option.chosen
+                )
                 found = forecaster.at(m)
-                points.append((found.rmse, found.without_noise))
+                points.append((found.rmse, found.without_noise, found.range))
             except StudyError:
-                points.append((np.nan, np.nan))
+                points.append((np.nan, np.nan, (np.nan, np.nan)))
         curves.append(
             ErrorCurve(
                 option=option,
                 errors=tuple(point[0] for point in points),
                 floors=tuple(point[1] for point in points),
+                ends=tuple(point[2] for point in points)
+                if option.chosen and prediction.ranged
+                else (),
             )
         )
     return curves
@@ -125,6 +134,17 @@ def draw_plan(
                 label=_label(option) + _unseen(curve, top),
                 zorder=3 if option.chosen else 2,
             )
+            if curve.ends:
+                optimistic, cautious = zip(*curve.ends, strict=True)
+                axes.fill_between(
+                    numbers,
+                    optimistic,
+                    cautious,
+                    color=_COLOURS[option.mechanism],
+                    alpha=0.15,
+                    linewidth=0,
+                    label="   from the optimistic end\n   to the cautious one",
+                )
         axes.plot(
             numbers,
             floor.tolist(),

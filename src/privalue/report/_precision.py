@@ -12,7 +12,7 @@ import numpy as np
 
 from privalue.artefact import Release
 from privalue.errors import PrivalueError, UsageError
-from privalue.planning import Option, Prediction, predict, public_model
+from privalue.planning import Prediction, quick_prediction
 from privalue.report._states import StateTable
 from privalue.study import Study, files_named
 
@@ -27,7 +27,7 @@ class Planned:
 
 @dataclass(frozen=True, kw_only=True)
 class Achieved:
-    """Half the widths of the privacy intervals."""
+    """Half the widths of intervals of one kind."""
 
     level: float
     median: float
@@ -50,22 +50,22 @@ def planned(release: Release, study: Study | None = None) -> Planned:
         )
     try:
         known = study_of(release) if study is None else study
-        option = Option(study=known, chosen=True)
-        prediction = predict(known, public_model(known), trajectories=number, options=[option])
+        return Planned(prediction=quick_prediction(known, number))
     except UsageError as problem:
         return Planned(prediction=None, reason=f"Not predicted: {problem}.")
     except PrivalueError as problem:
         return Planned(prediction=None, reason=f"It could not be predicted: {problem}.")
-    if prediction.chosen.refused is not None:
-        return Planned(
-            prediction=None, reason=f"It could not be predicted: {prediction.chosen.refused}."
-        )
-    return Planned(prediction=prediction)
 
 
-def achieved(release: Release, states: StateTable) -> Achieved | None:
-    """Return the half-widths of the released intervals; None where the noise scale is secret."""
-    low, high = states.columns.get("low"), states.columns.get("high")
+def achieved(release: Release, states: StateTable, kind: str = "") -> Achieved | None:
+    """Return the half-widths of the released intervals; None where there are none.
+
+    Args:
+        release: what was released.
+        states: its values and intervals.
+        kind: "" for privacy intervals, "total_" for total ones.
+    """
+    low, high = states.columns.get(f"{kind}low"), states.columns.get(f"{kind}high")
     if release.level is None or low is None or high is None:
         return None
     halves = (high - low) / 2

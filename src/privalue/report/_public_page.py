@@ -4,7 +4,7 @@ Everything here comes from the release, from its study, or from the ledger's acc
 never meets data or private types.
 """
 
-from privalue.artefact import Release
+from privalue.artefact import PolicyInterval, Release
 from privalue.ledger import Standing
 from privalue.report._guarantee import (
     ALARMS,
@@ -25,7 +25,7 @@ from privalue.report._page_facts import budget_part, method_part, public_part, s
 from privalue.report._page_precision import limits_part, precision_part
 from privalue.report._page_values import flags_part, values_part
 from privalue.report._page_words import hash_of, paragraphs
-from privalue.report._precision import planned
+from privalue.report._precision import Planned, planned
 from privalue.report._states import StateTable, state_table
 from privalue.study import Study
 
@@ -42,6 +42,17 @@ _USELESS = element(
         "p",
         "By its own plan this release is no better than guessing the middle of the bounds for "
         "every state. Whoever made it was told so and accepted it explicitly: do not act on the "
+        "values.",
+    ),
+    class_="note",
+)
+
+_DOUBTFUL = element(
+    "div",
+    element(
+        "p",
+        "At the cautious end of its own plan this release is no better than guessing the middle of "
+        "the bounds for every state: if few people visited some of the states, do not act on the "
         "values.",
     ),
     class_="note",
@@ -67,6 +78,7 @@ def public_page(
         The HTML document.
     """
     states = state_table(release, study)
+    plan = planned(release, study)
     name = release.study["study"]["name"]
     parts = [
         PagePart(key="guarantee", title="What is promised", content=_guarantee(release)),
@@ -80,13 +92,13 @@ def public_page(
         PagePart(
             key="precision",
             title="How precise it is",
-            content=precision_part(release, states, planned(release, study)),
+            content=precision_part(release, states, plan),
             short="Precision",
         ),
         PagePart(
             key="limits",
             title="What these numbers cannot say",
-            content=limits_part(release),
+            content=limits_part(release, states),
             short="Limits",
         ),
         PagePart(
@@ -113,7 +125,7 @@ def public_page(
         title=f"{name}: what the policy is worth",
         kicker="What a policy is worth, told privately",
         name=name,
-        top=_top(release, states),
+        top=_top(release, states, plan),
         parts=parts,
         foot=[
             element(
@@ -129,7 +141,7 @@ def public_page(
     )
 
 
-def _top(release: Release, states: StateTable) -> list[Html]:
+def _top(release: Release, states: StateTable, plan: Planned) -> list[Html]:
     """Return the summary below the heading: a sentence, and a tile for each main number."""
     privacy = release.privacy
     flagged = int(states.flagged.sum())
@@ -154,8 +166,7 @@ def _top(release: Release, states: StateTable) -> list[Html]:
             (
                 "The policy's one number",
                 f"{release.policy_value:.4g}",
-                f"{100 * (release.level or 0):g}% privacy interval "
-                f"{_short_interval(within.low, within.high)}"
+                _policy_interval(within, release.level or 0)
                 if within is not None
                 else "from the public start; its noise is not public",
             )
@@ -171,7 +182,7 @@ def _top(release: Release, states: StateTable) -> list[Html]:
         element(
             "p", plain_words(release) if release.private else release.sentence(), class_="lead"
         ),
-        *([_USELESS] if "useless" in release.accepted else []),
+        *_warnings(release, plan),
         element(
             "dl",
             [
@@ -183,9 +194,18 @@ def _top(release: Release, states: StateTable) -> list[Html]:
     ]
 
 
-def _short_interval(low: float, high: float) -> str:
-    """Format an interval with four digits, for a tile."""
-    return f"{low:.4g} to {high:.4g}"
+def _policy_interval(within: PolicyInterval, level: float) -> str:
+    """Format the policy's first interval with four digits, for a tile."""
+    if within.total_low is None or within.total_high is None:
+        return f"{100 * level:g}% privacy interval {within.low:.4g} to {within.high:.4g}"
+    return f"{100 * level:g}% total interval {within.total_low:.4g} to {within.total_high:.4g}"
+
+
+def _warnings(release: Release, plan: Planned) -> list[Html]:
+    """Return the amber bar of a release that is of no use by its plan, or by its cautious end."""
+    if "useless" in release.accepted:
+        return [_USELESS]
+    return [_DOUBTFUL] if plan.prediction is not None and plan.prediction.doubtful else []
 
 
 def _guarantee(release: Release) -> Content:

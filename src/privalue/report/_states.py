@@ -30,7 +30,7 @@ AT_A_BOUND = "at a bound of returns"
 
 MEANINGS = {
     UNSUPPORTED: "the released noisy count is no larger than what nobody's visits could give, or "
-    "the interval spans more than half of what is possible: do not act on this value",
+    "the privacy interval spans more than half of what is possible: do not act on this value",
     RARE: f"the study's public prior expects fewer than {FEW_VISITS} of these trajectories to "
     "visit the state: its value is likely to be mostly noise",
     WEIGHTLESS: "the study gives the state no weight: it takes no part in the fit, and its value "
@@ -39,8 +39,11 @@ MEANINGS = {
     "taken the value where no return can be: the bound is published in its place",
 }
 FLAGS = tuple(MEANINGS)  # flag number k is bit k of a state's flags
+_TOTALS = ("total_low", "total_high")
 _ENDS = ("low", "high")
-_MORE = ("band_low", "band_high", "sampling_low", "sampling_high")
+_MORE = tuple(
+    f"{kind}_{end}" for kind in ("total_band", "band", "sampling") for end in ("low", "high")
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,6 +102,16 @@ class StateTable(Sequence[StateRow]):
         """Return whether privacy intervals were released."""
         return any(name in self.columns for name in _ENDS)
 
+    @property
+    def has_totals(self) -> bool:
+        """Return whether intervals were released that hold the choice of people, too."""
+        return all(name in self.columns for name in _TOTALS)
+
+    @property
+    def first_ends(self) -> tuple[str, str]:
+        """Return which columns hold the interval that is shown first."""
+        return _TOTALS if self.has_totals else _ENDS
+
 
 def _bit(flag: str) -> int:
     """Return the bit that stands for a flag."""
@@ -124,7 +137,7 @@ def state_table(release: Release, study: Study | None = None) -> StateTable:
     """
     value = release.values.column("value")
     assert value is not None  # every state has one
-    released = {name: release.values.column(name) for name in (*_ENDS, *_MORE)}
+    released = {name: release.values.column(name) for name in (*_TOTALS, *_ENDS, *_MORE)}
     counts = _counts(release)
     return StateTable(
         names=release.values.states,
@@ -203,8 +216,9 @@ def values_csv(table: StateTable) -> Iterator[str]:
     apostrophe before it, and one that is more than a word is in quotes. An end of the privacy
     intervals that was not released is empty.
     """
-    ends = _ENDS if table.has_intervals else ()
-    heads = [*ends, *(name for name in table.columns if name not in _ENDS)]
+    totals = _TOTALS if table.has_totals else ()
+    ends = (*totals, *(_ENDS if table.has_intervals else ()))
+    heads = [*ends, *(name for name in table.columns if name not in ends)]
     yield ",".join(["state", "value", *heads, "flags"]) + "\n"
     words = [_quoted("; ".join(flags_of(bits))) for bits in range(1 << len(FLAGS))]
     line = ",".join(["%s"] * (len(heads) + 3))

@@ -1,16 +1,23 @@
-"""Settle the stages of a study: which there are, what each may spend, by which rules it chooses.
+"""Decide which stages a study has, what they may spend, and what limits are counted.
 
-All of it follows from public numbers, before any data is opened or once its public size is known.
-Any choice is private: the core computes the noise that it calls for. The rules are in
-``_stage_rules``.
+The rules by which stages choose are in ``_stage_rules``. All of this is from public numbers.
 """
 
-import math
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privalue.core import MOST_LEVELS, StageRules, Vector, count_weight, gaussian, sensitivity
+from privalue.core import (
+    MOST_LEVELS,
+    Limits,
+    PublicSize,
+    StageRules,
+    Vector,
+    count_weight,
+    gaussian,
+    sensitivity,
+)
 from privalue.errors import StudyError
 from privalue.study._sections import implied_returns
 from privalue.study._stage_rules import (
@@ -22,7 +29,6 @@ from privalue.study._stage_rules import (
 )
 
 if TYPE_CHECKING:
-    from privalue.core import Limits, PublicSize
     from privalue.study._study import Study
 
 MOST_CELLS = 2_000_000  # states x levels x sides: a bound needs a count and a sum in each
@@ -45,16 +51,16 @@ def automatic_stages(study: "Study", trajectories: int | None = None) -> tuple[s
         trajectories_per_person=study.trajectories_per_person,
         add_remove=study.privacy.neighbours == "add-remove",
         trajectories=study.study.trajectories if trajectories is None else trajectories,
-        alpha=_alpha(study),
+        alpha=gaussian(study.privacy.epsilon, study.privacy.delta).alpha,
     )
     return tuple(stage for stage in chosen if stage != "bounds" or _has_room(study))
 
 
-def stage_shares(study: "Study", size: "PublicSize") -> dict[str, float]:
+def stage_shares(study: "Study", size: PublicSize) -> dict[str, float]:
     """Return the shares of mu^2 of the stages that there are; the values get the rest.
 
-    Where the study does not say, many trajectories need less, and "auto" leaves a stage out if
-    there turn out to be too few.
+    Where the study does not say them, many trajectories need less, and "auto" leaves a stage out
+    if there turn out to be too few.
     """
     m, chosen, stages = size.trajectories, study.mechanism, study.stages
     if chosen.stages == "auto":
@@ -66,7 +72,7 @@ def stage_shares(study: "Study", size: "PublicSize") -> dict[str, float]:
             study.states_per_trajectory,
             study.trajectories_per_person,
             study.privacy.neighbours == "add-remove",
-            _alpha(study),
+            gaussian(study.privacy.epsilon, study.privacy.delta).alpha,
         )
         shares |= least_shares(m, noise)
     return {name: shares[name] for name in (*stages, "limits") if shares[name] > 0}
@@ -83,10 +89,6 @@ def require_room(study: "Study") -> None:
 
 def _has_room(study: "Study") -> bool:
     return 2 * MOST_LEVELS * study.state_count <= MOST_CELLS
-
-
-def _alpha(study: "Study") -> float:
-    return gaussian(study.privacy.epsilon, study.privacy.delta).alpha
 
 
 def limit_tallies(study: "Study") -> tuple[str, ...]:
@@ -109,41 +111,36 @@ def limit_tallies(study: "Study") -> tuple[str, ...]:
     return tuple(name for name, there in counted.items() if there)
 
 
-def stage_rules(limits: "Limits", shape: Vector, alpha: float) -> StageRules:
+def stage_rules(limits: Limits, shape: Vector, alpha: float) -> StageRules:
     """Return the rules with all that is public about a study in them.
 
     Args:
         limits: of the study.
-        shape: omega, before any stage chose another.
+        shape: omega before anything is chosen.
         alpha: of the values.
     """
-
-    def bound(histogram: Vector, deviation: float) -> int:
-        ends = np.array([limits.interval(level) for level in range(limits.levels)], dtype=float)
-        delta = sensitivity(
-            shape,
-            most_states=limits.most_keys,
-            trajectories_per_person=limits.most_trajectories,
-            add_remove=limits.add_remove,
-            count_weight=count_weight(limits.keys, limits.most_keys, add_remove=limits.add_remove),
-        )
-        return chosen_bound(
-            histogram,
-            deviation,
-            reach=np.abs(ends - limits.reference).max(axis=1),
-            width=ends[:, 1] - ends[:, 0],
-            noise=alpha * delta / math.sqrt(float(np.mean(np.square(shape)))),
-        )
-
-    def visits(counts: Vector, deviation: float) -> Vector:
-        return shape_from_counts(
-            counts,
-            deviation,
+    intervals = [limits.interval(level) for level in range(limits.levels)]
+    delta = sensitivity(
+        shape,
+        most_states=limits.most_keys,
+        trajectories_per_person=limits.most_trajectories,
+        add_remove=limits.add_remove,
+        count_weight=count_weight(limits.keys, limits.most_keys, add_remove=limits.add_remove),
+    )
+    return StageRules(
+        name="privalue.study",
+        bound=partial(
+            chosen_bound,
+            reach=np.array([float(limits.nearest << level) for level in range(limits.levels)]),
+            width=np.array([float(last - first) for first, last in intervals]),
+            noise=alpha * delta / float(shape.mean()),
+        ),
+        shape=partial(
+            shape_from_counts,
             usual=shape,
             alpha=alpha,
             most_states=limits.most_keys,
             trajectories_per_person=limits.most_trajectories,
             add_remove=limits.add_remove,
-        )
-
-    return StageRules(name="privalue.study", bound=bound, shape=visits)
+        ),
+    )

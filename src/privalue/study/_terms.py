@@ -26,6 +26,7 @@ from privalue.core import (
     lsl_bound,
     mechanism_of,
     scale_share,
+    stage_alphas,
 )
 from privalue.errors import DataError, StudyError
 from privalue.study._choices import automatic_beta, guessed_counts, shape_weights
@@ -111,13 +112,13 @@ def _ssp(study: Study, size: PublicSize) -> SspTerms:
         expected_trajectories=size.trajectories,
         alpha=alpha,
     )
-    of_values = alpha / math.sqrt(1 - sum(shares.values()))  # a rule needs it to no digit
+    of_values = stage_alphas(alpha, shares)["values"]
     return SspTerms(
-        shares=shares,
-        tallies=limit_tallies(study) if "limits" in shares else (),
-        rules=stage_rules(limits, shape, of_values) if study.stages else None,
         shape=shape,
         count_weight=count_weight(limits.keys, limits.most_keys, add_remove=limits.add_remove),
+        shares=shares,
+        rules=stage_rules(limits, shape, of_values) if study.stages else None,
+        tallies=limit_tallies(study) if "limits" in shares else (),
     )
 
 

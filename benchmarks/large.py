@@ -1,0 +1,204 @@
+"""Whole releases of large files, beside DuckDB summing the same four columns: seconds and memory.
+
+Every measurement is a command of its own, as somebody runs it once: the interpreter's start, the
+report, memory that the machine must first find, all included. The two commands that are compared
+take turns. There are two kinds of files, and of each ratio the worse kind is held against the bar:
+
+- *made here*: dense ids, random walks, rewards of three decimals, as earlier tables had them;
+- *made otherwise*: ids with gaps, states by Zipf's law, rewards as floats of 32 bits with all their
+  digits, 32-bit columns, zstd.
+
+``python -m benchmarks large --steps 1e7`` is quick; at less than 10^8 steps the start weighs more.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from rich.table import Table
+
+from benchmarks.clock import MISSED, as_installed
+from benchmarks.streaming import ROW_GROUP, made
+from privalue.readers._cores import usable_cores
+
+STATES = 1000
+TURNS = 3
+STUDY = f"""
+[privacy]
+epsilon = 1.0
+delta = 1e-9
+unit = "trajectory"
+
+[values]
+discount = 0.99
+rewards = [0.0, 1.0]
+returns = [0.0, 100.0]
+
+[states]
+count = {STATES}
+"""
+INTEGERS = '\n[data]\nid_type = "integer"\n'
+
+
+class Form(NamedTuple):
+    """A way to hold rows, and what a release of them may take."""
+
+    name: str
+    file: str
+    study: str
+    bar: float  # times DuckDB's sums
+    memory: float | None = None  # GB
+
+
+FORMS = (
+    Form("Parquet, in order", "ordered.parquet", "study.toml", 2.0, 0.6),
+    Form("Parquet, shuffled", "shuffled.parquet", "study.toml", 4.0, 2.0),
+    Form("CSV", "ordered.csv", "study.toml", 1.4),
+    Form('CSV, id_type = "integer"', "ordered.csv", "integers.toml", 1.2),
+)
+
+
+def made_otherwise(steps: int) -> Iterator[pa.Table]:
+    """Rows in order as other people's programs write them, a few million at a time."""
+    rng, last = np.random.default_rng(20261116), 10**12
+    share = 1 / np.arange(1, STATES + 1) ** 1.1
+    below = np.cumsum(share / share.sum())
+    names = rng.permutation(STATES).astype(np.int32)  # common states are not the first ones
+    for start in range(0, steps, 5 * ROW_GROUP):
+        rows = min(5 * ROW_GROUP, steps - start)
+        ends = np.cumsum(rng.geometric(1 / 30, rows))
+        ends = np.append(ends[ends < rows], rows)
+        lengths = np.diff(ends, prepend=0)
+        ids = last + np.cumsum(rng.integers(1, 2000, len(ends)))
+        last = int(ids[-1])
+        yield pa.table(
+            {
+                "trajectory": np.repeat(ids, lengths),
+                "step": (np.arange(rows) - np.repeat(ends - lengths, lengths)).astype(np.int32),
+                "state": names[np.searchsorted(below, rng.random(rows)).clip(max=STATES - 1)],
+                "reward": rng.random(rows, dtype=np.float32),
+            }
+        )
+
+
+KINDS: dict[str, tuple[Callable[[int], Iterator[pa.Table]], str]] = {
+    "made here": (lambda steps: made(steps, STATES), "snappy"),
+    "made otherwise": (made_otherwise, "zstd"),
+}
+
+
+def tables(steps: int = 10**8) -> Iterator[Table]:
+    """One table of every kind and form, and one of threads."""
+    table = Table(title=f"Whole commands, {steps:,} steps, {usable_cores()} cores, {TURNS} turns")
+    for heading in ("files", "rows", "release, s", "DuckDB, s", "ratio", "bar", "GB", "bar, GB"):
+        table.add_column(heading, justify="left" if heading in {"files", "rows"} else "right")
+    worst: dict[Form, list[float]] = {}
+    as_installed()
+    for kind, (rows, compression) in KINDS.items():
+        with tempfile.TemporaryDirectory(prefix="privalue-bench-") as name:
+            folder = Path(name)
+            write(folder, rows(steps), compression)
+            for form in FORMS:
+                ours, theirs, memory = compared(folder, form)
+                worst.setdefault(form, []).append(ours / theirs)
+                table.add_row(
+                    kind,
+                    form.name,
+                    f"{ours:.2f}",
+                    f"{theirs:.2f}",
+                    f"{ours / theirs:.2f}",
+                    f"{form.bar:g}",
+                    f"{memory:.2f}",
+                    "" if form.memory is None else f"{form.memory:g}",
+                )
+                if form.memory is not None and memory > form.memory:
+                    MISSED.append(f"large, {kind}, {form.name}: {memory:.2f} GB, bar {form.memory}")
+            threads = by_threads(folder)
+    yield table
+    for form, ratios in worst.items():
+        if max(ratios) > form.bar:
+            line = f"large, {form.name}: {max(ratios):.2f} times DuckDB's sums, bar {form.bar:g}"
+            MISSED.append(line)
+    yield threads
+
+
+def write(folder: Path, rows: Iterator[pa.Table], compression: str) -> None:
+    """Write all forms of the rows, and the studies."""
+    ordered = folder / "ordered.parquet"
+    first = next(rows)
+    with pq.ParquetWriter(ordered, first.schema, compression=compression) as writer:
+        writer.write_table(first, ROW_GROUP)
+        for table in rows:
+            writer.write_table(table, ROW_GROUP)
+    spill = {"temp_directory": str(folder / "spill"), "memory_limit": "8GB"}
+    with duckdb.connect(config=spill) as connection:
+        how = f"(format parquet, compression {compression}, row_group_size {ROW_GROUP})"
+        mixed = f"(FROM '{ordered}' ORDER BY random())"
+        connection.execute(f"COPY {mixed} TO '{folder / 'shuffled.parquet'}' {how}")
+        connection.execute(f"COPY (FROM '{ordered}') TO '{folder / 'ordered.csv'}' (header)")
+    (folder / "study.toml").write_text(STUDY)
+    (folder / "integers.toml").write_text(STUDY + INTEGERS)
+
+
+def compared(folder: Path, form: Form) -> tuple[float, float, float]:
+    """Return seconds of a release and of DuckDB's sums, in turns, and the release's peak in GB."""
+    sums = (
+        f"import duckdb; duckdb.connect(config={{'threads': {usable_cores()}}}).sql(\"SELECT "
+        f"sum(trajectory), sum(step), sum(state), sum(reward) FROM '{form.file}'\").fetchall()"
+    )
+    ours, theirs, memory = [], [], 0.0
+    for turn in range(TURNS):
+        theirs.append(timed(folder, [sys.executable, "-c", sums])[0])
+        seconds, peak = timed(folder, release(form, f"{form.name} {turn}"))
+        ours.append(seconds)
+        memory = max(memory, peak)
+    return median(ours), median(theirs), memory
+
+
+def release(form: Form, out: str, *more: str) -> list[str]:
+    """Return the command that somebody would type."""
+    begin = [sys.executable, "-m", "privalue", "release", form.study, "--data", form.file]
+    return [*begin, "--no-ledger", "--quiet", "--out", out, *more]
+
+
+def timed(folder: Path, command: list[str]) -> tuple[float, float]:
+    """Return how long a command takes, in seconds, and its peak memory, in GB."""
+    begun = time.perf_counter()
+    with subprocess.Popen(
+        command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as process:
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command)
+    return time.perf_counter() - begun, used.ru_maxrss / 1e6
+
+
+def by_threads(folder: Path) -> Table:
+    """Return what a second thread saves, and what more of them could by Amdahl's law."""
+    table = Table(title="Threads, files made otherwise; sixteen by Amdahl's law from one and two")
+    for heading in ("rows", "one, s", "two, s", "done by one thread alone, s", "sixteen, s"):
+        table.add_column(heading, justify="left" if heading == "rows" else "right")
+    for form in FORMS[:3]:
+        one, two = (
+            median(
+                timed(folder, release(form, f"{form.name} {count} {turn}", "--threads", count))[0]
+                for turn in range(TURNS)
+            )
+            for count in ("1", "2")
+        )
+        # One thread takes alone + shared, two take alone + shared / 2.
+        alone = max(2 * two - one, 0.0)
+        ahead = alone + (one - alone) / 16
+        table.add_row(form.name, f"{one:.2f}", f"{two:.2f}", f"{alone:.2f}", f"{ahead:.2f}")
+    return table

@@ -1,0 +1,42 @@
+"""Name the states that nobody visits, as far as a world or the study's own prior tells."""
+
+import numpy as np
+
+from privalue.planning._public_model import PublicModel
+from privalue.study import Study
+
+_NAMED = 5
+
+
+def unvisited_states(study: Study, model: PublicModel | None = None) -> list[str]:
+    """Return the labels of the states that no trajectory visits, in the study's order.
+
+    Args:
+        study: what is public.
+        model: of a world; the study's prior of visits counts, if left out or made up.
+
+    Returns:
+        The labels; none where neither a world nor a prior tells.
+    """
+    visits = model.visits if model is not None and model.known else study.visit_prior
+    if visits is None:
+        return []
+    return [study.state_labels[at] for at in np.flatnonzero(visits == 0).tolist()]
+
+
+def unvisited_words(labels: list[str], source: str) -> str | None:
+    """Return the advice to leave them out, or None if every state is visited.
+
+    Args:
+        labels: from ``unvisited_states``.
+        source: who says so, as the sentence names it.
+    """
+    if not labels:
+        return None
+    named = ", ".join(f'"{label}"' for label in labels[:_NAMED])
+    more = f" and {len(labels) - _NAMED:,} more" if len(labels) > _NAMED else ""
+    them = "it" if len(labels) == 1 else "them"
+    return (
+        f"by {source} nobody visits {'state' if len(labels) == 1 else 'states'} {named}{more}: "
+        f"leave {them} out of [states], since all that would be released of {them} is noise"
+    )

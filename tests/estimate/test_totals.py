@@ -1,0 +1,171 @@
+"""Total intervals as a user meets them: in releases, refits, files, on pages and screens."""
+
+import csv
+import io
+import json
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import privalue as pv
+from privalue.cli import _app as cli
+from privalue.estimate._ratios import normal_quantile, ratio_intervals
+from privalue.estimate._statistics import NoisyStatistics
+from privalue.estimate._totals import total_intervals
+from privalue.report._public_page import public_page
+
+LABELS = ["ill", "better", "well"]
+PEOPLE = [
+    [("ill", 0.0), ("better", 0.0), ("well", 1.0)],
+    [("ill", 0.0), ("ill", 0.0), ("better", 0.0), ("well", 0.0)],
+] * 3000
+START = {"ill": 0.7, "well": 0.3}
+TOTALS = ("total_low", "total_high", "total_band_low", "total_band_high")
+
+
+def described(start=None, mechanism=None, **privacy):
+    return pv.Study(
+        privacy={"epsilon": 1.0, "delta": 1e-5, "unit": "trajectory", **privacy},
+        values={
+            "discount": 0.9,
+            "rewards": (0.0, 1.0),
+            "returns": (0.0, 1.0),
+            "start": start or START,
+        },
+        states={"labels": LABELS},
+        mechanism=mechanism or {"name": "dp-ssp"},
+    )
+
+
+def seeded(study, data=PEOPLE):
+    return pv.release(study, data, entropy=pv.SeededForExperimentsOnly(3))
+
+
+def by_person(count=1500, each=4):
+    rows = [
+        (who, trajectory, step, state, reward)
+        for who in range(count)
+        for trajectory in range(each)
+        for step, (state, reward) in enumerate(PEOPLE[who % 2])
+    ]
+    return pd.DataFrame(rows, columns=["person", "trajectory", "step", "state", "reward"])
+
+
+def literally(release, alike):
+    """The intervals again, from what the release holds."""
+    kept = release.statistics
+    noisy = NoisyStatistics(
+        return_bounds=(0.0, 1.0),
+        **{name: np.array(getattr(kept, name)) for name in type(kept).model_fields},
+    )
+    z = normal_quantile(release.level)
+    return total_intervals(noisy.ratios, z, ratio_intervals(noisy.ratios, z), alike=alike)
+
+
+def without_totals(release):
+    """The text that the release would have had before there were total intervals."""
+    told = json.loads(release.to_json())
+    for entry in (*told["values"], told["policy_interval"]):
+        for name in TOTALS:
+            entry.pop(name, None)
+    return json.dumps(told)
+
+
+def test_a_release_has_them_first_and_they_hold_the_others():
+    release = seeded(described())
+    for entry in release.values:
+        assert list(entry.model_dump())[:4] == ["state", "value", "total_low", "total_high"]
+        assert entry.total_band_low <= entry.total_low < entry.low <= entry.value
+        assert entry.value <= entry.high < entry.total_high <= entry.total_band_high
+    within = release.policy_interval
+    assert within.total_low < within.low <= release.policy_value
+    assert release.policy_value <= within.high < within.total_high
+    low, high = literally(release, 1)
+    assert [entry.total_low for entry in release.values] == pytest.approx(low)
+    assert [entry.total_high for entry in release.values] == pytest.approx(high)
+
+
+def test_a_start_in_one_state_has_the_interval_of_that_state():
+    release = seeded(described(start={"better": 1.0}))
+    assert release.policy_interval.total_low == release.values[1].total_low
+    assert release.policy_interval.total_high == release.values[1].total_high
+
+
+def test_persons_may_have_trajectories_that_are_alike():
+    """The same noise would have narrower intervals if four trajectories were four strangers."""
+    release = seeded(described(unit="person", max_trajectories_per_person=4), by_person())
+    low, high = literally(release, 4)
+    assert [entry.total_low for entry in release.values] == pytest.approx(low)
+    assert [entry.total_high for entry in release.values] == pytest.approx(high)
+    strangers = literally(release, 1)
+    assert (low < strangers[0]).all()
+    assert (high[:2] > strangers[1][:2]).all()
+    refitted = pv.refit(release, mechanism={"shrinkage": False})
+    assert [entry.total_low for entry in refitted.values] == pytest.approx(low)
+
+
+def test_the_sampling_interval_of_persons_is_that_of_fewer_visits():
+    """L = 4 alike: the interval of a quarter of the visits, Wilson's at n/4."""
+    release = seeded(described(unit="person", max_trajectories_per_person=4), by_person())
+    entry, visits = release.values[0], release.statistics.counts[0] / 4
+    z2 = normal_quantile(release.level) ** 2
+    for end in (entry.sampling_low, entry.sampling_high):
+        assert (entry.value - end) ** 2 == pytest.approx(z2 * end * (1 - end) / visits, rel=1e-6)
+
+
+@pytest.mark.parametrize("name", ["dp-lsw", "dp-lsl"])
+def test_without_counts_there_are_none(name):
+    """Not even where the noise scale was released: nobody knows how many visited a state."""
+    chosen = {"name": name, "noise_scale_share": 0.1, "beta": 0.01}
+    if name == "dp-lsl":
+        chosen["ridge"] = 1.0
+    release = seeded(described(mechanism=chosen))
+    assert release.values.column("low") is not None
+    assert all(release.values.column(column) is None for column in TOTALS)
+    assert "total_low" not in release.to_json()
+    assert f"is needed, and {name} does not release it" in public_page(release)
+
+
+def test_an_older_release_is_read_shown_and_refitted(tmp_path):
+    fresh = seeded(described())
+    old = pv.Release.parse(without_totals(fresh))
+    assert old.values[0].total_low is None
+    assert old.policy_interval.total_low is None
+    page = public_page(old)
+    assert "95% privacy interval" in page
+    assert "A refit of this release also has total intervals" in page
+    files = pv.publish(old, tmp_path / "old")
+    assert "total" not in files.values.read_text()
+    again = pv.refit(old, start=START)  # a refit names its own
+    assert again.values == fresh.values
+    assert again.policy_interval == fresh.policy_interval
+    assert "95% total interval" in public_page(again)
+
+
+def test_a_refit_with_features_keeps_intervals_for_the_values_themselves():
+    fresh = seeded(described())
+    coarse = pv.refit(fresh, features={"kind": "aggregate", "size": 3})
+    for entry, own in zip(coarse.values, fresh.values, strict=True):
+        assert entry.total_low <= min(entry.low, own.total_low + 1e-9)
+        assert entry.total_high >= max(entry.high, own.total_high - 1e-9)
+
+
+def test_files_pages_and_screens_show_them_first(tmp_path, capsys):
+    release = seeded(described())
+    files = pv.publish(release, tmp_path / "released")
+    rows = list(csv.reader(io.StringIO(files.values.read_text())))
+    assert rows[0][:6] == ["state", "value", "total_low", "total_high", "low", "high"]
+    assert [float(row[2]) for row in rows[1:]] == [entry.total_low for entry in release.values]
+    page = files.page.read_text()
+    places = [page.index(word) for word in ("total interval", "privacy interval", "sampling int")]
+    assert all(a < b for a, b in pairwise(places))
+    assert "Intervals hold the noise of privacy and the choice of people" in page
+    assert "total interval, median over the states" in page
+    assert cli.run(["refit", str(tmp_path / "released"), "--out", str(tmp_path / "again")]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert shown.index("95% interval") < shown.index("privacy alone")
+    entry = release.values[0]
+    assert f"[{entry.total_low:.4g}, {entry.total_high:.4g}]" in shown
+    assert "they hold the noise of privacy" in shown
