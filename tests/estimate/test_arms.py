@@ -59,7 +59,7 @@ def test_every_kind_of_interval_gives_one_of_the_difference():
     """By name: whatever else ``Estimates`` has with a low and a high end is subtracted as well."""
     release = released(described())
     kinds = {name for name in release.values[0].model_dump(exclude_none=True) if "_low" in name}
-    assert {"band_low", "sampling_low"} <= kinds
+    assert {"total_low", "total_band_low", "band_low", "sampling_low"} <= kinds
     for entry in release.differences:
         for name in ("low", *kinds):
             high = f"{name.removesuffix('low')}high"
@@ -150,6 +150,7 @@ def test_a_start_distribution_gives_a_number_for_each_arm():
     apart = second.difference_interval
     assert apart.low <= second.difference <= apart.high
     assert apart.high - apart.low > second.interval.high - second.interval.low
+    assert apart.total_low <= apart.low <= apart.high <= apart.total_high
 
 
 def test_the_arms_differ_as_they_were_made_to():
