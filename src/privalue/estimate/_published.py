@@ -79,6 +79,7 @@ def values_of(study: Study, mechanism: Mechanism, drawn: Vector) -> Vector:
         unvisited=study.values.unvisited_value,
         ridge=ridge_of(study, mechanism.terms.size.trajectories),
         shrinkage=study.mechanism.shrinkage,
+        features=study.shrink_targets,
         level=study.report.level,
         arms=study.arm_count,
     )
@@ -116,6 +117,7 @@ def fitted(noisy: NoisyStatistics, design: Design, study: Study, ridge: float | 
             unvisited=study.values.unvisited_value,
             ridge=ridge,
             shrinkage=study.mechanism.shrinkage,
+            features=study.shrink_targets,
             level=level,
             start=start,
             alike=study.trajectories_per_person,

@@ -166,6 +166,7 @@ def estimate(
     unvisited: float,
     ridge: float | None = None,
     shrinkage: bool = True,
+    features: Vector | None = None,
     level: float = 0.95,
     start: Vector | None = None,
     alike: int = 1,
@@ -183,6 +184,7 @@ def estimate(
         unvisited: what a state is worth that nobody visits.
         ridge: lambda of LSL.
         shrinkage: whether thin states are drawn towards the others.
+        features: towards which they are drawn too, one row for each state.
         level: of every interval and band.
         start: a distribution over states, for the policy's one number.
         alike: how many trajectories of one unit count, which may resemble each other.
@@ -193,7 +195,7 @@ def estimate(
     """
     _require(noisy, design, unvisited, ridge, level, start)
     z = normal_quantile(level)
-    fit = _fit(noisy, design, unvisited, ridge, shrinkage, z, arms)
+    fit = _fit(noisy, design, unvisited, ridge, shrinkage, features, level, arms)
     values = design.values(fit.theta)
     joint = normal_quantile(level, fit.directions, fit.dimension)
     low, high = _union((values, values), fit.ends(design.phi, z))
@@ -242,11 +244,12 @@ def estimated_values(
     unvisited: float,
     ridge: float | None,
     shrinkage: bool,
+    features: Vector | None,
     level: float,
     arms: int = 1,
 ) -> Vector:
     """Return the values of ``estimate`` alone: planning asks for hundreds, and for nothing else."""
-    fit = _fit(noisy, design, unvisited, ridge, shrinkage, normal_quantile(level), arms)
+    fit = _fit(noisy, design, unvisited, ridge, shrinkage, features, level, arms)
     return np.clip(design.values(fit.theta), *noisy.return_bounds)
 
 
@@ -256,29 +259,37 @@ def _fit(
     unvisited: float,
     ridge: float | None,
     shrinkage: bool,
-    z: float,
+    features: Vector | None,
+    level: float,
     arms: int,
 ) -> Fit:
     """Return theta, by the estimator that the ridge and the features call for."""
     ratios = noisy.ratios
     if ridge is None:
-        plain = plain_values(ratios, unvisited)
-        means = _shrunk(ratios, plain, arms) if shrinkage else plain
+        means = plain_values(ratios, unvisited)
+        if shrinkage:
+            means = _shrunk(ratios, means, unvisited, features, arms)
         if design.is_tabular:
-            return ratio_fit(ratios, means, z)
+            # Of many states some are outside of their own interval by chance: a drawn value goes
+            # back only if all states together speak against it.
+            return ratio_fit(ratios, means, normal_quantile(level, len(means) if shrinkage else 1))
         return lsw_fit(ratios, means, design)
     if design.is_indicator:
-        return group_fit(ratios, design, ridge, z)
+        return group_fit(ratios, design, ridge, normal_quantile(level))
     return lsl_fit(ratios, design, ridge)
 
 
-def _shrunk(ratios: Ratios, plain: Vector, arms: int) -> Vector:
+def _shrunk(
+    ratios: Ratios, plain: Vector, unvisited: float, features: Vector | None, arms: int
+) -> Vector:
     """Shrink the means of each arm by themselves, so that no difference of arms is drawn to 0."""
     if arms == 1:
-        return shrunk(ratios, plain)
+        return shrunk(ratios, plain, unvisited, features)
     each = len(plain) // arms
     parts = [slice(arm * each, (arm + 1) * each) for arm in range(arms)]
-    return np.concatenate([shrunk(ratios[part], plain[part]) for part in parts])
+    return np.concatenate(
+        [shrunk(ratios[part], plain[part], unvisited, features) for part in parts]
+    )
 
 
 def _union(inner: tuple[Vector, Vector], outer: tuple[Vector, Vector]) -> tuple[Vector, Vector]:

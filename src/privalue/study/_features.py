@@ -11,14 +11,16 @@ DENSE_ENTRIES = 4_000_000  # a sparse matrix up to this size is treated as a den
 
 
 def design(study: Study) -> Design:
-    """Return Phi and the weights of a study; refuse a dp-lsw study without full column rank."""
-    n, weights = study.state_count, study.key_weights
+    """Return Phi and the weights of a study; refuse a dp-lsw study without full column rank.
+
+    Where values are only shrunk towards the features, Phi is the tabular one.
+    """
+    n, chosen, weights = study.state_count, study.features, study.key_weights
     phi: Matrix
-    if study.feature_matrix is not None:
+    if study.feature_matrix is not None and not chosen.shrink:
         phi = study.feature_matrix
     else:
-        size = study.features.size if study.features.kind == "aggregate" else 1
-        phi = aggregation(n, size or 1)
+        phi = aggregation(n, 1 if chosen.shrink else chosen.size or 1)
     if study.arm_count > 1:  # each arm has coefficients of its own: no value mixes two arms
         phi = sp.csr_array(sp.kron(sp.eye_array(study.arm_count), phi, format="csr"))
     built = Design(phi=phi, weights=weights)

@@ -309,12 +309,18 @@ class Features(Section):
         "the matrix, one row per state", "a file ending in .npy, .npz, .csv or .parquet", None
     )
     matrix: Any = key("the matrix itself (in Python only)", "an N x d array", None)
+    shrink: StrictBool = key(
+        "of dp-ssp: keep a value for every state, and draw states with few visits towards what the "
+        "features make of the others",
+        "true or false",
+        False,
+    )
 
     @model_validator(mode="after")
     def _fits_its_kind(self) -> "Features":
         """Refuse a key that the chosen kind does not use, and require the one that it needs."""
         needed = {"tabular": set(), "aggregate": {"size"}, "matrix": {"file", "matrix"}}[self.kind]
-        surplus = self.given - {"kind"} - needed
+        surplus = self.given - {"kind", "shrink"} - needed
         if surplus:
             raise ValueError(
                 f'kind = "{self.kind}" does not use the key {sorted(surplus)[0]}; remove it'
@@ -323,6 +329,11 @@ class Features(Section):
             raise ValueError('kind = "aggregate" needs the key size, e.g. size = 2')
         if self.kind == "matrix" and (self.file is None) == (self.matrix is None):
             raise ValueError('kind = "matrix" needs the key file, e.g. file = "features.npy"')
+        if self.shrink and self.kind == "tabular":
+            raise ValueError(
+                'shrink = true needs features to shrink towards: kind = "matrix" with a file, or '
+                '"aggregate" with a size'
+            )
         return self
 
 

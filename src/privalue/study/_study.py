@@ -94,6 +94,7 @@ class Study(Section):
         super().__init__(**sections)
         self._require_intervals_for_level()
         self._require_limit_of_trajectories()
+        self._require_shrinkage_for_features()
         self._require_column_of_cuts()
         self._place = place
         self._tables = read_tables(self.states, self.values, self.weights, self.features, place)
@@ -248,6 +249,23 @@ class Study(Section):
                 f"[privacy] max_trajectories_per_person = {limit}: [data] names person and not "
                 "trajectory, so that each person has one trajectory; name that column too, e.g. "
                 'trajectory = "trajectory", or remove max_trajectories_per_person'
+            )
+
+    def _require_shrinkage_for_features(self) -> None:
+        """Refuse to shrink towards features what is not shrunk."""
+        chosen = self.mechanism
+        if not self.features.shrink:
+            return
+        if chosen.name != "dp-ssp":
+            raise StudyError(
+                f'[features] shrink = true needs dp-ssp, and [mechanism] name = "{chosen.name}"; '
+                "choose dp-ssp, or remove shrink"
+            )
+        if not chosen.shrinkage or chosen.given & {"ridge", "ridge_scale"}:
+            key = "ridge" if chosen.shrinkage else "shrinkage = false"
+            raise StudyError(
+                f"[features] shrink = true is shrinkage towards the features, and [mechanism] "
+                f"{key} asks for something else; remove one of the two"
             )
 
     def _require_column_of_cuts(self) -> None:
@@ -427,6 +445,11 @@ class Study(Section):
         return self._tables.matrix
 
     @property
+    def shrink_targets(self) -> NDArray[np.float64] | None:
+        """Return a basis of the features that tabular values are shrunk towards, or None."""
+        return self._tables.targets
+
+    @property
     def side_files(self) -> Mapping[str, str]:
         """Return the SHA-256 of every side file, by the key that names it."""
         return {file.key: file.sha256 for file in self._tables.files}
@@ -439,7 +462,10 @@ class Study(Section):
 
     def public_description(self) -> dict[str, Any]:
         """Return the study as plain values, for a release, with the side files' hashes."""
-        unused = {"features": {"matrix"}, "report": set() if self.has_intervals else {"level"}}
+        unused = {
+            "features": {"matrix"} if self.features.shrink else {"matrix", "shrink"},
+            "report": set() if self.has_intervals else {"level"},
+        }
         description = self.model_dump(mode="json", exclude=unused, exclude_none=True)
         if not self.arms.labels:
             del description["arms"]  # as studies without arms were always described

@@ -43,6 +43,7 @@ _EXAMPLES: Mapping[str, str] = {
     "pseudo_count": "0.0",
     "ridge": '"sqrt"',
     "ridge_scale": "100.0",
+    "shrink": "false",
     "shrinkage": "true",
     "noise_scale_share": "0.1",
     "level": "0.95",

@@ -28,7 +28,12 @@ from privalue.core import (
     scale_share,
 )
 from privalue.errors import DataError, StudyError
-from privalue.study._choices import automatic_beta, guessed_counts, shape_weights
+from privalue.study._choices import (
+    UNKNOWN_VISITS,
+    automatic_beta,
+    guessed_counts,
+    shape_weights,
+)
 from privalue.study._study import Study
 
 SMOOTH = frozenset({"dp-lsw", "dp-lsl"})  # the scale of their noise depends on the data
@@ -149,7 +154,11 @@ def _automatic_beta(study: Study, terms: Terms) -> float:
     guess = guessed_counts(study, required_trajectories(terms.size.trajectories, 'beta = "auto"'))
     _, epsilon = scale_share(terms.epsilon, terms.constants.scale_share)
     return automatic_beta(
-        epsilon, terms.delta, terms.design.dimension, lambda beta: bound.psi(guess, beta)
+        epsilon,
+        terms.delta,
+        terms.design.dimension,
+        lambda beta: bound.psi(guess, beta),
+        room=UNKNOWN_VISITS if study.visit_prior is None else 0.0,
     )
 
 
