@@ -39,7 +39,7 @@ from privalue.errors import StudyError
 from privalue.estimate import noise_factors
 from privalue.planning._advice import advice
 from privalue.planning._assumed import CAUTIOUS, MIDDLE, Case, assumed_visits
-from privalue.planning._model import public_model
+from privalue.planning._model import public_model, require_few_states
 from privalue.planning._options import Option, with_mechanism
 from privalue.planning._predict import (
     USELESS,
@@ -135,6 +135,7 @@ def quick_prediction(
     Returns:
         The prediction; those of the last studies are kept, and not computed again.
     """
+    require_few_states(study)
     description = json.dumps(study.public_description(), sort_keys=True)
     key = (hashlib.sha256(description.encode()).hexdigest(), trajectories)
     if key not in _predictions:

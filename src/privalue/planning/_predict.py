@@ -271,7 +271,7 @@ class Forecaster:
         number = draws or enough_draws(len(model.visits))
         self._draws = Draws(model, option.study, number)
         others = (model.optimistic, model.cautious) if ends else ()
-        few = min(max(number // 2, 4), _DRAWS_OF_ENDS)
+        few = min(max(number // 2, 2), _DRAWS_OF_ENDS)
         self._ends = [
             Forecaster(option, other, draws=few, built=self._design)
             for other in others

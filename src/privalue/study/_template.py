@@ -43,6 +43,8 @@ _EXAMPLES: Mapping[str, str] = {
     "pseudo_count": "0.0",
     "ridge": '"sqrt"',
     "ridge_scale": "100.0",
+    "stages": '["bounds", "visits"]',
+    "stage_shares": "{ bounds = 0.10, visits = 0.05, limits = 0.01 }",
     "shrink": "false",
     "shrinkage": "true",
     "noise_scale_share": "0.1",
