@@ -314,7 +314,7 @@ def test_simulated_batches_agree_with_the_engine(unit):
 
 def test_the_study_alone_assumes_and_says_so():
     model = public_model(study(4))
-    assert model.visits.sum() == pytest.approx(2.0)
+    assert model.visits.sum() == pytest.approx(2.5)
     assert not model.known
     assert any("no prior" in line for line in model.assumptions)
     assert not any("upper bound" in line for line in model.assumptions)
