@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from privalue._described import described
 from privalue._diagnostics import Diagnostics
 from privalue._outbox import Outbox, Paid
 from privalue._patience import PATIENCE, Hold, insist, uninterrupted
@@ -25,6 +26,7 @@ from privalue._types import Progress
 from privalue.artefact import Accepted, Guarantee, NoiseScale, PublicNoise, Release, Software
 from privalue.core import (
     Calibration,
+    Chosen,
     Design,
     DpSsp,
     Entropy,
@@ -45,7 +47,7 @@ from privalue.errors import (
     UnavailableError,
     UsageError,
 )
-from privalue.estimate import estimates_of, published, rehearsal
+from privalue.estimate import estimates_of, published, published_stages, rehearsal
 from privalue.ledger import (
     Ledger,
     Reservation,
@@ -335,7 +337,7 @@ def _require_memory(study: Study) -> None:
 
     A release takes some 700 bytes a state as a text, and a few times that on the way.
     """
-    np.empty(2_000 * study.state_count, dtype=np.uint8)
+    np.empty(2_000 * study.key_count, dtype=np.uint8)
 
 
 def _charge(reserved: Reservation, hold: Hold, say: Callable[[str], None] | None) -> str:
@@ -489,9 +491,9 @@ def _tell(lines: Iterable[str], say: Callable[[str], None] | None) -> None:
 def _require_room_on_ledger(study: Study) -> None:
     """Refuse what could not be stored once it is paid for: a ledger's text has a limit."""
     each = 560 if study.has_intervals or study.mechanism.name == "dp-ssp" else 100  # bytes, about
-    if study.state_count * each > MOST_STORED:
+    if study.key_count * each > MOST_STORED:
         raise UsageError(
-            f"a release of {study.state_count} states is too large to be stored on a ledger; use "
+            f"a release of {study.key_count} states is too large to be stored on a ledger; use "
             "fewer states, or ledger=None and keep count yourself"
         )
 
@@ -503,7 +505,7 @@ def _make_room(outbox: Outbox | None, study: Study) -> None:
     """
     if outbox is not None:
         described = len(json.dumps(study.public_description()))
-        outbox.make_room(16_384 + 3 * described + 900 * study.state_count)
+        outbox.make_room(16_384 + 3 * described + 1_800 * study.key_count)
 
 
 def _reserve(ledger: Ledger, study: Study) -> Reservation | StoredRelease:
@@ -549,7 +551,10 @@ def _drawn(ready: _Ready, source: Entropy, head: str | None) -> Release:
     study, size, mechanism = ready.study, ready.size, ready.mechanism
     drawn = draw(mechanism, ready.statistics, source)
     # From here on everything is post-processing of what was drawn.
-    estimates = estimates_of(study, mechanism, drawn.numbers, drawn.scale)
+    stages, chosen = drawn.stages, drawn.chosen
+    estimates = estimates_of(
+        study, mechanism, drawn.numbers, drawn.scale, stages=stages, chosen=chosen
+    )
     return Release(
         private=type(source) is OperatingSystemEntropy,
         study=study.public_description(),
@@ -561,12 +566,13 @@ def _drawn(ready: _Ready, source: Entropy, head: str | None) -> Release:
             invalid=study.data.invalid,
         ),
         mechanism=study.mechanism.name,
-        terms=mechanism.terms.description(),
-        noise=_public_noise(study, mechanism, drawn.scale),
+        terms=described(mechanism.terms),
+        noise=_public_noise(study, mechanism, drawn.scale, chosen),
         ridge=ridge_of(study, size.trajectories),
         trajectories=size.units if study.privacy.unit == "trajectory" else None,
         persons=size.units if study.privacy.unit == "person" else None,
-        **published(estimates, study.state_names),
+        **published(estimates, study.state_names, study.arm_labels),
+        **published_stages(mechanism, stages, chosen, study.report.level),
         accepted=list(ready.accepted),
         ledger_head=head,
         created=datetime.now(UTC).strftime("%Y-%m-%d"),
@@ -574,11 +580,13 @@ def _drawn(ready: _Ready, source: Entropy, head: str | None) -> Release:
     )
 
 
-def _public_noise(study: Study, mechanism: Mechanism, scale: ReleasedScale | None) -> PublicNoise:
+def _public_noise(
+    study: Study, mechanism: Mechanism, scale: ReleasedScale | None, chosen: Chosen | None
+) -> PublicNoise:
     """Return what is public of the noise: mechanisms hold no private number."""
     constants = mechanism.calibration
     if isinstance(mechanism, DpSsp):
-        noise = mechanism.noise
+        noise = mechanism.noise_for(chosen or mechanism.unchosen)
         return PublicNoise(
             calibration=study.mechanism.calibration,
             alpha=constants.alpha,
@@ -607,7 +615,7 @@ def _rehearse(mechanism: Mechanism, study: Study) -> None:
     try:
         made = rehearsal(study, mechanism)
         if made is not None:
-            published(made, study.state_names)
+            published(made, study.state_names, study.arm_labels)
     except StudyError:
         raise
     except (ValueError, ArithmeticError):

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import privalue as pv
+from oracles.studies import release_anyway
 from privalue.artefact._release import json_schema
 from privalue.cli import _app as cli
 from privalue.core._profile import divergence
@@ -75,9 +76,7 @@ def test_the_noise_is_what_the_release_says():
     data = PEOPLE[:40]
     exact = pv.inspect(study, data)
     drawn = [
-        pv.release(
-            study, data, entropy=source, accept_large_delta=True, accept_useless=True
-        ).statistics
+        release_anyway(study, data, entropy=source, accept_large_delta=True).statistics
         for _ in range(150)
     ]
     counts = exact.statistics.counts
@@ -97,7 +96,8 @@ def test_sigma_is_the_analytic_gaussian_of_the_sensitivity():
     inspected = pv.inspect(described(), PEOPLE[:10])
     found, alpha = inspected.perturbation, inspected.mechanism.calibration.alpha
     assert found.psi == pytest.approx(3.0)
-    assert found.sigma == pytest.approx(alpha * np.sqrt(3.0))
+    assert found.sigma == pytest.approx(inspected.mechanism.alphas["values"] * np.sqrt(3.0))
+    assert inspected.mechanism.alphas["values"] == pytest.approx(alpha / np.sqrt(0.99))
     true = divergence(1.0, 6, 1.0, 1 / alpha)
     assert true.upper <= 1e-5
     assert true.lower > 0.999e-5
@@ -132,6 +132,41 @@ def test_refit_says_what_it_cannot_do(tmp_path):
         pv.refit(from_matrix)
     again = pv.refit(from_matrix, features={"kind": "matrix", "matrix": phi})
     assert again.as_dict() == from_matrix.as_dict()
+
+
+def wide_release():
+    """A seeded release of eight states, half of which hardly anybody visits."""
+    rows = [(i, 0, i % (4 if i % 50 else 8), (i % 8) / 10) for i in range(4000)]
+    study = pv.Study(
+        privacy=pv.Privacy(epsilon=1.0, delta=1e-5, unit="trajectory"),
+        values=pv.Values(discount=0.9, rewards=(0.0, 1.0), returns=(0.0, 1.0)),
+        states=pv.States(count=8),
+    )
+    data = pd.DataFrame(rows, columns=["trajectory", "step", "state", "reward"])
+    return pv.release(study, data, entropy=pv.SeededForExperimentsOnly(3))
+
+
+def test_an_old_release_is_shrunk_towards_features(tmp_path, capsys):
+    old = wide_release()
+    phi = np.arange(8.0)[:, None]
+    shrunk = pv.refit(old, features={"kind": "matrix", "matrix": phi, "shrink": True})
+    assert len(shrunk.theta) == 8  # a value for every state, not one for each feature
+    assert shrunk.as_dict() != old.as_dict()
+    assert shrunk.privacy == old.privacy
+    for entry, before in zip(shrunk.values, old.values, strict=True):
+        assert entry.low <= entry.value <= entry.high
+        assert (entry.band_low, entry.band_high) == (before.band_low, before.band_high)
+    assert shrunk.study["features"] == {"kind": "matrix", "shrink": True}
+    assert "shrink" not in old.study["features"]
+    old.save(tmp_path / "one")
+    np.save(tmp_path / "phi.npy", phi)
+    told = ["refit", str(tmp_path / "one"), "--out", str(tmp_path / "two"), "--shrink"]
+    assert cli.run(told) == 2
+    assert "--shrink needs features" in capsys.readouterr().err
+    assert cli.run([*told, "--features", str(tmp_path / "phi.npy")]) == 0
+    assert pv.Release.load(tmp_path / "two").as_dict() == shrunk.as_dict()
+    assert cli.run([*told[:3], str(tmp_path / "three"), "--shrink", "--aggregate", "4"]) == 0
+    assert len(pv.Release.load(tmp_path / "three").theta) == 8
 
 
 def test_refit_on_the_command_line(tmp_path, capsys):

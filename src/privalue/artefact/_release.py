@@ -86,6 +86,55 @@ class ReleasedStatistics(_Part):
     count_noise: Numbers = Field(description="the standard deviation of each count's noise")
 
 
+class Share(_Part):
+    """A share of trajectories or persons, from noisy numbers, with its interval."""
+
+    value: float = Field(ge=0, le=1)
+    low: float = Field(ge=0, le=1)
+    high: float = Field(ge=0, le=1)
+
+
+class StageChoice(_Part):
+    """What a stage chose from what it released; empty where there was nothing to choose."""
+
+    low: float | None = Field(default=None, description="of bounds: returns are clamped to these")
+    high: float | None = None
+    beyond: Share | None = Field(
+        default=None, description="of bounds: trajectories with a return that is clamped by them"
+    )
+    shaped: bool | None = Field(
+        default=None, description="of visits: states differ in how precisely they are released"
+    )
+
+
+class ReleasedStage(_Part):
+    """One of the Gaussian stages of dp-ssp; the squares of their mu add up to no more than mu^2."""
+
+    name: Literal["bounds", "visits", "limits", "values"]
+    mu: float = Field(gt=0, description="1/alpha, rounded")
+    alpha: float = Field(gt=0, description="noise is alpha times the sensitivity of the stage")
+    chosen: StageChoice
+    numbers: Numbers | None = Field(
+        default=None, description="what was released; of the values, see statistics"
+    )
+    noise: float | None = Field(
+        default=None, gt=0, description="the standard deviation of each number's noise"
+    )
+
+
+class ReleasedLimits(_Part):
+    """What limits cost: shares of trajectories (the last one: of persons) that they changed."""
+
+    beyond_h: Share | None = Field(
+        default=None, description="with visits beyond max_states_per_trajectory"
+    )
+    rewards_clamped: Share | None = None
+    returns_clamped: Share | None = None
+    surplus_trajectories: Share | None = Field(
+        default=None, description="persons with more than max_trajectories_per_person"
+    )
+
+
 class PolicyInterval(_Part):
     """The policy's one number, as intervals: of the noise alone, and with the choice of people."""
 
@@ -93,6 +142,16 @@ class PolicyInterval(_Part):
     high: float
     total_low: float | None = None
     total_high: float | None = None
+
+
+class PolicyInArm(_Part):
+    """The policy's one number in one arm, and how much more it is than in the first arm."""
+
+    arm: str
+    value: float
+    interval: PolicyInterval | None = None
+    difference: float | None = Field(default=None, description="from the first arm's")
+    difference_interval: PolicyInterval | None = None
 
 
 class Software(_Part):
@@ -125,10 +184,26 @@ class Release(_Part):
     theta: Numbers
     values: StateValues
     policy_value: float | None = Field(
-        default=None, description="sum_s start(s) V(s), where the study gives a start distribution"
+        default=None,
+        description="sum_s start(s) V(s), where the study gives a start distribution and no arms",
     )
     policy_interval: PolicyInterval | None = None
+    differences: StateValues | None = Field(
+        default=None,
+        description="with arms: the values of the other arms less those of the first, each with "
+        "intervals of its own; computed from what was released, at no further cost",
+    )
+    policies: list[PolicyInArm] | None = Field(
+        default=None, description="with arms: the policy's one number in each"
+    )
     statistics: ReleasedStatistics | None = None
+    gaussian_mu: float | None = Field(
+        default=None, gt=0, description="of dp-ssp: the release is mu-Gaussian-DP"
+    )
+    stages: list[ReleasedStage] | None = Field(
+        default=None, description="of dp-ssp, in the order in which they were drawn"
+    )
+    limits: ReleasedLimits | None = None
     accepted: list[Accepted] = Field(
         default=[],
         description="what was accepted explicitly: a plan no better than guessing, delta >= 1/m",
@@ -169,9 +244,31 @@ class Release(_Part):
             f"most e^{epsilon:g}, up to {delta:g}."
         )
 
-    def as_dict(self) -> dict[str, float]:
-        """Return the values by state label."""
-        return {entry["state"]: entry["value"] for entry in self.values.fields()}
+    def as_dict(self, arm: str | None = None) -> dict[str, float]:
+        """Return the values by state label.
+
+        Args:
+            arm: whose values, where the study has arms.
+        """
+        arms = self.arms
+        if (arm is None and arms) or (arm is not None and arm not in arms):
+            known = ", ".join(map(repr, arms)) or "none: leave it out"
+            raise UsageError(f"arm={arm!r}; the arms of this release are {known}")
+        return {
+            entry["state"]: entry["value"]
+            for entry in self.values.fields()
+            if entry.get("arm") == arm
+        }
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """Return the labels of the arms; empty where the study has none."""
+        return tuple(str(label).strip() for label in self.study.get("arms", {}).get("labels", ()))
+
+    @property
+    def state_count(self) -> int:
+        """Return how many states there are, in each arm."""
+        return len(self.values) // max(len(self.arms), 1)
 
     # The text of a release that was read is kept: its hash, and what a ledger stores, must not
     # depend on how a later version writes JSON.

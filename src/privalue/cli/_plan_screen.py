@@ -214,7 +214,7 @@ def _states(prediction: Prediction) -> Table:
         table.add_column(name, justify="left" if name == "state" else "right")
     errors = [] if chosen.by_state is None else chosen.by_state.tolist()
     visits = prediction.trajectories * prediction.model.visits
-    rows = list(zip(prediction.study.state_labels, visits.tolist(), errors, strict=False))
+    rows = list(zip(map(str, prediction.study.key_names), visits.tolist(), errors, strict=False))
     for label, expected, error in rows[:MOST_ROWS]:
         table.add_row(label, f"{expected:,.0f}", shown(error) if math.isfinite(error) else "")
     if len(rows) > MOST_ROWS:
@@ -266,7 +266,7 @@ def plan_json(
             | {"range": _range_json(prediction, forecast)}
             for forecast in prediction.forecasts
         ],
-        "states": list(study.state_labels),
+        "states": list(map(str, study.key_names)),
         "unvisited": unvisited_states(study, model),
         "model": {
             "source": model.source,

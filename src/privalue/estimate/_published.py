@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privalue.artefact import (
+    PolicyInArm,
     PolicyInterval,
     ReleasedStatistics,
     StateValue,
@@ -18,16 +20,20 @@ from privalue.artefact import (
 )
 from privalue.core import (
     GRID_STEPS,
+    LEAST_SHAPE,
+    Chosen,
     Design,
     DpLsl,
     DpLsw,
     DpSsp,
     Mechanism,
     ReleasedScale,
+    Stage,
     Vector,
     laplace_scale,
     scale_grid,
 )
+from privalue.estimate._arms import ArmEstimates, Ends, by_arm
 from privalue.estimate._linear import linear_estimates
 from privalue.estimate._statistics import (
     Estimates,
@@ -41,7 +47,13 @@ FAR = 64.0  # standard deviations that no draw is away: the chance is below 1e-8
 
 
 def estimates_of(
-    study: Study, mechanism: Mechanism, drawn: Vector, scale: ReleasedScale | None = None
+    study: Study,
+    mechanism: Mechanism,
+    drawn: Vector,
+    scale: ReleasedScale | None = None,
+    *,
+    stages: Sequence[Stage] = (),
+    chosen: Chosen | None = None,
 ) -> Estimates:
     """Return what is published.
 
@@ -50,6 +62,8 @@ def estimates_of(
         mechanism: that made the numbers, with its constants.
         drawn: the numbers that left.
         scale: of the noise, where it was released; dp-ssp's is public anyway.
+        stages: of dp-ssp: what every stage released.
+        chosen: of dp-ssp: what the stages chose; nothing, if left out.
 
     Returns:
         Values and, where the scale of the noise is public, intervals and flags.
@@ -63,32 +77,47 @@ def estimates_of(
             level=study.report.level,
         )
     ridge = ridge_of(study, mechanism.terms.size.trajectories)
-    return fitted(_noisy(study, mechanism, drawn), mechanism.design, study, ridge)
+    return fitted(_noisy(mechanism, drawn, stages, chosen), mechanism.design, study, ridge)
 
 
-def values_of(study: Study, mechanism: Mechanism, drawn: Vector) -> Vector:
+def values_of(
+    study: Study,
+    mechanism: Mechanism,
+    drawn: Vector,
+    *,
+    stages: Sequence[Stage] = (),
+    chosen: Chosen | None = None,
+) -> Vector:
     """Return the values of ``estimates_of`` alone, in a fraction of the time."""
     if not isinstance(mechanism, DpSsp):
         return estimates_of(study, mechanism, drawn).values
+    noisy = _noisy(mechanism, drawn, stages, chosen)
     return estimated_values(
-        _noisy(study, mechanism, drawn),
+        noisy,
         mechanism.design,
-        unvisited=study.values.unvisited_value,
+        unvisited=noisy.inside(study.values.unvisited_value),
         ridge=ridge_of(study, mechanism.terms.size.trajectories),
         shrinkage=study.mechanism.shrinkage,
+        features=study.shrink_targets,
         level=study.report.level,
+        arms=study.arm_count,
     )
 
 
-def _noisy(study: Study, mechanism: DpSsp, drawn: Vector) -> NoisyStatistics:
+def _noisy(
+    mechanism: DpSsp, drawn: Vector, stages: Sequence[Stage], chosen: Chosen | None
+) -> NoisyStatistics:
     """Return the drawn numbers in the units of returns and visits."""
-    noise, states = mechanism.noise, mechanism.design.states
+    noise, states = mechanism.noise_for(chosen or mechanism.unchosen), mechanism.design.states
+    visits = next((stage for stage in stages if stage.name == "visits"), None)
     return NoisyStatistics(
-        return_bounds=study.return_bounds,
+        return_bounds=noise.bounds,
         sums=drawn[:states] * noise.step,
         counts=drawn[states:],
         sum_noise=noise.of_steps * noise.step,
         count_noise=noise.of_counts,
+        more_counts=None if visits is None else visits.numbers,
+        more_noise=None if visits is None else float(np.max(visits.noise)),
     )
 
 
@@ -104,16 +133,25 @@ def fitted(noisy: NoisyStatistics, design: Design, study: Study, ridge: float | 
     Returns:
         What is published.
     """
-    return estimate(
-        noisy,
-        design,
-        unvisited=study.values.unvisited_value,
-        ridge=ridge,
-        shrinkage=study.mechanism.shrinkage,
-        level=study.report.level,
-        start=study.start_distribution,
-        alike=study.trajectories_per_person,
-    )
+
+    def at(level: float, start: Vector | None) -> Estimates:
+        return estimate(
+            noisy,
+            design,
+            unvisited=noisy.inside(study.values.unvisited_value),
+            ridge=ridge,
+            shrinkage=study.mechanism.shrinkage,
+            features=study.shrink_targets,
+            level=level,
+            start=start,
+            alike=study.trajectories_per_person,
+            arms=study.arm_count,
+        )
+
+    level, start = study.report.level, study.start_distribution
+    if study.arm_count == 1:
+        return at(level, start)
+    return by_arm(at, arms=study.arm_count, level=level, start=start)
 
 
 def rehearsal(study: Study, mechanism: Mechanism) -> Estimates | None:
@@ -128,7 +166,9 @@ def rehearsal(study: Study, mechanism: Mechanism) -> Estimates | None:
         if ridge_of(study, size.trajectories) is None and mechanism.design.is_tabular:
             return None
         most = np.repeat([GRID_STEPS / 2, 1.0], mechanism.design.states) * size.most_count
-        return estimates_of(study, mechanism, most + FAR * mechanism.noise.deviations)
+        # A stage may choose a shape that makes the noise of some states larger.
+        far = FAR / LEAST_SHAPE if "visits" in mechanism.alphas else FAR
+        return estimates_of(study, mechanism, most + far * mechanism.noise.deviations)
     sigma = mechanism.sigma(mechanism.bound.most)
     drawn = np.full(mechanism.design.dimension, _largest_center(mechanism) + FAR * sigma)
     epsilon, beta = mechanism.epsilon_scale, mechanism.calibration.beta
@@ -154,19 +194,28 @@ def _largest_center(mechanism: DpLsw | DpLsl) -> float:
     return largest * math.sqrt(weight) * (1.0 if mechanism.whitened else design.pseudo_inverse_norm)
 
 
-def published(estimates: Estimates, states: Sequence[str] | range) -> dict[str, Any]:
+def published(
+    estimates: Estimates, states: Sequence[str] | range, arms: Sequence[str] = ()
+) -> dict[str, Any]:
     """Return the parts of a release that come from the mechanism's output alone.
 
     Fields that were not computed are left out of the values, for all states alike.
+
+    Args:
+        estimates: what was computed.
+        states: the states' labels.
+        arms: the arms' labels; empty where there are none.
     """
     columns = {"value": estimates.values} | {
         name: getattr(estimates, name)
         for name in StateValue.model_fields
         if getattr(estimates, name, None) is not None
     }
+    compared = {} if estimates.arms is None else _compared(estimates.arms, states, arms)
     return {
         "theta": as_numbers(estimates.theta),
-        "values": StateValues(states, columns),
+        "values": _by_arm(states, arms, columns),
+        **compared,
         "level": estimates.level,
         "policy_value": estimates.policy_value,
         "policy_interval": _policy_interval(estimates),
@@ -187,3 +236,40 @@ def _policy_interval(estimates: Estimates) -> PolicyInterval | None:
     low, high = estimates.policy_interval
     total_low, total_high = estimates.policy_total or (None, None)
     return PolicyInterval(low=low, high=high, total_low=total_low, total_high=total_high)
+
+
+def _by_arm(
+    states: Sequence[str] | range, arms: Sequence[str], columns: dict[str, NDArray[Any]]
+) -> StateValues:
+    """Return an entry for each state, or for each state of each arm, arm after arm."""
+    if not arms:
+        return StateValues(states, columns)
+    names = tuple(map(str, states)) * len(arms)
+    return StateValues(names, {"arm": np.repeat(np.array(arms), len(states)), **columns})
+
+
+def _compared(
+    found: ArmEstimates, states: Sequence[str] | range, arms: Sequence[str]
+) -> dict[str, Any]:
+    """Return how the other arms differ from the first, and the policy's number in each."""
+
+    def interval(ends: Ends | None) -> PolicyInterval | None:
+        if ends is None:
+            return None
+        named = {f"{kind}low": low for kind, (low, _) in ends.items()}
+        return PolicyInterval(**named, **{f"{kind}high": high for kind, (_, high) in ends.items()})
+
+    policies = [
+        PolicyInArm(
+            arm=arm,
+            value=policy.value,
+            interval=interval(policy.ends),
+            difference=policy.difference,
+            difference_interval=interval(policy.difference_ends),
+        )
+        for arm, policy in zip(arms, found.policies, strict=False)
+    ]
+    return {
+        "differences": _by_arm(states, arms[1:], found.differences),
+        "policies": policies or None,
+    }

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from privalue.artefact import Release, Software
+from privalue.artefact import Release, Software, StageChoice
 from privalue.errors import UsageError
 from privalue.estimate._published import fitted, published
 from privalue.estimate._statistics import NoisyStatistics
@@ -52,12 +52,16 @@ def refit(
         )
     study = _study(release, features, weights, mechanism, start, level)
     kept = release.statistics
+    stages = {stage.name: stage for stage in release.stages or ()}
+    bounds, visits = stages.get("bounds"), stages.get("visits")
     noisy = NoisyStatistics(
-        return_bounds=study.return_bounds,
+        return_bounds=study.return_bounds if bounds is None else _bounds(bounds.chosen),
         sums=np.array(kept.sums),
         counts=np.array(kept.counts),
         sum_noise=np.array(kept.sum_noise),
         count_noise=np.array(kept.count_noise),
+        more_counts=None if visits is None else np.array(visits.numbers),
+        more_noise=None if visits is None else visits.noise,
     )
     built = design(study)
     refuse_early(study, built)
@@ -67,7 +71,7 @@ def refit(
             **{name: getattr(release, name) for name in _KEPT},
             "study": study.public_description(),
             "ridge": ridge,
-            **published(fitted(noisy, built, study, ridge), study.state_names),
+            **published(fitted(noisy, built, study, ridge), study.state_names, study.arm_labels),
             "refit_of": release.sha256,
             "created": datetime.now(UTC).strftime("%Y-%m-%d"),
             "software": Software(version=VERSION),
@@ -77,8 +81,15 @@ def refit(
 
 _KEPT = (
     *("private", "privacy", "mechanism", "terms", "noise", "trajectories", "persons"),
-    *("accepted", "ledger_head"),
+    *("accepted", "ledger_head", "gaussian_mu", "stages", "limits"),
 )
+
+
+def _bounds(chosen: StageChoice) -> tuple[float, float]:
+    """Return what returns were clamped to."""
+    if chosen.low is None or chosen.high is None:
+        raise UsageError("the release has a stage for bounds, and does not say which it chose")
+    return chosen.low, chosen.high
 
 
 def _study(
@@ -100,7 +111,7 @@ def _study(
                 f"the {section} again"
             )
     given |= {
-        "states": {"labels": [entry.state for entry in release.values]},
+        "states": {"labels": list(dict.fromkeys(entry.state for entry in release.values))},
         "mechanism": {"name": "dp-ssp", **given.get("mechanism", described["mechanism"])},
         "report": {"level": level or release.level},
     }

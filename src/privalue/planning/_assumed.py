@@ -55,6 +55,8 @@ CAUTIOUS = Case(visited=0.25, skew=2.0, spread=1.0, variation=1.0, prior=0.75)
 
 def study_model(study: Study) -> PublicModel:
     """Return the middle case, which holds the other two."""
+    if study.arm_count > 1:
+        return study_model(study.in_one_arm()).in_every_arm(study.arm_count)
     low, high = study.return_bounds
     most = study.states_per_trajectory
     if study.visit_prior is None:
@@ -86,7 +88,7 @@ def study_model(study: Study) -> PublicModel:
 
 
 def assumed_visits(study: Study, case: Case) -> Vector:
-    """Return the chance that a trajectory visits each state; they add up to H at most."""
+    """Return the chance that a trajectory visits each state in its arm; their sum is at most H."""
     prior, most = study.visit_prior, study.states_per_trajectory
     if prior is None:
         return skewed_visits(study.state_count, _total(study, case), case.skew)

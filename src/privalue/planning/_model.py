@@ -42,15 +42,17 @@ def public_model(study: Study, world: World | None = None) -> PublicModel:
 
 def require_few_states(study: Study) -> None:
     """Refuse a study of so many states that a plan would take too long."""
-    if study.state_count > MOST_STATES:
+    if study.key_count > MOST_STATES:
         raise UsageError(
             f"errors are predicted for at most {MOST_STATES:,} states, and this study has "
-            f"{study.state_count:,}; plan a study of fewer, such as a part of them"
+            f"{study.key_count:,}; plan a study of fewer, such as a part of them"
         )
 
 
 def world_model(study: Study, world: World) -> PublicModel:
     """Return the law of a world's trajectories, as the study counts them."""
+    if study.arm_count > 1:
+        return world_model(study.in_one_arm(), world).in_every_arm(study.arm_count)
     process = MarkovRewardProcess(
         outcomes=world.process.outcomes,
         start=world.process.start,

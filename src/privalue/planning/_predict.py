@@ -202,7 +202,7 @@ def enough_draws(states: int) -> int:
 
 def counted_states(study: Study, model: PublicModel) -> Vector:
     """Return for each state whether its error counts: it has a value, and a weight above 0."""
-    counted = np.isfinite(model.values) & (study.state_weights > 0)
+    counted = np.isfinite(model.values) & (study.key_weights > 0)
     if not counted.any():
         raise StudyError(
             "[weights] no state with a weight above 0 has a value in the world; use another world"
