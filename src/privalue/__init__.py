@@ -50,6 +50,7 @@ if TYPE_CHECKING:  # for those who read types; at run time a name is fetched whe
     from privalue.report import Published, publish
     from privalue.study import (
         About,
+        Arms,
         Columns,
         Features,
         Mechanism,
@@ -78,14 +79,15 @@ _ROOMS = {
     "planning": ("resolve",),
     "report": ("Published", "publish"),
     "study": (
-        *("About", "Columns", "Features", "Mechanism", "Privacy", "Report", "States", "Study"),
-        *("Values", "Weights"),
+        *("About", "Arms", "Columns", "Features", "Mechanism", "Privacy", "Report", "States"),
+        *("Study", "Values", "Weights"),
     ),
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
 
 __all__ = [
     "About",
+    "Arms",
     "BudgetError",
     "ChargedError",
     "Columns",

@@ -111,7 +111,7 @@ class PrivateValueError(PrivalueError, TypeError):
 class BoundaryError(PrivalueError, RuntimeError):
     """A reader handed over rows that the core refuses.
 
-    ``reason`` is "order", "duplicate", "key", "reward", "span", "twice", "length", "type",
+    ``reason`` is "order", "duplicate", "key", "reward", "span", "twice", "length", "type", "arm",
     "sums" or "limits", and ``row`` the first such row of the batch. A reader that expects one of
     them catches it, and says which row of the source it is; any other is a bug.
     """
@@ -132,6 +132,7 @@ _REFUSED = {
     "sums": "sums were handed over that no rows add up to",
     "length": "columns of different lengths were handed over",
     "type": "columns of other types than agreed were handed over",
+    "arm": "a unit was handed over with rows of two arms",
 }
 
 

@@ -1,5 +1,7 @@
 """The audit on dp-ssp, on whole persons and on bounded contribution, and what it catches."""
 
+import math
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,6 +11,8 @@ from oracles.studies import study
 from privalue.audit import audit_release
 from privalue.core import _contributions as statistics
 from privalue.core import _draw as drawing
+from privalue.core import _ssp as ssp
+from privalue.study import _terms as terms
 
 STATES = 4
 MIDDLE = 0.5
@@ -115,3 +119,31 @@ def test_counts_without_noise_are_rejected(monkeypatch):
     assert not audited(chosen, pair, 60).rejected
     monkeypatch.setattr(drawing, "gaussian_on_grid", careless)
     assert audited(chosen, pair, 60).rejected
+
+
+def in_arms(arm):
+    """One trajectory that goes everywhere, in this arm."""
+    names = ("person", "trajectory", "step", "state", "reward", "arm")
+    rows = [(0, 0, state, state, 2.0, arm) for state in range(STATES)]
+    return pd.DataFrame(rows, columns=list(names))
+
+
+def audit_of_a_move():
+    chosen = described(SSP).model_copy(update={"arms": {"labels": ["control", "treated"]}})
+    source = pv.SeededForExperimentsOnly(5)
+    pair = map(in_arms, ("control", "treated"))
+    return audit_release(chosen, *pair, releases=60, entropy=lambda: source)
+
+
+def test_moving_to_another_arm_is_the_worst_case_and_no_worse():
+    audit = audit_of_a_move()
+    assert not audit.rejected
+    assert 1.0 <= audit.slack < 1.01
+
+
+def test_the_count_weight_of_one_arm_would_not_do(monkeypatch):
+    """The planted mistake: c_w = sqrt(3)/2, as without arms, and Delta = sqrt(H')."""
+    monkeypatch.setattr(terms, "count_weight", lambda *_, **__: math.sqrt(3) / 2)
+    monkeypatch.setattr(ssp, "sensitivity", lambda *_, **__: math.sqrt(STATES))
+    audit = audit_of_a_move()
+    assert audit.true > 2 * audit.claimed

@@ -51,7 +51,7 @@ def by_partitions(table, described):
                 partitions.put([rows])
             for partition in range(number, 7, 3):
                 partitions.hand_over(partition, pool.add)
-            partitions.require_distinct_steps()
+            partitions.require_sound()
         total += pool.finish(Tally())
     return total.require_data(described.limits)
 
@@ -250,7 +250,7 @@ def test_rows_that_are_not_where_they_were_are_told_by_their_numbers():
     with pytest.raises(
         pv.DataError, match=rf"^{place} {again}: step.*the other is {place} {first}\)"
     ):
-        partitions.require_distinct_steps()
+        partitions.require_sound()
     column = pa.array([9 if at == 20 else 0 for at in range(len(twice))])
     spoilt = Chunk(location, twice.set_column(2, "state", column))
     with pytest.raises(pv.DataError, match=rf"^{place} {numbers[20] + 1}: state"):

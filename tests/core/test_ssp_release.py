@@ -134,6 +134,41 @@ def test_refit_says_what_it_cannot_do(tmp_path):
     assert again.as_dict() == from_matrix.as_dict()
 
 
+def wide_release():
+    """A seeded release of eight states, half of which hardly anybody visits."""
+    rows = [(i, 0, i % (4 if i % 50 else 8), (i % 8) / 10) for i in range(4000)]
+    study = pv.Study(
+        privacy=pv.Privacy(epsilon=1.0, delta=1e-5, unit="trajectory"),
+        values=pv.Values(discount=0.9, rewards=(0.0, 1.0), returns=(0.0, 1.0)),
+        states=pv.States(count=8),
+    )
+    data = pd.DataFrame(rows, columns=["trajectory", "step", "state", "reward"])
+    return pv.release(study, data, entropy=pv.SeededForExperimentsOnly(3))
+
+
+def test_an_old_release_is_shrunk_towards_features(tmp_path, capsys):
+    old = wide_release()
+    phi = np.arange(8.0)[:, None]
+    shrunk = pv.refit(old, features={"kind": "matrix", "matrix": phi, "shrink": True})
+    assert len(shrunk.theta) == 8  # a value for every state, not one for each feature
+    assert shrunk.as_dict() != old.as_dict()
+    assert shrunk.privacy == old.privacy
+    for entry, before in zip(shrunk.values, old.values, strict=True):
+        assert entry.low <= entry.value <= entry.high
+        assert (entry.band_low, entry.band_high) == (before.band_low, before.band_high)
+    assert shrunk.study["features"] == {"kind": "matrix", "shrink": True}
+    assert "shrink" not in old.study["features"]
+    old.save(tmp_path / "one")
+    np.save(tmp_path / "phi.npy", phi)
+    told = ["refit", str(tmp_path / "one"), "--out", str(tmp_path / "two"), "--shrink"]
+    assert cli.run(told) == 2
+    assert "--shrink needs features" in capsys.readouterr().err
+    assert cli.run([*told, "--features", str(tmp_path / "phi.npy")]) == 0
+    assert pv.Release.load(tmp_path / "two").as_dict() == shrunk.as_dict()
+    assert cli.run([*told[:3], str(tmp_path / "three"), "--shrink", "--aggregate", "4"]) == 0
+    assert len(pv.Release.load(tmp_path / "three").theta) == 8
+
+
 def test_refit_on_the_command_line(tmp_path, capsys):
     seeded(described()).save(tmp_path / "one")
     arguments = ["refit", str(tmp_path / "one"), "--out", str(tmp_path / "two"), "--aggregate", "2"]

@@ -24,7 +24,7 @@ from privalue.core import (
     mechanism_of,
     stage_alphas,
 )
-from privalue.core._stages import sensitivity_of
+from privalue.core._stages import BY_PERSON, BY_TRAJECTORY, sensitivity_of
 from privalue.curator import prepare
 from privalue.errors import StudyError
 from privalue.study import declared_size, design
@@ -188,6 +188,15 @@ def test_numbers_of_limits_change_by_at_most_one_for_each_trajectory(add_remove,
     delta = sensitivity_of("limits", held, names)
     assert found <= delta <= math.sqrt(3 * most_trajectories**2 + 2) * (1 + 1e-12)
     assert found > most_trajectories * math.sqrt(3)  # planted: the person's own are forgotten
+
+
+def test_the_numbers_that_a_unit_changes_by_one():
+    """Whoever adds a name to these lists has shown that a trajectory (a person) adds 0 or 1."""
+    assert {
+        *("trajectories", "trajectories_beyond", "trajectories_with_clamped_rewards"),
+        "trajectories_with_clamped_returns",
+    } == BY_TRAJECTORY
+    assert {"persons", "persons_with_surplus"} == BY_PERSON
 
 
 def test_only_numbers_that_a_unit_changes_by_one_get_that_noise():

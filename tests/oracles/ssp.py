@@ -9,7 +9,6 @@ import itertools
 import math
 
 import numpy as np
-from scipy.optimize import brentq
 
 
 def trajectories(states, most_states):
@@ -133,50 +132,109 @@ def _bisected(held, inside, outside):
     return inside
 
 
-def shrunk(sums, counts, sum_noise, count_noise, bounds, unvisited):
-    """docs/proofs/shrinkage.md, state by state and by a root finder."""
+def above_zero(number, variance):
+    """The positive root n of n^2 - number n - variance = 0."""
+    root = math.sqrt(number**2 + 4 * variance)
+    return (number + root) / 2 if number > 0 else 2 * variance / (root - number)
+
+
+def shrunk(sums, counts, sum_noise, count_noise, bounds, unvisited, features=None):
+    """docs/proofs/shrinkage.md, state by state."""
     low, high = bounds
     centre, reach = (low + high) / 2, (high - low) / 2
     states = range(len(sums))
-    with np.errstate(over="ignore"):
-        plain = [
+    if len(sums) < 4:
+        return [
             min(max(centre + sums[s] / counts[s], low), high) if counts[s] > 0 else unvisited
             for s in states
         ]
-    if len(plain) < 8:
-        return plain
-    visits = [max(counts[s], count_noise[s]) for s in states]
-    y = [sums[s] / reach / visits[s] for s in states]
-    d = [
-        ((sum_noise[s] / reach) ** 2 + (min(max(y[s], -1), 1) * count_noise[s]) ** 2)
-        / visits[s] ** 2
-        for s in states
+    t = [sums[s] / reach for s in states]
+    v_t, v_n = [(x / reach) ** 2 for x in sum_noise], [x**2 for x in count_noise]
+    mean = max(sum(counts) / len(t), math.sqrt(sum(v_n)) / len(t))
+    start = (unvisited - centre) / reach
+
+    def visits(s, y):
+        q = v_n[s] / v_t[s]
+        variance = v_n[s] / (1 + y**2 * q)
+        return above_zero((counts[s] + y * q * t[s]) / (1 + y**2 * q) - variance / mean, variance)
+
+    believed = [visits(s, 0.0) for s in states]
+    x = [2 * n / max(believed) - 1 for n in believed]
+    targets = [
+        ([[1.0] for _ in states], []),
+        ([[1.0, x[s], 2 * x[s] ** 2 - 1] for s in states], [8.0, 4.0]),
     ]
-
-    def line(tau2):
-        rows = np.array([[1.0, visits[s] / max(visits)] for s in states])
-        root = np.array([1 / math.sqrt(d[s] + tau2) for s in states])
-        fitted = np.linalg.lstsq(rows * root[:, None], np.array(y) * root, rcond=None)[0]
-        return rows @ fitted
-
-    def excess(tau2):
-        mu = line(tau2)
-        return sum((y[s] - mu[s]) ** 2 / (d[s] + tau2) for s in states) - (len(y) - 2)
-
-    if excess(0.12**2) <= 0:
-        tau2 = 0.12**2
-    elif excess(1.0) >= 0:
-        tau2 = 1.0
-    else:
-        tau2 = brentq(excess, 0.12**2, 1.0, xtol=1e-12)
-    mu = np.clip(line(tau2), -1, 1)
-    weight = [d[s] / (1 + d[s] / 0.09) ** 2 for s in states]
-    moment = sum(weight[s] * ((y[s] - mu[s]) ** 2 - d[s]) for s in states) / sum(weight)
-    error = math.sqrt(2 * sum((weight[s] * d[s]) ** 2 for s in states)) / sum(weight)
-    saying = max(sum(1 / (1 + d[s] / 0.09) for s in states), 1)
-    wide = max(tau2, 4 * (max(moment, 0) + min(1, 24 / saying - 1) * error))
+    if features is not None:
+        targets.append(([[1.0, *features[s]] for s in states], [2.4] * len(features[0])))
+    weighed = [
+        (evidence - 4 * power, y)
+        for columns, ratio in targets
+        for power in (0, 1)
+        for evidence, y in fits(
+            (t, counts, v_t, v_n, mean, visits),
+            np.array(columns),
+            ratio,
+            start,
+            [(max(believed) / n) ** power for n in believed],
+        )
+    ]
+    most = max(evidence for evidence, _ in weighed)
+    weights = [math.exp(evidence - most) for evidence, _ in weighed]
     return [
-        plain[s]
-        + d[s] / (d[s] + wide) * max(1 - 1.5 * tau2, 0) * (centre + reach * mu[s] - plain[s])
+        centre
+        + reach * sum(w * y[s] for w, (_, y) in zip(weights, weighed, strict=True)) / sum(weights)
         for s in states
     ]
+
+
+def fits(scene, columns, ratio, start, wider):
+    """The evidence and the values of each tau, in turn."""
+    t, counts, v_t, v_n, mean, visits_at = scene
+    states, found = range(len(t)), []
+    centre = np.array([start] + [0.0] * len(ratio))
+    theta = np.array([min(max(sum(t) / len(t) / mean, -1), 1)] + [0.0] * len(ratio))
+    mu = columns @ theta
+    share = [[0.8, 0.199, 0.001] for _ in states]
+    for tau in (10.0 ** (-3 * k / 7) for k in range(8)):
+        deviation = np.array([0.7] + [r * tau for r in ratio])
+        prior = np.diag(deviation**-2.0)
+        own = [min(tau * wider[s], 1) for s in states]
+        spread = [[own[s] ** 2, min(3 * own[s], 1) ** 2, 1.0] for s in states]
+        for _ in range(2):
+            noise = [v_t[s] + mu[s] ** 2 * v_n[s] for s in states]
+            n = [visits_at(s, mu[s]) for s in states]
+            variance = [[noise[s] + k * n[s] ** 2 for k in spread[s]] for s in states]
+            information, score = np.zeros((len(theta), len(theta))), np.zeros(len(theta))
+            for s in states:
+                weight = n[s] * sum(a / b for a, b in zip(share[s], variance[s], strict=True))
+                information += weight * n[s] * np.outer(columns[s], columns[s])
+                score += weight * (t[s] - mu[s] * counts[s]) * columns[s]
+            theta = np.linalg.solve(
+                information + prior, information @ theta + score + prior @ centre
+            )
+            mu = [min(max(float(columns[s] @ theta), -1), 1) for s in states]
+            total = 0.0
+            for s in states:
+                away = (t[s] - mu[s] * counts[s]) ** 2
+                logs = [
+                    math.log(p) - (math.log(v) + away / v) / 2
+                    for p, v in zip((0.8, 0.199, 0.001), variance[s], strict=True)
+                ]
+                parts = [math.exp(each - max(logs)) for each in logs]
+                total += max(logs) + math.log(sum(parts))
+                share[s] = [each / sum(parts) for each in parts]
+        scaled = np.diag(deviation) @ (information + prior) @ np.diag(deviation)
+        total -= math.log(np.linalg.det(scaled)) / 2
+        total -= sum(((theta - centre) / deviation) ** 2) / 2
+        y = []
+        for s in states:
+            gains = [k * n[s] / noise[s] for k in spread[s]]
+            divisor = above_zero(counts[s], v_n[s])
+            drawn = sum(p * g / (1 + g * divisor) for p, g in zip(share[s], gains, strict=True)) * (
+                t[s] - mu[s] * counts[s]
+            )
+            y.append(min(max(mu[s] + drawn, -1), 1))
+        found.append((total, y))
+        if total < max(each for each, _ in found) - 40:
+            break
+    return found

@@ -746,9 +746,9 @@ def test_a_limit_of_states_is_advised_without_a_world(neighbours):
     many = study(40, mechanism={"name": "dp-ssp"}, privacy={"neighbours": neighbours})
     found = predict(many, public_model(many), trajectories=20_000, draws=8)
     changes = advice(found, draws=8)
-    limited = next(c for c in changes if "max_states_per_trajectory = 12" in c.what)
+    limited = next(c for c in changes if "max_states_per_trajectory = 10" in c.what)
     assert limited.condition == "if few trajectories visit more states"
-    least = math.sqrt((24 if neighbours == "replace-one" else 12) / 40)  # the noise falls so far
+    least = math.sqrt((20 if neighbours == "replace-one" else 10) / 40)  # the noise falls so far
     assert 0.8 * least < limited.rmse / found.chosen.rmse < 0.85
     narrow = study(40, mechanism={"name": "dp-ssp"}, privacy={"max_states_per_trajectory": 1})
     told = advice(predict(narrow, public_model(narrow), trajectories=20_000, draws=8), draws=8)

@@ -296,9 +296,8 @@ def test_shrinkage_is_what_its_page_says(noisy, place):
         noisy.return_bounds,
         unvisited,
     )
-    twin = np.clip(twin, made.low, made.high)
-    # tau is found to half a percent only.
-    assert made.values == pytest.approx(twin, abs=0.01 * (high - low))
+    twin = np.clip(twin, made.band_low, made.band_high)
+    assert made.values == pytest.approx(twin, abs=1e-6 * (high - low))
 
 
 @given(noisy=releases(), order=st.permutations(range(9)), shrinkage=st.booleans())

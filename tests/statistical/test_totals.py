@@ -49,10 +49,11 @@ def chain(trajectories):
     )
 
 
-def simulated(text, trajectories, bounds, groups=None):
-    """A world of which trajectories are drawn; all data sets at once."""
-    process = parse_world(text).process
-    rows = simulate_episodes(parse_world(text), trajectories=SETS * trajectories, seed=7)
+def simulated(made, trajectories, bounds, groups=None):
+    """A world, or its name, of which trajectories are drawn; all data sets at once."""
+    made = parse_world(made) if isinstance(made, str) else made
+    process = made.process
+    rows = simulate_episodes(made, trajectories=SETS * trajectories, seed=7)
     values, start, states = process.values, process.start, process.states
     if groups is not None:
         rows = dataclasses.replace(rows, state=groups[rows.state])
@@ -98,10 +99,10 @@ def sepsis(trajectories):
         metadata.distribution("icu-sepsis")
     except metadata.PackageNotFoundError:
         pytest.skip("icu-sepsis is not installed")
-    text = "icu-sepsis:discount=1"
-    values = parse_world(text).process.values
+    made = parse_world("icu-sepsis:discount=1")
+    values = made.process.values
     groups = np.argsort(np.argsort(values, kind="stable")) * 10 // len(values)
-    return simulated(text, trajectories, (0.0, 1.0), groups)
+    return simulated(made, trajectories, (0.0, 1.0), groups)
 
 
 WORLDS = {

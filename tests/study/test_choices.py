@@ -5,10 +5,14 @@ import math
 import numpy as np
 import pytest
 
+import privalue as pv
+from privalue.core import PublicSize
+from privalue.core._calibration import nissim
 from privalue.core._profile import exact_alpha
 from privalue.core._sensitivity_lsw import smooth_lsw
 from privalue.core._sensitivity_ssp import count_weight, sensitivity
 from privalue.errors import StudyError, UsageError
+from privalue.study import design, mechanism_for
 from privalue.study._choices import automatic_beta, shape_weights
 
 ROOT = math.sqrt(3) / 2
@@ -114,3 +118,63 @@ def test_automatic_beta_is_near_the_best():
         return exact_alpha(0.1, 0.1, 40, beta) * math.sqrt(smooth_lsw(counts, np.ones(40), beta))
 
     assert noise(chosen) <= 1.01 * min(noise(beta) for beta in scan)
+
+
+def test_without_a_prior_beta_is_ready_for_rarer_states():
+    """FrozenLake's visited states at m = 10^6: the rarest has one trajectory in 31, not in 11."""
+    visits = (1000004, 618221, 261875, 113854, 622860, 135447, 265370, 113322, 70740, 40236, 31761)
+    for counts in (np.array(visits), np.array([*visits, 0, 0, 0, 0, 0])):
+        states, ones = len(counts), np.ones(len(counts))
+        guess = np.arange(1, states + 1) * 10**6 // states
+
+        def noise(calibration, counts=counts, ones=ones):
+            return calibration[0] * math.sqrt(smooth_lsw(counts, ones, calibration[1]))
+
+        def psi(beta, guess=guess, ones=ones):
+            return smooth_lsw(guess, ones, beta)
+
+        paper = nissim(0.1, 0.1, states)
+        least, ready = (automatic_beta(0.1, 0.1, states, psi, room=room) for room in (0.0, 0.05))
+        alphas = [exact_alpha(0.1, 0.1, states, beta) for beta in (least, ready)]
+        assert noise((alphas[1], ready)) < noise((paper.alpha, paper.beta))
+        assert alphas[1] * math.sqrt(psi(ready)) <= 1.05 * alphas[0] * math.sqrt(psi(least))
+        if states == 11:  # what it was: planted, and caught
+            assert noise((alphas[0], least)) > noise((paper.alpha, paper.beta))
+
+
+def test_a_study_without_a_prior_leaves_room_and_one_with_a_prior_does_not():
+    study = pv.Study(
+        privacy=pv.Privacy(epsilon=1.0, delta=1e-6, unit="trajectory"),
+        values=pv.Values(discount=0.9, rewards=(0.0, 1.0), returns=(0.0, 1.0)),
+        states=pv.States(count=4),
+        mechanism=pv.Mechanism(name="dp-lsw"),
+    )
+    known = {str(s): (s + 1) / 4 for s in range(4)}
+    told = study.model_copy(update={"states": pv.States(count=4, visits=known)})
+    size = PublicSize(units=10**5, most_count=10**5, trajectories=10**5)
+    free, held = (mechanism_for(each, design(each), size).calibration for each in (study, told))
+    assert free.beta > 2 * held.beta
+    assert held.alpha < free.alpha <= 1.051 * held.alpha
+
+
+def test_a_prior_of_visits_gives_no_shape_that_closer_values_would_suffer_from():
+    """A shape must do for values that spread over the bounds, and for values a quarter as far."""
+    generator = np.random.default_rng(3)
+    for _ in range(20):
+        p = np.exp(-generator.uniform(0, 8, 30))
+        m, alpha = int(10 ** generator.uniform(2.5, 5.5)), 4.2
+        omega = shape_weights(p, 30, expected_trajectories=m, alpha=alpha)
+        unit = (alpha / m) ** 2 * (1 + 1 / (12 * count_weight(30, None) ** 2))
+        for spread in (1 / 12, 1 / 192):
+            error, even = (
+                literal_error(unit * float(each @ each) / (each * p) ** 2, spread)
+                for each in (omega, np.ones(30))
+            )
+            assert error <= even * (1 + 1e-9)
+
+
+def literal_error(noise, spread):
+    """Each shrunk value's squared error, and that of what they are drawn to."""
+    drawn = [q / (q + spread) for q in noise]
+    common = 1 / sum(1 / (q + spread) for q in noise)
+    return sum(b * spread + b**2 * common for b in drawn)

@@ -591,3 +591,32 @@ def test_a_description_that_names_a_file_needs_that_section(tmp_path, monkeypatc
         pv.Study.from_description(description)
     again = pv.Study.from_description(description, weights={"values": [1.0, 2.0, 3.0]})
     assert again.state_weights.tolist() == [1.0, 2.0, 3.0]
+
+
+def shrinking(features, **mechanism):
+    return pv.Study(
+        privacy=pv.Privacy(epsilon=1.0, delta=1e-6, unit="trajectory"),
+        values=pv.Values(discount=0.9, rewards=(0.0, 1.0), returns=(0.0, 1.0)),
+        states=pv.States(count=6),
+        features=pv.Features(**features),
+        mechanism=pv.Mechanism(**mechanism),
+    )
+
+
+def test_shrinkage_towards_features_needs_features_and_dp_ssp():
+    grouped = {"kind": "aggregate", "size": 2, "shrink": True}
+    study = shrinking(grouped)
+    assert study.shrink_targets.shape == (6, 2)  # three groups, less what they have in common
+    assert study.public_description()["features"]["shrink"] is True
+    assert design(study).is_tabular
+    with pytest.raises(pv.StudyError, match="shrink = true needs features to shrink towards"):
+        shrinking({"shrink": True})
+    for name in ("dp-lsw", "dp-lsl", "auto"):
+        with pytest.raises(pv.StudyError, match="shrink = true needs dp-ssp"):
+            shrinking(grouped, name=name)
+    with pytest.raises(pv.StudyError, match="shrinkage = false asks for something else"):
+        shrinking(grouped, shrinkage=False)
+    with pytest.raises(pv.StudyError, match="ridge asks for something else"):
+        shrinking(grouped, ridge=3.0)
+    with pytest.raises(pv.StudyError, match="1001 features of 6 states is too much"):
+        shrinking({"kind": "matrix", "matrix": np.ones((6, 1001)), "shrink": True})

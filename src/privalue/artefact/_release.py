@@ -144,6 +144,16 @@ class PolicyInterval(_Part):
     total_high: float | None = None
 
 
+class PolicyInArm(_Part):
+    """The policy's one number in one arm, and how much more it is than in the first arm."""
+
+    arm: str
+    value: float
+    interval: PolicyInterval | None = None
+    difference: float | None = Field(default=None, description="from the first arm's")
+    difference_interval: PolicyInterval | None = None
+
+
 class Software(_Part):
     """What made the release."""
 
@@ -174,9 +184,18 @@ class Release(_Part):
     theta: Numbers
     values: StateValues
     policy_value: float | None = Field(
-        default=None, description="sum_s start(s) V(s), where the study gives a start distribution"
+        default=None,
+        description="sum_s start(s) V(s), where the study gives a start distribution and no arms",
     )
     policy_interval: PolicyInterval | None = None
+    differences: StateValues | None = Field(
+        default=None,
+        description="with arms: the values of the other arms less those of the first, each with "
+        "intervals of its own; computed from what was released, at no further cost",
+    )
+    policies: list[PolicyInArm] | None = Field(
+        default=None, description="with arms: the policy's one number in each"
+    )
     statistics: ReleasedStatistics | None = None
     gaussian_mu: float | None = Field(
         default=None, gt=0, description="of dp-ssp: the release is mu-Gaussian-DP"
@@ -225,9 +244,31 @@ class Release(_Part):
             f"most e^{epsilon:g}, up to {delta:g}."
         )
 
-    def as_dict(self) -> dict[str, float]:
-        """Return the values by state label."""
-        return {entry["state"]: entry["value"] for entry in self.values.fields()}
+    def as_dict(self, arm: str | None = None) -> dict[str, float]:
+        """Return the values by state label.
+
+        Args:
+            arm: whose values, where the study has arms.
+        """
+        arms = self.arms
+        if (arm is None and arms) or (arm is not None and arm not in arms):
+            known = ", ".join(map(repr, arms)) or "none: leave it out"
+            raise UsageError(f"arm={arm!r}; the arms of this release are {known}")
+        return {
+            entry["state"]: entry["value"]
+            for entry in self.values.fields()
+            if entry.get("arm") == arm
+        }
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """Return the labels of the arms; empty where the study has none."""
+        return tuple(str(label).strip() for label in self.study.get("arms", {}).get("labels", ()))
+
+    @property
+    def state_count(self) -> int:
+        """Return how many states there are, in each arm."""
+        return len(self.values) // max(len(self.arms), 1)
 
     # The text of a release that was read is kept: its hash, and what a ledger stores, must not
     # depend on how a later version writes JSON.

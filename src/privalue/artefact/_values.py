@@ -72,6 +72,7 @@ class StateValue(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     state: str
+    arm: str | None = Field(default=None, description="where the study has arms")
     value: float
     total_low: float | None = None
     total_high: float | None = None

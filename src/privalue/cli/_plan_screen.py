@@ -162,8 +162,9 @@ def _table(prediction: Prediction) -> Table:
         "trajectories",
         title_justify="left",
     )
-    ends = ("optimistic", "cautious") if prediction.ranged else ()
-    for name in ("mechanism", "", "error", *ends, "noise", "sampling", "approx.", "better"):
+    ranged = prediction.ranged
+    shares = ("noise", "sampling", "approx.", *([] if ranged else ["better"]))
+    for name in ("mechanism", "", "error", *(["range"] if ranged else []), *shares):
         table.add_column(
             name, justify="left" if name in {"mechanism", ""} else "right", no_wrap=name != ""
         )
@@ -181,9 +182,10 @@ def _table(prediction: Prediction) -> Table:
     low, high = prediction.study.return_bounds
     table.add_row("no privacy", "", shown(prediction.floor), style="dim")
     table.add_row("guessing", f"{(low + high) / 2:g}", shown(prediction.guess), style="dim")
-    table.caption = (
-        "* this study; approx.: approximation error; better: how many times, than guessing"
-        + ("; all but the ends of the range is the middle case" if prediction.ranged else "")
+    table.caption = "* this study; approx.: approximation error; " + (
+        "range: from the optimistic end to the cautious one, all else is the middle case"
+        if ranged
+        else "better: how many times, than guessing"
     )
     table.caption_justify = "left"
     return table
@@ -193,15 +195,15 @@ def _numbers(prediction: Prediction, forecast: Forecast) -> list[str]:
     """Return the cells of a forecast."""
     if forecast.refused is not None:
         return ["not possible"]
-    ratio = prediction.guess / forecast.rmse
-    return [
-        shown(forecast.rmse),
-        *(map(shown, forecast.range) if prediction.ranged else ()),
+    parts = [
         shown(forecast.noise),
         shown(forecast.sampling),
         approximation_shown(prediction, forecast),
-        f"{ratio:.3g} x" if ratio > 1 else "no",
     ]
+    if prediction.ranged:
+        return [shown(forecast.rmse), "..".join(map(shown, forecast.range)), *parts]
+    ratio = prediction.guess / forecast.rmse
+    return [shown(forecast.rmse), *parts, f"{ratio:.3g} x" if ratio > 1 else "no"]
 
 
 def _states(prediction: Prediction) -> Table:
@@ -212,7 +214,7 @@ def _states(prediction: Prediction) -> Table:
         table.add_column(name, justify="left" if name == "state" else "right")
     errors = [] if chosen.by_state is None else chosen.by_state.tolist()
     visits = prediction.trajectories * prediction.model.visits
-    rows = list(zip(prediction.study.state_labels, visits.tolist(), errors, strict=False))
+    rows = list(zip(map(str, prediction.study.key_names), visits.tolist(), errors, strict=False))
     for label, expected, error in rows[:MOST_ROWS]:
         table.add_row(label, f"{expected:,.0f}", shown(error) if math.isfinite(error) else "")
     if len(rows) > MOST_ROWS:
@@ -264,7 +266,7 @@ def plan_json(
             | {"range": _range_json(prediction, forecast)}
             for forecast in prediction.forecasts
         ],
-        "states": list(study.state_labels),
+        "states": list(map(str, study.key_names)),
         "unvisited": unvisited_states(study, model),
         "model": {
             "source": model.source,

@@ -34,6 +34,12 @@ def refit(
     tabular: Annotated[
         bool, typer.Option("--tabular", help="A value of its own for every state.")
     ] = False,
+    shrink: Annotated[
+        bool,
+        typer.Option(
+            "--shrink", help="Keep a value for every state, and draw it towards the features."
+        ),
+    ] = False,
     weights: Annotated[
         str | None, typer.Option("--weights", help="A CSV file of state and weight, or uniform.")
     ] = None,
@@ -64,6 +70,10 @@ def refit(
         chosen = {"kind": "aggregate", "size": aggregate}
     elif tabular:
         chosen = {"kind": "tabular"}
+    if shrink:
+        if chosen is None or tabular:
+            raise UsageError("--shrink needs features: give --features FILE or --aggregate SIZE")
+        chosen["shrink"] = True
     mechanism = {
         "ridge": _ridge(ridge),
         "ridge_scale": ridge_scale,

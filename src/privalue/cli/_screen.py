@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from privalue.artefact import Release
 from privalue.cli._plan_screen import useless_words
@@ -20,7 +21,7 @@ from privalue.planning import (
     unvisited_states,
     unvisited_words,
 )
-from privalue.report import Guesses, PrivateDiagnostics, listed, named
+from privalue.report import Guesses, PrivateDiagnostics, covered_by, ends_of, listed, named
 from privalue.study import Study, declared_size, fits_by_lsl, resolve_ridge
 
 MOST_ROWS = 50
@@ -50,7 +51,7 @@ def print_guesses(console: Console, guessed: Guesses) -> None:
 
 def print_check(console: Console, prepared: Prepared) -> None:
     """Print everything that can be said about a study without data."""
-    study, design = prepared.study, prepared.design
+    study = prepared.study
     privacy, mechanism = study.privacy, study.mechanism
     low, high = study.return_bounds
     console.print(
@@ -62,7 +63,8 @@ def print_check(console: Console, prepared: Prepared) -> None:
                     f"epsilon = {privacy.epsilon:g}, delta = {privacy.delta:g}, unit = "
                     f"{privacy.unit}, neighbours = {privacy.neighbours}",
                 ),
-                ("states, features", f"{design.states}, {design.dimension}"),
+                *_arms(study),
+                ("states, features", _sizes(prepared)),
                 ("discount", study.values.discount),
                 ("returns within", f"[{low:g}, {high:g}], range {high - low:g}"),
                 ("clamped to bounds", _clamped(study)),
@@ -124,6 +126,24 @@ def advice(prepared: Prepared) -> list[str]:
         if lost:
             found.append(f"{lost} state(s) are reached by no raw label of [states] groups")
     return found
+
+
+def _arms(study: Study) -> list[tuple[str, object]]:
+    """Return what the study says of arms, and of trajectories that were cut off."""
+    found: list[tuple[str, object]] = []
+    if study.arm_labels:
+        found.append(("arms", ", ".join(study.arm_labels)))
+    if study.data.truncated is not None:
+        what = "left out with their unit" if study.drops_cut else "kept, as if they had ended there"
+        found.append(("cut-off trajectories", what))
+    return found
+
+
+def _sizes(prepared: Prepared) -> str:
+    """Return how many states and features there are."""
+    arms = prepared.study.arm_count
+    each = f" in each of {arms} arms" if arms > 1 else ""
+    return f"{prepared.design.states // arms}, {prepared.design.dimension // arms}{each}"
 
 
 def _clamped(study: Study) -> str:
@@ -196,6 +216,9 @@ def print_release(console: Console, release: Release) -> None:
         console.print(f"Not new: {reuse(release)}.", style="bold yellow")
     console.print(release.sentence(), style="bold" if release.private else "bold red")
     console.print(_what_was_public(release))
+    if release.arms:
+        _print_arms(console, release)
+        return
     table = Table(title="Released values", title_justify="left")
     table.add_column("state")
     table.add_column("value", justify="right")
@@ -250,6 +273,46 @@ def _policy(release: Release) -> str:
     return ", ".join(found)
 
 
+def _print_arms(console: Console, release: Release) -> None:
+    """Print the values of arms side by side, and how far each is from the first."""
+    states, first = release.state_count, release.arms[0]
+    differences = release.differences
+    assert differences is not None  # every release with arms has them
+    title = f"Released values by arm, with {100 * (release.level or 0):g}% intervals"
+    table = Table(title=title, title_justify="left")
+    table.add_column("state", overflow="fold")
+    for arm in release.arms:
+        table.add_column(Text(arm), justify="right")
+    for arm in release.arms[1:]:
+        table.add_column(Text(f"{arm} less {first}"), justify="right")
+    for at in range(min(states, MOST_ROWS)):
+        of_arms = [release.values[at + states * arm] for arm in range(len(release.arms))]
+        compared = [differences[at + states * arm] for arm in range(len(release.arms) - 1)]
+        table.add_row(
+            Text(of_arms[0].state),
+            *(f"{entry.value:.4g} {_interval(*ends_of(entry))}" for entry in of_arms + compared),
+        )
+    console.print(table)
+    if states > MOST_ROWS:
+        console.print(f"... and {states - MOST_ROWS} more states in the file.")
+    unsupported = sum(not entry.supported for entry in release.values)
+    if unsupported:
+        console.print(f"{unsupported} of these values have too few visits to say much.")
+    for policy in release.policies or ():
+        within = policy.interval
+        text = f"The policy's value from the public start, {policy.arm}: {policy.value:.6g}"
+        text += "" if within is None else f" {_interval(*ends_of(within))}"
+        apart = policy.difference_interval
+        if policy.difference is not None and apart is not None:
+            text += f"; more than {first} by {policy.difference:.6g} "
+            text += _interval(*ends_of(apart))
+        console.print(Text(text))
+    console.print(
+        f"The interval of a difference covers {covered_by(release)}. A difference is an effect "
+        "only where chance decided who was in which arm. How many are in each is not public."
+    )
+
+
 def _interval(low: float | None, high: float | None) -> str:
     """Return an interval as text."""
     return "unbounded" if low is None or high is None else f"[{low:.4g}, {high:.4g}]"
@@ -258,6 +321,7 @@ def _interval(low: float | None, high: float | None) -> str:
 def _what_was_public(release: Release) -> str:
     """Return a paragraph on what was public before the release."""
     values, files = release.study["values"], len(release.study["side_files"])
+    arms = f" and {len(release.arms)} arms" if release.arms else ""
     number = (
         f", and the number of trajectories, {release.trajectories}"
         if release.trajectories is not None
@@ -267,8 +331,8 @@ def _what_was_public(release: Release) -> str:
     )
     return (
         f"Public beforehand: the study{f' with {files} side file(s)' if files else ''}, its "
-        f"{len(release.values)} states, discount {values['discount']}, the bounds of rewards and "
-        f"returns{number}. Mechanism: {release.mechanism}, "
+        f"{release.state_count} states{arms}, discount {values['discount']}, the bounds of rewards "
+        f"and returns{number}. Mechanism: {release.mechanism}, "
         + (
             "noise on the statistics"
             if release.noise.shape == "statistics"
@@ -313,7 +377,7 @@ def print_private_diagnostics(console: Console, diagnostics: PrivateDiagnostics)
     table = Table(title="By state (PRIVATE)", title_justify="left")
     for name in ("state", "visits", "mean return", "value before noise", "noise (sd)"):
         table.add_column(name, justify="left" if name == "state" else "right")
-    labels = diagnostics.study.state_names
+    labels = diagnostics.study.key_names
     for at in range(min(len(labels), MOST_ROWS)):
         numbers = [fields[key][at] for key in ("mean_returns", "values", "noise_by_state")]
         table.add_row(str(labels[at]), str(fields["counts"][at]), *(f"{x:.6g}" for x in numbers))

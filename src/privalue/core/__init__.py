@@ -24,7 +24,6 @@ from privalue.core._design import (
     column_squares,
     dense,
     is_indicator,
-    row_norms,
     scaled_rows,
 )
 from privalue.core._draw import Mechanism, draw, mechanism_of
@@ -77,6 +76,6 @@ __all__ = [
     "column_squares", "count_weight", "dense", "divergence", "draw", "exact", "exact_alpha",
     "gaussian", "gaussian_on_grid", "is_indicator", "is_number", "kernel", "laplace_scale",
     "largest_exact_beta", "lsl", "lsl_bound", "lsw", "mechanism_of", "nissim", "privacy_profile",
-    "public_grid", "row_norms", "scale_grid", "scale_share", "scaled_rows", "sealed", "sensitivity",
+    "public_grid", "scale_grid", "scale_share", "scaled_rows", "sealed", "sensitivity",
     "smooth_lsl", "smooth_lsw", "stage_alphas", "unit_hash",
 ]  # fmt: skip

@@ -53,8 +53,8 @@ WHOLE_SPAN = (0, 2**32)  # of the upper half of a unit's hash
 _ARRAYS = ("counts", "return_steps", "level_counts", "level_steps", "largest_levels")
 _TYPES = tuple(map(np.dtype, (np.int64, np.int64, np.int32, np.float64)))
 # By the kernel's number: a row belongs before the one before it; a step appears twice; a key does
-# not exist; a reward is not finite; a unit's hash is outside the span.
-REASONS = ("", "order", "duplicate", "key", "reward", "span")
+# not exist; a reward is not finite; a unit's hash is outside the span; a unit has two arms.
+REASONS = ("", "order", "duplicate", "key", "reward", "span", "arm")
 
 
 # What the kernel tallies, most of it a field of the statistics: "met" are all trajectories, and
@@ -71,11 +71,12 @@ def _nothing() -> Integers:
 
 
 # What the kernel goes by: how many of the first words of a row's ids are its unit's; limits;
-# whether a unit with an invalid row does not count; and the levels.
+# whether a unit with an invalid row does not count; whether N as a key marks a row whose unit does
+# not count; how many keys an arm has, N where there are none; and the levels.
 _Rules = namedtuple(
     "_Rules",
     "unit_words span_low span_high discount low high reward_low reward_high most_keys "
-    "most_trajectories dropping levels reference nearest",
+    "most_trajectories dropping marked keys_per_arm levels reference nearest",
 )
 
 
@@ -248,8 +249,9 @@ class Contributions(Private):
     ) -> None:
         """Add a batch of whole units, ascending by (unit, trajectory, step).
 
-        Where invalid units are dropped, N as a key marks an invalid row, and so does a step that
-        appears twice in its trajectory: their units do not count.
+        Where invalid units are dropped, N as a key marks an invalid row, and so do a step that
+        appears twice in its trajectory and an arm that differs from the unit's: their units do not
+        count. Where trajectories that were cut off are dropped, N as a key marks these too.
 
         Args:
             ids: row x id x word. A unit's ids are all of them, or the first, the person's, where
@@ -291,6 +293,8 @@ class Contributions(Private):
             limits.most_keys,
             limits.most_trajectories,
             limits.drop_invalid,
+            limits.drop_invalid or limits.drop_cut,
+            limits.keys // limits.arms,
             limits.levels,
             limits.reference,
             limits.nearest,
@@ -333,8 +337,7 @@ class Contributions(Private):
         """
         counts, steps, _, level_counts, level_steps, largest, tally = self._sums
         tallied = dict(zip(_TALLY, tally.tolist(), strict=True))
-        surplus = tallied.pop("met") - tallied["trajectories"]
-        del tallied["last"]
+        met, _ = tallied.pop("met"), tallied.pop("last")
         if not self._limits.by_person:
             tallied |= {"persons": 0, "persons_with_surplus": 0}
         return VisitStatistics(
@@ -342,7 +345,7 @@ class Contributions(Private):
             rows=self._rows,
             counts=counts,
             return_steps=steps,
-            surplus_trajectories=surplus,
+            surplus_trajectories=met - tallied["trajectories"],
             **{**tallied, **found},
             covered=tuple(self._batches()),
             limits=self._limits,
@@ -459,7 +462,7 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
                     visits[seen] = row  # the next visit takes its place unless this one is fresh
                     seen += stamp[key] != mark
                     stamp[key] = mark
-                elif dropping and key == len(counts):
+                elif rules.marked and key == len(counts):
                     invalid = True
                 else:
                     return 3, row
@@ -482,6 +485,14 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
                         return 1, row
                     if not dropping:
                         return 2, row
+                    invalid = True
+        # A matter of meaning: the limits count keys, whichever arm they are in, so that no
+        # sensitivity depends on it (docs/proofs/arms.md).
+        if rules.keys_per_arm < len(counts) and not invalid:
+            for t in range(begins[0] + 1, row):
+                if keys[t] // rules.keys_per_arm != keys[begins[0]] // rules.keys_per_arm:
+                    if not dropping:
+                        return 6, t
                     invalid = True
         # Decided once all rows of the unit were read, and before any of them counts: a unit with
         # an invalid row contributes what an absent one does.

@@ -28,17 +28,14 @@ import numpy as np
 
 from privalue.core._arrays import Integers, Vector
 from privalue.core._blocks import block_sensitivity
-from privalue.core._contributions import VisitStatistics
+from privalue.core._contributions import SCALARS, VisitStatistics
 from privalue.core._terms import Limits
 from privalue.errors import StudyError
 
 STAGES = ("bounds", "visits", "limits", "values")  # in the order in which they are drawn
-# To each of these numbers a trajectory (a person) that counts adds 0 or 1.
-BY_TRAJECTORY = frozenset(
-    {"trajectories", "trajectories_beyond"}
-    | {"trajectories_with_clamped_rewards", "trajectories_with_clamped_returns"}
-)
-BY_PERSON = frozenset({"persons", "persons_with_surplus"})
+# To each of these numbers a trajectory (a person) that counts adds 0 or 1; a test lists them.
+BY_TRAJECTORY = frozenset(name for name in SCALARS if name.startswith("trajectories"))
+BY_PERSON = frozenset(name for name in SCALARS if name.startswith("persons"))
 LEAST_SHAPE = 1e-6  # of the largest omega: with less, doubles might not hold the noise
 
 

@@ -2,7 +2,7 @@
 
 | symbol      | here                        | meaning                                            |
 |-------------|-----------------------------|----------------------------------------------------|
-| N           | ``limits.keys``             | number of keys; a key is a state                   |
+| N           | ``limits.keys``             | number of keys; a key is a state, or (arm, state)  |
 | gamma       | ``limits.discount``         | discount                                           |
 | F_lo, F_hi  | ``limits.return_bounds``    | bounds of a first-visit return                     |
 | H           | ``limits.most_keys``        | distinct keys that count per trajectory            |
@@ -60,17 +60,19 @@ class Limits:
     most_trajectories: int
     drop_invalid: bool = False  # a unit with an invalid row counts as nobody
     size_is_public: bool = True  # the number of units is the same for all neighbours
+    arms: int = 1  # key = arm * (keys / arms) + state; a unit has one arm
+    drop_cut: bool = False  # a unit with a trajectory that was cut off counts as nobody
     reward_bounds: tuple[float, float] = (-sys.float_info.max, sys.float_info.max)
     levels: int = 1  # J: candidates for a private bound of returns, each twice as wide
 
     def __post_init__(self) -> None:
         low, high = self.return_bounds
-        least = min(self.keys, self.most_keys, self.most_trajectories)
+        least = min(self.keys, self.most_keys, self.most_trajectories, self.arms)
         units, relations = ("trajectory", "person"), ("replace-one", "add-remove")
         named = self.unit in units and self.neighbours in relations
         # What a study never has: a discount that is no number would pass every later check.
         inside = -1e300 <= low < high <= 1e300 and self.reward_bounds[0] <= self.reward_bounds[1]
-        whole = least >= 1 and 1 <= self.levels <= MOST_LEVELS
+        whole = least >= 1 and 1 <= self.levels <= MOST_LEVELS and self.keys % self.arms == 0
         if not (named and whole and 0 < self.discount <= 1 and inside):
             raise StudyError(f"these are no limits: {self}")
 
@@ -165,7 +167,8 @@ class PublicSize:
         Returns:
             The sizes that rules may use; None stands for a size that is secret or not known.
         """
-        if limits.add_remove or limits.drop_invalid or not limits.size_is_public:
+        dropping = limits.drop_invalid or limits.drop_cut
+        if limits.add_remove or dropping or not limits.size_is_public:
             # Nothing may be counted. What bounds every count is the limit of the program itself.
             return cls(units=None, most_count=MOST_TRAJECTORIES, trajectories=declared)
         if limits.counts_trajectories:

@@ -6,7 +6,7 @@ release publishes; ``refit`` makes other choices from the same numbers, at no fu
 """
 
 from privalue.estimate._fits import ridge_fit
-from privalue.estimate._linear import noise_factors
+from privalue.estimate._linear import noise_factors, row_norms
 from privalue.estimate._published import estimates_of, published, rehearsal, values_of
 from privalue.estimate._ratios import normal_quantile
 from privalue.estimate._refit import refit
@@ -21,5 +21,6 @@ __all__ = [
     "refit",
     "rehearsal",
     "ridge_fit",
+    "row_norms",
     "values_of",
 ]

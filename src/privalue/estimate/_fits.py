@@ -56,7 +56,7 @@ class Fit(NamedTuple):
 
 
 def ratio_fit(ratios: Ratios, values: Vector, at: float) -> Fit:
-    """Return the fit whose theta is one ratio for each coordinate, moved into its interval.
+    """Return the fit whose theta is one ratio for each coordinate, moved into an interval of it.
 
     A row with one 1 has the interval of its ratio. Others, such as a start distribution, have the
     usual one of a sum, with everything possible for ratios whose count is not clear.
@@ -67,7 +67,7 @@ def ratio_fit(ratios: Ratios, values: Vector, at: float) -> Fit:
         at: the z of the interval that holds it.
 
     Returns:
-        The fit; what is published is inside its own interval.
+        The fit.
     """
     inner = ratio_intervals(ratios, at)
 

@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privalue.artefact import (
+    PolicyInArm,
     PolicyInterval,
     ReleasedStatistics,
     StateValue,
@@ -31,6 +33,7 @@ from privalue.core import (
     laplace_scale,
     scale_grid,
 )
+from privalue.estimate._arms import ArmEstimates, Ends, by_arm
 from privalue.estimate._linear import linear_estimates
 from privalue.estimate._statistics import (
     Estimates,
@@ -95,7 +98,9 @@ def values_of(
         unvisited=noisy.inside(study.values.unvisited_value),
         ridge=ridge_of(study, mechanism.terms.size.trajectories),
         shrinkage=study.mechanism.shrinkage,
+        features=study.shrink_targets,
         level=study.report.level,
+        arms=study.arm_count,
     )
 
 
@@ -128,16 +133,25 @@ def fitted(noisy: NoisyStatistics, design: Design, study: Study, ridge: float | 
     Returns:
         What is published.
     """
-    return estimate(
-        noisy,
-        design,
-        unvisited=noisy.inside(study.values.unvisited_value),
-        ridge=ridge,
-        shrinkage=study.mechanism.shrinkage,
-        level=study.report.level,
-        start=study.start_distribution,
-        alike=study.trajectories_per_person,
-    )
+
+    def at(level: float, start: Vector | None) -> Estimates:
+        return estimate(
+            noisy,
+            design,
+            unvisited=noisy.inside(study.values.unvisited_value),
+            ridge=ridge,
+            shrinkage=study.mechanism.shrinkage,
+            features=study.shrink_targets,
+            level=level,
+            start=start,
+            alike=study.trajectories_per_person,
+            arms=study.arm_count,
+        )
+
+    level, start = study.report.level, study.start_distribution
+    if study.arm_count == 1:
+        return at(level, start)
+    return by_arm(at, arms=study.arm_count, level=level, start=start)
 
 
 def rehearsal(study: Study, mechanism: Mechanism) -> Estimates | None:
@@ -180,19 +194,28 @@ def _largest_center(mechanism: DpLsw | DpLsl) -> float:
     return largest * math.sqrt(weight) * (1.0 if mechanism.whitened else design.pseudo_inverse_norm)
 
 
-def published(estimates: Estimates, states: Sequence[str] | range) -> dict[str, Any]:
+def published(
+    estimates: Estimates, states: Sequence[str] | range, arms: Sequence[str] = ()
+) -> dict[str, Any]:
     """Return the parts of a release that come from the mechanism's output alone.
 
     Fields that were not computed are left out of the values, for all states alike.
+
+    Args:
+        estimates: what was computed.
+        states: the states' labels.
+        arms: the arms' labels; empty where there are none.
     """
     columns = {"value": estimates.values} | {
         name: getattr(estimates, name)
         for name in StateValue.model_fields
         if getattr(estimates, name, None) is not None
     }
+    compared = {} if estimates.arms is None else _compared(estimates.arms, states, arms)
     return {
         "theta": as_numbers(estimates.theta),
-        "values": StateValues(states, columns),
+        "values": _by_arm(states, arms, columns),
+        **compared,
         "level": estimates.level,
         "policy_value": estimates.policy_value,
         "policy_interval": _policy_interval(estimates),
@@ -213,3 +236,40 @@ def _policy_interval(estimates: Estimates) -> PolicyInterval | None:
     low, high = estimates.policy_interval
     total_low, total_high = estimates.policy_total or (None, None)
     return PolicyInterval(low=low, high=high, total_low=total_low, total_high=total_high)
+
+
+def _by_arm(
+    states: Sequence[str] | range, arms: Sequence[str], columns: dict[str, NDArray[Any]]
+) -> StateValues:
+    """Return an entry for each state, or for each state of each arm, arm after arm."""
+    if not arms:
+        return StateValues(states, columns)
+    names = tuple(map(str, states)) * len(arms)
+    return StateValues(names, {"arm": np.repeat(np.array(arms), len(states)), **columns})
+
+
+def _compared(
+    found: ArmEstimates, states: Sequence[str] | range, arms: Sequence[str]
+) -> dict[str, Any]:
+    """Return how the other arms differ from the first, and the policy's number in each."""
+
+    def interval(ends: Ends | None) -> PolicyInterval | None:
+        if ends is None:
+            return None
+        named = {f"{kind}low": low for kind, (low, _) in ends.items()}
+        return PolicyInterval(**named, **{f"{kind}high": high for kind, (_, high) in ends.items()})
+
+    policies = [
+        PolicyInArm(
+            arm=arm,
+            value=policy.value,
+            interval=interval(policy.ends),
+            difference=policy.difference,
+            difference_interval=interval(policy.difference_ends),
+        )
+        for arm, policy in zip(arms, found.policies, strict=False)
+    ]
+    return {
+        "differences": _by_arm(states, arms[1:], found.differences),
+        "policies": policies or None,
+    }

@@ -16,7 +16,7 @@ relies on (Fieller 1954; docs/proofs/dp-ssp.md).
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import special
@@ -36,6 +36,11 @@ class Ratios:
     count_noise: Vector
     centre: float
     bounds: tuple[float, float]
+
+    def __getitem__(self, part: slice) -> "Ratios":
+        """Return some of the ratios."""
+        named = ("sums", "counts", "sum_noise", "count_noise")
+        return replace(self, **{name: getattr(self, name)[part] for name in named})
 
     @property
     def clarity(self) -> Vector:

@@ -71,7 +71,7 @@ def refit(
             **{name: getattr(release, name) for name in _KEPT},
             "study": study.public_description(),
             "ridge": ridge,
-            **published(fitted(noisy, built, study, ridge), study.state_names),
+            **published(fitted(noisy, built, study, ridge), study.state_names, study.arm_labels),
             "refit_of": release.sha256,
             "created": datetime.now(UTC).strftime("%Y-%m-%d"),
             "software": Software(version=VERSION),
@@ -111,7 +111,7 @@ def _study(
                 f"the {section} again"
             )
     given |= {
-        "states": {"labels": [entry.state for entry in release.values]},
+        "states": {"labels": list(dict.fromkeys(entry.state for entry in release.values))},
         "mechanism": {"name": "dp-ssp", **given.get("mechanism", described["mechanism"])},
         "report": {"level": level or release.level},
     }

@@ -1,88 +1,185 @@
-"""Shrink noisy means towards each other, by as much as the noisy statistics suggest.
+"""Shrink noisy means towards what the states have in common, as far as the noise calls for.
 
-| symbol | here        | shape | public |
-|--------|-------------|-------|--------|
-| y_s    | ``y``       | N     | yes, noisy means; the bounds are -1 and 1 |
-| d_s    | ``d``       | N     | yes, the variance of their noise |
-| mu_s   | ``target``  | N     | yes, where they are drawn to |
-| tau^2  | ``spread``  |       | yes, how far true means are from it |
-| M, e   | ``moment``, ``error`` | | yes, tau^2 from thin states, and its error |
-| K      | ``saying``  |       | yes, how many states are informative; g = min(1, 24/K - 1) |
-| B_s    | ``share``   | N     | yes, how much of the way they go |
+| symbol | here         | shape | public |
+|--------|--------------|-------|--------|
+| T~, n~ | ``sums``, ``counts`` | N | yes, noisy; returns are -1 and 1 at the bounds |
+| y_s    | ``y``        | N     | yes, the value of a state |
+| n_s    | ``visits``   | N     | yes, the visits of a state as they are believed, above 0 |
+| v_s    | ``noise``    | N     | yes, the variance of T~ - y n~ at the value y |
+| X      | ``columns``  | N x D | yes, what targets are made of; the first column is 1 |
+| mu_s   | ``target``   | N     | yes, X times some coefficients |
+| tau    | ``spread``   |       | yes, how far values are from their targets |
 
-Post-processing: it costs no privacy. How the constants were chosen, and what they do in many
-worlds, is in docs/proofs/shrinkage.md.
+Nothing is divided by a noisy count: T~ - y n~ is normal with mean 0 at the true y, whatever n is.
+Post-processing: it costs no privacy. Why the rule is this one, and what it does in many worlds, is
+in docs/proofs/shrinkage.md.
 """
 
 import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from privalue.core import Vector
 from privalue.estimate._ratios import Ratios
 
-FEWEST_STATES = 8  # fewer say too little about each other
-LEAST_SPREAD = 0.12  # tau is not below
-THIN = 0.3  # means with more noise than this say little about tau
-CAUTION = 4.0
-ENOUGH_STATES = 24  # informative ones: with more M is lowered by its error, with fewer raised
-WIDE = 1.5
+FEWEST_STATES = 4  # the smallest worlds that the rule was tried on
+SPREADS = np.geomspace(1.0, 1e-3, 8)  # tau, as shares of half the range of returns
+FAR = 3.0  # some states spread so many times as far, and a few anywhere
+SHARES = np.array([[0.8], [0.199], [0.001]])
+POWERS = (0.0, 1.0)  # tau is the same for all states, or goes with 1/n: rare states spread further
+DOUBT = 4.0  # which is less likely beforehand, by e^-4
+CONSTANT = 0.7  # how far the common value may be from that of an unvisited state
+RATIO = 8.0  # what targets differ by, over tau, where they do
+FEATURE = 0.3  # of that, for each feature
+STEPS = 2  # for each tau; each starts where the one before it ended
+NOWHERE = 40.0  # a weight of e^-40 is none
 
 
-def shrunk(ratios: Ratios, plain: Vector) -> Vector:
-    """Return plain + B_s (mu_s - plain): empirical Bayes towards a straight line in the count.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Scene:
+    """Noisy statistics in units of the bounds, and what is known of the visits as a whole."""
 
-        B_s = d_s/(d_s + max(tau^2, 4 (M + g e)_+)) (1 - 3/2 tau^2)_+
+    sums: Vector
+    counts: Vector
+    sum_variance: Vector
+    count_variance: Vector
+    mean_visits: float
 
-    mu is the line in n~ that fits the means best where they spread around it with variance tau^2,
-    and tau^2 the variance that makes the residuals as large as they are (Paule and Mandel 1982).
-    M estimates that variance once more, from the states whose noise matters most to the mean
-    squared error, and e is the standard error of M: shrinkage has to be right for those. g falls
-    from 1 to -1 as the number of informative states grows. The last factor is for means that lie
-    near both bounds: no line fits them, and the bounds shrink them well.
-    Nothing depends on the order of the states.
+    @cached_property
+    def divisor(self) -> Vector:
+        """Return n~ + s_n^2/n~ where counts are clear, which takes the bias of 1/n~ away.
+
+        It is above 0 where counts are not.
+        """
+        return _above_zero(self.counts, self.count_variance)
+
+    def noise(self, y: Vector) -> Vector:
+        """Return the variance of T~ - y n~ where y is the value."""
+        return self.sum_variance + y * y * self.count_variance
+
+    def visits(self, y: Vector) -> Vector:
+        """Return how many visits to believe in where y is the value; always above 0.
+
+        (n~ + y q T~)/(1 + y^2 q), q the ratio of the variances, is the count that fits both noisy
+        numbers best, and is independent of T~ - y n~. It goes with a prior of visits with the mean
+        that all counts have together: where most states are empty, a few visits are noise.
+        """
+        ratio = y * self.count_variance / self.sum_variance
+        variance = self.count_variance / (1 + y * ratio)
+        fitted = (self.counts + ratio * self.sums) / (1 + y * ratio) - variance / self.mean_visits
+        return _above_zero(fitted, variance)
+
+
+def _above_zero(number: Vector, variance: Vector) -> Vector:
+    """Return the positive n with n - variance/n = number."""
+    root = np.sqrt(number * number + 4 * variance)
+    return np.where(number > 0, 0.5 * (root + number), 2 * variance / (root + np.abs(number)))
+
+
+def shrunk(
+    ratios: Ratios, plain: Vector, unvisited: float, features: Vector | None = None
+) -> Vector:
+    """Return the posterior means of the values, where these spread around a common target.
+
+        y_s ~ mu_s + tau times a normal number; three times that for one state in five
+        mu  = X theta: a constant, a parabola in the number of visits, or the public features
+
+    Every kind of target and every tau has a weight, the likelihood of T~ - mu n~, and what is
+    returned is the mean over them all. Nothing depends on the order of the states.
+
+    Args:
+        ratios: of noisy sums and counts.
+        plain: the values without shrinkage.
+        unvisited: what a state is worth about which nothing is known.
+        features: public features, whose combinations are targets too: one row for each state,
+            orthogonal columns of mean 0 and mean square 1.
+
+    Returns:
+        Values between the bounds.
     """
     if len(plain) < FEWEST_STATES:
         return plain
     low, high = ratios.bounds
     reach = 0.5 * high - 0.5 * low
-    visits = np.maximum(ratios.counts, ratios.count_noise)
-    y = ratios.sums / reach / visits
-    d = np.square(ratios.sum_noise / reach / visits)
-    d += np.square(np.clip(y, -1, 1) * ratios.count_noise / visits)
-    place = visits - visits.mean()
-    place /= max(float(np.abs(place).max()), float(np.finfo(float).tiny))
-    spread = _spread(y, d, place)
-    target = np.clip(_line(y, d + spread, place), -1, 1)
-    weight = d / np.square(1 + d / THIN**2)
-    total = max(float(weight.sum()), float(np.finfo(float).tiny))
-    moment = max(float(weight @ (np.square(y - target) - d)), 0.0) / total
-    error = math.sqrt(2 * float(np.square(weight) @ np.square(d))) / total
-    saying = max(float(np.sum(1 / (1 + d / THIN**2))), 1.0)
-    doubt = CAUTION * (moment + min(1.0, ENOUGH_STATES / saying - 1) * error)
-    share = d / (d + max(spread, doubt)) * max(1 - WIDE * spread, 0.0)
-    return np.asarray(plain + share * (ratios.centre + reach * target - plain))
+    scene = _Scene(
+        sums=ratios.sums / reach,
+        counts=ratios.counts,
+        sum_variance=np.square(ratios.sum_noise / reach),
+        count_variance=np.square(ratios.count_noise),
+        mean_visits=max(
+            float(ratios.counts.mean()),
+            math.sqrt(float(np.square(ratios.count_noise).sum())) / len(plain),
+        ),
+    )
+    believed = scene.visits(np.zeros(len(plain)))
+    constant = (unvisited - ratios.centre) / reach
+    weighed = [
+        (evidence - DOUBT * power, y)
+        for columns, ratio in _targets(believed, features)
+        for power in POWERS
+        for evidence, y in _fits(
+            scene, columns, ratio, constant, np.power(believed.max() / believed, power)
+        )
+    ]
+    evidence = np.array([each for each, _ in weighed])
+    weights = np.exp(evidence - evidence.max())
+    y = weights @ np.array([each for _, each in weighed]) / weights.sum()
+    return np.asarray(ratios.centre + reach * np.clip(y, -1, 1))
 
 
-def _spread(y: Vector, d: Vector, place: Vector) -> float:
-    """Return tau^2 with sum_s (y_s - mu_s)^2/(d_s + tau^2) = N - 2, or the nearest one allowed."""
-    low, high = LEAST_SPREAD**2, 1.0
-    while high > 1.01 * low:
-        middle = math.sqrt(low * high)
-        residuals = np.square(y - _line(y, d + middle, place)) / (d + middle)
-        if float(residuals.sum()) > len(y) - 2:
-            low = middle
-        else:
-            high = middle
-    return low
+def _targets(visits: Vector, features: Vector | None) -> Iterator[tuple[Vector, Vector]]:
+    """Yield what targets may be made of, with the spread of each coefficient over tau."""
+    ones = np.ones((len(visits), 1))
+    yield ones, np.zeros(0)
+    x = 2 * visits / visits.max() - 1
+    yield np.column_stack([ones, x, 2 * x * x - 1]), np.array([RATIO, RATIO / 2])
+    if features is not None and features.shape[1]:
+        yield np.column_stack([ones, features]), np.full(features.shape[1], FEATURE * RATIO)
 
 
-def _line(y: Vector, variance: Vector, place: Vector) -> Vector:
-    """Return the straight line in ``place`` that fits y best where y has these variances."""
-    weight = 1 / variance
-    total = float(weight.sum())
-    centre, height = float(weight @ place) / total, float(weight @ y) / total
-    away = place - centre
-    across = float(weight @ np.square(away))
-    slope = float(weight @ (away * (y - height))) / across if across > 1e-12 * total else 0.0
-    return np.asarray(height + slope * away)
+def _fits(
+    scene: _Scene, columns: Vector, ratio: Vector, constant: float, wider: Vector
+) -> Iterator[tuple[float, Vector]]:
+    """Yield, for each tau, the logarithm of the evidence for it, and the values that go with it.
+
+    Visits and the noise are taken at the target: there they are independent of T~ - mu n~, so that
+    the score has mean 0, and no state chooses its own weight.
+    """
+    centre = np.append(constant, np.zeros(len(ratio)))
+    pooled = float(scene.sums.mean()) / scene.mean_visits
+    theta = np.append(min(max(pooled, -1.0), 1.0), np.zeros(len(ratio)))
+    target = columns @ theta
+    shares, best = SHARES * np.ones(len(target)), -math.inf
+    for spread in SPREADS:
+        deviations = np.append(CONSTANT, ratio * spread)
+        precision = np.diag(deviations**-2.0)
+        own = np.minimum(spread * wider, 1.0)
+        spreads = np.square(np.stack([own, np.minimum(FAR * own, 1.0), np.ones(len(own))]))
+        for _ in range(STEPS):
+            noise, visits = scene.noise(target), scene.visits(target)
+            variances = noise + spreads * np.square(visits)
+            weight = visits * (shares / variances).sum(axis=0)
+            information = columns.T @ ((weight * visits)[:, None] * columns)
+            score = columns.T @ (weight * (scene.sums - target * scene.counts))
+            theta = np.linalg.solve(
+                information + precision, information @ theta + score + precision @ centre
+            )
+            target = np.clip(columns @ theta, -1, 1)
+            away = scene.sums - target * scene.counts
+            each = np.log(SHARES) - 0.5 * (np.log(variances) + away * away / variances)
+            most = each.max(axis=0)
+            shares = np.exp(each - most)
+            both = most + np.log(shares.sum(axis=0))
+            shares /= shares.sum(axis=0)
+        scaled = deviations[:, None] * (information + precision) * deviations
+        evidence = float(both.sum()) - 0.5 * float(np.linalg.slogdet(scaled)[1])
+        evidence -= 0.5 * float(np.sum(np.square((theta - centre) / deviations)))
+        gains = spreads * (visits / noise)
+        drawn = (shares * gains / (1 + gains * scene.divisor)).sum(axis=0)
+        yield evidence, np.clip(target + drawn * away, -1, 1)
+        best = max(best, evidence)
+        if evidence < best - NOWHERE:
+            return  # smaller ones fit no better

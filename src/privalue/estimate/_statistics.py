@@ -13,7 +13,7 @@ The noise is public, so that intervals can be, too: docs/proofs/dp-ssp.md says w
 
 import math
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -26,6 +26,9 @@ from privalue.estimate._fits import Fit, group_fit, lsl_fit, lsw_fit, ratio_fit
 from privalue.estimate._ratios import Ratios, normal_quantile, plain_values
 from privalue.estimate._shrinkage import shrunk
 from privalue.estimate._totals import total_intervals, total_of_mixture
+
+if TYPE_CHECKING:
+    from privalue.estimate._arms import ArmEstimates
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -131,6 +134,7 @@ class Estimates:
     policy_interval: tuple[float, float] | None = None
     policy_total: tuple[float, float] | None = None
     statistics: NoisyStatistics | None = None  # of DP-SSP: what all of it was computed from
+    arms: "ArmEstimates | None" = None  # how the arms differ, where there are several
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -184,9 +188,11 @@ def estimate(
     unvisited: float,
     ridge: float | None = None,
     shrinkage: bool = True,
+    features: Vector | None = None,
     level: float = 0.95,
     start: Vector | None = None,
     alike: int = 1,
+    arms: int = 1,
 ) -> Estimates:
     """Return values, intervals, bands and flags from the noisy statistics.
 
@@ -200,16 +206,18 @@ def estimate(
         unvisited: what a state is worth that nobody visits.
         ridge: lambda of LSL.
         shrinkage: whether thin states are drawn towards the others.
+        features: towards which they are drawn too, one row for each state.
         level: of every interval and band.
         start: a distribution over states, for the policy's one number.
         alike: how many trajectories of one unit count, which may resemble each other.
+        arms: how many arms the keys belong to; the values of one are not drawn to another's.
 
     Returns:
         What is published, everything between the return bounds but for theta.
     """
     _require(noisy, design, unvisited, ridge, level, start)
     z = normal_quantile(level)
-    fit = _fit(noisy, design, unvisited, ridge, shrinkage, z)
+    fit = _fit(noisy, design, unvisited, ridge, shrinkage, features, level, arms)
     values = design.values(fit.theta)
     joint = normal_quantile(level, fit.directions, fit.dimension)
     low, high = _union((values, values), fit.ends(design.phi, z))
@@ -258,10 +266,12 @@ def estimated_values(
     unvisited: float,
     ridge: float | None,
     shrinkage: bool,
+    features: Vector | None,
     level: float,
+    arms: int = 1,
 ) -> Vector:
     """Return the values of ``estimate`` alone: planning asks for hundreds, and for nothing else."""
-    fit = _fit(noisy, design, unvisited, ridge, shrinkage, normal_quantile(level))
+    fit = _fit(noisy, design, unvisited, ridge, shrinkage, features, level, arms)
     return np.clip(design.values(fit.theta), *noisy.return_bounds)
 
 
@@ -271,20 +281,38 @@ def _fit(
     unvisited: float,
     ridge: float | None,
     shrinkage: bool,
-    z: float,
+    features: Vector | None,
+    level: float,
+    arms: int,
 ) -> Fit:
     """Return theta, by the estimator that the ridge and the features call for."""
     ratios = noisy.ratios
     if ridge is None:
         pooled = noisy.pooled
-        plain = plain_values(pooled, unvisited)
-        means = shrunk(pooled, plain) if shrinkage else plain
+        means = plain_values(pooled, unvisited)
+        if shrinkage:
+            means = _shrunk(pooled, means, unvisited, features, arms)
         if design.is_tabular:
-            return ratio_fit(ratios, means, z)
+            # Of many states some are outside of their own interval by chance: a drawn value goes
+            # back only if all states together speak against it.
+            return ratio_fit(ratios, means, normal_quantile(level, len(means) if shrinkage else 1))
         return lsw_fit(ratios, means, design)
     if design.is_indicator:
-        return group_fit(ratios, design, ridge, z)
+        return group_fit(ratios, design, ridge, normal_quantile(level))
     return lsl_fit(ratios, design, ridge)
+
+
+def _shrunk(
+    ratios: Ratios, plain: Vector, unvisited: float, features: Vector | None, arms: int
+) -> Vector:
+    """Shrink the means of each arm by themselves, so that no difference of arms is drawn to 0."""
+    if arms == 1:
+        return shrunk(ratios, plain, unvisited, features)
+    each = len(plain) // arms
+    parts = [slice(arm * each, (arm + 1) * each) for arm in range(arms)]
+    return np.concatenate(
+        [shrunk(ratios[part], plain[part], unvisited, features) for part in parts]
+    )
 
 
 def _union(inner: tuple[Vector, Vector], outer: tuple[Vector, Vector]) -> tuple[Vector, Vector]:

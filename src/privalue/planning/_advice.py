@@ -204,7 +204,9 @@ def _variants(
 
     def informed() -> Iterator[_Variant]:
         if world is not None and study.visit_prior is None:
-            prior = dict(zip(study.state_labels, model.visits.tolist(), strict=True))
+            # Of a state: the arms are equally large in the model.
+            visits = model.visits[: study.state_count] * study.arm_count
+            prior = dict(zip(study.state_labels, visits.tolist(), strict=True))
             states = study.states.model_copy(update={"visits": prior})
             yield _Variant(
                 what="a public prior of visits, such as the world's",

@@ -15,7 +15,7 @@ visits are, and the error depends on little else: a plan from the study alone is
 |------------|--------|-----|-------------------------------|-------------------------|
 | optimistic | H      | 0   | within 1% of the bounds' range | 3% of what bounds allow |
 | middle     | H/2    | 0.5 | spread evenly over the bounds | as much as bounds allow |
-| cautious   | 0.3 H  | 2   | spread evenly over the bounds | as much as bounds allow |
+| cautious   | H/4    | 2   | spread evenly over the bounds | as much as bounds allow |
 
 With a prior of visits the study says how often each state is visited; the optimistic case adds a
 quarter to that, and the cautious one takes a quarter off. A variable in [a, b] of mean v has a
@@ -49,11 +49,13 @@ class Case:
 
 OPTIMISTIC = Case(visited=1.0, skew=0.0, spread=0.01, variation=0.03, prior=1.25)
 MIDDLE = Case(visited=0.5, skew=0.5, spread=1.0, variation=1.0)
-CAUTIOUS = Case(visited=0.3, skew=2.0, spread=1.0, variation=1.0, prior=0.75)
+CAUTIOUS = Case(visited=0.25, skew=2.0, spread=1.0, variation=1.0, prior=0.75)
 
 
 def study_model(study: Study) -> PublicModel:
     """Return the middle case, which holds the other two."""
+    if study.arm_count > 1:
+        return study_model(study.in_one_arm()).in_every_arm(study.arm_count)
     low, high = study.return_bounds
     most = study.states_per_trajectory
     if study.visit_prior is None:
@@ -85,7 +87,7 @@ def study_model(study: Study) -> PublicModel:
 
 
 def assumed_visits(study: Study, case: Case) -> Vector:
-    """Return the chance that a trajectory visits each state; they add up to H at most."""
+    """Return the chance that a trajectory visits each state in its arm; their sum is at most H."""
     prior, most = study.visit_prior, study.states_per_trajectory
     if prior is None:
         return skewed_visits(study.state_count, _total(study, case), case.skew)

@@ -39,7 +39,7 @@ from privalue.errors import StudyError
 from privalue.estimate import noise_factors
 from privalue.planning._advice import advice
 from privalue.planning._assumed import CAUTIOUS, MIDDLE, Case, assumed_visits
-from privalue.planning._model import public_model
+from privalue.planning._model import public_model, require_few_states
 from privalue.planning._options import Option, with_mechanism
 from privalue.planning._predict import (
     USELESS,
@@ -135,6 +135,7 @@ def quick_prediction(
     Returns:
         The prediction; those of the last studies are kept, and not computed again.
     """
+    require_few_states(study)
     description = json.dumps(study.public_description(), sort_keys=True)
     key = (hashlib.sha256(description.encode()).hexdigest(), trajectories)
     if key not in _predictions:
@@ -190,14 +191,14 @@ def judge_planned(study: Study, trajectories: int) -> Judgement | None:
 
 def most_helpful(study: Study, trajectories: int) -> str:
     """Describe in words the one change that helps most."""
-    if study.state_count > MOST_STATES:
+    if study.key_count > MOST_STATES:
         if study.mechanism.name != "dp-ssp":
             return 'most helpful is likely to be another mechanism, name = "dp-ssp"'
         return "more trajectories, coarser states and tighter [values] returns help"
     other = with_mechanism(study, {"name": "dp-ssp"})
     options = [Option(study=study, chosen=True)]
     options += [other] if other is not None and study.mechanism.name != "dp-ssp" else []
-    draws = min(max(_WORK // study.state_count, _FEWEST_DRAWS), _ADVICE_DRAWS)
+    draws = min(max(_WORK // study.key_count, _FEWEST_DRAWS), _ADVICE_DRAWS)
     prediction = predict(
         study,
         public_model(study),
@@ -238,7 +239,8 @@ def noise_alone(
     Returns:
         The root mean square over the states; 0 where nothing simple bounds it from below.
     """
-    expected = trajectories * assumed_visits(study, case)
+    visits = np.tile(assumed_visits(study, case) / study.arm_count, study.arm_count)
+    expected = trajectories * visits
     if isinstance(mechanism, DpSsp):
         if ridge_of(study, trajectories) is not None:
             return 0.0  # no simple lower bound is known with a ridge

@@ -36,16 +36,23 @@ _MOST_ROWS, _MOST_TRAJECTORIES = 4_000_000, 200_000  # simulated
 
 def public_model(study: Study, world: World | None = None) -> PublicModel:
     """Return the model of a world, or what can be assumed from the study alone."""
-    if study.state_count > MOST_STATES:
+    require_few_states(study)
+    return study_model(study) if world is None else world_model(study, world)
+
+
+def require_few_states(study: Study) -> None:
+    """Refuse a study of so many states that a plan would take too long."""
+    if study.key_count > MOST_STATES:
         raise UsageError(
             f"errors are predicted for at most {MOST_STATES:,} states, and this study has "
-            f"{study.state_count:,}; plan a study of fewer, such as a part of them"
+            f"{study.key_count:,}; plan a study of fewer, such as a part of them"
         )
-    return study_model(study) if world is None else world_model(study, world)
 
 
 def world_model(study: Study, world: World) -> PublicModel:
     """Return the law of a world's trajectories, as the study counts them."""
+    if study.arm_count > 1:
+        return world_model(study.in_one_arm(), world).in_every_arm(study.arm_count)
     process = MarkovRewardProcess(
         outcomes=world.process.outcomes,
         start=world.process.start,

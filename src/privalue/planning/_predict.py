@@ -212,7 +212,7 @@ def enough_draws(states: int) -> int:
 
 def counted_states(study: Study, model: PublicModel) -> Vector:
     """Return for each state whether its error counts: it has a value, and a weight above 0."""
-    counted = np.isfinite(model.values) & (study.state_weights > 0)
+    counted = np.isfinite(model.values) & (study.key_weights > 0)
     if not counted.any():
         raise StudyError(
             "[weights] no state with a weight above 0 has a value in the world; use another world"
@@ -311,7 +311,7 @@ class Forecaster:
         number = draws or enough_draws(len(model.visits))
         self._draws = Draws(model, option.study, number)
         others = (model.optimistic, model.cautious) if ends else ()
-        few = min(max(number // 2, 4), _DRAWS_OF_ENDS)
+        few = min(max(number // 2, 2), _DRAWS_OF_ENDS)
         self._ends = [
             Forecaster(option, other, draws=few, built=self._design)
             for other in others

@@ -9,7 +9,7 @@
 | B x 2N  | ``together``    |       | yes: how visits and returns of the states vary together |
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -53,3 +53,29 @@ class PublicModel:
     def distinct_states(self) -> float:
         """Return sum_s p_s, the expected number of distinct states of a trajectory."""
         return float(self.visits.sum())
+
+    def in_every_arm(self, arms: int) -> Self:
+        """Return the model of several arms, each as large as the others and with the same law.
+
+        How the states of an arm vary together is known from batches of trajectories. Other arms
+        have other people: each gets the same batches, moved on by some places, so that no two meet.
+        """
+        together = self.together
+        if together is not None:
+            places = [len(together) * arm // arms for arm in range(arms)]
+            halves = np.hsplit(together, 2)
+            together = np.hstack([np.roll(half, at, axis=0) for half in halves for at in places])
+        return replace(
+            self,
+            visits=np.tile(self.visits / arms, arms),
+            means=np.tile(self.means, arms),
+            variances=np.tile(self.variances, arms),
+            values=np.tile(self.values, arms),
+            together=together,
+            optimistic=self.optimistic and self.optimistic.in_every_arm(arms),
+            cautious=self.cautious and self.cautious.in_every_arm(arms),
+            assumptions=(
+                *self.assumptions,
+                f"the {arms} arms are equally large and alike; how large they are is not public",
+            ),
+        )

@@ -47,6 +47,8 @@ def resolve(study: Study, *, trajectories: int | None = None) -> Resolution:
             "the study does not declare the number of trajectories, from which errors could be "
             f"predicted; {_VIRTUES}",
         )
+    if study.arm_count > 1:
+        return _settled(study, "it is the mechanism for which values by arm are proved")
     if study.state_count > MOST_STATES:
         return _settled(
             study, f"errors are predicted for at most {MOST_STATES:,} states; {_VIRTUES}"

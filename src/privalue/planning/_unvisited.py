@@ -21,7 +21,9 @@ def unvisited_states(study: Study, model: PublicModel | None = None) -> list[str
     visits = model.visits if model is not None and model.known else study.visit_prior
     if visits is None:
         return []
-    return [study.state_labels[at] for at in np.flatnonzero(visits == 0).tolist()]
+    # With arms, the first is like the others.
+    nobody = np.flatnonzero(visits[: study.state_count] == 0)
+    return [study.state_labels[at] for at in nobody.tolist()]
 
 
 def unvisited_words(labels: list[str], source: str) -> str | None:

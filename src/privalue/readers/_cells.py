@@ -582,6 +582,21 @@ def _coded_positions(column: pa.Array, labels: pa.Array, missing: Missing) -> Ce
     return Cells(values, np.append(status, np.uint8(MISSING))[codes])
 
 
+# Marks
+
+_YES, _NO = (
+    dict.fromkeys(form for word in words for form in (word, word.capitalize(), word.upper()))
+    for words in (("true", "yes", "1"), ("false", "no", "0"))
+)
+_FLAGS = text_array([*_YES, *_NO])
+
+
+def flags(column: pa.Array, missing: Missing = NOTHING) -> Cells:
+    """Return whether each cell says yes: true, yes or 1; false, no or 0 say no."""
+    at, status = positions(column, _FLAGS, missing)
+    return Cells((at < len(_YES)) & (status == OK), status)
+
+
 # Buffers
 
 

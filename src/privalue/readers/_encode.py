@@ -3,8 +3,11 @@
 ``_cells`` converts single cells, by the declarations in ``_rules``; here the cells of a row come
 together. A row is invalid if one of its cells does not convert. With ``invalid = "refuse"`` the
 first such row ends the reading, with its location, the column and the value. With ``"drop-unit"``
-the row stays, with ``states`` (one more than the last state) as its state, so that the core leaves
-out its whole unit. A row whose unit is not known cannot be kept for that, and is left out at once.
+the row stays, with ``keys`` (one more than the last key) as its key, so that the core leaves out
+its whole unit. A row whose unit is not known cannot be kept for that, and is left out at once.
+
+With arms, a key is the number of the arm times the number of states, plus the state. A row that is
+marked as cut off gets the key of an invalid row where such units are left out.
 """
 
 import difflib
@@ -48,7 +51,7 @@ class Rows(Private):
     origins: Origins
     ids: Integers  # row x id (the person's, where there is one, and the trajectory's) x word
     steps: Integers
-    states: NDArray[np.int32]  # positions; one more than the last where the row is invalid
+    states: NDArray[np.int32]  # keys; one more than the last where the row is invalid
     rewards: NDArray[np.float64]  # the core clamps them to the public bounds
     tally: Tally = field(default_factory=Tally, kw_only=True)
 
@@ -92,6 +95,7 @@ class Encoder:
         if rules.raw_labels is not None:
             self._raw_labels = text_array(list(rules.raw_labels))
             self._codes = np.fromiter(rules.raw_labels.values(), dtype=np.int32)
+        self._arms = text_array(list(rules.arms))
 
     def parts(self, chunk: Chunk) -> Iterator[Rows]:
         """Encode a chunk, a part at a time.
@@ -143,6 +147,10 @@ class Encoder:
             return cells.steps(column, rules.step_type, rules.step_format, *texts)
         if role == "reward":
             return cells.numbers(column, *texts)
+        if role == "arm":
+            return cells.positions(column, self._arms, self._missing)
+        if role == "truncated":
+            return cells.flags(column, self._missing)
         if self._raw_labels is not None:
             return cells.positions(column, self._raw_labels, self._missing)
         numbers = cells.whole_numbers(column, *texts)
@@ -154,15 +162,19 @@ class Encoder:
         return Cells(codes, status)
 
     def _states(self, found: dict[str, Cells]) -> NDArray[np.int32]:
-        """Return the positions of states; invalid rows get the position after the last state."""
+        """Return the keys: positions of states, in their arms; invalid rows get the next number."""
         codes = found["state"].values
         if self._raw_labels is not None:
             codes = self._codes[codes]
         states = codes.astype(np.int32)
+        if "arm" in found:
+            states += found["arm"].values.astype(np.int32) * np.int32(self._rules.states)
+        if self._rules.drop_cut:
+            states[found["truncated"].values] = self._rules.keys
         for column in found.values():
             failed = column.failed()
             if failed is not None:
-                states[failed] = self._rules.states
+                states[failed] = self._rules.keys
         return states
 
     def _kept(self, chunk: Chunk, found: dict[str, Cells]) -> tuple[Integers | None, Tally]:
@@ -175,14 +187,20 @@ class Encoder:
             if failed is not None:
                 out |= failed
         nobody = int(np.count_nonzero(out))
+        excused = out
         if rules.drop_missing_rows:
+            incomplete = np.zeros_like(out)
             for role in ("state", "reward"):
                 status = found[role].status
                 if status is not None:
-                    out |= status == MISSING
+                    incomplete |= status == MISSING
+            excused = out | incomplete
+            if rules.drop_cut:  # such a row stays if it is marked: its unit is left out for that
+                incomplete &= ~found["truncated"].values
+            out |= incomplete
             missing = int(np.count_nonzero(out)) - nobody
         if not rules.drop_invalid:
-            self._refuse_invalid(chunk, found, out)
+            self._refuse_invalid(chunk, found, excused)
         kept = np.flatnonzero(~out) if out.any() else None
         return kept, Tally(rows_left_out=nobody + chunk.left_out, rows_missing=missing)
 
@@ -235,6 +253,10 @@ class Encoder:
             return f"must be a {rules.step_type}{how}"
         if role == "reward":
             return f"must be a finite number{self._about_numbers(shown)}"
+        if role == "arm":
+            return f"is not one of the arms: {', '.join(map(repr, rules.arms))}"
+        if role == "truncated":
+            return "must be true, yes or 1 if the trajectory was cut off, and false, no or 0 if not"
         if rules.raw_labels is None:
             return (
                 f"is not a state: states are the whole numbers 0 to {rules.states - 1}, or what "

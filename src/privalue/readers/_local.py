@@ -198,9 +198,9 @@ class _Reading:
                 for count in added:
                     done += count
                     self._report(done // 2)
-            if not partitions.steps_are_distinct and not places:
+            if not partitions.sound and not places:
                 return None
-            partitions.require_distinct_steps()
+            partitions.require_sound()
         return self._pool.finish(found)
 
     def _rows(self, chunks: list[Unread]) -> Iterator[Rows]:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from privalue.errors import DataError, MissingComponentError
 from privalue.readers._chunks import BATCH_ROWS, Chunk, Location, Source, one_line
 from privalue.readers._python_cells import as_arrow
-from privalue.readers._rules import RowRules
+from privalue.readers._rules import MARKS, RowRules
 
 _PREFIX = "minari:"
 _UNREADABLE = (OSError, ValueError, KeyError, TypeError, AssertionError, pa.ArrowException)
@@ -41,6 +41,12 @@ def open_minari(data: Any, rules: RowRules) -> Source | None:
             f'{place} names no person, and unit = "person" needs one; give a table with the column '
             f"{rules.columns['person']!r}"
         )
+    for role in MARKS:
+        if role in rules.columns:
+            raise DataError(
+                f"{place} is read without the column {rules.columns[role]!r}, which the study "
+                f"names; give a table that has it"
+            )
     rules.require_types([(rules.columns["step"], pa.int64())], place)
     first_state = _first_state(dataset.observation_space, place)
     indices = [int(index) for index in dataset.episode_indices]

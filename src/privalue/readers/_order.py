@@ -79,8 +79,10 @@ def hand_over(rows: Rows, add: Callable[..., None], rules: RowRules) -> None:
     try:
         add(*rows.columns)
     except BoundaryError as problem:
-        if problem.reason not in {"order", "duplicate"}:
+        if problem.reason not in {"order", "duplicate", "arm"}:
             raise
+        if problem.reason == "arm":
+            raise _second_arm(rows, problem.row, rules) from None
         raise _out_of_order(rows, problem.row, rules) from None
 
 
@@ -139,6 +141,43 @@ def duplicate(
     name, trajectory = shown[-1]
     problem = f"{column} = {value} appears twice in {name} {trajectory} (the other is {other})"
     return OutOfOrderError(location, at, problem)
+
+
+def second_arm(
+    location: Location, at: int, other: str, ids: Integers, keys: tuple[int, int], rules: RowRules
+) -> RowError:
+    """Return what to raise for a row whose arm is not that of the unit's other rows.
+
+    Args:
+        location: of the later row.
+        at: its position there.
+        other: where the earlier row is, as a message says it.
+        ids: the words of its ids.
+        keys: of both rows, the later one's first.
+        rules: how rows were read.
+
+    Returns:
+        The error, which names both rows. It ends a reading in order, too: what is not in order is
+        read again, and the first mistake in the source is the one that is told.
+    """
+    here, there = (repr(rules.arms[key // rules.states]) for key in keys)
+    unit = rules.columns[rules.unit_roles[-1]]
+    name = repr(cells.id_of(ids[len(rules.unit_roles) - 1], rules.id_type))
+    return OutOfOrderError(
+        location,
+        at,
+        f"{rules.columns['arm']} = {here} in {unit} {name}, which has {there} in {other}; an arm "
+        f'is the same in all rows of a {rules.unit}, or [data] invalid = "drop-unit" leaves such a '
+        f"{rules.unit} out",
+    )
+
+
+def _second_arm(rows: Rows, at: int, rules: RowRules) -> RowError:
+    """Return what to raise for a row whose arm differs from that of its unit's first row."""
+    unit = _unit(rows, at, rules)
+    first = bisect_left(range(at), True, key=lambda before: _unit(rows, before, rules) == unit)
+    keys = int(rows.states[at]), int(rows.states[first])
+    return second_arm(*rows.origins.find(at), rows.origins.where(first), rows.ids[at], keys, rules)
 
 
 def _out_of_order(rows: Rows, at: int, rules: RowRules) -> RowError:

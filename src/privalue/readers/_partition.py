@@ -36,7 +36,7 @@ from privalue.readers._grouping import (
     scatter,
     upper_hashes,
 )
-from privalue.readers._order import duplicate
+from privalue.readers._order import duplicate, second_arm
 from privalue.readers._rules import RowRules
 from privalue.readers._spill import Packed, Spill
 
@@ -181,6 +181,15 @@ class _Slice(Private):
         return packed
 
 
+class _Mistake(NamedTuple):
+    """Two rows that contradict each other. PRIVATE."""
+
+    again: int  # the number of the later row
+    first: int
+    ids: Integers  # of the later row
+    found: int | tuple[int, int]  # the step that both have; or the keys of both
+
+
 class Partitions:
     """The rows of a source, by partition; several threads may put and hand over at once."""
 
@@ -214,7 +223,7 @@ class Partitions:
         self._spill = Spill(free * 15 // 16 if memory > RESERVED_BYTES else 0)
         self._kept: dict[int, _Kept] = {}  # by number of the task
         self._cells: dict[int, list[_Cell]] = {}  # by partition
-        self._duplicates: list[tuple[int, int, Integers, int]] = []
+        self._mistakes: list[_Mistake] = []
         self._locate = locate or self._find
         self._local = local()
         self._remembers_places = places
@@ -269,8 +278,8 @@ class Partitions:
 
         A partition may be larger than memory allows: an id is much longer than the others, or the
         number of rows was estimated wrongly. Then it is handed over some units at a time; only a
-        single unit can be too large. Duplicate steps are remembered, not raised: those of another
-        partition may be earlier in the source.
+        single unit can be too large. Duplicate steps, and units with two arms, are remembered, not
+        raised: those of another partition may be earlier in the source.
 
         Args:
             partition: its number.
@@ -341,10 +350,11 @@ class Partitions:
         try:
             add(by_id, steps, states, rewards, span=span)
         except BoundaryError as problem:
-            if problem.reason != "duplicate":
+            if problem.reason not in {"duplicate", "arm"}:
                 raise
-            places = np.concatenate([self._places(one, partition) for one in slices])
-            self._remember(by_id, steps, places[order])
+            places = np.concatenate([self._places(one, partition) for one in slices])[order]
+            self._remember_step(by_id, steps, places)
+            self._remember_arm(by_id, states, places)
         return count
 
     def _scratch(self) -> "_Scratch":
@@ -374,8 +384,8 @@ class Partitions:
             places = (one.task << 32) + np.flatnonzero(which[:count] == partition)
         return places if one.chosen is None else places[one.chosen]
 
-    def _remember(self, ids: Integers, steps: Integers, places: Integers) -> None:
-        """Remember the first duplicate among some rows.
+    def _remember_step(self, ids: Integers, steps: Integers, places: Integers) -> None:
+        """Remember the first duplicate among some rows, if there is one.
 
         Of all pairs of rows with the same trajectory and step, this is the pair whose later row
         comes first in the source: the pair that somebody who reads the source from the beginning
@@ -393,26 +403,57 @@ class Partitions:
         by_number = np.lexsort((numbers, run[twice]))
         before, after = by_number[:-1], by_number[1:]
         alike = np.flatnonzero(run[twice[before]] == run[twice[after]])
+        if len(alike) == 0:
+            return
         first = alike[np.argmin(numbers[after[alike]])]
         row, again = twice[before[first]], twice[after[first]]
-        pair = (int(places[again]), int(places[row]))
-        self._duplicates.append((*pair, ids[again].copy(), int(steps[again])))
+        self._mistakes.append(
+            _Mistake(int(places[again]), int(places[row]), ids[again].copy(), int(steps[again]))
+        )
+
+    def _remember_arm(self, ids: Integers, keys: Integers, places: Integers) -> None:
+        """Remember the first row whose arm is not that of its unit's first row in the source.
+
+        Args:
+            ids: the ids of sorted rows.
+            keys: their keys.
+            places: the number of each row.
+        """
+        if not self._rules.arms:
+            return
+        units = ids[:, : len(self._rules.unit_roles)]
+        run = np.cumsum(np.append(True, (units[1:] != units[:-1]).any(axis=(1, 2))))
+        order = np.lexsort((places, run))
+        _, begins = np.unique(run[order], return_index=True)
+        first = order[begins][run[order] - 1]  # of each row's unit
+        arms = keys // self._rules.states
+        others = np.flatnonzero(arms[order] != arms[first])
+        if len(others):
+            at = others[np.argmin(places[order[others]])]
+            again, before = order[at], first[at]
+            pair = int(keys[again]), int(keys[before])
+            self._mistakes.append(
+                _Mistake(int(places[again]), int(places[before]), ids[again].copy(), pair)
+            )
 
     def _find(self, place: int) -> tuple[Location, int]:
         """Return the location of a row, and its position there."""
         return self._kept[place >> 32].origins.find(place & 0xFFFFFFFF)
 
     @property
-    def steps_are_distinct(self) -> bool:
-        """Return whether no partition that was handed over had a duplicate step."""
-        return not self._duplicates
+    def sound(self) -> bool:
+        """Return whether no partition that was handed over had a duplicate step or a second arm."""
+        return not self._mistakes
 
-    def require_distinct_steps(self) -> None:
-        """Raise for the first duplicate: two rows of a trajectory with the same step."""
-        if self._duplicates:
-            again, first, ids, step = min(self._duplicates, key=itemgetter(0))
+    def require_sound(self) -> None:
+        """Raise for the first two rows with one step of a trajectory, or two arms of a unit."""
+        if self._mistakes:
+            again, first, ids, found = min(self._mistakes, key=itemgetter(0))
             location, at = self._locate(first)
-            raise duplicate(*self._locate(again), location.where(at), ids, step, self._rules)
+            pair = (*self._locate(again), location.where(at), ids)
+            if isinstance(found, int):
+                raise duplicate(*pair, found, self._rules)
+            raise second_arm(*pair, found, self._rules)
 
     def close(self) -> None:
         """Forget every row, and remove what is on disk."""
@@ -491,7 +532,7 @@ def _shape(
     base: int | None,
 ) -> Shape:
     """Return the shape that takes the fewest numbers, of those that these rows fit into."""
-    bits = rules.states.bit_length()  # room for ``states``, an invalid row's state
+    bits = rules.keys.bit_length()  # room for ``keys``, an invalid row's state
     narrow = bits < 31 and all(_within(part.steps, 0, 2 ** (31 - bits)) for part in parts)
     off = base or 0
     wide = not all(_within(numbers, off - 2**31, off + 2**31) for numbers in flat)

@@ -20,8 +20,8 @@ from privalue.readers._arrow import number_array, numbers_in, text_array
 from privalue.readers._rules import RowRules
 
 # What the cells of a column are. An id in the usual form is the same as text and as a number.
-_IGNORED, _ID, _WHOLE, _STATE, _DECIMAL, _LABEL = range(6)
-_LF, _CR, _SPACE, _QUOTE, _MINUS, _PLUS, _EXPONENT, _CAPITAL_EXPONENT = b'\n\r "-+eE'
+_IGNORED, _LABEL, _ID, _WHOLE, _STATE, _DECIMAL = range(6)
+_LF, _CR, _SPACE, _QUOTE, _MINUS, _PLUS, _POINT = b'\n\r "-+.'
 _POWERS = np.array([float(10**power) for power in range(16)])  # exact, as numbers below 2^53 are
 _PRIME, _BASIS = 16777619, 2166136261  # of the hash FNV-1a; labels are compared besides
 
@@ -80,38 +80,55 @@ class PlainLines:
         at, ends = np.empty(most, dtype=np.int64), np.empty(most + 1, dtype=np.int32)
         room = np.empty(len(text), dtype=np.uint8)
         rows, longs = _plain_lines(
-            text, *self.marks, self.states, self.kinds, self.slots, numbers, at, ends, room,
-            self.label_bytes, self.label_ends, self.table,
-        )  # fmt: skip
+            text, *self.marks, self.states, self.kinds, self.slots, numbers, at, ends, room
+        )
         if rows < 0:
             return None
-        columns = self._columns(numbers[:, :rows], at[:longs], ends, room)
+        columns = self._columns(text, numbers[:, :rows], at[:longs], ends, room)
         # Not of a mapping: Arrow would ask, and import pandas to find out, what its values are.
         return columns and pa.RecordBatch.from_arrays(columns, names=self.names)
 
     def _columns(
-        self, numbers: Integers, at: Integers, ends: NDArray[np.int32], texts: NDArray[np.uint8]
+        self,
+        text: NDArray[np.uint8],
+        numbers: Integers,
+        at: Integers,
+        ends: NDArray[np.int32],
+        texts: NDArray[np.uint8],
     ) -> list[pa.Array] | None:
-        """Return the columns, with the long numbers in their places; None if one is too large."""
+        """Return the columns, or None if a label or a long number is none."""
         both = zip(self.slots.tolist(), self.kinds.tolist(), strict=True)
         kinds = {slot: kind for slot, kind in both if kind != _IGNORED}
         found = []
         for slot in range(len(self.names)):
             column = numbers[slot]
             if kinds[slot] == _LABEL:
-                codes = number_array(column.astype(np.int32))
-                found.append(pa.DictionaryArray.from_arrays(codes, self.labels, safe=False))
+                codes = np.empty(len(column), dtype=np.int32)
+                known = self.label_bytes, self.label_ends, self.table
+                if not _find_labels(text, column, *known, codes):
+                    return None
+                labels = number_array(codes), self.labels
+                found.append(pa.DictionaryArray.from_arrays(*labels, safe=False))
                 continue
             if kinds[slot] == _DECIMAL:
                 column = column.view(np.float64)
-                if len(at):
-                    buffers = [None, pa.py_buffer(ends[: len(at) + 1]), pa.py_buffer(texts)]
-                    written = pa.Array.from_buffers(pa.string(), len(at), buffers)
-                    column[at] = numbers_in(written.cast(pa.float64()))
-                    if not np.isfinite(column[at]).all():
-                        return None
+                if len(at) and not _fill(column, at, ends, texts):
+                    return None
             found.append(number_array(column))
         return found
+
+
+def _fill(
+    column: NDArray[np.float64], at: Integers, ends: NDArray[np.int32], texts: NDArray[np.uint8]
+) -> bool:
+    """Put long numbers in their places, as Arrow reads them; return whether all are finite."""
+    buffers = [None, pa.py_buffer(ends[: len(at) + 1]), pa.py_buffer(texts)]
+    try:
+        written = pa.Array.from_buffers(pa.string(), len(at), buffers).cast(pa.float64())
+    except pa.ArrowInvalid:
+        return False
+    column[at] = numbers_in(written)
+    return bool(np.isfinite(column[at]).all())
 
 
 def _table(labels: Sequence[bytes]) -> NDArray[np.int32]:
@@ -129,9 +146,8 @@ def _table(labels: Sequence[bytes]) -> NDArray[np.int32]:
 
 @kernel(nogil=True)
 def _plain_lines(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma: no cover - compiled
-    text, delimiter, mark, states, kinds, slots, numbers, long_rows, long_ends, room,
-    label_bytes, label_ends, table,
-):  # fmt: skip
+    text, delimiter, mark, states, kinds, slots, numbers, long_rows, long_ends, room
+):
     """Read the cells of all lines, and return how many rows and long numbers there are.
 
     The text ends with the end of a line, so that every scan for the end of a cell ends.
@@ -143,111 +159,111 @@ def _plain_lines(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # p
         states: how many there are, if they are counted.
         kinds: what the cells of each column are.
         slots: where the numbers of each column go.
-        numbers: gets them, slot x row; doubles by their bits.
+        numbers: gets them, slot x row; doubles by their bits, labels by their places in the text.
         long_rows: gets the rows whose decimals are left to somebody else.
         long_ends: gets where the texts of these begin and end in ``room``.
         room: gets these texts.
-        label_bytes: of all labels, one after the other.
-        label_ends: where each begins, and the end of the last.
-        table: positions of labels by their hash.
 
     Returns:
         Rows and long numbers; (-1, 0) if there is anything that is not plain.
     """
     rewards = numbers.view(np.float64)
-    at, row, longs, used = 0, 0, 0, 0
-    columns, size, last = len(kinds), len(text), len(table) - 1
+    at, row, longs, used, columns = 0, 0, 0, 0, len(kinds)
     long_ends[0] = 0
-    while at < size:
-        if text[at] == _LF or (text[at] == _CR and text[at + 1] == _LF):  # a blank line is no row
-            at += 1 + (text[at] == _CR)
+    while at < len(text):
+        byte = text[at]
+        if byte == _LF or (byte == _CR and text[at + 1] == _LF):  # a blank line is no row
+            at += 1
             continue
         for column in range(columns):
             kind, begin = kinds[column], at
-            if kind == _IGNORED:
-                while text[at] != delimiter and text[at] > 13 and text[at] != _QUOTE:
-                    if text[at] > 127:
-                        return -1, 0
-                    at += 1
-            elif kind == _LABEL:
-                mixed = np.uint32(_BASIS)
-                while text[at] != delimiter and text[at] >= _SPACE and text[at] != _QUOTE:
-                    mixed = np.uint32((mixed ^ np.uint32(text[at])) * np.uint32(_PRIME))
-                    at += 1
-                if at == begin or text[begin] == _SPACE or text[at - 1] == _SPACE:
-                    return -1, 0
-                slot = np.int64(mixed) & last
-                while True:
-                    position = table[slot]
-                    if position < 0:
-                        return -1, 0
-                    start, length = label_ends[position], at - begin
-                    same = label_ends[position + 1] - start == length
-                    if same:
-                        for i in range(length):
-                            same &= label_bytes[start + i] == text[begin + i]
-                    if same:
-                        break
-                    slot = (slot + 1) & last
-                numbers[slots[column], row] = position
-            else:
+            number, count, after, negative = np.int64(0), 0, -1, False
+            if kind > _LABEL:
                 negative = text[at] == _MINUS
                 at += negative or (kind != _ID and text[at] == _PLUS)
-                digits, number = at, np.int64(0)
-                digit = np.int64(text[at]) - 48
-                while 0 <= digit <= 9:
-                    number = 10 * number + digit  # it wraps around where it is not used
-                    at += 1
-                    digit = np.int64(text[at]) - 48
-                count = at - digits
-                if kind == _DECIMAL:
-                    after = 0
-                    if text[at] == mark and mark != delimiter:
-                        at += 1
-                        digit = np.int64(text[at]) - 48
-                        while 0 <= digit <= 9:
-                            number = 10 * number + digit
-                            at += 1
-                            after += 1
-                            digit = np.int64(text[at]) - 48
-                    count += after
-                    exponent = text[at] == _EXPONENT or text[at] == _CAPITAL_EXPONENT
-                    if count == 0:
-                        return -1, 0
-                    if exponent:
-                        at += 1
-                        at += text[at] == _MINUS or text[at] == _PLUS
-                        if not 48 <= text[at] <= 57:
-                            return -1, 0
-                        while 48 <= text[at] <= 57:
-                            at += 1
-                    if exponent or count > 15:
-                        for i in range(begin, at):
-                            room[used] = 46 if text[i] == mark else text[i]
-                            used += 1
-                        long_rows[longs] = row
-                        longs += 1
-                        long_ends[longs] = used
-                        rewards[slots[column], row] = 0.0
+                byte = text[at]
+                while 48 <= byte <= 57 or (byte == mark and kind == _DECIMAL and after < 0):
+                    if byte == mark:
+                        after = count
                     else:
-                        value = number / _POWERS[after]
-                        rewards[slots[column], row] = -value if negative else value
-                else:
-                    if not 0 < count <= 18:
-                        return -1, 0
-                    if kind == _STATE and (number >= states or (negative and number > 0)):
-                        return -1, 0
-                    # As text, 007 and -0 are other ids than 7 and 0.
-                    if kind == _ID and text[digits] == 48 and (count > 1 or negative):
-                        return -1, 0
-                    numbers[slots[column], row] = -number if negative else number
-            if column < columns - 1:
-                if text[at] != delimiter:
+                        number = 10 * number + (
+                            np.int64(byte) - 48
+                        )  # it wraps where it is not used
+                        count += 1
+                    at += 1
+                    byte = text[at]
+            first_digit = text[begin + negative]
+            counted = at
+            byte = text[at]
+            while byte != delimiter and byte >= _SPACE and byte != _QUOTE:
+                if byte > 127 and kind != _LABEL:
                     return -1, 0
-            elif text[at] == _CR and text[at + 1] == _LF:
                 at += 1
-            elif text[at] != _LF:
+                byte = text[at]
+            # Now at the end of the cell, or at what no plain cell has.
+            if byte == _CR and text[at + 1] == _LF:
+                byte = text[at + 1]
+            if byte != (delimiter if column < columns - 1 else _LF):
                 return -1, 0
-            at += 1
+            if kind == _LABEL:
+                numbers[slots[column], row] = (begin << 32) | at
+            elif kind == _DECIMAL:
+                if counted == at and 0 < count <= 15:
+                    value = number / _POWERS[count - after if after >= 0 else 0]
+                    rewards[slots[column], row] = -value if negative else value
+                else:
+                    for i in range(begin, at):
+                        if mark != _POINT and text[i] == _POINT:
+                            return -1, 0
+                        room[used] = _POINT if text[i] == mark else text[i]
+                        used += 1
+                    long_rows[longs] = row
+                    longs += 1
+                    long_ends[longs] = used
+            elif kind != _IGNORED:
+                if counted != at or not 0 < count <= 18:
+                    return -1, 0
+                if kind == _STATE and (number >= states or (negative and number > 0)):
+                    return -1, 0
+                # As text, 007 and -0 are other ids than 7 and 0.
+                if kind == _ID and first_digit == 48 and (count > 1 or negative):
+                    return -1, 0
+                numbers[slots[column], row] = -number if negative else number
+            at += 1 + (text[at] == _CR)
         row += 1
     return row, longs
+
+
+@kernel(nogil=True)
+def _find_labels(text, places, label_bytes, label_ends, table, codes):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+    """Write the position of each label, and return whether all are labels.
+
+    Args:
+        text: whole lines.
+        places: where each label begins (times 2^32) and ends.
+        label_bytes: of all labels of the study, one after the other.
+        label_ends: where each begins, and the end of the last.
+        table: positions of labels by their hash.
+        codes: gets the positions.
+    """
+    last = len(table) - 1
+    for row in range(len(places)):
+        begin, end = places[row] >> 32, places[row] & 0xFFFFFFFF
+        mixed = np.uint32(_BASIS)
+        for at in range(begin, end):
+            mixed = np.uint32((mixed ^ np.uint32(text[at])) * np.uint32(_PRIME))
+        slot = np.int64(mixed) & last
+        while True:
+            position = table[slot]
+            if position < 0:
+                return False
+            start = label_ends[position]
+            same = label_ends[position + 1] - start == end - begin
+            if same:
+                for i in range(end - begin):
+                    same &= label_bytes[start + i] == text[begin + i]
+            if same:
+                break
+            slot = (slot + 1) & last
+        codes[row] = position
+    return True

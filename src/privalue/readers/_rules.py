@@ -15,13 +15,14 @@ from privalue.readers import _cells as cells
 from privalue.study import Study
 
 ROLES = ("person", "trajectory", "step", "state", "reward")
+MARKS = ("arm", "truncated")  # roles of columns that are read where the study names them
 
 
 @dataclass(frozen=True, kw_only=True)
 class RowRules:
     """How a row becomes numbers, from that row alone."""
 
-    columns: Mapping[str, str]  # role -> name; only those that are read, in the order of ROLES
+    columns: Mapping[str, str]  # role -> name; those that are read, in the order of ROLES and MARKS
     by_person: bool  # the unit is a person, not a trajectory
     id_type: str
     step_type: str
@@ -36,6 +37,8 @@ class RowRules:
     states: int
     raw_labels: Mapping[str, int] | None
     grouped: bool
+    arms: tuple[str, ...]  # their labels; empty where there are none
+    drop_cut: bool  # a unit with a trajectory that was cut off is left out
 
     @classmethod
     def of(cls, study: Study) -> "RowRules":
@@ -46,6 +49,10 @@ class RowRules:
             del named["person"]
         if data.one_trajectory_per_person:
             del named["trajectory"]
+        if study.arm_labels:
+            named["arm"] = study.arms.column
+        if data.truncated is not None:
+            named["truncated"] = data.truncated
         return cls(
             columns=named,
             by_person=by_person,
@@ -62,7 +69,24 @@ class RowRules:
             states=study.state_count,
             raw_labels=study.raw_labels,
             grouped=study.states.groups is not None,
+            arms=study.arm_labels,
+            drop_cut=study.drops_cut,
         )
+
+    @property
+    def keys(self) -> int:
+        """Return how many keys there are: states, or states of each arm."""
+        return self.states * max(len(self.arms), 1)
+
+    @property
+    def row_roles(self) -> list[str]:
+        """Return what an episode says of each step."""
+        return [role for role in ("state", "reward", *MARKS) if role in self.columns]
+
+    @property
+    def unit(self) -> str:
+        """Return what a unit of privacy is called."""
+        return "person" if self.by_person else "trajectory"
 
     @property
     def names(self) -> list[str]:
@@ -98,9 +122,10 @@ class RowRules:
         taken = {other for key, other in self.columns.items() if key != role}
         free = {other.strip().lower(): other for other in present if other not in taken}
         near = _alike(name, free) or _alike(role, free)
+        key = "[arms] column" if role == "arm" else f"[data] {role}"
         if near:
-            return f'if {near!r} is meant, set [data] {role} = "{near}"'
-        return f'name the right one: [data] {role} = "..."'
+            return f'if {near!r} is meant, set {key} = "{near}"'
+        return f'name the right one: {key} = "..."'
 
     def require_types(self, schema: Iterable[tuple[str, pa.DataType]], place: str) -> None:
         """Refuse, before any row is read, a column of a type that cannot be read."""
@@ -124,6 +149,10 @@ class RowRules:
         elif role == "state":
             fits = cells.is_number(kind) or (times and self.raw_labels is not None)
             allowed = "states are numbers or texts"
+        elif role == "arm":
+            fits, allowed = cells.is_number(kind) or times, "arms are numbers or texts"
+        elif role == "truncated":
+            fits, allowed = cells.is_number(kind), "it says true or false, or 1 or 0"
         else:
             fits, allowed = cells.is_number(kind), "rewards are numbers"
         if not fits:

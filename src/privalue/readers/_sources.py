@@ -245,7 +245,8 @@ def _episodes(data: Iterable[Any], rules: RowRules) -> Iterator[Chunk]:
     The trajectory is the number of the episode, and the step is the position in it.
     """
     ids = [rules.columns[role] for role in rules.id_roles]
-    names = [*ids, *(rules.columns[role] for role in ("step", "state", "reward"))]
+    roles = rules.row_roles
+    names = [*ids, rules.columns["step"], *(rules.columns[role] for role in roles)]
     rows: list[tuple[Any, ...]] = []
     first_row = 1
     for number, episode in enumerate(data):
@@ -257,7 +258,8 @@ def _episodes(data: Iterable[Any], rules: RowRules) -> Iterator[Chunk]:
             if rules.drop_invalid:
                 continue
             raise DataError(
-                f"episode {number} (counted from 0) is not a list of at least one (state, reward)"
+                f"episode {number} (counted from 0) is not a list of at least one "
+                f"({', '.join(roles)})"
             )
         rows.extend(steps)
         if len(rows) >= BATCH_ROWS:

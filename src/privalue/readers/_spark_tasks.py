@@ -152,7 +152,8 @@ def _by_unit(source: Source, batches: Batches, notes: _Notes) -> VisitStatistics
     """Sum up all rows of some units, which come in any order.
 
     Returns:
-        The statistics; None if a step appears twice, and it takes numbers of rows to say which.
+        The statistics; None if a step appears twice, or a unit has two arms, and it takes numbers
+        of rows to say which.
     """
 
     def locate(number: int) -> tuple[Location, int]:
@@ -173,8 +174,8 @@ def _by_unit(source: Source, batches: Batches, notes: _Notes) -> VisitStatistics
         for bucket in sorted(buckets):
             partitions.hand_over(bucket, pool.add)
         if source.numbered:
-            partitions.require_distinct_steps()
-        return pool.finish(notes.tally) if partitions.steps_are_distinct else None
+            partitions.require_sound()
+        return pool.finish(notes.tally) if partitions.sound else None
 
 
 def _in_order(

@@ -381,8 +381,9 @@ class _UnknownRowsError(DataError):
 
     def __init__(self) -> None:
         super().__init__(
-            "a step appears twice in a trajectory, but not in the same rows when they are read "
-            "again; make the DataFrame one that gives the same rows each time"
+            "a step appears twice in a trajectory, or a unit has two arms, but not in the same "
+            "rows when they are read again; make the DataFrame one that gives the same rows each "
+            "time"
         )
 
 
@@ -391,7 +392,8 @@ def _totals(said: pa.Table, source: Source) -> VisitStatistics:
 
     Raises:
         DataError: for the earliest error that any task found.
-        _UnknownRowsError: a step appears twice, and nobody knows in which rows.
+        _UnknownRowsError: a step appears twice, or a unit has two arms, and nobody knows in which
+            rows.
         BoundaryError: two tasks share a unit.
     """
     limits = source.limits

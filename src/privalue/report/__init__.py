@@ -8,6 +8,7 @@ shape alone.
 from privalue.report._answers import answers_in
 from privalue.report._curators import PrivateDiagnostics
 from privalue.report._guesses import Guesses, guess, guessed_json, listed, named
+from privalue.report._page_arms import covered_by, ends_of
 from privalue.report._plan_words import (
     aggregation_in_words,
     answer_in_words,
@@ -53,9 +54,11 @@ __all__ = [
     "answers_in",
     "approximation_shown",
     "checked_picture",
+    "covered_by",
     "curves_of",
     "draw_plan",
     "draw_spending",
+    "ends_of",
     "guess",
     "guessed_json",
     "listed",

@@ -34,8 +34,9 @@ def readable(number: float) -> str:
 
 def plain_words(release: Release) -> str:
     """Return the words that say what was published, and in what sense nobody is in it."""
-    unit, states = release.privacy.unit, len(release.values)
+    unit, states, arms = release.privacy.unit, release.state_count, len(release.arms)
     each = f"each of {states:,} states" if states > 1 else "the one state"
+    each += f" in each of {arms} arms" if arms else ""
     return (
         f"What {each} is worth under the policy that was "
         f"followed, estimated from people's trajectories. Noise was added so that the data of any "
@@ -100,6 +101,22 @@ def validity_words(privacy: Guarantee) -> str:
         f"{valid} A {privacy.unit} with an invalid row counts as if it were not there, and a row "
         "whose id cannot be read belongs to nobody, so that there is a release for every data set."
     )
+
+
+def more_validity_words(release: Release) -> str | None:
+    """Return the words on arms, and on units that are left out for being cut off; or None."""
+    unit, words = release.privacy.unit, []
+    if release.arms:
+        words.append(
+            f"All rows of a {unit} name one arm, or they are invalid; which arm it is, and how "
+            "many are in each, is private."
+        )
+    if release.study["values"].get("truncated") == "drop-unit":
+        words.append(
+            f"A {unit} with a trajectory that is marked as cut off counts as if it were not there: "
+            "that anybody was cut off is private, too."
+        )
+    return " ".join(words) or None
 
 
 def odds_factor(epsilon: float) -> str:

@@ -41,7 +41,8 @@ def public_part(release: Release) -> Content:
         ("number in the data", size),
         ("declared beforehand", f"{declared:,} trajectories" if declared else "no number"),
         ("contribution limits", ", ".join(bounds) or "none but the states themselves"),
-        ("states", f"{len(release.values):,}"),
+        ("states", f"{release.state_count:,}"),
+        *_arms(release),
         ("discount", f"{values['discount']:g} per step"),
         ("rewards within", interval(*values["rewards"])),
         ("returns within", interval(low, high)),
@@ -65,6 +66,21 @@ def public_part(release: Release) -> Content:
         if files
         else element("p", "There are no side files: the release holds the whole study."),
     ]
+
+
+def _arms(release: Release) -> list[tuple[Content, Content]]:
+    """Return what the study says of arms, and of trajectories that were cut off."""
+    rows: list[tuple[Content, Content]] = []
+    if release.arms:
+        names: list[Content] = []
+        for arm in release.arms:
+            names += [", " if names else "", named(arm)]
+        rows.append(("arms", [*names, "; how many are in each is not public"]))
+    if "truncated" in release.study["data"]:
+        kept = release.study["values"].get("truncated") != "drop-unit"
+        what = "kept, as if they had ended there" if kept else "left out with their unit"
+        rows.append(("trajectories that were cut off", what))
+    return rows
 
 
 def _section(section: dict[str, Any]) -> Content:

@@ -166,10 +166,7 @@ def limits_part(release: Release, states: StateTable) -> Content:
             "Rewards and returns outside the public bounds were clamped to them; how many is "
             "private. If the bounds were too tight, values are drawn towards the inside.",
         ],
-        [
-            element("strong", "Missing data stays missing. "),
-            "Trajectories that were cut short count as if they had ended there.",
-        ],
+        _cut(release),
     ]
     if features.get("kind", "tabular") != "tabular":
         found.append(
@@ -180,3 +177,28 @@ def limits_part(release: Release, states: StateTable) -> Content:
             ]
         )
     return element("ul", [element("li", item) for item in found])
+
+
+def _cut(release: Release) -> Content:
+    """Say what became of trajectories that were cut off, and what that does to the values."""
+    if "truncated" not in release.study["data"]:
+        return [
+            element("strong", "Missing data stays missing. "),
+            "Trajectories that were cut short count as if they had ended there.",
+        ]
+    unit = release.privacy.unit
+    if release.study["values"].get("truncated") == "drop-unit":
+        return [
+            element("strong", "Values are of those whose end was seen. "),
+            f"A {unit} with a trajectory that is marked as cut off was left out; how many were is "
+            "private. If being cut off has to do with how people fare, those who are left fare "
+            "better or worse than all, and the values with them, by an amount that no interval "
+            "covers.",
+        ]
+    return [
+        element("strong", "Trajectories that were cut off were kept. "),
+        "They count as if they had ended where they were cut: rewards that came afterwards are "
+        "missing from their returns. So values are too near to what they would be without any "
+        "further reward: too low where rewards are above 0, too high where they are below. No "
+        "interval covers that.",
+    ]

@@ -1,5 +1,8 @@
 """Write the parts of the public page about states: their values, and what to be careful with."""
 
+from dataclasses import replace
+from itertools import cycle
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -8,7 +11,7 @@ from privalue.report._html import LABEL, Content, Html, element, named, table
 from privalue.report._page_tables import first_rows, group_table
 from privalue.report._page_words import interval, number, paragraphs
 from privalue.report._states import MEANINGS, StateRow, StateTable, return_bounds
-from privalue.report._svg import Group, Series, key_of, state_chart, visible
+from privalue.report._svg import ARM_COLOURS, Group, Series, key_of, state_chart, visible
 
 _VALUES = element("a", "values.csv", href="values.csv")
 
@@ -24,12 +27,18 @@ def values_part(release: Release, states: StateTable) -> Content:
     percent = f"{100 * (release.level or 0):g}%"
     series = _series(states)
     summary = (
-        f"The released values of {len(states):,} states, from {states.value.min():.4g} to "
+        f"The released values of {release.state_count:,} states{_in_arms(states)}, from "
+        f"{states.value.min():.4g} to "
         f"{states.value.max():.4g}, in the order of the study"
         + (f", with {percent} {_kind(states)} intervals" if release.level is not None else "")
         + ". The numbers are in the table that follows."
     )
-    keys = [("value", "released value")]
+    keys: list[tuple[str, Content]] = [("value", "released value")]
+    if series.arms > 1:
+        keys = [
+            (colour, ["released value, ", named(arm, LABEL)])
+            for arm, colour in zip(states.arms, cycle(ARM_COLOURS), strict=False)
+        ]
     if states.flagged.any() and not series.grouped:
         keys.append(("doubtful", "released value, flagged"))
     if release.level is not None:
@@ -47,7 +56,7 @@ def values_part(release: Release, states: StateTable) -> Content:
         ),
         element(
             "figure",
-            key_of(*keys),
+            key_of(*keys, round_=series.arms > 1),
             state_chart(series, name=summary, axis="value", bounds=bounds),
             element("figcaption", _about_the_chart(release, states, series)),
         ),
@@ -65,13 +74,30 @@ def _kind(states: StateTable) -> str:
 def _series(states: StateTable) -> Series:
     """Return the values for a chart, with the intervals that are shown first."""
     low, high = states.first_ends
-    return Series(
-        labels=states.names,
-        values=states.value,
-        low=states.columns.get(low),
-        high=states.columns.get(high),
-        doubtful=states.flagged,
+    return by_arm(
+        Series(
+            labels=states.names,
+            values=states.value,
+            low=states.columns.get(low),
+            high=states.columns.get(high),
+            doubtful=states.flagged,
+        ),
+        states,
     )
+
+
+def by_arm(series: Series, states: StateTable) -> Series:
+    """Return a series that is drawn with the arms of a state side by side, if they are few."""
+    if not states.arms or series.grouped:
+        return series
+    each, first = len(states) // len(states.arms), f"{states.arms[0]}: "
+    labels = [str(name).removeprefix(first) for name in states.names[:each]]
+    return replace(series, arms=len(states.arms), labels=labels)
+
+
+def _in_arms(states: StateTable) -> str:
+    """Return in how many arms there are values, if there are arms."""
+    return f" in each of {len(states.arms)} arms" if states.arms else ""
 
 
 def _policy(release: Release) -> Content:

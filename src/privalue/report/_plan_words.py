@@ -128,7 +128,7 @@ def paragraph(prediction: Prediction, answer: Answer | None = None) -> str:
     if chosen.refused is not None:
         return verdict(prediction)
     text = [
-        f"The values of {study.state_count} states will be estimated from "
+        f"The values of {study.state_count} states{_arms(study)} will be estimated from "
         f"{prediction.trajectories:,} trajectories, discounted by {study.values.discount:g} per "
         f"step and with returns within the public bounds [{low:g}, {high:g}], under "
         f"differential privacy with epsilon = {study.privacy.epsilon:g} and delta = "
@@ -147,6 +147,11 @@ def paragraph(prediction: Prediction, answer: Answer | None = None) -> str:
             "How well the features fit the values is not known beforehand, and comes on top."
         )
     return " ".join(text)
+
+
+def _arms(study: Study) -> str:
+    """Return in how many arms values are estimated, if there are several."""
+    return f" in each of {study.arm_count} arms" if study.arm_count > 1 else ""
 
 
 def _expected(prediction: Prediction) -> str:

@@ -96,9 +96,9 @@ def study_of(release: Release) -> Study:
         )
         raise UsageError(f"the release names {files[0]} by its hash and does not hold it; {remedy}")
     states: dict[str, Any] = (
-        {"count": len(release.values)}
+        {"count": release.state_count}
         if "count" in described["states"]
-        else {"labels": list(release.values.states)}
+        else {"labels": list(release.values.states)[: release.state_count]}
     )
     if "visits" in described["states"]:
         states["visits"] = described["states"]["visits"]

@@ -175,7 +175,7 @@ def _noise(diagnostics: PrivateDiagnostics, fields: dict[str, Any]) -> Content:
     values, noise = fields["values"], fields["noise_by_state"]
     low, high = diagnostics.study.return_bounds
     series = Series(
-        labels=diagnostics.study.state_names,
+        labels=diagnostics.study.key_names,
         values=values,
         low=values - noise,
         high=values + noise,
@@ -211,7 +211,7 @@ def _visits(diagnostics: PrivateDiagnostics, fields: dict[str, Any]) -> Content:
     """Show how many trajectories visit each state. PRIVATE."""
     counts = fields["counts"]
     series = Series(
-        labels=diagnostics.study.state_names,
+        labels=diagnostics.study.key_names,
         values=counts.astype(np.float64),
         doubtful=counts == 0,
     )
@@ -254,7 +254,7 @@ def _groups(series: Series, what: str) -> Html:
 
 def _states(diagnostics: PrivateDiagnostics, fields: dict[str, Any]) -> Html:
     """Return the table of states. PRIVATE."""
-    labels = diagnostics.study.state_names
+    labels = diagnostics.study.key_names
     keys = ("mean_returns", "values", "noise_by_state")
 
     def cells(at: int) -> list[Content]:

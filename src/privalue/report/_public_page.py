@@ -11,6 +11,7 @@ from privalue.report._guarantee import (
     delta_words,
     detection_shown,
     large_delta_words,
+    more_validity_words,
     odds_factor,
     odds_words,
     plain_words,
@@ -21,6 +22,7 @@ from privalue.report._guarantee import (
 )
 from privalue.report._html import Content, Html, element, table
 from privalue.report._look import PagePart, page
+from privalue.report._page_arms import arms_part
 from privalue.report._page_facts import budget_part, method_part, public_part, sign_part
 from privalue.report._page_precision import limits_part, precision_part
 from privalue.report._page_values import flags_part, values_part
@@ -83,6 +85,7 @@ def public_page(
     parts = [
         PagePart(key="guarantee", title="What is promised", content=_guarantee(release)),
         PagePart(key="values", title="The values", content=values_part(release, states)),
+        *_arms(release),
         PagePart(
             key="flags",
             title="States to be careful with",
@@ -141,6 +144,13 @@ def public_page(
     )
 
 
+def _arms(release: Release) -> list[PagePart]:
+    """Return the part that compares arms, where there are any."""
+    if not release.arms:
+        return []
+    return [PagePart(key="arms", title="The arms side by side", content=arms_part(release))]
+
+
 def _top(release: Release, states: StateTable, plan: Planned) -> list[Html]:
     """Return the summary below the heading: a sentence, and a tile for each main number."""
     privacy = release.privacy
@@ -156,7 +166,7 @@ def _top(release: Release, states: StateTable, plan: Planned) -> list[Html]:
         ),
         (
             "States",
-            f"{len(states):,}",
+            f"{release.state_count:,}" + (f" in {len(release.arms)} arms" if release.arms else ""),
             f"{flagged:,} to be careful with" if flagged else "none is flagged",
         ),
     ]
@@ -230,6 +240,7 @@ def _guarantee(release: Release) -> Content:
                 counted=(release.trajectories or release.persons) is not None,
             ),
             validity_words(privacy),
+            more_validity_words(release),
             odds_words(privacy),
             delta_words(privacy, units),
             "This holds against anyone, whatever else they know now or learn later, and whatever "

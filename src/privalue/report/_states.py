@@ -74,6 +74,7 @@ class StateTable(Sequence[StateRow]):
     value: Vector
     columns: Mapping[str, Vector]  # whatever else was released, in the order of values.csv
     bits: NDArray[np.uint8]  # the flags of each state
+    arms: tuple[str, ...] = ()  # values are arm after arm, and names begin with the arm
 
     def __len__(self) -> int:
         return len(self.names)
@@ -140,11 +141,21 @@ def state_table(release: Release, study: Study | None = None) -> StateTable:
     released = {name: release.values.column(name) for name in (*_TOTALS, *_ENDS, *_MORE)}
     counts = _counts(release)
     return StateTable(
-        names=release.values.states,
+        arms=release.arms,
+        names=_names(release),
         value=value,
         columns={name: c for name, c in released.items() if c is not None} | counts,
         bits=_bits(release, study, value, counted=bool(counts)),
     )
+
+
+def _names(release: Release) -> Sequence[str] | range:
+    """Return what each value is of: the state, with the arm before it where there are arms."""
+    arms = release.values.column("arm")
+    if arms is None:
+        return release.values.states
+    both = zip(arms.tolist(), release.values.states, strict=True)
+    return [f"{arm}: {state}" for arm, state in both]
 
 
 def _bits(
@@ -194,19 +205,21 @@ def _counts(release: Release) -> dict[str, Vector]:
 def _prior(release: Release, study: Study | None) -> Vector | None:
     """Return the public prior of visits, from the study or the release; None without one."""
     if study is not None:
-        return study.visit_prior
+        return study.key_visits
     described = release.study["states"].get("visits")
     if not isinstance(described, dict):
         return None
-    return np.array([float(described[str(name)]) for name in release.values.states])
+    arms = max(len(release.arms), 1)
+    return np.array([float(described[str(name)]) / arms for name in release.values.states])
 
 
 def _weights(release: Release, study: Study | None) -> Vector | None:
     """Return the weights of the states, from the study or the release; None if uniform."""
     if study is not None:
-        return study.state_weights
+        return study.key_weights
     described = release.study["weights"].get("values")
-    return None if described is None else np.array(described, dtype=np.float64)
+    arms = max(len(release.arms), 1)
+    return None if described is None else np.tile(np.array(described, dtype=np.float64), arms)
 
 
 def values_csv(table: StateTable) -> Iterator[str]:
@@ -219,18 +232,28 @@ def values_csv(table: StateTable) -> Iterator[str]:
     totals = _TOTALS if table.has_totals else ()
     ends = (*totals, *(_ENDS if table.has_intervals else ()))
     heads = [*ends, *(name for name in table.columns if name not in ends)]
-    yield ",".join(["state", "value", *heads, "flags"]) + "\n"
+    labels = ["state", "arm"] if table.arms else ["state"]
+    yield ",".join([*labels, "value", *heads, "flags"]) + "\n"
     words = [_quoted("; ".join(flags_of(bits))) for bits in range(1 << len(FLAGS))]
     line = ",".join(["%s"] * (len(heads) + 3))
     for start in range(0, len(table), _AT_ONCE):
         part = slice(start, start + _AT_ONCE)
         names = [_label(as_cell(str(name))) for name in table.names[part]]
+        if table.arms:
+            names = [_in_arm(table, at) for at in range(start, start + len(names))]
         cells = [
             json_cells(column[part].tolist()) if column is not None else [""] * len(names)
             for column in (table.value, *(table.columns.get(name) for name in heads))
         ]
         flags = [words[bits] for bits in table.bits[part].tolist()]
         yield "".join(f"{line % row}\n" for row in zip(names, *cells, flags, strict=True))
+
+
+def _in_arm(table: StateTable, at: int) -> str:
+    """Return the first two cells of a line: the state, and its arm."""
+    arm = table.arms[at // (len(table) // len(table.arms))]
+    state = str(table.names[at]).removeprefix(f"{arm}: ")
+    return f"{_label(as_cell(state))},{_label(as_cell(arm))}"
 
 
 def _label(text: str) -> str:

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from privalue.report._html import Html, element
+from privalue.report._html import Content, Html, element
 
 MOST_POINTS = 400
+ARM_COLOURS = ("value", "second", "third")  # of the first arm, the second, and so on again
 _GROUPS = 160
 
 
@@ -56,6 +57,7 @@ class Series:
     low: NDArray[np.float64] | None = None
     high: NDArray[np.float64] | None = None
     doubtful: NDArray[np.bool_] | None = None
+    arms: int = 1  # values are arm after arm, and labels those of one; too many are one long row
 
     @property
     def grouped(self) -> bool:
@@ -140,11 +142,16 @@ def _state_chart(
 ) -> Html:
     """Draw the chart on one canvas."""
     bottom, top = _limits(series, zero)
-    count = len(series.values)
+    count = len(series.values) // series.arms
     slot = canvas.across / count
 
+    def middle(state: float) -> float:
+        return canvas.left + (state + 0.5) * slot
+
     def across(at: float) -> float:
-        return canvas.left + (at + 0.5) * slot
+        arm, state = divmod(at, count) if series.arms > 1 else (0, at)
+        beside = (arm + 0.5) / series.arms - 0.5  # the arms of a state stand side by side
+        return middle(state + 0.7 * beside)
 
     def down(value: float) -> float:
         share = (min(max(value, bottom), top) - bottom) / (top - bottom)
@@ -159,8 +166,8 @@ def _state_chart(
     if series.grouped:
         parts += _groups(series, across, down, slot)
     else:
-        parts += _points(series, across, down, slot)
-    parts += _state_ticks(canvas, series.labels, across, slot)
+        parts += _points(series, across, down, slot / series.arms)
+    parts += _state_ticks(canvas, series.labels, middle, slot)
     parts.append(_text(canvas.width - canvas.right, canvas.height - 6, "state", "end", "strong"))
     parts.append(_text(8, 15, axis, "start", "strong"))
     return _svg(canvas, parts, name)
@@ -174,6 +181,7 @@ def _points(
 ) -> list[Html]:
     """Draw each state as a point with its interval."""
     parts = []
+    each = len(series.values) // series.arms
     width = min(max(slot * 0.45, 1.0), 7.0)
     if series.ranges:
         for at in range(len(series.values)):
@@ -189,7 +197,7 @@ def _points(
                 cx=_n(across(at)),
                 cy=_n(down(value)),
                 r=_n(radius),
-                class_="doubtful" if doubtful else "value",
+                class_="doubtful" if doubtful else ARM_COLOURS[at // each % len(ARM_COLOURS)],
             )
         )
     return parts
@@ -300,11 +308,12 @@ def _bar_chart(canvas: Canvas, rows: Sequence[tuple[str, Sequence[Bar], str]], n
     return _svg(sized, parts, name)
 
 
-def key_of(*entries: tuple[str, str]) -> Html:
+def key_of(*entries: tuple[str, Content], round_: bool = False) -> Html:
     """Return the key of a chart: what its colours mean.
 
     Args:
         entries: the kind of each mark, and its meaning.
+        round_: whether colours that are bars elsewhere are points here.
     """
     samples = []
     for kind, meaning in entries:
@@ -312,7 +321,7 @@ def key_of(*entries: tuple[str, str]) -> Html:
             _line(0, 7, 24, 7, kind, None if kind == "bound" else 6)
             if kind in {"interval", "bound"}
             else _rect(4, 1, 16, 13, kind)
-            if kind in {"area", "second", "third", "rest", "bar"}
+            if kind in {"area", "second", "third", "rest", "bar"} and not round_
             else element("circle", cx="12", cy="7", r="5", class_=kind)
         )
         sample = element("svg", shape, viewBox="0 0 24 14", aria_hidden="true", focusable="false")

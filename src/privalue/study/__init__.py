@@ -10,6 +10,7 @@ from privalue.study._features import aggregation, design
 from privalue.study._mechanism import MECHANISM_KEYS, Mechanism
 from privalue.study._sections import (
     About,
+    Arms,
     Columns,
     Features,
     Privacy,
@@ -39,6 +40,7 @@ __all__ = [
     "MECHANISM_KEYS",
     "SMOOTH",
     "About",
+    "Arms",
     "Columns",
     "Features",
     "Mechanism",

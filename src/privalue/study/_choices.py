@@ -33,21 +33,31 @@ if TYPE_CHECKING:
 _LEAST_SHARE = 0.1  # of what an even split gives each state: a prior may be wrong
 _FLOORS = 16  # shapes that are compared
 _SPREAD = 1 / 12  # the variance of values spread evenly over a range of 1
+_SPREADS = (_SPREAD, _SPREAD / 16)  # values may lie closer together: a shape must do for both
+UNKNOWN_VISITS = 0.05  # of noise that beta may cost, where nothing is known of visits
 _USUAL_ERROR = 1e-3  # of that variance: the noise at a typical state where m is not known
 
 
 def automatic_beta(
-    epsilon: float, delta: float, dimension: int, predicted_psi: Callable[[float], float]
+    epsilon: float,
+    delta: float,
+    dimension: int,
+    predicted_psi: Callable[[float], float],
+    *,
+    room: float = 0.0,
 ) -> float:
-    """Return the beta with the least predicted noise, alpha(beta) sqrt(psi(beta)).
+    """Return the largest beta with nearly the least predicted noise, alpha(beta) sqrt(psi(beta)).
 
-    A larger beta lets the noise fall sooner as visits come in, but makes all of it larger.
+    A larger beta lets the noise fall sooner as visits come in, but makes all of it larger. Where
+    visits are guessed, states may be rarer than the guess: below their threshold, which falls as
+    beta grows, noise is larger by orders of magnitude, and a little of it is a fair price.
 
     Args:
         epsilon: of the values alone.
         delta: likewise.
         dimension: d, how many numbers get noise.
         predicted_psi: psi as a function of beta, at counts that are guessed from public numbers.
+        room: how much larger than the least the noise may be, as a share.
 
     Returns:
         beta, rounded to six digits.
@@ -65,6 +75,12 @@ def automatic_beta(
         values = [predicted(log_beta) for log_beta in grid]
         at = values.index(min(values))
         low, high, best = grid[max(at - 1, 0)], grid[min(at + 1, points - 1)], grid[at]
+    if room:
+        most, largest = predicted(best) + math.log1p(room), best + math.log(1e4)
+        largest = min(math.log(largest_exact_beta(epsilon, delta, dimension)) - 1e-3, largest)
+        while largest - best > 0.01:
+            middle = 0.5 * (best + largest)
+            best, largest = (middle, largest) if predicted(middle) <= most else (best, middle)
     return float(f"{math.exp(best):.6g}")  # six digits: a number that people can copy
 
 
@@ -141,16 +157,30 @@ def shape_weights(
     squares = best_squares(p, unit / _SPREAD)
     least = _LEAST_SHARE / (1 - _LEAST_SHARE) / number  # the squares sum to 1
     best, least_error = squares, math.inf
+    flat = sensitivity(
+        np.ones(number), most_states=most_states, add_remove=add_remove, count_weight=weight
+    )
+    even = {spread: _shrunk_error(unit * (flat / p) ** 2, spread) for spread in _SPREADS}
     for floor in np.geomspace(least, max(float(squares.max()), least), _FLOORS):
         candidate = np.maximum(squares, floor)
         delta = sensitivity(
             np.sqrt(candidate), most_states=most_states, add_remove=add_remove, count_weight=weight
         )
         noise = unit * delta**2 / (candidate * p**2)
-        error = float(np.sum(noise / (1 + noise / _SPREAD)))
+        error = max(_shrunk_error(noise, spread) / even[spread] for spread in _SPREADS)
         if error < least_error:
             best, least_error = candidate, error
     return read_only(np.sqrt(best / best.max()))
+
+
+def _shrunk_error(noise: Vector, spread: float) -> float:
+    """Return the sum of squared errors of shrunk values, which spread around a common one.
+
+    Each is off by tau^2 q/(tau^2 + q), and the common value by its own noise, as far as values are
+    drawn to it.
+    """
+    drawn = noise / (noise + spread)
+    return float(spread * drawn.sum() + np.square(drawn).sum() / np.sum(1 / (noise + spread)))
 
 
 def best_squares(p: Vector, k: float) -> Vector:

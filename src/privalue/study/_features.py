@@ -3,7 +3,7 @@
 import numpy as np
 import scipy.sparse as sp
 
-from privalue.core import Design, dense
+from privalue.core import Design, Matrix, dense
 from privalue.errors import StudyError
 from privalue.study._study import Study
 
@@ -11,18 +11,23 @@ DENSE_ENTRIES = 4_000_000  # a sparse matrix up to this size is treated as a den
 
 
 def design(study: Study) -> Design:
-    """Return Phi and the weights of a study; refuse a dp-lsw study without full column rank."""
-    n = study.state_count
-    if study.feature_matrix is not None:
+    """Return Phi and the weights of a study; refuse a dp-lsw study without full column rank.
+
+    Where values are only shrunk towards the features, Phi is the tabular one.
+    """
+    n, chosen, weights = study.state_count, study.features, study.key_weights
+    phi: Matrix
+    if study.feature_matrix is not None and not chosen.shrink:
         phi = study.feature_matrix
     else:
-        size = study.features.size if study.features.kind == "aggregate" else 1
-        phi = aggregation(n, size or 1)
-    built = Design(phi=phi, weights=study.state_weights)
+        phi = aggregation(n, 1 if chosen.shrink else chosen.size or 1)
+    if study.arm_count > 1:  # each arm has coefficients of its own: no value mixes two arms
+        phi = sp.csr_array(sp.kron(sp.eye_array(study.arm_count), phi, format="csr"))
+    built = Design(phi=phi, weights=weights)
     if not built.norm > 0:
         raise StudyError("[features] every feature of every state is 0; at least one must not be")
     if not built.one_feature_per_state and built.states * built.dimension <= DENSE_ENTRIES:
-        built = Design(phi=dense(phi), weights=study.state_weights)
+        built = Design(phi=dense(phi), weights=weights)
     if study.mechanism.name == "dp-lsw":
         built.require_full_rank()
         built.require_well_conditioned()

@@ -24,6 +24,8 @@ _CALLED: Mapping[str, str] = {
     "step in [data]": "time timestep time_step t day date",
     "state in [data]": "observation obs s",
     "reward in [data]": "r",
+    "truncated in [data]": "censored censoring truncation cut cut_off",
+    "column in [arms]": "arm treatment treatment_arm",
 }
 _OUR_NAME = {theirs: ours for ours, names in _CALLED.items() for theirs in names.split()}
 
@@ -38,7 +40,6 @@ _NOT_BUILT: Mapping[str, str] = {
     "actions": "it would list actions, for a value of every state and action",
     "probability": "it would name the column of the probabilities with which actions were chosen",
     "policy": "it would name another policy, to be evaluated from these data",
-    "arms": "it would name the arms of a trial, for values arm by arm",
     "model": "it would release transitions and rewards themselves",
 }
 

@@ -209,6 +209,12 @@ class Values(Section):
         "a CSV file of state and probability",
         None,
     )
+    truncated: Literal["keep", "drop-unit"] | None = key(
+        "what becomes of a trajectory that [data] truncated marks as cut off: it counts as if it "
+        "had ended there, or its whole trajectory (person) is left out",
+        '"keep" (in force where left out) or "drop-unit"',
+        None,
+    )
 
     @model_validator(mode="after")
     def _bounds_in_order(self) -> "Values":
@@ -310,12 +316,18 @@ class Features(Section):
         "the matrix, one row per state", "a file ending in .npy, .npz, .csv or .parquet", None
     )
     matrix: Any = key("the matrix itself (in Python only)", "an N x d array", None)
+    shrink: StrictBool = key(
+        "of dp-ssp: keep a value for every state, and draw states with few visits towards what the "
+        "features make of the others",
+        "true or false",
+        False,
+    )
 
     @model_validator(mode="after")
     def _fits_its_kind(self) -> "Features":
         """Refuse a key that the chosen kind does not use, and require the one that it needs."""
         needed = {"tabular": set(), "aggregate": {"size"}, "matrix": {"file", "matrix"}}[self.kind]
-        surplus = self.given - {"kind"} - needed
+        surplus = self.given - {"kind", "shrink"} - needed
         if surplus:
             raise ValueError(
                 f'kind = "{self.kind}" does not use the key {sorted(surplus)[0]}; remove it'
@@ -324,6 +336,11 @@ class Features(Section):
             raise ValueError('kind = "aggregate" needs the key size, e.g. size = 2')
         if self.kind == "matrix" and (self.file is None) == (self.matrix is None):
             raise ValueError('kind = "matrix" needs the key file, e.g. file = "features.npy"')
+        if self.shrink and self.kind == "tabular":
+            raise ValueError(
+                'shrink = true needs features to shrink towards: kind = "matrix" with a file, or '
+                '"aggregate" with a size'
+            )
         return self
 
 
@@ -342,6 +359,42 @@ class Weights(Section):
         if len(self.given) > 1:
             raise ValueError("give exactly one of the keys kind, file and values")
         return self
+
+
+class Arms(Section):
+    """``[arms]``: values by arm, all of them in one release; without labels there are no arms."""
+
+    column: str = key(
+        "column of the arm, which is the same in all rows of a trajectory (person)",
+        "a text",
+        "arm",
+        min_length=1,
+    )
+    labels: list[Label] = key(
+        "the arms; the others are compared with the first",
+        "a list of two or more texts",
+        [],
+    )
+
+    @model_validator(mode="after")
+    def _several(self) -> "Arms":
+        """Refuse fewer than two arms, and labels that are empty, not texts or alike."""
+        names = self.names
+        if "labels" in self.given or "column" in self.given:
+            if len(names) < 2 or "" in names:
+                raise ValueError(
+                    f"labels = {shown(self.labels)}: at least two arms are needed, none empty"
+                )
+            if len(set(names)) < len(names) or any("\0" in name for name in names):
+                raise ValueError(
+                    f"labels = {shown(self.labels)}: each arm needs a label of its own"
+                )
+        return self
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the labels as texts."""
+        return tuple(str(label).strip() for label in self.labels)
 
 
 class Report(Section):
@@ -419,11 +472,19 @@ class Columns(Section):
         "true or false",
         False,
     )
+    truncated: str | None = key(
+        "column that marks a trajectory as cut off, in any of its rows: true, yes or 1, and false, "
+        "no or 0 elsewhere, in any case; [values] truncated says what becomes of it",
+        "a text",
+        None,
+        min_length=1,
+    )
 
     @model_validator(mode="after")
     def _readable(self) -> "Columns":
         """Refuse declarations that contradict each other, or with which rows depend on others."""
         names = [self.trajectory, self.step, self.state, self.reward, self.person]
+        names += [] if self.truncated is None else [self.truncated]
         if len(set(names)) < len(names):
             raise ValueError("two keys name the same column; each needs its own")
         if self.step_format is not None and self.step_type not in {"date", "datetime"}:

@@ -46,7 +46,7 @@ def automatic_stages(study: "Study", trajectories: int | None = None) -> tuple[s
         discount=study.values.discount,
         prior=study.states.visits is not None,
         tabular=study.features.kind == "tabular",
-        states=study.state_count,
+        states=study.key_count,
         most_states=study.states_per_trajectory,
         trajectories_per_person=study.trajectories_per_person,
         add_remove=study.privacy.neighbours == "add-remove",
@@ -68,7 +68,7 @@ def stage_shares(study: "Study", size: PublicSize) -> dict[str, float]:
     shares = dict(chosen.stage_shares)
     if "stage_shares" not in chosen.given:
         noise = stage_noise(
-            study.state_count,
+            study.key_count,
             study.states_per_trajectory,
             study.trajectories_per_person,
             study.privacy.neighbours == "add-remove",
@@ -83,12 +83,12 @@ def require_room(study: "Study") -> None:
     if "bounds" in study.stages and not _has_room(study):
         raise StudyError(
             f'[mechanism] stages: "bounds" is for at most {MOST_CELLS // (2 * MOST_LEVELS):,} '
-            f"states, and there are {study.state_count:,}; leave it out, or give tighter returns"
+            f"states, and there are {study.key_count:,}; leave it out, or give tighter returns"
         )
 
 
 def _has_room(study: "Study") -> bool:
-    return 2 * MOST_LEVELS * study.state_count <= MOST_CELLS
+    return 2 * MOST_LEVELS * study.key_count <= MOST_CELLS
 
 
 def limit_tallies(study: "Study") -> tuple[str, ...]:
@@ -101,7 +101,7 @@ def limit_tallies(study: "Study") -> tuple[str, ...]:
     tight = limits.return_bounds[0] > low or limits.return_bounds[1] < high
     several = limits.by_person and not study.data.one_trajectory_per_person
     counted = {
-        "trajectories_beyond": limits.most_keys < limits.keys,
+        "trajectories_beyond": limits.most_keys < study.key_count,
         "trajectories_with_clamped_rewards": True,
         "trajectories_with_clamped_returns": tight,
         "trajectories": not limits.counts_trajectories,

@@ -18,7 +18,9 @@ Python with the same names::
 | w or rho      | ``study.state_weights``       | regression weights, one per state       |
 | H             | ``study.states_per_trajectory`` | most distinct states that count       |
 | L             | ``study.trajectories_per_person`` | most trajectories that count        |
-| q             | ``study.states_touched``      | most states in which neighbours differ  |
+| q             | ``study.states_touched``      | most keys in which neighbours differ    |
+| G             | ``study.arm_count``           | number of arms; 1 without any           |
+| G N           | ``study.key_count``           | number of keys: states, or (arm, state) |
 
 A key that does not apply is refused, never accepted and ignored.
 """
@@ -41,7 +43,9 @@ from privalue.study._hints import about_toml, about_unknown, looks_like_data
 from privalue.study._mechanism import MECHANISM_KEYS, MechanismField, SspSection
 from privalue.study._places import MOST_STUDY, Place
 from privalue.study._sections import (
+    MOST_STATES,
     About,
+    Arms,
     Columns,
     Features,
     Privacy,
@@ -72,6 +76,7 @@ class Study(Section):
     states: States = key("the state space", "a section")
     features: Features = key("Phi", "a section", Features())
     weights: Weights = key("w or rho", "a section", Weights())
+    arms: Arms = key("values by arm", "a section", Arms())
     mechanism: MechanismField = key("the algorithm", "a section", SspSection())
     report: Report = key("presentation", "a section", Report())
     data: Columns = key("column names", "a section", Columns())
@@ -90,8 +95,11 @@ class Study(Section):
         super().__init__(**sections)
         self._require_intervals_for_level()
         self._require_limit_of_trajectories()
+        self._require_shrinkage_for_features()
+        self._require_column_of_cuts()
         self._place = place
         self._tables = read_tables(self.states, self.values, self.weights, self.features, place)
+        self._require_arms()
 
     @classmethod
     def load(cls, path: str | Path, *, side_files: str | Path | None = None) -> "Study":
@@ -244,6 +252,53 @@ class Study(Section):
                 'trajectory = "trajectory", or remove max_trajectories_per_person'
             )
 
+    def _require_shrinkage_for_features(self) -> None:
+        """Refuse to shrink towards features what is not shrunk."""
+        chosen = self.mechanism
+        if not self.features.shrink:
+            return
+        if chosen.name != "dp-ssp":
+            raise StudyError(
+                f'[features] shrink = true needs dp-ssp, and [mechanism] name = "{chosen.name}"; '
+                "choose dp-ssp, or remove shrink"
+            )
+        if not chosen.shrinkage or chosen.given & {"ridge", "ridge_scale"}:
+            key = "ridge" if chosen.shrinkage else "shrinkage = false"
+            raise StudyError(
+                f"[features] shrink = true is shrinkage towards the features, and [mechanism] "
+                f"{key} asks for something else; remove one of the two"
+            )
+
+    def _require_column_of_cuts(self) -> None:
+        """Refuse a rule for trajectories that were cut off where no column marks them."""
+        if self.values.truncated is not None and self.data.truncated is None:
+            raise StudyError(
+                f'[values] truncated = "{self.values.truncated}" needs the column that marks '
+                'trajectories as cut off: [data] truncated = "cut", or whatever it is called'
+            )
+
+    def _require_arms(self) -> None:
+        """Refuse arms for which no mechanism is proved, or that no row could hold."""
+        if not self.arms.labels:
+            return
+        if self.mechanism.name in {"dp-lsw", "dp-lsl"}:
+            raise StudyError(
+                f'[arms] needs dp-ssp, and [mechanism] name = "{self.mechanism.name}": its noise '
+                "follows the visits, and no bound is proved for a unit that moves from one arm to "
+                'another; use "dp-ssp", or one release for each arm'
+            )
+        data = self.data
+        taken = {data.trajectory, data.step, data.state, data.reward, data.person, data.truncated}
+        if self.arms.column in taken:
+            raise StudyError(
+                f'[arms] column = "{self.arms.column}" is a column of [data], too; give it another'
+            )
+        if self.key_count > MOST_STATES:
+            raise StudyError(
+                f"[arms] {self.arm_count} arms of {self.state_count} states are {self.key_count} "
+                f"values; there may be at most {MOST_STATES}"
+            )
+
     # The states, in order
 
     @property
@@ -261,6 +316,45 @@ class Study(Section):
         """Return the labels, or a range of numbers in their place: there may be very many."""
         labels = self._tables.names.labels
         return range(self.state_count) if labels is None else labels
+
+    # The keys: states, or every state of every arm, the first arm's states first
+
+    @property
+    def arm_labels(self) -> tuple[str, ...]:
+        """Return the labels of the arms; empty where there are none."""
+        return self.arms.names
+
+    @property
+    def arm_count(self) -> int:
+        """Return G, or 1 where there are no arms."""
+        return max(len(self.arms.labels), 1)
+
+    @property
+    def key_count(self) -> int:
+        """Return G N, the number of values."""
+        return self.arm_count * self.state_count
+
+    @property
+    def key_names(self) -> tuple[str, ...] | range:
+        """Return the labels of the keys: those of the states, with the arm before each."""
+        if not self.arm_labels:
+            return self.state_names
+        return tuple(f"{arm}: {state}" for arm in self.arm_labels for state in self.state_names)
+
+    def in_one_arm(self) -> "Study":
+        """Return the same study without arms: what holds of each arm by itself."""
+        return self.model_copy(update={"arms": Arms()}) if self.arm_labels else self
+
+    @property
+    def key_visits(self) -> NDArray[np.float64] | None:
+        """Return the prior of visits of each key, or None: arms are taken to be equally large."""
+        visits = self.visit_prior
+        return None if visits is None else np.tile(visits / self.arm_count, self.arm_count)
+
+    @property
+    def key_weights(self) -> NDArray[np.float64]:
+        """Return the weights of each key: those of the states, in every arm."""
+        return np.tile(self.state_weights, self.arm_count)
 
     @property
     def raw_labels(self) -> Mapping[str, int] | None:
@@ -289,16 +383,23 @@ class Study(Section):
     def size_is_public(self) -> bool:
         """Return whether the number of units is the same for all neighbours, and may be counted.
 
-        To replace a unit leaves the number as it is. But if invalid units or incomplete rows are
-        dropped, a unit may be replaced by one of which nothing is left.
+        To replace a unit leaves the number as it is. But if invalid units, incomplete rows or
+        trajectories that were cut off are dropped, a unit may be replaced by one of which nothing
+        is left.
         """
-        return self.privacy.neighbours == "replace-one" and not self.data.drops
+        drops = self.data.drops or self.drops_cut
+        return self.privacy.neighbours == "replace-one" and not drops
+
+    @property
+    def drops_cut(self) -> bool:
+        """Return whether a unit with a trajectory that was cut off counts as nobody."""
+        return self.values.truncated == "drop-unit"
 
     @property
     def states_touched(self) -> int:
         """Return q, the most states whose statistics differ between neighbours."""
         one = self.states_per_trajectory * self.trajectories_per_person
-        return min(self.state_count, 2 * one if self.privacy.neighbours == "replace-one" else one)
+        return min(self.key_count, 2 * one if self.privacy.neighbours == "replace-one" else one)
 
     @property
     def stages(self) -> tuple[str, ...]:
@@ -314,13 +415,15 @@ class Study(Section):
         return Limits(
             unit=self.privacy.unit,
             neighbours=self.privacy.neighbours,
-            keys=self.state_count,
+            keys=self.key_count,
             discount=self.values.discount,
             return_bounds=self.return_bounds,
             most_keys=self.states_per_trajectory,
             most_trajectories=self.trajectories_per_person,
             drop_invalid=self.data.invalid == "drop-unit",
             size_is_public=self.size_is_public,
+            arms=self.arm_count,
+            drop_cut=self.drops_cut,
             reward_bounds=self.values.rewards,
             levels=MOST_LEVELS if "bounds" in self.stages else 1,
         )
@@ -353,6 +456,11 @@ class Study(Section):
         return self._tables.matrix
 
     @property
+    def shrink_targets(self) -> NDArray[np.float64] | None:
+        """Return a basis of the features that tabular values are shrunk towards, or None."""
+        return self._tables.targets
+
+    @property
     def side_files(self) -> Mapping[str, str]:
         """Return the SHA-256 of every side file, by the key that names it."""
         return {file.key: file.sha256 for file in self._tables.files}
@@ -365,8 +473,13 @@ class Study(Section):
 
     def public_description(self) -> dict[str, Any]:
         """Return the study as plain values, for a release, with the side files' hashes."""
-        unused = {"features": {"matrix"}, "report": set() if self.has_intervals else {"level"}}
+        unused = {
+            "features": {"matrix"} if self.features.shrink else {"matrix", "shrink"},
+            "report": set() if self.has_intervals else {"level"},
+        }
         description = self.model_dump(mode="json", exclude=unused, exclude_none=True)
+        if not self.arms.labels:
+            del description["arms"]  # as studies without arms were always described
         description["side_files"] = [
             {"key": file.key, "name": file.name, "sha256": file.sha256}
             for file in self._tables.files

@@ -11,13 +11,16 @@ from functools import cached_property
 
 import numpy as np
 
-from privalue.core import Matrix, Vector
+from privalue.core import Matrix, Vector, dense
 from privalue.errors import StudyError
 from privalue.study import _side_files as side_files
 from privalue.study._places import Place
 from privalue.study._sections import LARGEST, SMALLEST, Features, States, Values, Weights
 from privalue.study._side_files import SideFile
 from privalue.study._spreadsheets import of_cell
+
+# Features that values are shrunk towards: each fit solves d x d systems of dense rows.
+MOST_TARGETS, MOST_ENTRIES = 1_000, 4_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +63,7 @@ class Tables:
     visits: Vector | None
     weights: Vector
     matrix: Matrix | None
+    targets: Vector | None  # a basis of the features that values are shrunk towards
     files: tuple[SideFile, ...]
 
 
@@ -93,15 +97,39 @@ def read_tables(
     """
     files = _Files(place)
     names = _names(states, files)
+    matrix = _matrix(features, names, files)
     return Tables(
         names=names,
         raw_labels=_raw_labels(states, names, files),
         start=_start(values, names, files),
         visits=_visits(states, names, files),
         weights=_weights(weights, names, files),
-        matrix=_matrix(features, names, files),
+        matrix=matrix,
+        targets=_targets(matrix, features.size or 1, names.count) if features.shrink else None,
         files=tuple(files.opened),  # last, because the lines above open them
     )
+
+
+def _targets(matrix: Matrix | None, size: int, states: int) -> Vector:
+    """Return columns of mean 0 and mean square 1, orthogonal, that span what the features span.
+
+    Any features with the same combinations, a constant added or not, have the same fits.
+    """
+    dimension = -(-states // size) if matrix is None else matrix.shape[1]
+    if dimension > MOST_TARGETS or states * dimension > MOST_ENTRIES:
+        raise StudyError(
+            f"[features] shrink = true with {dimension} features of {states} states is too much "
+            f"to compute; use at most {MOST_TARGETS:,} features, and {MOST_ENTRIES:,} numbers"
+        )
+    if matrix is None:
+        phi = np.equal.outer(np.arange(states) // size, np.arange(dimension)).astype(np.float64)
+    else:
+        phi = dense(matrix)
+    phi = phi / np.maximum(np.abs(phi).max(axis=0), np.finfo(float).tiny)
+    basis, sizes, _ = np.linalg.svd(phi - phi.mean(axis=0), full_matrices=False)
+    made = np.asarray(basis[:, sizes > 1e-9 * states] * np.sqrt(states))
+    made.setflags(write=False)
+    return made
 
 
 def _names(states: States, files: _Files) -> StateNames:

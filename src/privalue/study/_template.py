@@ -19,6 +19,7 @@ STARTING_POINT: Mapping[str, Mapping[str, str]] = {
     "states": {"count": "40"},
     "features": {"kind": '"tabular"'},
     "weights": {"kind": '"uniform"'},
+    "arms": {},
     "mechanism": {"name": '"dp-ssp"'},
     "report": {},
     "data": {},
@@ -44,6 +45,7 @@ _EXAMPLES: Mapping[str, str] = {
     "ridge_scale": "100.0",
     "stages": '["bounds", "visits"]',
     "stage_shares": "{ bounds = 0.10, visits = 0.05, limits = 0.01 }",
+    "shrink": "false",
     "shrinkage": "true",
     "noise_scale_share": "0.1",
     "level": "0.95",
@@ -62,8 +64,15 @@ _EXAMPLES: Mapping[str, str] = {
     "state": '"ward"',
     "reward": '"score"',
     "person": '"patient_id"',
+    "truncated": '"cut"',
+    "column": '"arm"',
 }
 
+# Of keys that several sections have, or that mean something else in another one.
+_OF_SECTION = {
+    ("arms", "labels"): '["control", "treated"]',
+    ("values", "truncated"): '"drop-unit"',
+}
 _FILES = {"states": '"states.csv"', "features": '"features.npy"', "weights": '"weights.csv"'}
 
 
@@ -96,7 +105,9 @@ def study_template(
 
 def _example(section: str, key: str) -> str:
     """Return an example of a key, for a line that is a comment."""
-    return _FILES.get(section, "") if key == "file" else _EXAMPLES.get(key, "")
+    if key == "file":
+        return _FILES.get(section, "")
+    return _OF_SECTION.get((section, key), _EXAMPLES.get(key, ""))
 
 
 def _explanation(field: FieldInfo) -> str:

@@ -29,7 +29,12 @@ from privalue.core import (
     stage_alphas,
 )
 from privalue.errors import DataError, StudyError
-from privalue.study._choices import automatic_beta, guessed_counts, shape_weights
+from privalue.study._choices import (
+    UNKNOWN_VISITS,
+    automatic_beta,
+    guessed_counts,
+    shape_weights,
+)
 from privalue.study._stages import limit_tallies, require_room, stage_rules, stage_shares
 from privalue.study._study import Study
 
@@ -105,7 +110,7 @@ def _ssp(study: Study, size: PublicSize) -> SspTerms:
     limits, alpha = study.limits, gaussian(study.privacy.epsilon, study.privacy.delta).alpha
     shares = stage_shares(study, size)
     shape = shape_weights(
-        study.visit_prior,
+        study.key_visits,
         limits.keys,
         most_states=limits.most_keys,
         add_remove=limits.add_remove,
@@ -157,7 +162,11 @@ def _automatic_beta(study: Study, terms: Terms) -> float:
     guess = guessed_counts(study, required_trajectories(terms.size.trajectories, 'beta = "auto"'))
     _, epsilon = scale_share(terms.epsilon, terms.constants.scale_share)
     return automatic_beta(
-        epsilon, terms.delta, terms.design.dimension, lambda beta: bound.psi(guess, beta)
+        epsilon,
+        terms.delta,
+        terms.design.dimension,
+        lambda beta: bound.psi(guess, beta),
+        room=UNKNOWN_VISITS if study.visit_prior is None else 0.0,
     )
 
 

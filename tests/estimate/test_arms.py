@@ -1,0 +1,194 @@
+"""Differences between arms: intervals that cover, by the levels of both; policies; refits."""
+
+import numpy as np
+import pytest
+from scipy import special
+
+import privalue as pv
+from oracles.studies import study
+from privalue.estimate._arms import by_arm, level_of_each
+from privalue.estimate._statistics import Estimates, NoisyStatistics, estimate
+from privalue.study import design
+
+SSP = {"name": "dp-ssp", "calibration": "exact"}
+SEED = 20261116  # of worlds that nothing was tuned on
+
+
+def described(states=3, arms=2, **sections):
+    labels = ["control", "treated", "other"][:arms]
+    mechanism = {**SSP, **sections.pop("mechanism", {})}
+    return study(
+        states, mechanism=mechanism, arms={"labels": labels}, returns=(0.0, 1.0), **sections
+    )
+
+
+def people(count, gap=0.3):
+    """Those of the second arm fare better."""
+    rng = np.random.default_rng(5)
+    for arm in rng.integers(2, size=count).tolist():
+        label = ["control", "treated"][arm]
+        end = float(rng.random() < 0.3 + gap * arm)
+        yield [(int(rng.integers(2)), 0.0, label), (2, end, label)]
+
+
+def released(chosen, count=4000):
+    return pv.release(
+        chosen, list(people(count)), entropy=pv.SeededForExperimentsOnly(1), accept_useless=True
+    )
+
+
+def test_the_difference_of_intervals_covers_the_difference():
+    """Exactly: whenever both intervals cover, so does theirs; and both do at the level."""
+    for level in (0.5, 0.9, 0.95, 0.99):
+        each = level_of_each(level)
+        assert 1 - 2 * (1 - each) == pytest.approx(level, abs=1e-15)  # Bonferroni
+        assert each**2 >= level  # where they are independent
+    low, high, truth = np.array([0.1, 0.4]), np.array([0.3, 0.7]), np.array([0.2, 0.6])
+
+    def at(level, start):
+        zeros = np.zeros(2)
+        return Estimates(theta=zeros, values=truth, level=level, low=low, high=high)
+
+    found = by_arm(at, arms=2, level=0.9, start=None).arms.differences
+    assert found["low"] == pytest.approx([0.1])
+    assert found["high"] == pytest.approx([0.6])
+    assert found["low"] <= truth[1] - truth[0] <= found["high"]
+
+
+def test_every_kind_of_interval_gives_one_of_the_difference():
+    """By name: whatever else ``Estimates`` has with a low and a high end is subtracted as well."""
+    release = released(described())
+    kinds = {name for name in release.values[0].model_dump(exclude_none=True) if "_low" in name}
+    assert {"band_low", "sampling_low"} <= kinds
+    for entry in release.differences:
+        for name in ("low", *kinds):
+            high = f"{name.removesuffix('low')}high"
+            assert getattr(entry, name) <= entry.value <= getattr(entry, high)
+
+
+def test_differences_are_from_the_first_arm():
+    release = released(described(arms=3))
+    values = [release.as_dict(arm) for arm in release.arms]
+    assert [entry.arm for entry in release.differences] == ["treated"] * 3 + ["other"] * 3
+    for entry in release.differences:
+        more = values[release.arms.index(entry.arm)][entry.state]
+        assert entry.value == pytest.approx(more - values[0][entry.state])
+
+
+@pytest.mark.parametrize("level", [0.8, 0.95])
+def test_the_interval_of_a_difference_covers_often_enough(level):
+    """1,500 draws of noise at fixed statistics, thin and thick: no fewer than the level's share."""
+    rng, draws, states = np.random.default_rng(SEED), 1500, 4
+    chosen = described(states, mechanism={"shrinkage": False}, report={"level": level})
+    built = design(chosen)
+    counts = np.array([30.0, 300.0, 5.0, 80.0, 60.0, 900.0, 0.0, 12.0])
+    means = np.array([0.2, 0.9, 0.5, 0.0, 0.6, 0.95, 0.5, 1.0])
+    noise = np.full(8, 9.0)
+    truth = means[states:] - means[:states]
+    hits = np.zeros(states)
+    for _ in range(draws):
+        noisy = NoisyStatistics(
+            return_bounds=(0.0, 1.0),
+            sums=counts * (means - 0.5) + noise * rng.standard_normal(8),
+            counts=counts + 2 * noise * rng.standard_normal(8),
+            sum_noise=noise,
+            count_noise=2 * noise,
+        )
+
+        def at(level, start, noisy=noisy):
+            return estimate(noisy, built, unvisited=0.0, shrinkage=False, level=level, arms=2)
+
+        found = by_arm(at, arms=2, level=level, start=None).arms.differences
+        hits += (found["low"] <= truth) & (truth <= found["high"])
+    counted = [0, 1, 3]  # nobody visits the other one in the second arm: it has no value
+    allowed = level - 6 * np.sqrt(level * (1 - level) / draws)
+    assert (hits[counted] / draws >= allowed).all()
+    assert special.ndtr(-6) < 1e-9
+
+
+def test_arms_are_shrunk_by_themselves():
+    """No value moves because one of another arm does: differences are not drawn to 0."""
+    states = 12
+    rng = np.random.default_rng(SEED)
+    counts = rng.uniform(5, 40, 2 * states)
+    sums = counts * rng.uniform(-0.5, 0.5, 2 * states)
+    built, noise = design(described(states)), np.full(2 * states, 4.0)
+
+    def values(sums):
+        noisy = NoisyStatistics(
+            return_bounds=(0.0, 1.0), sums=sums, counts=counts, sum_noise=noise, count_noise=noise
+        )
+        return estimate(noisy, built, unvisited=0.0, arms=2).values
+
+    other = sums.copy()
+    other[states:] = -other[states:]
+    assert np.array_equal(values(sums)[:states], values(other)[:states])
+    assert not np.array_equal(values(sums)[states:], values(other)[states:])
+    alone = design(described(states).in_one_arm())
+    noisy = NoisyStatistics(
+        return_bounds=(0.0, 1.0),
+        sums=sums[:states],
+        counts=counts[:states],
+        sum_noise=noise[:states],
+        count_noise=noise[:states],
+    )
+    assert np.array_equal(estimate(noisy, alone, unvisited=0.0).values, values(sums)[:states])
+
+
+def test_a_start_distribution_gives_a_number_for_each_arm():
+    chosen = described(values={"start": {"0": 0.5, "1": 0.5}})
+    release = released(chosen)
+    assert release.policy_value is None
+    assert [policy.arm for policy in release.policies] == ["control", "treated"]
+    for policy in release.policies:
+        by_state = release.as_dict(policy.arm)
+        assert policy.value == pytest.approx((by_state["0"] + by_state["1"]) / 2)
+        assert policy.interval.low <= policy.value <= policy.interval.high
+    first, second = release.policies
+    assert first.difference is None
+    assert second.difference == pytest.approx(second.value - first.value)
+    apart = second.difference_interval
+    assert apart.low <= second.difference <= apart.high
+    assert apart.high - apart.low > second.interval.high - second.interval.low
+
+
+def test_the_arms_differ_as_they_were_made_to():
+    """Value of state 2: .3 and .6 in truth; 20,000 people make the noise small."""
+    release = released(described(), 20_000)
+    entry = next(e for e in release.differences if e.state == "2")
+    assert abs(entry.value - 0.3) < 0.05  # 7 standard deviations of sampling, at a fixed seed
+    assert entry.low > 0
+
+
+def test_a_refit_has_arms_too():
+    release = released(described(4))
+    other = pv.refit(release, features={"kind": "aggregate", "size": 2}, level=0.9)
+    assert other.arms == release.arms
+    assert len(other.theta) == 4
+    assert (len(other.values), len(other.differences)) == (8, 4)
+    assert pv.refit(release).differences == release.differences
+    narrower = pv.refit(release, level=0.5)
+    for one, same in zip(narrower.differences, release.differences, strict=True):
+        assert same.low <= one.low <= one.high <= same.high
+
+
+def test_a_release_with_arms_is_read_back():
+    release = released(described())
+    again = pv.Release.parse(release.to_json())
+    assert again == release
+    assert again.differences == release.differences
+    with pytest.raises(pv.UsageError, match="the arms of this release are 'control', 'treated'"):
+        again.as_dict()
+    with pytest.raises(pv.UsageError, match="arm='placebo'"):
+        again.as_dict("placebo")
+    plain = released_without()
+    assert (plain.arms, plain.differences, plain.policies) == ((), None, None)
+    assert '"arm"' not in plain.to_json()
+    with pytest.raises(pv.UsageError, match="none: leave it out"):
+        plain.as_dict("control")
+
+
+def released_without():
+    episodes = [[(state, reward) for state, reward, _ in episode] for episode in people(500)]
+    chosen = study(3, mechanism=SSP, returns=(0.0, 1.0))
+    return pv.release(chosen, episodes, entropy=pv.SeededForExperimentsOnly(1))

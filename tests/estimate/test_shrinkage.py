@@ -1,0 +1,110 @@
+"""Shrinkage towards what states have in common, and towards public features."""
+
+import numpy as np
+import pytest
+
+from oracles import ssp
+from privalue.estimate import _shrinkage
+from privalue.estimate._ratios import Ratios, plain_values
+from privalue.estimate._shrinkage import shrunk
+from privalue.study._tables import _targets
+
+
+def ratios(values, visits, noise, generator, count_noise=None):
+    """Noisy statistics of states with these values between 0 and 1, as ratios."""
+    n, states = np.asarray(visits, dtype=float), len(values)
+    about = noise if count_noise is None else count_noise
+    return Ratios(
+        sums=n * (values - 0.5) + noise * generator.standard_normal(states),
+        counts=n + about * generator.standard_normal(states),
+        sum_noise=np.full(states, float(noise)),
+        count_noise=np.full(states, float(about)),
+        centre=0.5,
+        bounds=(0.0, 1.0),
+    )
+
+
+def errors(values, visits, noise, *, features=None, releases=20, rule=shrunk):
+    """Root mean squared errors without and with shrinkage."""
+    generator = np.random.default_rng(7)
+    plain, drawn = [], []
+    for _ in range(releases):
+        noisy = ratios(values, visits, noise, generator)
+        as_is = plain_values(noisy, 0.0)
+        made = rule(noisy, as_is, 0.0, features)
+        plain.append(np.sqrt(np.mean(np.square(as_is - values))))
+        drawn.append(np.sqrt(np.mean(np.square(made - values))))
+    return float(np.mean(plain)), float(np.mean(drawn))
+
+
+PUBLIC = np.column_stack([np.sin(np.arange(60)), np.cos(1.7 * np.arange(60))])
+BASIS = _targets(PUBLIC, 1, 60)
+SKEWED = np.geomspace(20, 5000, 60)
+RELATED = np.clip(0.6 + 0.2 * PUBLIC[:, 0] - 0.1 * PUBLIC[:, 1], 0, 1)
+
+
+def test_values_that_features_explain_are_drawn_to_them():
+    plain, drawn = errors(RELATED, SKEWED, 150.0, features=BASIS)
+    _, without = errors(RELATED, SKEWED, 150.0)
+    assert drawn < 0.6 * without < 0.6 * plain
+
+
+def test_features_that_explain_nothing_do_no_harm():
+    values = np.random.default_rng(1).permutation(RELATED)
+    _, drawn = errors(values, SKEWED, 150.0, features=BASIS)
+    _, without = errors(values, SKEWED, 150.0)
+    assert drawn < 1.1 * without
+
+
+def test_the_same_span_of_features_gives_the_same_values():
+    """Units, a constant, and combinations of features do not matter."""
+    noisy = ratios(RELATED, SKEWED, 100.0, np.random.default_rng(2))
+    other = np.column_stack([PUBLIC @ [[3.0, 1e6], [1.0, -1e6]] + 5.0, np.ones(60)])
+    plain = plain_values(noisy, 0.0)
+    here, there = (shrunk(noisy, plain, 0.0, _targets(phi, 1, 60)) for phi in (PUBLIC, other))
+    assert here == pytest.approx(there, abs=1e-9)
+
+
+def test_shrinkage_towards_features_is_what_its_page_says():
+    for seed in range(6):
+        generator = np.random.default_rng(seed)
+        noisy = ratios(generator.random(12), generator.integers(0, 400, 12), 60.0, generator)
+        basis = _targets(generator.standard_normal((12, 3)), 1, 12)
+        made = shrunk(noisy, plain_values(noisy, 0.2), 0.2, basis)
+        given = (noisy.sums, noisy.counts, noisy.sum_noise, noisy.count_noise, (0.0, 1.0), 0.2)
+        assert made == pytest.approx(ssp.shrunk(*given, basis), abs=1e-9)
+
+
+ALIKE = 0.7 + 0.02 * np.cos(np.arange(40))
+
+
+@pytest.mark.parametrize(("visits", "noise"), [(60.0, 60.0), (300.0, 200.0), (1000.0, 300.0)])
+def test_where_values_are_alike_it_is_nearly_as_good_as_the_best_constant(visits, noise):
+    """The best constant knows the values; noise is up to as large as the counts."""
+    plain, drawn = errors(ALIKE, np.full(40, visits), noise)
+    pooled = noise * np.hypot(1, 0.2) / visits / np.sqrt(40)  # how well a constant can be told
+    assert drawn <= 1.25 * np.hypot(ALIKE.std(), pooled)
+    assert plain > 2 * drawn
+
+
+def test_a_rule_that_divides_by_noisy_counts_would_not_do(monkeypatch):
+    """Planted: visits taken as they are noisy, so that lucky states choose their own weights."""
+    monkeypatch.setattr(
+        _shrinkage._Scene, "visits", lambda scene, y: np.maximum(scene.counts, 1.0) + 0 * y
+    )
+    _, drawn = errors(ALIKE, np.full(40, 60.0), 60.0)
+    assert drawn > 1.25 * np.hypot(ALIKE.std(), 60.0 * np.hypot(1, 0.2) / 60.0 / np.sqrt(40))
+
+
+def test_where_noise_is_small_nothing_moves_much():
+    values = np.random.default_rng(4).random(30)
+    plain, drawn = errors(values, np.full(30, 1e5), 50.0)
+    assert drawn < 1.02 * plain
+
+
+def test_nothing_is_known_and_nothing_fails():
+    """Without any visits values stay between the bounds, near each other."""
+    noisy = ratios(np.zeros(50), np.zeros(50), 1e4, np.random.default_rng(5))
+    made = shrunk(noisy, plain_values(noisy, 0.3), 0.3)
+    assert ((made >= 0) & (made <= 1)).all()
+    assert made.std() < 0.2
