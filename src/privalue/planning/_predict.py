@@ -26,7 +26,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from privalue._types import Progress
-from privalue.core import MOST_TRAJECTORIES, Design, Mechanism, PublicSize, Vector
+from privalue.core import (
+    MOST_TRAJECTORIES,
+    Design,
+    DpSsp,
+    Mechanism,
+    Perturbation,
+    PublicSize,
+    Stage,
+    Vector,
+    VisitStatistics,
+)
 from privalue.errors import StudyError, UsageError
 from privalue.estimate import values_of
 from privalue.planning._draws import Draws
@@ -250,6 +260,36 @@ def forecast(
         return Forecast(option=option, refused=str(problem))
 
 
+def _released(
+    study: Study,
+    mechanism: Mechanism,
+    statistics: VisitStatistics,
+    generator: np.random.Generator,
+) -> Vector:
+    """Return the values of one release of made-up statistics, a stage for visits included.
+
+    Made-up statistics have no returns of single trajectories, so that a stage for bounds keeps the
+    whole range here: it can only do better.
+    """
+
+    def noisy(perturbed: Perturbation) -> Vector:
+        noise = generator.standard_normal(len(perturbed.center))
+        return np.asarray(perturbed.center + perturbed.deviations * noise)
+
+    if not isinstance(mechanism, DpSsp) or "visits" not in mechanism.alphas:
+        return values_of(study, mechanism, noisy(mechanism.perturbation(statistics)))
+    numbers = noisy(mechanism.perturbation(statistics, "visits"))
+    chosen = mechanism.choose("visits", numbers, mechanism.unchosen)
+    visits = Stage(
+        name="visits",
+        alpha=mechanism.alphas["visits"],
+        numbers=numbers,
+        noise=mechanism.stage_noise["visits"],
+    )
+    drawn = noisy(mechanism.perturbation(statistics, "values", chosen))
+    return values_of(study, mechanism, drawn, stages=(visits,), chosen=chosen)
+
+
 class Forecaster:
     """A predictor of one mechanism's error, for any m.
 
@@ -289,11 +329,9 @@ class Forecaster:
         generator = np.random.default_rng(SEED)
         released, clean = [], []
         for statistics in self._draws.statistics(trajectories):
-            perturbed = mechanism.perturbation(statistics)
             clean.append(built.values(theta_before_noise(study, mechanism, statistics)))
-            for noise in generator.standard_normal((NOISES, len(perturbed.center))):
-                drawn = perturbed.center + perturbed.deviations * noise
-                released.append(values_of(study, mechanism, drawn))
+            for _ in range(NOISES):
+                released.append(_released(study, mechanism, statistics, generator))
         found = self._summary(np.array(released), np.repeat(clean, NOISES, axis=0), limit)
         errors = [found.rmse, *(end.at(trajectories, mechanism).rmse for end in self._ends)]
         return replace(found, range=(min(errors), max(errors)))
