@@ -93,6 +93,7 @@ class PolicyInterval(_Part):
     high: float
     total_low: float | None = None
     total_high: float | None = None
+    clamped: bool | None = Field(default=None, description="as of a state")
 
 
 class PolicyInArm(_Part):

@@ -209,7 +209,13 @@ def _policy_interval(estimates: Estimates) -> PolicyInterval | None:
         return None
     low, high = estimates.policy_interval
     total_low, total_high = estimates.policy_total or (None, None)
-    return PolicyInterval(low=low, high=high, total_low=total_low, total_high=total_high)
+    return PolicyInterval(
+        low=low,
+        high=high,
+        total_low=total_low,
+        total_high=total_high,
+        clamped=estimates.policy_clamped,
+    )
 
 
 def _by_arm(
