@@ -28,6 +28,7 @@ ORDER = [
     "_mechanism.py",
     "_lsw.py",
     "_lsl.py",
+    "_stages.py",
     "_ssp.py",
     "_noise.py",
     "_noise_scale.py",

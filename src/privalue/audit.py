@@ -22,7 +22,15 @@ import numpy as np
 import scipy
 
 from privalue.artefact import Release
-from privalue.core import Entropy, Mechanism, Perturbation, Vector, divergence
+from privalue.core import (
+    DpSsp,
+    Entropy,
+    Mechanism,
+    Perturbation,
+    Vector,
+    VisitStatistics,
+    divergence,
+)
 from privalue.curator import inspect, release
 from privalue.estimate import estimates_of
 from privalue.study import Study
@@ -157,6 +165,7 @@ def audit_release(
     epsilon, claimed = study.privacy.epsilon, study.privacy.delta
     inspected = [inspect(study, rows) for rows in (data, neighbour)]
     here, there = (each.perturbation for each in inspected)
+    mechanism = inspected[0].mechanism
     center, other_center = (each.center / here.deviations for each in (here, there))
     ratio = there.sigma / here.sigma
     loss = _loss(center, 1.0, other_center, ratio)
@@ -166,13 +175,54 @@ def audit_release(
             release(study, rows, accept_large_delta=True, accept_useless=True, entropy=entropy())
             for _ in range(2 * releases)
         ]
-        losses.append(loss(_drawn(study, released, inspected[0].mechanism, here)))
+        if isinstance(mechanism, DpSsp):
+            both = inspected[0].statistics, inspected[1].statistics
+            losses.append(np.array([_loss_in_stages(mechanism, *both, r) for r in released]))
+        else:
+            losses.append(loss(_drawn(study, released, mechanism, here)))
     threshold = _best_threshold(losses[0][:releases], losses[1][:releases], epsilon)
     in_p, in_q = (int(np.count_nonzero(each[releases:] > threshold)) for each in losses)
     found = audit_events(in_p, in_q, draws=releases, epsilon=epsilon, claimed=claimed)
-    distance = float(np.linalg.norm(center - other_center))
+    if isinstance(mechanism, DpSsp):
+        if set(mechanism.alphas) & {"bounds", "visits"}:
+            return found  # what later stages add depends on what earlier ones chose
+        distance = _distance_in_stages(mechanism, *(each.statistics for each in inspected))
+    else:
+        distance = float(np.linalg.norm(center - other_center))
     true = divergence(epsilon, len(center), ratio, distance).estimate
     return Audit(**{**vars(found), "true": true})
+
+
+def _loss_in_stages(
+    mechanism: DpSsp, here: VisitStatistics, there: VisitStatistics, released: Release
+) -> float:
+    """Return the log of the density of a release under one data set over that under the other.
+
+    Stage by stage: what earlier ones chose follows from what they released, so that given it both
+    laws of a stage are Gaussians of the same public scale.
+    """
+    loss, chosen = 0.0, mechanism.unchosen
+    for stage in released.stages or ():
+        p, q = (mechanism.perturbation(each, stage.name, chosen) for each in (here, there))
+        if stage.numbers is not None:
+            numbers = np.array(stage.numbers)
+        else:
+            kept = released.statistics
+            assert kept is not None  # every release of dp-ssp has them
+            numbers = np.concatenate([np.array(kept.sums) / mechanism.noise.step, kept.counts])
+        away = (numbers - q.center) ** 2 - (numbers - p.center) ** 2
+        loss += float(np.sum(away / (2 * np.square(p.deviations))))
+        chosen = mechanism.choose(stage.name, numbers, chosen)
+    return loss
+
+
+def _distance_in_stages(mechanism: DpSsp, here: VisitStatistics, there: VisitStatistics) -> float:
+    """Return how far apart two data sets are in units of the noise, all stages together."""
+    total = 0.0
+    for stage in mechanism.alphas:
+        p, q = (mechanism.perturbation(each, stage) for each in (here, there))
+        total += float(np.sum(((p.center - q.center) / p.deviations) ** 2))
+    return math.sqrt(total)
 
 
 def _best_threshold(in_p: Vector, in_q: Vector, epsilon: float) -> float:
@@ -187,11 +237,6 @@ def _drawn(
     study: Study, released: list[Release], mechanism: Mechanism, here: Perturbation
 ) -> Vector:
     """Return what was drawn, in units of the noise, computed from what was released."""
-    if released[0].statistics is not None:
-        kept = [each.statistics for each in released if each.statistics is not None]
-        sums = np.array([each.sums for each in kept]) / kept[0].sum_noise
-        counts = np.array([each.counts for each in kept]) / kept[0].count_noise
-        return np.hstack([sums, counts])
     thetas = np.array([each.theta for each in released])
     identity = np.eye(thetas.shape[1])  # theta is linear in what was drawn
     matrix = np.array([estimates_of(study, mechanism, column).theta for column in identity])

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from privalue._described import described
 from privalue._diagnostics import Diagnostics
 from privalue._outbox import Outbox, Paid
 from privalue._patience import PATIENCE, Hold, insist, uninterrupted
@@ -25,6 +26,7 @@ from privalue._types import Progress
 from privalue.artefact import Accepted, Guarantee, NoiseScale, PublicNoise, Release, Software
 from privalue.core import (
     Calibration,
+    Chosen,
     Design,
     DpSsp,
     Entropy,
@@ -45,7 +47,7 @@ from privalue.errors import (
     UnavailableError,
     UsageError,
 )
-from privalue.estimate import estimates_of, published, rehearsal
+from privalue.estimate import estimates_of, published, published_stages, rehearsal
 from privalue.ledger import (
     Ledger,
     Reservation,
@@ -549,7 +551,10 @@ def _drawn(ready: _Ready, source: Entropy, head: str | None) -> Release:
     study, size, mechanism = ready.study, ready.size, ready.mechanism
     drawn = draw(mechanism, ready.statistics, source)
     # From here on everything is post-processing of what was drawn.
-    estimates = estimates_of(study, mechanism, drawn.numbers, drawn.scale)
+    stages, chosen = drawn.stages, drawn.chosen
+    estimates = estimates_of(
+        study, mechanism, drawn.numbers, drawn.scale, stages=stages, chosen=chosen
+    )
     return Release(
         private=type(source) is OperatingSystemEntropy,
         study=study.public_description(),
@@ -561,12 +566,13 @@ def _drawn(ready: _Ready, source: Entropy, head: str | None) -> Release:
             invalid=study.data.invalid,
         ),
         mechanism=study.mechanism.name,
-        terms=mechanism.terms.description(),
-        noise=_public_noise(study, mechanism, drawn.scale),
+        terms=described(mechanism.terms),
+        noise=_public_noise(study, mechanism, drawn.scale, chosen),
         ridge=ridge_of(study, size.trajectories),
         trajectories=size.units if study.privacy.unit == "trajectory" else None,
         persons=size.units if study.privacy.unit == "person" else None,
         **published(estimates, study.state_names, study.arm_labels),
+        **published_stages(mechanism, stages, chosen, study.report.level),
         accepted=list(ready.accepted),
         ledger_head=head,
         created=datetime.now(UTC).strftime("%Y-%m-%d"),
@@ -574,11 +580,13 @@ def _drawn(ready: _Ready, source: Entropy, head: str | None) -> Release:
     )
 
 
-def _public_noise(study: Study, mechanism: Mechanism, scale: ReleasedScale | None) -> PublicNoise:
+def _public_noise(
+    study: Study, mechanism: Mechanism, scale: ReleasedScale | None, chosen: Chosen | None
+) -> PublicNoise:
     """Return what is public of the noise: mechanisms hold no private number."""
     constants = mechanism.calibration
     if isinstance(mechanism, DpSsp):
-        noise = mechanism.noise
+        noise = mechanism.noise_for(chosen or mechanism.unchosen)
         return PublicNoise(
             calibration=study.mechanism.calibration,
             alpha=constants.alpha,

@@ -210,6 +210,15 @@ CASES = {
     "labels": (labelled(), study(states={"labels": list(WARDS)})),
     "groups": (labelled(), study(states={"labels": ["0", "1", "2"], "groups": WARDS})),
     "tight returns": (made(9), study(STATES, rewards=(-1, 1), returns=(-0.5, 0.75), discount=1.0)),
+    "a bound to be chosen": (
+        made(12, persons=9, trajectories=6),
+        study(
+            STATES,
+            rewards=(-1, 1),
+            privacy=PERSONS,
+            mechanism={"name": "dp-ssp", "calibration": "exact", "stages": ["bounds", "visits"]},
+        ),
+    ),
     "times and decimals": (timed(), study(STATES, data={"step_type": "datetime"})),
     "a skewed key": (skewed(), study(STATES)),
     "strange names": (
@@ -256,7 +265,7 @@ def by_spark_sorted_files(spark, table, described, folder):
     return engine.statistics(folder, declared_sorted(described), session=spark)
 
 
-TELLING = ("texts", "persons protected", "times and decimals")
+TELLING = ("texts", "persons protected", "times and decimals", "a bound to be chosen")
 FRAMES = {"spark": by_spark, "spark, sorted": by_spark_sorted}
 FILES = {
     "local, files": by_local_files,
@@ -464,7 +473,7 @@ def simulated(partitions, described, most_rows=1000, tasks=3, deal=by_bucket, **
                 by_task[task].append(batch.filter(pa.array(bucket % tasks == task)))
     for task, batches in enumerate(by_task if not described.data.sorted else ()):
         said += spark_tasks.lines(source, iter(batches), task)
-    said = list(spark_tasks.added(iter(said), source.limits.keys))
+    said = list(spark_tasks.added(iter(said), source.limits.keys, source.limits.levels))
     try:
         return engine._totals(pa.Table.from_batches(said), source)
     except engine._UnknownRowsError:

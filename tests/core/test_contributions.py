@@ -42,6 +42,11 @@ LIMITS = [
         {"data": {"invalid": "drop-unit"}},
     )
 ]
+LIMITS += [
+    dataclasses.replace(LIMITS[0], levels=12),
+    dataclasses.replace(LIMITS[3], levels=12, return_bounds=(0.25, 1e3)),
+    dataclasses.replace(LIMITS[7], levels=5, return_bounds=(-7.0, 0.0), reward_bounds=(-2.0, 0.5)),
+]
 IDS = st.one_of(
     st.tuples(st.integers(-3, 3)),
     st.tuples(st.just(7), st.integers(0, 2), st.integers(0, 2)),  # an id of three words

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import privalue as pv
+from oracles.studies import release_anyway
 from privalue.artefact._release import json_schema
 from privalue.cli import _app as cli
 from privalue.core._profile import divergence
@@ -75,9 +76,7 @@ def test_the_noise_is_what_the_release_says():
     data = PEOPLE[:40]
     exact = pv.inspect(study, data)
     drawn = [
-        pv.release(
-            study, data, entropy=source, accept_large_delta=True, accept_useless=True
-        ).statistics
+        release_anyway(study, data, entropy=source, accept_large_delta=True).statistics
         for _ in range(150)
     ]
     counts = exact.statistics.counts
@@ -97,7 +96,8 @@ def test_sigma_is_the_analytic_gaussian_of_the_sensitivity():
     inspected = pv.inspect(described(), PEOPLE[:10])
     found, alpha = inspected.perturbation, inspected.mechanism.calibration.alpha
     assert found.psi == pytest.approx(3.0)
-    assert found.sigma == pytest.approx(alpha * np.sqrt(3.0))
+    assert found.sigma == pytest.approx(inspected.mechanism.alphas["values"] * np.sqrt(3.0))
+    assert inspected.mechanism.alphas["values"] == pytest.approx(alpha / np.sqrt(0.99))
     true = divergence(1.0, 6, 1.0, 1 / alpha)
     assert true.upper <= 1e-5
     assert true.lower > 0.999e-5

@@ -17,6 +17,7 @@ from privalue.estimate._ratios import normal_quantile, ratio_intervals
 from privalue.estimate._statistics import NoisyStatistics, estimate
 from privalue.estimate._totals import Clamped, clamping_bias, total_intervals
 from privalue.report._public_page import public_page
+from privalue.report._states import CLAMPED, state_table
 from privalue.study._features import aggregation
 
 LABELS = ["ill", "better", "well"]
@@ -279,3 +280,27 @@ def test_few_that_were_clamped_are_covered():
         plain_hits += without.total_low[0] <= truth <= without.total_high[0]
     assert hits >= 0.95 * 300
     assert plain_hits < 0.5 * 300
+
+
+def test_a_release_with_a_bound_of_its_own_says_so():
+    study = pv.Study(
+        privacy={"epsilon": 1.0, "delta": 1e-5, "unit": "trajectory"},
+        values={"discount": 0.9, "rewards": (0.0, 1.0), "start": START},
+        states={"labels": LABELS},
+        mechanism={"name": "dp-ssp", "stages": ["bounds"]},
+    )
+    release = seeded(study)
+    stage = release.stages[0]
+    assert (stage.name, stage.chosen.high < 10.0) == ("bounds", True)
+    assert release.values.column("clamped") is not None
+    flagged = state_table(release).with_flag(CLAMPED).tolist()
+    assert flagged == np.flatnonzero(release.values.column("clamped")).tolist()
+    assert release.policy_interval.clamped is not None
+    for entry in release.values:
+        assert 0.0 <= entry.total_low <= entry.low
+        assert entry.high <= entry.total_high <= 10.0
+    again = pv.refit(release, start=START)
+    assert again.values == release.values
+    assert again.policy_interval == release.policy_interval
+    if flagged:
+        assert CLAMPED in public_page(release)

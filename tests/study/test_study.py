@@ -225,7 +225,9 @@ def test_a_study_cannot_be_changed(attempt, section, key):
 
 
 KEYS = {
-    "dp-ssp": {"name", "calibration", "ridge", "ridge_scale", "shrinkage"},
+    "dp-ssp": {
+        *("name", "calibration", "ridge", "ridge_scale", "shrinkage", "stages", "stage_shares"),
+    },
     "dp-lsw": {"name", "calibration", "noise", "beta", "pseudo_count", "noise_scale_share"},
     "dp-lsl": {
         *("name", "calibration", "noise", "beta", "noise_scale_share"),

@@ -86,6 +86,56 @@ class ReleasedStatistics(_Part):
     count_noise: Numbers = Field(description="the standard deviation of each count's noise")
 
 
+class Share(_Part):
+    """A share of trajectories or persons, from noisy numbers, with its interval."""
+
+    value: float = Field(ge=0, le=1)
+    low: float = Field(ge=0, le=1)
+    high: float = Field(ge=0, le=1)
+
+
+class StageChoice(_Part):
+    """What a stage chose from what it released; empty where there was nothing to choose."""
+
+    level: int | None = Field(default=None, ge=0, description="of bounds: which candidate, from 0")
+    low: float | None = Field(default=None, description="of bounds: returns are clamped to these")
+    high: float | None = None
+    beyond: Share | None = Field(
+        default=None, description="of bounds: trajectories with a return that is clamped by them"
+    )
+    shaped: bool | None = Field(
+        default=None, description="of visits: states differ in how precisely they are released"
+    )
+
+
+class ReleasedStage(_Part):
+    """One of the Gaussian stages of dp-ssp; the squares of their mu add up to no more than mu^2."""
+
+    name: Literal["bounds", "visits", "limits", "values"]
+    mu: float = Field(gt=0, description="1/alpha, rounded")
+    alpha: float = Field(gt=0, description="noise is alpha times the sensitivity of the stage")
+    chosen: StageChoice
+    numbers: Numbers | None = Field(
+        default=None, description="what was released; of the values, see statistics"
+    )
+    noise: float | None = Field(
+        default=None, gt=0, description="the standard deviation of each number's noise"
+    )
+
+
+class ReleasedLimits(_Part):
+    """What limits cost: shares of trajectories (the last one: of persons) that they changed."""
+
+    beyond_h: Share | None = Field(
+        default=None, description="with visits beyond max_states_per_trajectory"
+    )
+    rewards_clamped: Share | None = None
+    returns_clamped: Share | None = None
+    surplus_trajectories: Share | None = Field(
+        default=None, description="persons with more than max_trajectories_per_person"
+    )
+
+
 class PolicyInterval(_Part):
     """The policy's one number, as intervals: of the noise alone, and with the choice of people."""
 
@@ -149,6 +199,13 @@ class Release(_Part):
         default=None, description="with arms: the policy's one number in each"
     )
     statistics: ReleasedStatistics | None = None
+    gaussian_mu: float | None = Field(
+        default=None, gt=0, description="of dp-ssp: the release is mu-Gaussian-DP"
+    )
+    stages: list[ReleasedStage] | None = Field(
+        default=None, description="of dp-ssp, in the order in which they were drawn"
+    )
+    limits: ReleasedLimits | None = None
     accepted: list[Accepted] = Field(
         default=[],
         description="what was accepted explicitly: a plan no better than guessing, delta >= 1/m",

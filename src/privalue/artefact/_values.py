@@ -195,7 +195,12 @@ def written(value: Any, line: str = "\n") -> Iterator[str]:
         for number, (name, inner) in enumerate(entry for entry in value if entry[1] is not None):
             yield f'{"," if number else "{"}{line}  "{name}": '
             yield from written(inner, line + "  ")
-        yield line + "}"
+        yield line + "}" if any(entry[1] is not None for entry in value) else "{}"
+    elif isinstance(value, list) and value and isinstance(value[0], BaseModel):
+        for number, inner in enumerate(value):
+            yield f"{',' if number else '['}{line}  "
+            yield from written(inner, line + "  ")
+        yield line + "]"
     elif isinstance(value, StateValues | array):
         parts = (value[at : at + _AT_ONCE] for at in range(0, len(value), _AT_ONCE))
         for number, part in enumerate(parts):

@@ -12,7 +12,6 @@ from privalue.core._arrays import Integers, Matrix, Vector
 from privalue.core._blocks import block_sensitivity, checked_whole
 from privalue.core._calibration import Calibration, exact, gaussian, largest_exact_beta, nissim
 from privalue.core._contributions import (
-    GRID_STEPS,
     SCALARS,
     Contributions,
     Covered,
@@ -25,7 +24,6 @@ from privalue.core._design import (
     column_squares,
     dense,
     is_indicator,
-    row_norms,
     scaled_rows,
 )
 from privalue.core._draw import Mechanism, draw, mechanism_of
@@ -54,25 +52,30 @@ from privalue.core._sensitivity_lsl import smooth_lsl
 from privalue.core._sensitivity_lsw import smooth_lsw
 from privalue.core._sensitivity_ssp import count_weight, sensitivity
 from privalue.core._ssp import DpSsp
+from privalue.core._stages import BY_PERSON, LEAST_SHAPE, Chosen, Stage, stage_alphas
 from privalue.core._terms import (
+    GRID_STEPS,
+    MOST_LEVELS,
     MOST_TRAJECTORIES,
     Limits,
     LslTerms,
     LswTerms,
     PublicSize,
     SspTerms,
+    StageRules,
     Terms,
 )
 
 __all__ = [
-    "GRID_STEPS", "MOST_TRAJECTORIES", "SCALARS", "Calibration", "Contributions", "Covered",
-    "Design", "DpLsl", "DpLsw", "DpSsp", "Entropy", "Integers", "Limits", "LslTerms", "LswBound",
-    "LswTerms", "Matrix", "Mechanism", "OperatingSystemEntropy", "Perturbation", "Private",
-    "Profile", "PublicSize", "ReleasedScale", "SeededForExperimentsOnly", "SmoothBound", "SspTerms",
-    "Terms", "Vector", "VisitStatistics", "Whitening", "absolute", "block_sensitivity",
-    "checked_whole", "column_squares", "count_weight", "dense", "divergence", "draw", "exact",
-    "exact_alpha", "gaussian", "gaussian_on_grid", "is_indicator", "is_number", "kernel",
-    "laplace_scale", "largest_exact_beta", "lsl", "lsl_bound", "lsw", "mechanism_of", "nissim",
-    "privacy_profile", "public_grid", "row_norms", "scale_grid", "scale_share", "scaled_rows",
-    "sealed", "sensitivity", "smooth_lsl", "smooth_lsw", "unit_hash",
+    "BY_PERSON", "GRID_STEPS", "LEAST_SHAPE", "MOST_LEVELS", "MOST_TRAJECTORIES", "SCALARS",
+    "Calibration", "Chosen", "Contributions", "Covered", "Design", "DpLsl", "DpLsw", "DpSsp",
+    "Entropy", "Integers", "Limits", "LslTerms", "LswBound", "LswTerms", "Matrix", "Mechanism",
+    "OperatingSystemEntropy", "Perturbation", "Private", "Profile", "PublicSize", "ReleasedScale",
+    "SeededForExperimentsOnly", "SmoothBound", "SspTerms", "Stage", "StageRules", "Terms", "Vector",
+    "VisitStatistics", "Whitening", "absolute", "block_sensitivity", "checked_whole",
+    "column_squares", "count_weight", "dense", "divergence", "draw", "exact", "exact_alpha",
+    "gaussian", "gaussian_on_grid", "is_indicator", "is_number", "kernel", "laplace_scale",
+    "largest_exact_beta", "lsl", "lsl_bound", "lsw", "mechanism_of", "nissim", "privacy_profile",
+    "public_grid", "scale_grid", "scale_share", "scaled_rows", "sealed", "sensitivity",
+    "smooth_lsl", "smooth_lsw", "stage_alphas", "unit_hash",
 ]  # fmt: skip

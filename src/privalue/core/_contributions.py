@@ -7,6 +7,7 @@
 | S_s        | ``statistics.return_sums``    | N     | **private** |
 | F_X        | ``statistics.mean_returns()`` | N     | **private** |
 | F_lo, F_hi | ``limits.return_bounds``      |       | yes         |
+| B_j        | ``limits.nearest`` 2^j        | J     | yes         |
 
 A reader promises a single thing: each row's numbers come from that row alone. Whatever else it
 could do wrong is an error here, never a weaker guarantee. Rows of a batch ascend by (unit,
@@ -21,13 +22,19 @@ int64 number of such steps: exact, so that merging is associative, every engine 
 and no order of summation can leak (Casacuberta et al. 2022). m trajectories add at most 2^30 m
 steps to a key; m < 2^33 is checked, so the sums cannot overflow.
 
+Where a private bound is to be chosen later, a visit also has a level: the first of J public
+intervals [ref - B_j, ref + B_j] that holds its return. For each key, level and side of ref visits
+and steps are kept apart, from which sums clamped to any of the intervals follow exactly; and each
+trajectory is counted once, at the largest level among its visits that count.
+
 Contributions stop, they are never scaled: the first L trajectories of a unit count, in the order of
 their ids, and of each the first visits to its first H distinct keys. Both rules read that unit's
 rows only.
 """
 
 import sys
-from dataclasses import dataclass
+from collections import namedtuple
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -37,34 +44,40 @@ from numpy.typing import NDArray
 from privalue.core._arrays import Integers, Vector
 from privalue.core._kernels import kernel
 from privalue.core._private import Private, sealed
-from privalue.core._terms import MOST_TRAJECTORIES, Limits
+from privalue.core._terms import GRID_STEPS, MOST_TRAJECTORIES, Limits
 from privalue.errors import BoundaryError, DataError
 
-GRID_STEPS = 2**30
 LARGEST_REWARD = sys.float_info.max  # NaN and infinities fail the comparison with it
 WHOLE_SPAN = (0, 2**32)  # of the upper half of a unit's hash
 
-_ARRAYS = ("counts", "return_steps")
+_ARRAYS = ("counts", "return_steps", "level_counts", "level_steps", "largest_levels")
 _TYPES = tuple(map(np.dtype, (np.int64, np.int64, np.int32, np.float64)))
 # By the kernel's number: a row belongs before the one before it; a step appears twice; a key does
 # not exist; a reward is not finite; a unit's hash is outside the span; a unit has two arms.
 REASONS = ("", "order", "duplicate", "key", "reward", "span", "arm")
 
 
-class _Rules(NamedTuple):
-    """What the kernel goes by: limits, and how the ids of a batch are laid out."""
+# What the kernel tallies, most of it a field of the statistics: "met" are all trajectories, and
+# "last" is the number of the last one, that of a dropped unit included.
+_TALLY = (
+    *("met", "trajectories", "persons", "returns_clamped", "surplus_visits", "units_dropped"),
+    *("last", "rewards_clamped", "trajectories_beyond", "trajectories_with_clamped_rewards"),
+    *("trajectories_with_clamped_returns", "persons_with_surplus"),
+)
 
-    unit_words: int  # the first words of a row's ids: those of its unit
-    span_low: int
-    span_high: int
-    discount: float
-    low: float
-    high: float
-    most_keys: int
-    most_trajectories: int
-    dropping: bool  # a unit with an invalid row does not count
-    marked: bool  # N as a key marks a row whose unit does not count
-    keys_per_arm: int  # N, where there are no arms
+
+def _nothing() -> Integers:
+    return np.zeros(0, dtype=np.int64)
+
+
+# What the kernel goes by: how many of the first words of a row's ids are its unit's; limits;
+# whether a unit with an invalid row does not count; whether N as a key marks a row whose unit does
+# not count; how many keys an arm has, N where there are none; and the levels.
+_Rules = namedtuple(
+    "_Rules",
+    "unit_words span_low span_high discount low high reward_low reward_high most_keys "
+    "most_trajectories dropping marked keys_per_arm levels reference nearest",
+)
 
 
 class Covered(NamedTuple):
@@ -97,16 +110,25 @@ class VisitStatistics(Private):
     persons: int = 0  # U, where the unit is a person
     surplus_trajectories: int = 0
     surplus_visits: int = 0
+    trajectories_beyond: int = 0  # that count, and have visits beyond H
+    trajectories_with_clamped_rewards: int = 0
+    trajectories_with_clamped_returns: int = 0
+    persons_with_surplus: int = 0
     units_dropped: int = 0  # for a row that is invalid, where the study says so
     rows_left_out: int = 0  # that belong to nobody
     rows_missing: int = 0  # dropped for a missing state or reward
     covered: tuple[Covered, ...] = ()
     limits: Limits | None = None  # that units were held to; None for made-up numbers
+    # key x (level, then below ref or not), both empty for one level
+    level_counts: Integers = field(default_factory=_nothing)
+    level_steps: Integers = field(default_factory=_nothing)
+    largest_levels: Integers = field(default_factory=_nothing)  # trajectories, by largest level
 
     def __post_init__(self) -> None:
         # Copied and read-only: nobody changes counts after they were checked.
         for name in _ARRAYS:
             array = np.array(getattr(self, name), dtype=np.int64)
+            array = array if array.size else _nothing()
             array.setflags(write=False)
             object.__setattr__(self, name, array)
         if self.trajectories > MOST_TRAJECTORIES:
@@ -115,6 +137,12 @@ class VisitStatistics(Private):
         # Whoever made it: no key has more visits than there are trajectories, nor larger returns.
         inside = (self.counts >= 0) & (self.counts <= self.trajectories) & (self.return_steps >= 0)
         if not (inside & (self.return_steps <= self.counts * GRID_STEPS)).all():
+            raise BoundaryError("sums", 0)
+        if self.level_counts.size and not (
+            (self.level_counts.sum(axis=1) == self.counts).all()
+            and (self.level_steps.sum(axis=1) == self.return_steps).all()
+            and self.largest_levels.sum() == self.trajectories
+        ):
             raise BoundaryError("sums", 0)
         _require_disjoint(self.covered)
 
@@ -149,6 +177,20 @@ class VisitStatistics(Private):
         """Return S_s = n_s F_lo + steps (F_hi - F_lo) / 2^30."""
         low, high = self.return_bounds
         return self.counts * low + self.return_steps * ((high - low) / GRID_STEPS)
+
+    def clamped_steps(self, level: int) -> Integers:
+        """Return the sums with every return clamped to the interval of a level, in grid steps.
+
+        Visits of a higher level are outside of it: those above count as its upper end, those
+        below as its lower end. The interval of the last level is the whole range.
+        """
+        if not self.level_counts.size or self.limits is None:
+            return self.return_steps
+        low, high = self.limits.interval(level)
+        cells = 2 * (level + 1)
+        beyond = self.level_counts[:, cells:]
+        ends = beyond[:, ::2].sum(axis=1) * high + beyond[:, 1::2].sum(axis=1) * low
+        return np.asarray(self.level_steps[:, :cells].sum(axis=1) + ends)
 
     def mean_returns(self, unvisited: float, *, pseudo_count: float = 0.0) -> Vector:
         """Return F_X, the mean first-visit return of every key; ``unvisited`` where nobody was.
@@ -188,12 +230,11 @@ class Contributions(Private):
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         counts, steps, stamp = (np.zeros(limits.keys, dtype=np.int64) for _ in range(3))
-        # The stamp of a key is the number of the trajectory that met it last. The tally:
-        #   0  trajectories met              4  first visits beyond H
-        #   1  of these, counted             5  units dropped
-        #   2  units                         6  the number of the last trajectory, that of a
-        #   3  returns clamped                  dropped unit included
-        self._sums = (counts, steps, stamp, np.zeros(7, dtype=np.int64))
+        # The stamp of a key is the number of the trajectory that met it last.
+        tally, largest = (np.zeros(n, dtype=np.int64) for n in (len(_TALLY), limits.levels))
+        cells = (limits.keys if limits.levels > 1 else 0, 2 * limits.levels)
+        by_level = (np.zeros(cells, dtype=np.int64), np.zeros(cells, dtype=np.int64), largest)
+        self._sums = (counts, steps, stamp, *by_level, tally)
         self._rows = 0
         self._covered: list[Covered] | None = []  # None once a batch was refused
 
@@ -248,11 +289,15 @@ class Contributions(Private):
             *span,
             limits.discount,
             *limits.return_bounds,
+            *limits.reward_bounds,
             limits.most_keys,
             limits.most_trajectories,
             limits.drop_invalid,
             limits.drop_invalid or limits.drop_cut,
             limits.keys // limits.arms,
+            limits.levels,
+            limits.reference,
+            limits.nearest,
         )
         refused, row = _gather(*arrays, rules, *self._sums)
         if refused:
@@ -285,27 +330,28 @@ class Contributions(Private):
         """Return the statistics of all that was added, with what reading ``found`` besides.
 
         Args:
-            found: ``rewards_clamped``, ``rows_left_out``, ``rows_missing``, for the curator.
+            found: ``rows_left_out``, ``rows_missing``, for the curator.
 
         Raises:
             BoundaryError: two batches share a unit.
         """
-        counts, steps, _, tally = self._sums
-        met, counted, units, clamped, beyond, dropped, _ = tally.tolist()
+        counts, steps, _, level_counts, level_steps, largest, tally = self._sums
+        tallied = dict(zip(_TALLY, tally.tolist(), strict=True))
+        met, _ = tallied.pop("met"), tallied.pop("last")
+        if not self._limits.by_person:
+            tallied |= {"persons": 0, "persons_with_surplus": 0}
         return VisitStatistics(
             return_bounds=self._limits.return_bounds,
-            trajectories=counted,
             rows=self._rows,
-            returns_clamped=clamped,
             counts=counts,
             return_steps=steps,
-            persons=units if self._limits.by_person else 0,
-            surplus_trajectories=met - counted,
-            surplus_visits=beyond,
-            units_dropped=dropped,
-            **{"rewards_clamped": 0, **found},
+            surplus_trajectories=met - tallied["trajectories"],
+            **{**tallied, **found},
             covered=tuple(self._batches()),
             limits=self._limits,
+            level_counts=level_counts,
+            level_steps=level_steps,
+            largest_levels=largest,
         )
 
 
@@ -351,7 +397,7 @@ def unit_hash(ids, words):  # type: ignore[no-untyped-def]  # pragma: no cover -
 
 @kernel(nogil=True)
 def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma: no cover - compiled
-    ids, steps, keys, rewards, rules, counts, sums, stamp, tally
+    ids, steps, keys, rewards, rules, counts, sums, stamp, level_counts, level_sums, largest, tally
 ):
     """Add whole units to ``counts``, ``sums`` and ``tally``, and check every row.
 
@@ -370,7 +416,10 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
         counts: of each key, the trajectories that visit it. Added to.
         sums: of each key, their returns less F_lo, in grid steps. Added to.
         stamp: of each key, the number of the trajectory that met it last. Written to.
-        tally: as ``Contributions`` lists it. Added to.
+        level_counts: key x (level, side): the counts, by where the return is. Added to.
+        level_sums: the sums, likewise.
+        largest: of each level, the trajectories whose largest it is. Added to.
+        tally: what ``_TALLY`` names. Added to.
 
     Returns:
         (0, 0), or a place in ``REASONS`` and the row at which a check failed.
@@ -387,7 +436,8 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
     begins = np.empty(rows + 1, dtype=np.int64)  # of a unit's trajectories
     lists = np.empty(rows + 1, dtype=np.int64)  # where the visits of each begin
     row, mark = 0, tally[6]
-    met = counted = units = clamped = beyond = dropped = 0
+    met = counted = units = clamped = beyond = dropped = rewards_clamped = 0
+    with_beyond = with_rewards = with_returns = with_surplus = 0
     while row < rows:
         if not whole:
             # Another batch may cover the other hashes, and with them this unit once more.
@@ -452,24 +502,43 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
         begins[trajectories], lists[trajectories] = row, seen
         met += trajectories
         units += 1
+        with_surplus += trajectories > rules.most_trajectories
         # The first L trajectories count, in the order of ids. Later ones are not scaled or
         # sampled: both could depend on how many there are, or on other units.
         for trajectory in range(min(trajectories, rules.most_trajectories)):
             counted += 1
-            begin, value = begins[trajectory], 0.0
+            begin, value, outside = begins[trajectory], 0.0, 0
             for t in range(begins[trajectory + 1] - 1, begin - 1, -1):
-                value = rewards[t] + rules.discount * value
+                reward = min(max(rewards[t], rules.reward_low), rules.reward_high)
+                outside += reward != rewards[t]
+                value = reward + rules.discount * value
                 returns[t - begin] = value
             first, last = lists[trajectory], lists[trajectory + 1]
             beyond += max(last - first - most_keys, 0)
+            before, most_level = clamped, 0
             for at in range(first, min(last, first + most_keys)):
                 key, value = keys[visits[at]], returns[visits[at] - begin]
                 # 0 <= steps <= 2^30 holds whatever rounding does: sensitivities rest on it, and so
                 # does the sum of 2^33 of them, which has to fit into 63 bits.
                 inside = min(max(value, low), high)
                 clamped += value != inside
+                grid_steps = np.int64(min(np.floor((inside - low) * scale + 0.5), GRID_STEPS))
                 counts[key] += 1
-                sums[key] += np.int64(min(np.floor((inside - low) * scale + 0.5), GRID_STEPS))
-    for at, more in enumerate((met, counted, units, clamped, beyond, dropped, mark - tally[6])):
-        tally[at] += more
+                sums[key] += grid_steps
+                if rules.levels > 1:
+                    level, away = 0, abs(grid_steps - rules.reference)
+                    while level < rules.levels - 1 and away > rules.nearest << level:
+                        level += 1
+                    cell = 2 * level + (grid_steps < rules.reference)
+                    level_counts[key, cell] += 1
+                    level_sums[key, cell] += grid_steps
+                    most_level = max(most_level, level)
+            largest[most_level] += 1
+            rewards_clamped += outside
+            with_beyond += last - first > most_keys
+            with_rewards += outside > 0
+            with_returns += clamped > before
+    tally[:6] += np.array((met, counted, units, clamped, beyond, dropped))
+    tally[6] = mark
+    tally[7:] += np.array((rewards_clamped, with_beyond, with_rewards, with_returns, with_surplus))
     return 0, 0

@@ -368,10 +368,3 @@ def longest_column(matrix: Matrix) -> int:
 def dense(matrix: Matrix) -> NDArray[np.float64]:
     """Return the matrix as a dense array."""
     return matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
-
-
-def row_norms(matrix: Matrix) -> Vector:
-    """Return ||phi_s|| of every state."""
-    if isinstance(matrix, np.ndarray):
-        return np.asarray(np.linalg.norm(matrix, axis=1))
-    return np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=1)).ravel())

@@ -13,9 +13,11 @@ from privalue.core._arrays import Vector
 from privalue.core._contributions import VisitStatistics
 from privalue.core._lsl import DpLsl
 from privalue.core._lsw import DpLsw
+from privalue.core._mechanism import Perturbation
 from privalue.core._noise import Entropy, gaussian_on_grid
 from privalue.core._noise_scale import ReleasedScale, release_scale
 from privalue.core._ssp import DpSsp
+from privalue.core._stages import Chosen, Stage
 from privalue.core._terms import LswTerms, SspTerms, Terms
 from privalue.errors import BoundaryError
 
@@ -40,8 +42,10 @@ def mechanism_of(terms: Terms) -> Mechanism:
 class Drawn:
     """What leaves: the output of the analysed mechanism, and public from here on."""
 
-    numbers: Vector  # the centre plus noise, on its grid
-    scale: ReleasedScale | None  # of the noise, where a share of epsilon released it
+    numbers: Vector  # the centre plus noise, on its grid; of DP-SSP, those of the last stage
+    scale: ReleasedScale | None = None  # of the noise, where a share of epsilon released it
+    stages: tuple[Stage, ...] = ()  # of DP-SSP, in the order in which they were drawn
+    chosen: Chosen | None = None  # by the stages before the last
 
 
 # A caller may have turned warnings into errors, and an error after the charge would depend on
@@ -63,17 +67,32 @@ def draw(mechanism: Mechanism, statistics: VisitStatistics, entropy: Entropy) ->
     """
     if statistics.limits != mechanism.terms.limits:  # noise and data are held to the same
         raise BoundaryError("limits", 0)
+    if isinstance(mechanism, DpSsp):
+        return _in_stages(mechanism, statistics, entropy)
     perturbation = mechanism.perturbation(statistics)
-    numbers = gaussian_on_grid(
-        perturbation.center,
-        sigma=perturbation.deviations,
-        grid=perturbation.grids,
-        entropy=entropy,
-    )
-    # The scale of DP-SSP is public already. Its noise here is independent of that of the numbers:
-    # the two releases compose, epsilon' + (epsilon - epsilon') (docs/proofs/noise-scale.md).
+    numbers = _noisy(perturbation, entropy)
+    # The noise of the scale is independent of that of the numbers: the two releases compose,
+    # epsilon' + (epsilon - epsilon') (docs/proofs/noise-scale.md).
     scale = None
-    if not isinstance(mechanism, DpSsp) and mechanism.epsilon_scale:
+    if mechanism.epsilon_scale:
         beta = mechanism.calibration.beta
         scale = release_scale(perturbation.sigma, beta, mechanism.epsilon_scale, entropy)
     return Drawn(numbers=numbers, scale=scale)
+
+
+def _in_stages(mechanism: DpSsp, statistics: VisitStatistics, entropy: Entropy) -> Drawn:
+    """Draw stage after stage; each goes by the statistics and by what was released before it."""
+    chosen, stages = mechanism.unchosen, list[Stage]()
+    for name, alpha in mechanism.alphas.items():
+        perturbation = mechanism.perturbation(statistics, name, chosen)
+        numbers = _noisy(perturbation, entropy)
+        # The deviations of DP-SSP are public.
+        noise = perturbation.deviations
+        stages.append(Stage(name=name, alpha=alpha, numbers=numbers, noise=noise))
+        chosen = mechanism.choose(name, numbers, chosen)
+    return Drawn(numbers=numbers, stages=tuple(stages), chosen=chosen)
+
+
+def _noisy(at: Perturbation, entropy: Entropy) -> Vector:
+    """Draw the noise of one perturbation."""
+    return gaussian_on_grid(at.center, sigma=at.deviations, grid=at.grids, entropy=entropy)

@@ -4,36 +4,41 @@
 |-------------------------------|-----------------|-------|-------------|
 | n_s                           | ``counts``      | N     | **private** |
 | T_s = S_s - c n_s             | ``centred``     | N     | **private** |
+| I = [a, b]                    | ``interval``    |       | yes, in grid steps |
 | omega_s                       | ``shape``       | N     | yes         |
 | c_w, in units of R            | ``weight``      |       | yes         |
 | Delta, in units of R          | ``delta``       |       | yes         |
 | sigma = alpha R Delta         | ``sigma``       |       | yes         |
 
-c is the middle of the return bounds, R their range. Noise of standard deviation sigma / omega_s is
-added to T_s, and sigma / (c_w R omega_s) to n_s: what is analysed is the vector of omega_s T_s and
-omega_s c_w R n_s, whose sensitivity is R Delta, with noise sigma. Both statistics are whole numbers
-(of grid steps, of visits), so nothing is rounded before the noise. sigma is the same for all data
-sets, and public; values, intervals, other features are post-processing.
+Returns are clamped to I, the return bounds or what a stage before chose within them; c is the
+middle of I, R its range. Noise of standard deviation sigma / omega_s is added to T_s, and
+sigma / (c_w R omega_s) to n_s: what is analysed is the vector of omega_s T_s and omega_s c_w R n_s,
+whose sensitivity is R Delta, with noise sigma. Both statistics are whole numbers (of grid steps, of
+visits), so nothing is rounded before the noise. sigma is the same for all data sets, and public;
+values, intervals, other features are post-processing.
 """
+
+from dataclasses import replace
 
 import numpy as np
 
 from privalue.core._arrays import Vector
 from privalue.core._calibration import Calibration, gaussian
-from privalue.core._contributions import GRID_STEPS, VisitStatistics
+from privalue.core._contributions import VisitStatistics
 from privalue.core._mechanism import Perturbation
 from privalue.core._noise import public_grid
 from privalue.core._sensitivity_ssp import sensitivity
-from privalue.core._terms import SspTerms, Terms
+from privalue.core._stages import LEAST_SHAPE, Chosen, numbers_of, sensitivity_of, stage_alphas
+from privalue.core._terms import GRID_STEPS, SspTerms, Terms
 
 _ROUNDING = 1 + 1e-14  # a few roundings of doubles, towards more noise
 
 
 class StatisticsNoise:
-    """How much noise each statistic gets; all of it is public, and settled before any data."""
+    """How much noise each statistic gets: public, and settled by what was released before."""
 
-    def __init__(self, terms: Terms, constants: SspTerms, alpha: float) -> None:
-        limits, weight, shape = terms.limits, constants.count_weight, constants.shape
+    def __init__(self, terms: Terms, constants: SspTerms, alpha: float, chosen: Chosen) -> None:
+        limits, weight, shape = terms.limits, constants.count_weight, chosen.shape
         low, high = limits.return_bounds
         delta = sensitivity(
             shape,
@@ -42,14 +47,21 @@ class StatisticsNoise:
             add_remove=limits.add_remove,
             count_weight=weight,
         )
+        self.interval = first, last = limits.interval(chosen.level)
         self.squared_sensitivity = delta**2  # in units of R^2
-        self.sigma = alpha * delta * (high - low) * _ROUNDING
+        share = (last - first) / GRID_STEPS  # R of the whole range
+        self.sigma = alpha * delta * ((high - low) * share) * _ROUNDING
         self.of_counts = alpha * delta / weight / shape * _ROUNDING
-        self.of_steps = alpha * delta * GRID_STEPS / shape * _ROUNDING
+        self.of_steps = alpha * delta * (last - first) / shape * _ROUNDING
         # One grid for all sums and one for all counts, each from the least noise among them.
         self.counts_grid = public_grid(float(self.of_counts.min()))
         self.steps_grid = public_grid(float(self.of_steps.min()))
         self.step = (high - low) / GRID_STEPS  # of a return, on its grid
+        # The upper bound itself where the interval reaches it.
+        self.bounds = (
+            low + first * self.step,
+            high if last == GRID_STEPS else low + last * self.step,
+        )
 
     @property
     def deviations(self) -> Vector:
@@ -62,23 +74,80 @@ class DpSsp:
 
     def __init__(self, terms: Terms, constants: SspTerms) -> None:
         self.terms, self.design, self.epsilon_values = terms, terms.design, terms.epsilon
+        self._constants = constants
         # The analytic Gaussian mechanism (Balle and Wang 2018), certified.
         self.calibration: Calibration = gaussian(terms.epsilon, terms.delta)
-        self.noise = StatisticsNoise(terms, constants, self.calibration.alpha)
+        self.alphas = stage_alphas(self.calibration.alpha, constants.shares)
+        self.unchosen = Chosen(level=terms.limits.levels - 1, shape=constants.shape)
+        self.noise = StatisticsNoise(terms, constants, self.alphas["values"], self.unchosen)
+        self.stage_noise = {
+            stage: self.alphas[stage]
+            * _ROUNDING
+            * sensitivity_of(stage, terms.limits, constants.tallies)
+            for stage in constants.shares
+        }
 
-    def perturbation(self, statistics: VisitStatistics) -> Perturbation:
-        """Return the centred sums, the counts, and the noise of each. PRIVATE.
+    def noise_for(self, chosen: Chosen) -> StatisticsNoise:
+        """Return the noise of the values, by what earlier stages chose."""
+        if chosen is self.unchosen:
+            return self.noise
+        return StatisticsNoise(self.terms, self._constants, self.alphas["values"], chosen)
 
-        T_s counts returns from the middle of their bounds: from there none is further than R/2,
-        where from F_lo it could be R.
+    def choose(self, stage: str, numbers: Vector, chosen: Chosen) -> Chosen:
+        """Return what later stages go by, from what a stage released; public.
+
+        Whatever a rule returns, later stages get the noise that it calls for: it can cost accuracy,
+        and never privacy. It reads released numbers alone, so that even its failure would tell
+        nothing else; but what is paid for has to arrive, so a rule that fails chooses nothing.
         """
-        noise, counts = self.noise, statistics.counts
-        centred = statistics.return_steps - counts * (GRID_STEPS // 2)  # whole grid steps: exact
+        limits, rules = self.terms.limits, self._constants.rules
+        try:
+            if rules is not None and stage == "bounds":
+                level = rules.bound(numbers, self.stage_noise[stage])
+                if level in range(limits.levels):
+                    return replace(chosen, level=int(level))
+            if rules is not None and stage == "visits":
+                shape = np.array(rules.shape(numbers, self.stage_noise[stage]), dtype=np.float64)
+                shape = shape / shape.max()
+                if shape.shape == (limits.keys,) and ((shape >= LEAST_SHAPE) & (shape <= 1)).all():
+                    return replace(chosen, shape=shape)
+        except Exception:
+            pass
+        return chosen
+
+    def perturbation(
+        self, statistics: VisitStatistics, stage: str = "values", chosen: Chosen | None = None
+    ) -> Perturbation:
+        """Return what gets noise in a stage, and the noise of each number. PRIVATE.
+
+        T_s counts returns from the middle of the interval: from there none is further than R/2,
+        where from its lower end it could be R.
+
+        Args:
+            statistics: what the data adds up to. PRIVATE.
+            stage: one of those that the terms have.
+            chosen: by what was released before; nothing, if left out.
+        """
+        calibration = Calibration(name="exact", alpha=self.alphas[stage], beta=0.0)
+        if stage != "values":
+            sigma = self.stage_noise[stage]
+            return Perturbation(
+                center=numbers_of(stage, statistics, self._constants.tallies),
+                deviations=sigma,
+                grids=public_grid(sigma),
+                psi=(sigma / calibration.alpha) ** 2,
+                sigma=sigma,
+                calibration=calibration,
+            )
+        chosen = chosen or self.unchosen
+        noise, counts = self.noise_for(chosen), statistics.counts
+        middle = sum(noise.interval) // 2  # a whole step: both ends are even
+        centred = statistics.clamped_steps(chosen.level) - counts * middle  # exact
         return Perturbation(
             center=np.concatenate([centred, counts]),
             deviations=noise.deviations,
             grids=np.repeat([noise.steps_grid, noise.counts_grid], len(counts)),
             psi=noise.squared_sensitivity,
             sigma=noise.sigma,
-            calibration=self.calibration,
+            calibration=calibration,
         )

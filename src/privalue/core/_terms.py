@@ -28,17 +28,17 @@ Replacing a person changes m, and adding or removing anyone changes both; so doe
 by one of which nothing is left, where invalid units or incomplete rows are dropped.
 """
 
-import hashlib
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
 
-import numpy as np
-import scipy.sparse as sp
-
-from privalue.core._arrays import Matrix, Vector
+from privalue.core._arrays import Vector
 from privalue.core._design import Design
 from privalue.errors import StudyError
 
+MOST_LEVELS = 12
+GRID_STEPS = 2**30  # of a return, between its bounds
 MOST_TRAJECTORIES = 2**33 - 1  # 2^30 grid steps each: sums stay below 2^63
 
 
@@ -61,6 +61,8 @@ class Limits:
     size_is_public: bool = True  # the number of units is the same for all neighbours
     arms: int = 1  # key = arm * (keys / arms) + state; a unit has one arm
     drop_cut: bool = False  # a unit with a trajectory that was cut off counts as nobody
+    reward_bounds: tuple[float, float] = (-sys.float_info.max, sys.float_info.max)
+    levels: int = 1  # J: candidates for a private bound of returns, each twice as wide
 
     def __post_init__(self) -> None:
         low, high = self.return_bounds
@@ -68,15 +70,10 @@ class Limits:
         units, relations = ("trajectory", "person"), ("replace-one", "add-remove")
         named = self.unit in units and self.neighbours in relations
         # What a study never has: a discount that is no number would pass every later check.
-        whole = least >= 1 and self.keys % self.arms == 0
-        if not (named and whole and 0 < self.discount <= 1 and -1e300 <= low < high <= 1e300):
+        inside = -1e300 <= low < high <= 1e300 and self.reward_bounds[0] <= self.reward_bounds[1]
+        whole = least >= 1 and 1 <= self.levels <= MOST_LEVELS and self.keys % self.arms == 0
+        if not (named and whole and 0 < self.discount <= 1 and inside):
             raise StudyError(f"these are no limits: {self}")
-
-    def description(self) -> dict[str, Any]:
-        """Return them as plain values; arms and cut trajectories only where a study has them."""
-        plain = asdict(self) | {"return_bounds": list(self.return_bounds)}
-        unused = {name for name, none in (("arms", 1), ("drop_cut", False)) if plain[name] == none}
-        return {name: value for name, value in plain.items() if name not in unused}
 
     @property
     def by_person(self) -> bool:
@@ -97,6 +94,26 @@ class Limits:
         """
         one = self.most_keys * self.most_trajectories
         return min(self.keys, one if self.add_remove else 2 * one)
+
+    @property
+    def reference(self) -> int:
+        """Return ref, in grid steps: 0 moved between the bounds, and to an even step.
+
+        All ends of intervals are even, so that their middles are whole steps.
+        """
+        low, high = self.return_bounds
+        return 2 * round(GRID_STEPS / 2 * ((min(max(0.0, low), high) - low) / (high - low)))
+
+    @property
+    def nearest(self) -> int:
+        """Return B_0, in grid steps: even, and doubled J - 1 times it reaches both bounds."""
+        furthest = max(self.reference, GRID_STEPS - self.reference)
+        return 2 * -(-furthest >> self.levels)
+
+    def interval(self, level: int) -> tuple[int, int]:
+        """Return [ref - B_j, ref + B_j] within the bounds, B_j = 2^j B_0, in grid steps."""
+        bound = self.nearest << level
+        return max(self.reference - bound, 0), min(self.reference + bound, GRID_STEPS)
 
     @property
     def counts_trajectories(self) -> bool:
@@ -148,12 +165,27 @@ class PublicSize:
         return cls(units=persons, most_count=most, trajectories=declared)
 
 
+@dataclass(frozen=True, kw_only=True)
+class StageRules:
+    """Public rules by which stages choose, each from noisy numbers and their standard deviation.
+
+    They are no part of the core: whatever they return is checked, and costs accuracy at most.
+    """
+
+    name: str
+    bound: Callable[[Vector, float], int]  # noisy trajectories by largest level -> a level
+    shape: Callable[[Vector, float], Vector]  # noisy counts -> omega
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SspTerms:
     """The constants of DP-SSP."""
 
     shape: Vector  # omega: how precisely each key is released
     count_weight: float  # c_w, in units of R: what a count weighs beside a sum
+    shares: Mapping[str, float] = field(default_factory=dict)  # of mu^2, by stage; values: the rest
+    rules: StageRules | None = None
+    tallies: tuple[str, ...] = ()  # the numbers of the stage "limits"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -185,8 +217,8 @@ class LslTerms(SmoothTerms):
 class Terms:
     """All that a release follows from besides the data; public.
 
-    The release publishes this very object (``description``): an error made on the way from the
-    study file to here gives a release that says what was really done.
+    The release publishes this very object: an error made on the way from the study file to here
+    gives a release that says what was really done.
     """
 
     epsilon: float
@@ -202,36 +234,3 @@ class Terms:
         if isinstance(self.constants, SspTerms):
             return "dp-ssp"
         return "dp-lsw" if isinstance(self.constants, LswTerms) else "dp-lsl"
-
-    def description(self) -> dict[str, Any]:
-        """Return all of it as plain values, for the release; arrays by their hashes."""
-        constants = {
-            name: _hashed(value) if isinstance(value, np.ndarray) else value
-            for name, value in vars(self.constants).items()
-        }
-        return {
-            "mechanism": self.mechanism,
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            **self.limits.description(),
-            **asdict(self.size),
-            "features": _hashed(self.design.phi),
-            "weights": _hashed(self.design.weights),
-            **constants,
-        }
-
-
-def _hashed(matrix: Matrix) -> dict[str, Any]:
-    """Return the shape of an array and the SHA-256 of its entries.
-
-    Entries are little-endian doubles, row by row; of a sparse matrix, those that are not zero,
-    after their rows and columns as 64-bit integers.
-    """
-    if isinstance(matrix, np.ndarray):
-        parts = [np.ascontiguousarray(matrix, dtype="<f8")]
-    else:
-        entries = sp.coo_array(matrix)
-        parts = [np.asarray(at, dtype="<i8") for at in entries.coords]
-        parts.append(np.asarray(entries.data, dtype="<f8"))
-    digest = hashlib.sha256(b"".join(part.tobytes() for part in parts)).hexdigest()
-    return {"shape": list(matrix.shape), "sha256": digest}

@@ -6,18 +6,21 @@ release publishes; ``refit`` makes other choices from the same numbers, at no fu
 """
 
 from privalue.estimate._fits import ridge_fit
-from privalue.estimate._linear import noise_factors
+from privalue.estimate._linear import noise_factors, row_norms
 from privalue.estimate._published import estimates_of, published, rehearsal, values_of
 from privalue.estimate._ratios import normal_quantile
 from privalue.estimate._refit import refit
+from privalue.estimate._stages import published_stages
 
 __all__ = [
     "estimates_of",
     "noise_factors",
     "normal_quantile",
     "published",
+    "published_stages",
     "refit",
     "rehearsal",
     "ridge_fit",
+    "row_norms",
     "values_of",
 ]

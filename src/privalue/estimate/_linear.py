@@ -9,7 +9,7 @@ import math
 import numpy as np
 import scipy.linalg as sl
 
-from privalue.core import Design, DpLsl, DpLsw, Matrix, ReleasedScale, Vector, Whitening, row_norms
+from privalue.core import Design, DpLsl, DpLsw, Matrix, ReleasedScale, Vector, Whitening
 from privalue.estimate._intervals import distinct_directions, privacy_intervals
 from privalue.estimate._quadratics import row_quadratics, upper_inverse
 from privalue.estimate._statistics import Estimates
@@ -109,3 +109,10 @@ def linear_estimates(
         policy_value=policy,
         policy_interval=interval,
     ).within(bounds)
+
+
+def row_norms(matrix: Matrix) -> Vector:
+    """Return ||phi_s|| of every state."""
+    if isinstance(matrix, np.ndarray):
+        return np.asarray(np.linalg.norm(matrix, axis=1))
+    return np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=1)).ravel())

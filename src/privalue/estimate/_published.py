@@ -20,12 +20,15 @@ from privalue.artefact import (
 )
 from privalue.core import (
     GRID_STEPS,
+    LEAST_SHAPE,
+    Chosen,
     Design,
     DpLsl,
     DpLsw,
     DpSsp,
     Mechanism,
     ReleasedScale,
+    Stage,
     Vector,
     laplace_scale,
     scale_grid,
@@ -38,13 +41,20 @@ from privalue.estimate._statistics import (
     estimate,
     estimated_values,
 )
+from privalue.estimate._totals import Clamped
 from privalue.study import Study, ridge_of
 
 FAR = 64.0  # standard deviations that no draw is away: the chance is below 1e-800
 
 
 def estimates_of(
-    study: Study, mechanism: Mechanism, drawn: Vector, scale: ReleasedScale | None = None
+    study: Study,
+    mechanism: Mechanism,
+    drawn: Vector,
+    scale: ReleasedScale | None = None,
+    *,
+    stages: Sequence[Stage] = (),
+    chosen: Chosen | None = None,
 ) -> Estimates:
     """Return what is published.
 
@@ -53,6 +63,8 @@ def estimates_of(
         mechanism: that made the numbers, with its constants.
         drawn: the numbers that left.
         scale: of the noise, where it was released; dp-ssp's is public anyway.
+        stages: of dp-ssp: what every stage released.
+        chosen: of dp-ssp: what the stages chose; nothing, if left out.
 
     Returns:
         Values and, where the scale of the noise is public, intervals and flags.
@@ -66,17 +78,25 @@ def estimates_of(
             level=study.report.level,
         )
     ridge = ridge_of(study, mechanism.terms.size.trajectories)
-    return fitted(_noisy(study, mechanism, drawn), mechanism.design, study, ridge)
+    return fitted(_noisy(mechanism, drawn, stages, chosen), mechanism.design, study, ridge)
 
 
-def values_of(study: Study, mechanism: Mechanism, drawn: Vector) -> Vector:
+def values_of(
+    study: Study,
+    mechanism: Mechanism,
+    drawn: Vector,
+    *,
+    stages: Sequence[Stage] = (),
+    chosen: Chosen | None = None,
+) -> Vector:
     """Return the values of ``estimates_of`` alone, in a fraction of the time."""
     if not isinstance(mechanism, DpSsp):
         return estimates_of(study, mechanism, drawn).values
+    noisy = _noisy(mechanism, drawn, stages, chosen)
     return estimated_values(
-        _noisy(study, mechanism, drawn),
+        noisy,
         mechanism.design,
-        unvisited=study.values.unvisited_value,
+        unvisited=noisy.inside(study.values.unvisited_value),
         ridge=ridge_of(study, mechanism.terms.size.trajectories),
         shrinkage=study.mechanism.shrinkage,
         features=study.shrink_targets,
@@ -85,15 +105,28 @@ def values_of(study: Study, mechanism: Mechanism, drawn: Vector) -> Vector:
     )
 
 
-def _noisy(study: Study, mechanism: DpSsp, drawn: Vector) -> NoisyStatistics:
+def _noisy(
+    mechanism: DpSsp, drawn: Vector, stages: Sequence[Stage], chosen: Chosen | None
+) -> NoisyStatistics:
     """Return the drawn numbers in the units of returns and visits."""
-    noise, states = mechanism.noise, mechanism.design.states
+    noise, states = mechanism.noise_for(chosen or mechanism.unchosen), mechanism.design.states
+    visits, bounds = (
+        next((stage for stage in stages if stage.name == name), None)
+        for name in ("visits", "bounds")
+    )
+    clamped, public = None, mechanism.terms.limits.return_bounds
+    if bounds is not None and chosen is not None and noise.bounds != public:
+        each = float(np.max(bounds.noise))
+        clamped = Clamped.beyond(bounds.numbers, each, chosen.level, public)
     return NoisyStatistics(
-        return_bounds=study.return_bounds,
+        return_bounds=noise.bounds,
         sums=drawn[:states] * noise.step,
         counts=drawn[states:],
         sum_noise=noise.of_steps * noise.step,
         count_noise=noise.of_counts,
+        more_counts=None if visits is None else visits.numbers,
+        more_noise=None if visits is None else float(np.max(visits.noise)),
+        clamped=clamped,
     )
 
 
@@ -114,7 +147,7 @@ def fitted(noisy: NoisyStatistics, design: Design, study: Study, ridge: float | 
         return estimate(
             noisy,
             design,
-            unvisited=study.values.unvisited_value,
+            unvisited=noisy.inside(study.values.unvisited_value),
             ridge=ridge,
             shrinkage=study.mechanism.shrinkage,
             features=study.shrink_targets,
@@ -142,7 +175,9 @@ def rehearsal(study: Study, mechanism: Mechanism) -> Estimates | None:
         if ridge_of(study, size.trajectories) is None and mechanism.design.is_tabular:
             return None
         most = np.repeat([GRID_STEPS / 2, 1.0], mechanism.design.states) * size.most_count
-        return estimates_of(study, mechanism, most + FAR * mechanism.noise.deviations)
+        # A stage may choose a shape that makes the noise of some states larger.
+        far = FAR / LEAST_SHAPE if "visits" in mechanism.alphas else FAR
+        return estimates_of(study, mechanism, most + far * mechanism.noise.deviations)
     sigma = mechanism.sigma(mechanism.bound.most)
     drawn = np.full(mechanism.design.dimension, _largest_center(mechanism) + FAR * sigma)
     epsilon, beta = mechanism.epsilon_scale, mechanism.calibration.beta

@@ -47,6 +47,8 @@ class NoisyStatistics:
     counts: Vector
     sum_noise: Vector
     count_noise: Vector
+    more_counts: Vector | None = None  # of a stage before, with noise of their own
+    more_noise: float | None = None
     clamped: Clamped | None = None  # where ``return_bounds`` were chosen, tighter than the study's
 
     def __post_init__(self) -> None:
@@ -71,6 +73,26 @@ class NoisyStatistics:
     def middle(self) -> float:
         """c, the middle of the return bounds."""
         return 0.5 * self.return_bounds[0] + 0.5 * self.return_bounds[1]
+
+    def inside(self, value: float) -> float:
+        """Return a value moved between the bounds."""
+        return min(max(value, self.return_bounds[0]), self.return_bounds[1])
+
+    @property
+    def pooled(self) -> Ratios:
+        """The means for point values: with the counts of both stages, weighted by precision.
+
+        Intervals go by the counts of the last stage alone, for which they are exact.
+        """
+        plain = self.ratios
+        if self.more_counts is None or self.more_noise is None:
+            return plain
+        here, there = 1 / np.square(self.count_noise), 1 / self.more_noise**2
+        return replace(
+            plain,
+            counts=(here * self.counts + there * self.more_counts) / (here + there),
+            count_noise=1 / np.sqrt(here + there),
+        )
 
     @property
     def ratios(self) -> Ratios:
@@ -297,9 +319,10 @@ def _fit(
     """Return theta, by the estimator that the ridge and the features call for."""
     ratios = noisy.ratios
     if ridge is None:
-        means = plain_values(ratios, unvisited)
+        pooled = noisy.pooled
+        means = plain_values(pooled, unvisited)
         if shrinkage:
-            means = _shrunk(ratios, means, unvisited, features, arms)
+            means = _shrunk(pooled, means, unvisited, features, arms)
         if design.is_tabular:
             # Of many states some are outside of their own interval by chance: a drawn value goes
             # back only if all states together speak against it.

@@ -39,11 +39,11 @@ from privalue.core import (
     Vector,
     column_squares,
     privacy_profile,
-    row_norms,
     smooth_lsl,
     smooth_lsw,
 )
 from privalue.errors import UsageError
+from privalue.estimate import row_norms
 
 Noise = Literal["isotropic", "whitened"]
 _CANDIDATES = 64  # values of k that a lower bound tries

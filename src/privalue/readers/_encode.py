@@ -36,7 +36,6 @@ PART_ROWS = 1 << 18  # a part costs a third of a millisecond besides, and its ar
 class Tally(NamedTuple):
     """What was done to rows on the way, for the curator."""
 
-    rewards_clamped: int = 0
     rows_left_out: int = 0  # it is not known whose they are
     rows_missing: int = 0  # dropped, as the study says, for a missing state or reward
 
@@ -53,7 +52,7 @@ class Rows(Private):
     ids: Integers  # row x id (the person's, where there is one, and the trajectory's) x word
     steps: Integers
     states: NDArray[np.int32]  # keys; one more than the last where the row is invalid
-    rewards: NDArray[np.float64]  # clamped to the public bounds
+    rewards: NDArray[np.float64]  # the core clamps them to the public bounds
     tally: Tally = field(default_factory=Tally, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -128,18 +127,12 @@ class Encoder:
                 for role, c in found.items()
             }
         states = self._states(found)
-        rewards = found["reward"].values
-        low, high = rules.reward_bounds
-        if len(rewards) and not (rewards.min() >= low and rewards.max() <= high):
-            clamped = np.clip(rewards, low, high)
-            tally += Tally(rewards_clamped=int(np.count_nonzero(clamped != rewards)))
-            rewards = clamped
         return Rows(
             Origins([Origin(0, chunk.location, kept)]),
             _side_by_side([found[role].values for role in rules.id_roles]),
             found["step"].values,
             states,
-            rewards,
+            found["reward"].values,
             tally=tally,
         )
 

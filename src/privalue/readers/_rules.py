@@ -34,7 +34,6 @@ class RowRules:
     delimiter: str | None
     encoding: str
     sorted: bool
-    reward_bounds: tuple[float, float]
     states: int
     raw_labels: Mapping[str, int] | None
     grouped: bool
@@ -67,7 +66,6 @@ class RowRules:
             delimiter=data.delimiter,
             encoding=data.encoding,
             sorted=data.sorted,
-            reward_bounds=study.values.rewards,
             states=study.state_count,
             raw_labels=study.raw_labels,
             grouped=study.states.groups is not None,

@@ -58,11 +58,24 @@ def lines(source: Source, batches: Batches, task: int) -> Batches:
     if notes.errors or found is None:
         yield _line(note=json.dumps({"errors": notes.errors}))
         return
-    yield from _sums(np.stack([found.counts, found.return_steps]))
+    yield from _sums(np.stack([found.counts, found.return_steps, *_by_level(found)]))
     scalars = {name: getattr(found, name) for name in SCALARS}
-    yield _line(note=json.dumps({"scalars": scalars, "covered": found.covered}))
+    largest = found.largest_levels.ravel().tolist()
+    yield _line(note=json.dumps({"scalars": scalars, "largest": largest, "covered": found.covered}))
     for outermost in ends:
         yield _line(ends=_bytes(outermost, source))
+
+
+def _by_level(found: VisitStatistics) -> Integers:
+    """Return the counts of each level and side as rows, and then the steps; PRIVATE."""
+    return np.concatenate([found.level_counts.T, found.level_steps.T]).reshape(
+        -1, len(found.counts)
+    )
+
+
+def by_level(totals: Integers) -> list[Integers]:
+    """Return the counts and steps of each level and side from the rows of all sums."""
+    return np.split(totals[2:].T, 2, axis=1)
 
 
 def _number(problem: DataError) -> int:
@@ -86,26 +99,32 @@ def _sums(totals: Integers) -> Batches:
             yield _line(block=block, sums=sums.tobytes())
 
 
-def total(said: Batches, states: int) -> tuple[Integers, list[pa.RecordBatch]]:
+def rows_of_sums(levels: int) -> int:
+    """Return how many sums each state has: a count and steps, and both by level and side."""
+    return 2 if levels == 1 else 2 + 4 * levels
+
+
+def total(said: Batches, states: int, levels: int) -> tuple[Integers, list[pa.RecordBatch]]:
     """Return counts and sums by state of all that tasks said, and the other lines.
 
     A sum that 64 bits do not hold wraps around; then there are so many trajectories that the core
     refuses their number.
     """
-    totals, others = np.zeros((2, states), dtype=np.int64), list[pa.RecordBatch]()
+    sums_each = rows_of_sums(levels)
+    totals, others = np.zeros((sums_each, states), dtype=np.int64), list[pa.RecordBatch]()
     for batch in said:
         sums = batch.column("sums")
         for block, content in zip(batch.column("block").to_pylist(), sums.to_pylist(), strict=True):
             if content is not None:
                 part = totals[:, block * BLOCK : (block + 1) * BLOCK]
-                part += np.frombuffer(content, dtype=np.int64).reshape(2, -1)
+                part += np.frombuffer(content, dtype=np.int64).reshape(sums_each, -1)
         others.append(batch.filter(sums.is_null()))
     return totals, others
 
 
-def added(said: Batches, states: int) -> Batches:
+def added(said: Batches, states: int, levels: int) -> Batches:
     """Yield the same lines, with one for each block of states."""
-    totals, others = total(said, states)
+    totals, others = total(said, states, levels)
     yield from _sums(totals)
     yield from others
 

@@ -27,6 +27,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from privalue._types import Progress
@@ -40,7 +41,7 @@ from privalue.readers._order import CarryOver, hand_over
 from privalue.readers._rules import RowRules
 from privalue.readers._sources import open_files
 from privalue.readers._spark_rows import CELLS, FRAME, Batches, Source, source_of_files
-from privalue.readers._spark_tasks import BLOCK, LINE, added, lines, total, units_of
+from privalue.readers._spark_tasks import BLOCK, LINE, added, by_level, lines, total, units_of
 from privalue.study import Study
 
 if TYPE_CHECKING:
@@ -343,7 +344,7 @@ def _said(frame: "DataFrame", source: Source) -> "DataFrame":
         return lines(source, batches, _partition())
 
     def joined(batches: Batches) -> Batches:
-        return added(batches, states)
+        return added(batches, states, source.limits.levels)
 
     if not source.rules.sorted:
         tasks = _tasks(frame, source)
@@ -395,7 +396,8 @@ def _totals(said: pa.Table, source: Source) -> VisitStatistics:
             rows.
         BoundaryError: two tasks share a unit.
     """
-    totals, others = total(iter(said.to_batches()), source.limits.keys)
+    limits = source.limits
+    totals, others = total(iter(said.to_batches()), limits.keys, limits.levels)
     other = pa.Table.from_batches(others, said.schema)
     notes = [json.loads(note) for note in other.column("note").drop_null().to_pylist()]
     errors = [error for note in notes for error in note.get("errors", ())]
@@ -406,11 +408,15 @@ def _totals(said: pa.Table, source: Source) -> VisitStatistics:
     between = _carried_over(
         [units_of(ends, source) for ends in other.column("ends").drop_null().to_pylist()], source
     )
+    level_counts, level_steps = by_level(totals)
     return between + VisitStatistics(
-        return_bounds=source.limits.return_bounds,
-        limits=source.limits,
+        return_bounds=limits.return_bounds,
+        limits=limits,
         counts=totals[0],
         return_steps=totals[1],
+        level_counts=level_counts,
+        level_steps=level_steps,
+        largest_levels=np.sum([note["largest"] for note in notes], axis=0, dtype=np.int64),
         covered=tuple(_covered(*batch) for note in notes for batch in note["covered"]),
         **{name: sum(note["scalars"][name] for note in notes) for name in SCALARS},
     )

@@ -12,6 +12,7 @@ private, and the core computes the noise that the chosen ones need. Nothing here
 
 import math
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,7 +26,9 @@ from privalue.core import (
     sensitivity,
 )
 from privalue.errors import StudyError, UsageError
-from privalue.study._study import Study
+
+if TYPE_CHECKING:
+    from privalue.study._study import Study
 
 _LEAST_SHARE = 0.1  # of what an even split gives each state: a prior may be wrong
 _FLOORS = 16  # shapes that are compared
@@ -81,7 +84,7 @@ def automatic_beta(
     return float(f"{math.exp(best):.6g}")  # six digits: a number that people can copy
 
 
-def guessed_counts(study: Study, trajectories: int) -> Integers:
+def guessed_counts(study: "Study", trajectories: int) -> Integers:
     """Return the visits to expect of every state, minus three standard deviations.
 
     They follow from public numbers alone. p_s is the study's prior of visits; without one it is

@@ -7,6 +7,7 @@ these is not a key, it is a constant.
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, StrictBool, model_serializer, model_validator
@@ -39,6 +40,39 @@ def _only_isotropic(value: object) -> object:
     if value == "whitened":
         raise ValueError('= "whitened" is for dp-lsw only; use "isotropic" with "dp-lsl"')
     return value
+
+
+STAGE_SHARES = {"bounds": 0.10, "visits": 0.05, "limits": 0.01}
+_SHARES = (
+    "shares of mu^2 for bounds, visits (above 0) and limits (0 turns it off), below 1 in all; "
+    "the values get the rest"
+)
+
+
+def _in_order(value: object) -> object:
+    """Return stages in the order in which they are drawn; what is no list stays as it is."""
+    if not isinstance(value, list | tuple):
+        return value
+    if not value or len(set(map(str, value))) < len(value):
+        raise ValueError(f'= {shown(value)} must name each stage once; for none write "one"')
+    return tuple(sorted(value, key=str))
+
+
+def _with_defaults(value: object) -> object:
+    """Return shares of all stages, or refuse what is no table of shares."""
+    if not isinstance(value, Mapping):
+        return value
+    for name, share in value.items():
+        if name not in STAGE_SHARES:
+            known = ", ".join(STAGE_SHARES)
+            raise ValueError(f'has no stage "{name}"; stages with a share are {known}')
+        number = isinstance(share, int | float) and not isinstance(share, bool)
+        if not (number and (0 < share < 1 or (name == "limits" and share == 0))):
+            raise ValueError(f"{name} = {shown(share)} is not allowed; it must be {_SHARES}")
+    shares = {name: float(value.get(name, default)) for name, default in STAGE_SHARES.items()}
+    if not sum(map(Fraction, shares.values())) < 1:
+        raise ValueError(f"= {shown(shares)}: the values get nothing; shares must be {_SHARES}")
+    return shares
 
 
 class MechanismSection(Section):
@@ -134,6 +168,17 @@ class SspSection(_Ridged):
     calibration: Annotated[Literal["exact"], BeforeValidator(_only_exact)] = key(
         "the constants of the noise", '"exact"', "exact"
     )
+    stages: Annotated[
+        Literal["auto", "one"] | tuple[Literal["bounds", "visits"], ...], BeforeValidator(_in_order)
+    ] = key(
+        "of dp-ssp: stages before the values, which choose a bound of returns, or how precisely to "
+        "release each state",
+        '"auto", "one" (no stage but the values), or some of ["bounds", "visits"]',
+        "auto",
+    )
+    stage_shares: Annotated[dict[str, float], BeforeValidator(_with_defaults)] = key(
+        "of dp-ssp: what stages may spend", _SHARES, STAGE_SHARES
+    )
     shrinkage: StrictBool = key(
         "of dp-ssp: draw states with few visits together, as far as the noise calls for",
         "true or false",
@@ -170,6 +215,8 @@ class LswSection(_Calibrated):
     ridge: ClassVar[Literal["sqrt"]] = "sqrt"
     ridge_scale: ClassVar[float] = 100.0
     shrinkage: ClassVar[bool] = False
+    stages: ClassVar[Literal["one"]] = "one"
+    stage_shares: ClassVar[Mapping[str, float]] = {}
 
 
 class LslSection(_Calibrated, _Ridged):
@@ -185,6 +232,8 @@ class LslSection(_Calibrated, _Ridged):
 
     pseudo_count: ClassVar[float] = 0.0
     shrinkage: ClassVar[bool] = False
+    stages: ClassVar[Literal["one"]] = "one"
+    stage_shares: ClassVar[Mapping[str, float]] = {}
 
     def stated(self) -> set[str]:
         """Return the ridge too."""
@@ -204,6 +253,8 @@ class AutoSection(MechanismSection):
     ridge_scale: ClassVar[float] = 100.0
     shrinkage: ClassVar[bool] = False
     noise_scale_share: ClassVar[float] = 0.0
+    stages: ClassVar[Literal["one"]] = "one"
+    stage_shares: ClassVar[Mapping[str, float]] = {}
 
     def stated(self) -> set[str]:
         """Return the keys that all mechanisms have."""
@@ -221,6 +272,8 @@ _KINDS: Mapping[str, type[AnyMechanism]] = {
 
 _DESCRIBED_BY: Mapping[str, type[MechanismSection]] = {
     "name": SspSection,
+    "stages": SspSection,
+    "stage_shares": SspSection,
     "calibration": LswSection,
     "noise": LswSection,
     "beta": LswSection,

@@ -250,15 +250,22 @@ class Values(Section):
         """
         if self.returns is not None:
             return self.returns
-        low, high = self.rewards
-        forever = 1.0 / (1.0 - self.discount)
-        return min(low, low * forever), max(high, high * forever)
+        return implied_returns(self.rewards, self.discount)
 
     @property
     def unvisited_value(self) -> float:
         """Return the value as given, or 0 if the bounds allow it, or the bound nearest to 0."""
         low, high = self.return_bounds
         return min(max(0.0, low), high) if self.unvisited is None else self.unvisited
+
+
+def implied_returns(rewards: tuple[float, float], discount: float) -> tuple[float, float]:
+    """Return the bounds of returns that follow from rewards; infinite ones without a discount."""
+    low, high = rewards
+    if discount == 1:
+        return -math.inf, math.inf
+    forever = 1.0 / (1.0 - discount)
+    return min(low, low * forever), max(high, high * forever)
 
 
 class States(Section):

@@ -37,7 +37,7 @@ from pydantic import PrivateAttr
 from pydantic.fields import FieldInfo
 
 from privalue._files import read_whole
-from privalue.core import Limits, Matrix
+from privalue.core import MOST_LEVELS, Limits, Matrix
 from privalue.errors import StudyError
 from privalue.study._hints import about_toml, about_unknown, looks_like_data
 from privalue.study._mechanism import MECHANISM_KEYS, MechanismField, SspSection
@@ -57,6 +57,7 @@ from privalue.study._sections import (
     key,
     shown,
 )
+from privalue.study._stages import automatic_stages
 from privalue.study._tables import Tables, read_tables
 
 
@@ -401,6 +402,14 @@ class Study(Section):
         return min(self.key_count, 2 * one if self.privacy.neighbours == "replace-one" else one)
 
     @property
+    def stages(self) -> tuple[str, ...]:
+        """Return the stages before the values, "auto" decided: some of "bounds" and "visits"."""
+        chosen = self.mechanism.stages
+        if chosen == "auto":
+            return automatic_stages(self)
+        return () if chosen == "one" else chosen
+
+    @property
     def limits(self) -> Limits:
         """Return what one unit may contribute: all that the core needs to add up contributions."""
         return Limits(
@@ -415,6 +424,8 @@ class Study(Section):
             size_is_public=self.size_is_public,
             arms=self.arm_count,
             drop_cut=self.drops_cut,
+            reward_bounds=self.values.rewards,
+            levels=MOST_LEVELS if "bounds" in self.stages else 1,
         )
 
     # What is known of each state

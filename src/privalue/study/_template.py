@@ -44,6 +44,8 @@ _EXAMPLES: Mapping[str, str] = {
     "ridge": '"sqrt"',
     "ridge_scale": "100.0",
     "shrink": "false",
+    "stages": '["bounds", "visits"]',
+    "stage_shares": "{ bounds = 0.10, visits = 0.05, limits = 0.01 }",
     "shrinkage": "true",
     "noise_scale_share": "0.1",
     "level": "0.95",

@@ -26,6 +26,7 @@ from privalue.core import (
     lsl_bound,
     mechanism_of,
     scale_share,
+    stage_alphas,
 )
 from privalue.errors import DataError, StudyError
 from privalue.study._choices import (
@@ -34,6 +35,7 @@ from privalue.study._choices import (
     guessed_counts,
     shape_weights,
 )
+from privalue.study._stages import limit_tallies, require_room, stage_rules, stage_shares
 from privalue.study._study import Study
 
 SMOOTH = frozenset({"dp-lsw", "dp-lsl"})  # the scale of their noise depends on the data
@@ -105,17 +107,23 @@ def terms_for(study: Study, design: Design, size: PublicSize) -> Terms:
 
 def _ssp(study: Study, size: PublicSize) -> SspTerms:
     """Return the constants of dp-ssp."""
-    limits = study.limits
+    limits, alpha = study.limits, gaussian(study.privacy.epsilon, study.privacy.delta).alpha
+    shares = stage_shares(study)
+    shape = shape_weights(
+        study.key_visits,
+        limits.keys,
+        most_states=limits.most_keys,
+        add_remove=limits.add_remove,
+        expected_trajectories=size.trajectories,
+        alpha=alpha,
+    )
+    of_values = stage_alphas(alpha, shares)["values"]
     return SspTerms(
-        shape=shape_weights(
-            study.key_visits,
-            limits.keys,
-            most_states=limits.most_keys,
-            add_remove=limits.add_remove,
-            expected_trajectories=size.trajectories,
-            alpha=gaussian(study.privacy.epsilon, study.privacy.delta).alpha,
-        ),
+        shape=shape,
         count_weight=count_weight(limits.keys, limits.most_keys, add_remove=limits.add_remove),
+        shares=shares,
+        rules=stage_rules(limits, shape, of_values) if study.stages else None,
+        tallies=limit_tallies(study) if "limits" in shares else (),
     )
 
 
@@ -225,6 +233,7 @@ def refuse_early(study: Study, design: Design) -> None:
             fit, or the fit would take hours.
     """
     chosen = study.mechanism
+    require_room(study)
     if chosen.name == "dp-ssp" and not fits_by_lsl(study):
         design.require_full_rank()
     work = float(design.states) * design.dimension**2

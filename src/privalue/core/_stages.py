@@ -1,0 +1,105 @@
+"""Spend one budget in several Gaussian stages, each chosen by what was released before it.
+
+| symbol   | here              | public |
+|----------|-------------------|--------|
+| alpha    | ``alpha``         | yes, 1/mu of the whole release |
+| alpha_j  | ``stage_alphas``  | yes, of each stage |
+| Delta_j  | ``sensitivity``   | yes, of its vector |
+
+A stage adds noise of standard deviation alpha_j Delta_j to a vector of whole numbers, and is
+1/alpha_j-Gaussian-DP whatever was released before. Stages compose exactly: they are mu-GDP together
+where the sum of 1/alpha_j^2 is at most mu^2, also if each is chosen by what the earlier ones
+released (Smith and Thakurta 2022; docs/proofs/stages.md).
+
+| stage  | what gets noise                                                    | block: M, D  |
+|--------|--------------------------------------------------------------------|--------------|
+| bounds | trajectories by their largest level                                | 1, 2         |
+| visits | counts                                                             | 1, 0         |
+| limits | t numbers to which a trajectory adds 0 or 1, some of a person      | t, t         |
+| values | sums and counts, returns clamped to the interval that was chosen   | see ``_ssp`` |
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from privalue.core._arrays import Integers, Vector
+from privalue.core._blocks import block_sensitivity
+from privalue.core._contributions import SCALARS, VisitStatistics
+from privalue.core._terms import Limits
+from privalue.errors import StudyError
+
+STAGES = ("bounds", "visits", "limits", "values")  # in the order in which they are drawn
+# To each of these numbers a trajectory (a person) that counts adds 0 or 1; a test lists them.
+BY_TRAJECTORY = frozenset(name for name in SCALARS if name.startswith("trajectories"))
+BY_PERSON = frozenset(name for name in SCALARS if name.startswith("persons"))
+LEAST_SHAPE = 1e-6  # of the largest omega: with less, doubles might not hold the noise
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Chosen:
+    """What the stages so far chose from what they released; public."""
+
+    level: int  # of the interval that returns are clamped to; the last is the whole range
+    shape: Vector  # omega of the values
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Stage:
+    """What a stage released; public."""
+
+    name: str
+    alpha: float
+    numbers: Vector
+    noise: float | Vector  # the standard deviation of each number
+
+
+def stage_alphas(alpha: float, shares: Mapping[str, float]) -> dict[str, float]:
+    """Return alpha_j = alpha/sqrt(share_j), rounded up; the values get what is left.
+
+    In exact arithmetic the sum of 1/alpha_j^2 is at most 1/alpha^2: it is checked.
+    """
+    if not shares:
+        return {"values": alpha}
+    parts = {name: Fraction(shares[name]) for name in STAGES if name in shares}
+    parts["values"] = 1 - sum(parts.values(), start=Fraction(0))
+    if not (set(shares) < set(STAGES) and min(parts.values()) > 0):
+        raise StudyError(f"[mechanism] stage_shares: {dict(shares)} are no shares of a whole")
+    alphas = {name: alpha / math.sqrt(part) * (1 + 2**-50) for name, part in parts.items()}
+    spent = sum(1 / Fraction(each) ** 2 for each in alphas.values())
+    assert spent <= 1 / Fraction(alpha) ** 2
+    return alphas
+
+
+def sensitivity_of(stage: str, limits: Limits, tallies: tuple[str, ...]) -> float:
+    """Return Delta of the vector that a stage other than the values releases."""
+    if not set(tallies) <= BY_TRAJECTORY | BY_PERSON:
+        raise StudyError(f"these are no numbers of trajectories or persons: {tallies}")
+    by_person = len(set(tallies) & BY_PERSON) if stage == "limits" else 0
+    keys, most_keys, largest, furthest = {
+        "bounds": (1, 1, 1, 2),
+        "visits": (limits.keys, limits.most_keys, 1, 0),
+        "limits": (1, 1, max(len(tallies) - by_person, 1), len(tallies) - by_person),
+    }[stage]
+    delta = block_sensitivity(
+        np.ones(keys),
+        largest=largest,
+        furthest=furthest,
+        most_keys=most_keys,
+        most_trajectories=limits.most_trajectories,
+        add_remove=limits.add_remove,
+    )
+    # Numbers of persons change by at most 1, however many trajectories a person has.
+    return math.hypot(delta, math.sqrt(by_person)) * (1 + 1e-15)
+
+
+def numbers_of(stage: str, statistics: VisitStatistics, tallies: tuple[str, ...]) -> Integers:
+    """Return what gets noise in a stage other than the values. PRIVATE."""
+    if stage == "bounds":
+        return statistics.largest_levels
+    if stage == "visits":
+        return statistics.counts
+    return np.array([getattr(statistics, name) for name in tallies], dtype=np.int64)

@@ -1,0 +1,147 @@
+"""Say what each stage of DP-SSP released and chose, and how much the limits changed.
+
+| symbol | here              | public |
+|--------|-------------------|--------|
+| x~, s  | ``number``, ``noise`` | yes: trajectories with some property, noisy |
+| n~     | ``size``          | yes: of all trajectories; exact where it is public |
+| x/n    | ``Share``         | **private**, what the interval covers |
+
+All of it is post-processing of what was drawn.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from privalue.artefact import (
+    ReleasedLimits,
+    ReleasedStage,
+    Share,
+    StageChoice,
+    as_numbers,
+)
+from privalue.core import BY_PERSON, Chosen, DpSsp, Mechanism, SspTerms, Stage
+from privalue.estimate._ratios import Ratios, normal_quantile, ratio_intervals
+
+_MOST_ODDS = 1e12
+# What a release calls the numbers of the stage "limits".
+_SHARES = {
+    "trajectories_beyond": "beyond_h",
+    "trajectories_with_clamped_rewards": "rewards_clamped",
+    "trajectories_with_clamped_returns": "returns_clamped",
+    "persons_with_surplus": "surplus_trajectories",
+}
+
+
+def published_stages(
+    mechanism: Mechanism, stages: Sequence[Stage], chosen: Chosen | None, level: float
+) -> dict[str, Any]:
+    """Return the parts of a release that tell of stages; none for mechanisms without.
+
+    Args:
+        mechanism: with its public constants.
+        stages: what was drawn, stage by stage.
+        chosen: what the stages chose.
+        level: of the intervals.
+    """
+    if not isinstance(mechanism, DpSsp) or chosen is None:
+        return {}
+    return {
+        "gaussian_mu": 1 / mechanism.calibration.alpha,
+        "stages": [_stage(mechanism, stage, chosen, level) for stage in stages],
+        "limits": next((_limits(mechanism, s, level) for s in stages if s.name == "limits"), None),
+    }
+
+
+def _stage(mechanism: DpSsp, stage: Stage, chosen: Chosen, level: float) -> ReleasedStage:
+    """Return one stage; the numbers of the values are the release's statistics."""
+    choice = StageChoice()
+    if stage.name == "bounds":
+        low, high = mechanism.noise_for(chosen).bounds
+        beyond = _beyond(mechanism, stage, chosen, level)
+        choice = StageChoice(level=chosen.level, low=low, high=high, beyond=beyond)
+    elif stage.name == "visits":
+        choice = StageChoice(shaped=bool((chosen.shape != mechanism.unchosen.shape).any()))
+    numbers = None if stage.name == "values" else as_numbers(stage.numbers)
+    return ReleasedStage(
+        name=stage.name,
+        alpha=stage.alpha,
+        mu=1 / stage.alpha,
+        chosen=choice,
+        numbers=numbers,
+        noise=None if numbers is None else float(np.max(stage.noise)),
+    )
+
+
+def _beyond(mechanism: DpSsp, stage: Stage, chosen: Chosen, level: float) -> Share:
+    """Return the share of trajectories with a return outside of the bound that was chosen.
+
+    The odds of being outside have independent numbers above and below the line.
+    """
+    outside, inside = stage.numbers[chosen.level + 1 :], stage.numbers[: chosen.level + 1]
+    noise, z = float(np.max(stage.noise)), normal_quantile(level)
+    if not len(outside):
+        return Share(value=0.0, low=0.0, high=0.0)
+    m = mechanism.terms.size.units if mechanism.terms.limits.counts_trajectories else None
+    number, deviation = float(outside.sum()), noise * len(outside) ** 0.5
+    if m is not None:
+        return _share(number, deviation, float(m), 0.0, z)
+    odds = ratio_intervals(
+        Ratios(
+            sums=np.array([number]),
+            counts=np.array([float(inside.sum())]),
+            sum_noise=np.array([deviation]),
+            count_noise=np.array([noise * len(inside) ** 0.5]),
+            centre=0.0,
+            bounds=(0.0, _MOST_ODDS),
+        ),
+        z,
+    )
+    low, high = (float(end[0] / (1 + end[0])) for end in odds)
+    value = max(number, 0.0) / max(float(stage.numbers.sum()), 1.0)
+    return Share(value=min(max(value, low), high), low=low, high=high)
+
+
+def _limits(mechanism: DpSsp, stage: Stage, level: float) -> ReleasedLimits:
+    """Return the shares of trajectories, and of persons, that a limit changed."""
+    terms, z = mechanism.terms, normal_quantile(level)
+    tallies = terms.constants.tallies if isinstance(terms.constants, SspTerms) else ()
+    numbers = dict(zip(tallies, stage.numbers.tolist(), strict=True))
+    noise, units = float(np.max(stage.noise)), terms.size.units
+    found = {}
+    for name in tallies:
+        if name in _SHARES:
+            whole = "persons" if name in BY_PERSON else "trajectories"
+            size, doubt = (numbers[whole], noise) if whole in numbers else (float(units or 1), 0.0)
+            found[_SHARES[name]] = _share(numbers[name], noise, size, doubt, z)
+    return ReleasedLimits(**found)
+
+
+def _share(number: float, noise: float, size: float, doubt: float, z: float) -> Share:
+    """Return x~/n~ between 0 and 1, and its interval.
+
+    Args:
+        number: x~.
+        noise: its standard deviation.
+        size: n~, above 0 where it is exact.
+        doubt: the standard deviation of n~; 0 where it is exact.
+        z: of the interval.
+    """
+    value = min(max(number / max(size, 1.0), 0.0), 1.0)
+    if doubt == 0:
+        low, high = (min(max((number + end * noise) / size, 0.0), 1.0) for end in (-z, z))
+    else:
+        ends = ratio_intervals(
+            Ratios(
+                sums=np.array([number]),
+                counts=np.array([size]),
+                sum_noise=np.array([noise]),
+                count_noise=np.array([doubt]),
+                centre=0.0,
+                bounds=(0.0, 1.0),
+            ),
+            z,
+        )
+        low, high = (float(end[0]) for end in ends)
+    return Share(value=min(max(value, low), high), low=low, high=high)
