@@ -3,6 +3,7 @@
 ``python -m benchmarks NAME ...`` runs some of them. A bar that is missed makes it exit with 1.
 """
 
+import argparse
 import platform
 import sys
 from importlib import import_module
@@ -12,12 +13,7 @@ from rich.console import Console
 
 from benchmarks.clock import MISSED
 
-given = sys.argv[1:]
-at = given.index("--steps") if "--steps" in given else len(given)
-STEPS = [
-    int(float(number)) for number in given[at + 1 :]
-]  # of the benchmarks of streaming and Spark
-NAMES = given[:at] or [
+NAMES = [
     "start",
     "kernel",
     "before",
@@ -30,16 +26,31 @@ NAMES = given[:at] or [
     "beta",
     "ledger",
 ]
+parser = argparse.ArgumentParser(prog="python -m benchmarks")
+parser.add_argument("names", nargs="*", default=NAMES)
+parser.add_argument(
+    "--steps",
+    nargs="+",
+    default=[],
+    type=lambda text: int(float(text)),
+    help="large, streaming, spark",
+)
+parser.add_argument("--quick", action="store_true", help="accuracy: a part of the worlds")
+parser.add_argument("--seed", type=int, help="accuracy: the worlds of an earlier table")
+given = parser.parse_args()
 
 console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
 console.print(
     f"Python {platform.python_version()}, numpy {version('numpy')}, numba {version('numba')}, "
     f"duckdb {version('duckdb')}, pyarrow {version('pyarrow')}, {platform.machine()}"
 )
-for name in NAMES:
-    for table in import_module(f"benchmarks.{name}").tables(
-        *(STEPS if name in {"large", "streaming", "spark"} else ())
-    ):
+for name in given.names:
+    benchmark = import_module(f"benchmarks.{name}")
+    if name == "accuracy":
+        made = benchmark.tables(quick=given.quick, seed=given.seed)
+    else:
+        made = benchmark.tables(*(given.steps if name in {"large", "streaming", "spark"} else ()))
+    for table in made:
         console.print(table)
 for line in MISSED:
     console.print(f"missed: {line}")

@@ -31,7 +31,7 @@ def navigation() -> list[Group]:
         ),
         _docs("Describe and plan", "study.md", "arms.md", "planning.md"),
         _docs("Read the data", "sources.md", "engines.md", "spark.md", "worlds.md"),
-        _docs("Add noise", "mechanisms.md", "calibration.md"),
+        _docs("Add noise", "mechanisms.md", "calibration.md", "accuracy.md"),
         _docs("Release and keep count", "report.md", "ledger.md", "recurring.md"),
         _docs(
             "What is promised",

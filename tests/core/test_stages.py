@@ -14,6 +14,7 @@ from oracles import stages as slow
 from oracles.studies import release_anyway, study
 from privalue import audit
 from privalue.core import (
+    GRID_STEPS,
     Chosen,
     Contributions,
     Limits,
@@ -536,3 +537,18 @@ def test_so_many_states_have_no_bounds_stage():
     with pytest.raises(StudyError, match="is for at most 83,333 states, and there are 100,000"):
         prepare(study(100_000, mechanism={**SSP, "stages": ["bounds"]}))
     assert prepare(study(100_000, mechanism={**SSP, "stages": ["visits"]})).mechanism is not None
+
+
+@pytest.mark.parametrize(
+    ("returns", "rewards", "reach"),
+    [((0.0, 10.0), (0.0, 1.0), 1.0), ((-20.0, 20.0), (-1.0, 0.5), 1.0), ((5.0, 99.0), (5, 8), 3.0)],
+)
+def test_one_of_the_candidates_is_how_far_a_single_reward_reaches(returns, rewards, reach):
+    """With one reward at the end no return is further away, and nothing is wasted."""
+    found = limits(return_bounds=returns, reward_bounds=rewards)
+    step = (returns[1] - returns[0]) / GRID_STEPS
+    reaches = np.array([(found.nearest << level) * step for level in range(12)])
+    assert min(abs(reaches - reach)) < 1e-4 * reach
+    assert (reaches >= reach).sum() >= 1
+    assert found.interval(11) == (0, GRID_STEPS)
+    assert all(end % 2 == 0 for level in range(12) for end in found.interval(level))

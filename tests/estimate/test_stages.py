@@ -61,7 +61,9 @@ def test_only_what_can_happen_is_counted(sections, expected):
 
 
 def test_a_release_says_what_limits_changed():
-    described = study(3, privacy={"max_states_per_trajectory": 2}, mechanism=SSP)
+    described = study(
+        3, privacy={"max_states_per_trajectory": 2}, mechanism={**SSP, "stages": "one"}
+    )
     release = release_anyway(described, episodes(5000), entropy=SeededForExperimentsOnly(3))
     limits = release.limits
     assert limits.returns_clamped is None  # they follow from rewards, which are clamped

@@ -59,7 +59,8 @@ def test_what_hides_in_noise_costs_less_than_the_noise_of_the_whole_range():
 
 
 def shape(counts, deviation=100.0, **given):
-    terms = {"alpha": ALPHA, "most_states": len(counts), **given}
+    usual = np.ones(len(counts))
+    terms = {"usual": usual, "alpha": ALPHA, "most_states": len(counts), **given}
     return shape_from_counts(np.array(counts, dtype=float), deviation, **terms)
 
 
@@ -83,6 +84,11 @@ def test_counts_that_call_for_no_shape_get_none(counts):
 
 def test_few_states_for_each_trajectory_leave_the_shape_even():
     assert shape(1e6 * np.arange(1, 41) / 40, most_states=2).tolist() == [1.0] * 40
+
+
+def test_noise_does_not_replace_the_shape_of_a_prior():
+    usual = np.linspace(0.3, 1.0, 40)
+    assert shape(np.linspace(-250, 250, 40), usual=usual).tolist() == usual.tolist()
 
 
 def test_a_shape_does_not_depend_on_the_order_of_states():

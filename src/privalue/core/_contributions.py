@@ -538,7 +538,17 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
             with_beyond += last - first > most_keys
             with_rewards += outside > 0
             with_returns += clamped > before
-    tally[:6] += np.array((met, counted, units, clamped, beyond, dropped))
+    # One by one: an array of them takes longer to compile than half of the rest.
+    tally[0] += met
+    tally[1] += counted
+    tally[2] += units
+    tally[3] += clamped
+    tally[4] += beyond
+    tally[5] += dropped
     tally[6] = mark
-    tally[7:] += np.array((rewards_clamped, with_beyond, with_rewards, with_returns, with_surplus))
+    tally[7] += rewards_clamped
+    tally[8] += with_beyond
+    tally[9] += with_rewards
+    tally[10] += with_returns
+    tally[11] += with_surplus
     return 0, 0

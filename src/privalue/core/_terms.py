@@ -28,6 +28,7 @@ Replacing a person changes m, and adding or removing anyone changes both; so doe
 by one of which nothing is left, where invalid units or incomplete rows are dropped.
 """
 
+import math
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -106,8 +107,20 @@ class Limits:
 
     @property
     def nearest(self) -> int:
-        """Return B_0, in grid steps: even, and doubled J - 1 times it reaches both bounds."""
+        """Return B_0, in grid steps: even, and doubled J - 1 times it reaches both bounds.
+
+        Where it can be, some doublings of it are how far a single reward reaches: with one reward
+        in a trajectory, at its end, no return is further away.
+        """
+        (low, high), (least, most) = self.return_bounds, self.reward_bounds
         furthest = max(self.reference, GRID_STEPS - self.reference)
+        zero = min(max(0.0, low), high)
+        away = max(most - zero, zero - least) / (high - low) * GRID_STEPS
+        reach = math.ceil(min(away + 2, furthest))  # for the roundings of returns, and of ref
+        for doublings in range(self.levels - 1, -1, -1):
+            bound = 2 * -(-reach >> doublings + 1)
+            if bound << self.levels - 1 >= furthest:
+                return bound
         return 2 * -(-furthest >> self.levels)
 
     def interval(self, level: int) -> tuple[int, int]:

@@ -26,14 +26,14 @@ _WITHIN = 0.75  # of a level's reach: where returns of that level are, about
 _MEETING = 0.5  # of the trajectories that are clamped: those that meet a given state, about
 _QUANTILES = 7  # of what a count may be, given its noisy number
 _SPREADS = (1 / 12, 0.06**2)  # variances of values, in units of R^2: spread out, or close together
-_BLENDS = (0.25, 0.5, 0.75, 1.0)  # of the best shape with an even one
+_BLENDS = (0.25, 0.5, 0.75, 1.0)  # of the best shape with the usual one
 _LEAST_SHARE = 0.1  # of what an even split gives each state
 USUAL_SHARES = {"bounds": 0.10, "visits": 0.05}  # of mu^2
 _LEAST_BOUNDS, _SLIVER = 0.02, 0.01
 _WIDE = 0.8  # a discount from which implied bounds are five times a reward or wider
 _HALF = 2.5  # times H, not below N: trajectories may count for about half of the states
 _BINS, _COUNTS = 4, 20  # m over the noise of a bin, and of a count, from which they say something
-_GAIN = 0.98  # an error that is not below this share of an even shape's is no reason for another
+_GAIN = 0.98  # an error that is not below this share of the usual one is no reason for a change
 
 
 def chosen_bound(
@@ -73,23 +73,25 @@ def shape_from_counts(
     counts: Vector,
     deviation: float,
     *,
+    usual: Vector,
     alpha: float,
     most_states: int,
     trajectories_per_person: int = 1,
     add_remove: bool = False,
 ) -> Vector:
-    """Return omega for the visits that noisy counts tell of; 1 everywhere where that is no better.
+    """Return omega for the visits that noisy counts tell of; the usual one where none is better.
 
     What a count may be, given its noisy number, is a normal law above 0, at seven quantiles. With
     noise q = K/(omega_s n)^2, K = (alpha Delta)^2 (1 + 1/(12 c_w^2)), a state is off by
     tau^2 q/(tau^2 + q), where values spread by tau^2: shrinkage does no worse. tau is not known, so
     an omega is judged by the larger of its two errors, for values far apart and close together,
-    each over that of omega = 1. Candidates are the best shape for either tau, blended with an even
-    one.
+    each over that of the usual omega. Candidates are the best shapes for either tau, blended with
+    the usual one.
 
     Args:
         counts: n~, the noisy visits.
         deviation: s, of the noise of each.
+        usual: omega without this stage: 1 everywhere, or that of a prior.
         alpha: of the values.
         most_states: H.
         trajectories_per_person: L.
@@ -114,8 +116,8 @@ def shape_from_counts(
         noise = unit * delta**2 / np.square(shape * may_be)
         return np.array([np.mean(noise / (1 + noise / spread)) for spread in _SPREADS])
 
-    even = np.ones(states)
-    best, least, usual = even, _GAIN**2, errors(even)
+    best, least, before = usual, _GAIN**2, errors(usual)
+    kept = np.square(usual) / float(np.sum(np.square(usual)))
     expected = may_be.mean(axis=0)
     for spread in _SPREADS:
         most = float(expected.max())
@@ -125,8 +127,8 @@ def shape_from_counts(
         squares = np.maximum(squares, _LEAST_SHARE / (1 - _LEAST_SHARE) / states)
         squares /= squares.sum()
         for blend in _BLENDS:
-            shape = np.sqrt((1 - blend) / states + blend * squares)
-            error = float((errors(shape) / usual).max())
+            shape = np.sqrt((1 - blend) * kept + blend * squares)
+            error = float((errors(shape) / before).max())
             if error < least:
                 best, least = shape, error
     return np.asarray(best / best.max())

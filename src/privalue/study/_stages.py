@@ -8,10 +8,25 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privalue.core import MOST_LEVELS, Limits, StageRules, Vector, count_weight, sensitivity
+from privalue.core import (
+    MOST_LEVELS,
+    Limits,
+    PublicSize,
+    StageRules,
+    Vector,
+    count_weight,
+    gaussian,
+    sensitivity,
+)
 from privalue.errors import StudyError
 from privalue.study._sections import implied_returns
-from privalue.study._stage_rules import chosen_bound, shape_from_counts
+from privalue.study._stage_rules import (
+    auto_stages,
+    chosen_bound,
+    least_shares,
+    shape_from_counts,
+    stage_noise,
+)
 
 if TYPE_CHECKING:
     from privalue.study._study import Study
@@ -19,24 +34,61 @@ if TYPE_CHECKING:
 MOST_CELLS = 2_000_000  # states x levels x sides: a bound needs a count and a sum in each
 
 
-def automatic_stages(study: "Study") -> tuple[str, ...]:
-    """Return the stages that "auto" stands for, from the study alone."""
-    return ()
+def automatic_stages(study: "Study", trajectories: int | None = None) -> tuple[str, ...]:
+    """Return the stages that "auto" stands for, from what is public.
+
+    Args:
+        study: a study of dp-ssp.
+        trajectories: m, where it is public; as the study declares it, if left out.
+    """
+    chosen = auto_stages(
+        implied=study.values.returns is None,
+        discount=study.values.discount,
+        prior=study.states.visits is not None,
+        tabular=study.features.kind == "tabular",
+        states=study.key_count,
+        most_states=study.states_per_trajectory,
+        trajectories_per_person=study.trajectories_per_person,
+        add_remove=study.privacy.neighbours == "add-remove",
+        trajectories=study.study.trajectories if trajectories is None else trajectories,
+        alpha=gaussian(study.privacy.epsilon, study.privacy.delta).alpha,
+    )
+    return tuple(stage for stage in chosen if stage != "bounds" or _has_room(study))
+
+
+def stage_shares(study: "Study", size: PublicSize) -> dict[str, float]:
+    """Return the shares of mu^2 of the stages that there are; the values get the rest.
+
+    Where the study does not say them, many trajectories need less, and "auto" leaves a stage out
+    if there turn out to be too few.
+    """
+    m, chosen, stages = size.trajectories, study.mechanism, study.stages
+    if chosen.stages == "auto":
+        stages = tuple(stage for stage in automatic_stages(study, m) if stage in stages)
+    shares = dict(chosen.stage_shares)
+    if "stage_shares" not in chosen.given:
+        noise = stage_noise(
+            study.key_count,
+            study.states_per_trajectory,
+            study.trajectories_per_person,
+            study.privacy.neighbours == "add-remove",
+            gaussian(study.privacy.epsilon, study.privacy.delta).alpha,
+        )
+        shares |= least_shares(m, noise)
+    return {name: shares[name] for name in (*stages, "limits") if shares[name] > 0}
 
 
 def require_room(study: "Study") -> None:
     """Refuse a bounds stage with so many states that its sums would not fit in the memory."""
-    if "bounds" in study.stages and 2 * MOST_LEVELS * study.key_count > MOST_CELLS:
+    if "bounds" in study.stages and not _has_room(study):
         raise StudyError(
             f'[mechanism] stages: "bounds" is for at most {MOST_CELLS // (2 * MOST_LEVELS):,} '
-            f"states, and there are {study.state_count:,}; leave it out, or give tighter returns"
+            f"states, and there are {study.key_count:,}; leave it out, or give tighter returns"
         )
 
 
-def stage_shares(study: "Study") -> dict[str, float]:
-    """Return the shares of mu^2 of the stages that there are; the values get the rest."""
-    shares = study.mechanism.stage_shares
-    return {name: shares[name] for name in (*study.stages, "limits") if shares[name] > 0}
+def _has_room(study: "Study") -> bool:
+    return 2 * MOST_LEVELS * study.key_count <= MOST_CELLS
 
 
 def limit_tallies(study: "Study") -> tuple[str, ...]:
@@ -85,6 +137,7 @@ def stage_rules(limits: Limits, shape: Vector, alpha: float) -> StageRules:
         ),
         shape=partial(
             shape_from_counts,
+            usual=shape,
             alpha=alpha,
             most_states=limits.most_keys,
             trajectories_per_person=limits.most_trajectories,

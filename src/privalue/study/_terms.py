@@ -108,7 +108,7 @@ def terms_for(study: Study, design: Design, size: PublicSize) -> Terms:
 def _ssp(study: Study, size: PublicSize) -> SspTerms:
     """Return the constants of dp-ssp."""
     limits, alpha = study.limits, gaussian(study.privacy.epsilon, study.privacy.delta).alpha
-    shares = stage_shares(study)
+    shares = stage_shares(study, size)
     shape = shape_weights(
         study.key_visits,
         limits.keys,
