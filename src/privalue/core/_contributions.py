@@ -36,7 +36,7 @@ import sys
 from collections import namedtuple
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -338,16 +338,17 @@ class Contributions(Private):
         met, _ = tallied.pop("met"), tallied.pop("last")
         if not self._limits.by_person:
             tallied |= {"persons": 0, "persons_with_surplus": 0}
+        by_level = dict(zip(_ARRAYS[2:], self._sums[3:6], strict=True))
+        named: dict[str, Any] = {**tallied, **found, **by_level}
         return VisitStatistics(
             return_bounds=self._limits.return_bounds,
             rows=self._rows,
             counts=counts,
             return_steps=steps,
             surplus_trajectories=met - tallied["trajectories"],
-            **{**tallied, **found},
+            **named,
             covered=tuple(self._batches()),
             limits=self._limits,
-            **dict(zip(_ARRAYS[2:], self._sums[3:6], strict=True)),
         )
 
 
