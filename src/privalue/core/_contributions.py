@@ -333,18 +333,16 @@ class Contributions(Private):
         Raises:
             BoundaryError: two batches share a unit.
         """
-        counts, steps, *_, tally = self._sums
+        counts, steps, _, *by_level, tally = self._sums
         tallied = dict(zip(_TALLY, tally.tolist(), strict=True))
         met, _ = tallied.pop("met"), tallied.pop("last")
         if not self._limits.by_person:
             tallied |= {"persons": 0, "persons_with_surplus": 0}
-        by_level = dict(zip(_ARRAYS[2:], self._sums[3:6], strict=True))
-        named: dict[str, Any] = {**tallied, **found, **by_level}
+        arrays = zip(_ARRAYS, (counts, steps, *by_level), strict=True)
+        named: dict[str, Any] = {**dict(arrays), **tallied, **found}
         return VisitStatistics(
             return_bounds=self._limits.return_bounds,
             rows=self._rows,
-            counts=counts,
-            return_steps=steps,
             surplus_trajectories=met - tallied["trajectories"],
             **named,
             covered=tuple(self._batches()),

@@ -125,12 +125,14 @@ class DpSsp:
             chosen: by what was released before; nothing, if left out.
         """
         chosen, alpha = chosen or self.unchosen, self.alphas[stage]
-        deviations: float | Vector
-        grids: float | Vector
         if stage != "values":
-            deviations = sigma = self.stage_noise[stage]
-            center = numbers_of(stage, statistics, self._constants.tallies)
-            grids, psi = public_grid(sigma), (sigma / alpha) ** 2
+            sigma = self.stage_noise[stage]
+            deviations: float | Vector = sigma
+            grids: float | Vector = public_grid(sigma)
+            center, psi = (
+                numbers_of(stage, statistics, self._constants.tallies),
+                (sigma / alpha) ** 2,
+            )
         else:
             noise, counts = self.noise_for(chosen), statistics.counts
             middle = sum(noise.interval) // 2  # a whole step: both ends are even
