@@ -7,6 +7,7 @@ from scipy import special
 import privalue as pv
 from oracles.studies import study
 from privalue.estimate._arms import by_arm, level_of_each
+from privalue.estimate._published import fitted
 from privalue.estimate._statistics import Estimates, NoisyStatistics, estimate
 from privalue.study import design
 
@@ -59,7 +60,7 @@ def test_every_kind_of_interval_gives_one_of_the_difference():
     """By name: whatever else ``Estimates`` has with a low and a high end is subtracted as well."""
     release = released(described())
     kinds = {name for name in release.values[0].model_dump(exclude_none=True) if "_low" in name}
-    assert {"band_low", "sampling_low"} <= kinds
+    assert {"total_low", "total_band_low", "band_low", "sampling_low"} <= kinds
     for entry in release.differences:
         for name in ("low", *kinds):
             high = f"{name.removesuffix('low')}high"
@@ -150,6 +151,7 @@ def test_a_start_distribution_gives_a_number_for_each_arm():
     apart = second.difference_interval
     assert apart.low <= second.difference <= apart.high
     assert apart.high - apart.low > second.interval.high - second.interval.low
+    assert apart.total_low <= apart.low <= apart.high <= apart.total_high
 
 
 def test_the_arms_differ_as_they_were_made_to():
@@ -192,3 +194,28 @@ def released_without():
     episodes = [[(state, reward) for state, reward, _ in episode] for episode in people(500)]
     chosen = study(3, mechanism=SSP, returns=(0.0, 1.0))
     return pv.release(chosen, episodes, entropy=pv.SeededForExperimentsOnly(1))
+
+
+def test_features_to_shrink_towards_apply_to_each_arm():
+    """As if each arm were alone: the same sums and counts give the same values."""
+    phi = np.column_stack([np.ones(10), np.linspace(0, 1, 10)])
+    towards = {"kind": "matrix", "matrix": phi, "shrink": True}
+    chosen = described(10, features=towards)
+    rng = np.random.default_rng(SEED)
+    counts, noise = rng.uniform(5, 40, 20), np.full(20, 4.0)
+    sums = counts * rng.uniform(-0.5, 0.5, 20)
+
+    def values(part, chosen):
+        noisy = NoisyStatistics(
+            return_bounds=(0.0, 1.0),
+            sums=sums[part],
+            counts=counts[part],
+            sum_noise=noise[part],
+            count_noise=noise[part],
+        )
+        return fitted(noisy, design(chosen), chosen, None).values
+
+    alone = chosen.in_one_arm()
+    halves = [values(slice(0, 10), alone), values(slice(10, 20), alone)]
+    # What all states together speak against is told apart by their number: compare what is inside.
+    assert values(slice(0, 20), chosen) == pytest.approx(np.concatenate(halves), abs=0.02)

@@ -9,6 +9,7 @@ from pydantic_core import to_json
 from privalue.estimate._ratios import normal_quantile
 from privalue.report._states import (
     AT_A_BOUND,
+    CLAMPED,
     FEW_VISITS,
     RARE,
     UNSUPPORTED,
@@ -45,6 +46,8 @@ def literal_rows(release, study=None):
         clipped = release.statistics is None or release.study["features"]["kind"] == "matrix"
         if clipped and not bounds[0] < entry.value < bounds[1]:
             flags.append(AT_A_BOUND)
+        if entry.clamped:
+            flags.append(CLAMPED)
         more = {
             name: getattr(entry, name)
             for name in (

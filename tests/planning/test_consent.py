@@ -171,18 +171,18 @@ def twenty(number):
 
 def test_where_only_the_cautious_end_is_useless_a_release_warns_and_the_page_has_a_bar(ledger):
     study = doubtful()
-    judged = judge_planned(study, 200)
+    judged = judge_planned(study, 150)
     assert judged.doubtful
     assert judged.rmse < USELESS * judged.guess <= judged.cautious
     with pytest.warns(pv.PrivalueWarning, match="at the cautious end, where few visit") as caught:
-        release = pv.release(study, twenty(200), ledger=ledger)
+        release = pv.release(study, twenty(150), ledger=ledger)
     assert len(caught) == 1
     assert release.accepted == []  # nothing was refused, so nothing was accepted
     assert str(ledger.show("trial").spent) != "epsilon 0, delta 0"
     assert "At the cautious end of its own plan" in public_page(release)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        pv.release(study, twenty(200), accept_useless=True)  # who accepts more is not warned
+        pv.release(study, twenty(150), accept_useless=True)  # who accepts more is not warned
         many = pv.release(doubtful(), twenty(20_000))
     assert "cautious end of its own plan" not in public_page(many)
     assert "the optimistic end" in public_page(many)
@@ -191,13 +191,13 @@ def test_where_only_the_cautious_end_is_useless_a_release_warns_and_the_page_has
 def test_the_command_warns_and_goes_ahead(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert run(["init", "study.toml"]) == 0
-    assert run(["simulate", "chain", "--trajectories", "300", "--out", "data.parquet"]) == 0
+    assert run(["simulate", "chain", "--trajectories", "150", "--out", "data.parquet"]) == 0
     command = ["release", "study.toml", "--data", "data.parquet", "--no-ledger", "--out", "out"]
     capsys.readouterr()
     assert run([*command, "--json"]) == 0
     printed = capsys.readouterr()
     assert json.loads(printed.out)["accepted"] == []
-    assert "Note: with 300 trajectories the values are predicted to be off by" in printed.err
+    assert "Note: with 150 trajectories the values are predicted to be off by" in printed.err
     assert "At the cautious end" in (tmp_path / "out" / "report.html").read_text()
 
 
@@ -205,13 +205,13 @@ def test_check_and_plan_say_that_a_release_would_warn(tmp_path, monkeypatch, cap
     monkeypatch.chdir(tmp_path)
     assert run(["init", "study.toml"]) == 0
     text = (tmp_path / "study.toml").read_text()
-    text = text.replace("[study]", "[study]\ntrajectories = 300").replace("# trajectories", "#")
+    text = text.replace("[study]", "[study]\ntrajectories = 150").replace("# trajectories", "#")
     (tmp_path / "study.toml").write_text(text)
     for command in (["check", "study.toml"], ["plan", "study.toml", "--draws", "8"]):
         capsys.readouterr()
         assert run([*command, "--json"]) == 0
         notes = json.loads(capsys.readouterr().out)["notes"]
-        assert any(note.startswith("a release would warn: with 300") for note in notes)
+        assert any(note.startswith("a release would warn: with 150") for note in notes)
 
 
 # How it is judged

@@ -250,15 +250,6 @@ def test_the_total_interval_of_extreme_numbers(sums, count, noise, alike, z, bou
     assert bounds[0] <= low[0] <= inside[0] <= high[0] <= bounds[1]
 
 
-def test_the_total_interval_is_moved_by_what_clamping_may_hide():
-    noisy = NoisyStatistics(**good())
-    around = ratio_intervals(noisy.ratios, 1.96)
-    plain = total_intervals(noisy.ratios, 1.96, around)
-    moved = total_intervals(noisy.ratios, 1.96, around, bias=(0.25, np.array([0.5, 0.0, 3.0])))
-    assert (moved[0] == plain[0] - 0.25).all()
-    assert (moved[1] == plain[1] + [0.5, 0.0, 3.0]).all()
-
-
 def test_more_visits_narrow_a_total_interval_and_more_alike_widen_it():
     """Without noise it is the interval of Wilson, at n/L visits."""
 

@@ -97,6 +97,7 @@ class Share(_Part):
 class StageChoice(_Part):
     """What a stage chose from what it released; empty where there was nothing to choose."""
 
+    level: int | None = Field(default=None, ge=0, description="of bounds: which candidate, from 0")
     low: float | None = Field(default=None, description="of bounds: returns are clamped to these")
     high: float | None = None
     beyond: Share | None = Field(
@@ -142,6 +143,7 @@ class PolicyInterval(_Part):
     high: float
     total_low: float | None = None
     total_high: float | None = None
+    clamped: bool | None = Field(default=None, description="as of a state")
 
 
 class PolicyInArm(_Part):

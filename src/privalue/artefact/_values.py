@@ -84,6 +84,11 @@ class StateValue(BaseModel):
     band_high: float | None = None
     sampling_low: float | None = None
     sampling_high: float | None = None
+    clamped: bool | None = Field(
+        default=None,
+        description="where a stage chose tighter bounds of returns: true if the total interval is "
+        "for the mean of clamped returns, since what clamping may hide is wider than it",
+    )
     supported: bool | None = Field(
         default=None, description="of dp-ssp: false where the noisy count is too small to say much"
     )

@@ -86,8 +86,7 @@ def _in_stages(mechanism: DpSsp, statistics: VisitStatistics, entropy: Entropy) 
     for name, alpha in mechanism.alphas.items():
         perturbation = mechanism.perturbation(statistics, name, chosen)
         numbers = _noisy(perturbation, entropy)
-        # The deviations of DP-SSP are public.
-        noise = perturbation.deviations
+        noise = perturbation.deviations  # those of DP-SSP are public
         stages.append(Stage(name=name, alpha=alpha, numbers=numbers, noise=noise))
         chosen = mechanism.choose(name, numbers, chosen)
     return Drawn(numbers=numbers, stages=tuple(stages), chosen=chosen)

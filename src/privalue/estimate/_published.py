@@ -41,6 +41,7 @@ from privalue.estimate._statistics import (
     estimate,
     estimated_values,
 )
+from privalue.estimate._totals import Clamped
 from privalue.study import Study, ridge_of
 
 FAR = 64.0  # standard deviations that no draw is away: the chance is below 1e-800
@@ -109,7 +110,14 @@ def _noisy(
 ) -> NoisyStatistics:
     """Return the drawn numbers in the units of returns and visits."""
     noise, states = mechanism.noise_for(chosen or mechanism.unchosen), mechanism.design.states
-    visits = next((stage for stage in stages if stage.name == "visits"), None)
+    visits, bounds = (
+        next((stage for stage in stages if stage.name == name), None)
+        for name in ("visits", "bounds")
+    )
+    clamped, public = None, mechanism.terms.limits.return_bounds
+    if bounds is not None and chosen is not None and noise.bounds != public:
+        each = float(np.max(bounds.noise))
+        clamped = Clamped.beyond(bounds.numbers, each, chosen.level, public)
     return NoisyStatistics(
         return_bounds=noise.bounds,
         sums=drawn[:states] * noise.step,
@@ -118,6 +126,7 @@ def _noisy(
         count_noise=noise.of_counts,
         more_counts=None if visits is None else visits.numbers,
         more_noise=None if visits is None else float(np.max(visits.noise)),
+        clamped=clamped,
     )
 
 
@@ -235,7 +244,13 @@ def _policy_interval(estimates: Estimates) -> PolicyInterval | None:
         return None
     low, high = estimates.policy_interval
     total_low, total_high = estimates.policy_total or (None, None)
-    return PolicyInterval(low=low, high=high, total_low=total_low, total_high=total_high)
+    return PolicyInterval(
+        low=low,
+        high=high,
+        total_low=total_low,
+        total_high=total_high,
+        clamped=estimates.policy_clamped,
+    )
 
 
 def _by_arm(

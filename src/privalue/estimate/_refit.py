@@ -13,6 +13,7 @@ from privalue.artefact import Release, Software, StageChoice
 from privalue.errors import UsageError
 from privalue.estimate._published import fitted, published
 from privalue.estimate._statistics import NoisyStatistics
+from privalue.estimate._totals import Clamped
 from privalue.study import Study, design, files_named, refuse_early, ridge_of
 from privalue.version import VERSION
 
@@ -54,6 +55,16 @@ def refit(
     kept = release.statistics
     stages = {stage.name: stage for stage in release.stages or ()}
     bounds, visits = stages.get("bounds"), stages.get("visits")
+    clamped = None
+    if bounds is not None and _bounds(bounds.chosen) != study.return_bounds:
+        at = bounds.chosen.level
+        # A release that does not say which level it chose may have clamped everybody.
+        clamped = Clamped.beyond(
+            np.array(bounds.numbers),
+            bounds.noise or 0.0,
+            -1 if at is None else at,
+            study.return_bounds,
+        )
     noisy = NoisyStatistics(
         return_bounds=study.return_bounds if bounds is None else _bounds(bounds.chosen),
         sums=np.array(kept.sums),
@@ -62,6 +73,7 @@ def refit(
         count_noise=np.array(kept.count_noise),
         more_counts=None if visits is None else np.array(visits.numbers),
         more_noise=None if visits is None else visits.noise,
+        clamped=clamped,
     )
     built = design(study)
     refuse_early(study, built)

@@ -59,7 +59,8 @@ def _stage(mechanism: DpSsp, stage: Stage, chosen: Chosen, level: float) -> Rele
     choice = StageChoice()
     if stage.name == "bounds":
         low, high = mechanism.noise_for(chosen).bounds
-        choice = StageChoice(low=low, high=high, beyond=_beyond(mechanism, stage, chosen, level))
+        beyond = _beyond(mechanism, stage, chosen, level)
+        choice = StageChoice(level=chosen.level, low=low, high=high, beyond=beyond)
     elif stage.name == "visits":
         choice = StageChoice(shaped=bool((chosen.shape != mechanism.unchosen.shape).any()))
     numbers = None if stage.name == "values" else as_numbers(stage.numbers)

@@ -25,7 +25,14 @@ from privalue.errors import StudyError, UsageError
 from privalue.estimate._fits import Fit, group_fit, lsl_fit, lsw_fit, ratio_fit
 from privalue.estimate._ratios import Ratios, normal_quantile, plain_values
 from privalue.estimate._shrinkage import shrunk
-from privalue.estimate._totals import total_intervals, total_of_mixture
+from privalue.estimate._totals import (
+    Clamped,
+    clamping_bias,
+    hidden,
+    total_intervals,
+    total_of_mixture,
+    widened,
+)
 
 if TYPE_CHECKING:
     from privalue.estimate._arms import ArmEstimates
@@ -42,6 +49,7 @@ class NoisyStatistics:
     count_noise: Vector
     more_counts: Vector | None = None  # of a stage before, with noise of their own
     more_noise: float | None = None
+    clamped: Clamped | None = None  # where ``return_bounds`` were chosen, tighter than the study's
 
     def __post_init__(self) -> None:
         low, high = self.return_bounds
@@ -129,10 +137,12 @@ class Estimates:
     band_high: Vector | None = None
     sampling_low: Vector | None = None
     sampling_high: Vector | None = None
+    clamped: NDArray[np.bool_] | None = None  # total intervals are for clamped returns only
     supported: NDArray[np.bool_] | None = None
     policy_value: float | None = None
     policy_interval: tuple[float, float] | None = None
     policy_total: tuple[float, float] | None = None
+    policy_clamped: bool | None = None
     statistics: NoisyStatistics | None = None  # of DP-SSP: what all of it was computed from
     arms: "ArmEstimates | None" = None  # how the arms differ, where there are several
 
@@ -144,24 +154,31 @@ class Estimates:
                 array.setflags(write=False)
                 object.__setattr__(self, field.name, array)
 
-    def within(self, bounds: tuple[float, float]) -> "Estimates":
+    def within(
+        self, bounds: tuple[float, float], whole: tuple[float, float] | None = None
+    ) -> "Estimates":
         """Return the same with every value and every end of an interval moved between the bounds.
 
         No return is outside, so nothing is lost. Whatever is covered moves in the same way: an
         interval that covers a number covers, once both are moved, what the number becomes. theta
         stays as it was drawn. An end that overflowed carries no information and becomes its bound.
+
+        Args:
+            bounds: of the returns that were added up.
+            whole: the study's bounds, for total intervals, where those are wider.
         """
 
-        def moved(column: Vector | float, unknown: float) -> Vector:
-            return np.clip(np.where(np.isnan(column), unknown, column), *bounds)
+        def moved(name: str, column: Vector | float, high: bool) -> Vector:
+            within = (whole or bounds) if "total" in name else bounds
+            return np.clip(np.where(np.isnan(column), within[high], column), *within)
 
         ends: dict[str, Any] = {
-            name: moved(getattr(self, name), bounds[name.endswith("high")])
+            name: moved(name, getattr(self, name), name.endswith("high"))
             for name in _ENDS
             if getattr(self, name) is not None
         }
         ends |= {
-            name: tuple(float(moved(*pair)) for pair in zip(interval, bounds, strict=True))
+            name: tuple(float(moved(name, end, bool(high))) for high, end in enumerate(interval))
             for name in ("policy_interval", "policy_total")
             if (interval := getattr(self, name)) is not None
         }
@@ -227,16 +244,28 @@ def estimate(
     # inequality holds whatever the correlations, that of chi for the noise of few features only.
     every = normal_quantile(level, noisy.states)
     total_bands = total_intervals(noisy.ratios, every, (band_low, band_high), alike=alike)
+    bias = clamped = None
+    if noisy.clamped is not None:
+        bias = clamping_bias(noisy.clamped, noisy.ratios, every)
+        clamped = hidden(totals, bias)
     visits = _visits(noisy, design, ridge) / alike
     sampling_low, sampling_high = _sampling(noisy, values, visits, z)
     policy: float | None = None
-    interval = policy_total = None
+    interval = policy_total = policy_clamped = None
     if start is not None:
         policy = float(start @ values)
         ends = fit.ends(np.asarray(design.phi.T @ start).reshape(1, -1), z)
         interval = (min(policy, float(ends[0][0])), max(policy, float(ends[1][0])))
         total = total_of_mixture(noisy.ratios, np.asarray(start), z, totals, alike=alike)
         policy_total = (min(interval[0], total[0]), max(interval[1], total[1]))
+        if bias is not None:
+            moves = float(start @ bias[0]), float(start @ bias[1])
+            policy_clamped = max(moves) > (policy_total[1] - policy_total[0]) / 2
+            if not policy_clamped:
+                policy_total = (policy_total[0] - moves[0], policy_total[1] + moves[1])
+    if bias is not None and clamped is not None:
+        totals = widened(totals, bias, clamped)
+        total_bands = widened(total_bands, bias, clamped)
     return Estimates(
         theta=fit.theta,
         values=values,
@@ -251,12 +280,14 @@ def estimate(
         band_high=band_high,
         sampling_low=sampling_low,
         sampling_high=sampling_high,
+        clamped=clamped,
         supported=_clear(noisy, design, level) & (high - low <= noisy.reach),
         policy_value=policy,
         policy_interval=interval,
         policy_total=policy_total,
+        policy_clamped=policy_clamped,
         statistics=noisy,
-    ).within(noisy.return_bounds)
+    ).within(noisy.return_bounds, None if noisy.clamped is None else noisy.clamped.bounds)
 
 
 def estimated_values(

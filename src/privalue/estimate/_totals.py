@@ -16,7 +16,10 @@ the visits to expect (Bhatia and Davis 2000). docs/proofs/total-intervals.md has
 says what is exact.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
+from numpy.typing import NDArray
 
 from privalue.core import Vector
 from privalue.estimate._ratios import CLEAR, Ratios, summands
@@ -26,13 +29,40 @@ _ROUNDING = 1e-12  # of a root, in halves of the range of returns
 Ends = tuple[Vector, Vector]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Clamped:
+    """What is known of the returns that a stage's bounds clamped, tighter than the study's."""
+
+    bounds: tuple[float, float]  # of the study
+    trajectories: float  # noisy: how many have such a return
+    noise: float  # its standard deviation
+
+    @classmethod
+    def beyond(
+        cls, histogram: Vector, noise: float, level: int, bounds: tuple[float, float]
+    ) -> "Clamped":
+        """Return what a noisy histogram of trajectories, by their largest level, says.
+
+        Args:
+            histogram: the noisy numbers.
+            noise: the standard deviation of each.
+            level: that was chosen; returns of those beyond were clamped.
+            bounds: of returns, by the study.
+        """
+        outside = histogram[level + 1 :]
+        return cls(
+            bounds=bounds,
+            trajectories=float(outside.sum()),
+            noise=noise * float(np.sqrt(len(outside))),
+        )
+
+
 def total_intervals(
     ratios: Ratios,
     z: float,
     around: Ends,
     *,
     alike: int = 1,
-    bias: tuple[float | Vector, float | Vector] = (0.0, 0.0),
 ) -> Ends:
     """Return the ends of the smallest interval that holds ``around`` and the set of possible V.
 
@@ -45,8 +75,6 @@ def total_intervals(
         z: the quantile of a standard normal number that goes with the level.
         around: the ends of what the result must hold: the privacy interval.
         alike: how many trajectories of one unit count; they may all be the same.
-        bias: how far V may be below and above the mean of the returns that were added up, where
-            those were clamped to tighter bounds than the study's.
 
     Returns:
         The lower ends and the upper ends.
@@ -86,7 +114,33 @@ def total_intervals(
         np.where(held, np.clip(ratios.centre + unit * low, lowest, highest), np.inf),
         np.where(held, np.clip(ratios.centre + unit * high, lowest, highest), -np.inf),
     )
-    return np.minimum(ends[0], around[0]) - bias[0], np.maximum(ends[1], around[1]) + bias[1]
+    return np.minimum(ends[0], around[0]), np.maximum(ends[1], around[1])
+
+
+def clamping_bias(clamped: Clamped, ratios: Ratios, z: float) -> Ends:
+    """Return how far V may be below and above the mean of the clamped returns.
+
+    A trajectory has one first visit of a state, so that of n_s visits no more were clamped than
+    there are trajectories with a clamped return. Each was moved by no more than the study's bounds
+    allow. Both numbers are taken at the worse end of their intervals.
+    """
+    most = max(clamped.trajectories + z * clamped.noise, 0.0)
+    fewest = ratios.counts - z * ratios.count_noise
+    enough = fewest > most
+    share = np.where(enough, most / np.where(enough, fewest, 1.0), 1.0)
+    below, above = ratios.bounds[0] - clamped.bounds[0], clamped.bounds[1] - ratios.bounds[1]
+    return share * max(below, 0.0), share * max(above, 0.0)
+
+
+def hidden(ends: Ends, bias: Ends) -> NDArray[np.bool_]:
+    """Return where clamping may hide more than half of the interval: there it is not added."""
+    return np.asarray(np.maximum(*bias) > (ends[1] - ends[0]) / 2)
+
+
+def widened(ends: Ends, bias: Ends, unknown: NDArray[np.bool_]) -> Ends:
+    """Return the intervals with the bias of clamping in them, except where it is ``unknown``."""
+    below, above = (np.where(unknown, 0.0, side) for side in bias)
+    return ends[0] - below, ends[1] + above
 
 
 def total_of_mixture(

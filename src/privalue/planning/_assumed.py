@@ -14,7 +14,7 @@ visits are, and the error depends on little else: a plan from the study alone is
 | case       | D      | z   | values                        | returns vary            |
 |------------|--------|-----|-------------------------------|-------------------------|
 | optimistic | H      | 0   | within 1% of the bounds' range | 3% of what bounds allow |
-| middle     | H/2    | 0.5 | spread evenly over the bounds | as much as bounds allow |
+| middle     | (H+1)/2 | 0.5 | spread evenly over the bounds | as much as bounds allow |
 | cautious   | H/4    | 2   | spread evenly over the bounds | as much as bounds allow |
 
 With a prior of visits the study says how often each state is visited; the optimistic case adds a
@@ -41,6 +41,7 @@ class Case:
     """What is assumed in one of the three cases."""
 
     visited: float  # of H: how many states a trajectory visits
+    besides: float = 0.0  # and so many more
     skew: float
     spread: float  # of the bounds' range: where values lie
     variation: float  # of the largest variance that bounds allow
@@ -48,7 +49,7 @@ class Case:
 
 
 OPTIMISTIC = Case(visited=1.0, skew=0.0, spread=0.01, variation=0.03, prior=1.25)
-MIDDLE = Case(visited=0.5, skew=0.5, spread=1.0, variation=1.0)
+MIDDLE = Case(visited=0.5, besides=0.5, skew=0.5, spread=1.0, variation=1.0)
 CAUTIOUS = Case(visited=0.25, skew=2.0, spread=1.0, variation=1.0, prior=0.75)
 
 
@@ -125,8 +126,11 @@ def even_spread(count: int, low: float, high: float) -> Vector:
 
 
 def _total(study: Study, case: Case) -> float:
-    """Return D: a share of H, and at least the one state in which a trajectory starts."""
-    return max(case.visited * study.states_per_trajectory, 1.0)
+    """Return D: a share of H, and at least the one state in which a trajectory starts.
+
+    The middle case is halfway between that one state and all H.
+    """
+    return max(case.visited * study.states_per_trajectory + case.besides, 1.0)
 
 
 def _model(study: Study, case: Case, assumptions: tuple[str, ...]) -> PublicModel:

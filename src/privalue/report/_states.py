@@ -27,6 +27,7 @@ UNSUPPORTED = "too few visits"
 RARE = "rarely visited, by the public prior"
 WEIGHTLESS = "weight 0"
 AT_A_BOUND = "at a bound of returns"
+CLAMPED = "clamped returns"
 
 MEANINGS = {
     UNSUPPORTED: "the released noisy count is no larger than what nobody's visits could give, or "
@@ -37,6 +38,9 @@ MEANINGS = {
     "is what the features make of the other states",
     AT_A_BOUND: "noise, or features that stretch beyond the states they were fitted to, may have "
     "taken the value where no return can be: the bound is published in its place",
+    CLAMPED: "returns beyond the bounds that the release chose were clamped to them. Value and "
+    "total interval are for the returns as clamped: what the few beyond, if there are any, may "
+    "add is more than half of the interval",
 }
 FLAGS = tuple(MEANINGS)  # flag number k is bit k of a state's flags
 _TOTALS = ("total_low", "total_high")
@@ -173,6 +177,9 @@ def _bits(
     supported = release.values.column("supported")
     if supported is not None:
         bits[~supported] |= _bit(UNSUPPORTED)
+    clamped = release.values.column("clamped")
+    if clamped is not None:
+        bits[clamped] |= _bit(CLAMPED)
     # A released count, though noisy, says more than the prior.
     prior = None if counted else _prior(release, study)
     number = release.trajectories or release.study["study"].get("trajectories")
