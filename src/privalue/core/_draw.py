@@ -73,9 +73,8 @@ def draw(mechanism: Mechanism, statistics: VisitStatistics, entropy: Entropy) ->
     numbers = _noisy(perturbation, entropy)
     # The noise of the scale is independent of that of the numbers: the two releases compose,
     # epsilon' + (epsilon - epsilon') (docs/proofs/noise-scale.md).
-    scale = None
+    scale, beta = None, mechanism.calibration.beta
     if mechanism.epsilon_scale:
-        beta = mechanism.calibration.beta
         scale = release_scale(perturbation.sigma, beta, mechanism.epsilon_scale, entropy)
     return Drawn(numbers=numbers, scale=scale)
 
