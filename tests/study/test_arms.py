@@ -5,6 +5,7 @@ import pytest
 
 import privalue as pv
 from oracles.studies import study
+from privalue._described import described as described_terms
 from privalue.planning import resolve
 from privalue.study import declared_size, design, mechanism_for, public_size, study_template
 
@@ -30,7 +31,8 @@ def test_without_arms_nothing_is_said_of_them():
     """Hashes of studies, and the terms of releases, stay what they were."""
     plain = study(3, mechanism=SSP)
     assert "arms" not in plain.public_description()
-    assert not {"arms", "drop_cut"} & plain.limits.description().keys()
+    terms = mechanism_for(plain, design(plain), declared_size(plain)).terms
+    assert not {"arms", "drop_cut"} & described_terms(terms).keys()
     assert "truncated" not in plain.public_description()["values"]
     assert plain.key_names == range(3)
     assert described().in_one_arm() == plain
