@@ -36,7 +36,7 @@ import sys
 from collections import namedtuple
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -295,9 +295,7 @@ class Contributions(Private):
             limits.drop_invalid,
             limits.drop_invalid or limits.drop_cut,
             limits.keys // limits.arms,
-            limits.levels,
-            limits.reference,
-            limits.nearest,
+            *(limits.levels, limits.reference, limits.nearest),
         )
         refused, row = _gather(*arrays, rules, *self._sums)
         if refused:
@@ -335,23 +333,20 @@ class Contributions(Private):
         Raises:
             BoundaryError: two batches share a unit.
         """
-        counts, steps, _, level_counts, level_steps, largest, tally = self._sums
+        counts, steps, _, *by_level, tally = self._sums
         tallied = dict(zip(_TALLY, tally.tolist(), strict=True))
         met, _ = tallied.pop("met"), tallied.pop("last")
         if not self._limits.by_person:
             tallied |= {"persons": 0, "persons_with_surplus": 0}
+        arrays = zip(_ARRAYS, (counts, steps, *by_level), strict=True)
+        named: dict[str, Any] = {**dict(arrays), **tallied, **found}
         return VisitStatistics(
             return_bounds=self._limits.return_bounds,
             rows=self._rows,
-            counts=counts,
-            return_steps=steps,
             surplus_trajectories=met - tallied["trajectories"],
-            **{**tallied, **found},
+            **named,
             covered=tuple(self._batches()),
             limits=self._limits,
-            level_counts=level_counts,
-            level_steps=level_steps,
-            largest_levels=largest,
         )
 
 
@@ -538,17 +533,7 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
             with_beyond += last - first > most_keys
             with_rewards += outside > 0
             with_returns += clamped > before
-    # One by one: an array of them takes longer to compile than half of the rest.
-    tally[0] += met
-    tally[1] += counted
-    tally[2] += units
-    tally[3] += clamped
-    tally[4] += beyond
-    tally[5] += dropped
-    tally[6] = mark
-    tally[7] += rewards_clamped
-    tally[8] += with_beyond
-    tally[9] += with_rewards
-    tally[10] += with_returns
-    tally[11] += with_surplus
+    first = (met, counted, units, clamped, beyond, dropped, mark - tally[6], rewards_clamped)
+    for at, more in enumerate((*first, with_beyond, with_rewards, with_returns, with_surplus)):
+        tally[at] += more
     return 0, 0

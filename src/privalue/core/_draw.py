@@ -73,9 +73,8 @@ def draw(mechanism: Mechanism, statistics: VisitStatistics, entropy: Entropy) ->
     numbers = _noisy(perturbation, entropy)
     # The noise of the scale is independent of that of the numbers: the two releases compose,
     # epsilon' + (epsilon - epsilon') (docs/proofs/noise-scale.md).
-    scale = None
+    scale, beta = None, mechanism.calibration.beta
     if mechanism.epsilon_scale:
-        beta = mechanism.calibration.beta
         scale = release_scale(perturbation.sigma, beta, mechanism.epsilon_scale, entropy)
     return Drawn(numbers=numbers, scale=scale)
 
@@ -86,8 +85,7 @@ def _in_stages(mechanism: DpSsp, statistics: VisitStatistics, entropy: Entropy) 
     for name, alpha in mechanism.alphas.items():
         perturbation = mechanism.perturbation(statistics, name, chosen)
         numbers = _noisy(perturbation, entropy)
-        # The deviations of DP-SSP are public.
-        noise = perturbation.deviations
+        noise = perturbation.deviations  # those of DP-SSP are public
         stages.append(Stage(name=name, alpha=alpha, numbers=numbers, noise=noise))
         chosen = mechanism.choose(name, numbers, chosen)
     return Drawn(numbers=numbers, stages=tuple(stages), chosen=chosen)

@@ -58,10 +58,8 @@ class StatisticsNoise:
         self.steps_grid = public_grid(float(self.of_steps.min()))
         self.step = (high - low) / GRID_STEPS  # of a return, on its grid
         # The upper bound itself where the interval reaches it.
-        self.bounds = (
-            low + first * self.step,
-            high if last == GRID_STEPS else low + last * self.step,
-        )
+        upper = high if last == GRID_STEPS else low + last * self.step
+        self.bounds = (low + first * self.step, upper)
 
     @property
     def deviations(self) -> Vector:
@@ -80,12 +78,10 @@ class DpSsp:
         self.alphas = stage_alphas(self.calibration.alpha, constants.shares)
         self.unchosen = Chosen(level=terms.limits.levels - 1, shape=constants.shape)
         self.noise = StatisticsNoise(terms, constants, self.alphas["values"], self.unchosen)
-        self.stage_noise = {
-            stage: self.alphas[stage]
-            * _ROUNDING
-            * sensitivity_of(stage, terms.limits, constants.tallies)
-            for stage in constants.shares
-        }
+        self.stage_noise = dict[str, float]()
+        for stage in constants.shares:
+            delta = sensitivity_of(stage, terms.limits, constants.tallies)
+            self.stage_noise[stage] = self.alphas[stage] * delta * _ROUNDING
 
     def noise_for(self, chosen: Chosen) -> StatisticsNoise:
         """Return the noise of the values, by what earlier stages chose."""
@@ -128,26 +124,27 @@ class DpSsp:
             stage: one of those that the terms have.
             chosen: by what was released before; nothing, if left out.
         """
-        calibration = Calibration(name="exact", alpha=self.alphas[stage], beta=0.0)
+        chosen, alpha = chosen or self.unchosen, self.alphas[stage]
         if stage != "values":
             sigma = self.stage_noise[stage]
-            return Perturbation(
-                center=numbers_of(stage, statistics, self._constants.tallies),
-                deviations=sigma,
-                grids=public_grid(sigma),
-                psi=(sigma / calibration.alpha) ** 2,
-                sigma=sigma,
-                calibration=calibration,
+            deviations: float | Vector = sigma
+            grids: float | Vector = public_grid(sigma)
+            center, psi = (
+                numbers_of(stage, statistics, self._constants.tallies),
+                (sigma / alpha) ** 2,
             )
-        chosen = chosen or self.unchosen
-        noise, counts = self.noise_for(chosen), statistics.counts
-        middle = sum(noise.interval) // 2  # a whole step: both ends are even
-        centred = statistics.clamped_steps(chosen.level) - counts * middle  # exact
+        else:
+            noise, counts = self.noise_for(chosen), statistics.counts
+            middle = sum(noise.interval) // 2  # a whole step: both ends are even
+            centred = statistics.clamped_steps(chosen.level) - counts * middle  # exact
+            center, deviations = np.concatenate([centred, counts]), noise.deviations
+            grids = np.repeat([noise.steps_grid, noise.counts_grid], len(counts))
+            psi, sigma = noise.squared_sensitivity, noise.sigma
         return Perturbation(
-            center=np.concatenate([centred, counts]),
-            deviations=noise.deviations,
-            grids=np.repeat([noise.steps_grid, noise.counts_grid], len(counts)),
-            psi=noise.squared_sensitivity,
-            sigma=noise.sigma,
-            calibration=calibration,
+            center=center,
+            deviations=deviations,
+            grids=grids,
+            psi=psi,
+            sigma=sigma,
+            calibration=Calibration(name="exact", alpha=alpha, beta=0.0),
         )
