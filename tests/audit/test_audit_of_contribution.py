@@ -42,7 +42,7 @@ def described(mechanism, states=STATES, **privacy):
 
 PERSONS = {"unit": "person", "max_trajectories_per_person": 3}
 FEW_STATES = {"max_states_per_trajectory": 1}
-SSP = {"name": "dp-ssp"}
+SSP = {"name": "dp-ssp", "stages": "one"}  # with others the delta of a pair has no closed form
 LSW = {"name": "dp-lsw", "beta": 0.1}
 LSL = {"name": "dp-lsl", "beta": 0.1, "ridge": 3.0}
 
@@ -129,7 +129,9 @@ def in_arms(arm):
 
 
 def audit_of_a_move():
-    chosen = described(SSP).model_copy(update={"arms": {"labels": ["control", "treated"]}})
+    # Nothing is clamped here, so that what limits cost would be paid for and not be used.
+    chosen = described({**SSP, "stage_shares": {"limits": 0}})
+    chosen = chosen.model_copy(update={"arms": {"labels": ["control", "treated"]}})
     source = pv.SeededForExperimentsOnly(5)
     pair = map(in_arms, ("control", "treated"))
     return audit_release(chosen, *pair, releases=60, entropy=lambda: source)
