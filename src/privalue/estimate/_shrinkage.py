@@ -36,6 +36,8 @@ RATIO = 8.0  # what targets differ by, over tau, where they do
 FEATURE = 0.3  # of that, for each feature
 STEPS = 2  # for each tau; each starts where the one before it ended
 NOWHERE = 40.0  # a weight of e^-40 is none
+MOST_AT_ONCE = 100_000  # models times states: beyond, memory matters more than calls
+_LOG_SHARES = np.log(SHARES)[:, :, None]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -116,70 +118,100 @@ def shrunk(
     )
     believed = scene.visits(np.zeros(len(plain)))
     constant = (unvisited - ratios.centre) / reach
-    weighed = [
-        (evidence - DOUBT * power, y)
-        for columns, ratio in _targets(believed, features)
-        for power in POWERS
-        for evidence, y in _fits(
-            scene, columns, ratio, constant, np.power(believed.max() / believed, power)
-        )
-    ]
-    evidence = np.array([each for each, _ in weighed])
+    wider = np.stack([np.power(believed.max() / believed, power) for power in POWERS])
+    weighed = list[tuple[Vector, Vector]]()
+    for columns, ratio in _targets(believed, features):
+        power = np.arange(len(columns)) % len(POWERS)
+        for at in _together(len(columns), len(plain)):
+            found = _fits(scene, columns[at], ratio[at], constant, wider[power[at]])
+            doubt = DOUBT * np.array(POWERS)[power[at]]
+            weighed.extend((evidence - doubt, y) for evidence, y in found)
+    evidence = np.concatenate([each for each, _ in weighed])
     weights = np.exp(evidence - evidence.max())
-    y = weights @ np.array([each for _, each in weighed]) / weights.sum()
+    y = weights @ np.concatenate([each for _, each in weighed]) / weights.sum()
     return np.asarray(ratios.centre + reach * np.clip(y, -1, 1))
 
 
+def _together(models: int, states: int) -> list[slice]:
+    """Return which models of a group to fit at once: all of them, unless states are many."""
+    each = models if models * states <= MOST_AT_ONCE else 1
+    return [slice(at, at + each) for at in range(0, models, each)]
+
+
 def _targets(visits: Vector, features: Vector | None) -> Iterator[tuple[Vector, Vector]]:
-    """Yield what targets may be made of, with the spread of each coefficient over tau."""
-    ones = np.ones((len(visits), 1))
-    yield ones, np.zeros(0)
+    """Yield groups of models: what targets are made of, and the spread of coefficients over tau.
+
+    Models of a target go through ``POWERS`` in turn. A constant is a parabola whose other columns
+    are 0; their coefficients stay at 0, and 0 as their spread marks them.
+    """
+    ones = np.ones(len(visits))
     x = 2 * visits / visits.max() - 1
-    yield np.column_stack([ones, x, 2 * x * x - 1]), np.array([RATIO, RATIO / 2])
+    level = np.column_stack([ones, np.zeros((len(visits), 2))])
+    curve = np.column_stack([ones, x, 2 * x * x - 1])
+    bent = [RATIO, RATIO / 2]
+    powers = len(POWERS)
+    columns = np.stack([level] * powers + [curve] * powers)
+    yield columns, np.array([[0.0, 0.0]] * powers + [bent] * powers)
     if features is not None and features.shape[1]:
-        yield np.column_stack([ones, features]), np.full(features.shape[1], FEATURE * RATIO)
+        columns = np.column_stack([ones, features])
+        spread = np.full(features.shape[1], FEATURE * RATIO)
+        yield np.stack([columns] * powers), np.stack([spread] * powers)
 
 
 def _fits(
     scene: _Scene, columns: Vector, ratio: Vector, constant: float, wider: Vector
-) -> Iterator[tuple[float, Vector]]:
-    """Yield, for each tau, the logarithm of the evidence for it, and the values that go with it.
+) -> Iterator[tuple[Vector, Vector]]:
+    """Yield, for each tau, the logarithm of each model's evidence, and the values that go with it.
 
     Visits and the noise are taken at the target: there they are independent of T~ - mu n~, so that
     the score has mean 0, and no state chooses its own weight.
+
+    Args:
+        scene: the noisy statistics.
+        columns: model x state x coefficient.
+        ratio: model x coefficient after the first: its spread over tau, 0 where there is none.
+        constant: where the first coefficient is likely to be.
+        wider: model x state: how much further values spread.
     """
-    centre = np.append(constant, np.zeros(len(ratio)))
+    models, turned = len(columns), np.swapaxes(columns, 1, 2)
+    centre = np.zeros((models, columns.shape[2]))
+    centre[:, 0] = constant
     pooled = float(scene.sums.mean()) / scene.mean_visits
-    theta = np.append(min(max(pooled, -1.0), 1.0), np.zeros(len(ratio)))
-    target = columns @ theta
-    shares, best = SHARES * np.ones(len(target)), -math.inf
+    theta = np.zeros_like(centre)
+    theta[:, 0] = min(max(pooled, -1.0), 1.0)
+    target = (columns @ theta[:, :, None])[:, :, 0]
+    shares, best = SHARES[:, :, None] * np.ones(target.shape), np.full(models, -math.inf)
+    going = np.ones(models, dtype=np.bool_)
     for spread in SPREADS:
-        deviations = np.append(CONSTANT, ratio * spread)
-        precision = np.diag(deviations**-2.0)
+        deviations = np.column_stack([np.full(models, CONSTANT), ratio * spread])
+        deviations[deviations == 0] = 1.0
+        precision = np.apply_along_axis(np.diag, 1, deviations**-2.0)
         own = np.minimum(spread * wider, 1.0)
-        spreads = np.square(np.stack([own, np.minimum(FAR * own, 1.0), np.ones(len(own))]))
+        spreads = np.square(np.stack([own, np.minimum(FAR * own, 1.0), np.ones(own.shape)]))
         for _ in range(STEPS):
             noise, visits = scene.noise(target), scene.visits(target)
             variances = noise + spreads * np.square(visits)
             weight = visits * (shares / variances).sum(axis=0)
-            information = columns.T @ ((weight * visits)[:, None] * columns)
-            score = columns.T @ (weight * (scene.sums - target * scene.counts))
-            theta = np.linalg.solve(
-                information + precision, information @ theta + score + precision @ centre
-            )
-            target = np.clip(columns @ theta, -1, 1)
             away = scene.sums - target * scene.counts
-            each = np.log(SHARES) - 0.5 * (np.log(variances) + away * away / variances)
+            information = turned @ ((weight * visits)[:, :, None] * columns)
+            score = turned @ (weight * away)[:, :, None]
+            known = information @ theta[:, :, None] + score + precision @ centre[:, :, None]
+            theta = np.linalg.solve(information + precision, known)[:, :, 0]
+            target = np.clip((columns @ theta[:, :, None])[:, :, 0], -1, 1)
+            away = scene.sums - target * scene.counts
+            each = _LOG_SHARES - 0.5 * (np.log(variances) + away * away / variances)
             most = each.max(axis=0)
             shares = np.exp(each - most)
-            both = most + np.log(shares.sum(axis=0))
-            shares /= shares.sum(axis=0)
-        scaled = deviations[:, None] * (information + precision) * deviations
-        evidence = float(both.sum()) - 0.5 * float(np.linalg.slogdet(scaled)[1])
-        evidence -= 0.5 * float(np.sum(np.square((theta - centre) / deviations)))
+            total = shares.sum(axis=0)
+            both = most + np.log(total)
+            shares /= total
+        scaled = deviations[:, :, None] * (information + precision) * deviations[:, None, :]
+        evidence = both.sum(axis=1) - 0.5 * np.linalg.slogdet(scaled)[1]
+        evidence -= 0.5 * np.square((theta - centre) / deviations).sum(axis=1)
         gains = spreads * (visits / noise)
         drawn = (shares * gains / (1 + gains * scene.divisor)).sum(axis=0)
-        yield evidence, np.clip(target + drawn * away, -1, 1)
-        best = max(best, evidence)
-        if evidence < best - NOWHERE:
-            return  # smaller ones fit no better
+        yield np.where(going, evidence, -math.inf), np.clip(target + drawn * away, -1, 1)
+        best = np.maximum(best, evidence)
+        going &= evidence >= best - NOWHERE  # where it is not, smaller ones fit no better
+        if not going.any():
+            return

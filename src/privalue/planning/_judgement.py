@@ -55,7 +55,7 @@ from privalue.study import Study, mechanism_for, ridge_of
 from privalue.study import design as design_of
 
 _WORK = 50_000  # states times draws: a third of a second
-_FEWEST_DRAWS, _MOST_DRAWS = 4, 32
+_FEWEST_DRAWS, _MOST_DRAWS = 4, 16
 _ADVICE_DRAWS = 12
 _SAMPLE = 4096  # states over which the bound averages errors
 _MOST_DIMENSIONS = 1000  # a larger matrix is not inverted for the bound
