@@ -804,7 +804,8 @@ def test_workers_get_no_features():
 
 
 def test_everything_that_is_counted_is_sent():
-    others = {"return_bounds", "counts", "return_steps", "covered", "limits"}
+    arrays = {"counts", "return_steps", "level_counts", "level_steps", "largest_levels"}
+    others = {"return_bounds", "covered", "limits"} | arrays
     assert set(spark_tasks.SCALARS) == set(VisitStatistics.__slots__) - others
 
 
