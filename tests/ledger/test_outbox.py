@@ -32,7 +32,7 @@ from privalue.errors import LedgerError, UnavailableError
 from privalue.ledger import Reservation, StoredRelease, open_ledger
 
 KILLS = int(os.environ.get("PRIVALUE_KILLS", "100"))
-PEOPLE = [[(0, 0.5), (1, 1.0)]] * 60
+PEOPLE = [[(0, 0.5), (1, 1.0)]] * 400
 
 
 def described(name="one"):
@@ -472,7 +472,7 @@ def test_what_fails_after_the_charge_is_told_as_charged(folder, monkeypatch, cap
 
 def test_memory_is_asked_for_before_the_charge(folder, monkeypatch, capsys):
     with pytest.raises(MemoryError):
-        curator._require_memory(SimpleNamespace(state_count=10**15))
+        curator._require_memory(SimpleNamespace(key_count=10**15))
 
     def full(_):
         raise MemoryError

@@ -51,7 +51,7 @@ returns = [0.0, 1.0]
 [states]
 count = 2
 """
-ROWS = "".join(f"{t},0,0,0.5\n{t},1,1,1\n" for t in range(60))
+ROWS = "".join(f"{t},0,0,0.5\n{t},1,1,1\n" for t in range(400))
 COMMAND = ["release", "study.toml", "--data", "data.csv", "--ledger", "ledger.db", "--out"]
 
 

@@ -152,8 +152,8 @@ def test_a_prior_and_a_value_for_the_unvisited_reach_the_mechanism():
     plain = Method(name="x", keys=keys)
     told = Method(name="x", keys=keys, prior=True)
     assert not np.allclose(
-        outcome(plain, MethodSetting(), 1000, 0).values,
-        outcome(told, MethodSetting(), 1000, 0).values,
+        outcome(plain, MethodSetting(), 100_000, 0).values,
+        outcome(told, MethodSetting(), 100_000, 0).values,
     )
     high = Method(name="x", unvisited=0.9)
     empty = batch(10, 0, 1.0).counts == 0

@@ -155,7 +155,7 @@ def test_ours_are_as_good_as_the_independent_computation_or_better():
     assert clipped(by_name[surpassed.EXACT], 10**5) == pytest.approx(0.0017, rel=0.25)
     assert clipped(by_name[surpassed.SSP_PLAIN], 10**4) <= 0.0146 * 1.05
     assert clipped(by_name[surpassed.PSEUDO], 10**4) == pytest.approx(0.0125, rel=0.25)
-    assert clipped(by_name[surpassed.SSP_PRIOR], 10**4) == pytest.approx(0.008, rel=0.25)
+    assert clipped(by_name[surpassed.SSP_PRIOR], 10**4) <= 0.008
 
 
 def settings():

@@ -117,11 +117,9 @@ class Limits:
         zero = min(max(0.0, low), high)
         away = max(most - zero, zero - least) / (high - low) * GRID_STEPS
         reach = math.ceil(min(away + 2, furthest))  # for the roundings of returns, and of ref
-        for doublings in range(self.levels - 1, -1, -1):
-            bound = 2 * -(-reach >> doublings + 1)
-            if bound << self.levels - 1 >= furthest:
-                return bound
-        return 2 * -(-furthest >> self.levels)
+        aligned = [2 * -(-reach >> doublings) for doublings in range(self.levels, 0, -1)]
+        enough = [bound for bound in aligned if bound << self.levels - 1 >= furthest]
+        return enough[0] if enough else 2 * -(-furthest >> self.levels)
 
     def interval(self, level: int) -> tuple[int, int]:
         """Return [ref - B_j, ref + B_j] within the bounds, B_j = 2^j B_0, in grid steps."""

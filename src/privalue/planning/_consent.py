@@ -18,7 +18,7 @@ import warnings
 from typing import NamedTuple
 
 from privalue.artefact import Accepted
-from privalue.core import Design, Mechanism, PublicSize
+from privalue.core import Design, DpSsp, Mechanism, PublicSize
 from privalue.errors import PrivalueWarning, StudyError
 from privalue.planning._judgement import Judgement, judge, most_helpful
 from privalue.planning._rare_states import rare_state_words
@@ -62,6 +62,14 @@ def require_useful(
     if found.doubtful and not accepted and rare is None:
         _note(doubtful_words(found))
     if not found.useless:
+        return []
+    if isinstance(mechanism, DpSsp) and "bounds" in mechanism.alphas:
+        # The prediction keeps the whole range: what the stage will find is not public yet.
+        _note(
+            "with the whole range of returns this release would be no better than guessing; it is "
+            "made all the same, since a stage may find a smaller range: see the bound it chose, or "
+            "state [values] returns"
+        )
         return []
     if not accepted:
         low, high = study.return_bounds

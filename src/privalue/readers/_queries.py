@@ -162,6 +162,7 @@ def _table_of_texts(
     columns = open_csv(path, every).heading.columns
     _require_distinct(columns, path)
     file = open_csv(path, replace(every, columns={column: column for column in columns}))
+    file = file._replace(plain=None)  # cells as they are written, not as numbers
     schema = pa.schema([(column, pa.string()) for column in columns])
     staged = pa.RecordBatchReader.from_batches(schema, (chunk.rows for chunk in csv_chunks(file)))
     try:
