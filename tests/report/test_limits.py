@@ -236,6 +236,16 @@ def test_states_are_flagged_where_trajectories_are_clearly_beyond_the_bound(chos
     assert untold.with_flag(CLAMPED).tolist() == [0, 1]
 
 
+def test_the_policys_interval_is_for_returns_as_clamped():
+    described = loose(values={"start": {"0": 0.5, "1": 0.5}})
+    release = released(described, crowd(clamped=0))
+    assert release.policy_interval.clamped
+    told = "The total interval of the policy's one number is for returns as clamped"
+    assert told in text_of(release)
+    inside = release.policy_interval.model_copy(update={"clamped": False})
+    assert told not in text_of(release.model_copy(update={"policy_interval": inside}))
+
+
 # The terminal
 
 

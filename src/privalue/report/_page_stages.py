@@ -122,10 +122,9 @@ def limits_table(release: Release) -> list[Content]:
     return [
         element("h3", "What the limits cost"),
         table(
-            "How many trajectories or persons each limit changed, from noisy numbers. The last "
-            "number is of values that could move by more than half of their interval if the share "
-            "were at its upper end, and if the trajectories that it changed were all there and "
-            "moved as far as they can.",
+            "How many trajectories or persons each limit changed, from noisy numbers. Values at "
+            "risk are those that could move by more than half of their interval, if the share were "
+            "at its upper end and all that the limit changed came to that state.",
             ["Limit", "it changed", f"{level} interval", "values at risk", "what it means"],
             rows,
             name="What the limits cost",
@@ -176,4 +175,15 @@ def unclear_words(release: Release) -> str | None:
         "is flagged for them. But as many trajectories as the noise could hide, if all of them "
         "came to one state and were moved as far as they can be, would move its value by more than "
         f"half of its interval: {'; '.join(found)}."
+    )
+
+
+def policy_words(release: Release) -> str | None:
+    """Say that the policy's interval is for clamped returns, where clamping may hide more."""
+    within = [release.policy_interval, *(policy.interval for policy in release.policies or ())]
+    if not any(ends.clamped for ends in within if ends is not None):
+        return None
+    return (
+        "The total interval of the policy's one number is for returns as clamped to the bound that "
+        "the release chose: what noise may hide beyond it is more than half of that interval."
     )
