@@ -11,6 +11,7 @@ from privalue.report._states import (
     AT_A_BOUND,
     CLAMPED,
     FEW_VISITS,
+    LIMITED,
     RARE,
     UNSUPPORTED,
     WEIGHTLESS,
@@ -34,6 +35,7 @@ def literal_rows(release, study=None):
     counts, weights = _counts(release), _weights(release, study)
     prior = None if counts else _prior(release, study)
     number = release.trajectories or release.study["study"].get("trajectories")
+    limited = _limited(release, counts)
     rows = []
     for at, entry in enumerate(release.values):
         flags = []
@@ -46,8 +48,10 @@ def literal_rows(release, study=None):
         clipped = release.statistics is None or release.study["features"]["kind"] == "matrix"
         if clipped and not bounds[0] < entry.value < bounds[1]:
             flags.append(AT_A_BOUND)
-        if entry.clamped:
+        if entry.clamped and _clearly_beyond(release):
             flags.append(CLAMPED)
+        if 0 < len(limited) < len(release.values) and at in limited:
+            flags.append(LIMITED)
         more = {
             name: getattr(entry, name)
             for name in (
@@ -67,6 +71,43 @@ def literal_rows(release, study=None):
             )
         )
     return rows
+
+
+def _clearly_beyond(release):
+    """Whether the interval of the share beyond the chosen bound leaves 0 out."""
+    (chosen,) = (stage.chosen for stage in release.stages if stage.name == "bounds")
+    return chosen.beyond.low > 0
+
+
+def _limited(release, counts):
+    """The states that limits with a share above 0 may move by more than half an interval."""
+    found = set()
+    if release.limits is None:
+        return found
+    chosen = [stage.chosen for stage in release.stages if stage.name == "bounds"]
+    low, high = (chosen[0].low, chosen[0].high) if chosen else return_bounds(release)
+    (told,) = (stage for stage in release.stages if stage.name == "limits")
+    named = dict(zip(release.terms["tallies"], told.numbers, strict=True))
+    trajectories = release.trajectories or max(named["trajectories"], 1)
+    discount, rewards = (release.study["values"][key] for key in ("discount", "rewards"))
+    for at, entry in enumerate(release.values):
+        most = 0.0
+        for name in ("beyond_h", "rewards_clamped", "returns_clamped"):
+            share = getattr(release.limits, name)
+            if share is None or share.low == 0:
+                continue
+            reach = high - low
+            if name == "returns_clamped":
+                first, last = return_bounds(release)
+                forever = 1 / (1 - discount)
+                least = min(rewards[0], rewards[0] * forever)
+                reach = max(first - least, max(rewards[1], rewards[1] * forever) - last, 0.0)
+            visits = counts[at]["noisy_visits_low"]
+            changed = share.high * trajectories
+            most += reach * (changed / visits if visits > changed else 1.0)
+        if most > (entry.total_high - entry.total_low) / 2:
+            found.add(at)
+    return found
 
 
 def _counts(release):

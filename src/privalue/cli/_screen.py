@@ -21,7 +21,16 @@ from privalue.planning import (
     unvisited_states,
     unvisited_words,
 )
-from privalue.report import Guesses, PrivateDiagnostics, covered_by, ends_of, listed, named
+from privalue.report import (
+    Guesses,
+    PrivateDiagnostics,
+    bound_in_words,
+    cost_in_words,
+    covered_by,
+    ends_of,
+    listed,
+    named,
+)
 from privalue.study import Study, declared_size, fits_by_lsl, resolve_ridge
 
 MOST_ROWS = 50
@@ -216,6 +225,9 @@ def print_release(console: Console, release: Release) -> None:
         console.print(f"Not new: {reuse(release)}.", style="bold yellow")
     console.print(release.sentence(), style="bold" if release.private else "bold red")
     console.print(_what_was_public(release))
+    for line in (bound_in_words(release), cost_in_words(release)):
+        if line is not None:
+            console.print(line, soft_wrap=True)
     if release.arms:
         _print_arms(console, release)
         return

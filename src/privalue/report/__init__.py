@@ -8,6 +8,7 @@ shape alone.
 from privalue.report._answers import answers_in
 from privalue.report._curators import PrivateDiagnostics
 from privalue.report._guesses import Guesses, guess, guessed_json, listed, named
+from privalue.report._limits import bound_in_words, cost_in_words
 from privalue.report._page_arms import covered_by, ends_of
 from privalue.report._plan_words import (
     aggregation_in_words,
@@ -53,7 +54,9 @@ __all__ = [
     "answer_in_words",
     "answers_in",
     "approximation_shown",
+    "bound_in_words",
     "checked_picture",
+    "cost_in_words",
     "covered_by",
     "curves_of",
     "draw_plan",

@@ -6,6 +6,7 @@ from privalue.artefact import Release
 from privalue.ledger import Standing, study_hash
 from privalue.report._guarantee import readable
 from privalue.report._html import Content, element, facts, named, table
+from privalue.report._page_stages import stages_words
 from privalue.report._page_words import hash_of, interval, paragraphs
 from privalue.report._registry import SIDE_CHANNELS, composition_words, mechanism_words
 from privalue.report._states import return_bounds
@@ -216,6 +217,7 @@ def method_part(release: Release, justification: str | None) -> Content:
     ]
     return [
         facts("The mechanism", rows, name="The mechanism"),
+        *stages_words(release),
         element("h3", "Why these parameters"),
         *(
             [element("p", named(justification))]

@@ -3,6 +3,7 @@
 from privalue.artefact import Release
 from privalue.planning import shown
 from privalue.report._html import Content, element, facts, table
+from privalue.report._page_stages import limits_table
 from privalue.report._page_words import interval, number, paragraphs, percent
 from privalue.report._plan_words import misfit_known
 from privalue.report._precision import Planned, achieved
@@ -61,6 +62,7 @@ def precision_part(release: Release, states: StateTable, plan: Planned) -> Conte
             small=True,
         )
     )
+    content += limits_table(release)
     return content
 
 
@@ -165,6 +167,13 @@ def limits_part(release: Release, states: StateTable) -> Content:
             element("strong", "Bounds were declared, not found. "),
             "Rewards and returns outside the public bounds were clamped to them; how many is "
             "private. If the bounds were too tight, values are drawn towards the inside.",
+        ]
+        if release.limits is None
+        else [
+            element("strong", "Values are of what counted. "),
+            "Rewards and returns outside of their bounds were clamped to them, and draw values "
+            "towards the inside; visits and trajectories beyond the limits are in no value. What "
+            "the limits cost is told above, as shares with noise.",
         ],
         _cut(release),
     ]

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from privalue.artefact import Release
 from privalue.report._html import LABEL, Content, Html, element, named, table
+from privalue.report._page_stages import limits_note, policy_words, unclear_words
 from privalue.report._page_tables import first_rows, group_table
 from privalue.report._page_words import interval, number, paragraphs
 from privalue.report._states import MEANINGS, StateRow, StateTable, return_bounds
@@ -237,7 +238,7 @@ def flags_part(release: Release, states: StateTable) -> Content:
     """
     places = {flag: states.with_flag(flag) for flag in MEANINGS}
     present = [(flag, found) for flag, found in places.items() if len(found)]
-    content: list[Content] = []
+    content: list[Content] = [limits_note(release)]
     if present:
         content.append(
             table(
@@ -253,6 +254,7 @@ def flags_part(release: Release, states: StateTable) -> Content:
         )
     else:
         content += paragraphs("No state is flagged, by what was released and what is public.")
+    content += paragraphs(unclear_words(release), policy_words(release))
     if release.statistics is None:
         content.append(
             element(

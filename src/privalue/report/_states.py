@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from privalue.artefact import Release, json_cells
 from privalue.core import Vector
 from privalue.estimate import normal_quantile
+from privalue.report._limits import clearly_beyond, clearly_moved
 from privalue.study import Study, as_cell, described_values
 
 FEW_VISITS = 10  # expected of all trajectories, by the study's own prior
@@ -28,6 +29,7 @@ RARE = "rarely visited, by the public prior"
 WEIGHTLESS = "weight 0"
 AT_A_BOUND = "at a bound of returns"
 CLAMPED = "clamped returns"
+LIMITED = "changed by limits"
 
 MEANINGS = {
     UNSUPPORTED: "the released noisy count is no larger than what nobody's visits could give, or "
@@ -38,9 +40,11 @@ MEANINGS = {
     "is what the features make of the other states",
     AT_A_BOUND: "noise, or features that stretch beyond the states they were fitted to, may have "
     "taken the value where no return can be: the bound is published in its place",
-    CLAMPED: "returns beyond the bounds that the release chose were clamped to them. Value and "
-    "total interval are for the returns as clamped: what the few beyond, if there are any, may "
-    "add is more than half of the interval",
+    CLAMPED: "some trajectories clearly have returns beyond the bounds that the release chose, "
+    "and these were clamped. Value and total interval are for the returns as clamped: what those "
+    "beyond may add is more than half of the interval",
+    LIMITED: "limits clearly changed some trajectories (see What the limits cost), and that could "
+    "have moved this value by more than half of its interval",
 }
 FLAGS = tuple(MEANINGS)  # flag number k is bit k of a state's flags
 _TOTALS = ("total_low", "total_high")
@@ -178,8 +182,11 @@ def _bits(
     if supported is not None:
         bits[~supported] |= _bit(UNSUPPORTED)
     clamped = release.values.column("clamped")
-    if clamped is not None:
+    if clamped is not None and clearly_beyond(release):
         bits[clamped] |= _bit(CLAMPED)
+    limited = clearly_moved(release)
+    if limited is not None and not limited.all():  # what concerns all states is said once
+        bits[limited] |= _bit(LIMITED)
     # A released count, though noisy, says more than the prior.
     prior = None if counted else _prior(release, study)
     number = release.trajectories or release.study["study"].get("trajectories")

@@ -1,0 +1,189 @@
+"""Write what the public page says of stages, and of what the limits cost."""
+
+import numpy as np
+
+from privalue.artefact import Release, ReleasedStage
+from privalue.report._html import Content, Html, element, table
+from privalue.report._limits import (
+    bound_in_words,
+    bounds_stage,
+    chosen_bound,
+    clearly_beyond,
+    clearly_moved,
+    limits_of,
+    moved,
+    shown,
+)
+from privalue.report._page_words import interval, number, paragraphs, percent
+from privalue.study import described_values
+
+
+def stages_words(release: Release) -> list[Content]:
+    """Say in which stages the budget was spent, and what each of them chose."""
+    stages = release.stages
+    if not stages:
+        return []
+    whole = sum(stage.mu**2 for stage in stages)
+    return [
+        element("h3", "How the budget was spent"),
+        *paragraphs(
+            "The whole budget was spent on the values, in one stage."
+            if len(stages) == 1
+            else f"The budget was spent in {len(stages)} stages, one after another. A stage may "
+            "choose how the next one works, from what was released so far and from nothing else. "
+            "All of them together cost what one release costs."
+        ),
+        element(
+            "ul",
+            [
+                element(
+                    "li",
+                    element("strong", _NAMES[stage.name]),
+                    f" took {percent(stage.mu**2 / whole)} of the budget. ",
+                    _chosen(release, stage),
+                )
+                for stage in stages
+            ],
+        )
+        if len(stages) > 1
+        else None,
+    ]
+
+
+_NAMES = {
+    "bounds": "Finding a bound of returns",
+    "visits": "Counting visits",
+    "limits": "Counting what the limits cost",
+    "values": "Releasing the values",
+}
+
+
+def _chosen(release: Release, stage: ReleasedStage) -> str:
+    """Return what a stage released and chose, in sentences."""
+    if stage.name == "bounds":
+        levels = len(stage.numbers or ())
+        bound = bound_in_words(release) or (
+            "It chose none that is tighter: returns count from "
+            f"{interval(*described_values(release.study).return_bounds)}, as in the study."
+        )
+        return (
+            "This stage released, with noise, how many trajectories have their largest return at "
+            f"each of {levels} levels. {bound}"
+        )
+    if stage.name == "visits":
+        told = "This stage released, with noise, how many trajectories visit each state."
+        if not stage.chosen.shaped or release.statistics is None:
+            return f"{told} It chose to release all states as the study has them."
+        noise = np.asarray(release.statistics.count_noise)
+        return (
+            f"{told} It chose to release some states more precisely than others: the standard "
+            f"deviation of a count's noise is between {number(float(noise.min()))} and "
+            f"{number(float(noise.max()))}."
+        )
+    if stage.name == "limits":
+        return "This stage counted, with noise, how many trajectories the limits changed."
+    return (
+        "This stage released the noisy sums of returns and numbers of visits that the values are "
+        "computed from."
+    )
+
+
+def limits_table(release: Release) -> list[Content]:
+    """Return the table of limits, with the shares that they changed and what that means."""
+    level, states = f"{100 * (release.level or 0):g}%", len(release.values)
+    rows: list[list[Content]] = [
+        [
+            limit.name,
+            f"{shown(limit.share.value)} of {limit.whose}",
+            f"{shown(limit.share.low)} to {shown(limit.share.high)}",
+            "not known"
+            if limit.reach is None
+            else f"{np.count_nonzero(moved(release, [limit])):,} of {states:,}",
+            limit.effect,
+        ]
+        for limit in limits_of(release)
+    ]
+    chosen, stage = chosen_bound(release), bounds_stage(release)
+    clamped = release.values.column("clamped")
+    if chosen is not None and stage is not None and stage.chosen.beyond is not None:
+        beyond = stage.chosen.beyond
+        rows.append(
+            [
+                f"returns count from {interval(*chosen)}, as the release chose",
+                f"{shown(beyond.value)} of trajectories",
+                f"{shown(beyond.low)} to {shown(beyond.high)}",
+                "not known" if clamped is None else f"{int(clamped.sum()):,} of {states:,}",
+                "A return outside counts as the nearest bound. That makes values less noisy, and "
+                "draws them towards the inside.",
+            ]
+        )
+    if not rows:
+        return []
+    return [
+        element("h3", "What the limits cost"),
+        table(
+            "How many trajectories or persons each limit changed, from noisy numbers. Values at "
+            "risk are those that could move by more than half of their interval, if the share were "
+            "at its upper end and all that the limit changed came to that state.",
+            ["Limit", "it changed", f"{level} interval", "values at risk", "what it means"],
+            rows,
+            name="What the limits cost",
+            numbers=(1, 2, 3),
+        ),
+    ]
+
+
+def limits_note(release: Release) -> Html | None:
+    """Return an amber bar where limits could move every value by more than half of its interval."""
+    found = clearly_moved(release)
+    if found is None or not found.all():
+        return None
+    clear = "; ".join(limit.words for limit in limits_of(release) if limit.clear)
+    return element(
+        "div",
+        element(
+            "p",
+            f"Limits clearly changed what counts: {clear}. That could have moved every value by "
+            "more than half of its interval: read the values as those of what counted, and see "
+            "What the limits cost.",
+        ),
+        class_="note",
+    )
+
+
+def unclear_words(release: Release) -> str | None:
+    """Say once what the noise may hide of limits whose cost is not clear of 0; None if nothing.
+
+    No state is flagged for those: with wide bounds it would be nearly every one.
+    """
+    found, states = [], len(release.values)
+    clamped = release.values.column("clamped")
+    if clamped is not None and clamped.any() and not clearly_beyond(release):
+        found.append(
+            f"returns beyond the bound that the release chose ({int(clamped.sum()):,} of "
+            f"{states:,} values, whose total intervals are for returns as clamped)"
+        )
+    unclear = [limit for limit in limits_of(release) if not limit.clear]
+    for limit in unclear:
+        count = np.count_nonzero(moved(release, [limit]))
+        if count:
+            found.append(f"trajectories that {limit.changed} ({count:,} of {states:,} values)")
+    if not found:
+        return None
+    return (
+        "Noise may hide what some limits cost. Their shares are not clear of 0, so that no state "
+        "is flagged for them. But as many trajectories as the noise could hide, if all of them "
+        "came to one state and were moved as far as they can be, would move its value by more than "
+        f"half of its interval: {'; '.join(found)}."
+    )
+
+
+def policy_words(release: Release) -> str | None:
+    """Say that the policy's interval is for clamped returns, where clamping may hide more."""
+    within = [release.policy_interval, *(policy.interval for policy in release.policies or ())]
+    if not any(ends.clamped for ends in within if ends is not None):
+        return None
+    return (
+        "The total interval of the policy's one number is for returns as clamped to the bound that "
+        "the release chose: what noise may hide beyond it is more than half of that interval."
+    )
