@@ -27,7 +27,7 @@ from benchmarks.worlds import settings as random_settings
 from privalue.core import SeededForExperimentsOnly, draw
 from privalue.core._contributions import Contributions, VisitStatistics
 from privalue.core._terms import PublicSize
-from privalue.estimate import estimates_of
+from privalue.estimate import values_of
 from privalue.planning import Forecaster, Option, options_of, public_model, trajectories_for
 from privalue.planning._model import raw_states
 from privalue.planning._predict import guessing_error
@@ -108,7 +108,8 @@ class Released:
     def error(self, statistics, values, seed):
         """The root mean square error of one release."""
         drawn = draw(self.mechanism, statistics, SeededForExperimentsOnly(seed))
-        released = estimates_of(self.study, self.mechanism, drawn.numbers).values
+        stages = {"stages": drawn.stages, "chosen": drawn.chosen}
+        released = values_of(self.study, self.mechanism, drawn.numbers, **stages)
         return float(np.sqrt(np.mean((released - values) ** 2)))
 
 
@@ -181,7 +182,9 @@ def actual_error(setting, described, counted, *, datasets=DATASETS, noises=NOISE
         statistics = setting.statistics(described, seed=data)
         for at in range(noises):
             drawn = draw(mechanism, statistics, SeededForExperimentsOnly(1000 * data + at))
-            released = estimates_of(described, mechanism, drawn.numbers).values
+            released = values_of(
+                described, mechanism, drawn.numbers, stages=drawn.stages, chosen=drawn.chosen
+            )
             off = np.square(released - setting.values)[counted]
             errors[data, at] = np.sqrt(off.mean())
     return float(errors.mean()), float(errors.std(ddof=1) / np.sqrt(errors.size))

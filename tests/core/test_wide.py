@@ -113,7 +113,9 @@ def test_many_features_give_what_few_give(mechanism, monkeypatch):
     for name in ("theta", "values"):
         a, b = few_of_them.private_fields()[name], many.private_fields()[name]
         assert a == pytest.approx(b, rel=1e-9, abs=1e-9)
-    assert many.private_fields()["sigma"] >= few_of_them.private_fields()["sigma"] * (1 - 1e-9)
+    # Of betas that cost at most 5% more the rule takes the largest: another bound, another beta.
+    least = 0.95 if mechanism == "dp-lsl" else 1 - 1e-9
+    assert many.private_fields()["sigma"] >= few_of_them.private_fields()["sigma"] * least
     released = release_anyway(described, data)
     if mechanism == "dp-ssp":
         assert all(value.low <= value.value <= value.high for value in released.values)

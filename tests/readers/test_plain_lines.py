@@ -174,3 +174,33 @@ def test_lines_across_blocks(tmp_path, monkeypatch):
     assert [step for part in parts for step in part.steps.tolist()] == list(range(60))
     places = [part.origins.where(at) for part in parts for at in range(len(part))]
     assert places == [f"{path}, row {i + 1}" for i in range(60)]
+
+
+def test_empty_cells_take_one_byte(tmp_path):
+    """More rows than half the bytes over the columns: none is lost, none is written elsewhere."""
+    notes = [f"n{i}" for i in range(10)]
+    path = tmp_path / "rows.csv"
+    rows = "".join(f"{i // 2},{i % 2},x,1{',' * 10}\n" for i in range(3000))
+    path.write_text(",".join(["trajectory", "step", "state", "reward", *notes]) + "\n" + rows)
+    assert is_plain(path, rules_of())
+    quick, usual = both_ways(path, rules_of())
+    assert quick == usual
+    assert len(quick[0][1]) == 3000
+
+
+@pytest.mark.parametrize(
+    ("delimiter", "decimal", "line"),
+    [
+        (",", ",", "7,0,x,3,5"),
+        (".", ".", "7.0.x.3.5"),
+        ("-", ".", "7--5-x-3"),
+        ("+", ".", "7++5+x+3"),
+    ],
+)
+def test_a_delimiter_that_numbers_may_hold_has_no_quick_way(tmp_path, delimiter, decimal, line):
+    """A reward of 3,5 and two cells look alike: one row would decide how all others are read."""
+    path = tmp_path / "rows.csv"
+    heading = delimiter.join(["trajectory", "step", "state", "reward"])
+    path.write_text(f"{heading}\n{line}\n")
+    rules = rules_of(decimal=decimal, delimiter=delimiter, invalid="drop-unit")
+    assert open_csv(path, rules).plain is None

@@ -359,6 +359,19 @@ def test_colliding_hashes_do_not_mix_trajectories(monkeypatch):
     assert len(set(zip(rows.ids[:, 0, 0], found, strict=True))) == len(data)
 
 
+def test_tasks_that_packed_ids_from_two_bases_agree():
+    """Two threads may each settle a base; ids come back as they were."""
+    rules = RowRules.of(study(3, data={"id_type": "integer"}))
+    made = frame([(1000 + t, *row) for t, *row in rows_of(episodes(50))])
+    halves = [made.iloc[::2], made.iloc[1::2]]
+    partitions, seen = partition.Partitions(2 << 30, None, rules, count=1), []
+    for half, base in zip(halves, (5, 10**6), strict=True):
+        partitions._base = base
+        partitions.put([encode.Encoder(rules).encode(next(open_source(half, rules).chunks()))])
+    partitions.hand_over(0, lambda ids, steps, *_, **__: seen.extend(ids[:, 0, 0].tolist()))
+    assert sorted(seen) == sorted(made["trajectory"])
+
+
 # Memory, disk, interrupts
 
 

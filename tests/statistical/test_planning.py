@@ -116,7 +116,10 @@ def test_a_cautious_end_without_rare_states_would_be_found_out(planned):
         return dataclasses.replace(model, visits=level)
 
     assert above(planned, lambda described: public_model(described).cautious) <= bench.ABOVE
-    assert above(planned, even) > bench.ABOVE
+    # A stage that finds a smaller bound makes errors small whatever is assumed of visits.
+    whole = [one for one in planned if "bounds" not in one[0].stages]
+    cautious = above(whole, lambda described: public_model(described).cautious)
+    assert above(whole, even) >= cautious + 0.05
 
 
 def test_visits_that_ignore_the_limit_would_be_found_out():

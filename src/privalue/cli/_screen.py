@@ -225,7 +225,7 @@ def print_release(console: Console, release: Release) -> None:
         console.print(f"Not new: {reuse(release)}.", style="bold yellow")
     console.print(release.sentence(), style="bold" if release.private else "bold red")
     console.print(_what_was_public(release))
-    for line in (bound_in_words(release), cost_in_words(release)):
+    for line in (bound_in_words(release), cost_in_words(release), _cut_in_words(release)):
         if line is not None:
             console.print(line, soft_wrap=True)
     if release.arms:
@@ -256,6 +256,18 @@ def print_release(console: Console, release: Release) -> None:
         console.print(meaning)
     if release.policy_value is not None:
         console.print(_policy(release))
+
+
+def _cut_in_words(release: Release) -> str | None:
+    """Return a sentence on trajectories that were cut off; None where no column marks them."""
+    if "truncated" not in release.study["data"]:
+        return None
+    if release.study["values"].get("truncated") == "drop-unit":
+        return "Those who were cut off are left out: values are of those whose end was seen."
+    return (
+        "Trajectories that were cut off count as if they had ended there: what came afterwards is "
+        "in no value, and no interval covers that."
+    )
 
 
 def _intervals(release: Release) -> tuple[dict[str, tuple[str, str]], str]:

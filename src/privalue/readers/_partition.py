@@ -79,13 +79,13 @@ class Shape(NamedTuple):
     def of_all(slices: "Sequence[_Slice]") -> "Shape":
         """Return a shape that the rows of several slices fit into."""
         shapes = [one.shape for one in slices]
+        wide = any(one.wide for one in shapes) or len({one.base for one in shapes}) > 1
         return Shape(
             shapes[0].ids,
             max(one.words_needed() for one in slices),
-            any(one.wide for one in shapes) or len({one.base for one in shapes}) > 1,
+            wide,
             min(one.shift for one in shapes),
-            # Ids that have upper halves are kept as they are.
-            0 if any(one.wide for one in shapes) else shapes[0].base,
+            0 if wide else shapes[0].base,  # ids that have upper halves are kept as they are
             all(one.single for one in shapes),
         )
 
@@ -427,7 +427,8 @@ class Partitions:
         _, begins = np.unique(run[order], return_index=True)
         first = order[begins][run[order] - 1]  # of each row's unit
         arms = keys // self._rules.states
-        others = np.flatnonzero(arms[order] != arms[first])
+        counted = ~np.isin(run, run[keys >= self._rules.keys])  # units that are not left out
+        others = np.flatnonzero((arms[order] != arms[first]) & counted[order])
         if len(others):
             at = others[np.argmin(places[order[others]])]
             again, before = order[at], first[at]

@@ -51,7 +51,9 @@ class PlainLines:
             "reward": _DECIMAL,
         }
         listed = any(text.strip() for text in rules.missing)
-        if listed or any(kinds.get(role) is None for role in rules.columns):
+        # A delimiter that numbers may hold: only cells tell the two apart.
+        inside = delimiter in {rules.decimal, ".", "+", "-"}
+        if listed or inside or any(kinds.get(role) is None for role in rules.columns):
             return None
         by_name = {name: kinds[role] for role, name in rules.columns.items()}
         labels = list(rules.raw_labels or ())
@@ -74,7 +76,7 @@ class PlainLines:
         """Return the rows of whole lines, or None if one of them is not plain."""
         if len(text) == 0 or text[-1] != _LF:
             return None
-        most = len(text) // (2 * len(self.kinds)) + 1  # a cell and what ends it: two bytes or more
+        most = len(text) // len(self.kinds) + 1  # an empty cell still has a byte that ends it
         numbers = np.empty((len(self.names), most), dtype=np.int64)
         # Rewards of more digits than a division rounds as it should go to Arrow, as texts.
         at, ends = np.empty(most, dtype=np.int64), np.empty(most + 1, dtype=np.int32)
@@ -175,6 +177,8 @@ def _plain_lines(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # p
         if byte == _LF or (byte == _CR and text[at + 1] == _LF):  # a blank line is no row
             at += 1
             continue
+        if row == numbers.shape[1]:
+            return -1, 0
         for column in range(columns):
             kind, begin = kinds[column], at
             number, count, after, negative = np.int64(0), 0, -1, False

@@ -191,9 +191,11 @@ def bound_in_words(release: Release) -> str | None:
         f"within {interval(*described_values(release.study).return_bounds)}"
     )
     beyond = stage.chosen.beyond
-    if beyond is None:
-        return f"{text}."
-    return f"{text}; {in_words(beyond)} have a return beyond."
+    told = "" if beyond is None else f"; {in_words(beyond)} have a return beyond"
+    return (
+        f"{text}{told}. Intervals are of returns counted like that: where a few people have much "
+        "larger ones, state [values] returns, or use stages without a bound."
+    )
 
 
 def cost_in_words(release: Release) -> str | None:

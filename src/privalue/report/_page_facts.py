@@ -249,11 +249,17 @@ _SHAPES = {
 }
 
 
+def _one_stage(release: Release) -> bool:
+    """Return whether no stage chose anything that the noise of the values goes by."""
+    return not {stage.name for stage in release.stages or ()} & {"bounds", "visits"}
+
+
 def _scale(release: Release) -> str:
     """Return the words on the scale of the noise: public, released with noise, or secret."""
     noise = release.noise
     if noise.sigma is not None:
-        return f"sigma = {noise.sigma:.6g}, the same for all data sets and public"
+        settled = "by the study" if _one_stage(release) else "by the study and earlier stages"
+        return f"sigma = {noise.sigma:.6g}, settled {settled}, and public"
     if noise.scale is not None:
         return (
             f"sigma = {noise.scale.sigma:.6g}, released with noise of its own (Laplace noise of "

@@ -31,7 +31,7 @@ def precision_part(release: Release, states: StateTable, plan: Planned) -> Conte
         )
         return content
     scale = (
-        "The scale of the noise is the same for all data sets, and public."
+        "The scale of the noise is public."
         if release.noise.sigma is not None
         else f"The scale of the noise was released with noise of its own, for "
         f"{release.noise.scale.epsilon:g} of epsilon."

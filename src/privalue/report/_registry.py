@@ -161,9 +161,9 @@ def registry_entry(
         },
         "implementation": {
             "preprocessing_and_hyperparameter_tuning": "States, bounds, features, weights, "
-            "mechanism and constants are fixed in the study before the data is opened; nothing is "
-            "tuned on the data by the software. Whether a curator chose them after looking at the "
-            "data is theirs to say.",
+            "mechanism and constants are fixed in the study before the data is opened; "
+            + _tuning(release)
+            + " Whether a curator chose them after looking at the data is theirs to say.",
             "mechanisms": "\n".join(
                 [
                     f"- {mechanism_words(release)}.",
@@ -185,6 +185,19 @@ def registry_entry(
         "deployment": deployment,
         "privalue": _for_programs(release, account),
     }
+
+
+def _tuning(release: Release) -> str:
+    """Return what the software itself chose from the data, by released numbers alone."""
+    named = {"bounds": "the bound of returns", "visits": "how precisely states are released"}
+    chosen = [named[stage.name] for stage in release.stages or () if stage.name in named]
+    if not chosen:
+        return "nothing is tuned on the data by the software."
+    return (
+        f"{' and '.join(chosen)} {'was' if len(chosen) == 1 else 'were'} chosen by public rules "
+        "from noisy numbers that earlier stages of the same release paid for; nothing else is "
+        "tuned on the data by the software."
+    )
 
 
 def _post_processing(release: Release) -> str:
