@@ -163,7 +163,6 @@ def test_studies_with_other_cells_have_no_quick_way():
 
 def test_lines_across_blocks(tmp_path, monkeypatch):
     """Blocks of a few bytes, cut anywhere, and lines longer than the room that there is."""
-    monkeypatch.setattr("privalue.readers._csv_files._ROOMS", type("Rooms", (), {})())
     monkeypatch.setattr("privalue.readers._csv_files.BLOCK_BYTES", 64)
     monkeypatch.setattr("privalue.readers._csv_files.LINE_BYTES", 40)
     notes = ["a" * (7 * i % 150) for i in range(60)]

@@ -195,9 +195,9 @@ _ROOMS = local()
 
 def _room() -> bytearray:
     """Return this thread's room for a block and the rest of its last line."""
-    if not hasattr(_ROOMS, "bytes"):
-        _ROOMS.bytes = bytearray(BLOCK_BYTES + LINE_BYTES)
-    found: bytearray = _ROOMS.bytes
+    found: bytearray = getattr(_ROOMS, "bytes", bytearray())
+    if len(found) != BLOCK_BYTES + LINE_BYTES:
+        found = _ROOMS.bytes = bytearray(BLOCK_BYTES + LINE_BYTES)
     return found
 
 
