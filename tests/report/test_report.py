@@ -314,7 +314,7 @@ def test_achieved_precision_is_told_only_where_the_noise_is_public():
     assert "Not public. The noise of dp-lsw has a scale that depends on the data" in secret
     shared = study(pv.Mechanism(name="dp-lsw", noise_scale_share=0.1))
     assert "released with noise of its own" in public_page(released(shared, data))
-    assert "the same for all data sets, and public" in public_page(released(study(), data))
+    assert "The scale of the noise is public." in public_page(released(study(), data))
 
 
 def test_a_plan_that_needs_side_files_asks_for_the_study(tmp_path):
