@@ -11,7 +11,6 @@ take turns. There are two kinds of files, and of each ratio the worse kind is he
 ``python -m benchmarks large --steps 1e7`` is quick; at less than 10^8 steps the start weighs more.
 """
 
-import os
 import subprocess
 import sys
 import tempfile
@@ -171,17 +170,27 @@ def release(form: Form, out: str, *more: str) -> list[str]:
     return [*begin, "--no-ledger", "--quiet", "--out", out, *more]
 
 
+# A small process in between: what a child of this one held before its command began would count.
+BETWEEN = """
+import resource, subprocess, sys
+quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+code = subprocess.call(sys.argv[1:], **quiet)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+sys.exit(code)
+"""
+
+
 def timed(folder: Path, command: list[str]) -> tuple[float, float]:
     """Return how long a command takes, in seconds, and its peak memory, in GB."""
     begun = time.perf_counter()
-    with subprocess.Popen(
-        command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    ) as process:
-        _, status, used = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise subprocess.CalledProcessError(process.returncode, command)
-    return time.perf_counter() - begun, used.ru_maxrss / 1e6
+    found = subprocess.run(
+        [sys.executable, "-S", "-c", BETWEEN, *command],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return time.perf_counter() - begun, int(found.stdout) / 1e6
 
 
 def by_threads(folder: Path) -> Table:

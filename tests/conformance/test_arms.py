@@ -280,3 +280,24 @@ def test_recordings_have_no_arms(tmp_path):
     chosen = study(4, mechanism={"name": "dp-ssp", "calibration": "exact"}, arms={"labels": LABELS})
     with pytest.raises(pv.DataError, match="is read without the column 'arm'"):
         local.statistics(dataset, chosen)
+
+
+def test_a_unit_that_is_left_out_is_not_blamed_for_its_arms():
+    """Rows in no order; the first person was cut off, the second one changes arms."""
+    described = pv.Study(
+        privacy=pv.Privacy(epsilon=1.0, delta=1e-6, unit="trajectory"),
+        values=pv.Values(discount=0.9, rewards=(0.0, 1.0), truncated="drop-unit"),
+        states=pv.States(labels=["a", "b"]),
+        data=pv.Columns(truncated="cut"),
+        arms={"column": "arm", "labels": ["x", "y"]},
+    )
+    rows = {
+        "trajectory": [2, 1, 2, 1],
+        "step": [1, 1, 0, 0],
+        "state": ["a", "b", "a", "a"],
+        "reward": [1.0, 1.0, 1.0, 1.0],
+        "arm": ["y", "x", "x", "x"],
+        "cut": ["no", "yes", "no", "no"],
+    }
+    with pytest.raises(pv.DataError, match=r"trajectory '?2'?"):
+        pv.inspect(described, pa.table(rows))
