@@ -70,7 +70,8 @@ def stage_alphas(alpha: float, shares: Mapping[str, float]) -> dict[str, float]:
         raise StudyError(f"[mechanism] stage_shares: {dict(shares)} are no shares of a whole")
     alphas = {name: alpha / math.sqrt(part) * (1 + 2**-50) for name, part in parts.items()}
     spent = sum(1 / Fraction(each) ** 2 for each in alphas.values())
-    assert spent <= 1 / Fraction(alpha) ** 2
+    if spent > 1 / Fraction(alpha) ** 2:  # no assertion: python -O would leave it out
+        raise StudyError("[mechanism] stage_shares: these spend more than there is")
     return alphas
 
 

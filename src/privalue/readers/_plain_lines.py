@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from privalue.core import Integers, kernel
 from privalue.readers._arrow import number_array, numbers_in, text_array
 from privalue.readers._rules import RowRules
+from privalue.readers._text_kernels import POWERS
 
 # What the cells of a column are. An id in the usual form is the same as text and as a number.
 _IGNORED, _LABEL, _ID, _WHOLE, _STATE, _DECIMAL = range(6)
 _LF, _CR, _SPACE, _QUOTE, _MINUS, _PLUS, _POINT = b'\n\r "-+.'
-_POWERS = np.array([float(10**power) for power in range(16)])  # exact, as numbers below 2^53 are
 _PRIME, _BASIS = 16777619, 2166136261  # of the hash FNV-1a; labels are compared besides
 
 
@@ -213,7 +213,7 @@ def _plain_lines(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # p
                 numbers[slots[column], row] = (begin << 32) | at
             elif kind == _DECIMAL:
                 if counted == at and 0 < count <= 15:
-                    value = number / _POWERS[count - after if after >= 0 else 0]
+                    value = number / POWERS[count - after if after >= 0 else 0]
                     rewards[slots[column], row] = -value if negative else value
                 else:
                     for i in range(begin, at):

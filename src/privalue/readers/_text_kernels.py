@@ -70,7 +70,7 @@ def whole_numbers(  # type: ignore[no-untyped-def]  # pragma: no cover - compile
 
 # Powers of ten are exact up to 22, and so are whole numbers below 2^53: one division rounds as
 # reading the decimal does.
-_POWERS = np.array([float(10**power) for power in range(16)])
+POWERS = np.array([float(10**power) for power in range(16)])
 
 
 @kernel(nogil=True)
@@ -120,7 +120,7 @@ def decimals(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
         elif digits > 15:
             status[i] = LONG
         else:
-            value = number / _POWERS[after]
+            value = number / POWERS[after]
             numbers[i] = -value if negative else value
 
 
