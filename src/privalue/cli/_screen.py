@@ -281,9 +281,14 @@ def _intervals(release: Release) -> tuple[dict[str, tuple[str, str]], str]:
             "released without it. How far these people are from people at large is another matter."
         )
     return {f"{level} interval": ("total_low", "total_high"), "privacy alone": ("low", "high")}, (
-        "The intervals cover the value among people at large: they hold the noise of privacy and "
-        "the choice of people. Beside them: the noise alone."
+        f"The intervals cover the value among people at large{_counted(release)}: they hold the "
+        "noise of privacy and the choice of people. Beside them: the noise alone."
     )
+
+
+def _counted(release: Release) -> str:
+    """Return how returns count, where the release chose a bound of them."""
+    return "" if bound_in_words(release) is None else ", of returns as they count"
 
 
 def _policy(release: Release) -> str:
