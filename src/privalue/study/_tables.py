@@ -116,8 +116,8 @@ def _targets(matrix: Matrix | None, size: int, states: int) -> Vector:
     """Return what the features have in common: their components, the larger the likelier to matter.
 
     Features are taken in units of their own spread, so that theirs do not matter. A component is as
-    large as the square of its share beside the first one. Where one stands out, it may be bent, too:
-    its square is a column, half as large.
+    large as the square of its share beside the first one. Where one stands out, it may be bent: its
+    square is a column, half as large.
     """
     dimension = -(-states // size) if matrix is None else matrix.shape[1]
     if dimension > MOST_TARGETS or states * dimension > MOST_ENTRIES:
