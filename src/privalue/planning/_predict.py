@@ -47,7 +47,7 @@ from privalue.study import Study, design, mechanism_for
 
 USELESS = 0.95  # of the error of guessing: from there on a release is refused
 NOISES = 4  # draws of noise for each draw of statistics
-_DRAWS_OF_ENDS = 24  # at most: the ends of a range need no more
+_FEWEST_OF_ENDS, _MOST_OF_ENDS = 8, 24  # the ends of a range need fewer draws than its middle
 # At the optimistic end a stage finds that returns take so much of their range: the noise of the
 # values is in proportion to it. Nothing public tells how much it will be.
 FOUND_RANGE = 1 / 32
@@ -305,18 +305,20 @@ class Forecaster:
         model: PublicModel,
         *,
         draws: int | None = None,
+        noises: int = NOISES,
         built: Design | None = None,
         ends: bool = False,
     ) -> None:
         self.option = option
         self._model = model
+        self._noises = noises
         self._design: Design = design(option.study) if built is None else built
         number = draws or enough_draws(len(model.visits))
         self._draws = Draws(model, option.study, number)
         others = (model.optimistic, model.cautious) if ends else ()
-        few = min(max(number // 2, 2), _DRAWS_OF_ENDS)
+        few = min(max(number // 2, _FEWEST_OF_ENDS), number, _MOST_OF_ENDS)
         self._ends = [
-            Forecaster(option, other, draws=few, built=self._design)
+            Forecaster(option, other, draws=few, noises=noises, built=self._design)
             for other in others
             if other is not None
         ]
@@ -333,9 +335,9 @@ class Forecaster:
         released, clean = [], []
         for statistics in self._draws.statistics(trajectories):
             clean.append(built.values(theta_before_noise(study, mechanism, statistics)))
-            for _ in range(NOISES):
+            for _ in range(self._noises):
                 released.append(_released(study, mechanism, statistics, generator))
-        found = self._summary(np.array(released), np.repeat(clean, NOISES, axis=0), limit)
+        found = self._summary(np.array(released), np.repeat(clean, self._noises, axis=0), limit)
         errors = [found.rmse, *(end.at(trajectories, mechanism).rmse for end in self._ends)]
         smaller = FOUND_RANGE if self._ends and "bounds" in self.option.study.stages else 1.0
         return replace(found, range=(smaller * min(errors), max(errors)))
