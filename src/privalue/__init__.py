@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 from privalue.version import VERSION as __version__  # noqa: N811
 
 if TYPE_CHECKING:  # for those who read types; at run time a name is fetched when it is first used
+    from privalue._comparison import Comparison, compare
     from privalue._diagnostics import Diagnostics
     from privalue._outbox import Outbox
     from privalue.artefact import Release
@@ -64,6 +65,7 @@ if TYPE_CHECKING:  # for those who read types; at run time a name is fetched whe
 
 # The room of every name: to import them all takes longer than most uses of one of them.
 _ROOMS = {
+    "_comparison": ("Comparison", "compare"),
     "_diagnostics": ("Diagnostics",),
     "_outbox": ("Outbox",),
     "artefact": ("Release",),
@@ -91,6 +93,7 @@ __all__ = [
     "BudgetError",
     "ChargedError",
     "Columns",
+    "Comparison",
     "DataError",
     "Diagnostics",
     "Features",
@@ -115,6 +118,7 @@ __all__ = [
     "Values",
     "Weights",
     "__version__",
+    "compare",
     "finish",
     "inspect",
     "open_ledger",

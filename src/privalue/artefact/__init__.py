@@ -4,7 +4,7 @@ A ``Release`` holds the study, the terms that were used, and the analysed mechan
 nothing else that depends on the data. It is written whole or not at all, and never overwritten.
 """
 
-from privalue.artefact._columns import Flags
+from privalue.artefact._columns import Flags, Tabular
 from privalue.artefact._release import (
     FILE_NAME,
     Accepted,
@@ -43,6 +43,7 @@ __all__ = [
     "StageChoice",
     "StateValue",
     "StateValues",
+    "Tabular",
     "as_numbers",
     "json_cells",
     "require_vacant",

@@ -31,16 +31,42 @@ def read_only(column: NDArray[Any]) -> NDArray[Any]:
     return fixed
 
 
-class Columns:
+class Tabular:
+    """A table of values by state, with their flags, for whatever reads tables."""
+
+    @abstractmethod
+    def to_arrow(self) -> "pa.Table":
+        """Return a table of all states, with their flags, as an Arrow table."""
+
+    def to_pandas(self) -> "pd.DataFrame":
+        """Return a table of all states, with their flags, as a pandas DataFrame.
+
+        ``attrs`` of the frame holds the sentence that says what is promised.
+        """
+        _required("pandas", "to_pandas()")
+        table = self.to_arrow()
+        frame: pd.DataFrame = table.to_pandas()
+        told = table.schema.metadata or {}
+        frame.attrs.update({key.decode(): value.decode() for key, value in told.items()})
+        return frame
+
+    def to_polars(self) -> "pl.DataFrame":
+        """Return a table of all states, with their flags, as a Polars DataFrame."""
+        polars = _required("polars", "to_polars()")
+        frame: pl.DataFrame = polars.from_arrow(self.to_arrow())
+        return frame
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Return the table as an Arrow stream: pyarrow, Polars and DuckDB read it directly."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+
+class Columns(Tabular):
     """One array for each field of the values, in the order of the states, arm after arm."""
 
     @abstractmethod
     def column(self, name: str) -> NDArray[Any] | None:
         """Return one field of all states, or None where it was not released."""
-
-    @abstractmethod
-    def to_arrow(self) -> "pa.Table":
-        """Return a table of all states, with their flags, as an Arrow table."""
 
     def _released(self, name: str, why: str) -> NDArray[Any]:
         """Return a field, or raise where it was not released, and say why that may be."""
@@ -116,28 +142,6 @@ class Columns:
         It is released where a stage chose a bound of returns.
         """
         return self._released("clamped", "no stage chose a bound of returns")
-
-    def to_pandas(self) -> "pd.DataFrame":
-        """Return a table of all states, with their flags, as a pandas DataFrame.
-
-        ``attrs`` of the frame holds the sentence that says what is promised.
-        """
-        _required("pandas", "to_pandas()")
-        table = self.to_arrow()
-        frame: pd.DataFrame = table.to_pandas()
-        told = table.schema.metadata or {}
-        frame.attrs.update({key.decode(): value.decode() for key, value in told.items()})
-        return frame
-
-    def to_polars(self) -> "pl.DataFrame":
-        """Return a table of all states, with their flags, as a Polars DataFrame."""
-        polars = _required("polars", "to_polars()")
-        frame: pl.DataFrame = polars.from_arrow(self.to_arrow())
-        return frame
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Return the table as an Arrow stream: pyarrow, Polars and DuckDB read it directly."""
-        return self.to_arrow().__arrow_c_stream__(requested_schema)
 
 
 def arrow_table(
