@@ -195,6 +195,12 @@ class Release(Columns, _Part):
     ((), (2,), ['ill', 'well'])
     """
 
+    model_config = ConfigDict(
+        json_schema_extra={
+            "description": "A value function, released once under differential privacy."
+        }
+    )
+
     schema_version: Literal[2] = 2
     private: bool = Field(description="false only for seeded experiments")
     study: dict[str, Any] = Field(description="the public description, side files hashed")
