@@ -15,6 +15,7 @@ from privalue._written import written, written_exactly
 from privalue.artefact import PolicyInterval, Release, StateValue
 from privalue.ledger import Account, Cost
 from privalue.planning import Forecast, Prediction
+from privalue.planning import shown as error_shown
 from privalue.report import bound_in_words, cost_in_words, verdict
 from privalue.study import Study
 
@@ -115,7 +116,7 @@ def release_html(release: Release) -> str:
     told = release.privacy
     shown = _first(release)
     left = len(release) - len(shown)
-    flagged = sum(bool(bits) for bits in release.flags.bits) if left else 0
+    flagged = _flagged(release)
     states = f"{release.state_count:,} states"
     arms = f" in {len(release.arms)} arms" if release.arms else ""
     return _shown(
@@ -142,6 +143,11 @@ def release_html(release: Release) -> str:
             if text is not None
         ),
     )
+
+
+def _flagged(release: Release) -> int:
+    """Return how many values have a flag."""
+    return int((release.flags.bits != 0).sum())
 
 
 def _name(release: Release) -> str:
@@ -266,14 +272,13 @@ def comparison_html(
         error = [] if rmse is None else [written(rmse[name]).value]
         held = (covered or {}).get(name)
         share = [] if rmse is None else ["" if held is None else f"{100 * held:.3g}%"]
-        flagged = int((release.flags.bits != 0).sum())
         return [
             _named(name),
             release.mechanism,
             f"{release.privacy.epsilon:g}",
             f"{release.privacy.delta:g}",
             "yes" if release.private else _tag("span", "NO", class_="pv-stop"),
-            f"{flagged:,} of {len(release):,}",
+            f"{_flagged(release):,} of {len(release):,}",
             *error,
             *share,
         ]
@@ -349,10 +354,10 @@ def _forecast(forecast: Forecast) -> list[str]:
     ranged = forecast.range[0] < forecast.range[1]
     return [
         forecast.option.label + own,
-        texts.value if ranged else written(forecast.rmse).value,
+        texts.value if ranged else error_shown(forecast.rmse),
         texts.within if ranged else "",
-        written(forecast.noise).value,
-        written(forecast.sampling).value,
+        error_shown(forecast.noise),
+        error_shown(forecast.sampling),
     ]
 
 
@@ -444,7 +449,7 @@ def account_html(account: Account) -> str:
         *(_bar(account, part) for part in ("epsilon", "delta")),
         _table([], rows),
         _table(
-            ["entry", "at", "what", "spent"],
+            ["entry", "at", "what", "spent and reserved"],
             [
                 (f"{step.sequence}", step.at, step.kind, str(step.spent + step.reserved))
                 for step in steps
