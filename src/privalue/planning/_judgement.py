@@ -55,9 +55,9 @@ from privalue.study import Study, mechanism_for, ridge_of
 from privalue.study import design as design_of
 
 _WORK = 50_000  # states times draws of a plan: a third of a second
-_FEWEST_DRAWS, _MOST_DRAWS = 4, 12
+_FEWEST_DRAWS, _MOST_DRAWS = 4, 16
 _ENOUGH = 4_000  # states times draws: a release waits for its judgement, which averages over states
-_NOISES = 2  # of each draw
+_NOISES = 1  # of each draw
 _ADVICE_DRAWS = 12
 _SAMPLE = 4096  # states over which the bound averages errors
 _MOST_DIMENSIONS = 1000  # a larger matrix is not inverted for the bound
