@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
+from pydantic import ConfigDict, Field, PrivateAttr, ValidationError
 
 from privalue._above import above
+from privalue._brief import BriefModel
 from privalue._files import read_whole, write_whole
 from privalue.artefact._columns import Columns, Flags, arrow_table
 from privalue.artefact._values import Numbers, StateValue, StateValues, written
@@ -33,7 +34,7 @@ _MOST = 1 << 36  # bytes of a release: there may be very many states
 Accepted = Literal["useless", "large-delta"]
 
 
-class _Part(BaseModel):
+class _Part(BriefModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     def __eq__(self, other: object) -> bool:
