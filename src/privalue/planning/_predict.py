@@ -22,9 +22,11 @@ from it.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from privalue._above import above
 from privalue._types import Progress
 from privalue.core import (
     MOST_TRAJECTORIES,
@@ -45,9 +47,12 @@ from privalue.planning._options import Option, options_of
 from privalue.planning._public_model import SEED, PublicModel
 from privalue.study import Study, design, mechanism_for
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 USELESS = 0.95  # of the error of guessing: from there on a release is refused
 NOISES = 4  # draws of noise for each draw of statistics
-_DRAWS_OF_ENDS = 24  # at most: the ends of a range need no more
+_FEWEST_OF_ENDS, _MOST_OF_ENDS = 8, 24  # the ends of a range need fewer draws than its middle
 # At the optimistic end a stage finds that returns take so much of their range: the noise of the
 # values is in proportion to it. Nothing public tells how much it will be.
 FOUND_RANGE = 1 / 32
@@ -122,6 +127,24 @@ class Prediction:
     def doubtful(self) -> bool:
         """Return whether the cautious end, and it alone, is no better than guessing."""
         return not self.useless and not self.chosen.cautious < USELESS * self.guess
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """Draw the predicted error of every mechanism, with its range, beside that of guessing.
+
+        Args:
+            ax: Matplotlib axes to draw into; new ones, if left out.
+
+        Returns:
+            The axes.
+
+        Raises:
+            MissingComponentError: Matplotlib is not installed.
+        """
+        axes: Axes = above("_plots", "plot_plan")(self, ax)
+        return axes
+
+    def _repr_html_(self) -> str:
+        return str(above("_notebook", "plan_html")(self))
 
 
 def predict(
@@ -305,18 +328,20 @@ class Forecaster:
         model: PublicModel,
         *,
         draws: int | None = None,
+        noises: int = NOISES,
         built: Design | None = None,
         ends: bool = False,
     ) -> None:
         self.option = option
         self._model = model
+        self._noises = noises
         self._design: Design = design(option.study) if built is None else built
         number = draws or enough_draws(len(model.visits))
         self._draws = Draws(model, option.study, number)
         others = (model.optimistic, model.cautious) if ends else ()
-        few = min(max(number // 2, 2), _DRAWS_OF_ENDS)
+        few = min(max(number // 2, _FEWEST_OF_ENDS), number, _MOST_OF_ENDS)
         self._ends = [
-            Forecaster(option, other, draws=few, built=self._design)
+            Forecaster(option, other, draws=few, noises=noises, built=self._design)
             for other in others
             if other is not None
         ]
@@ -333,9 +358,9 @@ class Forecaster:
         released, clean = [], []
         for statistics in self._draws.statistics(trajectories):
             clean.append(built.values(theta_before_noise(study, mechanism, statistics)))
-            for _ in range(NOISES):
+            for _ in range(self._noises):
                 released.append(_released(study, mechanism, statistics, generator))
-        found = self._summary(np.array(released), np.repeat(clean, NOISES, axis=0), limit)
+        found = self._summary(np.array(released), np.repeat(clean, self._noises, axis=0), limit)
         errors = [found.rmse, *(end.at(trajectories, mechanism).rmse for end in self._ends)]
         smaller = FOUND_RANGE if self._ends and "bounds" in self.option.study.stages else 1.0
         return replace(found, range=(smaller * min(errors), max(errors)))
