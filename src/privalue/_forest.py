@@ -12,6 +12,7 @@ import math
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 
@@ -162,7 +163,9 @@ def _drawing(
     low, high = _limits(rows, words.kept)
     across = _Axis(low=low, high=high, left=frame.names, right=frame.numbers)
     lines = [(at, meaning) for at, meaning in lines if low <= at <= high]
-    cut = any(across.beyond(end) for row in rows for end in (*row.total, *row.privacy) if end)
+    cut = any(
+        across.beyond(end) for row in rows for end in (*row.total, *row.privacy) if end is not None
+    )
     legend, top = _legend(frame, rows, words, lines, cut=cut)
     heights = [_height(frame, group) for group in groups]
     bottom = top + sum(heights) + 6
@@ -501,6 +504,7 @@ def _width(text: str) -> float:
     return sum(map(_wide, text))
 
 
+@cache
 def _wide(character: str) -> float:
     """Return about how wide a character is: no less than in the usual fonts."""
     if unicodedata.combining(character):
@@ -525,7 +529,8 @@ def _written_at(x: float, y: float, text: str, anchor: str, kind: str) -> str:
 
 def _text(text: str) -> str:
     """Return a text as HTML shows it, without characters that HTML cannot hold."""
-    return html.escape("".join(map(_allowed, text)), quote=True)
+    plain = text.isascii() and text.isprintable()
+    return html.escape(text if plain else "".join(map(_allowed, text)), quote=True)
 
 
 def _allowed(character: str) -> str:
