@@ -66,6 +66,7 @@ if TYPE_CHECKING:  # for those who read types; at run time a name is fetched whe
         Study,
         Values,
         Weights,
+        bins,
     )
 
 # The room of every name: to import them all takes longer than most uses of one of them.
@@ -89,7 +90,7 @@ _ROOMS = {
     "simulation": ("simulate",),
     "study": (
         *("About", "Arms", "Columns", "Features", "Mechanism", "Privacy", "Report", "States"),
-        *("Study", "Values", "Weights"),
+        *("Study", "Values", "Weights", "bins"),
     ),
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
@@ -126,6 +127,7 @@ __all__ = [
     "Values",
     "Weights",
     "__version__",
+    "bins",
     "check",
     "finish",
     "inspect",
