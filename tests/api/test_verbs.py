@@ -48,9 +48,9 @@ def test_a_plan_is_an_object():
 
 
 def test_a_plan_solves_for_what_it_takes():
-    plan = pv.plan(STUDY.replace(mechanism="dp-ssp"), target_rmse=0.05, draws=8)
-    assert plan.answer == plan.trajectories
-    assert plan.rmse <= 0.06
+    plan = pv.plan(STUDY, 5000, target_rmse=0.05, solve="aggregation", draws=8)
+    assert plan.answer == 1  # no states need to be tied
+    assert plan.range[1] <= 0.05
     with pytest.raises(pv.UsageError, match="solve='m': it must be trajectories, epsilon"):
         pv.plan(STUDY, 5000, target_rmse=0.05, solve="m")
     with pytest.raises(pv.UsageError, match=r"solve='epsilon' needs a target: target_rmse=0\.05"):

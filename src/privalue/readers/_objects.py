@@ -259,6 +259,8 @@ def _open_elements(data: Iterable[Any], rules: RowRules) -> Source:
 
 def _holds_rows(element: Any) -> bool:
     """Return whether an element has rows that need not be in order: a dict, or a table."""
+    if type(element) is list:  # most are, and are told quickly
+        return False
     return (isinstance(element, Mapping) and not is_recording(element)) or is_table(element)
 
 
@@ -277,19 +279,18 @@ def _elements(data: Iterable[Any], rules: RowRules) -> Iterator[Chunk]:
     rows: list[tuple[Any, ...]] = []
     place, first_row, read = EPISODES, 1, _Steps(rules)
     for number, element in enumerate(data):
-        if is_table(element):
+        if not _holds_rows(element):
+            rows += read.episode(element, number)
+        elif not is_table(element):
+            place = _ROWS
+            rows.append(_row(element, rules, first_row + len(rows)))
+        else:
             if rows:
                 yield _chunk(rows, rules, place, first_row)
                 first_row, rows = first_row + len(rows), []
             for chunk in _table_chunks(element, rules):
                 yield Chunk(Location(_TABLES, first_row), chunk.rows, chunk.left_out)
                 first_row += chunk.rows.num_rows
-            continue
-        if isinstance(element, Mapping) and not is_recording(element):
-            place = _ROWS
-            rows.append(_row(element, rules, first_row + len(rows)))
-        else:
-            rows += read.episode(element, number)
         if len(rows) >= BATCH_ROWS:
             yield _chunk(rows, rules, place, first_row)
             first_row, rows = first_row + len(rows), []
@@ -310,6 +311,7 @@ class _Steps:
     def __init__(self, rules: RowRules) -> None:
         self._rules = rules
         self._roles = rules.step_roles
+        self._ids = len(rules.id_roles)
         self._checked = False
 
     def episode(self, element: Any, number: int) -> list[tuple[Any, ...]]:
@@ -320,26 +322,44 @@ class _Steps:
         if not self._checked:
             _require_episodes(rules)
             self._checked = True
-        ids, steps = (number,) * len(rules.id_roles), list[tuple[Any, ...]]()
-        try:
-            if isinstance(element, Mapping):
-                element = zip(element["observations"], np.ravel(element["rewards"]), strict=True)
-            for at, step in enumerate(element):
-                cells = self._cells(step)
-                if cells is None:
-                    steps = []
-                    break
-                steps.append((*ids, at, *rules.state_cells(cells[0]), *cells[1:]))
-        except (TypeError, ValueError):
-            steps = []
-        if steps or rules.drop_invalid:
-            return steps
+        steps = self._steps(element)
+        if steps:
+            ids = (number,) * self._ids
+            return [(*ids, at, *step) for at, step in enumerate(steps)]
+        if rules.drop_invalid:
+            return []
         forms = f"({', '.join(self._roles)})"
         more = " or (state, action, reward, ...)" if len(self._roles) == 2 else ""
         raise DataError(
             f"episode {number} (counted from 0) is not a list of at least one {forms}{more}; rows "
             "of several people are a table, a dict of columns or a list of dicts"
         )
+
+    def _steps(self, element: Any) -> list[tuple[Any, ...]]:
+        """Return what the steps of an episode say of their roles; none if one of them has no form.
+
+        Most steps are tuples of the usual length, and are taken as they are.
+        """
+        rules, usual = self._rules, len(self._roles)
+        plain = type(element) is list and not rules.bins
+        if plain and all(type(step) is tuple and len(step) == usual for step in element):
+            return element  # type: ignore[no-any-return]
+        try:
+            if type(element) is not list and isinstance(element, Mapping):
+                element = zip(element["observations"], np.ravel(element["rewards"]), strict=True)
+            found = [self._cells(step) for step in element]
+        except (TypeError, ValueError, LookupError):
+            return []
+        except Exception:  # an object of any class: where units are left out, it ends nothing
+            if not rules.drop_invalid:
+                raise
+            return []
+        steps = [step for step in found if step is not None]
+        if len(steps) < len(found):
+            return []
+        if rules.bins:
+            return [(*rules.state_cells(step[0]), *step[1:]) for step in steps]
+        return steps
 
     def _cells(self, step: Any) -> tuple[Any, ...] | None:
         """Return what a step says of its roles, by its own form; None if it has none."""

@@ -80,7 +80,10 @@ class Section(BaseModel):
     holds_sections: ClassVar[bool] = False
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
-    def __init__(self, /, **keys: Any) -> None:
+    def __init__(self, /, *by_position: Any, **keys: Any) -> None:
+        if by_position:
+            name, first = type(self).__name__, next(iter(type(self).model_fields))
+            raise StudyError(f"{name} takes its keys by name, e.g. pv.{name}({first}=...)")
         try:
             super().__init__(**keys)
         except ValidationError as problem:
