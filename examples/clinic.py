@@ -111,7 +111,7 @@ def command(*arguments: str | Path) -> None:
 
 def main() -> None:
     """The whole journey."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--out", type=Path, required=True, help="a new folder")
     parser.add_argument("--quick", action="store_true", help="1,500 persons instead of 6,000")
     chosen = parser.parse_args()

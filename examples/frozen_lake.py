@@ -38,18 +38,25 @@ def record(episodes: int, seed: int) -> np.ndarray:
     played = []
     for number in range(episodes):
         state, _ = env.reset(seed=seed if number == 0 else None)
-        episode = EpisodeBuffer(id=number, observations=[state], actions=[])
+        seen, done = [state], []
         over = False
         while not over:
             action = int(actions[state])
             state, reward, ended, cut, _ = env.step(action)
-            episode.observations.append(state)
-            episode.actions.append(action)
-            episode.rewards.append(reward)
-            episode.terminations.append(ended)
-            episode.truncations.append(cut)
+            seen.append(state)
+            done.append((action, reward, ended, cut))
             over = ended or cut
-        played.append(episode)
+        taken, rewards, ends, cuts = map(list, zip(*done, strict=True))
+        played.append(
+            EpisodeBuffer(
+                id=number,
+                observations=seen,
+                actions=taken,
+                rewards=rewards,
+                terminations=ends,
+                truncations=cuts,
+            )
+        )
     minari.create_dataset_from_buffers(
         DATASET,
         played,
@@ -102,7 +109,7 @@ def command(arguments: list[str]) -> None:
 
 def main() -> None:
     """Plan, play, record, release, compare."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--out", type=Path, required=True, help="a new folder")
     parser.add_argument("--quick", action="store_true", help="200 episodes instead of 2,000")
     chosen = parser.parse_args()

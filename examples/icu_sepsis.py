@@ -16,6 +16,7 @@ import csv
 import json
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -73,7 +74,7 @@ def table(episodes: Episodes) -> pa.Table:
     return pa.table({name: getattr(episodes, name) for name in names})
 
 
-def sweep(out: Path, sizes: list[int], counts: list[int], runs: int) -> list[dict]:
+def sweep(out: Path, sizes: list[int], counts: list[int], runs: int) -> list[dict[str, Any]]:
     """The error of each grouping for each number of patients; seeded, so not private."""
     world = icu_sepsis(discount=1.0)
     truth, weight = world.process.values[:STATES], world.process.visits.single[:STATES]
@@ -121,14 +122,14 @@ def sweep(out: Path, sizes: list[int], counts: list[int], runs: int) -> list[dic
     return rows
 
 
-def draw(rows: list[dict], file: Path) -> None:
+def draw(rows: list[dict[str, Any]], file: Path) -> None:
     """Error against patients for the groups by severity."""
     figure, axes = plt.subplots(figsize=(7.5, 4.4), layout="constrained")
     colours = ["#0072b2", "#009e73", "#d55e00", "#cc79a7", "#e69f00"]
     chosen = [row for row in rows if row["grouping"] == "severity"]
+    patients = sorted({row["patients"] for row in chosen})
     for colour, count in zip(colours, sorted({row["groups"] for row in chosen}), strict=False):
         line = [row for row in chosen if row["groups"] == count]
-        patients = [row["patients"] for row in line]
         axes.plot(
             patients, [r["private"] for r in line], "o-", color=colour, label=f"{count} groups"
         )
@@ -148,7 +149,7 @@ def draw(rows: list[dict], file: Path) -> None:
     plt.close(figure)
 
 
-def release_once(out: Path, patients: int) -> dict:
+def release_once(out: Path, patients: int) -> dict[str, Any]:
     """The journey of a user: files, check, one private release; then the comparison."""
     world = icu_sepsis(discount=1.0)
     groups = groupings(GROUPS)["severity"]
@@ -213,7 +214,7 @@ def command(arguments: list[str]) -> None:
 
 def main() -> None:
     """Sweep, then release."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--out", type=Path, required=True, help="a new folder")
     parser.add_argument("--quick", action="store_true", help="one size, two counts, one run")
     chosen = parser.parse_args()

@@ -71,7 +71,7 @@ name = "dp-ssp"
 
 def main() -> None:
     """Play, release twice from one recording, compare."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--out", type=Path, required=True, help="a new folder")
     parser.add_argument("--quick", action="store_true", help="1,000 rides instead of 20,000")
     chosen = parser.parse_args()

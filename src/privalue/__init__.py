@@ -30,6 +30,7 @@ from privalue.version import VERSION as __version__  # noqa: N811
 
 if TYPE_CHECKING:  # for those who read types; at run time a name is fetched when it is first used
     from privalue._checked import Checked, check
+    from privalue._comparison import Comparison, compare
     from privalue._diagnostics import Diagnostics
     from privalue._outbox import Outbox
     from privalue._planned import Plan, plan
@@ -72,6 +73,7 @@ if TYPE_CHECKING:  # for those who read types; at run time a name is fetched whe
 # The room of every name: to import them all takes longer than most uses of one of them.
 _ROOMS = {
     "_checked": ("Checked", "check"),
+    "_comparison": ("Comparison", "compare"),
     "_diagnostics": ("Diagnostics",),
     "_outbox": ("Outbox",),
     "_planned": ("Plan", "plan"),
@@ -102,6 +104,7 @@ __all__ = [
     "ChargedError",
     "Checked",
     "Columns",
+    "Comparison",
     "DataError",
     "Diagnostics",
     "Features",
@@ -129,6 +132,7 @@ __all__ = [
     "__version__",
     "bins",
     "check",
+    "compare",
     "finish",
     "inspect",
     "open_ledger",

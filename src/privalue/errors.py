@@ -4,7 +4,11 @@
 
     PrivalueError                    exit
     ├── UsageError (ValueError)         2   an argument is missing or unknown
+    │   └── NotReleasedError
+    │           (AttributeError)        2   a release does not have what was asked of it
     ├── StudyError (ValueError)         3   the public description is invalid
+    │   └── UnknownLabelError
+    │           (KeyError)              3   no state, or arm, has that label
     ├── DataError (ValueError)          3   the rows are invalid, absent or unreadable
     ├── BudgetError (ValueError)        4   a dataset's budget does not allow it
     ├── LedgerError (RuntimeError)      5   the ledger fails its check, or cannot be used
@@ -37,10 +41,20 @@ class UsageError(PrivalueError, ValueError):
     exit_code = 2
 
 
+class NotReleasedError(UsageError, AttributeError):
+    """A release does not have what was asked of it, such as intervals."""
+
+
 class StudyError(PrivalueError, ValueError):
     """The public description of the study is invalid, or asks for what cannot be done."""
 
     exit_code = 3
+
+
+class UnknownLabelError(StudyError, KeyError):
+    """No state, or no arm, has that label."""
+
+    __str__ = Exception.__str__  # a KeyError would quote the message
 
 
 class DataError(PrivalueError, ValueError):

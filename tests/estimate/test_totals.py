@@ -79,9 +79,8 @@ def without_totals(release):
 
 def test_a_release_has_them_first_and_they_hold_the_others():
     release = seeded(described())
-    for entry in release.values:
-        first = list(entry.model_dump(exclude_none=True))[:4]
-        assert first == ["state", "value", "total_low", "total_high"]
+    for entry, told in zip(release.values, release.values.fields(), strict=True):
+        assert list(told)[:4] == ["state", "value", "total_low", "total_high"]
         assert entry.total_band_low <= entry.total_low < entry.low <= entry.value
         assert entry.value <= entry.high < entry.total_high <= entry.total_band_high
     within = release.policy_interval

@@ -4,6 +4,7 @@ A ``Release`` holds the study, the terms that were used, and the analysed mechan
 nothing else that depends on the data. It is written whole or not at all, and never overwritten.
 """
 
+from privalue.artefact._columns import Flags, Tabular
 from privalue.artefact._release import (
     FILE_NAME,
     Accepted,
@@ -21,11 +22,13 @@ from privalue.artefact._release import (
     StageChoice,
     require_vacant,
 )
-from privalue.artefact._values import StateValue, StateValues, as_numbers, json_cells
+from privalue.artefact._values import FIELDS, StateValue, StateValues, as_numbers, json_cells
 
 __all__ = [
+    "FIELDS",
     "FILE_NAME",
     "Accepted",
+    "Flags",
     "Guarantee",
     "NoiseScale",
     "PolicyInArm",
@@ -40,6 +43,7 @@ __all__ = [
     "StageChoice",
     "StateValue",
     "StateValues",
+    "Tabular",
     "as_numbers",
     "json_cells",
     "require_vacant",

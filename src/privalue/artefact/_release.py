@@ -11,13 +11,21 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
+from numpy.typing import NDArray
+from pydantic import ConfigDict, Field, PrivateAttr, ValidationError
 
+from privalue._above import above
+from privalue._brief import BriefModel
 from privalue._files import read_whole, write_whole
-from privalue.artefact._values import Numbers, StateValues, written
-from privalue.errors import DataError, UsageError
+from privalue.artefact._columns import Columns, Flags, arrow_table
+from privalue.artefact._values import Numbers, StateValue, StateValues, written
+from privalue.errors import DataError, UnknownLabelError, UsageError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from matplotlib.axes import Axes
 
 FILE_NAME = "release.json"
 _MOST = 1 << 36  # bytes of a release: there may be very many states
@@ -26,8 +34,14 @@ _MOST = 1 << 36  # bytes of a release: there may be very many states
 Accepted = Literal["useless", "large-delta"]
 
 
-class _Part(BaseModel):
+class _Part(BriefModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether all fields agree, arrays included."""
+        return type(self) is type(other) and self.model_dump() == other.model_dump()
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 class Guarantee(_Part):
@@ -163,8 +177,30 @@ class Software(_Part):
     version: str
 
 
-class Release(_Part):
-    """A value function, released once under differential privacy."""
+class Release(Columns, _Part):
+    """A value function, released once under differential privacy.
+
+    It is read by label (``release["ill"]``: value, intervals, flags), as arrays in the order of the
+    states (``release.value``, ``.low``, ``.total_high``, ...; with arms, arm after arm), or as a
+    table: ``to_pandas``, ``to_polars``, ``to_arrow``, and whatever reads Arrow streams. ``plot``
+    draws it, and a notebook shows it. ``save`` writes it, and ``Release.load`` reads it.
+
+    >>> import privalue as pv
+    >>> study = pv.Study(
+    ...     privacy=pv.Privacy(epsilon=1.0, delta=1e-5, unit="trajectory"),
+    ...     values=pv.Values(discount=0.9, rewards=(0.0, 1.0), returns=(0.0, 1.0)),
+    ...     states=pv.States(labels=["ill", "well"]),
+    ... )
+    >>> release = pv.release(study, [[("ill", 0.0), ("well", 1.0)]] * 1000)
+    >>> release["well"].flags, release.value.shape, [record.state for record in release]
+    ((), (2,), ['ill', 'well'])
+    """
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "description": "A value function, released once under differential privacy."
+        }
+    )
 
     schema_version: Literal[2] = 2
     private: bool = Field(description="false only for seeded experiments")
@@ -272,6 +308,113 @@ class Release(_Part):
         """Return how many states there are, in each arm."""
         return len(self.values) // max(len(self.arms), 1)
 
+    # Values by label, as arrays, as a table
+
+    def __getitem__(self, label: "str | int | tuple[str, str]") -> StateValue:
+        """Return the record of a state: its value, its intervals, what to be careful about.
+
+        Args:
+            label: of the state; with arms, the arm's and the state's: ``release["new", "ill"]``.
+
+        Raises:
+            UnknownLabelError: there is no such state; the message names those that are close.
+        """
+        return self.values[self._place_of(label)]
+
+    def _place_of(self, label: object) -> int:
+        """Return the position of a state by its label; a number stands for its digits."""
+        if isinstance(label, slice | float):
+            raise UnknownLabelError(
+                f"release[{label!r}] is not understood: a state is given by its label; "
+                "release.values[:3] goes by position"
+            )
+        return self.values.place_of(label if isinstance(label, tuple) else str(label))
+
+    def __contains__(self, label: object) -> bool:
+        """Return whether there is a state of that label, or an arm and state."""
+        try:
+            return self._place_of(label) >= 0
+        except UnknownLabelError:
+            return False
+
+    def __iter__(self) -> Iterator[StateValue]:  # type: ignore[override]
+        """Yield the record of every state, in order; with arms, arm after arm."""
+        return iter(self.values)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def column(self, name: str) -> NDArray[Any] | None:
+        """Return one field of all states as an array, or None where it was not released."""
+        return self.values.column(name)
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """Return the labels of the states, in order; with arms, those of one arm."""
+        return tuple(map(str, self.values.states[: self.state_count]))
+
+    @property
+    def flags(self) -> Flags:
+        """Return what to be careful about in each state, as texts; mostly there is nothing."""
+        return self.values.flags
+
+    def to_arrow(self) -> "pa.Table":
+        """Return a table of all states, with their flags, as an Arrow table.
+
+        It has the columns of values.csv; its metadata holds the sentence on what is promised.
+        """
+        table = above("report", "state_table")(self)
+        columns = {name: self.column(name) for name in ("arm", "value")}
+        more = {name: self.column(name) for name in ("clamped", "supported")}
+        told = {"privalue": self.sentence()}
+        return arrow_table(
+            self.values.states, {**columns, **table.columns, **more}, self.flags, told
+        )
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """Draw the values with their intervals; a value to be careful about is hollow.
+
+        Args:
+            ax: Matplotlib axes to draw into; new ones, if left out.
+
+        Returns:
+            The axes.
+
+        Raises:
+            MissingComponentError: Matplotlib is not installed.
+        """
+        axes: Axes = above("_plots", "plot_release")(self, ax)
+        return axes
+
+    def _repr_html_(self) -> str:
+        html: str = above("_notebook", "release_html")(self)
+        return html
+
+    # Flags are found when they are asked for: what is public about a state, and the words, stand in
+    # the room that writes pages.
+    _flagged: Flags | None = PrivateAttr(default=None)
+
+    def _flags_of_values(self) -> Flags:
+        """Return the flags of all values, found once."""
+        if self._flagged is None:
+            self._flagged = above("report", "flags_by_state")(self)
+        assert self._flagged is not None
+        return self._flagged
+
+    def _flags_of_differences(self) -> Flags:
+        """Return the flags of differences: those of both values."""
+        flags = self._flags_of_values()
+        by_arm = flags.bits.reshape(len(self.arms), -1)
+        return flags.of((by_arm[1:] | by_arm[:1]).reshape(-1))
+
+    def model_post_init(self, _: Any) -> None:
+        """Let every value know its flags."""
+        self._flagged = None
+        told = {"values": self._flags_of_values, "differences": self._flags_of_differences}
+        for name, flags in told.items():
+            values: StateValues | None = self.__dict__[name]
+            self.__dict__[name] = values and values.with_flags(flags)
+
     # The text of a release that was read is kept: its hash, and what a ledger stores, must not
     # depend on how a later version writes JSON.
     _text: str | None = PrivateAttr(default=None)
@@ -295,13 +438,13 @@ class Release(_Part):
         """
         copied = super().model_copy(update=update, deep=deep)
         copied._text, copied._sha256, copied._reused = None, "", False
+        copied.model_post_init(None)
         return copied
 
-    def __eq__(self, other: object) -> bool:
-        """Return whether all fields agree; how the text was written does not matter."""
-        return isinstance(other, Release) and self.model_dump() == other.model_dump()
-
-    __hash__ = None  # type: ignore[assignment]
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
+        copied = super().__deepcopy__(memo)
+        copied.model_post_init(None)
+        return copied
 
     def to_json(self) -> str:
         """Return the text of ``release.json``; of one that was read, to the letter."""
@@ -356,7 +499,8 @@ class Release(_Part):
         """Write ``release.json`` into a folder, whole or not at all; never over another one.
 
         Args:
-            folder: where it goes; it is created if it does not exist.
+            folder: where it goes; it is created if it does not exist. A name that ends in .json is
+                that of the file itself.
 
         Returns:
             The file.
@@ -364,7 +508,9 @@ class Release(_Part):
         Raises:
             UsageError: the folder holds a release, or cannot be written to.
         """
-        target = require_vacant(folder)
+        path = Path(folder)
+        named = path.suffix.lower() == ".json" and not path.is_dir()
+        target = require_vacant(path.parent, path.name) if named else require_vacant(folder)
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             return write_whole(target, self.json_parts(), mode=0o644, replace=False)
@@ -392,14 +538,18 @@ class Release(_Part):
             raise DataError(f"{path}: {problem}") from None
 
 
-def require_vacant(folder: str | Path) -> Path:
+def require_vacant(folder: str | Path, name: str = FILE_NAME) -> Path:
     """Return where the release goes; refuse a folder that holds one or cannot be written to.
 
     It is asked before any work is done: a release that was paid for has to get somewhere.
+
+    Args:
+        folder: where it goes.
+        name: of the file.
     """
     if not str(folder):
         raise UsageError("the folder for the release has no name; give one")
-    target = Path(folder) / FILE_NAME
+    target = Path(folder) / name
     there = Path(folder)
     while not os.path.lexists(there):
         there = there.parent

@@ -1,12 +1,15 @@
 """Hold values by state, as they are published.
 
-They are columns, so that ten million states take little memory; to a caller, and in JSON, they are
-a list with one entry for each state.
+They are columns, so that ten million states take little memory. To a caller they are a list with a
+record for each state, which knows its flags; in JSON, a list with an entry for each.
 """
 
-from array import array
+import dataclasses
+import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, overload
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Any, overload
 
 import numpy as np
 import pydantic_core
@@ -14,7 +17,14 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetPydanticSchema
 from pydantic_core import core_schema
 
+from privalue.artefact._columns import NO_FLAGS, Columns, Flags, arrow_table, read_only
+from privalue.errors import UnknownLabelError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 _AT_ONCE = 1 << 16  # states that are turned into Python objects at a time
+_SEARCHED = 5_000  # labels among which one that is close is looked for
 
 
 def _listed(
@@ -46,21 +56,27 @@ def _listed(
     return schema
 
 
-def as_numbers(numbers: NDArray[np.float64]) -> Sequence[float]:
+def as_numbers(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return numbers as they are published, or raise ValueError where one is not finite."""
     if not np.isfinite(numbers).all():
         raise ValueError("what is released is finite")
-    return array("d", np.asarray(numbers, dtype=np.float64).tobytes())
+    return read_only(np.array(numbers, dtype=np.float64))
 
 
-# Arrays of Python's own: as small as NumPy's, and equal where their numbers are.
 Numbers = Annotated[
-    Sequence[float],
-    GetPydanticSchema(_listed(array, float, lambda listed: array("d", listed), list)),
+    NDArray[np.float64],
+    GetPydanticSchema(
+        _listed(
+            np.ndarray,
+            float,
+            lambda listed: read_only(np.array(listed, dtype=np.float64)),
+            lambda numbers: numbers.tolist(),
+        )
+    ),
 ]
 
 
-class StateValue(BaseModel):
+class Entry(BaseModel):
     """The released value of one state.
 
     ``total_low`` and ``total_high`` cover the value among people at large: they hold the noise and
@@ -69,7 +85,7 @@ class StateValue(BaseModel):
     far the people in the data may be from people at large. Bands hold in all states at once.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, title="StateValue")
 
     state: str
     arm: str | None = Field(default=None, description="where the study has arms")
@@ -94,20 +110,79 @@ class StateValue(BaseModel):
     )
 
 
-class StateValues(Sequence[StateValue]):
-    """A ``StateValue`` for each state, made when asked for.
+FIELDS = tuple(Entry.model_fields)  # of a state, in the order of release.json
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class StateValue:
+    """The released value of one state, with its intervals and what to be careful about.
+
+    An interval that was not released is None. ``total_low`` and ``total_high`` cover the value
+    among people at large; ``low`` and ``high`` what would have been released without noise; the
+    sampling interval is about the choice of people alone. Bands hold in all states at once.
+    """
+
+    state: str
+    arm: str | None = None
+    value: float
+    total_low: float | None = None
+    total_high: float | None = None
+    low: float | None = None
+    high: float | None = None
+    total_band_low: float | None = None
+    total_band_high: float | None = None
+    band_low: float | None = None
+    band_high: float | None = None
+    sampling_low: float | None = None
+    sampling_high: float | None = None
+    clamped: bool | None = None
+    supported: bool | None = None
+    flags: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        """Return what was released of the state, and nothing of what was not."""
+        told = ((name, getattr(self, name)) for name in (*FIELDS, "flags"))
+        given = ", ".join(f"{name}={value!r}" for name, value in told if value not in {None, ()})
+        return f"StateValue({given})"
+
+
+class StateValues(Columns, Sequence[StateValue]):
+    """A ``StateValue`` for each state, made when asked for, by position or by label.
 
     Labels may be a range, which stands for its numbers as texts.
+
+    >>> values = StateValues(["ill", "well"], {"value": np.array([0.25, 1.0])})
+    >>> values["well"], len(values), values.value * 2
+    (StateValue(state='well', value=1.0), 2, array([0.5, 2. ]))
     """
 
     def __init__(self, states: Sequence[str] | range, columns: Mapping[str, NDArray[Any]]) -> None:
         self.states = states
-        self._columns = dict(columns)
+        self._columns = {name: read_only(column) for name, column in columns.items()}
+        self._places = range(len(states))  # of these states among those that the flags are of
+        self._flagged: Callable[[], Flags] | None = None
+        self._found: dict[str, int] | None = None
         for column in self._columns.values():
             if len(column) != len(states):
                 raise ValueError("every column has one entry for each state")
             if column.dtype == np.float64 and not np.isfinite(column).all():
                 raise ValueError("values are finite numbers")
+
+    def with_flags(self, flagged: Callable[[], Flags]) -> "StateValues":
+        """Return the same values with flags, which are asked for when they are used."""
+        made = StateValues(self.states, self._columns)
+        made._flagged = flagged
+        return made
+
+    @property
+    def flags(self) -> Flags:
+        """Return what to be careful about in each state; nothing for values of no release."""
+        if self._flagged is None:
+            return NO_FLAGS.of(np.zeros(len(self), dtype=np.uint8))
+        whole = self._flagged()
+        if self._places == range(len(whole)):
+            return whole
+        return whole.of(whole.bits[np.array(self._places, dtype=np.int64)])
 
     def __len__(self) -> int:
         return len(self.states)
@@ -115,29 +190,103 @@ class StateValues(Sequence[StateValue]):
     @overload
     def __getitem__(self, at: int) -> StateValue: ...
     @overload
+    def __getitem__(self, at: str | tuple[str, str]) -> StateValue: ...
+    @overload
     def __getitem__(self, at: slice) -> "StateValues": ...
-    def __getitem__(self, at: int | slice) -> "StateValue | StateValues":
-        columns = {name: column[at] for name, column in self._columns.items()}
+    def __getitem__(self, at: int | slice | str | tuple[str, str]) -> "StateValue | StateValues":
         if isinstance(at, slice):
-            return StateValues(self.states[at], columns)
-        fields = {name: cell.item() for name, cell in columns.items()}
-        return StateValue.model_construct(state=str(self.states[at]), **fields)
+            columns = {name: column[at] for name, column in self._columns.items()}
+            part = StateValues(self.states[at], columns)
+            part._places, part._flagged = self._places[at], self._flagged
+            return part
+        if isinstance(at, str | tuple):
+            at = self.place_of(at)
+        fields = {name: column[at].item() for name, column in self._columns.items()}
+        flags = () if self._flagged is None else self._flagged()[self._places[at]]
+        return StateValue(state=str(self.states[at]), **fields, flags=flags)
 
     def __iter__(self) -> Iterator[StateValue]:
-        """Yield the states in order; their values were checked when the columns were made."""
-        return (StateValue.model_construct(**fields) for fields in self.fields())
+        """Yield the states in order."""
+        flags = self.flags
+        return (StateValue(**fields, flags=flags[at]) for at, fields in enumerate(self.fields()))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, StateValues | list) and list(self) == list(other)
+        if not isinstance(other, StateValues | list) or len(self) != len(other):
+            return False
+        entries = other.fields() if isinstance(other, StateValues) else map(_released, other)
+        return all(mine == theirs for mine, theirs in zip(self.fields(), entries, strict=True))
 
     __hash__ = None  # type: ignore[assignment]
+
+    def __deepcopy__(self, _: Any) -> "StateValues":
+        """Return the same values: nothing in them can change. Flags are those of a release."""
+        return StateValues(self.states, self._columns)
 
     def __repr__(self) -> str:
         return f"StateValues({len(self)} states)"
 
+    def place_of(self, label: object) -> int:
+        """Return the position of a state by its label, or by arm and state.
+
+        Raises:
+            UnknownLabelError: there is no such state; the message names those that are close.
+        """
+        arms = self._columns.get("arm")
+        if arms is not None and not isinstance(label, tuple):
+            one = arms[0].item()
+            raise UnknownLabelError(
+                f"[{label!r}] is not understood: there are arms; give the arm and the state, as "
+                f"[{one!r}, {str(self.states[0])!r}]"
+            )
+        parts = label if isinstance(label, tuple) else (label,)
+        if len(parts) != (1 if arms is None else 2):
+            known = "no arms" if arms is None else "arms: give the arm and the state"
+            raise UnknownLabelError(f"[{label!r}] is not understood: there are {known}")
+        name = "\0".join(map(str, parts))
+        if isinstance(self.states, range) and arms is None:
+            if name.isdecimal() and str(int(name)) == name and int(name) in self.states:
+                return self.states.index(int(name))
+        elif name in self._index():
+            return self._index()[name]
+        raise UnknownLabelError(self._about(*map(str, parts)))
+
+    def _index(self) -> dict[str, int]:
+        """Return the position of every label, found once."""
+        if self._found is None:
+            names = map(str, self.states)
+            arms = self._columns.get("arm")
+            if arms is not None:
+                names = map("\0".join, zip(arms.tolist(), names, strict=True))
+            self._found = {name: at for at, name in enumerate(names)}
+        return self._found
+
+    def _about(self, *parts: str) -> str:
+        """Return what helps a user who wrote a label that there is not."""
+        told = []
+        kinds = ("state",) if len(parts) == 1 else ("arm", "state")
+        for kind, part in zip(kinds, parts, strict=True):
+            column = self.states if kind == "state" else self._columns["arm"].tolist()
+            known = list(dict.fromkeys(map(str, islice(column, _SEARCHED))))
+            if part in known:
+                continue
+            near = difflib.get_close_matches(part, known, n=3)
+            near = near or [each for each in known if each.casefold() == part.casefold()]
+            more = ", ..." if len(known) > 5 else ""
+            what = (
+                f"did you mean {' or '.join(map(repr, near))}?"
+                if near
+                else f"there are {', '.join(map(repr, known[:5]))}{more}"
+            )
+            told.append(f"there is no {kind} {part!r}; {what}")
+        return "; ".join(told) or f"there is no state {parts[-1]!r} here"
+
     def column(self, name: str) -> NDArray[Any] | None:
         """Return one field of all states, or None where it was not released."""
         return self._columns.get(name)
+
+    def to_arrow(self) -> "pa.Table":
+        """Return a table of these states, with their flags, as an Arrow table."""
+        return arrow_table(self.states, self._columns, self.flags, {})
 
     def fields(self) -> Iterator[dict[str, Any]]:
         """Yield each state as a dictionary, without the fields that were not released."""
@@ -155,10 +304,10 @@ class StateValues(Sequence[StateValue]):
         return map(line.__mod__, zip(*map(json_cells, columns), strict=True))
 
     @classmethod
-    def of(cls, entries: Sequence[StateValue]) -> "StateValues":
+    def of(cls, entries: Sequence[Entry | StateValue]) -> "StateValues":
         """Return the entries as columns; all of them must have the same fields."""
         columns = {}
-        for name in StateValue.model_fields:
+        for name in FIELDS:
             cells = [getattr(entry, name) for entry in entries]
             missing = sum(cell is None for cell in cells)
             if name != "state" and missing < len(cells):
@@ -171,8 +320,14 @@ class StateValues(Sequence[StateValue]):
     def __get_pydantic_core_schema__(
         cls, source: Any, handler: GetCoreSchemaHandler
     ) -> core_schema.CoreSchema:
-        schema = _listed(cls, StateValue, cls.of, lambda values: list(values.fields()))
+        schema = _listed(cls, Entry, cls.of, lambda values: list(values.fields()))
         return schema(source, handler)
+
+
+def _released(entry: StateValue) -> dict[str, Any]:
+    """Return the fields of an entry that were released."""
+    fields = dataclasses.asdict(entry)
+    return {name: fields[name] for name in FIELDS if fields[name] is not None}
 
 
 def json_cells(entries: Sequence[Any]) -> list[str]:
@@ -192,19 +347,22 @@ def written(value: Any, line: str = "\n") -> Iterator[str]:
         line: what begins a line at this depth: a line end and the indentation.
     """
     if isinstance(value, BaseModel):
-        for number, (name, inner) in enumerate(entry for entry in value if entry[1] is not None):
+        told = [entry for entry in BaseModel.__iter__(value) if entry[1] is not None]
+        for number, (name, inner) in enumerate(told):
             yield f'{"," if number else "{"}{line}  "{name}": '
             yield from written(inner, line + "  ")
-        yield line + "}" if any(entry[1] is not None for entry in value) else "{}"
+        yield line + "}" if told else "{}"
     elif isinstance(value, list) and value and isinstance(value[0], BaseModel):
         for number, inner in enumerate(value):
             yield f"{',' if number else '['}{line}  "
             yield from written(inner, line + "  ")
         yield line + "]"
-    elif isinstance(value, StateValues | array):
+    elif isinstance(value, StateValues | np.ndarray):
         parts = (value[at : at + _AT_ONCE] for at in range(0, len(value), _AT_ONCE))
         for number, part in enumerate(parts):
-            cells = part.json_cells() if isinstance(part, StateValues) else json_cells(part)
+            cells = (
+                part.json_cells() if isinstance(part, StateValues) else json_cells(part.tolist())
+            )
             yield f"{',' if number else '['}{line}  " + f",{line}  ".join(cells)
         yield line + "]"
     else:

@@ -29,7 +29,7 @@ class Private:
         shape = self._public_shape()
         return f"{type(self).__name__}(private{', ' if shape else ''}{shape})"
 
-    __str__ = __repr__
+    __str__ = _repr_html_ = __repr__  # a notebook asks for the last; no shape holds markup
 
     def __format__(self, _: str) -> str:
         return repr(self)

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privalue.artefact import (
+    FIELDS,
     PolicyInArm,
     PolicyInterval,
     ReleasedStatistics,
-    StateValue,
     StateValues,
     as_numbers,
 )
@@ -217,7 +217,7 @@ def published(
     """
     columns = {"value": estimates.values} | {
         name: getattr(estimates, name)
-        for name in StateValue.model_fields
+        for name in FIELDS
         if getattr(estimates, name, None) is not None
     }
     compared = {} if estimates.arms is None else _compared(estimates.arms, states, arms)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from privalue._above import above
 from privalue.ledger._balance import Held, Step
 from privalue.ledger._book import Book
 from privalue.ledger._terms import BudgetTerms, Protection
@@ -117,6 +118,9 @@ class Account(Standing):
             steps=tuple(balance.steps),
             notices=notices(book, dataset, now),
         )
+
+    def _repr_html_(self) -> str:
+        return str(above("_notebook", "account_html")(self))
 
     def as_dict(self) -> dict[str, Any]:
         """Return the account as plain values, for JSON."""

@@ -40,6 +40,7 @@ from privalue.report._publish import (
     write_text,
 )
 from privalue.report._spending import account_json, account_rows, draw_spending
+from privalue.report._states import flags_by_state, state_table
 
 __all__ = [
     "PAGE",
@@ -62,6 +63,7 @@ __all__ = [
     "draw_plan",
     "draw_spending",
     "ends_of",
+    "flags_by_state",
     "guess",
     "guessed_json",
     "listed",
@@ -75,6 +77,7 @@ __all__ = [
     "require_private_place",
     "require_publishable",
     "require_same_study",
+    "state_table",
     "trajectories_around",
     "verdict",
     "write_private_page",

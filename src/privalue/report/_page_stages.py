@@ -61,7 +61,7 @@ _NAMES = {
 def _chosen(release: Release, stage: ReleasedStage) -> str:
     """Return what a stage released and chose, in sentences."""
     if stage.name == "bounds":
-        levels = len(stage.numbers or ())
+        levels = 0 if stage.numbers is None else len(stage.numbers)
         bound = bound_in_words(release) or (
             "It chose none that is tighter: returns count from "
             f"{interval(*described_values(release.study).return_bounds)}, as in the study."

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privalue.artefact import Release, json_cells
+from privalue.artefact import Flags, Release, json_cells
 from privalue.core import Vector
 from privalue.estimate import normal_quantile
 from privalue.report._limits import clearly_beyond, clearly_moved
@@ -155,6 +155,11 @@ def state_table(release: Release, study: Study | None = None) -> StateTable:
         columns={name: c for name, c in released.items() if c is not None} | counts,
         bits=_bits(release, study, value, counted=bool(counts)),
     )
+
+
+def flags_by_state(release: Release) -> Flags:
+    """Return what to be careful about in every state of a release, from the release alone."""
+    return Flags(FLAGS, state_table(release).bits)
 
 
 def _names(release: Release) -> Sequence[str] | range:

@@ -13,7 +13,6 @@ from numbers import Integral, Real
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -24,6 +23,7 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
+from privalue._brief import BriefModel, explained
 from privalue.core import MOST_TRAJECTORIES
 from privalue.errors import StudyError
 from privalue.study._arrays import plain_numbers
@@ -74,11 +74,19 @@ def key(meaning: str, allowed: str, default: Any = ..., **limits: Any) -> Any:
     return Field(default, description=meaning, json_schema_extra={"allowed": allowed}, **limits)
 
 
-class Section(BaseModel):
+class Section(BriefModel):
     """A group of keys that are checked when it is built, and frozen."""
 
     holds_sections: ClassVar[bool] = False
+    shown_in_help = ("given", "replace")
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        """Explain every key of a section in its docstring, which ``help`` shows."""
+        if not cls.holds_sections:
+            super().__pydantic_init_subclass__()
+            cls.__doc__ = explained(cls)
 
     def __init__(self, /, *by_position: Any, **keys: Any) -> None:
         if by_position:

@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 from pydantic import PrivateAttr
 from pydantic.fields import FieldInfo
 
+from privalue._above import above
 from privalue._files import read_whole
 from privalue.core import MOST_LEVELS, Limits, Matrix
 from privalue.errors import StudyError
@@ -422,6 +423,9 @@ class Study(Section):
                 f"[arms] {self.arm_count} arms of {self.state_count} states are {self.key_count} "
                 f"values; there may be at most {MOST_STATES}"
             )
+
+    def _repr_html_(self) -> str:
+        return str(above("_notebook", "study_html")(self))
 
     # The states, in order
 

@@ -1,0 +1,483 @@
+"""Show releases, plans, studies and accounts in a notebook: one piece of HTML each.
+
+It needs no script, no other file and no network, and has its own paper and ink, light or dark as
+the notebook or the machine is. Every text that somebody else chose is escaped. What is shown is
+public, or made of what is public: a private type shows its shape and no more (``core``).
+"""
+
+import hashlib
+import html
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from privalue._forest import PlotRow, forest_plot
+from privalue._written import written, written_exactly
+from privalue.artefact import PolicyInterval, Release, StateValue
+from privalue.ledger import Account, Cost
+from privalue.planning import Forecast, Prediction
+from privalue.planning import shown as error_shown
+from privalue.report import bound_in_words, cost_in_words, verdict
+from privalue.study import Study
+
+MOST_ROWS = 20
+_LABEL = 60  # characters of a label that is shown
+# Characters that HTML may not hold, even escaped: controls, surrogates, non-characters.
+_FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+
+_LIGHT = (
+    "--paper: #ffffff; --ink: #17212b; --soft: #4a5866; --line: #d3dae1; --mark: #084f78; "
+    "--second: #a35a00; --third: #2c7a51; --bound: #6b7885; --warn-mark: #8a4c00; "
+    "--stop: #b3141d;"
+)
+_DARK = (
+    "--paper: #11171d; --ink: #e8edf2; --soft: #adb9c5; --line: #35424f; --mark: #a8daf8; "
+    "--second: #f0a851; --third: #6cc596; --bound: #93a1ae; --warn-mark: #f0a851; "
+    "--stop: #ff8f8f;"
+)
+# A machine's preference first, then that of the notebook, where it says so.
+_STYLE = f"""
+.pv-shown {{ color-scheme: light dark; {_LIGHT} }}
+@media (prefers-color-scheme: dark) {{ .pv-shown {{ {_DARK} }} }}
+body[data-jp-theme-light="true"] .pv-shown, .vscode-light .pv-shown {{ {_LIGHT} }}
+body[data-jp-theme-light="false"] .pv-shown, .vscode-dark .pv-shown {{ {_DARK} }}
+.pv-shown {{ background: var(--paper); color: var(--ink); padding: .7rem .9rem; max-width: 56rem;
+  font: 14px/1.45 system-ui, -apple-system, "Segoe UI", Roboto, Arial, sans-serif; }}
+.pv-shown p {{ margin: 0 0 .5rem; max-width: 46rem; }}
+.pv-shown .pv-head {{ font-weight: 600; font-size: 1.05rem; }}
+.pv-shown .pv-soft {{ color: var(--soft); }}
+.pv-shown .pv-warn {{ color: var(--warn-mark); }}
+.pv-shown .pv-stop {{ color: var(--stop); font-weight: 700; }}
+.pv-shown table {{ border-collapse: collapse; margin: .3rem 0 .6rem; color: inherit;
+  font-size: .93em; }}
+.pv-shown th, .pv-shown td {{ text-align: left; vertical-align: top; padding: .16rem .7rem .16rem 0;
+  border: 0; border-top: 1px solid var(--line); background: transparent; color: inherit; }}
+.pv-shown thead th {{ color: var(--soft); font-weight: 500; }}
+.pv-shown tbody th {{ font-weight: 500; }}
+.pv-shown .pv-number {{ text-align: right; font-variant-numeric: tabular-nums;
+  white-space: nowrap; }}
+.pv-shown .pv-bar {{ display: block; width: 100%; max-width: 30rem; height: 12px; }}
+"""
+
+
+class _Html(str):
+    """A text that is HTML already."""
+
+    __slots__ = ()
+
+
+def _tag(tag: str, *content: str, **attributes: str) -> _Html:
+    """Return an element; texts are escaped, and ``class_`` is ``class``."""
+    written_out = "".join(
+        f' {name.rstrip("_")}="{html.escape(value)}"' for name, value in attributes.items() if value
+    )
+    inside = "".join(
+        part if isinstance(part, _Html) else html.escape(_FORBIDDEN.sub("\ufffd", part))
+        for part in content
+    )
+    return _Html(f"<{tag}{written_out}>{inside}</{tag}>")
+
+
+def _named(text: object) -> _Html:
+    """Return a text that somebody else chose, cut; its direction does not change its place."""
+    whole = str(text)
+    return _tag("bdi", whole if len(whole) <= _LABEL else whole[: _LABEL - 1] + "…")
+
+
+def _table(
+    heads: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[int] = ()
+) -> _Html:
+    """Return a table; the first cell of a row names it."""
+
+    def cells(kind: str, row: Sequence[str]) -> list[_Html]:
+        return [
+            _tag("th" if at == 0 else kind, cell, class_="pv-number" if at in numbers else "")
+            for at, cell in enumerate(row)
+        ]
+
+    body = [_tag("tr", *cells("td", row)) for row in rows]
+    head = _tag("thead", _tag("tr", *cells("th", heads))) if heads else ""
+    return _tag("table", head, _tag("tbody", *body))
+
+
+def _shown(*parts: str) -> str:
+    """Return the whole piece: the style, and what is shown."""
+    return str(_tag("div", _tag("style", _Html(_STYLE)), *parts, class_="pv-shown"))
+
+
+def _paragraph(*content: str, kind: str = "") -> _Html:
+    return _tag("p", *content, class_=kind)
+
+
+# A release
+
+
+def release_html(release: Release) -> str:
+    """Return a release: what it is, a plot and a table of its first states, and the sentence."""
+    told = release.privacy
+    shown = _first(release)
+    left = len(release) - len(shown)
+    flagged = _flagged(release)
+    states = f"{release.state_count:,} states"
+    arms = f" in {len(release.arms)} arms" if release.arms else ""
+    return _shown(
+        _paragraph(
+            _named(_name(release)),
+            f": values of {states}{arms}, {release.mechanism}, epsilon {told.epsilon:g}, delta "
+            f"{told.delta:g}, {release.created}",
+            kind="pv-head",
+        ),
+        _paragraph(release.sentence(), kind="pv-soft" if release.private else "pv-stop"),
+        *_policies(release),
+        *([_Html(_plot(release, shown))] if shown else []),
+        _values(release, shown),
+        _paragraph(
+            f"These are {len(shown)} of {len(release):,} values, of which {flagged:,} have a flag; "
+            "release.to_pandas() has all of them.",
+            kind="pv-soft",
+        )
+        if left
+        else "",
+        *(
+            _paragraph(text, kind="pv-soft")
+            for text in (bound_in_words(release), cost_in_words(release))
+            if text is not None
+        ),
+    )
+
+
+def _flagged(release: Release) -> int:
+    """Return how many values have a flag."""
+    return int((release.flags.bits != 0).sum())
+
+
+def _name(release: Release) -> str:
+    """Return what the study is called."""
+    return str(release.study["study"].get("name") or "a release")
+
+
+def _first(release: Release) -> list[StateValue]:
+    """Return the records of the first states, those of all arms of a state together."""
+    arms = max(len(release.arms), 1)
+    each = release.state_count
+    states = range(min(each, max(MOST_ROWS // arms, 1)))
+    return [release.values[arm * each + at] for at in states for arm in range(arms)][:MOST_ROWS]
+
+
+def _ends(entry: StateValue | PolicyInterval) -> tuple[float | None, float | None]:
+    """Return the interval that is shown first: the total one, or that of privacy."""
+    if entry.total_low is not None:
+        return entry.total_low, entry.total_high
+    return entry.low, entry.high
+
+
+def _plot(release: Release, shown: Sequence[StateValue]) -> str:
+    """Return a forest plot of some states."""
+    rows = [
+        PlotRow(
+            name=entry.state,
+            value=entry.value,
+            total=(entry.total_low, entry.total_high),
+            privacy=(entry.low, entry.high),
+            flag=", ".join(entry.flags),
+            arm=entry.arm or "",
+        )
+        for entry in shown
+    ]
+    return _forest(rows, f"Values of {len({row.name for row in rows})} states", release.level)
+
+
+def _forest(rows: Sequence[PlotRow], title: str, level: float | None) -> str:
+    """Return a forest plot that can stand in one notebook with others."""
+    return forest_plot(
+        rows,
+        title=title,
+        description="Each row has a value with its intervals; the table has the numbers.",
+        # Ids must differ between the outputs of a notebook.
+        key="pv" + hashlib.sha256(repr(rows).encode("utf-8", "replace")).hexdigest()[:12],
+        level=level,
+    )
+
+
+def _values(release: Release, shown: Sequence[StateValue]) -> _Html:
+    """Return the table of some states."""
+    level = "" if release.level is None else f"{100 * release.level:g}% "
+    total = any(entry.total_low is not None for entry in shown)
+    private = any(entry.low is not None or entry.high is not None for entry in shown)
+    heads = [
+        "state",
+        *(["arm"] if release.arms else []),
+        "value",
+        *([f"{level}total interval"] if total else []),
+        *([f"{level}privacy interval"] if private else []),
+        "be careful",
+    ]
+
+    def cells(entry: StateValue) -> list[str]:
+        texts = written(entry.value, *_ends(entry))
+        return [
+            _named(entry.state),
+            *([_named(entry.arm or "")] if release.arms else []),
+            texts.value,
+            *([texts.within] if total else []),
+            *([written(entry.value, entry.low, entry.high).within] if private else []),
+            _tag("span", ", ".join(entry.flags), class_="pv-warn"),
+        ]
+
+    first = 2 if release.arms else 1
+    return _table(heads, map(cells, shown), numbers=range(first, len(heads) - 1))
+
+
+def _policies(release: Release) -> list[_Html]:
+    """Return the policy's one number, or that of each arm."""
+
+    def text(value: float, within: PolicyInterval | None) -> str:
+        return str(written(value, *(_ends(within) if within is not None else (None, None))))
+
+    if release.policy_value is not None:
+        whole = text(release.policy_value, release.policy_interval)
+        return [_paragraph(f"The policy as a whole: {whole}.")]
+    if not release.policies:
+        return []
+    arms = [
+        part for arm in release.policies for part in _policy(arm.arm, text(arm.value, arm.interval))
+    ]
+    return [_paragraph("The policy as a whole: ", *arms[1:], ".")]
+
+
+def _policy(arm: str, text: str) -> list[str]:
+    """Return the policy's one number in an arm."""
+    return ["; ", _named(arm), f" {text}"]
+
+
+# A comparison
+
+
+def comparison_html(
+    names: Sequence[str],
+    releases: Sequence[Release],
+    rmse: Mapping[str, float] | None,
+    covered: Mapping[str, float] | None,
+) -> str:
+    """Return releases side by side: what each is, and the values of the first states.
+
+    Args:
+        names: of the releases.
+        releases: of the same states.
+        rmse: the error of each, where the truth is known.
+        covered: the share of total intervals that hold the truth.
+    """
+    known = ["error", "intervals that hold the truth"] if rmse is not None else []
+
+    def told(name: str, release: Release) -> list[str]:
+        error = [] if rmse is None else [written(rmse[name]).value]
+        held = (covered or {}).get(name)
+        share = [] if rmse is None else ["" if held is None else f"{100 * held:.3g}%"]
+        return [
+            _named(name),
+            release.mechanism,
+            f"{release.privacy.epsilon:g}",
+            f"{release.privacy.delta:g}",
+            "yes" if release.private else _tag("span", "NO", class_="pv-stop"),
+            f"{_flagged(release):,} of {len(release):,}",
+            *error,
+            *share,
+        ]
+
+    pairs = list(zip(names, releases, strict=True))
+    shown = [_first(release)[: MOST_ROWS // len(releases) or 1] for release in releases]
+    rows = [
+        PlotRow(
+            name=": ".join(filter(None, (entry.arm, entry.state))),
+            value=entry.value,
+            total=(entry.total_low, entry.total_high),
+            privacy=(entry.low, entry.high),
+            flag=", ".join(entry.flags),
+            arm=name,
+        )
+        for entries in zip(*shown, strict=True)
+        for name, entry in zip(names, entries, strict=True)
+    ]
+    return _shown(
+        _paragraph(
+            f"{len(releases)} releases of {releases[0].state_count:,} states", kind="pv-head"
+        ),
+        _table(
+            ["release", "mechanism", "epsilon", "delta", "private", "values with a flag", *known],
+            [told(name, release) for name, release in pairs],
+            numbers=range(2, 4),
+        ),
+        _Html(_forest(rows, "Values of the releases, state by state", None)),
+    )
+
+
+# A plan
+
+
+def plan_html(prediction: Prediction, advice: Sequence[str] = ()) -> str:
+    """Return a plan: the verdict, a plot and a table of the mechanisms, and what would help.
+
+    Args:
+        prediction: the errors to expect.
+        advice: changes of the study, in words, the most helpful first.
+    """
+    study = prediction.study
+    planned = [each for each in prediction.forecasts if each.refused is None][:MOST_ROWS]
+    kind = "pv-stop" if prediction.useless else ""
+    return _shown(
+        _paragraph(
+            "Plan of ",
+            _named(study.study.name),
+            f": {prediction.trajectories:,} trajectories, {study.key_count:,} values, epsilon "
+            f"{study.privacy.epsilon:g}, delta {study.privacy.delta:g}",
+            kind="pv-head",
+        ),
+        _paragraph(verdict(prediction), kind=kind),
+        _Html(_plan_plot(prediction, planned)) if planned else "",
+        _table(
+            ["mechanism", "error", "optimistic to cautious", "of it: noise", "sampling"],
+            [_forecast(each) for each in planned],
+            numbers=(1, 2, 3, 4),
+        ),
+        *(
+            [_paragraph("What would help:"), _tag("ul", *(_tag("li", line) for line in advice))]
+            if advice
+            else []
+        ),
+        _paragraph("Nothing was opened for this plan, and nothing was spent.", kind="pv-soft"),
+    )
+
+
+def _forecast(forecast: Forecast) -> list[str]:
+    """Return the row of a mechanism."""
+    own = " (this study)" if forecast.option.chosen else ""
+    texts = written(forecast.rmse, *forecast.range)
+    ranged = forecast.range[0] < forecast.range[1]
+    return [
+        forecast.option.label + own,
+        texts.value if ranged else error_shown(forecast.rmse),
+        texts.within if ranged else "",
+        error_shown(forecast.noise),
+        error_shown(forecast.sampling),
+    ]
+
+
+def _plan_plot(prediction: Prediction, planned: Sequence[Forecast]) -> str:
+    """Return a forest plot of the mechanisms' errors, and of guessing."""
+    guess = prediction.guess
+    rows = [
+        PlotRow(
+            name=each.option.label + (" (this study)" if each.option.chosen else ""),
+            value=each.rmse,
+            total=each.range if each.range[0] < each.range[1] else (None, None),
+            flag="" if each.rmse < guess else "no better than guessing",
+        )
+        for each in planned
+        if each.rmse < 3 * guess or each.option.chosen  # errors beyond would hide the others
+    ]
+    rows.append(PlotRow(name="guessing", value=guess))
+    return _forest(rows, "Predicted error of each mechanism", None)
+
+
+# A study
+
+
+def study_html(study: Study) -> str:
+    """Return a study: whom it protects, what is valued, and where."""
+    privacy, values = study.privacy, study.values
+    names = study.state_names
+    some = [str(name) for name in names[:MOST_ROWS]]
+    more = f", ... ({study.state_count:,} in all)" if len(names) > len(some) else ""
+    one = "a person with all trajectories" if privacy.unit == "person" else "a trajectory"
+    counted = (
+        f", of which {study.trajectories_per_person:,} count" if privacy.unit == "person" else ""
+    )
+    files = study.public_description()["side_files"]
+    rows: list[tuple[str, str]] = [
+        ("protects", f"{one}{counted}, {privacy.neighbours}"),
+        ("epsilon, delta", f"{privacy.epsilon:g}, {privacy.delta:g}"),
+        ("states", _tag("bdi", _cut(", ".join(some) + more))),
+        ("discount", f"{values.discount:g}"),
+        ("rewards", _bounds(values.rewards)),
+        ("returns", _bounds(study.return_bounds)),
+        ("mechanism", study.mechanism.name),
+    ]
+    if study.arm_labels:
+        rows.insert(3, ("arms", _tag("bdi", _cut(", ".join(study.arm_labels)))))
+    if study.study.dataset:
+        rows.append(("dataset", _named(study.study.dataset)))
+    if study.study.trajectories:
+        rows.append(("trajectories, as declared", f"{study.study.trajectories:,}"))
+    rows += [(f"file of {file['key']}", _tag("bdi", _cut(str(file["name"])))) for file in files][
+        :MOST_ROWS
+    ]
+    return _shown(
+        _paragraph("Study ", _named(study.study.name), kind="pv-head"),
+        _table([], rows),
+        _paragraph("Everything in a study is public.", kind="pv-soft"),
+    )
+
+
+def _bounds(pair: tuple[float, float]) -> str:
+    return f"{written_exactly(pair[0])} to {written_exactly(pair[1])}"
+
+
+def _cut(text: str, most: int = 300) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+# An account of a ledger
+
+
+def account_html(account: Account) -> str:
+    """Return an account: what is left of the total, as bars and numbers, and the last entries."""
+    like = account.like_the_last
+    rows = [
+        ("protects", str(account.terms)),
+        ("total", str(account.total)),
+        ("spent", str(account.spent)),
+        ("reserved", str(account.reserved)),
+        ("left", str(account.left)),
+        ("releases", f"{len(account.releases):,}"),
+    ]
+    if like is not None:
+        rows.append(("like the last, left", f"{like:,}"))
+    steps = account.steps[-MOST_ROWS:]
+    return _shown(
+        _paragraph(
+            "Account of ", _named(account.dataset), f": left {account.left}", kind="pv-head"
+        ),
+        *(_bar(account, part) for part in ("epsilon", "delta")),
+        _table([], rows),
+        _table(
+            ["entry", "at", "what", "spent and reserved"],
+            [
+                (f"{step.sequence}", step.at, step.kind, str(step.spent + step.reserved))
+                for step in steps
+            ],
+        ),
+        *(_paragraph(notice, kind="pv-warn") for notice in account.notices[:MOST_ROWS]),
+        _paragraph(
+            "What is spent does not come back: later releases about the same people add to it.",
+            kind="pv-soft",
+        ),
+    )
+
+
+def _bar(account: Account, part: str) -> _Html:
+    """Return what is spent, reserved and left of epsilon or of delta as a bar."""
+
+    def share(cost: Cost) -> float:
+        return float(getattr(cost, part) / max(getattr(account.total, part), 1))
+
+    spent, held = share(account.spent), share(account.spent + account.reserved)
+    label = f"{part}: {100 * spent:.3g}% of the total is spent, {100 * (1 - held):.3g}% is left"
+    bars = "".join(
+        f'<rect x="0" y="0" width="{100 * width:.4g}" height="4" fill="var(--{colour})"/>'
+        for width, colour in ((1.0, "line"), (held, "second"), (spent, "mark"))
+        if width
+    )
+    drawing = _Html(
+        f'<svg class="pv-bar" viewBox="0 0 100 4" preserveAspectRatio="none" role="img" '
+        f'aria-label="{html.escape(label)}">{bars}</svg>'
+    )
+    return _paragraph(label, drawing)

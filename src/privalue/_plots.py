@@ -1,0 +1,282 @@
+"""Draw releases, comparisons and plans with Matplotlib, which is imported only then.
+
+Some states are rows, from top to bottom, each with its name; many are columns from left to right,
+of which some are named. The total interval is a thin line, the privacy interval a thick one, the
+value a mark on both, hollow where there is something to be careful about.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privalue.artefact import Release
+from privalue.errors import MissingComponentError, UsageError
+from privalue.planning import Prediction
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Floats = NDArray[np.float64]
+
+_MOST_ROWS = 40  # states that are rows; more are columns
+_MOST_NAMES = 16  # columns that are named
+_LABEL = 40  # characters of a label
+# Okabe and Ito's colours, which most colour-blind people can distinguish
+_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
+_MARKS = ("o", "s", "D", "^", "v", "P")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Marks:
+    """One value for each state, with intervals, as one colour of a plot."""
+
+    name: str
+    value: Floats
+    total: tuple[Floats, Floats] | None
+    privacy: tuple[Floats, Floats] | None
+    doubtful: NDArray[np.bool_]
+
+
+def marks_of(release: Release, name: str = "") -> list[Marks]:
+    """Return the values of a release for a plot: one set of marks for each arm.
+
+    Args:
+        release: what was released.
+        name: what it is called where there are several.
+    """
+    each = release.state_count
+
+    def ends(kind: str, part: slice) -> tuple[Floats, Floats] | None:
+        low, high = (release.column(f"{kind}{end}") for end in ("low", "high"))
+        if low is None and high is None:
+            return None
+        open_end = np.full(each, np.inf)
+        return (
+            -open_end if low is None else low[part],
+            open_end if high is None else high[part],
+        )
+
+    found = []
+    for at, arm in enumerate(release.arms or ("",)):
+        part = slice(at * each, (at + 1) * each)
+        found.append(
+            Marks(
+                name=": ".join(filter(None, (name, arm))),
+                value=release.value[part],
+                total=ends("total_", part),
+                privacy=ends("", part),
+                doubtful=release.flags.bits[part] != 0,
+            )
+        )
+    return found
+
+
+def plot_release(release: Release, ax: "Axes | None" = None) -> "Axes":
+    """Draw the values of a release; see ``Release.plot``."""
+    told = release.privacy
+    axes = _states(release.states, marks_of(release), ax, level=release.level)
+    promise = (
+        f"epsilon = {told.epsilon:g}, delta = {told.delta:g}"
+        if release.private
+        else "NOT PRIVATE, an experiment"
+    )
+    axes.set_title(
+        f"{_cut(release.study['study'].get('name') or 'release')}: {promise}", loc="left"
+    )
+    return axes
+
+
+def plot_releases(
+    releases: Sequence[Release],
+    names: Sequence[str],
+    truth: Floats | None,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw several releases of the same states side by side.
+
+    Args:
+        releases: what was released.
+        names: of the releases.
+        truth: the true values, where they are known.
+        ax: axes to draw into; new ones, if left out.
+    """
+    marks = [
+        found
+        for release, name in zip(releases, names, strict=True)
+        for found in marks_of(release, name)
+    ]
+    levels = {release.level for release in releases}
+    level = levels.pop() if len(levels) == 1 else None
+    axes = _states(releases[0].states, marks, ax, level=level, truth=truth)
+    if not all(release.private for release in releases):
+        axes.set_title("NOT PRIVATE: experiments are among these", loc="left")
+    return axes
+
+
+def plot_plan(prediction: Prediction, ax: "Axes | None" = None) -> "Axes":
+    """Draw the predicted error of every mechanism, with its range, beside that of guessing.
+
+    Args:
+        prediction: the plan.
+        ax: axes to draw into; new ones, if left out.
+    """
+    planned = [each for each in prediction.forecasts if each.refused is None]
+    if not planned:
+        raise UsageError(f"there is nothing to plot: {prediction.chosen.refused}")
+    axes = _axes(ax, len(planned) + 1, "plan.plot()")
+    places = np.arange(len(planned))
+    for place, each in zip(places.tolist(), planned, strict=True):
+        own = each.option.chosen
+        colour = _COLOURS[0] if own else "0.45"
+        axes.plot(each.range, (place, place), color=colour, linewidth=2.0, solid_capstyle="butt")
+        axes.plot(each.rmse, place, "o", color=colour, markersize=8 if own else 6)
+    guess = prediction.guess
+    axes.axvline(guess, color="0.35", linestyle=(0, (6, 2)), label="guessing")
+    axes.axvline(prediction.floor, color="0.2", linestyle=":", label="without privacy")
+    axes.set_xscale("log")
+    own_name = {each.option.label: " (this study)" for each in planned if each.option.chosen}
+    axes.set_yticks(
+        places, [each.option.label + own_name.get(each.option.label, "") for each in planned]
+    )
+    axes.set_ylim(len(planned) - 0.5, -0.5)
+    axes.set_xlabel("predicted root mean square error")
+    axes.set_title(
+        f"{_cut(prediction.study.study.name)}: {prediction.trajectories:,} trajectories", loc="left"
+    )
+    _finish(axes)
+    return axes
+
+
+def _states(
+    states: Sequence[str],
+    marks: Sequence[Marks],
+    ax: "Axes | None",
+    *,
+    level: float | None,
+    truth: Floats | None = None,
+) -> "Axes":
+    """Draw marks of every state, those of one state side by side.
+
+    Args:
+        states: their labels.
+        marks: one set for each arm of each release.
+        ax: axes to draw into; new ones, if left out.
+        level: of the intervals, for the legend.
+        truth: the true values, arm after arm, where they are known.
+    """
+    count = len(states)
+    rows = count <= _MOST_ROWS
+    axes = _axes(ax, count * (1 + 0.35 * (len(marks) - 1)) if rows else None, "plot()")
+    places = np.arange(count, dtype=np.float64)
+    bottom, top = _limits(marks, truth)
+    line = axes.hlines if rows else axes.vlines
+    thin = 1.0 if rows else max(0.3, min(1.0, 250 / count))
+    for at, each in enumerate(marks):
+        colour = _COLOURS[at % len(_COLOURS)]
+        beside = places + 0.7 * ((at + 0.5) / len(marks) - 0.5)
+        for ends, width, alpha in ((each.total, 1.2, 1.0), (each.privacy, 4.0, 0.45)):
+            if ends is not None:
+                low, high = (np.clip(end, bottom, top) for end in ends)
+                line(beside, low, high, color=colour, linewidth=width * thin, alpha=alpha)
+        for doubtful in (False, True):
+            chosen = each.doubtful == doubtful
+            if chosen.any():
+                pair = (each.value[chosen], beside[chosen])
+                axes.plot(
+                    *(pair if rows else pair[::-1]),
+                    _MARKS[at % len(_MARKS)],
+                    color=colour,
+                    markersize=6.0 * max(thin, 0.4),
+                    markerfacecolor="white" if doubtful else colour,
+                    linestyle="none",
+                )
+        axes.plot([], [], _MARKS[at % len(_MARKS)], color=colour, label=each.name or "value")
+    if truth is not None:
+        for part in truth.reshape(-1, count):
+            pair = (part, places)
+            axes.plot(
+                *(pair if rows else pair[::-1]),
+                "|" if rows else "_",
+                color="0.1",
+                markersize=14 if rows else 6,
+                linestyle="none",
+            )
+        axes.plot([], [], "|", color="0.1", markersize=12, linestyle="none", label="truth")
+    percent = "" if level is None else f"{100 * level:g}% "
+    if any(each.total is not None for each in marks):
+        axes.plot([], [], color="0.3", linewidth=1.2, label=f"{percent}total interval")
+    if any(each.privacy is not None for each in marks):
+        axes.plot([], [], color="0.3", linewidth=4, alpha=0.45, label=f"{percent}privacy interval")
+    if any(each.doubtful.any() for each in marks):
+        axes.plot(
+            [], [], "o", color="0.3", markerfacecolor="white", linestyle="none", label="be careful"
+        )
+    if rows:
+        axes.set_yticks(places, [_cut(state) for state in states])
+        axes.set_ylim(count - 0.5, -0.5)
+        axes.set_xlabel("value")
+        axes.set_xlim(bottom, top)
+    else:
+        named = np.unique(np.linspace(0, count - 1, _MOST_NAMES).astype(int))
+        axes.set_xticks(named, [_cut(states[at]) for at in named], rotation=30, ha="right")
+        axes.set_xlim(-1, count)
+        axes.set_ylabel("value")
+        axes.set_ylim(bottom, top)
+    _finish(axes)
+    return axes
+
+
+def _limits(marks: Sequence[Marks], truth: Floats | None) -> tuple[float, float]:
+    """Return the ends of the axis of values: a little more than all numbers need."""
+    seen = [truth] if truth is not None else []
+    for each in marks:
+        seen += [each.value, *(each.total or ()), *(each.privacy or ())]
+    known = np.concatenate(seen)
+    known = known[np.isfinite(known)]
+    low, high = float(known.min()), float(known.max())
+    room = 0.04 * (high - low) or max(0.1 * abs(high), 1e-12)
+    return low - room, high + room
+
+
+def _axes(ax: "Axes | None", rows: float | None, use: str) -> "Axes":
+    """Return the axes that were given, or new ones: as high as the rows need.
+
+    Args:
+        ax: what was given.
+        rows: how many rows there are; None for columns.
+        use: what asks for it, for the message where Matplotlib is missing.
+    """
+    if ax is not None:
+        if not hasattr(ax, "hlines"):
+            raise UsageError(
+                f"ax is a {type(ax).__name__}; give Matplotlib axes, as plt.subplots()[1], or none"
+            )
+        return ax
+    try:
+        import matplotlib.pyplot as plt  # noqa: PLC0415 - an extra, and heavy
+    except ImportError:
+        raise MissingComponentError(
+            f"{use} draws with Matplotlib, the extra pictures: pip install matplotlib; a notebook "
+            "shows releases and plans without it"
+        ) from None
+    size = (8.0, 4.0) if rows is None else (7.5, 1.3 + 0.34 * max(rows, 2))
+    made: Any = plt.subplots(figsize=size, layout="constrained")
+    axes: Axes = made[1]
+    return axes
+
+
+def _finish(axes: "Axes") -> None:
+    """Set what all plots have in common."""
+    axes.grid(color="0.5", alpha=0.2)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
+
+
+def _cut(text: object) -> str:
+    """Return a label that Matplotlib shows as it is: a pair of dollars would be a formula."""
+    whole = str(text)
+    return (whole if len(whole) <= _LABEL else whole[: _LABEL - 1] + "…").replace("$", r"\$")

@@ -1,0 +1,65 @@
+"""Releases that the tests of the Python interface look at: made once, and seeded."""
+
+import pytest
+
+import privalue as pv
+
+PEOPLE = [[("ill", 0.0), ("better", 0.0), ("well", 1.0)], [("ill", 0.0), ("well", 1.0)]] * 1500
+LABELS = ["ill", "better", "well", "rare <b>"]
+
+
+def described(**sections):
+    return pv.Study(
+        study=sections.pop("study", {"name": "recovery", "dataset": "clinic"}),
+        privacy=pv.Privacy(epsilon=1.0, delta=1e-6, unit="trajectory"),
+        values=pv.Values(discount=0.9, rewards=(0.0, 1.0), returns=(0.0, 1.0)),
+        states=pv.States(labels=LABELS),
+        **sections,
+    )
+
+
+def rows(people=PEOPLE):
+    """The long table of the people, every second one in the other arm."""
+    return [
+        (n, t, state, reward, ("control", "treated")[n // 2 % 2])
+        for n, episode in enumerate(people)
+        for t, (state, reward) in enumerate(episode)
+    ]
+
+
+def seeded(study, data=PEOPLE, seed=1):
+    return pv.release(study, data, entropy=pv.SeededForExperimentsOnly(seed), accept_useless=True)
+
+
+@pytest.fixture(scope="session")
+def study():
+    return described()
+
+
+@pytest.fixture(scope="session")
+def release(study):
+    """dp-ssp, with a state that nobody visits."""
+    return seeded(study)
+
+
+@pytest.fixture(scope="session")
+def private_release(study):
+    return pv.release(study, PEOPLE)
+
+
+@pytest.fixture(scope="session")
+def other():
+    """The same by dp-lsw, which has no intervals, and too much noise."""
+    return seeded(described(mechanism={"name": "dp-lsw"}))
+
+
+@pytest.fixture(scope="session")
+def frame():
+    pd = pytest.importorskip("pandas")
+    return pd.DataFrame(rows(), columns=["trajectory", "step", "state", "reward", "arm"])
+
+
+@pytest.fixture(scope="session")
+def armed(frame):
+    arms = {"column": "arm", "labels": ["control", "treated"]}
+    return seeded(described(arms=arms), frame)

@@ -1,0 +1,141 @@
+"""Plots: axes come back, states are named, intervals are drawn, Matplotlib is loaded only then."""
+
+import json
+import subprocess
+import sys
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+
+import privalue as pv
+from api.conftest import LABELS, seeded
+from privalue.planning import predict, public_model
+
+
+@pytest.fixture(autouse=True)
+def drawing():
+    """Draw into nothing, and leave nothing behind."""
+    with mpl.rc_context({"backend": "agg"}):
+        yield
+        plt.close("all")
+
+
+def named(axis):
+    return [text.get_text() for text in axis.get_ticklabels()]
+
+
+def intervals(axes):
+    """The ends of every interval that is drawn."""
+    lines = [part for part in axes.collections if isinstance(part, LineCollection)]
+    return [part.get_segments() for part in lines]
+
+
+def drawn(axes):
+    axes.figure.canvas.draw()
+    return axes
+
+
+def test_a_release_is_drawn_with_names_and_intervals(release):
+    axes = drawn(release.plot())
+    assert isinstance(axes, Axes)
+    assert named(axes.yaxis) == LABELS
+    total, privacy = intervals(axes)
+    assert [segment[:, 0].tolist() for segment in total] == [
+        [entry.total_low, entry.total_high] for entry in release
+    ]
+    assert [segment[0, 0] for segment in privacy] == release.low.tolist()
+    assert "NOT PRIVATE" in axes.get_title("left")
+    legend = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert legend == ["value", "95% total interval", "95% privacy interval", "be careful"]
+    hollow = [line for line in axes.lines if line.get_markerfacecolor() == "white"]
+    assert [line.get_xdata().tolist() for line in hollow if len(line.get_xdata())] == [
+        [release["rare <b>"].value]
+    ]
+
+
+def test_it_goes_where_it_is_told_to(release):
+    _, (left, right) = plt.subplots(1, 2)
+    assert release.plot(ax=right) is right
+    assert not left.lines
+    with pytest.raises(pv.UsageError, match=r"ax is a str; give Matplotlib axes"):
+        release.plot(ax="left")
+
+
+def test_arms_have_a_colour_each(armed):
+    axes = drawn(armed.plot())
+    assert named(axes.yaxis) == LABELS
+    assert len(intervals(axes)) == 4
+    assert [text.get_text() for text in axes.get_legend().get_texts()][:2] == ["control", "treated"]
+
+
+def test_many_states_are_columns_and_some_are_named(study):
+    many = study.model_copy(update={"states": {"count": 300}})
+    release = seeded(many, [[(0, 0.5), (299, 1.0)]] * 900)
+    axes = drawn(release.plot())
+    names = named(axes.xaxis)
+    assert names[0] == "0"
+    assert names[-1] == "299"
+    assert len(names) <= 16
+    assert len(intervals(axes)[0]) == 300
+
+
+def test_a_label_with_dollars_is_no_formula(study):
+    labels = {"labels": ["ill", "better", "well", "$x_1$ and \\frac"]}
+    release = seeded(study.model_copy(update={"states": labels}))
+    assert drawn(release.plot()).get_yticklabels()[3].get_text() == r"\$x_1\$ and \frac"
+
+
+def test_releases_are_compared_with_the_truth(release, other):
+    truth = [0.8, 0.9, 1.0, 0.0]
+    axes = drawn(pv.compare([release, other], truth=truth).plot())
+    legend = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert legend[:3] == ["dp-ssp", "dp-lsw", "truth"]
+    assert "NOT PRIVATE" in axes.get_title("left")
+    assert any(line.get_xdata().tolist() == truth for line in axes.lines if len(line.get_xdata()))
+    assert named(axes.yaxis) == LABELS
+
+
+def test_a_plan_is_drawn_with_every_mechanism_and_its_range(study):
+    plan = predict(study, public_model(study, None), trajectories=3000, draws=8)
+    axes = drawn(plan.plot())
+    names = named(axes.yaxis)
+    assert "dp-ssp (this study)" in names
+    assert len(names) == sum(each.refused is None for each in plan.forecasts)
+    ranges = [tuple(line.get_xdata()) for line in axes.lines if len(line.get_xdata()) == 2]
+    assert plan.chosen.range in ranges
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == [
+        "guessing",
+        "without privacy",
+    ]
+    assert np.isfinite(axes.get_xlim()).all()
+
+
+PROGRAM = """
+import json, sys
+import privalue as pv
+release = pv.Release.load(sys.argv[1])
+release._repr_html_(), release.to_arrow(), release["ill"]
+before = "matplotlib" in sys.modules
+sys.modules["matplotlib"] = sys.modules["matplotlib.pyplot"] = None
+try:
+    release.plot()
+except pv.MissingComponentError as problem:
+    print(json.dumps([before, str(problem)]))
+"""
+
+
+def test_matplotlib_is_loaded_for_a_plot_only_and_its_absence_is_told(release, tmp_path):
+    release.save(tmp_path / "release.json")
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(tmp_path / "release.json")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    before, told = json.loads(done.stdout)
+    assert not before
+    assert "the extra pictures: pip install matplotlib" in told
