@@ -114,7 +114,7 @@ def write_report(
     """
     answers = answers_in(folder / REGISTRY)
     texts: dict[str, tuple[str, str | Iterable[str]]] = {
-        "values": (VALUES, values_csv(state_table(release, study))),
+        "values": (VALUES, values_csv(state_table(release, study), private=release.private)),
         "registry": (
             REGISTRY,
             registry_yaml(release, justification=justification, account=account, answers=answers),
