@@ -53,6 +53,9 @@ COMPILED = """
 import sys, time
 import numba
 from numba.core.dispatcher import Dispatcher
+from numba.core.registry import cpu_target
+cpu_target.typing_context.refresh()  # the rest of Numba's import
+cpu_target.target_context.refresh()
 import privalue.core._compiler as compiler
 def none(_):
     raise RuntimeError("no place will do")

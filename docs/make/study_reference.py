@@ -63,4 +63,4 @@ def study_reference() -> str:
 
 def _default(value: object) -> str:
     """Return a default as the table shows it."""
-    return "none" if value is None else f"`{value}`"
+    return "none" if value is None or value == () else f"`{value}`"

@@ -5,9 +5,12 @@ for every state, and hides each person's record; ``inspect`` shows the curator w
 
 >>> import privalue as pv
 >>> study = pv.Study(
-...     privacy=pv.Privacy(epsilon=1.0, delta=1e-5, unit="trajectory"),
-...     values=pv.Values(discount=0.9, rewards=(0.0, 1.0), returns=(0.0, 1.0)),
-...     states=pv.States(labels=["ill", "well"]),
+...     states=["ill", "well"],
+...     discount=0.9,
+...     returns=(0, 1),
+...     epsilon=1.0,
+...     delta=1e-5,
+...     unit="trajectory",
 ... )
 >>> people = [[("ill", 0.0), ("well", 1.0)], [("ill", 0.0), ("ill", 0.0), ("well", 1.0)]] * 500
 >>> release = pv.release(study, people)
@@ -26,9 +29,11 @@ from typing import TYPE_CHECKING, Any
 from privalue.version import VERSION as __version__  # noqa: N811
 
 if TYPE_CHECKING:  # for those who read types; at run time a name is fetched when it is first used
+    from privalue._checked import Checked, check
     from privalue._comparison import Comparison, compare
     from privalue._diagnostics import Diagnostics
     from privalue._outbox import Outbox
+    from privalue._planned import Plan, plan
     from privalue.artefact import Release
     from privalue.core import Profile, SeededForExperimentsOnly, privacy_profile
     from privalue.curator import finish, inspect, release
@@ -49,6 +54,7 @@ if TYPE_CHECKING:  # for those who read types; at run time a name is fetched whe
     from privalue.ledger import open_ledger
     from privalue.planning import resolve
     from privalue.report import Published, publish
+    from privalue.simulation import simulate
     from privalue.study import (
         About,
         Arms,
@@ -65,9 +71,11 @@ if TYPE_CHECKING:  # for those who read types; at run time a name is fetched whe
 
 # The room of every name: to import them all takes longer than most uses of one of them.
 _ROOMS = {
+    "_checked": ("Checked", "check"),
     "_comparison": ("Comparison", "compare"),
     "_diagnostics": ("Diagnostics",),
     "_outbox": ("Outbox",),
+    "_planned": ("Plan", "plan"),
     "artefact": ("Release",),
     "core": ("Profile", "SeededForExperimentsOnly", "privacy_profile"),
     "curator": ("finish", "inspect", "release"),
@@ -80,6 +88,7 @@ _ROOMS = {
     "ledger": ("open_ledger",),
     "planning": ("resolve",),
     "report": ("Published", "publish"),
+    "simulation": ("simulate",),
     "study": (
         *("About", "Arms", "Columns", "Features", "Mechanism", "Privacy", "Report", "States"),
         *("Study", "Values", "Weights"),
@@ -92,6 +101,7 @@ __all__ = [
     "Arms",
     "BudgetError",
     "ChargedError",
+    "Checked",
     "Columns",
     "Comparison",
     "DataError",
@@ -101,6 +111,7 @@ __all__ = [
     "Mechanism",
     "MissingComponentError",
     "Outbox",
+    "Plan",
     "Privacy",
     "PrivalueError",
     "PrivalueWarning",
@@ -118,15 +129,18 @@ __all__ = [
     "Values",
     "Weights",
     "__version__",
+    "check",
     "compare",
     "finish",
     "inspect",
     "open_ledger",
+    "plan",
     "privacy_profile",
     "publish",
     "refit",
     "release",
     "resolve",
+    "simulate",
 ]
 
 

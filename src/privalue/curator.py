@@ -9,7 +9,7 @@ curator alone: it returns a private type, adds no noise and spends nothing.
 
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -35,6 +35,7 @@ from privalue.core import (
     Private,
     PublicSize,
     ReleasedScale,
+    SeededForExperimentsOnly,
     VisitStatistics,
     draw,
     sealed,
@@ -116,11 +117,7 @@ def prepare(study: Study) -> Prepared:
     Raises:
         StudyError: the study asks for what cannot be done; nothing here depends on data.
     """
-    if not isinstance(study, Study):
-        raise UsageError(
-            f"a Study is needed, not {type(study).__name__}; read one with Study.load(path)"
-        )
-    study = resolve(study).study
+    study = resolve(with_columns(study, None)).study
     built = design(study)
     size, rules = declared_size(study), rules_that_need_trajectories(study)
     if rules and size.trajectories is None:
@@ -131,10 +128,24 @@ def prepare(study: Study) -> Prepared:
     return Prepared(study=study, design=built, mechanism=mechanism_for(study, built, size))
 
 
+def with_columns(study: Study, columns: Mapping[str, str] | None) -> Study:
+    """Return the study with names of columns added to those that it names.
+
+    Raises:
+        UsageError: it is no study.
+    """
+    if not isinstance(study, Study):
+        raise UsageError(
+            f"a Study is needed, not {type(study).__name__}; read one with Study.load(path)"
+        )
+    return study if columns is None else study.replace(columns=columns)
+
+
 def inspect(
     study: Study,
     data: Any,
     *,
+    columns: Mapping[str, str] | None = None,
     engine: str = "local",
     memory: int = DEFAULT_MEMORY,
     threads: int | None = None,
@@ -145,6 +156,7 @@ def inspect(
     Args:
         study: what is public.
         data: as for ``release``.
+        columns: as for ``release``.
         engine: "local", or "spark".
         memory: bytes that rows may take while they are put in order; more goes to disk.
         threads: how many read rows on this machine; one for each core, if left out.
@@ -154,7 +166,7 @@ def inspect(
         Everything up to the noise. PRIVATE: a study that is changed because of it has no
         guarantee.
     """
-    prepared = prepare(study)
+    prepared = prepare(with_columns(study, columns))
     study = prepared.study
     statistics = gathered(
         data, study, engine=engine, memory=memory, threads=threads, progress=progress
@@ -177,11 +189,13 @@ def release(
     study: Study,
     data: Any,
     *,
-    ledger: Ledger | None = None,
+    ledger: str | Path | Ledger | None = None,
+    columns: Mapping[str, str] | None = None,
     outbox: str | Path | Outbox | None = None,
     expect_new: bool = False,
     accept_large_delta: bool = False,
     accept_useless: bool = False,
+    seed: int | None = None,
     entropy: Entropy | None = None,
     engine: str = "local",
     memory: int = DEFAULT_MEMORY,
@@ -199,7 +213,9 @@ def release(
         study: what is public.
         data: a file name, folder or glob, a database, a pandas, Polars or Arrow table, a Minari
             dataset, or a list of episodes.
-        ledger: where the dataset's budget is kept, from ``open_ledger``.
+        ledger: where the dataset's budget is kept: a file, the address of a server, or a ledger
+            from ``open_ledger``.
+        columns: names of columns, added to those of the study, e.g. {"trajectory": "stay_id"}.
         outbox: a file that keeps what was drawn until the ledger has it, so that not even a process
             that is killed loses what was paid for; an ``Outbox`` stays until its block ends.
         expect_new: refuse to answer an identical request with the stored release.
@@ -207,6 +223,8 @@ def release(
             satisfy the definition.
         accept_useless: allow a release whose predicted error is at least 0.95 of that of guessing
             the middle of the bounds for every state.
+        seed: of reproducible noise, for experiments: the release is NOT private, and says so;
+            it does not go on a ledger.
         entropy: the operating system's, if left out; anything else makes ``private`` false.
         engine: "local", or "spark" (``privalue.readers.spark``).
         memory: bytes that rows may take while they are put in order; more goes to disk.
@@ -229,8 +247,20 @@ def release(
         ChargedError: the charge stands, and the ledger did not take the release for a minute: it
             is in the error and in the outbox, and ``finish`` puts it on record.
     """
-    prepared = prepare(study)
+    prepared = prepare(with_columns(study, columns))
     study = prepared.study
+    if seed is not None:
+        if entropy is not None:
+            raise UsageError("seed= and entropy= both say where noise comes from; give one")
+        entropy = SeededForExperimentsOnly(seed)
+    if ledger is not None and entropy is not None:
+        raise UsageError("seeded experiments do not go on a ledger; leave one of the two out")
+    kept_by = open_ledger(ledger) if isinstance(ledger, str | Path) else ledger
+    if kept_by is not None and not isinstance(kept_by, Ledger):
+        raise UsageError(
+            f"ledger is a {type(ledger).__name__}; give a file, the address of a server, or a "
+            "ledger from privalue.open_ledger(...)"
+        )
     source = OperatingSystemEntropy() if entropy is None else entropy
     if not callable(getattr(source, "read", None)):
         raise UsageError("entropy must have a method read(count) that gives random bytes")
@@ -271,27 +301,21 @@ def release(
     box: AbstractContextManager[Outbox | None] = (
         Outbox(outbox) if own else nullcontext(outbox)  # type: ignore[arg-type]
     )
-    if ledger is None:
+    if kept_by is None:
         with box as kept:
             _make_room(kept, study)
             return _drawn(read(), source, None)
-    if not isinstance(ledger, Ledger):
-        raise UsageError(
-            f"ledger is a {type(ledger).__name__}; open one with privalue.open_ledger(...)"
-        )
-    if entropy is not None:
-        raise UsageError("seeded experiments do not go on a ledger; leave one of the two out")
     _require_room_on_ledger(study)
     with box as kept:
         _make_room(kept, study)
-        reserved = _reserve(ledger, study)
+        reserved = _reserve(kept_by, study)
         if isinstance(reserved, StoredRelease):
             return _answered(study, reserved, expect_new, say)
         # Cancelled, on the record, unless it comes to the charge. A signal may hit the end of the
         # inner block while another error ends it, as when a terminal is closed: hence the outer.
         with reserved, reserved:
             _tell(reserved.notices, say)
-            return _paid_for(reserved, read(), source, ledger, kept, say)
+            return _paid_for(reserved, read(), source, kept_by, kept, say)
 
 
 def _paid_for(
@@ -409,7 +433,7 @@ def _charged(
 def finish(
     paid: str | Path | ChargedError | Paid,
     *,
-    ledger: Ledger | None = None,
+    ledger: str | Path | Ledger | None = None,
     say: Callable[[str], None] | None = None,
 ) -> Release:
     """Put on record what was drawn and charged, and return it; nothing is spent.
@@ -440,7 +464,8 @@ def finish(
             f"it was charged on the ledger {found.ledger}, whose user and password are not kept; "
             "give ledger=LEDGER"
         )
-    opened = open_ledger(found.ledger) if ledger is None else ledger
+    ledger = found.ledger if ledger is None else ledger
+    opened = open_ledger(ledger) if isinstance(ledger, str | Path) else ledger
     drawn = Release.parse(found.text)
     with uninterrupted() as hold:
         reserved = insist(

@@ -135,7 +135,7 @@ def test_what_libraries_warn_of_is_logged_like_the_rest(folder):
         "import sys, warnings, logging\n"
         "import privalue.cli._app as cli, privalue.cli._check as check\n"
         "def warned(_): warnings.warn('in\\ntwo lines'); logging.getLogger('far').warning('off')\n"
-        "check.prepare = warned\n"
+        "check.checked = warned\n"
         "cli.main()"
     )
     words = ["check", str(folder / "study.toml"), "--log-format", "json"]

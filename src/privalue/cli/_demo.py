@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from privalue._checked import checked as found_in
 from privalue.cli import _screen as terminal
 from privalue.cli._console import Json, log, print_json, progress, screen
 from privalue.cli._journey import run, vacant_folder
@@ -23,7 +24,7 @@ def demo(
     made = run(
         folder,
         say=lambda text: console.print(text, style="bold"),
-        checked=lambda prepared: terminal.print_check(console, prepared),
+        checked=lambda prepared: terminal.print_check(console, found_in(prepared)),
         progress=progress,
     )
     if as_json:

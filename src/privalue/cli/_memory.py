@@ -9,9 +9,9 @@ import ctypes
 import sys
 
 # From malloc.h of the GNU C library.
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
 _KEPT = 1 << 30  # more than this at the end of the heap goes back to the system
-_LARGE = 32 << 20  # pieces beyond this size come from the system, and go back to it
+_LARGE = 10 << 20  # pieces beyond this size come from the system, and go back to it
 
 
 def keep_freed_memory() -> None:
@@ -23,6 +23,7 @@ def keep_freed_memory() -> None:
         return
     import pyarrow as pa  # noqa: PLC0415 - a command that reads no rows needs none of it
 
+    tune(_ARENA_MAX, 1)
     tune(_TRIM_THRESHOLD, _KEPT)
     tune(_MMAP_THRESHOLD, _LARGE)
     pa.set_memory_pool(pa.system_memory_pool())

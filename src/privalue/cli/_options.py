@@ -49,6 +49,10 @@ SAID: Mapping[str, str | Callable[[re.Match[str]], str]] = {
     r"\breplace=True": "--replace",
     r"\bside_files=": "--side-files ",
     r"\btrajectories=M\b": "--trajectories M",
+    r"\bworld=WORLD\b": "--world",
+    r"\btarget_rmse=([\w.-]+)": r"--target-rmse \1",
+    r"\bsolve='(\w*)'": r"--solve \1",
+    r"\bdraws=(-?\d+)": r"--draws \1",
     r"\b(https?|ftp|s3|gs|hdfs):/(?=[^/])": r"\1://",  # as it was before it was a path
 }
 

@@ -2,25 +2,19 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+from privalue._planned import Solved
 from privalue.planning import (
-    Aggregation,
     Answer,
     Change,
     Forecast,
-    Judgement,
     Prediction,
-    doubtful_words,
-    judge_planned,
-    planned_rare_state_words,
     shown,
     unvisited_states,
-    unvisited_words,
 )
 from privalue.report import (
     aggregation_in_words,
@@ -33,71 +27,6 @@ from privalue.report import (
 )
 
 MOST_ROWS = 50
-
-
-@dataclass(frozen=True, kw_only=True)
-class Solved:
-    """What was solved for, beside the prediction."""
-
-    quantity: str
-    target: float
-    answers: Sequence[Answer] = ()
-    aggregation: Aggregation | None = None
-
-    @property
-    def own(self) -> Answer | None:
-        """Return the answer for the study's own mechanism."""
-        return next((answer for answer in self.answers if answer.option.chosen), None)
-
-
-def plan_notes(prediction: Prediction) -> list[str]:
-    """Return what is assumed, and what else the reader should know, a line each."""
-    study, m = prediction.study, prediction.trajectories
-    assumed = list(prediction.model.assumptions)
-    if study.privacy.unit == "person" and study.trajectories_per_person > 1:
-        most = study.trajectories_per_person
-        assumed.append(f"every person has {most} trajectories, so there are {-(-m // most):,}")
-    notes = [f"assumed: {'; '.join(assumed)}"]
-    if not misfit_known(prediction):
-        notes.append(
-            "how well the features fit is not known without a world (--world), and comes on top: "
-            'it is the "?" under approximation'
-        )
-    if study.privacy.delta * m >= 1:
-        notes.append(
-            f"delta = {study.privacy.delta:g} is not below 1/m = {1 / m:.3g}: a release would ask "
-            "for --accept-large-delta"
-        )
-    elif study.privacy.delta * m > 0.1:
-        notes.append(f"delta = {study.privacy.delta:g} is above 1/(10 m) = {0.1 / m:.3g}")
-    rare = planned_rare_state_words(study, m)
-    if rare is not None:
-        notes.append(rare)
-    if prediction.ranged and study.visit_prior is None:
-        notes.append(
-            "the range is as wide as what nobody knows: a public prior of visits ([states] visits) "
-            "narrows it, and so does a public world that the data will resemble (--world)"
-        )
-    world = prediction.model.known
-    unvisited = unvisited_words(
-        unvisited_states(study, prediction.model), "the world" if world else "the prior of visits"
-    )
-    if unvisited is not None:
-        notes.append(unvisited)
-    judged = judge_planned(study, m)
-    if judged is not None and judged.useless:
-        notes.append(useless_words(judged))
-    elif judged is not None and judged.doubtful and rare is None:
-        notes.append(f"a release would warn: {doubtful_words(judged)}")
-    return notes
-
-
-def useless_words(judged: Judgement) -> str:
-    """Return the note that a release would be refused, because it is no better than guessing."""
-    return (
-        f"by the study alone the predicted error is {shown(judged.rmse)}, where guessing has "
-        f"{shown(judged.guess)}: a release would be refused, unless it is accepted (--anyway)"
-    )
 
 
 def print_plan(
@@ -115,7 +44,7 @@ def print_plan(
         prediction: of the study and its alternatives.
         changes: what would help.
         solved: the answers to what was asked, if anything.
-        notes: from ``plan_notes``.
+        notes: what is assumed, and what else there is to know.
         by_state: whether to print the error of every state too.
     """
     colour = "red" if prediction.hopeless else "yellow" if prediction.doubtful else "green"
@@ -242,7 +171,7 @@ def plan_json(
         prediction: of the study and its alternatives.
         changes: what would help.
         solved: the answers to what was asked, if anything.
-        notes: from ``plan_notes``.
+        notes: what is assumed, and what else there is to know.
 
     Returns:
         Plain values; numbers that are not finite are None.

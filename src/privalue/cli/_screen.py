@@ -9,18 +9,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from privalue._checked import Checked
 from privalue.artefact import Release
-from privalue.cli._plan_screen import useless_words
+from privalue.cli._options import in_options
 from privalue.core import privacy_profile
 from privalue.curator import Prepared, reuse
-from privalue.planning import (
-    doubtful_words,
-    judge,
-    large_delta,
-    rare_state_words,
-    unvisited_states,
-    unvisited_words,
-)
 from privalue.report import (
     Guesses,
     PrivateDiagnostics,
@@ -58,9 +51,9 @@ def print_guesses(console: Console, guessed: Guesses) -> None:
         console.print(f"  {named(about)}: {asked}", soft_wrap=True)
 
 
-def print_check(console: Console, prepared: Prepared) -> None:
+def print_check(console: Console, found: Checked) -> None:
     """Print everything that can be said about a study without data."""
-    study = prepared.study
+    prepared, study = found.prepared, found.study
     privacy, mechanism = study.privacy, study.mechanism
     low, high = study.return_bounds
     console.print(
@@ -89,52 +82,8 @@ def print_check(console: Console, prepared: Prepared) -> None:
             ],
         )
     )
-    for note in advice(prepared):
-        console.print(f"Note: {note}.", style="yellow")
-
-
-def advice(prepared: Prepared) -> list[str]:
-    """Return notes on what is allowed and probably not meant."""
-    study = prepared.study
-    found = []
-    declared = study.study.trajectories
-    delta = large_delta(study, declared_size(study))
-    if delta is not None:
-        asked = "; a release will ask for --accept-large-delta" if delta.refused else ""
-        found.append(f"{delta.text}{asked}")
-    rare = rare_state_words(study, prepared.design, prepared.mechanism, declared)
-    if rare is not None:
-        found.append(rare)
-    if declared is not None and prepared.mechanism is not None:
-        judged = judge(study, prepared.design, prepared.mechanism, declared)
-        if judged.useless:
-            found.append(useless_words(judged))
-        elif judged.doubtful and rare is None:
-            found.append(f"a release would warn: {doubtful_words(judged)}")
-    unvisited = unvisited_words(unvisited_states(study), "the prior of visits")
-    if unvisited is not None:
-        found.append(unvisited)
-    low, high = study.return_bounds
-    implied_low, implied_high = (
-        study.values.model_copy(update={"returns": None}).return_bounds
-        if (study.values.discount < 1 and study.values.returns is not None)
-        else (low, high)
-    )
-    if low < implied_low or high > implied_high:
-        found.append(
-            f"returns = [{low:g}, {high:g}] is wider than rewards and discount imply, "
-            f"[{implied_low:g}, {implied_high:g}]: noise grows with it"
-        )
-    if study.values.returns is None:
-        found.append(
-            f"returns are bounded by rewards and discount alone, [{low:g}, {high:g}]; noise grows "
-            "with that range, so give the tightest public bounds you know as [values] returns"
-        )
-    if study.raw_labels is not None:
-        lost = study.state_count - len(set(study.raw_labels.values()))
-        if lost:
-            found.append(f"{lost} state(s) are reached by no raw label of [states] groups")
-    return found
+    for note in found.notes:
+        console.print(f"Note: {in_options(note)}.", style="yellow")
 
 
 def _arms(study: Study) -> list[tuple[str, object]]:

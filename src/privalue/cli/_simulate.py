@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
+from privalue._planned import named_world
 from privalue.cli._console import Json, print_json, progress, say
 from privalue.cli._given import WHOLE, require_absent
-from privalue.cli._plan import world_named
 from privalue.errors import UsageError
 from privalue.simulation import simulate_to_file
 
@@ -40,7 +40,7 @@ def simulate(
     if truncated not in {None, "keep", "drop"}:
         raise UsageError(f"--truncated {truncated}: it must be keep or drop")
     require_absent(out, force)
-    chosen = world_named(world)
+    chosen = named_world(world)
     with progress("Simulating") as update:
         written = simulate_to_file(
             chosen,

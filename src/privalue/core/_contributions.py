@@ -297,7 +297,9 @@ class Contributions(Private):
             limits.keys // limits.arms,
             *(limits.levels, limits.reference, limits.nearest),
         )
-        refused, row = _gather(*arrays, rules, *self._sums)
+        # For the longest unit that there could be; only what a unit needs is ever touched.
+        room = (*(np.empty(rows + 1, dtype=np.int64) for _ in range(3)), np.empty(rows))
+        refused, row = _gather(*arrays, rules, *self._sums, *room)
         if refused:
             # Units before that row are in the sums already: nothing may come of them.
             self._covered = None
@@ -392,8 +394,10 @@ def unit_hash(ids, words):  # type: ignore[no-untyped-def]  # pragma: no cover -
 
 @kernel(nogil=True)
 def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma: no cover - compiled
-    ids, steps, keys, rewards, rules, counts, sums, stamp, level_counts, level_sums, largest, tally
-):
+    ids, steps, keys, rewards, rules,
+    counts, sums, stamp, level_counts, level_sums, largest, tally,
+    visits, begins, lists, returns,
+):  # fmt: skip
     """Add whole units to ``counts``, ``sums`` and ``tally``, and check every row.
 
     Each unit is read forwards, which checks each row and lists the first visits of each
@@ -415,6 +419,10 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
         level_sums: the sums, likewise.
         largest: of each level, the trajectories whose largest it is. Added to.
         tally: what ``_TALLY`` names. Added to.
+        visits: room for a unit's first visits: rows.
+        begins: of a unit's trajectories, likewise.
+        lists: where the visits of each begin.
+        returns: from each row of a trajectory on.
 
     Returns:
         (0, 0), or a place in ``REASONS`` and the row at which a check failed.
@@ -425,11 +433,6 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
     # Two unsigned numbers: Numba compares a signed one with an unsigned one as doubles.
     span = (np.uint64(rules.span_low), np.uint64(rules.span_high))
     whole = rules.span_low == 0 and rules.span_high == 2**32
-    # Room for the longest unit that there could be; only what a unit needs is ever touched.
-    visits = np.empty(rows, dtype=np.int64)  # a unit's first visits: rows
-    returns = np.empty(rows, dtype=np.float64)  # from each row of a trajectory on
-    begins = np.empty(rows + 1, dtype=np.int64)  # of a unit's trajectories
-    lists = np.empty(rows + 1, dtype=np.int64)  # where the visits of each begin
     row, mark = 0, tally[6]
     met = counted = units = clamped = beyond = dropped = rewards_clamped = 0
     with_beyond = with_rewards = with_returns = with_surplus = 0

@@ -5,6 +5,7 @@ All of it is post-processing of what was released: it needs no data and spends n
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,17 +15,17 @@ from privalue.errors import UsageError
 from privalue.estimate._published import fitted, published
 from privalue.estimate._statistics import NoisyStatistics
 from privalue.estimate._totals import Clamped
-from privalue.study import Study, design, files_named, refuse_early, ridge_of
+from privalue.study import Study, design, files_named, refuse_early, ridge_of, section_keys
 from privalue.version import VERSION
 
 
 def refit(
-    release: Release,
+    release: Release | str | Path,
     *,
-    features: Mapping[str, Any] | None = None,
-    weights: Mapping[str, Any] | None = None,
+    features: Any = None,
+    weights: Any = None,
     mechanism: Mapping[str, Any] | None = None,
-    start: str | Mapping[str, float] | None = None,
+    start: Any = None,
     level: float | None = None,
 ) -> Release:
     """Return the release that the same noisy statistics give with other choices.
@@ -32,11 +33,12 @@ def refit(
     Nothing is spent, and no data is opened.
 
     Args:
-        release: a dp-ssp release.
-        features: the keys of ``[features]``, in place of the release's.
-        weights: the keys of ``[weights]``.
+        release: a dp-ssp release, its file, or its folder.
+        features: in place of the release's: a matrix with a row for each state, the name of its
+            file, or the section, e.g. pv.Features(size=2).
+        weights: a number for each state, in an array or by label, "uniform", or a file.
         mechanism: ``ridge``, ``ridge_scale`` and ``shrinkage`` of ``[mechanism]``.
-        start: a public start distribution, by state or as a file.
+        start: a public start distribution: an array, a table by label, or a file.
         level: of the intervals.
 
     Returns:
@@ -45,7 +47,16 @@ def refit(
     Raises:
         UsageError: the release holds no statistics, or a file of its study is asked for anew.
         StudyError: the choices do not fit the release's states.
+
+    >>> import privalue as pv
+    >>> study = pv.Study(states=["ill", "well"], discount=0.9, returns=(0, 1), epsilon=1.0,
+    ...                  delta=1e-6, unit="trajectory")
+    >>> people = [[("ill", 0.0), ("well", 1.0)]] * 1000
+    >>> tied = pv.refit(pv.release(study, people), features=[[1.0], [1.0]])
+    >>> len(tied.theta)
+    1
     """
+    release = release if isinstance(release, Release) else Release.load(release)
     if release.statistics is None:
         raise UsageError(
             f"only dp-ssp releases its statistics, and this release is of {release.mechanism}; "
@@ -106,16 +117,16 @@ def _bounds(chosen: StageChoice) -> tuple[float, float]:
 
 def _study(
     release: Release,
-    features: Mapping[str, Any] | None,
-    weights: Mapping[str, Any] | None,
-    mechanism: Mapping[str, Any] | None,
-    start: str | Mapping[str, float] | None,
+    features: Any,
+    weights: Any,
+    mechanism: Any,
+    start: Any,
     level: float | None,
 ) -> Study:
     """Return the release's study with other choices; its states are those of the release."""
     described = release.study
     chosen = {"features": features, "weights": weights, "mechanism": mechanism}
-    given = {section: keys for section, keys in chosen.items() if keys is not None}
+    given = {name: section_keys(name, value) for name, value in chosen.items() if value is not None}
     for section, _ in files_named(described):
         if section in chosen and section not in given:
             raise UsageError(

@@ -12,8 +12,9 @@ kept, and to unpack the rows in the order of (unit, trajectory, step). The core 
 and that each unit is in the span that it was announced with.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate
 from operator import itemgetter
 from threading import local
@@ -181,6 +182,10 @@ class _Slice(Private):
         return packed
 
 
+# Rows of a partition: how they are packed, task by task, as they were kept, and their span.
+_Part = tuple[Shape, list[Packed], Iterable[_Slice], Span]
+
+
 class _Mistake(NamedTuple):
     """Two rows that contradict each other. PRIVATE."""
 
@@ -286,10 +291,44 @@ class Partitions:
             add: the core's ``Contributions.add``; several threads may call it at once.
         """
         low, high = (-(-(at << 32) // self.count) for at in (partition, partition + 1))
-        rows = 0
-        for part, units in self._divided(list(self._slices(partition)), (low, high)):
-            rows += self._arranged(partition, part, units, add)
-        return rows
+        return sum(
+            self._arranged(partition, *part, add) for part in self._parts(partition, (low, high))
+        )
+
+    def _parts(self, partition: int, span: Span) -> Iterator[_Part]:
+        """Yield the rows of a partition that are to be in memory together, all packed alike."""
+        alike = self._alike
+        if alike is not None:
+            shape, tables, bounds = alike
+            ends = bounds[:, partition : partition + 2].tolist()
+            pieces = [table[begin:end] for table, (begin, end) in zip(tables, ends, strict=True)]
+            if 4 * shape.width * sum(map(len, pieces)) <= self._most:
+                yield shape, pieces, self._slices(partition), span
+                return
+        for slices, units in self._divided(list(self._slices(partition)), span):
+            shape = Shape.of_all(slices)
+            yield shape, [one.alike(shape) for one in slices], slices, units
+
+    @cached_property
+    def _alike(self) -> tuple[Shape, list[Packed], NDArray[np.uint32]] | None:
+        """Return how all tasks packed their rows, the rows, and where partitions begin in them.
+
+        That is the usual case, in which there is nothing to decide slice by slice. None where there
+        is: rows on disk or from elsewhere, ids of several words, tasks that packed in other ways.
+        """
+        kept = [one for _, one in sorted(self._kept.items())]
+        held = [one.packed for one in kept if not isinstance(one.packed, int)]
+        shapes = {one.shape for one in kept}
+        if self._cells or len(held) < len(kept) or len(shapes) != 1:
+            return None
+        (shape,) = shapes
+        if shape.words > 1:
+            return None
+        sizes = [int(one.bounds[-1]) * shape.width for one in kept]
+        tables = [
+            packed[:size].reshape(-1, shape.width) for packed, size in zip(held, sizes, strict=True)
+        ]
+        return shape, tables, np.stack([one.bounds for one in kept])
 
     def _slices(self, partition: int) -> Iterator[_Slice]:
         """Yield what tasks and cells have of a partition, in the order of the tasks."""
@@ -320,18 +359,30 @@ class Partitions:
             both = zip(slices, inside, strict=True)
             yield from self._divided([one.choose(at) for one, at in both if len(at)], half)
 
-    def _arranged(self, partition: int, slices: list[_Slice], span: Span, add: Add) -> int:
+    def _arranged(
+        self,
+        partition: int,
+        shape: Shape,
+        pieces: list[Packed],
+        slices: Iterable[_Slice],
+        span: Span,
+        add: Add,
+    ) -> int:
         """Add some units of a partition, by unit, trajectory and step; return how many rows.
 
         Args:
             partition: its number.
-            slices: the rows, by task.
+            shape: how the rows are packed.
+            pieces: the rows, by task.
+            slices: the same rows as they were kept; they are looked at where something is wrong.
             span: the span of hashes that these units are in, which the core checks.
             add: the core's ``Contributions.add``.
         """
-        shape, count, room = Shape.of_all(slices), sum(map(len, slices)), self._scratch()
+        count, room = sum(map(len, pieces)), self._scratch()
+        if count == 0:
+            return 0
         packed = room("packed", np.int32, count * shape.width).reshape(count, shape.width)
-        np.concatenate([one.alike(shape) for one in slices], out=packed)
+        np.concatenate(pieces, out=packed)
         which, firsts = room("which", np.int32, count), room("firsts", np.int32, count)
         spans = [room(name, np.int64, count) for name in ("sizes", "lows", "highs")]
         firsts = firsts[: group(packed, shape.same, shape.shift, which, firsts, *spans)]

@@ -81,8 +81,12 @@ class PlainLines:
         # Rewards of more digits than a division rounds as it should go to Arrow, as texts.
         at, ends = np.empty(most, dtype=np.int64), np.empty(most + 1, dtype=np.int32)
         room = np.empty(len(text), dtype=np.uint8)
+        both = (
+            numbers,
+            numbers.view(np.float64),
+        )  # here: to compile a view takes a tenth of a second
         rows, longs = _plain_lines(
-            text, *self.marks, self.states, self.kinds, self.slots, numbers, at, ends, room
+            text, *self.marks, self.states, self.kinds, self.slots, *both, at, ends, room
         )
         if rows < 0:
             return None
@@ -148,7 +152,7 @@ def _table(labels: Sequence[bytes]) -> NDArray[np.int32]:
 
 @kernel(nogil=True)
 def _plain_lines(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma: no cover - compiled
-    text, delimiter, mark, states, kinds, slots, numbers, long_rows, long_ends, room
+    text, delimiter, mark, states, kinds, slots, numbers, rewards, long_rows, long_ends, room
 ):
     """Read the cells of all lines, and return how many rows and long numbers there are.
 
@@ -161,7 +165,8 @@ def _plain_lines(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # p
         states: how many there are, if they are counted.
         kinds: what the cells of each column are.
         slots: where the numbers of each column go.
-        numbers: gets them, slot x row; doubles by their bits, labels by their places in the text.
+        numbers: gets them, slot x row; labels by their places in the text.
+        rewards: the same memory as doubles.
         long_rows: gets the rows whose decimals are left to somebody else.
         long_ends: gets where the texts of these begin and end in ``room``.
         room: gets these texts.
@@ -169,7 +174,6 @@ def _plain_lines(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # p
     Returns:
         Rows and long numbers; (-1, 0) if there is anything that is not plain.
     """
-    rewards = numbers.view(np.float64)
     at, row, longs, used, columns = 0, 0, 0, 0, len(kinds)
     long_ends[0] = 0
     while at < len(text):
@@ -190,9 +194,8 @@ def _plain_lines(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # p
                     if byte == mark:
                         after = count
                     else:
-                        number = 10 * number + (
-                            np.int64(byte) - 48
-                        )  # it wraps where it is not used
+                        # It wraps where it is not used.
+                        number = 10 * number + (np.int64(byte) - 48)
                         count += 1
                     at += 1
                     byte = text[at]

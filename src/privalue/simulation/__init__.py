@@ -5,7 +5,7 @@ are their trajectories.
 """
 
 from privalue.simulation._chain_sampler import ChainStatistics, chain_statistics
-from privalue.simulation._files import SimulatedFile, simulate_to_file
+from privalue.simulation._files import SimulatedFile, simulate, simulate_to_file
 from privalue.simulation._icu_sepsis import icu_sepsis
 from privalue.simulation._markov import MDP, MarkovRewardProcess
 from privalue.simulation._names import parse_world
@@ -38,6 +38,7 @@ __all__ = [
     "parse_world",
     "random_chain",
     "rollout",
+    "simulate",
     "simulate_batches",
     "simulate_episodes",
     "simulate_to_file",

@@ -13,7 +13,7 @@ import contextlib
 import gzip
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,13 @@ import pyarrow.parquet
 
 from privalue._files import whole_file
 from privalue.errors import UsageError
-from privalue.simulation._simulation import StepBatch, Truncated, simulate_batches
+from privalue.simulation._names import parse_world
+from privalue.simulation._simulation import (
+    StepBatch,
+    Truncated,
+    simulate_batches,
+    simulate_episodes,
+)
 from privalue.version import VERSION
 
 if TYPE_CHECKING:
@@ -116,6 +122,44 @@ def simulate_to_file(
             f"cannot write {path}: {error.strerror or error}; choose another path"
         ) from error
     return SimulatedFile(path=path, **counts)
+
+
+def simulate(
+    world: str | World,
+    *,
+    trajectories: int,
+    seed: int = 0,
+    out: str | os.PathLike[str] | None = None,
+    columns: Mapping[str, str] | None = None,
+    truncate_at: int | None = None,
+    truncated: Truncated | None = None,
+) -> pa.Table | SimulatedFile:
+    """Simulate trajectories of a world: made-up people, who need no privacy.
+
+    Args:
+        world: what to simulate: "chain", "chain:N=40,p=0.5", "gym:FrozenLake-v1", "icu-sepsis", or
+            a world.
+        trajectories: how many, at least 1.
+        seed: a whole number of at least 0; the same seed gives the same rows.
+        out: a file that ends in .csv, .csv.gz or .parquet; in memory, if left out.
+        columns: other names of columns, e.g. {"trajectory": "stay_id"}.
+        truncate_at: cut a trajectory that has not ended after so many rows.
+        truncated: "keep" or "drop" those; required with ``truncate_at``.
+
+    Returns:
+        An Arrow table, which ``release`` takes, and pandas and Polars read; or the file.
+
+    >>> simulate("chain:N=3,p=0,start=first", trajectories=1).to_pydict()["state"]
+    [0, 1, 2]
+    """
+    chosen = parse_world(world) if isinstance(world, str) else world
+    cut: dict[str, Any] = {"truncate_at": truncate_at, "truncated": truncated}
+    if out is None:
+        rows = simulate_episodes(chosen, trajectories=trajectories, seed=seed, **cut)
+        return rows.table(columns)
+    if columns is not None:
+        raise UsageError("columns= is for rows in memory; leave out= or columns= out")
+    return simulate_to_file(chosen, trajectories=trajectories, seed=seed, out=out, **cut)
 
 
 def _ending_of(path: Path) -> str:

@@ -7,11 +7,12 @@ more.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import pyarrow as pa
 
 from privalue.errors import UsageError
 from privalue.simulation._kernel import (
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from privalue.simulation._markov import MarkovRewardProcess
 
 Truncated = Literal["keep", "drop"]
+COLUMNS = ("trajectory", "step", "state", "reward")
 
 BATCH_ROWS = 1_000_000
 
@@ -59,13 +61,30 @@ class Episodes:
     dropped: int
 
     def __post_init__(self) -> None:
-        for name, dtype in (
-            ("trajectory", np.int64),
-            ("step", np.int64),
-            ("state", np.int64),
-            ("reward", np.float64),
-        ):
-            object.__setattr__(self, name, read_only(getattr(self, name), dtype))
+        for name in COLUMNS:
+            kind = np.float64 if name == "reward" else np.int64
+            object.__setattr__(self, name, read_only(getattr(self, name), kind))
+
+    def __len__(self) -> int:
+        return len(self.step)
+
+    def table(self, columns: Mapping[str, str] | None = None) -> pa.Table:
+        """Return the rows as an Arrow table, which pandas, Polars and DuckDB read.
+
+        Args:
+            columns: other names of columns, e.g. {"trajectory": "stay_id"}.
+        """
+        unknown = set(columns or ()) - set(COLUMNS)
+        if unknown:
+            raise UsageError(
+                f"columns: {min(unknown)!r} is none of {', '.join(COLUMNS)}, which are simulated"
+            )
+        names = [(columns or {}).get(name, name) for name in COLUMNS]
+        return pa.table([pa.array(getattr(self, name)) for name in COLUMNS], names=names)
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """Let whatever reads Arrow read the rows."""
+        return self.table().__arrow_c_stream__(requested_schema)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -7,6 +7,7 @@ the release states what was really done.
 """
 
 from privalue.study._features import aggregation, design
+from privalue.study._keywords import section_keys
 from privalue.study._mechanism import MECHANISM_KEYS, Mechanism
 from privalue.study._sections import (
     About,
@@ -18,6 +19,7 @@ from privalue.study._sections import (
     States,
     Values,
     Weights,
+    implied_returns,
 )
 from privalue.study._spreadsheets import as_cell
 from privalue.study._study import Study, described_values, files_named
@@ -58,6 +60,7 @@ __all__ = [
     "files_named",
     "fits_by_lsl",
     "gaussian_alpha",
+    "implied_returns",
     "mechanism_for",
     "public_size",
     "refuse_early",
@@ -65,5 +68,6 @@ __all__ = [
     "resolve_ridge",
     "ridge_of",
     "rules_that_need_trajectories",
+    "section_keys",
     "study_template",
 ]

@@ -20,10 +20,12 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
+from pydantic.fields import FieldInfo
 
 from privalue._brief import BriefModel, explained
 from privalue.core import MOST_TRAJECTORIES
 from privalue.errors import StudyError
+from privalue.study._arrays import plain_numbers
 from privalue.study._hints import about_unknown
 
 MOST_STATES = 2**31 - 1
@@ -55,6 +57,8 @@ Number = Annotated[float, BeforeValidator(_number)]
 Whole = Annotated[int, BeforeValidator(_whole)]
 # A label may be written as a number: one that a row of data could hold, not of thousands of digits.
 Label = str | Annotated[int, Field(ge=-(2**63), lt=2**63)]
+# Numbers of states: in their order, or by label; an array or a Series is as good as a list.
+ByState = Annotated[list[Number] | dict[str, Number], BeforeValidator(plain_numbers)]
 
 
 def key(meaning: str, allowed: str, default: Any = ..., **limits: Any) -> Any:
@@ -92,6 +96,11 @@ class Section(BriefModel):
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Return the same with some keys changed, all of it checked again."""
         return type(self)(**self._changed(update))
+
+    def replace(self, **changes: Any) -> Self:
+        """Return the same with some keys changed; None takes a key back to its default."""
+        keys = {name: v for name, v in self._changed(changes).items() if v is not None}
+        return type(self)(**keys)
 
     def _changed(self, update: Mapping[str, Any] | None) -> dict[str, Any]:
         """Return the keys that somebody wrote down, with the changes."""
@@ -200,8 +209,10 @@ class Values(Section):
         "gamma, applied once per row", "a number above 0 and at most 1", gt=0, le=1
     )
     rewards: tuple[Number, Number] = key(
-        "public bounds of a reward; rewards outside are clamped",
+        "public bounds of a reward; rewards outside are clamped; left out, every reward counts "
+        "that leaves returns within theirs",
         "two finite numbers [low, high], low <= high",
+        (),
     )
     returns: tuple[Number, Number] | None = key(
         "public bounds of a discounted return: the first thing to set, as tight as they are known "
@@ -212,9 +223,10 @@ class Values(Section):
     unvisited: Number | None = key(
         "the value of a state that nobody visits", "a number inside the bounds of returns", None
     )
-    start: str | dict[str, Number] | None = key(
+    start: str | ByState | None = key(
         "public start distribution: also release the policy's one number",
-        "a CSV file of state and probability",
+        "a CSV file of state and probability, a list in the order of the states, or a table by "
+        "label",
         None,
     )
     truncated: Literal["keep", "drop-unit"] | None = key(
@@ -227,6 +239,7 @@ class Values(Section):
     @model_validator(mode="after")
     def _bounds_in_order(self) -> "Values":
         """Refuse bounds that are in the wrong order, missing, or too extreme to compute with."""
+        self._complete_rewards()
         if self.rewards[0] > self.rewards[1]:
             raise ValueError(f"rewards = {list(self.rewards)}: the lower bound must come first")
         if self.returns is not None and not self.returns[0] < self.returns[1]:
@@ -248,6 +261,22 @@ class Values(Section):
         if self.unvisited is not None and not low <= self.unvisited <= high:
             raise ValueError(f"unvisited = {self.unvisited} must lie inside [{low}, {high}]")
         return self
+
+    def _complete_rewards(self) -> None:
+        """Bound rewards by the returns, where nobody did.
+
+        A return is a reward and gamma times the return after it, G = r + gamma G', or the reward
+        alone at the end. So if all returns lie in [F_lo, F_hi], then every reward lies between
+        min(F_lo, F_lo - gamma F_hi) and max(F_hi, F_hi - gamma F_lo).
+        """
+        if "rewards" in self.given:
+            return
+        if self.returns is None:
+            allowed = _allowed(type(self).model_fields["rewards"])
+            raise ValueError(f"rewards is missing; it must be {allowed}; or give returns")
+        low, high = self.returns
+        bounds = min(low, low - self.discount * high), max(high, high - self.discount * low)
+        self.__dict__["rewards"] = bounds  # not as a key that somebody wrote
 
     @property
     def return_bounds(self) -> tuple[float, float]:
@@ -288,14 +317,15 @@ class States(Section):
     )
     labels: list[Label] | None = key("the states' labels", "a list of texts", None)
     file: str | None = key("a CSV file with one label a row", "a file name", None)
-    groups: str | dict[str, Label] | None = key(
+    groups: str | Annotated[dict[str, Label], BeforeValidator(plain_numbers)] | None = key(
         "public map from raw labels to these states, applied while reading",
         "a CSV file of raw label and state",
         None,
     )
-    visits: str | dict[str, Number] | None = key(
+    visits: str | ByState | None = key(
         "public prior of the probability that a trajectory visits each state",
-        "a CSV file of state and probability",
+        "a CSV file of state and probability, a list in the order of the states, or a table by "
+        "label",
         None,
     )
 
@@ -311,7 +341,9 @@ class Features(Section):
     """``[features]``: the features Phi."""
 
     kind: Literal["tabular", "aggregate", "matrix"] = key(
-        "how states become features", '"tabular", "aggregate" or "matrix"', "tabular"
+        "how states become features; left out, a matrix or a size tells",
+        '"tabular", "aggregate" or "matrix"',
+        "tabular",
     )
     size: Whole | None = key(
         "how many adjacent states share a value",
@@ -330,6 +362,17 @@ class Features(Section):
         "true or false",
         False,
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _kind_told(cls, keys: Any) -> Any:
+        """Add the kind that the other keys leave no doubt about."""
+        if isinstance(keys, dict) and "kind" not in keys:
+            if {"file", "matrix"} & keys.keys():
+                return {"kind": "matrix", **keys}
+            if "size" in keys:
+                return {"kind": "aggregate", **keys}
+        return keys
 
     @model_validator(mode="after")
     def _fits_its_kind(self) -> "Features":
@@ -357,8 +400,10 @@ class Weights(Section):
 
     kind: Literal["uniform"] | None = key("1 everywhere", '"uniform"', None)
     file: str | None = key("weights by state", "a CSV file of state and weight", None)
-    values: list[Number] | None = key(
-        "weights in the order of the states", "a list of finite numbers of at least 0", None
+    values: ByState | None = key(
+        "weights in the order of the states, or by label",
+        "a list or a table of finite numbers of at least 0",
+        None,
     )
 
     @model_validator(mode="after")
@@ -566,8 +611,10 @@ def explain(problem: ValidationError, model: type["Section"]) -> str:
     heading = f"[{key}]" if whole else key
     if first["type"] == "extra_forbidden":
         return model.unknown_key(key)
-    cause = first.get("ctx", {}).get("error")
-    if cause is not None and str(cause):  # a check that spans keys, or a section's own complaint
+    # Of a key that may be one of several things, one may say what is wrong in words of its own.
+    causes = (e.get("ctx", {}).get("error") for e in errors if e["loc"][:1] == first["loc"][:1])
+    cause = next((said for said in causes if said is not None and str(said)), None)
+    if cause is not None:  # a check that spans keys, or a section's own complaint
         return f"{heading} {cause}" if key else str(cause)
     field = model.model_fields[key]
     if whole:
@@ -576,19 +623,21 @@ def explain(problem: ValidationError, model: type["Section"]) -> str:
             keys = [name for name, entry in section.model_fields.items() if entry.is_required()]
             return f"{heading} is missing; it needs {', '.join(keys or ['count, labels or file'])}"
         return f"{heading} must be a section of the study, not {shown(first['input'])}"
-    extra = field.json_schema_extra
-    allowed = extra["allowed"] if isinstance(extra, dict) else ""
+    allowed = _allowed(field)
     if first["type"] == "missing" and len(first["loc"]) == 1:
         return f"{heading} is missing; it must be {allowed}"
     return f"{heading} = {shown(first['input'])} is not allowed; it must be {allowed}"
 
 
+def _allowed(field: FieldInfo) -> str:
+    """Return what a key may be, in words."""
+    extra = field.json_schema_extra
+    return str(extra["allowed"]) if isinstance(extra, dict) else ""
+
+
 def _is_frozen(name: str) -> str:
     """Return what to do instead of changing a key in place."""
-    return (
-        f"{name} cannot be changed: a study is frozen; make another one with "
-        f"model_copy(update={{{name!r}: ...}})"
-    )
+    return f"{name} cannot be changed: a study is frozen; make another one with replace({name}=...)"
 
 
 def shown(value: object) -> str:
@@ -597,4 +646,5 @@ def shown(value: object) -> str:
         text = f'"{value}"' if isinstance(value, str) else repr(value)
     except (ValueError, RecursionError):  # Python writes no number of thousands of digits
         return f"a {type(value).__name__} that is too long to show"
+    text = " ".join(text.split()) if "\n" in text else text
     return text if len(text) <= 60 else text[:57] + "..."

@@ -27,9 +27,9 @@ A key that does not apply is refused, never accepted and ignored.
 
 import errno
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,13 @@ from privalue._files import read_whole
 from privalue.core import MOST_LEVELS, Limits, Matrix
 from privalue.errors import StudyError
 from privalue.study._hints import about_toml, about_unknown, looks_like_data
+from privalue.study._keywords import (
+    EXAMPLE,
+    SECTION_OF,
+    changed_sections,
+    sections_of,
+    where_is,
+)
 from privalue.study._mechanism import MECHANISM_KEYS, MechanismField, SspSection
 from privalue.study._places import MOST_STUDY, Place
 from privalue.study._sections import (
@@ -58,8 +65,17 @@ from privalue.study._sections import (
     key,
     shown,
 )
+from privalue.study._side_files import describe_matrix
 from privalue.study._stages import automatic_stages
 from privalue.study._tables import Tables, read_tables
+
+FILE_KEYS: Mapping[str, tuple[str, ...]] = {
+    "states": ("file", "groups", "visits"),
+    "features": ("file",),
+    "weights": ("file",),
+    "values": ("start",),
+}
+_BY_KEYWORDS = Place(anywhere=True)  # whoever builds a study gives keywords, and no place
 
 
 class Study(Section):
@@ -85,13 +101,53 @@ class Study(Section):
     _place: Place = PrivateAttr()
     _tables: Tables = PrivateAttr()
 
-    # The place comes by position: by name it could be taken for a section.
-    def __init__(self, place: Place = Place(anywhere=True), /, **sections: Any) -> None:  # noqa: B008
-        if not isinstance(place, Place):
+    # The place comes by position, with the sections of a file or of another study: by name it could
+    # be taken for a section.
+    def __init__(
+        self,
+        place: Place = _BY_KEYWORDS,
+        /,
+        *,
+        states: Any = None,
+        discount: float | None = None,
+        returns: Sequence[float] | None = None,
+        rewards: Sequence[float] | None = None,
+        unvisited: float | None = None,
+        start: Any = None,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        unit: Literal["trajectory", "person"] | None = None,
+        neighbours: Literal["replace-one", "add-remove"] | None = None,
+        max_trajectories_per_person: int | None = None,
+        max_states_per_trajectory: int | None = None,
+        name: str | None = None,
+        dataset: str | None = None,
+        period: str | None = None,
+        trajectories: int | None = None,
+        groups: Any = None,
+        visits: Any = None,
+        features: Any = None,
+        weights: Any = None,
+        arms: Any = None,
+        mechanism: Any = None,
+        level: float | None = None,
+        columns: Mapping[str, str] | None = None,
+        study: About | Mapping[str, Any] | None = None,
+        privacy: Privacy | Mapping[str, Any] | None = None,
+        values: Values | Mapping[str, Any] | None = None,
+        report: Report | Mapping[str, Any] | None = None,
+        data: Columns | Mapping[str, Any] | None = None,
+        **others: Any,
+    ) -> None:
+        given = {word: value for word, value in locals().items() if word in _KEYWORDS} | others
+        if place is _BY_KEYWORDS:
+            place, sections = Place(anywhere=True), sections_of(given)
+        elif isinstance(place, Place):
+            sections = {section: keys for section, keys in given.items() if keys is not None}
+        else:
             raise StudyError(
-                f"Study({shown(place)}) is not understood: sections are given by name, as "
-                "Study(privacy=..., values=..., states=...); Study.load reads a file, and "
-                "Study.parse a text"
+                f"Study({shown(place)}) is not understood: everything is given by name, as in "
+                f"{EXAMPLE}; Study.load reads a file, and Study.parse a text"
             )
         super().__init__(**sections)
         self._require_intervals_for_level()
@@ -167,6 +223,11 @@ class Study(Section):
         if isinstance(features, dict) and "matrix" in features:
             raise StudyError("[features] matrix is for Python only; name a file instead")
         also = None if side_files is None else Path(side_files)
+        for name, keys in sections.items():
+            if name not in cls.model_fields:
+                raise StudyError(cls.unknown_key(name))
+            if not isinstance(keys, dict):
+                raise StudyError(f"[{name}] must be a section of the study, not {shown(keys)}")
         return cls(Place(folder=base or Path(), also=also), **sections)
 
     @classmethod
@@ -174,14 +235,15 @@ class Study(Section):
         cls,
         description: Mapping[str, Any],
         *,
-        start: str | Mapping[str, float] | None = None,
+        start: Any = None,
         **sections: Mapping[str, Any],
     ) -> "Study":
         """Rebuild the study that a release describes; ``public_description`` is the way there.
 
         Args:
             description: ``release.study``.
-            start: a start distribution. The description's own is left out, for it may name a file.
+            start: a start distribution, as ``Study`` takes it. The description's own is left out,
+                for it may name a file.
             sections: sections in place of the description's.
 
         Raises:
@@ -205,7 +267,49 @@ class Study(Section):
         mechanism = known["mechanism"]
         if mechanism.get("name") == "dp-lsl":  # a description states 0, which is not a key there
             known["mechanism"] = {n: v for n, v in mechanism.items() if n != "pseudo_count"}
-        return cls(**{name: dict(section) for name, section in known.items()})
+        described: dict[str, Any] = {name: dict(section) for name, section in known.items()}
+        return cls(Place(anywhere=True), **described)
+
+    def replace(self, **changes: Any) -> Self:
+        """Return the same study with some keywords or sections changed, and checked anew.
+
+        Args:
+            changes: what ``Study`` takes; None takes it back to its default. Columns are added to
+                those that the study names.
+
+        >>> study = Study(states=3, discount=0.9, returns=(0, 1), epsilon=1, delta=1e-6,
+        ...               unit="trajectory")
+        >>> study.replace(epsilon=2).privacy.epsilon
+        2.0
+        """
+        present = {section: getattr(self, section) for section in self.given}
+        return type(self)(self._place, **changed_sections(present, changes))
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Say where a study holds what a keyword gave."""
+            where = where_is(name)
+            if where is None:
+                return super().__getattr__(name)
+            raise AttributeError(f"a Study has no attribute {name!r}; it is study.{where}")
+
+    def save(self, path: str | Path, *, replace: bool = False) -> Path:
+        """Write the study as a TOML file with every key explained, and its side files beside it.
+
+        Numbers by state stand in the file; a matrix of features goes to ``NAME-features.npy`` (or
+        ``.npz``), and what the study names by files is copied. ``Study.load`` gives the same study.
+
+        Args:
+            path: the file, e.g. "study.toml".
+            replace: whether files of these names that hold something else give way.
+
+        Raises:
+            UsageError: a file exists and holds something else, or cannot be written.
+        """
+        from privalue.study._saved import save  # noqa: PLC0415 - it takes a Study apart
+
+        return save(self, Path(path), self._tables.files, replace=replace)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Return the same study with some sections changed, checked anew, side files included."""
@@ -470,8 +574,24 @@ class Study(Section):
         return {file.key: file.sha256 for file in self._tables.files}
 
     def __eq__(self, other: object) -> bool:
-        """Return whether all that is public is the same, side files included."""
-        return isinstance(other, Study) and self.public_description() == other.public_description()
+        """Return whether all that is public is the same, whatever its files are called."""
+        return isinstance(other, Study) and self._content() == other._content()
+
+    def _content(self) -> tuple[Any, ...]:
+        """Return the description without the names of files, and the hashes of what they hold.
+
+        A matrix is the same in a file and in memory.
+        """
+        described = self.public_description()
+        del described["side_files"]
+        for section, keys in FILE_KEYS.items():
+            for name in keys:
+                if isinstance(described[section].get(name), str):
+                    described[section][name] = "a file"
+        described["features"].pop("file", None)
+        matrix = self.feature_matrix
+        hashes = {key: sha for key, sha in self.side_files.items() if "[features]" not in key}
+        return described, hashes, matrix is not None and describe_matrix(matrix).sha256
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -491,6 +611,9 @@ class Study(Section):
         return description
 
 
+_KEYWORDS = frozenset({*Study.model_fields, *SECTION_OF, "columns"})
+
+
 def described_values(description: Mapping[str, Any]) -> Values:
     """Rebuild ``[values]`` from a description, without the start distribution."""
     return Values(**_without_start(description))
@@ -498,12 +621,11 @@ def described_values(description: Mapping[str, Any]) -> Values:
 
 def files_named(description: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return section and key of the files that a description names, without the start."""
-    keys = {"states": ("file", "groups", "visits"), "features": ("file",), "weights": ("file",)}
     found = [
         (section, name)
-        for section, names in keys.items()
+        for section, names in FILE_KEYS.items()
         for name in names
-        if isinstance(description[section].get(name), str)
+        if section != "values" and isinstance(description[section].get(name), str)
     ]
     if description["features"].get("kind") == "matrix" and ("features", "file") not in found:
         found.append(("features", "matrix"))

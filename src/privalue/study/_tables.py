@@ -5,15 +5,17 @@ only function that opens side files, and everything that it reads is public.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from privalue.core import Matrix, Vector, dense
 from privalue.errors import StudyError
 from privalue.study import _side_files as side_files
+from privalue.study._arrays import labelled_rows
 from privalue.study._places import Place
 from privalue.study._sections import LARGEST, SMALLEST, Features, States, Values, Weights
 from privalue.study._side_files import SideFile
@@ -171,7 +173,7 @@ def _raw_labels(states: States, names: StateNames, files: _Files) -> Mapping[str
 
 def _by_state(
     key: str,
-    given: str | Mapping[str, float],
+    given: str | Mapping[str, float] | Sequence[float],
     names: StateNames,
     files: _Files,
     *,
@@ -181,15 +183,21 @@ def _by_state(
 
     Args:
         key: the key of the study, for errors.
-        given: the name of a file, or the table itself.
+        given: the name of a file, the table itself, or numbers in the order of the states.
         names: the states.
         files: opens side files.
         absent: the number of states that the table omits; None: every state needs one.
     """
-    table = side_files.read_numbers(files.open(key, given)) if isinstance(given, str) else given
-    vector = side_files.by_state(
-        key, table, names.position, names.count, absent=absent, label=names.label
-    )
+    if isinstance(given, str):
+        given = side_files.read_numbers(files.open(key, given))
+    if isinstance(given, Mapping):
+        vector = side_files.by_state(
+            key, given, names.position, names.count, absent=absent, label=names.label
+        )
+    else:
+        vector = np.array(given, dtype=np.float64)
+        if len(vector) != names.count:
+            raise StudyError(f"{key} has {len(vector)} numbers for {names.count} states")
     vector.setflags(write=False)
     return vector
 
@@ -221,11 +229,9 @@ def _weights(section: Weights, names: StateNames, files: _Files) -> Vector:
     if section.file is not None:
         weights = _by_state("[weights] file", section.file, names, files)
     elif section.values is not None:
-        weights = np.array(section.values, dtype=np.float64)
+        weights = _by_state("[weights] values", section.values, names, files)
     else:
         weights = np.ones(names.count)
-    if len(weights) != names.count:
-        raise StudyError(f"[weights] values has {len(weights)} numbers for {names.count} states")
     bad = ~((weights == 0) | ((weights >= SMALLEST) & (weights <= LARGEST)))
     if bad.any():
         at = int(np.flatnonzero(bad)[0])
@@ -248,6 +254,25 @@ def _matrix(features: Features, names: StateNames, files: _Files) -> Matrix | No
         return side_files.read_matrix(file, names.position, names.count)
     if features.matrix is None:
         return None
-    matrix = side_files.as_matrix("[features] matrix", features.matrix, names.count)
+    matrix = _in_order_of_states(features.matrix, names)
     files.opened.append(side_files.describe_matrix(matrix))
     return matrix
+
+
+def _in_order_of_states(given: Any, names: StateNames) -> Matrix:
+    """Return a matrix that was given in Python; rows with labels go where their states are."""
+    key = "[features] matrix"
+    labels, rows = labelled_rows(given)
+    try:
+        matrix = side_files.as_matrix(key, rows, names.count)
+    except (TypeError, ValueError) as problem:
+        if isinstance(problem, StudyError):
+            raise
+        raise StudyError(f"{key} holds something that is not a number") from None
+    if labels is None:
+        return matrix
+    rank = {label: float(at) for at, label in enumerate(labels)}
+    if len(rank) < len(labels):
+        raise StudyError(f"{key} has rows with the same label; each state has one row")
+    order = side_files.by_state(key, rank, names.position, names.count, label=names.label)
+    return side_files.as_matrix(key, dense(matrix)[order.astype(np.int64)], names.count)

@@ -79,21 +79,23 @@ _FILES = {"states": '"states.csv"', "features": '"features.npy"', "weights": '"w
 def study_template(
     changes: Mapping[tuple[str, str], str] | None = None,
     questions: Mapping[tuple[str, str], str] | None = None,
+    starting: Mapping[str, Mapping[str, str]] = STARTING_POINT,
 ) -> str:
     """Return a study file with every key explained.
 
     Args:
         changes: TOML values by (section, key), in place of those that a new study starts from.
         questions: comments by (section, key), written above the key, for a person to answer.
+        starting: what a new study starts from.
     """
     lines = [
         "# What is public about a study, and only that. The data never adds to it.",
         "# A line that starts with # is a key you may use; the rest is what is in force.",
     ]
-    for section, starting in STARTING_POINT.items():
+    for section in STARTING_POINT:
         lines += ["", f"[{section}]"]
         for key, field in Study.keys_of(section).items():
-            chosen = (changes or {}).get((section, key), starting.get(key))
+            chosen = (changes or {}).get((section, key), starting.get(section, {}).get(key))
             line = f"{key} = {chosen}" if chosen else f"# {key} = {_example(section, key)}"
             if line.endswith("= "):
                 continue
@@ -107,7 +109,8 @@ def _example(section: str, key: str) -> str:
     """Return an example of a key, for a line that is a comment."""
     if key == "file":
         return _FILES.get(section, "")
-    return _OF_SECTION.get((section, key), _EXAMPLES.get(key, ""))
+    usual = STARTING_POINT[section].get(key, "")
+    return _OF_SECTION.get((section, key), _EXAMPLES.get(key, usual))
 
 
 def _explanation(field: FieldInfo) -> str:

@@ -1,0 +1,69 @@
+"""Take arrays, Series and frames where a study takes numbers, labels or a matrix.
+
+A Series or a frame with labels of its own as index goes by label, anything else by position, in the
+order of the states. All of it is public, like the files that it stands for.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+
+def plain_numbers(value: Any) -> Any:
+    """Return an array as a list, and a Series with labels as a table; the rest as it is."""
+    if _indexed(value) and getattr(value, "ndim", 1) == 1:
+        if _by_position(value.index):
+            return value.tolist()
+        labels = [str(label) for label in value.index.tolist()]
+        if len(set(labels)) < len(labels):
+            raise ValueError("has an index that names a state twice; labels are unique")
+        return dict(zip(labels, value.tolist(), strict=True))
+    if isinstance(value, Mapping):
+        return {str(label): number for label, number in value.items()}
+    return listed(value)
+
+
+def listed(value: Any) -> Any:
+    """Return an array of one dimension as a list of plain values; the rest as it is."""
+    if isinstance(value, str | bytes | Mapping | list | tuple):
+        return value
+    for convert in ("to_pylist", "to_list", "tolist"):  # of Arrow, Polars and pandas, NumPy
+        if callable(getattr(value, convert, None)):
+            return getattr(value, convert)()
+    return value
+
+
+def is_array(value: Any) -> bool:
+    """Return whether a value is an array, a Series, a frame or a sparse matrix."""
+    return isinstance(value, list | tuple) or any(
+        hasattr(value, name) for name in ("__array__", "tocsr", "to_pylist", "__arrow_c_stream__")
+    )
+
+
+def labelled_rows(matrix: Any) -> tuple[list[str] | None, Any]:
+    """Return the labels of a matrix's rows, where it has some, and the matrix without them.
+
+    A pandas frame has them as its index; another frame, or a table, as a first column of texts.
+    """
+    if _indexed(matrix) and hasattr(matrix, "columns"):
+        labels = None if _by_position(matrix.index) else [str(one) for one in matrix.index.tolist()]
+        return labels, matrix.to_numpy()
+    if hasattr(matrix, "__arrow_c_stream__") and hasattr(matrix, "columns"):
+        import pyarrow as pa  # noqa: PLC0415 - studies in files need it later, or never
+
+        columns = [column.to_pylist() for column in pa.table(matrix).columns]
+        texts = bool(columns) and all(isinstance(cell, str) for cell in columns[0])
+        labels = columns.pop(0) if texts else None
+        return labels, np.array(columns, dtype=object).T
+    return None, matrix
+
+
+def _indexed(value: Any) -> bool:
+    """Return whether a value is of pandas, or has an index as pandas does."""
+    return hasattr(value, "index") and hasattr(value, "iloc")
+
+
+def _by_position(index: Any) -> bool:
+    """Return whether an index is the one that pandas makes if nobody gives any: 0, 1, 2, ..."""
+    return type(index).__name__ == "RangeIndex" and index.start == 0 and index.step == 1

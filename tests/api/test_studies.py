@@ -1,0 +1,262 @@
+"""A study in one call: keywords and sections are the same object, and files hold it."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import scipy.sparse as sp
+
+import privalue as pv
+from privalue.ledger import study_hash
+
+LABELS = ["ill", "better", "well"]
+FLAT = {
+    "states": LABELS,
+    "discount": 0.9,
+    "returns": (0, 1),
+    "epsilon": 1.0,
+    "delta": 1e-6,
+    "unit": "person",
+    "max_trajectories_per_person": 3,
+}
+ALL = {
+    **FLAT,
+    "rewards": (-1, 1),
+    "unvisited": 0.5,
+    "start": {"ill": 1.0},
+    "neighbours": "add-remove",
+    "max_states_per_trajectory": 2,
+    "name": "ward",
+    "dataset": "clinic",
+    "period": "2026-11",
+    "trajectories": 5000,
+    "groups": {"a": "ill", "b": "better", "c": "well"},
+    "visits": {"ill": 0.5, "better": 0.5, "well": 0.5},
+    "weights": {"ill": 1.0, "better": 2.0, "well": 3.0},
+    "arms": ["control", "treated"],
+    "mechanism": "dp-ssp",
+    "level": 0.9,
+    "columns": {"trajectory": "stay_id", "person": "patient", "arm": "given"},
+}
+SECTIONS = {
+    "states": pv.States(labels=LABELS, groups=ALL["groups"], visits=ALL["visits"]),
+    "values": pv.Values(
+        discount=0.9, returns=(0, 1), rewards=(-1, 1), unvisited=0.5, start={"ill": 1.0}
+    ),
+    "privacy": pv.Privacy(
+        epsilon=1.0,
+        delta=1e-6,
+        unit="person",
+        neighbours="add-remove",
+        max_trajectories_per_person=3,
+        max_states_per_trajectory=2,
+    ),
+    "study": pv.About(name="ward", dataset="clinic", period="2026-11", trajectories=5000),
+    "weights": pv.Weights(values=ALL["weights"]),
+    "arms": pv.Arms(labels=["control", "treated"], column="given"),
+    "mechanism": pv.Mechanism(name="dp-ssp"),
+    "report": pv.Report(level=0.9),
+    "data": pv.Columns(trajectory="stay_id", person="patient"),
+}
+
+
+def test_keywords_and_sections_make_the_same_study():
+    flat, sections = pv.Study(**ALL), pv.Study(**SECTIONS)
+    assert flat == sections
+    assert flat.public_description() == sections.public_description()
+    assert study_hash(flat.public_description()) == study_hash(sections.public_description())
+    assert flat.model_dump_json() == sections.model_dump_json()
+
+
+def test_keywords_add_to_a_section_and_nothing_is_said_twice():
+    values = pv.Values(discount=0.9, returns=(0, 1))
+    privacy = {"epsilon": 1.0, "delta": 1e-6, "unit": "trajectory"}
+    study = pv.Study(states=3, values=values, start=[1, 0, 0], privacy=privacy)
+    assert study.start_distribution.tolist() == [1, 0, 0]
+    with pytest.raises(pv.StudyError, match=r"^discount is given twice, by itself and in values="):
+        pv.Study(states=3, values=values, discount=0.5, privacy=privacy)
+
+
+def test_rewards_follow_from_returns_where_they_are_left_out():
+    """Every reward that leaves all returns within their bounds is within the rewards'."""
+    study = pv.Study(**{**FLAT, "returns": (-1, 2), "discount": 0.5})
+    assert study.values.rewards == (-2.0, 2.5)
+    assert study.public_description()["values"]["rewards"] == [-2.0, 2.5]
+    assert study.replace(returns=(0, 1)).values.rewards == (-0.5, 1.0)
+    generator = np.random.default_rng(1)
+    rewards = generator.uniform(-4, 4, (20_000, 4))
+    returns = rewards.copy()
+    for at in (2, 1, 0):
+        returns[:, at] += 0.5 * returns[:, at + 1]
+    inside = ((returns >= -1) & (returns <= 2)).all(axis=1)
+    assert inside.sum() > 50
+    assert rewards[inside].min() >= -2
+    assert rewards[inside].max() <= 2.5
+    assert rewards[inside].min() < -1.7  # so narrower bounds would clamp
+    described = study.public_description()
+    assert pv.Study.from_description(described).public_description() == described
+
+
+def test_replace_changes_keywords_and_sections_and_takes_them_back():
+    study = pv.Study(**FLAT)
+    assert study.replace(epsilon=2) == pv.Study(**{**FLAT, "epsilon": 2})
+    assert study.replace(epsilon=2).replace(epsilon=1) == study
+    assert study.replace(unit="trajectory", max_trajectories_per_person=None) == pv.Study(
+        **{**FLAT, "unit": "trajectory", "max_trajectories_per_person": None}
+    )
+    assert study.replace(mechanism="dp-lsw").mechanism.name == "dp-lsw"
+    assert study.replace(privacy=study.privacy.replace(delta=1e-7)).privacy.delta == 1e-7
+    named = study.replace(columns={"person": "patient", "trajectory": "stay"})
+    assert named.replace(columns={"state": "ward"}).data.given == {"person", "trajectory", "state"}
+    assert named.replace(data=None) == study
+    assert pv.Study(**ALL).replace(columns={"arm": "x"}).arms.column == "x"
+
+
+BY_LABEL = pd.Series([1.0, 0.5, 0.25], index=["well", "ill", "better"])
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        (np.array([0.5, 0.25, 1.0]), [0.5, 0.25, 1.0]),
+        (np.array([0.5, 0.25, 1.0], dtype=np.float32), [0.5, 0.25, 1.0]),
+        (pd.Series([0.5, 0.25, 1.0]), [0.5, 0.25, 1.0]),
+        (BY_LABEL, [0.5, 0.25, 1.0]),
+        (BY_LABEL.to_dict(), [0.5, 0.25, 1.0]),
+        (pl.Series([0.5, 0.25, 1.0]), [0.5, 0.25, 1.0]),
+        (pa.array([0.5, 0.25, 1.0]), [0.5, 0.25, 1.0]),
+        ((0.5, 0.25, 1), [0.5, 0.25, 1.0]),
+    ],
+)
+def test_numbers_of_states_come_as_arrays_or_by_label(given, kept, tmp_path):
+    study = pv.Study(**FLAT, weights=given, visits=given)
+    assert study.state_weights.tolist() == kept
+    assert study.visit_prior.tolist() == kept
+    assert pv.Study.load(study.save(tmp_path / "study.toml")) == study
+
+
+X = np.array([[1.0, 0.0], [1.0, 0.5], [0.0, 1.0]])
+MATRICES = [
+    X,
+    X.tolist(),
+    sp.csr_array(X),
+    pd.DataFrame(X, columns=["a", "b"]),
+    pd.DataFrame(X[[2, 0, 1]], index=["well", "ill", "better"]),
+    pl.DataFrame({"a": X[:, 0], "b": X[:, 1]}),
+    pl.DataFrame({"state": ["well", "ill", "better"], "a": X[[2, 0, 1], 0], "b": X[[2, 0, 1], 1]}),
+    pa.table({"a": X[:, 0], "b": X[:, 1]}),
+]
+
+
+@pytest.mark.parametrize("matrix", MATRICES, ids=lambda matrix: type(matrix).__name__)
+def test_features_come_as_a_matrix_and_are_saved_beside_the_study(matrix, tmp_path):
+    study = pv.Study(**FLAT, features=matrix)
+    assert (study.feature_matrix - X == 0).all() if sp.issparse(matrix) else True
+    if not sp.issparse(matrix):
+        assert study.feature_matrix.tolist() == X.tolist()
+        assert study == pv.Study(**FLAT, features=pv.Features(matrix=X))
+    file = study.save(tmp_path / "a.toml")
+    ending = "npz" if sp.issparse(matrix) else "npy"
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"a-features.{ending}", "a.toml"]
+    assert pv.Study.load(file) == study
+    assert pv.Study.load(file) != pv.Study(**FLAT, features=2 * X)
+
+
+def test_a_study_is_saved_with_comments_and_comes_back(tmp_path):
+    study = pv.Study(**ALL)
+    file = study.save(tmp_path / "study.toml")
+    text = file.read_text()
+    assert "epsilon = 1.0  # the privacy loss" in text
+    assert "# size = 2  # how many adjacent states share a value" in text
+    again = pv.Study.load(file)
+    assert again == study
+    assert study_hash(again.public_description()) == study_hash(study.public_description())
+    for section in study.given:
+        assert getattr(again, section).given == getattr(study, section).given
+    study.save(file)  # the same text again
+    with pytest.raises(pv.UsageError, match=r"exists and holds something else; .* replace=True"):
+        study.replace(epsilon=2).save(file)
+    study.replace(epsilon=2).save(file, replace=True)
+    assert pv.Study.load(file).privacy.epsilon == 2
+
+
+def test_odd_labels_are_saved_as_they_are(tmp_path):
+    labels = ['say "ill"', "a\\b", "tab\there", "naïve \x7f ☂", "[x] = 1", "#1"]
+    study = pv.Study(**{**FLAT, "states": labels}, weights=dict.fromkeys(labels, 2.0))
+    assert pv.Study.load(study.save(tmp_path / "study.toml")) == study
+
+
+def test_side_files_are_copied_next_to_the_study(tmp_path, monkeypatch):
+    (tmp_path / "here" / "in").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "here")
+    Path("states.csv").write_text("ill\nbetter\nwell\n")
+    Path("in/w.csv").write_text("ill,1\nbetter,2\nwell,3\n")
+    (tmp_path / "start.csv").write_text("ill,1\n")
+    study = pv.Study(
+        **{**FLAT, "states": "states.csv"}, weights="in/w.csv", start=str(tmp_path / "start.csv")
+    )
+    file = study.save(tmp_path / "there" / "study.toml")
+    assert pv.Study.load(file) == study
+    made = sorted(str(path.relative_to(file.parent)) for path in file.parent.rglob("*.*"))
+    assert made == ["in/w.csv", "start.csv", "states.csv", "study.toml"]
+
+
+@pytest.mark.parametrize(
+    ("keywords", "told"),
+    [
+        ({"epsilon": -1}, "epsilon = -1.0 is not allowed; it must be a finite number above 0"),
+        ({"epsilon": "1"}, 'epsilon = "1" is not allowed'),
+        ({"delta": 0}, "delta = 0.0 is not allowed; it must be a number between 0 and 1"),
+        ({"unit": "patient"}, 'unit = "patient" is not allowed; it must be "trajectory"'),
+        ({"discount": None}, "discount is missing; it must be a number above 0 and at most 1"),
+        ({"returns": None}, "rewards is missing; .*; or give returns"),
+        ({"returns": 1}, "returns = 1 is not allowed; it must be two finite numbers"),
+        ({"states": None}, r"states must be given, as in Study\("),
+        ({"states": {"ill", "well"}}, "states = .* is not allowed; it must be how many there are"),
+        ({"states": ["ill", None]}, "states = None is not allowed; it must be a list of texts"),
+        ({"states": 0}, "states = 0 is not allowed"),
+        ({"gamma": 0.9}, "gamma is not a keyword of a study; here it is called discount"),
+        ({"eps": 1}, "here it is called epsilon"),
+        ({"seed": 1}, "experiments are seeded where they are run"),
+        ({"beta": 0.1}, r"write mechanism=pv\.Mechanism\(beta=\.\.\.\)"),
+        ({"truncated": "cut"}, r"values=pv\.Values\(truncated=.* or data=pv\.Columns\(truncated"),
+        ({"weights": 2.0}, "weights = 2.0 is not allowed; it must be a number for each state"),
+        ({"weights": [1.0, "b", 2.0]}, 'weights = "b" is not allowed'),
+        ({"weights": [1.0]}, r"\[weights\] values has 1 numbers for 3 states"),
+        ({"weights": {"ill": 1, "sick": 1}}, '"sick", which is not a state'),
+        ({"visits": [0.5]}, r"\[states\] visits has 1 numbers for 3 states"),
+        ({"start": [0.5, 0.1, 0.1]}, r"\[values\] start sums to 0.7"),
+        ({"start": pd.Series([1, 1], index=["ill", "ill"])}, "names a state twice"),
+        ({"features": 2}, r"features = 2 is not allowed; .*pv\.Features\(size=2\)"),
+        ({"features": np.eye(2)}, r"\[features\] matrix has shape \(2, 2\)"),
+        ({"features": [["a"], ["b"], ["c"]]}, r"\[features\] matrix holds something that is not a"),
+        ({"features": pd.DataFrame(X, index=["ill", "well", "x"])}, '"x", which is not a state'),
+        ({"features": pd.DataFrame(X, index=["ill"] * 3)}, "rows with the same label"),
+        ({"arms": 2}, "arms = 2 is not allowed; it must be a list of their labels"),
+        ({"mechanism": "ssp"}, 'mechanism = "ssp" is not allowed; it must be "dp-ssp"'),
+        ({"columns": "stay_id"}, r'columns = "stay_id" is not allowed; .*columns=\{"trajectory"'),
+        ({"columns": {"episode": "e"}}, "columns: episode is not .* it is called trajectory"),
+    ],
+)
+def test_what_is_wrong_is_named(keywords, told):
+    with pytest.raises(pv.StudyError, match=told):
+        pv.Study(**{**FLAT, **keywords})
+
+
+def test_a_study_says_where_it_holds_what_a_keyword_gave():
+    study = pv.Study(**FLAT)
+    with pytest.raises(AttributeError, match=r"it is study\.privacy\.epsilon$"):
+        study.epsilon  # noqa: B018
+    with pytest.raises(pv.StudyError, match=r"make another one with replace\(epsilon=\.\.\.\)"):
+        study.epsilon = 2
+    assert not hasattr(study, "nonsense")
+
+
+def test_a_file_has_sections_and_no_keywords():
+    with pytest.raises(pv.StudyError, match=r"^\[epsilon\] is not a section of a study"):
+        pv.Study.parse("epsilon = 1.0\n")
+    with pytest.raises(pv.StudyError, match=r"^\[states\] must be a section of the study, not 40"):
+        pv.Study.parse("states = 40\n")
