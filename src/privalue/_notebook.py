@@ -350,12 +350,11 @@ def plan_html(prediction: Prediction, advice: Sequence[str] = ()) -> str:
 def _forecast(forecast: Forecast) -> list[str]:
     """Return the row of a mechanism."""
     own = " (this study)" if forecast.option.chosen else ""
-    texts = written(forecast.rmse, *forecast.range)
-    ranged = forecast.range[0] < forecast.range[1]
+    low, high = forecast.range
     return [
         forecast.option.label + own,
-        texts.value if ranged else error_shown(forecast.rmse),
-        texts.within if ranged else "",
+        error_shown(forecast.rmse),
+        f"{error_shown(low)} to {error_shown(high)}" if low < high else "",
         error_shown(forecast.noise),
         error_shown(forecast.sampling),
     ]
