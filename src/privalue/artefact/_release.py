@@ -19,7 +19,7 @@ from pydantic import ConfigDict, Field, PrivateAttr, ValidationError
 from privalue._above import above
 from privalue._brief import BriefModel
 from privalue._files import read_whole, write_whole
-from privalue.artefact._columns import Columns, Flags, arrow_table
+from privalue.artefact._columns import Arrays, Flags, arrow_table
 from privalue.artefact._values import Numbers, StateValue, StateValues, written
 from privalue.errors import DataError, UnknownLabelError, UsageError
 
@@ -177,7 +177,7 @@ class Software(_Part):
     version: str
 
 
-class Release(Columns, _Part):
+class Release(Arrays, _Part):
     """A value function, released once under differential privacy.
 
     It is read by label (``release["ill"]``: value, intervals, flags), as arrays in the order of the
