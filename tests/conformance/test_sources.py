@@ -235,6 +235,11 @@ def test_a_mistake_is_named_alike_wherever_it_stands(place, source, mistake):
             "arrow": "the pyarrow Table",
             "pandas": "the pandas DataFrame",
             "polars": "the polars DataFrame",
+            "polars lazy": "the polars DataFrame",
+            "dict of lists": "the dict",
+            "dict of arrays": "the dict",
+            "list of dicts": "the list of rows",
+            "list of batches": "the list of tables",
             "postgresql": "postgresql://",
         }.get(source, str(place.folder))
     )

@@ -192,6 +192,7 @@ class Study(Section):
         self._require_limit_of_trajectories()
         self._require_shrinkage_for_features()
         self._require_column_of_cuts()
+        self._require_columns_of_bins()
         self._place = place
         self._tables = read_tables(self.states, self.values, self.weights, self.features, place)
         self._require_arms()
@@ -420,6 +421,25 @@ class Study(Section):
                 'trajectories as cut off: [data] truncated = "cut", or whatever it is called'
             )
 
+    def _require_columns_of_bins(self) -> None:
+        """Refuse bins of a column that is something else, too, and a column of states beside."""
+        if self.states.bins is None:
+            return
+        if "state" in self.data.given:
+            raise StudyError(
+                f'[data] state = "{self.data.state}" names a column of states, and [states] bins '
+                "makes states of others; remove one of the two"
+            )
+        data = self.data
+        taken = {data.trajectory, data.step, data.reward, data.person, data.truncated}
+        taken |= {self.arms.column} if self.arms.labels else set()
+        for column in self.states.bins:
+            if column in taken:
+                raise StudyError(
+                    f"[states] bins {column} is a column of [data] or [arms], too; give a copy of "
+                    "it another name"
+                )
+
     def _require_arms(self) -> None:
         """Refuse arms for which no mechanism is proved, or that no row could hold."""
         if not self.arms.labels:
@@ -504,8 +524,13 @@ class Study(Section):
 
     @property
     def raw_labels(self) -> Mapping[str, int] | None:
-        """Return raw label -> state's position, or None if the rows hold 0 .. N-1."""
+        """Return raw label -> state's position, or None if the rows hold numbers."""
         return self._tables.raw_labels
+
+    @property
+    def bins(self) -> Mapping[str, tuple[float, ...]]:
+        """Return the edges of every column that states are made of; empty if there are none."""
+        return self.states.bins or {}
 
     @property
     def has_intervals(self) -> bool:
@@ -642,6 +667,8 @@ class Study(Section):
         description = self.model_dump(mode="json", exclude=unused, exclude_none=True)
         if not self.arms.labels:
             del description["arms"]  # as studies without arms were always described
+        if self.states.bins is not None:
+            del description["data"]["state"]  # no such column is read
         description["side_files"] = [
             {"key": file.key, "name": file.name, "sha256": file.sha256}
             for file in self._tables.files
