@@ -22,11 +22,9 @@ from it.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privalue._above import above
 from privalue._types import Progress
 from privalue.core import (
     MOST_TRAJECTORIES,
@@ -46,9 +44,6 @@ from privalue.planning._noiseless import theta_before_noise
 from privalue.planning._options import Option, options_of
 from privalue.planning._public_model import SEED, PublicModel
 from privalue.study import Study, design, mechanism_for
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 USELESS = 0.95  # of the error of guessing: from there on a release is refused
 NOISES = 2  # draws of noise for each draw of statistics
@@ -127,24 +122,6 @@ class Prediction:
     def doubtful(self) -> bool:
         """Return whether the cautious end, and it alone, is no better than guessing."""
         return not self.useless and not self.chosen.cautious < USELESS * self.guess
-
-    def plot(self, ax: "Axes | None" = None) -> "Axes":
-        """Draw the predicted error of every mechanism, with its range, beside that of guessing.
-
-        Args:
-            ax: Matplotlib axes to draw into; new ones, if left out.
-
-        Returns:
-            The axes.
-
-        Raises:
-            MissingComponentError: Matplotlib is not installed.
-        """
-        axes: Axes = above("_plots", "plot_plan")(self, ax)
-        return axes
-
-    def _repr_html_(self) -> str:
-        return str(above("_notebook", "plan_html")(self))
 
 
 def predict(
