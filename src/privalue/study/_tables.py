@@ -16,6 +16,7 @@ from privalue.core import Matrix, Vector, dense
 from privalue.errors import StudyError
 from privalue.study import _side_files as side_files
 from privalue.study._arrays import labelled_rows
+from privalue.study._bins import bin_labels
 from privalue.study._places import Place
 from privalue.study._sections import LARGEST, SMALLEST, Features, States, Values, Weights
 from privalue.study._side_files import SideFile
@@ -151,6 +152,9 @@ def _names(states: States, files: _Files) -> StateNames:
     """Return the states; refuse labels that are empty or appear twice."""
     if states.count is not None:
         return StateNames(count=states.count)
+    if states.bins is not None:
+        made = bin_labels(states.bins)
+        return StateNames(count=len(made), labels=made)
     if states.file is not None:
         labels = side_files.read_labels(files.open("[states] file", states.file))
     else:
@@ -164,8 +168,10 @@ def _names(states: States, files: _Files) -> StateNames:
 
 
 def _raw_labels(states: States, names: StateNames, files: _Files) -> Mapping[str, int] | None:
-    """Return raw label -> position, by the groups if there are any; None if rows hold positions."""
+    """Return raw label -> position, by the groups if there are any; None if rows hold numbers."""
     groups = states.groups
+    if states.bins is not None:
+        return None
     if groups is None:
         return None if names.labels is None else names.positions
     if isinstance(groups, str):
