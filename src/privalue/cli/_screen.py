@@ -122,7 +122,9 @@ def _mechanism(study: Study) -> str:
     chosen = study.mechanism
     if chosen.name == "dp-ssp":
         shrunk = "shrinkage" if chosen.shrinkage else "no shrinkage"
-        return f"dp-ssp, {shrunk}, intervals at level {study.report.level:g}"
+        towards = " towards the features" if study.features.shrink else ""
+        first = f", stages {' and '.join(study.stages)} first" if study.stages else ", one stage"
+        return f"dp-ssp, {shrunk}{towards}{first}, intervals at level {study.report.level:g}"
     share = (
         f"; {chosen.noise_scale_share:g} of epsilon releases the noise scale, intervals at level "
         f"{study.report.level:g}"
