@@ -149,7 +149,10 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Fetch a name from its room, once."""
     if name not in _ROOM_OF:
-        raise AttributeError(f"module 'privalue' has no attribute {name!r}")
+        if name.startswith("_"):  # asked for by programs
+            raise AttributeError(f"module 'privalue' has no attribute {name!r}")
+        guessed = import_module("privalue._guessed")
+        raise AttributeError(guessed.about_package(name, __all__))
     found = globals()[name] = getattr(import_module(f"privalue.{_ROOM_OF[name]}"), name)
     return found
 

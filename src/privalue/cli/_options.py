@@ -47,6 +47,7 @@ SAID: Mapping[str, str | Callable[[re.Match[str]], str]] = {
     r"\bmemory=": "--memory",
     r"\bthreads=": "--threads ",
     r"\breplace=True": "--replace",
+    r"\bpaper=": "--paper ",
     r"\bside_files=": "--side-files ",
     r"\btrajectories=M\b": "--trajectories M",
     r"\bworld=WORLD\b": "--world",

@@ -78,14 +78,14 @@ class Section(BriefModel):
     """A group of keys that are checked when it is built, and frozen."""
 
     holds_sections: ClassVar[bool] = False
-    shown_in_help = ("given", "replace")
+    shown_in_help: ClassVar[tuple[str, ...]] = ("given", "replace")
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
         """Explain every key of a section in its docstring, which ``help`` shows."""
+        super().__pydantic_init_subclass__()
         if not cls.holds_sections:
-            super().__pydantic_init_subclass__()
             cls.__doc__ = explained(cls)
 
     def __init__(self, /, *by_position: Any, **keys: Any) -> None:
@@ -228,7 +228,7 @@ class Values(Section):
         "the value of a state that nobody visits", "a number inside the bounds of returns", None
     )
     start: str | ByState | None = key(
-        "public start distribution: also release the policy's one number",
+        "public start distribution: also release the policy's overall value",
         "a CSV file of state and probability, a list in the order of the states, or a table by "
         "label",
         None,

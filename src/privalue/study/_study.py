@@ -81,11 +81,49 @@ _BY_KEYWORDS = Place(anywhere=True)  # whoever builds a study gives keywords, an
 class Study(Section):
     """Everything public about a release; frozen, and checked when it is built.
 
-    Side files are found in the current folder, or beside the file that `load` reads; those of a
-    study file must be there, unless another folder is named.
+    What most people need has a keyword of its own, and the rest is given by sections: both make the
+    same study. Numbers by state are a dictionary by label, a list or an array in their order, or a
+    file: in the current folder, or beside the study file that ``load`` reads.
+
+    Args:
+        states: labels as a list, their number, or ``States(...)`` (required).
+        discount: gamma, applied once per row, above 0 and at most 1 (required).
+        returns: public bounds (low, high) of a discounted return (default: as rewards imply).
+        rewards: public bounds (low, high) of a reward (default: as returns imply).
+        unvisited: the value of a state that nobody visits (default: 0, or the bound next to it).
+        start: public start distribution, to release the policy's one number too (default none).
+        epsilon: the privacy loss, from 0.001 to 20 (required).
+        delta: the probability with which the loss may exceed epsilon, below 1/m (required).
+        unit: whom to protect: "trajectory", or "person" with all of theirs (required).
+        neighbours: "replace-one" or "add-remove" (default "replace-one").
+        max_trajectories_per_person: the most that count (required with unit "person").
+        max_states_per_trajectory: the most distinct states that count (default: all).
+        name: what the release is called (default "untitled").
+        dataset: which people the data is about: the ledger's key (default none).
+        period: which of several releases, such as "2026-11" (default none).
+        trajectories: how many there are, as publicly declared (default none).
+        groups: public map from raw labels to these states (default none).
+        visits: public prior of the probability of a visit, by state (default none).
+        features: a matrix with a row for each state, or ``Features(...)`` (default tabular).
+        weights: regression weights by state, or ``Weights(...)`` (default 1 everywhere).
+        arms: labels of arms, or ``Arms(...)`` (default none).
+        mechanism: "dp-ssp", "dp-lsw", "dp-lsl", "auto", or ``Mechanism(...)`` (default "dp-ssp").
+        level: of intervals (default 0.95).
+        columns: names of columns, as {"trajectory": "stay_id"} (default: as they are called here).
+        study: the section of name, dataset, period and trajectories: ``About(...)``.
+        privacy: the section of epsilon, delta and whom they protect: ``Privacy(...)``.
+        values: the section of discount and bounds: ``Values(...)``.
+        report: the section of the level: ``Report(...)``.
+        data: the section of columns, and of what cells are: ``Columns(...)``.
+
+    >>> study = Study(states=["ill", "well"], discount=0.9, returns=(0, 1), epsilon=1.0,
+    ...               delta=1e-6, unit="trajectory")
+    >>> study.return_bounds, study.mechanism.name
+    ((0.0, 1.0), 'dp-ssp')
     """
 
     holds_sections = True
+    shown_in_help = ("load", "replace", "save")
 
     study: About = key("name and people", "a section", About())
     privacy: Privacy = key("what is promised", "a section")
