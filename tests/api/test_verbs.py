@@ -100,6 +100,13 @@ def test_a_seeded_release_says_that_it_is_not_private(tmp_path):
     assert json.loads(files.release.read_text())["private"] is False
     assert "NOT PRIVATE" in files.page.read_text()
     assert "NOT PRIVATE" in files.registry.read_text()
+    _, *lines = files.values.read_text().splitlines()
+    assert len(lines) == 3
+    assert all("NOT PRIVATE" in line for line in lines)
+    pv.publish(pv.release(STUDY, PEOPLE), tmp_path / "private", study=STUDY)
+    assert "NOT PRIVATE" not in "".join(
+        path.read_text() for path in (tmp_path / "private").iterdir()
+    )
     assert not pv.refit(files.release).private
     with pytest.raises(pv.UsageError, match="seed= and entropy= both"):
         pv.release(STUDY, PEOPLE, seed=1, entropy=pv.SeededForExperimentsOnly(1))

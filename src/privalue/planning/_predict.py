@@ -46,8 +46,8 @@ from privalue.planning._public_model import SEED, PublicModel
 from privalue.study import Study, design, mechanism_for
 
 USELESS = 0.95  # of the error of guessing: from there on a release is refused
-NOISES = 4  # draws of noise for each draw of statistics
-_FEWEST_OF_ENDS, _MOST_OF_ENDS = 8, 24  # the ends of a range need fewer draws than its middle
+NOISES = 2  # draws of noise for each draw of statistics
+_FEWEST_OF_ENDS, _MOST_OF_ENDS = 16, 40  # the ends of a range need fewer draws than its middle
 # At the optimistic end a stage finds that returns take so much of their range: the noise of the
 # values is in proportion to it. Nothing public tells how much it will be.
 FOUND_RANGE = 1 / 32
@@ -210,7 +210,7 @@ def enough_draws(states: int) -> int:
 
     Many states need few draws, since the error averages over them.
     """
-    return int(np.clip(200_000 // states, 12, 100))
+    return int(np.clip(2_000 // states, 16, 100))
 
 
 def counted_states(study: Study, model: PublicModel) -> Vector:
@@ -331,7 +331,7 @@ class Forecaster:
         limit = built.values(
             theta_before_noise(study, mechanism, self._draws.expected(trajectories))
         )
-        generator = np.random.default_rng(SEED)
+        generator = np.random.default_rng((SEED, 1))  # not the numbers that data sets are made of
         released, clean = [], []
         for statistics in self._draws.statistics(trajectories):
             clean.append(built.values(theta_before_noise(study, mechanism, statistics)))

@@ -15,7 +15,7 @@ from privalue.planning._public_model import MOST_STATES
 from privalue.study import Study
 
 CANDIDATES = ("dp-ssp", "dp-lsw", "dp-lsl")
-_DRAWS = 24
+_DRAWS = 96
 _CLEAR = 0.95  # of dp-ssp's error: another mechanism is chosen only below it
 _VIRTUES = "dp-ssp has no threshold of visits, and releases intervals at no cost"
 

@@ -169,9 +169,10 @@ class RowRules:
         if role.startswith("bin "):
             meant = f"if {near!r} is meant, name that one" if near else "name the right one"
             return f"{meant} in [states] bins"
+        named = f'{{"{role}": "{near or "..."}"}}'
         if near:
-            return f'if {near!r} is meant, set {key} = "{near}"'
-        return f'name the right one: {key} = "..."'
+            return f'if {near!r} is meant, set {key} = "{near}", or give columns={named}'
+        return f'name the right one: {key} = "...", or give columns={named}'
 
     def require_no_person(self, place: str) -> None:
         """Refuse what numbers its trajectories, if persons are protected.

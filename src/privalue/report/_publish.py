@@ -24,6 +24,7 @@ from privalue.study import Study
 
 PAGE, REGISTRY, VALUES = "report.html", "registry.yaml", "values.csv"
 PUBLIC_FILES = (FILE_NAME, PAGE, REGISTRY, VALUES)
+PRINTED = "report.pdf"  # only where somebody asked for it
 # Every private page has this mark in its first bytes, so that it is found in any folder.
 PRIVATE_MARK = "privalue-private-page"
 _LOOKED_AT = 1024
@@ -126,7 +127,7 @@ def write_report(
     """
     answers = answers_in(folder / REGISTRY)
     texts: dict[str, tuple[str, str | Iterable[str]]] = {
-        "values": (VALUES, values_csv(state_table(release, study))),
+        "values": (VALUES, values_csv(state_table(release, study), private=release.private)),
         "registry": (
             REGISTRY,
             registry_yaml(release, justification=justification, account=account, answers=answers),
@@ -149,7 +150,7 @@ def require_publishable(folder: str | Path) -> None:
     """
     remove_litter(Path(folder))
     require_vacant(folder)
-    for name in PUBLIC_FILES:
+    for name in (*PUBLIC_FILES, PRINTED):
         if os.path.lexists(Path(folder) / name):
             raise UsageError(
                 f"{Path(folder) / name} exists, and a release is never overwritten; give another "

@@ -37,6 +37,11 @@ def bins(columns: Mapping[str, Any] | None = None, /, **edges: Any) -> States:
     >>> study.state_labels[:3]
     ('age < 50, sofa < 5', 'age < 50, sofa >= 5', '50 <= age < 70, sofa < 5')
     """
+    if columns is not None and not isinstance(columns, Mapping):
+        raise StudyError(
+            f"bins({shown(columns)}) is not understood; give a table of columns and their edges, "
+            "e.g. pv.bins(age=[50, 70]): a rule that is no edge cannot be recorded"
+        )
     given = {**(columns or {}), **edges}
     if not given:
         raise StudyError("bins of nothing make no states; give edges, e.g. pv.bins(age=[50, 70])")

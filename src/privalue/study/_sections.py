@@ -228,7 +228,7 @@ class Values(Section):
         "the value of a state that nobody visits", "a number inside the bounds of returns", None
     )
     start: str | ByState | None = key(
-        "public start distribution: also release the policy's one number",
+        "public start distribution: also release the policy's overall value",
         "a CSV file of state and probability, a list in the order of the states, or a table by "
         "label",
         None,
