@@ -116,6 +116,14 @@ def test_the_page_of_many_states_is_as_it_should_be(browser, large, width, schem
     assert pages.faults(browser, large, width=width, scheme=scheme) == []
 
 
+def test_a_page_with_arms_is_as_it_should_be(browser, folder):
+    names, arms = ["ill", "better", "well"], ["control", "treated"]
+    chosen = study(names).model_copy(update={"arms": pv.Arms(labels=arms)})
+    data = [[(name, 0.2, arms[at % 2]) for name in names] for at in range(4000)]
+    page = pv.publish(release_anyway(chosen, data), folder / "arms").page
+    assert pages.faults(browser, page, width=390, scheme="dark") == []
+
+
 @pytest.mark.parametrize(("width", "scheme"), EVERYWHERE)
 def test_the_private_page_is_as_it_should_be_and_says_so(browser, private, width, scheme):
     assert pages.faults(browser, private, width=width, scheme=scheme) == []
