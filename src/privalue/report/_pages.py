@@ -75,7 +75,8 @@ def _cut(text: str, most: int) -> str:
 
 def listed(texts: Sequence[object], more: int = 0, most: int = LABEL) -> PageHtml:
     """Return texts that somebody else chose, and how many more there are."""
-    shown = ", ".join(named(text, most) for text in texts)
+    apart = "; " if any("," in str(text) for text in texts) else ", "
+    shown = apart.join(named(text, most) for text in texts)
     return PageHtml(shown + (f" and {more:,} more" if more > 0 else ""))
 
 
