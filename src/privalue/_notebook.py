@@ -160,8 +160,17 @@ def _plot(release: Release, shown: Sequence[StateValue]) -> str:
     return _forest(rows, f"Values of {len({row.name for row in rows})} states", release.level)
 
 
-def _forest(rows: Sequence[PlotRow], title: str, level: float | None) -> str:
-    """Return a forest plot that can stand in one notebook with others."""
+def _forest(
+    rows: Sequence[PlotRow], title: str, level: float | None, outer: str = "total interval"
+) -> str:
+    """Return a forest plot that can stand in one notebook with others.
+
+    Args:
+        rows: in the order in which they are drawn.
+        title: what is drawn.
+        level: of the intervals.
+        outer: what the thin lines are called.
+    """
     return forest_plot(
         rows,
         title=title,
@@ -169,6 +178,7 @@ def _forest(rows: Sequence[PlotRow], title: str, level: float | None) -> str:
         # Ids must differ between the outputs of a notebook.
         key="pv" + hashlib.sha256(repr(rows).encode("utf-8", "replace")).hexdigest()[:12],
         level=level,
+        outer=outer,
     )
 
 
@@ -348,7 +358,8 @@ def _plan_plot(prediction: Prediction, planned: Sequence[Forecast]) -> str:
         if each.rmse < 3 * guess or each.option.chosen  # errors beyond would hide the others
     ]
     rows.append(PlotRow(name="guessing", value=guess))
-    return _forest(rows, "Predicted error of each mechanism", None)
+    title = "Predicted error of each mechanism"
+    return _forest(rows, title, None, outer="from the optimistic end to the cautious one")
 
 
 # A study

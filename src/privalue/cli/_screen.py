@@ -195,7 +195,7 @@ def print_release(console: Console, release: Release) -> None:
     for entry, row in zip(release.values[:MOST_ROWS], states[:MOST_ROWS], strict=True):
         ends = [(getattr(entry, low), getattr(entry, high)) for low, high in intervals.values()]
         table.add_row(
-            Text(entry.state),
+            entry.state,
             written(entry.value, *(ends[0] if ends else ())).value,
             *(written(entry.value, *pair).within for pair in ends),
             "; ".join(row.flags) or "none",
@@ -363,5 +363,6 @@ def print_private_diagnostics(console: Console, diagnostics: PrivateDiagnostics)
     console.print(table)
     if len(labels) > MOST_ROWS:
         console.print(f"... and {len(labels) - MOST_ROWS} more states; --json has them all.")
-    for warning in diagnostics.warnings():
+    for warning, remedy in diagnostics.advice():
         console.print(f"Note: {warning}.", style="bold yellow")
+        console.print(f"What to do: {remedy}.")
