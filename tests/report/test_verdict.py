@@ -15,8 +15,10 @@ from privalue.report import public_page, state_table
 from privalue.report._pages import named
 from privalue.report._precision import planned
 from privalue.report._private_page import private_page
+from privalue.report._states import values_csv
 from privalue.report._verdict import verdict_of
 
+ENDS = ("low", "high", "total_low", "total_high")
 SSP = {"name": "dp-ssp", "calibration": "exact", "stages": "one"}
 
 
@@ -85,6 +87,42 @@ def test_a_release_whose_every_state_has_too_few_visits_is_not_usable(rare):
     found = verdict_of(alone, state_table(alone), planned(rare))
     assert found.kind == "unusable"
     assert "Every value has too few visits" in found.sentence
+
+
+@pytest.fixture(scope="module")
+def uncertain():
+    """Three visitors of state 1 and little noise: the choice of people is most of the interval."""
+    chosen = study(2, returns=(0.0, 1.0), mechanism=SSP, privacy={"epsilon": 20.0, "delta": 1e-3})
+    people = [[(0, float(at % 2)), (1, float(at % 2))] for at in range(3)]
+    return released(chosen, [*people, *([(0, float(at % 2))] for at in range(197))], seed=1)
+
+
+def test_an_interval_of_most_of_what_is_possible_is_flagged_everywhere(uncertain):
+    thin = uncertain["1"]
+    assert thin.supported
+    assert thin.total_high - thin.total_low > 0.5 > thin.high - thin.low
+    assert list(uncertain.flags.names).count("wide interval") == 1
+    assert [row.flags for row in state_table(uncertain)] == [(), ("wide interval",)]
+    assert "wide interval" in thin.flags
+    assert "wide interval" in uncertain.to_pandas()["flags"][1]
+    assert "wide interval" in uncertain._repr_html_()
+    assert "wide interval" in "".join(values_csv(state_table(uncertain)))
+    found = verdict(uncertain)
+    assert found.kind == "care"
+    assert found.sentence == (
+        "1 of 2 values carry no flag; be careful with <bdi>1</bdi> (wide interval)."
+    )
+    assert "wide interval" not in uncertain.to_json()
+
+
+def test_a_release_whose_every_interval_is_wide_is_not_usable(uncertain):
+    columns = {name: uncertain.column(name)[1:] for name in ("value", *ENDS, "supported")}
+    alone = uncertain.model_copy(
+        update={"values": type(uncertain.values)(["1"], columns), "statistics": None}
+    )
+    found = verdict_of(alone, state_table(alone), planned(uncertain))
+    assert found.kind == "unusable"
+    assert "its interval spans more than half of what is possible" in found.sentence
 
 
 # In the order in which they are read

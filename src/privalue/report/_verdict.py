@@ -1,9 +1,10 @@
 """Say in one sentence whether the values can be used: as they are, with care, or not.
 
 The plan and the flags decide, which are public. A release that its own plan calls no better than
-guessing is not usable, whatever its values are; neither is one whose every state has too few
-visits. Any other flag, a plan that is doubtful at its cautious end, limits that could have moved
-every value, or noise of unknown size call for care.
+guessing is not usable, whatever its values are; neither is one whose every state has too few visits
+or an interval that spans more than half of what is possible. Any other flag, a plan that is
+doubtful at its cautious end, limits that could have moved every value, or noise of unknown size
+call for care.
 """
 
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from privalue.report._limits import clearly_moved
 from privalue.report._numbers import interval
 from privalue.report._pages import PageHtml, listed
 from privalue.report._precision import Planned, achieved
-from privalue.report._states import FLAGS, UNSUPPORTED, StateTable, return_bounds
+from privalue.report._states import FLAGS, UNSUPPORTED, WIDE, StateTable, return_bounds
 
 _HEADS = {"usable": "Usable.", "care": "Usable with care.", "unusable": "Not usable."}
 
@@ -56,7 +57,7 @@ def verdict_of(release: Release, states: StateTable, plan: Planned) -> Verdict:
             f"state.{accepted} Do not act on the values.",
         )
     flagged = states.flagged.nonzero()[0]
-    if len(states.with_flag(UNSUPPORTED)) == len(states):
+    if len(states.with_flag(UNSUPPORTED)) + len(states.with_flag(WIDE)) == len(states):
         return Verdict(
             kind="unusable",
             sentence="Every value has too few visits to say anything, or its interval spans more "
