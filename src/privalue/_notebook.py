@@ -18,7 +18,7 @@ from privalue.artefact import PolicyInterval, Release, StateValue
 from privalue.ledger import Account, Cost
 from privalue.planning import Forecast, Prediction
 from privalue.planning import shown as error_shown
-from privalue.report import bound_in_words, cost_in_words, verdict
+from privalue.report import accepted_in_words, bound_in_words, cost_in_words, verdict
 from privalue.study import Study
 
 MOST_ROWS = 20
@@ -91,6 +91,7 @@ def release_html(release: Release) -> str:
     shown = _first(release)
     left = len(release) - len(shown)
     flagged = _flagged(release)
+    useless = accepted_in_words(release)
     states = f"{release.state_count:,} states"
     arms = f" in {len(release.arms)} arms" if release.arms else ""
     return _shown(
@@ -101,6 +102,7 @@ def release_html(release: Release) -> str:
             kind="pv-head",
         ),
         _paragraph(release.sentence(), kind="pv-soft" if release.private else "pv-stop"),
+        *([] if useless is None else [_paragraph(useless, kind="pv-stop")]),
         *_policies(release),
         *([_Escaped(_plot(release, shown))] if shown else []),
         _values(release, shown),

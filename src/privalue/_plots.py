@@ -83,6 +83,8 @@ def plot_release(release: Release, ax: "Axes | None" = None) -> "Axes":
         if release.private
         else "NOT PRIVATE, an experiment"
     )
+    if "useless" in release.accepted:
+        promise += "; no better than guessing"
     axes.set_title(
         f"{_cut(release.study['study'].get('name') or 'release')}: {promise}", loc="left"
     )

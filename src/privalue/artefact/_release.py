@@ -265,7 +265,8 @@ class Release(Arrays, _Part):
 
     def __repr__(self) -> str:
         kind = "private" if self.private else "NOT PRIVATE"
-        return f"Release({self.mechanism}, {kind}, states={len(self.values)}, {self.created})"
+        use = ", no better than guessing" if "useless" in self.accepted else ""
+        return f"Release({self.mechanism}, {kind}{use}, states={len(self.values)}, {self.created})"
 
     __str__ = __repr__
 

@@ -31,8 +31,11 @@ WEIGHTLESS = "weight 0"
 AT_A_BOUND = "at a bound of returns"
 CLAMPED = "clamped returns"
 LIMITED = "changed by limits"
+GUESSED = "no better than guessing"
 
 MEANINGS = {
+    GUESSED: "by its own plan the whole release is no better than guessing, which whoever made it "
+    "was told and accepted explicitly: do not act on this value",
     UNSUPPORTED: "the released noisy count is no larger than what nobody's visits could give, or "
     "the privacy interval spans more than half of what is possible: do not act on this value",
     WIDE: "there are visits, but the interval that is shown first, with all that it covers, spans "
@@ -190,6 +193,8 @@ def _bits(
     if supported is not None:
         bits[~supported] |= _bit(UNSUPPORTED)
     bits[_wide(release) & (bits == 0)] |= _bit(WIDE)
+    if "useless" in release.accepted:
+        bits |= _bit(GUESSED)
     clamped = release.values.column("clamped")
     if clamped is not None and clearly_beyond(release):
         bits[clamped] |= _bit(CLAMPED)
