@@ -166,6 +166,10 @@ def test_the_parts_are_in_the_order_in_which_they_are_needed(sound):
     assert places == sorted(places)
 
 
+def test_an_experiment_says_what_it_is_in_the_title(sound):
+    assert re.search("<title>NOT PRIVATE: ", public_page(sound))
+
+
 # Numbers that a person would write
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privalue.artefact import Flags, Release, json_cells
+from privalue.artefact import NOT_PRIVATE, Flags, Release, json_cells
 from privalue.core import Vector
 from privalue.estimate import normal_quantile
 from privalue.report._limits import chosen_bound, clearly_beyond, clearly_moved
@@ -165,7 +165,12 @@ def state_table(release: Release, study: Study | None = None) -> StateTable:
 
 def flags_by_state(release: Release) -> Flags:
     """Return what to be careful about in every state of a release, from the release alone."""
-    return Flags(FLAGS, state_table(release).bits)
+    return _as_flags(state_table(release), private=release.private)
+
+
+def _as_flags(table: "StateTable", *, private: bool) -> Flags:
+    """Return the flags of a table as texts; those of a seeded experiment begin with what it is."""
+    return Flags(FLAGS, table.bits, () if private else (NOT_PRIVATE,))
 
 
 def _names(release: Release) -> Sequence[str] | range:
@@ -280,8 +285,7 @@ def values_csv(table: StateTable, *, private: bool = True) -> Iterator[str]:
     heads = [*ends, *(name for name in table.columns if name not in ends)]
     labels = ["state", "arm"] if table.arms else ["state"]
     yield ",".join([*labels, "value", *heads, "flags"]) + "\n"
-    told = () if private else ("NOT PRIVATE",)
-    words = [_quoted("; ".join((*told, *flags_of(bits)))) for bits in range(1 << len(FLAGS))]
+    words = [_quoted(text) for text in _as_flags(table, private=private).texts]
     line = ",".join(["%s"] * (len(heads) + 3))
     for start in range(0, len(table), _AT_ONCE):
         part = slice(start, start + _AT_ONCE)
