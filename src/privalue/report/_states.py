@@ -113,6 +113,12 @@ class StateTable(Sequence[StateRow]):
         return np.flatnonzero(self.bits & _bit(flag))
 
     @property
+    def bits_of_differences(self) -> NDArray[np.uint8]:
+        """Return the flags of the other arms' differences from the first: those of both values."""
+        by_arm = self.bits.reshape(len(self.arms), -1)
+        return np.asarray((by_arm[1:] | by_arm[:1]).reshape(-1))
+
+    @property
     def has_intervals(self) -> bool:
         """Return whether privacy intervals were released."""
         return any(name in self.columns for name in _ENDS)
