@@ -43,19 +43,10 @@ def verdict_of(release: Release, states: StateTable, plan: Planned) -> Verdict:
         plan: the prediction from the study alone, or why there is none.
     """
     predicted = plan.prediction
-    if "useless" in release.accepted or (predicted is not None and predicted.useless):
-        low, high = return_bounds(release)
-        accepted = (
-            " Whoever made it was told so and accepted it explicitly."
-            if "useless" in release.accepted
-            else ""
-        )
-        return Verdict(
-            kind="unusable",
-            sentence="By its own plan this release is no better than guessing "
-            f"{written_exactly((low + high) / 2)}, the middle of the bounds, for every "
-            f"state.{accepted} Do not act on the values.",
-        )
+    useless = predicted is not None and predicted.useless
+    told = accepted_in_words(release) or (_useless(release) if useless else None)
+    if told is not None:
+        return Verdict(kind="unusable", sentence=told)
     clamped = mostly_clamped(release)
     if clamped is not None:
         return Verdict(
@@ -89,6 +80,23 @@ def verdict_of(release: Release, states: StateTable, plan: Planned) -> Verdict:
     if reasons:
         return Verdict(kind="care", sentence=reasons[0])
     return Verdict(kind="usable", sentence=_usable(release, states))
+
+
+def accepted_in_words(release: Release) -> str | None:
+    """Return what to say of a release that was made although it is of no use; None of others."""
+    if "useless" not in release.accepted:
+        return None
+    return _useless(release, " Whoever made it was told so and accepted it explicitly.")
+
+
+def _useless(release: Release, accepted: str = "") -> str:
+    """Return that a release is no better than guessing, and what was said to that."""
+    low, high = return_bounds(release)
+    return (
+        "By its own plan this release is no better than guessing "
+        f"{written_exactly((low + high) / 2)}, the middle of the bounds, for every "
+        f"state.{accepted} Do not act on the values."
+    )
 
 
 def _of_all_states(release: Release, plan: Planned) -> list[str | None]:
