@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from privalue._written import written_exactly
 from privalue.artefact import Release
 from privalue.planning import shown
-from privalue.report._limits import clearly_moved
+from privalue.report._limits import clearly_moved, limits_of, mostly_clamped
 from privalue.report._numbers import interval
 from privalue.report._pages import PageHtml, listed
 from privalue.report._precision import Planned, achieved
@@ -47,6 +47,13 @@ def verdict_of(release: Release, states: StateTable, plan: Planned) -> Verdict:
     told = accepted_in_words(release) or (_useless(release) if useless else None)
     if told is not None:
         return Verdict(kind="unusable", sentence=told)
+    clamped = mostly_clamped(release)
+    if clamped is not None:
+        return Verdict(
+            kind="unusable",
+            sentence=f"Bounds decided what counts: {clamped.words}. Do not act on the values; "
+            "check the bounds of the study, and what was read as rewards.",
+        )
     flagged = states.flagged.nonzero()[0]
     if len(states.with_flag(UNSUPPORTED)) + len(states.with_flag(WIDE)) == len(states):
         return Verdict(
@@ -100,6 +107,11 @@ def _of_all_states(release: Release, plan: Planned) -> list[str | None]:
         "value by more than half of its interval."
         if moved is not None and moved.all()
         else None,
+        *(
+            f"No state is flagged, but {limit.words}. {limit.effect}"
+            for limit in limits_of(release)
+            if limit.clear and limit.reach is None
+        ),
         "No state is flagged, but at the cautious end of its own plan this release is no better "
         "than guessing: if few people visited some of the states, do not act on their values."
         if plan.prediction is not None and plan.prediction.doubtful
