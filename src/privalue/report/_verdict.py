@@ -19,6 +19,10 @@ from privalue.report._precision import Planned, achieved
 from privalue.report._states import FLAGS, UNSUPPORTED, WIDE, StateTable, return_bounds
 
 _HEADS = {"usable": "Usable.", "care": "Usable with care.", "unusable": "Not usable."}
+_DOUBTFUL = (
+    "At the cautious end of its own plan this release is no better than guessing: if few people "
+    "visited some of the states, do not act on their values."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +78,10 @@ def verdict_of(release: Release, states: StateTable, plan: Planned) -> Verdict:
         )
         return Verdict(
             kind="care",
-            sentence=PageHtml(f"{kept}; be careful with {names} ({'; '.join(present)})."),
+            sentence=PageHtml(
+                f"{kept}; be careful with {names} ({'; '.join(present)})."
+                + (f" {_DOUBTFUL}" if predicted is not None and predicted.doubtful else "")
+            ),
         )
     reasons = [reason for reason in _of_all_states(release, plan) if reason is not None]
     if reasons:
@@ -112,8 +119,7 @@ def _of_all_states(release: Release, plan: Planned) -> list[str | None]:
             for limit in limits_of(release)
             if limit.clear and limit.reach is None
         ),
-        "No state is flagged, but at the cautious end of its own plan this release is no better "
-        "than guessing: if few people visited some of the states, do not act on their values."
+        f"No state is flagged. {_DOUBTFUL}"
         if plan.prediction is not None and plan.prediction.doubtful
         else None,
         "No state is flagged, but how noisy the values are is not public: there are no intervals."
