@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from privalue._notebook import comparison_html
 from privalue._plots import plot_releases
-from privalue.artefact import Release, Tabular
+from privalue.artefact import NOT_PRIVATE, Release, Tabular
 from privalue.errors import NotReleasedError, UsageError
 
 if TYPE_CHECKING:
@@ -27,7 +27,11 @@ class Comparison(Tabular):
 
     def __repr__(self) -> str:
         known = "" if self.truth is None else ", with the truth"
-        return f"Comparison({', '.join(self.names)}{known})"
+        told = ", ".join(
+            name if release.private else f"{name} ({NOT_PRIVATE})"
+            for name, release in zip(self.names, self.releases, strict=True)
+        )
+        return f"Comparison({told}{known})"
 
     @property
     def rmse(self) -> dict[str, float]:
@@ -123,6 +127,8 @@ def compare(
     >>> compared, max(compared.rmse.values()) < 0.2
     (Comparison(one, two, with the truth), True)
     """
+    if isinstance(truth, Release):
+        raise UsageError("truth is a Release; give releases as one list, compare([release, other])")
     if isinstance(releases, Release):
         releases = [releases]
     named = isinstance(releases, Mapping)

@@ -5,6 +5,7 @@ of which some are named. The total interval is a thin line, the privacy interval
 value a mark on both, hollow where there is something to be careful about.
 """
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privalue.artefact import Release
+from privalue.artefact import NOT_PRIVATE, Release
 from privalue.errors import MissingComponentError, UsageError
 from privalue.planning import Prediction
 
@@ -23,7 +24,7 @@ Floats = NDArray[np.float64]
 
 _MOST_ROWS = 40  # states that are rows; more are columns
 _MOST_NAMES = 16  # columns that are named
-_LABEL = 40  # characters of a label
+_LABEL, _LINES = 32, 4  # characters of a line of a label, and how many lines it may have
 # Okabe and Ito's colours, which most colour-blind people can distinguish
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
 _MARKS = ("o", "s", "D", "^", "v", "P")
@@ -60,11 +61,12 @@ def marks_of(release: Release, name: str = "") -> list[Marks]:
         )
 
     found = []
-    for at, arm in enumerate(release.arms or ("",)):
+    told = "" if release.private else f" ({NOT_PRIVATE})"  # beside titles, which people replace
+    for at, arm in enumerate(release.arms or ("" if name else "value",)):
         part = slice(at * each, (at + 1) * each)
         found.append(
             Marks(
-                name=": ".join(filter(None, (name, arm))),
+                name=": ".join(filter(None, (name, arm))) + told,
                 value=release.value[part],
                 total=ends("total_", part),
                 privacy=ends("", part),
@@ -81,8 +83,10 @@ def plot_release(release: Release, ax: "Axes | None" = None) -> "Axes":
     promise = (
         f"epsilon = {told.epsilon:g}, delta = {told.delta:g}"
         if release.private
-        else "NOT PRIVATE, an experiment"
+        else f"{NOT_PRIVATE}, an experiment"
     )
+    if "useless" in release.accepted:
+        promise += "; no better than guessing"
     axes.set_title(
         f"{_cut(release.study['study'].get('name') or 'release')}: {promise}", loc="left"
     )
@@ -112,7 +116,7 @@ def plot_releases(
     level = levels.pop() if len(levels) == 1 else None
     axes = _states(releases[0].states, marks, ax, level=level, truth=truth)
     if not all(release.private for release in releases):
-        axes.set_title("NOT PRIVATE: experiments are among these", loc="left")
+        axes.set_title(f"{NOT_PRIVATE}: experiments are among these", loc="left")
     return axes
 
 
@@ -193,7 +197,7 @@ def _states(
                     markerfacecolor="white" if doubtful else colour,
                     linestyle="none",
                 )
-        axes.plot([], [], _MARKS[at % len(_MARKS)], color=colour, label=each.name or "value")
+        axes.plot([], [], _MARKS[at % len(_MARKS)], color=colour, label=each.name)
     if truth is not None:
         for part in truth.reshape(-1, count):
             pair = (part, places)
@@ -278,5 +282,5 @@ def _finish(axes: "Axes") -> None:
 
 def _cut(text: object) -> str:
     """Return a label that Matplotlib shows as it is: a pair of dollars would be a formula."""
-    whole = str(text)
-    return (whole if len(whole) <= _LABEL else whole[: _LABEL - 1] + "…").replace("$", r"\$")
+    lines = textwrap.wrap(str(text), _LABEL, max_lines=_LINES, placeholder="…")
+    return "\n".join(lines).replace("$", r"\$")

@@ -40,8 +40,11 @@ class Limit:
 
     @property
     def clear(self) -> bool:
-        """Return whether the share is clearly above 0."""
-        return self.share.low > 0
+        """Return whether the share is clearly above 0: by twice what its interval asks for.
+
+        One release in twenty has a share of nothing whose interval leaves 0 out.
+        """
+        return self.share.low > self.share.value / 2
 
     @property
     def words(self) -> str:
@@ -159,6 +162,20 @@ def clearly_moved(release: Release) -> NDArray[np.bool_] | None:
     """
     clear = [limit for limit in limits_of(release) if limit.clear]
     return moved(release, clear) if clear else None
+
+
+def mostly_clamped(release: Release) -> Limit | None:
+    """Return a bound that clearly clamped most trajectories; None if none did.
+
+    Then values are of the bounds, and hardly of what happened: the study or the columns are wrong.
+    """
+    found = release.limits
+    if found is None:
+        return None
+    shares = [share for share in (found.rewards_clamped, found.returns_clamped) if share]
+    return next(
+        (one for one in limits_of(release) if one.share in shares and one.share.low > 0.5), None
+    )
 
 
 def bounds_stage(release: Release) -> ReleasedStage | None:

@@ -6,7 +6,7 @@ values, their precision, the promise, and last what is for the record.
 """
 
 from privalue._written import written
-from privalue.artefact import Release
+from privalue.artefact import NOT_PRIVATE, Release
 from privalue.ledger import Standing
 from privalue.report._guarantee import guarantee_context, readable
 from privalue.report._page_arms import arms_context, ends_of
@@ -16,7 +16,7 @@ from privalue.report._page_stages import limits_note
 from privalue.report._page_values import flags_context, values_context
 from privalue.report._pages import hashed, named, render
 from privalue.report._precision import planned
-from privalue.report._states import StateTable, state_table
+from privalue.report._states import StateTable, return_bounds, state_table
 from privalue.report._verdict import verdict_of
 from privalue.study import Study
 
@@ -64,7 +64,7 @@ def public_page(
         mark=PUBLIC_MARK,
         marked=release.created,
         private=False,
-        title=f"{name}: what the policy is worth",
+        title=("" if release.private else f"{NOT_PRIVATE}: ") + f"{name}: what the policy is worth",
         kicker=f"What a policy is worth, told privately. Released on {release.created[:10]} by "
         f"{release.mechanism}, privalue {release.software.version}.",
         name=named(name),
@@ -72,7 +72,7 @@ def public_page(
         banner=None
         if release.private
         else (
-            "NOT PRIVATE.",
+            f"{NOT_PRIVATE}.",
             "Seeded noise, for experiments only: nothing is promised. Do not publish.",
         ),
         protected=release.private,
@@ -95,6 +95,13 @@ def public_page(
     )
 
 
+def _too_wide(release: Release, ends: tuple[float | None, float | None]) -> str:
+    """Return a warning where an interval spans more than half of what is possible."""
+    (low, high), (least, most) = ends, return_bounds(release)
+    wide = low is None or high is None or high - low > (most - least) / 2
+    return ": too wide to act on" if wide else ""
+
+
 def _tiles(release: Release, states: StateTable) -> list[tuple[str, str, str]]:
     """Return the main numbers: each with its name, and what there is to say of it."""
     privacy, flagged = release.privacy, int(states.flagged.sum())
@@ -111,7 +118,7 @@ def _tiles(release: Release, states: StateTable) -> list[tuple[str, str, str]]:
                 shown.value,
                 "its noise is not public"
                 if within is None
-                else f"{level} {kind} interval {shown.within}",
+                else f"{level} {kind} interval {shown.within}{_too_wide(release, ends)}",
             )
         )
     elif not release.policies:
@@ -125,7 +132,7 @@ def _tiles(release: Release, states: StateTable) -> list[tuple[str, str, str]]:
             (
                 f"Overall value of the policy, {policy.arm}",
                 shown.value,
-                f"{level} interval {shown.within}",
+                f"{level} interval {shown.within}{_too_wide(release, ends)}",
             )
         )
     tiles.append(
@@ -144,5 +151,5 @@ def _tiles(release: Release, states: StateTable) -> list[tuple[str, str, str]]:
             f"one {privacy.unit}, {relation}",
         )
         if release.private
-        else ("Guarantee: none", "NOT PRIVATE", "seeded noise"),
+        else ("Guarantee: none", NOT_PRIVATE, "seeded noise"),
     ]

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privalue.artefact import Flags, Release, json_cells
+from privalue.artefact import NOT_PRIVATE, Flags, Release, json_cells
 from privalue.core import Vector
 from privalue.estimate import normal_quantile
-from privalue.report._limits import clearly_beyond, clearly_moved
+from privalue.report._limits import chosen_bound, clearly_beyond, clearly_moved
 from privalue.study import Study, as_cell, described_values
 
 FEW_VISITS = 10  # expected of all trajectories, by the study's own prior
@@ -25,15 +25,21 @@ _SPECIAL = re.compile('[,"\r\n]')
 _WORD = re.compile(r"[\w.+-]+")
 
 UNSUPPORTED = "too few visits"
+WIDE = "wide interval"
 RARE = "rarely visited, by the public prior"
 WEIGHTLESS = "weight 0"
 AT_A_BOUND = "at a bound of returns"
 CLAMPED = "clamped returns"
 LIMITED = "changed by limits"
+GUESSED = "no better than guessing"
 
 MEANINGS = {
+    GUESSED: "by its own plan the whole release is no better than guessing, which whoever made it "
+    "was told and accepted explicitly: do not act on this value",
     UNSUPPORTED: "the released noisy count is no larger than what nobody's visits could give, or "
     "the privacy interval spans more than half of what is possible: do not act on this value",
+    WIDE: "there are visits, but the interval that is shown first, with all that it covers, spans "
+    "more than half of what is possible: do not act on this value",
     RARE: f"the study's public prior expects fewer than {FEW_VISITS} of these trajectories to "
     "visit the state: its value is likely to be mostly noise",
     WEIGHTLESS: "the study gives the state no weight: it takes no part in the fit, and its value "
@@ -107,6 +113,12 @@ class StateTable(Sequence[StateRow]):
         return np.flatnonzero(self.bits & _bit(flag))
 
     @property
+    def bits_of_differences(self) -> NDArray[np.uint8]:
+        """Return the flags of the other arms' differences from the first: those of both values."""
+        by_arm = self.bits.reshape(len(self.arms), -1)
+        return np.asarray((by_arm[1:] | by_arm[:1]).reshape(-1))
+
+    @property
     def has_intervals(self) -> bool:
         """Return whether privacy intervals were released."""
         return any(name in self.columns for name in _ENDS)
@@ -159,7 +171,12 @@ def state_table(release: Release, study: Study | None = None) -> StateTable:
 
 def flags_by_state(release: Release) -> Flags:
     """Return what to be careful about in every state of a release, from the release alone."""
-    return Flags(FLAGS, state_table(release).bits)
+    return _as_flags(state_table(release), private=release.private)
+
+
+def _as_flags(table: "StateTable", *, private: bool) -> Flags:
+    """Return the flags of a table as texts; those of a seeded experiment begin with what it is."""
+    return Flags(FLAGS, table.bits, () if private else (NOT_PRIVATE,))
 
 
 def _names(release: Release) -> Sequence[str] | range:
@@ -186,6 +203,9 @@ def _bits(
     supported = release.values.column("supported")
     if supported is not None:
         bits[~supported] |= _bit(UNSUPPORTED)
+    bits[_wide(release) & (bits == 0)] |= _bit(WIDE)
+    if "useless" in release.accepted:
+        bits |= _bit(GUESSED)
     clamped = release.values.column("clamped")
     if clamped is not None and clearly_beyond(release):
         bits[clamped] |= _bit(CLAMPED)
@@ -206,6 +226,24 @@ def _bits(
         low, high = return_bounds(release)
         bits[(value <= low) | (value >= high)] |= _bit(AT_A_BOUND)
     return bits
+
+
+def _wide(release: Release) -> NDArray[np.bool_]:
+    """Return which intervals span more than half of what is possible, of those shown first.
+
+    A mean of few people may be as uncertain as this whatever the noise is, which is all that
+    ``supported`` looks at.
+    """
+    bounds = chosen_bound(release) or return_bounds(release)
+    kinds = (_TOTALS, _ENDS)
+    shown = next((k for k in kinds if any(release.column(end) is not None for end in k)), None)
+    if shown is None:
+        return np.zeros(len(release.values), dtype=np.bool_)
+    low, high = (
+        0.5 * (bound if column is None else column)  # an end that was not released is anywhere
+        for column, bound in zip(map(release.column, shown), bounds, strict=True)
+    )
+    return np.asarray(high - low > 0.5 * (0.5 * bounds[1] - 0.5 * bounds[0]))
 
 
 def _counts(release: Release) -> dict[str, Vector]:
@@ -253,8 +291,7 @@ def values_csv(table: StateTable, *, private: bool = True) -> Iterator[str]:
     heads = [*ends, *(name for name in table.columns if name not in ends)]
     labels = ["state", "arm"] if table.arms else ["state"]
     yield ",".join([*labels, "value", *heads, "flags"]) + "\n"
-    told = () if private else ("NOT PRIVATE",)
-    words = [_quoted("; ".join((*told, *flags_of(bits)))) for bits in range(1 << len(FLAGS))]
+    words = [_quoted(text) for text in _as_flags(table, private=private).texts]
     line = ",".join(["%s"] * (len(heads) + 3))
     for start in range(0, len(table), _AT_ONCE):
         part = slice(start, start + _AT_ONCE)

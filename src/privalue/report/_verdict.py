@@ -1,9 +1,10 @@
 """Say in one sentence whether the values can be used: as they are, with care, or not.
 
 The plan and the flags decide, which are public. A release that its own plan calls no better than
-guessing is not usable, whatever its values are; neither is one whose every state has too few
-visits. Any other flag, a plan that is doubtful at its cautious end, limits that could have moved
-every value, or noise of unknown size call for care.
+guessing is not usable, whatever its values are; neither is one whose every state has too few visits
+or an interval that spans more than half of what is possible. Any other flag, a plan that is
+doubtful at its cautious end, limits that could have moved every value, or noise of unknown size
+call for care.
 """
 
 from dataclasses import dataclass
@@ -11,11 +12,11 @@ from dataclasses import dataclass
 from privalue._written import written_exactly
 from privalue.artefact import Release
 from privalue.planning import shown
-from privalue.report._limits import clearly_moved
+from privalue.report._limits import clearly_moved, limits_of, mostly_clamped
 from privalue.report._numbers import interval
 from privalue.report._pages import PageHtml, listed
 from privalue.report._precision import Planned, achieved
-from privalue.report._states import FLAGS, UNSUPPORTED, StateTable, return_bounds
+from privalue.report._states import FLAGS, UNSUPPORTED, WIDE, StateTable, return_bounds
 
 _HEADS = {"usable": "Usable.", "care": "Usable with care.", "unusable": "Not usable."}
 
@@ -42,21 +43,19 @@ def verdict_of(release: Release, states: StateTable, plan: Planned) -> Verdict:
         plan: the prediction from the study alone, or why there is none.
     """
     predicted = plan.prediction
-    if "useless" in release.accepted or (predicted is not None and predicted.useless):
-        low, high = return_bounds(release)
-        accepted = (
-            " Whoever made it was told so and accepted it explicitly."
-            if "useless" in release.accepted
-            else ""
-        )
+    useless = predicted is not None and predicted.useless
+    told = accepted_in_words(release) or (_useless(release) if useless else None)
+    if told is not None:
+        return Verdict(kind="unusable", sentence=told)
+    clamped = mostly_clamped(release)
+    if clamped is not None:
         return Verdict(
             kind="unusable",
-            sentence="By its own plan this release is no better than guessing "
-            f"{written_exactly((low + high) / 2)}, the middle of the bounds, for every "
-            f"state.{accepted} Do not act on the values.",
+            sentence=f"Bounds decided what counts: {clamped.words}. Do not act on the values; "
+            "check the bounds of the study, and what was read as rewards.",
         )
     flagged = states.flagged.nonzero()[0]
-    if len(states.with_flag(UNSUPPORTED)) == len(states):
+    if len(states.with_flag(UNSUPPORTED)) + len(states.with_flag(WIDE)) == len(states):
         return Verdict(
             kind="unusable",
             sentence="Every value has too few visits to say anything, or its interval spans more "
@@ -83,6 +82,23 @@ def verdict_of(release: Release, states: StateTable, plan: Planned) -> Verdict:
     return Verdict(kind="usable", sentence=_usable(release, states))
 
 
+def accepted_in_words(release: Release) -> str | None:
+    """Return what to say of a release that was made although it is of no use; None of others."""
+    if "useless" not in release.accepted:
+        return None
+    return _useless(release, " Whoever made it was told so and accepted it explicitly.")
+
+
+def _useless(release: Release, accepted: str = "") -> str:
+    """Return that a release is no better than guessing, and what was said to that."""
+    low, high = return_bounds(release)
+    return (
+        "By its own plan this release is no better than guessing "
+        f"{written_exactly((low + high) / 2)}, the middle of the bounds, for every "
+        f"state.{accepted} Do not act on the values."
+    )
+
+
 def _of_all_states(release: Release, plan: Planned) -> list[str | None]:
     """Return what calls for care with every state, the most important first."""
     moved = clearly_moved(release)
@@ -91,6 +107,11 @@ def _of_all_states(release: Release, plan: Planned) -> list[str | None]:
         "value by more than half of its interval."
         if moved is not None and moved.all()
         else None,
+        *(
+            f"No state is flagged, but {limit.words}. {limit.effect}"
+            for limit in limits_of(release)
+            if limit.clear and limit.reach is None
+        ),
         "No state is flagged, but at the cautious end of its own plan this release is no better "
         "than guessing: if few people visited some of the states, do not act on their values."
         if plan.prediction is not None and plan.prediction.doubtful
