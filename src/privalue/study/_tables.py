@@ -15,7 +15,7 @@ import numpy as np
 from privalue.core import Matrix, Vector, dense
 from privalue.errors import StudyError
 from privalue.study import _side_files as side_files
-from privalue.study._arrays import labelled_rows
+from privalue.study._arrays import UNCLEAR, labelled_rows, unclear
 from privalue.study._bins import bin_labels
 from privalue.study._places import Place
 from privalue.study._sections import LARGEST, SMALLEST, Features, States, Values, Weights
@@ -212,6 +212,8 @@ def _by_state(
         files: opens side files.
         absent: the number of states that the table omits; None: every state needs one.
     """
+    if unclear(given, names.labels):
+        raise StudyError(f"{key} {UNCLEAR}")
     if isinstance(given, str):
         given = side_files.read_numbers(files.open(key, given))
     if isinstance(given, Mapping):
@@ -286,6 +288,8 @@ def _matrix(features: Features, names: StateNames, files: _Files) -> Matrix | No
 def _in_order_of_states(given: Any, names: StateNames) -> Matrix:
     """Return a matrix that was given in Python; rows with labels go where their states are."""
     key = "[features] matrix"
+    if unclear(given, names.labels):
+        raise StudyError(f"{key} {UNCLEAR}")
     labels, rows = labelled_rows(given)
     try:
         matrix = side_files.as_matrix(key, rows, names.count)
