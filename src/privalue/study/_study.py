@@ -313,9 +313,8 @@ class Study(Section):
         """Return the same study with some keywords or sections changed, and checked anew.
 
         Args:
-            changes: what ``Study`` takes; None takes it back to its default. Columns are added to
-                those that the study names. A section takes the place of the whole section;
-                ``states=3`` or ``pv.bins(...)`` leave ``visits`` and ``groups`` as they are.
+            changes: what ``Study`` takes; None takes it back to its default. Columns are added. A
+                section replaces the whole one; ``states=3`` leaves ``visits`` and ``groups``.
 
         >>> study = Study(states=3, discount=0.9, returns=(0, 1), epsilon=1, delta=1e-6,
         ...               unit="trajectory")
