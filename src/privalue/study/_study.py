@@ -328,6 +328,8 @@ class Study(Section):
 
         def __getattr__(self, name: str) -> Any:
             """Say where a study holds what a keyword gave."""
+            if name in {"check", "inspect", "plan", "release"}:
+                raise AttributeError(f"a Study has no {name}(); write pv.{name}(study, ...)")
             where = where_is(name)
             if where is None:
                 return super().__getattr__(name)
