@@ -58,6 +58,8 @@ def simulate(
     if truncated not in {None, "keep", "drop"}:
         raise UsageError(f"--truncated {truncated}: it must be keep or drop")
     require_absent(out, force)
+    if truth is not None:
+        require_absent(truth / "study.toml", force)
     chosen = named_world(world, policy)
     if actions and chosen.mdp is None:
         raise UsageError(f"--actions: nobody chooses in the world {chosen.text}; leave it out")

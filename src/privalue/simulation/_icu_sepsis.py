@@ -53,7 +53,7 @@ def _dynamics_file() -> Path:
     )
 
 
-class _Tables(NamedTuple):
+class _Dynamics(NamedTuple):
     """What the file holds, as far as it is used."""
 
     mdp: MDP  # of all 716 states and 25 actions, at discount 1
@@ -62,7 +62,7 @@ class _Tables(NamedTuple):
 
 
 @lru_cache(maxsize=1)
-def _tables(path: Path) -> _Tables:
+def _dynamics(path: Path) -> _Dynamics:
     """Read the tables; it takes a second or two, so they are kept."""
     with np.load(path, allow_pickle=False) as tables:
         if tables["tx_mat"].shape != SHAPE:
@@ -81,7 +81,7 @@ def _tables(path: Path) -> _Tables:
         known = np.column_stack([tables["state_cluster_centers"], tables["sofa_scores"]])
     # The file has no actions for states in which nobody acts.
     expert[list(TERMINAL)] = 1 / mdp.actions
-    return _Tables(mdp, Policy(probabilities=expert), known[:CONDITIONS])
+    return _Dynamics(mdp, Policy(probabilities=expert), known[:CONDITIONS])
 
 
 def icu_sepsis(
@@ -112,9 +112,9 @@ def icu_sepsis(
         raise StudyError(f"actions is {actions!r}; it must be 25, or 9 for three doses of each")
     if groups is not None:
         _require_groups(groups)
-    tables = _tables(_dynamics_file())
-    behaviour = tables.expert
-    mdp = MDP(outcomes=tables.mdp.outcomes, start=tables.mdp.start, discount=discount)
+    dynamics = _dynamics(_dynamics_file())
+    behaviour = dynamics.expert
+    mdp = MDP(outcomes=dynamics.mdp.outcomes, start=dynamics.mdp.start, discount=discount)
     merged: dict[str, Parameter] = {}
     if groups is not None or actions != mdp.actions:
         state_groups = np.full(mdp.states, -1)
@@ -146,7 +146,7 @@ def sepsis_groups(count: int) -> NDArray[np.int64]:
     standardised) and of three times the standardised SOFA score, by k-means.
     """
     _require_groups(count)
-    known = _tables(_dynamics_file()).known
+    known = _dynamics(_dynamics_file()).known
     known = (known - known.mean(axis=0)) / known.std(axis=0)
     known[:, -1] *= 3
     found = kmeans2(known, count, minit="++", seed=0)[1]

@@ -51,7 +51,7 @@ class Episodes:
     """Rows sorted by trajectory and step, in arrays of one length.
 
     Where they were asked for, ``action`` is what was chosen in each row, and ``probability`` how
-    likely the policy was to choose it.
+    likely the policy was to choose it, if that is known.
     ``truncated`` counts the trajectories that were cut, ``dropped`` those of them that are left
     out; the ones that are here number 0 to ``trajectories`` - 1.
     """
@@ -76,7 +76,7 @@ class Episodes:
     @property
     def columns(self) -> tuple[str, ...]:
         """Return the names of the columns that are there."""
-        return COLUMNS if self.action is None else (*COLUMNS, *CHOICES)
+        return (*COLUMNS, *(name for name in CHOICES if getattr(self, name) is not None))
 
     def __len__(self) -> int:
         return len(self.step)

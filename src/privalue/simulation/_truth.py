@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from privalue.errors import UsageError
 from privalue.simulation._outcomes import END
 from privalue.simulation._policy_files import write_csv, write_policy
 
@@ -47,8 +48,20 @@ def write_truth(
 
     Returns:
         The files.
+
+    Raises:
+        UsageError: if they cannot be written.
     """
-    out = Path(folder)
+    try:
+        return _written(world, Path(folder), trajectories, actions=actions)
+    except OSError as error:
+        raise UsageError(
+            f"cannot write to {folder}: {error.strerror or error}; choose another folder"
+        ) from error
+
+
+def _written(world: World, out: Path, trajectories: int, *, actions: bool) -> list[Path]:
+    """Write the files, and return their paths."""
     out.mkdir(parents=True, exist_ok=True)
     process = world.process
     visited = np.flatnonzero(process.reachable).tolist()
