@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from privalue.core import Vector
+from privalue.core import Integers, Vector
 from privalue.estimate._ratios import CLEAR, Ratios, summands
 
 _ROUNDING = 1e-12  # of a root, in halves of the range of returns
@@ -62,7 +62,7 @@ def total_intervals(
     z: float,
     around: Ends,
     *,
-    alike: int = 1,
+    alike: int | Integers = 1,
 ) -> Ends:
     """Return the ends of the smallest interval that holds ``around`` and the set of possible V.
 
