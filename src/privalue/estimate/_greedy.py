@@ -13,13 +13,15 @@ Post-processing: it costs no privacy. Intervals of advantages hold for all keys 
 picking the largest of many does not spoil them (docs/proofs/improvement.md).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from privalue.artefact import Release
 from privalue.core import Integers, Vector
 from privalue.estimate._ratios import Ratios, normal_quantile, plain_values, ratio_intervals
+from privalue.estimate._refit import noisy_statistics, tabular_study
 from privalue.estimate._shrinkage import pooled, posterior
 from privalue.estimate._totals import Clamped, clamping_bias, hidden, total_intervals, widened
 
@@ -79,11 +81,10 @@ def greedy_step(
     of_states = pooled(ratios, states)
     number = len(of_states.sums)
     z = normal_quantile(level, len(values) + number)
-    totals = [
-        _totals(each, z, times, clamped)
-        for each, times in ((ratios, np.full(len(values), alike)), (of_states, alike * repeats))
-    ]
-    (low, high, hiding), (state_low, state_high, state_hiding) = totals
+    low, high, hiding = _totals(ratios, z, alike, clamped)
+    state_low, state_high, state_hiding = _totals(
+        of_states, z, alike * repeats, clamped and replace(clamped, visits=repeats)
+    )
     own = plain_values(of_states, unvisited)[states]  # V, for every key
     clear, known = ratios.clarity > CLEARLY, of_states.clarity > CLEARLY
     means, deviations = posterior(ratios, unvisited, states)
@@ -121,13 +122,42 @@ def greedy_step(
     )
 
 
+def greedy_step_of(
+    release: Release, *, level: float, only_clear_gains: bool
+) -> tuple[tuple[str, ...], Integers, GreedyStep]:
+    """Return the labels of a release's states, the state of every pair, and the step.
+
+    Args:
+        release: of values of states and actions.
+        level: with which all intervals hold together.
+        only_clear_gains: whether a state moves only where the gain is clear.
+    """
+    study = tabular_study(release)
+    pairs = study.pairs
+    assert pairs is not None  # whoever asks has seen actions
+    noisy = noisy_statistics(release, study)
+    repeats = np.minimum(np.bincount(pairs.state_of), study.states_per_trajectory)
+    step = greedy_step(
+        noisy.ratios,
+        release.value,
+        pairs.state_of,
+        unvisited=noisy.inside(study.values.unvisited_value),
+        level=level,
+        only_clear_gains=only_clear_gains,
+        alike=study.trajectories_per_person,
+        repeats=repeats,
+        clamped=noisy.clamped,
+    )
+    return release.states, pairs.state_of, step
+
+
 def _totals(
-    ratios: Ratios, z: float, alike: Integers, clamped: Clamped | None
+    ratios: Ratios, z: float, alike: int | Integers, clamped: Clamped | None
 ) -> tuple[Vector, Vector, NDArray[np.bool_]]:
     """Return the ends of total intervals, and where clamping may hide more than they say."""
     ends = total_intervals(ratios, z, ratio_intervals(ratios, z), alike=alike)
     if clamped is None:
-        return *ends, np.zeros(len(alike), dtype=np.bool_)
+        return *ends, np.zeros(len(ratios.sums), dtype=np.bool_)
     bias = clamping_bias(clamped, ratios, z)
     unknown = hidden(ends, bias)
     return *widened(ends, bias, unknown), unknown

@@ -100,6 +100,7 @@ class _Models:
     deviations: Vector  # tau x kind x coefficient
     base: Vector  # the target where all coefficients are as they are likely to be
     first: float  # where the common value begins, less the base
+    unsure: Vector | float = 0.0  # the variance of the base
     near: bool = False  # whether no state is farther than a normal number says
     doubt: Vector  # how much less likely each kind is beforehand, as a logarithm
 
@@ -157,19 +158,28 @@ def posterior(ratios: Ratios, unvisited: float, states: Integers) -> tuple[Vecto
         unvisited: what a pair is worth about which nothing is known.
         states: the state of every pair, ascending from 0.
     """
-    low, high = ratios.bounds
-    reach = 0.5 * high - 0.5 * low
+    around = _posterior(pooled(ratios, states), unvisited, None)
+    targets, doubts = (each[states] for each in around)
+    return _posterior(ratios, unvisited, targets, doubts)
+
+
+def _posterior(
+    ratios: Ratios, unvisited: float, around: Vector | None, doubts: Vector | float = 0.0
+) -> tuple[Vector, Vector]:
+    """Return means and deviations, by the noise of each alone where models do not apply."""
+    reach = 0.5 * ratios.bounds[1] - 0.5 * ratios.bounds[0]
     plain = plain_values(ratios, unvisited)
     own = np.hypot(ratios.sum_noise, reach * ratios.count_noise)
     apart = own / _above_zero(ratios.counts, np.square(ratios.count_noise))
-    deviations = np.minimum(np.where(ratios.counts > 0, apart, reach), reach)
+    alone = plain, np.minimum(np.where(ratios.counts > 0, apart, reach), reach)
+    if around is None and len(plain) < FEWEST_STATES:
+        return alone
     try:
-        around = state_targets(ratios, unvisited, states)
-        means, found = _drawn(ratios, unvisited, None, around, people=PEOPLE)
+        found = _drawn(ratios, unvisited, None, around, doubts, people=PEOPLE)
     except np.linalg.LinAlgError:
-        return plain, deviations
-    fine = np.isfinite(means) & np.isfinite(found)
-    return np.where(fine, means, plain), np.where(fine, found, deviations)
+        return alone
+    fine = np.isfinite(found[0]) & np.isfinite(found[1])
+    return np.where(fine, found[0], alone[0]), np.where(fine, found[1], alone[1])
 
 
 def pooled(ratios: Ratios, states: Integers) -> Ratios:
@@ -198,10 +208,20 @@ def _drawn(
     unvisited: float,
     features: Vector | None,
     around: Vector | None,
+    doubts: Vector | float = 0.0,
     *,
     people: float | None = None,
 ) -> tuple[Vector, Vector]:
-    """Return the values that all models give together; their deviations, if people are given."""
+    """Return the values that all models give together; their deviations, if people are given.
+
+    Args:
+        ratios: of noisy sums and counts.
+        unvisited: what a state is worth about which nothing is known.
+        features: public features.
+        around: targets of their own.
+        doubts: the standard deviations of these targets.
+        people: the variance of returns, as a share of the most that it can be.
+    """
     states = len(ratios.sums)
     low, high = ratios.bounds
     reach = 0.5 * high - 0.5 * low
@@ -219,11 +239,8 @@ def _drawn(
     )
     level = (unvisited - ratios.centre) / reach
     targets = None if around is None else (around - ratios.centre) / reach
-    found = [
-        each
-        for models in _models(scene, features, level, targets)
-        for each in _tried(scene, models)
-    ]
+    models = _models(scene, features, level, targets, np.square(doubts / reach))
+    found = [each for some in models for each in _tried(scene, some)]
     weights, values, squares = (np.concatenate(each) for each in zip(*found, strict=True))
     weights = np.exp(weights - weights.max())
     weights /= weights.sum()
@@ -234,7 +251,11 @@ def _drawn(
 
 
 def _models(
-    scene: _Scene, features: Vector | None, level: float, around: Vector | None
+    scene: _Scene,
+    features: Vector | None,
+    level: float,
+    around: Vector | None,
+    unsure: Vector | float,
 ) -> Iterator[_Models]:
     """Yield the models: constants and parabolas, or targets of their own; then features.
 
@@ -262,6 +283,7 @@ def _models(
             doubt=np.array([0.5 * len(np.unique(around))]),
             base=around,
             first=0.0,
+            unsure=unsure,
             near=True,
         )
     if features is not None and features.shape[1]:
@@ -362,7 +384,7 @@ def _fitted(
     # far as a value follows its target, it is as uncertain as the coefficients.
     left = 1 - each * scene.divisor
     covariance = across * np.linalg.inv(scaled)
-    of_target = np.einsum("sp,mpq,sq->ms", columns, covariance, columns)
+    of_target = np.einsum("sp,mpq,sq->ms", columns, covariance, columns) + models.unsure
     apart = np.square(away * (each - drawn)) + spreads * left + np.square(left) * of_target
     return evidence, values, np.square(values) + (likely * apart).sum(axis=0) / total
 
