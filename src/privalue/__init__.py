@@ -58,6 +58,7 @@ if TYPE_CHECKING:  # for those who read types; at run time a name is fetched whe
     from privalue.simulation import simulate
     from privalue.study import (
         About,
+        Actions,
         Arms,
         Columns,
         Features,
@@ -93,14 +94,15 @@ _ROOMS = {
     "report": ("Published", "publish"),
     "simulation": ("simulate",),
     "study": (
-        *("About", "Arms", "Columns", "Features", "Mechanism", "Privacy", "Report", "States"),
-        *("Study", "Values", "Weights", "bins"),
+        *("About", "Actions", "Arms", "Columns", "Features", "Mechanism", "Privacy", "Report"),
+        *("States", "Study", "Values", "Weights", "bins"),
     ),
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
 
 __all__ = [
     "About",
+    "Actions",
     "Arms",
     "BudgetError",
     "ChargedError",

@@ -72,7 +72,7 @@ def refit(
             **{name: getattr(release, name) for name in _KEPT},
             "study": study.public_description(),
             "ridge": ridge,
-            **published(fitted(noisy, built, study, ridge), study.state_names, study.arm_labels),
+            **published(fitted(noisy, built, study, ridge), study),
             "refit_of": release.sha256,
             "created": datetime.now(UTC).strftime("%Y-%m-%d"),
             "software": Software(version=VERSION),
@@ -149,11 +149,12 @@ def _study(
                 f"the release's {section} came from a file, which it names but does not hold; give "
                 f"the {section} again"
             )
-    labels = {"labels": list(dict.fromkeys(entry.state for entry in release.values))}
+    labels = {"labels": list(release.states)}
     bins = {key: value for key, value in described["states"].items() if key == "bins"}
     given |= {
         "states": bins or labels,
         "mechanism": {"name": "dp-ssp", **given.get("mechanism", described["mechanism"])},
         "report": {"level": level or release.level},
+        **release.described_actions(),
     }
     return Study.from_description(described, start=start, **given)

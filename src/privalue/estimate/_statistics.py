@@ -48,7 +48,7 @@ class NoisyStatistics:
     sum_noise: Vector
     count_noise: Vector
     more_counts: Vector | None = None  # of a stage before, with noise of their own
-    more_noise: float | None = None
+    more_noise: Vector | float | None = None
     clamped: Clamped | None = None  # where ``return_bounds`` were chosen, tighter than the study's
 
     def __post_init__(self) -> None:
@@ -87,7 +87,7 @@ class NoisyStatistics:
         plain = self.ratios
         if self.more_counts is None or self.more_noise is None:
             return plain
-        here, there = 1 / np.square(self.count_noise), 1 / self.more_noise**2
+        here, there = 1 / np.square(self.count_noise), 1 / np.square(self.more_noise)
         return replace(
             plain,
             counts=(here * self.counts + there * self.more_counts) / (here + there),
@@ -145,6 +145,7 @@ class Estimates:
     policy_clamped: bool | None = None
     statistics: NoisyStatistics | None = None  # of DP-SSP: what all of it was computed from
     arms: "ArmEstimates | None" = None  # how the arms differ, where there are several
+    of_states: "Estimates | None" = None  # V from Q, where values are of states and actions
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -208,7 +209,7 @@ def estimate(
     features: Vector | None = None,
     level: float = 0.95,
     start: Vector | None = None,
-    alike: int = 1,
+    alike: int | Vector = 1,
     arms: int = 1,
 ) -> Estimates:
     """Return values, intervals, bands and flags from the noisy statistics.
@@ -226,7 +227,8 @@ def estimate(
         features: towards which they are drawn too, one row for each state.
         level: of every interval and band.
         start: a distribution over states, for the policy's one number.
-        alike: how many trajectories of one unit count, which may resemble each other.
+        alike: how many trajectories of one unit count, which may resemble each other; or how many
+            of its visits, state by state.
         arms: how many arms the keys belong to; the values of one are not drawn to another's.
 
     Returns:

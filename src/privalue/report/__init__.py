@@ -42,7 +42,7 @@ from privalue.report._publish import (
     write_text,
 )
 from privalue.report._spending import account_json, account_rows, draw_spending
-from privalue.report._states import flags_by_state, state_table
+from privalue.report._states import flags_by_state, flags_of_states, state_table
 from privalue.report._verdict import accepted_in_words
 
 __all__ = [
@@ -69,6 +69,7 @@ __all__ = [
     "draw_spending",
     "ends_of",
     "flags_by_state",
+    "flags_of_states",
     "guess",
     "guessed_json",
     "listed",
