@@ -54,7 +54,7 @@ def greedy_step(
     level: float,
     only_clear_gains: bool,
     alike: int,
-    repeats: Integers,
+    repeats: Vector,
     clamped: Clamped | None = None,
 ) -> GreedyStep:
     """Return the improved policy.
@@ -136,7 +136,7 @@ def greedy_step_of(
     pairs = study.pairs
     assert pairs is not None  # whoever asks has seen actions
     noisy = noisy_statistics(release, study)
-    repeats = np.minimum(np.bincount(pairs.state_of), study.states_per_trajectory)
+    repeats = np.minimum(np.bincount(pairs.state_of), float(study.states_per_trajectory))
     step = greedy_step(
         noisy.ratios,
         release.value,
@@ -152,7 +152,7 @@ def greedy_step_of(
 
 
 def _totals(
-    ratios: Ratios, z: float, alike: int | Integers, clamped: Clamped | None
+    ratios: Ratios, z: float, alike: int | Vector, clamped: Clamped | None
 ) -> tuple[Vector, Vector, NDArray[np.bool_]]:
     """Return the ends of total intervals, and where clamping may hide more than they say."""
     ends = total_intervals(ratios, z, ratio_intervals(ratios, z), alike=alike)
