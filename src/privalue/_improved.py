@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privalue._above import above
 from privalue._files import write_whole
 from privalue.artefact import NOT_PRIVATE, Release, Tabular
 from privalue.errors import UnknownLabelError, UsageError
@@ -216,7 +215,9 @@ class Improvement(Tabular):
         for file in files:
             if file.exists() and not force:
                 raise UsageError(f"{file} exists; give another name, or allow it to be overwritten")
-        page = above("report", "policy_page")(self)
+        from privalue.report import policy_page  # noqa: PLC0415 - heavy
+
+        page = policy_page(self)
         told = json.dumps(self.as_dict(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
         try:
             for file, text in zip(files, (self.csv(), told, page), strict=True):
