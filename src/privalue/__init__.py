@@ -32,6 +32,7 @@ if TYPE_CHECKING:  # for those who read types; at run time a name is fetched whe
     from privalue._checked import Checked, check
     from privalue._comparison import Comparison, compare
     from privalue._diagnostics import Diagnostics
+    from privalue._improved import Improvement, improve
     from privalue._outbox import Outbox
     from privalue._planned import Plan, plan
     from privalue.artefact import Release
@@ -76,6 +77,7 @@ _ROOMS = {
     "_checked": ("Checked", "check"),
     "_comparison": ("Comparison", "compare"),
     "_diagnostics": ("Diagnostics",),
+    "_improved": ("Improvement", "improve"),
     "_outbox": ("Outbox",),
     "_planned": ("Plan", "plan"),
     "artefact": ("Release",),
@@ -110,6 +112,7 @@ __all__ = [
     "DataError",
     "Diagnostics",
     "Features",
+    "Improvement",
     "LedgerError",
     "Mechanism",
     "MissingComponentError",
@@ -136,6 +139,7 @@ __all__ = [
     "check",
     "compare",
     "finish",
+    "improve",
     "inspect",
     "open_ledger",
     "plan",

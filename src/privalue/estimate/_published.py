@@ -103,6 +103,7 @@ def values_of(
         features=study.shrink_targets,
         level=study.report.level,
         arms=study.arm_count,
+        state_of=None if study.pairs is None else study.pairs.state_of,
     )
 
 
@@ -159,6 +160,7 @@ def fitted(noisy: NoisyStatistics, design: Design, study: Study, ridge: float | 
             start=start,
             alike=alike,
             arms=study.arm_count,
+            state_of=None if study.pairs is None else study.pairs.state_of,
         )
 
     level, start, pairs = study.report.level, study.start_distribution, study.pairs

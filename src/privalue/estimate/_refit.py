@@ -63,29 +63,7 @@ def refit(
             "another fit would need the data, and a budget"
         )
     study = _study(release, features, weights, mechanism, start, level)
-    kept = release.statistics
-    stages = {stage.name: stage for stage in release.stages or ()}
-    bounds, visits = stages.get("bounds"), stages.get("visits")
-    clamped = None
-    if bounds is not None and _bounds(bounds.chosen) != study.return_bounds:
-        at = bounds.chosen.level
-        # A release that does not say which level it chose may have clamped everybody.
-        clamped = Clamped.beyond(
-            np.array(bounds.numbers),
-            bounds.noise or 0.0,
-            -1 if at is None else at,
-            study.return_bounds,
-        )
-    noisy = NoisyStatistics(
-        return_bounds=study.return_bounds if bounds is None else _bounds(bounds.chosen),
-        sums=np.array(kept.sums),
-        counts=np.array(kept.counts),
-        sum_noise=np.array(kept.sum_noise),
-        count_noise=np.array(kept.count_noise),
-        more_counts=None if visits is None else np.array(visits.numbers),
-        more_noise=None if visits is None else visits.noise,
-        clamped=clamped,
-    )
+    noisy = noisy_statistics(release, study)
     built = design(study)
     refuse_early(study, built)
     ridge = ridge_of(study, release.trajectories or study.study.trajectories)
@@ -100,6 +78,44 @@ def refit(
             "software": Software(version=VERSION),
         }
     )
+
+
+def noisy_statistics(release: Release, study: Study) -> NoisyStatistics:
+    """Return the noisy numbers of a dp-ssp release.
+
+    Args:
+        release: which holds statistics.
+        study: its study.
+    """
+    kept = release.statistics
+    assert kept is not None
+    stages = {stage.name: stage for stage in release.stages or ()}
+    bounds, visits = stages.get("bounds"), stages.get("visits")
+    clamped = None
+    if bounds is not None and _bounds(bounds.chosen) != study.return_bounds:
+        at = bounds.chosen.level
+        # A release that does not say which level it chose may have clamped everybody.
+        clamped = Clamped.beyond(
+            np.array(bounds.numbers),
+            bounds.noise or 0.0,
+            -1 if at is None else at,
+            study.return_bounds,
+        )
+    return NoisyStatistics(
+        return_bounds=study.return_bounds if bounds is None else _bounds(bounds.chosen),
+        sums=np.array(kept.sums),
+        counts=np.array(kept.counts),
+        sum_noise=np.array(kept.sum_noise),
+        count_noise=np.array(kept.count_noise),
+        more_counts=None if visits is None else np.array(visits.numbers),
+        more_noise=None if visits is None else visits.noise,
+        clamped=clamped,
+    )
+
+
+def tabular_study(release: Release) -> Study:
+    """Return the release's study without features and weights, whose files it does not hold."""
+    return _study(release, {"kind": "tabular"}, {"kind": "uniform"}, None, None, None)
 
 
 _KEPT = (

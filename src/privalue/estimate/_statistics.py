@@ -20,11 +20,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy import special
 
-from privalue.core import Design, Vector, absolute, column_squares, scaled_rows
+from privalue.core import Design, Integers, Vector, absolute, column_squares, scaled_rows
 from privalue.errors import StudyError, UsageError
 from privalue.estimate._fits import Fit, group_fit, lsl_fit, lsw_fit, ratio_fit
 from privalue.estimate._ratios import Ratios, normal_quantile, plain_values
-from privalue.estimate._shrinkage import shrunk
+from privalue.estimate._shrinkage import shrunk, state_targets
 from privalue.estimate._totals import (
     Clamped,
     clamping_bias,
@@ -211,6 +211,7 @@ def estimate(
     start: Vector | None = None,
     alike: int | Vector = 1,
     arms: int = 1,
+    state_of: Integers | None = None,
 ) -> Estimates:
     """Return values, intervals, bands and flags from the noisy statistics.
 
@@ -230,13 +231,15 @@ def estimate(
         alike: how many trajectories of one unit count, which may resemble each other; or how many
             of its visits, state by state.
         arms: how many arms the keys belong to; the values of one are not drawn to another's.
+        state_of: the state of every key, where keys are pairs of a state and an action; they are
+            drawn towards their state's own value.
 
     Returns:
         What is published, everything between the return bounds but for theta.
     """
     _require(noisy, design, unvisited, ridge, level, start)
     z = normal_quantile(level)
-    fit = _fit(noisy, design, unvisited, ridge, shrinkage, features, level, arms)
+    fit = _fit(noisy, design, unvisited, ridge, shrinkage, features, level, arms, state_of)
     values = design.values(fit.theta)
     joint = normal_quantile(level, fit.directions, fit.dimension)
     low, high = _union((values, values), fit.ends(design.phi, z))
@@ -302,9 +305,10 @@ def estimated_values(
     features: Vector | None,
     level: float,
     arms: int = 1,
+    state_of: Integers | None = None,
 ) -> Vector:
     """Return the values of ``estimate`` alone: planning asks for hundreds, and for nothing else."""
-    fit = _fit(noisy, design, unvisited, ridge, shrinkage, features, level, arms)
+    fit = _fit(noisy, design, unvisited, ridge, shrinkage, features, level, arms, state_of)
     return np.clip(design.values(fit.theta), *noisy.return_bounds)
 
 
@@ -317,6 +321,7 @@ def _fit(
     features: Vector | None,
     level: float,
     arms: int,
+    state_of: Integers | None,
 ) -> Fit:
     """Return theta, by the estimator that the ridge and the features call for."""
     ratios = noisy.ratios
@@ -324,7 +329,7 @@ def _fit(
         pooled = noisy.pooled
         means = plain_values(pooled, unvisited)
         if shrinkage:
-            means = _shrunk(pooled, means, unvisited, features, arms)
+            means = _shrunk(pooled, means, unvisited, features, arms, state_of)
         if design.is_tabular:
             # Of many states some are outside of their own interval by chance: a drawn value goes
             # back only if all states together speak against it.
@@ -336,9 +341,21 @@ def _fit(
 
 
 def _shrunk(
-    ratios: Ratios, plain: Vector, unvisited: float, features: Vector | None, arms: int
+    ratios: Ratios,
+    plain: Vector,
+    unvisited: float,
+    features: Vector | None,
+    arms: int,
+    state_of: Integers | None,
 ) -> Vector:
-    """Shrink the means of each arm by themselves, so that no difference of arms is drawn to 0."""
+    """Shrink the means of each arm by themselves, so that no difference of arms is drawn to 0.
+
+    Actions are compared within a state: drawn towards what all pairs have in common, a rare action
+    of a bad state would look better than the others there.
+    """
+    if state_of is not None:
+        around = state_targets(ratios, unvisited, state_of)
+        return shrunk(ratios, plain, unvisited, features, around)
     if arms == 1:
         return shrunk(ratios, plain, unvisited, features)
     each = len(plain) // arms

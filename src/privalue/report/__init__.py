@@ -26,6 +26,7 @@ from privalue.report._planning_picture import (
     draw_plan,
     trajectories_around,
 )
+from privalue.report._policy_page import policy_page
 from privalue.report._precision import require_same_study
 from privalue.report._private_page import require_private_place, write_private_page
 from privalue.report._public_page import public_page
@@ -76,6 +77,7 @@ __all__ = [
     "name_of",
     "named",
     "paragraph",
+    "policy_page",
     "public_page",
     "publish",
     "require_no_private_page",
