@@ -120,6 +120,7 @@ def without_noise(study: pv.Study, rows: object) -> GreedyStep:
         only_clear_gains=False,
         alike=1,
         repeats=np.ones(int(states[-1]) + 1),
+        actions=study.pairs.action_of,
     )
 
 
