@@ -433,20 +433,27 @@ def account_html(account: Account) -> str:
     like = account.like_the_last
     rows = [
         ("protects", str(account.terms)),
-        ("total", str(account.total)),
-        ("spent", str(account.spent)),
-        ("reserved", str(account.reserved)),
-        ("left", str(account.left)),
+        ("total", account.words(account.total)),
+        ("spent", account.words(account.spent)),
+        ("reserved", account.words(account.reserved)),
+        ("left", account.words(account.left, left=True)),
         ("releases", f"{len(account.releases):,}"),
     ]
     if like is not None:
         rows.append(("like the last, left", f"{like:,}"))
     steps = account.steps[-MOST_ROWS:]
+
+    def has(part: str) -> bool:
+        return bool(getattr(account.total, part)) or (part != "square" and not account.gaussian)
+
     return _shown(
         _paragraph(
-            "Account of ", _named(account.dataset), f": left {account.left}", kind="pv-head"
+            "Account of ",
+            _named(account.dataset),
+            f": left {account.words(account.left, left=True)}",
+            kind="pv-head",
         ),
-        *(_bar(account, part) for part in ("epsilon", "delta")),
+        *(_bar(account, part) for part in ("epsilon", "delta", "square") if has(part)),
         _table([], rows),
         _table(
             ["entry", "at", "what", "spent and reserved"],
@@ -464,13 +471,14 @@ def account_html(account: Account) -> str:
 
 
 def _bar(account: Account, part: str) -> _Html:
-    """Return what is spent, reserved and left of epsilon or of delta as a bar."""
+    """Return what is spent, reserved and left of epsilon, delta or mu^2 as a bar."""
 
     def share(cost: Cost) -> float:
         return float(getattr(cost, part) / max(getattr(account.total, part), 1))
 
     spent, held = share(account.spent), share(account.spent + account.reserved)
-    label = f"{part}: {100 * spent:.3g}% of the total is spent, {100 * (1 - held):.3g}% is left"
+    name = {"square": "mu²"}.get(part, part)
+    label = f"{name}: {100 * spent:.3g}% of the total is spent, {100 * (1 - held):.3g}% is left"
     bars = "".join(
         f'<rect x="0" y="0" width="{100 * width:.4g}" height="4" fill="var(--{colour})"/>'
         for width, colour in ((1.0, "line"), (held, "second"), (spent, "mark"))

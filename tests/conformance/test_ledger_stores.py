@@ -5,8 +5,10 @@ fail. The processes that race and die are in ``oracles/ledger_driver.py``.
 """
 
 import json
+import math
 import os
 import pwd
+import random
 import re
 import shutil
 import signal
@@ -20,6 +22,7 @@ from collections import Counter
 from contextlib import closing, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from fractions import Fraction
 from pathlib import Path
 from urllib.parse import quote
 
@@ -33,8 +36,10 @@ from privalue import _patience
 from privalue._outbox import Outbox
 from privalue._servers import TIME_LIMITS, TimeLimits
 from privalue.cli import run as run_command
+from privalue.core import gaussian
 from privalue.ledger import (
     BudgetError,
+    Cost,
     LedgerError,
     Reservation,
     StoredRelease,
@@ -45,6 +50,8 @@ from privalue.ledger import open_ledger as real_ledger
 from privalue.ledger._book import Book
 from privalue.ledger._chain import canonical, sha256
 from privalue.ledger._postgres import PostgresStore
+from privalue.ledger._squares import square_cost
+from privalue.ledger._units import mu
 
 EVERY_STEP = 150  # a release has fewer: so many kills are one at each of them
 STUDY = study_hash({"study": 1})
@@ -501,6 +508,70 @@ def test_ten_tenths_are_one(place):
     assert (len(account.releases), account.like_the_last) == (10, 0)
 
 
+def test_squares_are_added_in_a_gaussian_book(place):
+    """Four of half the mu, where plain sums would allow fewer; a retry is answered."""
+    ledger, alpha = open_ledger(place.location), gaussian(1.0, 1e-6).alpha
+    ledger.declare(DATASET, epsilon=1.0, delta=1e-6, accounting="gaussian")
+    asked = {"epsilon": 0.5, "delta": 1e-6, "gaussian_alpha": 2 * alpha}
+    for number in (0, 1, 2, 3, 1):
+        found = ledger.reserve(DATASET, study_hash({"number": number}), **asked)
+        if isinstance(found, Reservation):
+            found.charge()
+            found.commit(f"the release {number}")
+    assert (found.artefact, ledger.show(DATASET).like_the_last) == ("the release 1", 0)
+    with pytest.raises(
+        BudgetError, match=r"requested epsilon 0.5, delta 1e-6 \(mu 0.118352\); left"
+    ):
+        ledger.reserve(DATASET, study_hash({"number": 4}), **asked)
+    with pytest.raises(BudgetError, match="release with dp-ssp, or declare"):
+        ledger.reserve(DATASET, STUDY, epsilon=0.5, delta=1e-6)
+    told = ledger.show(DATASET).as_dict()
+    assert (told["accounting"], told["plain_sums"]) == ("gaussian", {"epsilon": 2, "delta": 4e-6})
+    ledger.verify()
+
+
+@pytest.mark.parametrize("releases", [30, pytest.param(500, marks=pytest.mark.long)])
+def test_tiny_gaussian_releases_in_any_order_never_exceed_the_total(place, releases):
+    """Two clients, some releases given up, some left behind; the sum is exact, in Fractions."""
+    clients, chance = [open_ledger(place.location) for _ in range(2)], random.Random(releases)
+    clients[0].declare(DATASET, epsilon=1.0, delta=1e-6, accounting="gaussian")
+    alpha, spent, waiting, refused = gaussian(1.0, 1e-6).alpha, Fraction(0), [], 0
+
+    def end(found, each):
+        nonlocal spent
+        if chance.random() < 0.15:
+            found.cancel("given up")
+            return
+        found.charge()
+        spent += 1 / Fraction(each) ** 2
+        if chance.random() < 0.8:  # the others are left behind, charged
+            found.commit(f"a release with {found.head}")
+
+    for number in range(releases):
+        each = alpha * math.sqrt(releases) * chance.uniform(0.6, 1.0)
+        try:
+            found = chance.choice(clients).reserve(
+                DATASET,
+                study_hash({"number": number}),
+                epsilon=0.1,
+                delta=1e-7,
+                gaussian_alpha=each,
+            )
+            waiting.append((found, each))
+        except BudgetError:
+            refused += 1
+        while len(waiting) > chance.randrange(1, 6):
+            end(*waiting.pop(chance.randrange(len(waiting))))
+    for found, each in waiting:
+        end(found, each)
+    total = 1 / Fraction(alpha * (1 - 1e-9)) ** 2
+    account = clients[1].show(DATASET)
+    assert refused
+    assert total * Fraction(9, 10) < spent <= Fraction(account.spent.square, 10**24) <= total
+    assert account.reserved == Cost()
+    clients[0].verify()
+
+
 # Many at once
 
 
@@ -515,15 +586,19 @@ def judge_race(answers, rounds, units, processes, location):
     for turn in range(rounds):
         assert kinds[turn, "granted"] == min(units, processes)
         account = ledger.show(f"{DATASET}-{turn}")
-        assert (account.left.epsilon, account.left.delta) == (0, 0)
+        assert account.like_the_last == 0
+        assert account.gaussian or account.left == Cost()
     for answer in answers:
         if answer["kind"] == "granted":
             ledger.verify(head=json.loads(answer["text"])["ledger"], artefact=answer["text"])
 
 
-@pytest.mark.parametrize("units", [1, 3])
-def test_eight_processes_race_for_the_last_units(place, units):
-    answers = drive("race", place.location, RACES, units, 8)
+@pytest.mark.parametrize(
+    ("units", "accounting"),
+    [(1, "plain"), (3, "gaussian"), pytest.param(3, "plain", marks=pytest.mark.long)],
+)
+def test_eight_processes_race_for_the_last_units(place, units, accounting):
+    answers = drive("race", place.location, RACES, units, 8, LEDGER_ACCOUNTING=accounting)
     judge_race(answers, RACES, units, 8, place.location)
 
 
@@ -558,8 +633,18 @@ def standing(ledger):
         return None
 
 
-@pytest.mark.parametrize("period", ["64", "1"])  # entries from one snapshot to the next
-def test_a_kill_at_any_step_never_leaves_less_spent_than_released(place, tmp_path, period):
+@pytest.mark.parametrize(
+    ("period", "accounting"),  # the period: entries from one snapshot to the next
+    [("64", "plain"), ("1", "gaussian"), pytest.param("1", "plain", marks=pytest.mark.long)],
+)
+def test_a_kill_at_any_step_never_leaves_less_spent_than_released(
+    place, tmp_path, period, accounting, monkeypatch
+):
+    monkeypatch.setenv(ledger_driver.ACCOUNTING, accounting)
+    cost = ledger_driver.cost_of(10)
+    whole = Cost(epsilon=10**11, delta=10**11)
+    if accounting == "gaussian":
+        whole = Cost(square=square_cost(mu(cost["gaussian_alpha"]), 1))
     place.prepare(runs=2 * KILLS + 2)
     killed = study_hash({"study": "killed"})
     runs = drive("crash", tmp_path, place.pattern, KILLS, LEDGER_PERIOD=period)
@@ -577,21 +662,21 @@ def test_a_kill_at_any_step_never_leaves_less_spent_than_released(place, tmp_pat
             assert not text
             found["no total"] += 1
             continue
-        assert (account.spent + account.reserved).epsilon in {0, 10**11}
-        assert not text or str(account.spent) == "epsilon 0.1, delta 1e-7"
+        assert account.spent + account.reserved in {Cost(), whole}
+        assert not text or account.spent == whole
         # The next run says what it found, and the amount that it found does not come back.
-        next_run = ledger.reserve(DATASET, OTHER, epsilon=EPSILON, delta=DELTA)
+        next_run = ledger.reserve(DATASET, OTHER, **cost)
         assert len(next_run.notices) == len(account.unfinished) <= 1
         for left in account.unfinished:
             status = "charged" if left.charged else "reserved"
             assert f"found entry {left.entry}, {left.cost}, {status}" in next_run.notices[0]
             with pytest.raises(BudgetError, match="the identical request is in progress"):
-                ledger.reserve(DATASET, killed, epsilon=EPSILON, delta=DELTA)
+                ledger.reserve(DATASET, killed, **cost)
             settled = ledger.settle(left.entry, charge=left.charged, reason="seen to be gone")
-            assert settled.spent.epsilon == (10**11 if left.charged else 0)
+            assert settled.spent == (whole if left.charged else Cost())
             found[status] += 1
         if not account.unfinished:
-            again = ledger.reserve(DATASET, killed, epsilon=EPSILON, delta=DELTA)
+            again = ledger.reserve(DATASET, killed, **cost)
             assert isinstance(again, StoredRelease) == bool(account.releases)
             assert not text or again.artefact == text
             found[type(again).__name__] += 1

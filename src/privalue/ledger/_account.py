@@ -6,9 +6,11 @@ from typing import Any
 
 from privalue._above import above
 from privalue.ledger._balance import Held, Step
-from privalue.ledger._book import Book
-from privalue.ledger._terms import BudgetTerms, Protection
-from privalue.ledger._units import Cost
+from privalue.ledger._book import PAID, Book
+from privalue.ledger._squares import mu_of
+from privalue.ledger._terms import GAUSSIAN, BudgetTerms, Protection, over_steps
+from privalue.ledger._told import Telling
+from privalue.ledger._units import NOTHING, Cost
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +49,8 @@ class Standing:
 
     dataset: str
     terms: BudgetTerms
-    total: Cost
+    promise: Cost  # epsilon and delta of all releases together
+    total: Cost  # of each pool; of a plain book, the promise itself
     spent: Cost
     number_of_releases: int
     number_converted: int  # those of them that had another unit or relation
@@ -61,6 +64,23 @@ class Standing:
         states this amount and not ``left``.
         """
         return self.total - self.spent
+
+    @property
+    def gaussian(self) -> bool:
+        """Return whether squares of mu are summed."""
+        return self.terms.accounting == GAUSSIAN
+
+    def stated(self, amount: Cost, *, left: bool = False) -> dict[str, float]:
+        """Return an amount as epsilon and delta, and of a Gaussian book as mu, too, for JSON."""
+        return self._telling.stated(amount, left=left)
+
+    def words(self, amount: Cost, *, left: bool = False) -> str:
+        """Return an amount for people; what is left is rounded down, all else up."""
+        return self._telling.words(amount, left=left)
+
+    @property
+    def _telling(self) -> Telling:
+        return Telling(gaussian=self.gaussian, promise=self.promise, total=self.total)
 
     @classmethod
     def now(cls, book: Book, dataset: str) -> "Standing":
@@ -76,6 +96,7 @@ class Account(Standing):
     left: Cost
     releases: tuple[Cost, ...]  # what is spent, release by release
     converted: tuple[Converted, ...]  # those of them that had another unit or relation
+    plain_sum: Cost  # what the epsilons and deltas of all that is spent sum to
     like_the_last: int | None  # how many more like the last; None before the first
     unfinished: tuple[Unfinished, ...]
     steps: tuple[Step, ...]
@@ -95,29 +116,54 @@ class Account(Standing):
         """
         balance = book.balances[dataset]
         mine = [held for held in book.reservations.values() if held.dataset == dataset]
-        asked = [held.cost for held in mine if held.status != "cancelled"]
-        paid = [held for held in mine if held.status in {"charged", "committed"}]
+        asked = [held for held in mine if held.status != "cancelled"]
+        paid = [held for held in mine if held.status in PAID]
+
+        def cost(held: Held) -> Cost:
+            """Return what a release costs as the dataset is accounted for now."""
+            if held.accounting == balance.terms.accounting:
+                return held.cost
+            return balance.terms.cost(held.asked, held.mu, held.steps, balance.total)
+
         return cls(
             **_standing(book, dataset),
             reserved=balance.reserved,
             left=balance.left,
-            releases=tuple(held.cost for held in paid),
+            releases=tuple(map(cost, paid)),
             converted=tuple(
                 Converted(
                     entry=held.sequence,
                     protection=held.protection,
                     asked=held.asked,
                     steps=held.steps,
-                    cost=held.cost,
+                    cost=cost(held),
                 )
                 for held in paid
                 if held.protection != balance.terms.protection
             ),
-            like_the_last=asked[-1].times_in(balance.left) if asked else None,
+            plain_sum=sum((over_steps(held.asked, held.steps) for held in paid), start=NOTHING),
+            like_the_last=cost(asked[-1]).times_in(balance.left) if asked else None,
             unfinished=unfinished(book, dataset, now),
             steps=tuple(balance.steps),
             notices=notices(book, dataset, now),
         )
+
+    def _pools(self) -> dict[str, Any]:
+        """Return what only a Gaussian book tells: its pools, and what plain sums would say."""
+        if not self.gaussian:
+            return {}
+        return {
+            "plain_pool": {
+                name: Cost(epsilon=amount.epsilon, delta=amount.delta).as_dict()
+                for name, amount in (
+                    ("total", self.total),
+                    ("spent", self.spent),
+                    ("reserved", self.reserved),
+                    ("left", self.left),
+                )
+            },
+            "plain_sums": self.plain_sum.as_dict(),
+        }
 
     def _repr_html_(self) -> str:
         return str(above("_notebook", "account_html")(self))
@@ -130,10 +176,11 @@ class Account(Standing):
             "neighbours": self.terms.protection.neighbours,
             "max_trajectories_per_person": self.terms.trajectories_per_person,
             "accounting": self.terms.accounting,
-            "total": self.total.as_dict(),
-            "spent": self.spent.as_dict(),
-            "reserved": self.reserved.as_dict(),
-            "left": self.left.as_dict(),
+            "total": self.stated(self.total),
+            "spent": self.stated(self.spent),
+            "reserved": self.stated(self.reserved),
+            "left": self.stated(self.left, left=True),
+            **self._pools(),
             "releases": len(self.releases),
             "converted": [
                 {
@@ -143,7 +190,7 @@ class Account(Standing):
                     "asked": each.asked.as_dict(),
                     "steps": each.steps,
                     "theorem": "group privacy (docs/proofs/ledger-units.md)",
-                    "charged": each.cost.as_dict(),
+                    "charged": self.stated(each.cost),
                 }
                 for each in self.converted
             ],
@@ -151,7 +198,7 @@ class Account(Standing):
             "unfinished": [
                 {
                     "entry": found.entry,
-                    **found.cost.as_dict(),
+                    **self.stated(found.cost),
                     "charged": found.charged,
                     "at": found.at,
                     "age_seconds": int(found.age.total_seconds()),
@@ -161,7 +208,7 @@ class Account(Standing):
             ],
             "history": [
                 {
-                    name: value.as_dict() if isinstance(value, Cost) else value
+                    name: _history(value) if isinstance(value, Cost) else value
                     for name, value in step._asdict().items()
                 }
                 for step in self.steps
@@ -171,12 +218,19 @@ class Account(Standing):
         }
 
 
+def _history(amount: Cost) -> dict[str, float]:
+    """Return an amount of the history: of each pool by itself, without what it comes to."""
+    mu = {"mu": mu_of(amount.square)} if amount.square else {}
+    return {**amount.as_dict(), **mu}
+
+
 def _standing(book: Book, dataset: str) -> dict[str, Any]:
     """Return what a dataset's standing and its account have in common."""
     balance = book.balances[dataset]
     return {
         "dataset": dataset,
         "terms": balance.terms,
+        "promise": balance.promise,
         "total": balance.total,
         "spent": balance.spent,
         "number_of_releases": balance.releases,

@@ -11,11 +11,22 @@ rows count, and it changes nothing.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from privalue.errors import BudgetError, LedgerError, PrivalueError, UsageError
-from privalue.ledger._balance import FINAL, OUTCOME, Balance, Held, Step, protection, terms
+from privalue.ledger._balance import (
+    FINAL,
+    OUTCOME,
+    Balance,
+    Held,
+    Step,
+    of_parts,
+    pools,
+    protection,
+    terms,
+)
 from privalue.ledger._chain import (
     DECLARE,
     EARLIER,
@@ -37,7 +48,7 @@ from privalue.ledger._chain import (
 )
 from privalue.ledger._names import nearest
 from privalue.ledger._seal import Seal
-from privalue.ledger._terms import Protection, over_steps
+from privalue.ledger._terms import BudgetTerms, Protection
 from privalue.ledger._units import NOTHING, Cost, check_mu
 
 PERIOD = 64  # entries from one snapshot to the next, if what it holds is not longer itself
@@ -47,6 +58,9 @@ _MOVES = {
     "cancel": {("reserved", "cancelled")},
     "settle": {("reserved", "charged"), ("charged", "charged"), ("reserved", "cancelled")},
 }
+
+
+PAID = frozenset({"charged", "committed"})
 
 
 class Backwards(NamedTuple):
@@ -67,6 +81,7 @@ class Book:
         self.salt = ""  # of the first entry, if the ledger is sealed
         self.seal = seal  # the secret, where it is at hand
         self.rested = 0  # the number of the last snapshot
+        self.whole = True  # every entry was replayed, none is taken from a snapshot
         self.hashes: set[str] = set()  # of the entries that were replayed and count
         self.balances: dict[str, Balance] = {}
         self.reservations: dict[int, Held] = {}  # that were replayed
@@ -153,7 +168,7 @@ class Book:
         self.accepted = [(*each,) for each in state["accepted"]]
         self.backwards = Backwards(*state["backwards"]) if state["backwards"] else None
         self._at = state["at"]
-        self.sequence, self.head, self.rested = sequence, head, rested
+        self.sequence, self.head, self.rested, self.whole = sequence, head, rested, False
         return self
 
     def begin_with(self, row: EntryRow | None) -> None:
@@ -253,6 +268,8 @@ class Book:
         dataset = None
         if kind == "declare":
             dataset = self._declare(entry)
+        elif kind == "move":
+            dataset = self._move_to(entry)
         elif kind == "reserve":
             dataset = self._reserve(entry, digest)
         elif kind == "snapshot":
@@ -287,13 +304,8 @@ class Book:
     def _declare(self, entry: Entry) -> str:
         """Set a dataset's total; refuse one below what is used, or new terms for used amounts."""
         dataset, declared = check_dataset(entry["dataset"]), terms(entry)
-        total = Cost(epsilon=entry["epsilon"], delta=entry["delta"])
         balance = self.balances.get(dataset) or Balance(terms=declared)
         used = balance.spent + balance.reserved
-        if total.epsilon < 1 or not used.within(total):
-            raise self.refusal(
-                dataset, f"a total of {total}", f"a total cannot be below what is used, {used}"
-            )
         if declared != balance.terms and used != NOTHING:
             raise self.refusal(
                 dataset,
@@ -301,9 +313,77 @@ class Book:
                 f"its total is for {balance.terms}, and what is used was counted so; another kind "
                 "of total needs another name, and what was spent taken off it",
             )
-        balance.total, balance.terms = total, declared
-        self.balances[dataset] = balance
+        self._set(entry, declared, balance, used)
         return dataset
+
+    def _set(self, entry: Entry, declared: BudgetTerms, balance: Balance, used: Cost) -> None:
+        """Give a dataset the total of an entry, unless more is used."""
+        dataset, promise = entry["dataset"], Cost(epsilon=entry["epsilon"], delta=entry["delta"])
+        total = pools(entry)
+        if promise.epsilon < 1 or not used.within(total):
+            raise self.refusal(
+                dataset, f"a total of {total}", f"a total cannot be below what is used, {used}"
+            )
+        balance.promise, balance.total, balance.terms = promise, total, declared
+        self.balances[dataset] = balance
+
+    def _move_to(self, entry: Entry) -> str:
+        """Set a dataset's total under another accounting, with all that was spent counted anew.
+
+        Who replays every entry proves that count. Who begins at a snapshot takes a keeper's word
+        for it, as for the snapshot.
+        """
+        dataset, declared = str(entry["dataset"]), terms(entry)
+        balance = self.balances.get(dataset)
+        if balance is None or declared.accounting == balance.terms.accounting:
+            raise UsageError("a move is from one accounting to another one")
+        if replace(declared, accounting=balance.terms.accounting) != balance.terms:
+            raise self.refusal(
+                dataset,
+                f"a total for {declared}",
+                f"its total is for {balance.terms}: only the accounting can change",
+            )
+        if balance.reserved != NOTHING:
+            held = next(
+                each
+                for each in self.pending.values()
+                if (each.dataset, each.status) == (dataset, "reserved")
+            )
+            raise self.refusal(
+                dataset,
+                f"{declared.accounting} accounting",
+                f"a release is in progress (entry {held.sequence}, process {held.process}); wait "
+                f"for it, or if that process is gone: {held.how_to_settle}",
+            )
+        spent = _amount(entry["spent"])
+        if self.whole:
+            try:
+                true = spent == self.recounted(dataset, declared, pools(entry))
+            except BudgetError:
+                true = False
+            if not true:
+                raise LedgerError(
+                    f"entry {entry['sequence']} is a false move: the releases before it come to "
+                    "something else"
+                )
+        self._set(entry, declared, balance, spent)
+        balance.spent = spent
+        return dataset
+
+    def recounted(self, dataset: str, declared: BudgetTerms, total: Cost) -> Cost:
+        """Return what all releases of a dataset cost under other terms; the book is whole."""
+        spent = NOTHING
+        for held in self.reservations.values():
+            if held.dataset == dataset and held.status in PAID:
+                try:
+                    spent += declared.cost(held.asked, held.mu, held.steps, total)
+                except BudgetError as problem:
+                    raise self.refusal(
+                        dataset,
+                        f"{declared.accounting} accounting",
+                        f"entry {held.sequence} cannot be counted so: {problem}",
+                    ) from None
+        return spent
 
     def _reserve(self, entry: Entry, digest: str) -> str:
         """Set an amount aside; refuse more than is left, or a request that is in progress."""
@@ -315,7 +395,11 @@ class Book:
             raise UsageError(f"{entry['steps']} steps: from {whom} it takes {steps}")
         if asked.epsilon < 1 or asked.delta < 0:
             raise UsageError(f"{asked}: a release costs something")
-        cost, balance = over_steps(asked, steps), self.balances[dataset]
+        balance = self.balances[dataset]
+        try:
+            cost = balance.terms.cost(asked, entry["mu"], steps, balance.total)
+        except BudgetError as problem:
+            raise self.refusal(dataset, asked, f"its total is Gaussian: {problem}") from None
         other = self.open.get((dataset, study))
         if other is not None:
             raise self.refusal(
@@ -326,13 +410,14 @@ class Book:
                 f"gone: {other.how_to_settle}",
             )
         if not cost.within(balance.left):
-            why = f"its total is {balance.total}"
+            why = f"its total is {balance.telling.words(balance.total)}"
             if steps > 1:
                 asks = f"{asked} for {whom}"
                 why += f", for {balance.terms}; {asks} is charged as {steps} steps"
-            raise self.refusal(dataset, cost, why)
+            raise self.refusal(dataset, f"{asked} ({cost})" if cost.square else cost, why)
         balance.reserved += cost
-        held = self.open[dataset, study] = Held.of(entry, digest)
+        held = Held.of(entry, digest, cost, accounting=balance.terms.accounting)
+        self.open[dataset, study] = held
         self.reservations[held.sequence] = self.pending[held.sequence] = held
         return dataset
 
@@ -400,7 +485,9 @@ class Book:
     def refusal(self, dataset: str, requested: Cost | str, why: str) -> BudgetError:
         """Return a refusal in its one form: dataset, requested, left, why."""
         balance = self.balances.get(dataset)
-        left = "nothing" if balance is None else balance.left
+        left = "nothing"
+        if balance is not None:
+            left = balance.telling.words(balance.left, left=True)
         return BudgetError(f'dataset "{dataset}": requested {requested}; left {left}; {why}')
 
 
@@ -425,6 +512,13 @@ def looked_up(row: EntryRow, **said: Any) -> Entry | None:
     if entry is not None and any(entry.get(key) != value for key, value in said.items()):
         raise LedgerError(f"entry {row[0]} does not say what the index of the entries says")
     return entry
+
+
+def _amount(parts: list[Any]) -> Cost:
+    """Return the amount that a move states, or raise UsageError if it states none."""
+    if len(parts) != len(NOTHING.parts) or not all(type(n) is int and n >= 0 for n in parts):
+        raise UsageError(f"{parts}: what was spent is epsilon, delta and mu^2, in units")
+    return of_parts(parts)
 
 
 def _shown(text: str) -> str:

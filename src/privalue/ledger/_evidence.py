@@ -6,14 +6,18 @@ false release then costs what a true one does.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
 
 from privalue.errors import LedgerError, UsageError
 from privalue.ledger._balance import Held, protection
 from privalue.ledger._book import Book
 from privalue.ledger._chain import check_hash, loosely, sha256, study_hash
 from privalue.ledger._units import cost
+
+SMOOTH = frozenset({"dp-lsw", "dp-lsl"})  # have an alpha, and no mu: their sigma is private
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,6 +115,23 @@ def fault(text: str | None, held: Held, *, strict: bool) -> str | None:
                 return "it promises something else than was paid for"
         if said["ledger_head"] != held.head or said["private"] is not True:
             return "it states another charge, or none"
-    except (KeyError, TypeError, ValueError, RecursionError, UsageError):
+        if held.mu not in {"", "none"} and not _costs(said, held.mu):
+            return "its noise is less than the mu that was paid for takes"
+    except (ArithmeticError, KeyError, TypeError, ValueError, RecursionError, UsageError):
         return "it is no release" if text is not None else "it is not there"
     return None
+
+
+def _costs(said: Mapping[str, Any], mu: str) -> bool:
+    """Return whether a release is Gaussian with this mu, with all of its stages.
+
+    A stage that was drawn is paid for, whatever came of it: in exact rationals the sum of
+    1/alpha_j^2 is at most 1/alpha^2.
+    """
+    alpha = float(said["noise"]["alpha"])
+    stages = sum(1 / Fraction(float(stage["alpha"])) ** 2 for stage in said["stages"])
+    return (
+        said["mechanism"] not in SMOOTH
+        and f"1/{alpha!r}" == mu
+        and stages <= 1 / Fraction(alpha) ** 2
+    )

@@ -17,20 +17,22 @@ from typing import Any, NamedTuple
 
 from privalue.errors import BudgetError, LedgerError, UnavailableError, UsageError
 from privalue.ledger._account import Account, Standing, book_notices, notices
-from privalue.ledger._balance import Held
+from privalue.ledger._balance import Held, pools
 from privalue.ledger._book import PERIOD, Book, checked, looked_up
-from privalue.ledger._chain import DECLARE, FORMAT, check_dataset, check_hash, sha256
+from privalue.ledger._chain import DECLARE, FORMAT, Entry, check_dataset, check_hash, sha256
 from privalue.ledger._evidence import Evidence, fault, require_found
 from privalue.ledger._heads import Memory
 from privalue.ledger._names import look_alike
 from privalue.ledger._reservation import Reservation
 from privalue.ledger._seal import Seal
+from privalue.ledger._squares import total_mu
 from privalue.ledger._store import AbsentLedgerError, Store, Transaction
-from privalue.ledger._terms import ACCOUNTING, BudgetTerms, Protection
-from privalue.ledger._units import Cost, cost, mu, total
+from privalue.ledger._terms import PLAIN, BudgetTerms, Protection, over_steps
+from privalue.ledger._units import NOTHING, Cost, cost, mu, total
 
 Clock = Callable[[], datetime]
 Append = Callable[..., None]
+_NO_POOLS = {"mu": "none", "plain_epsilon": 0, "plain_delta": 0}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +98,9 @@ class Ledger:
         unit: str,
         neighbours: str = "replace-one",
         max_trajectories_per_person: int | None = None,
-        accounting: str = ACCOUNTING,
+        accounting: str = PLAIN,
+        plain_epsilon: float | None = None,
+        plain_delta: float | None = None,
         replace: bool = False,
     ) -> Account:
         """Set the total of a dataset (people, not files); create the ledger if there is none.
@@ -109,8 +113,13 @@ class Ledger:
             neighbours: "replace-one" or "add-remove": how.
             max_trajectories_per_person: you vouch that no person has more; only with it are
                 releases for single trajectories converted to a total for persons.
-            accounting: "plain": epsilons and deltas are summed.
+            accounting: "plain": epsilons and deltas are summed. "gaussian": squares of mu are,
+                which allows more for the same promise; for releases by dp-ssp.
+            plain_epsilon: of a Gaussian total, what is kept for other releases, whose epsilons are
+                summed; none, if left out.
+            plain_delta: likewise.
             replace: change a total, on the record; whom it protects only while nothing is used.
+                Under another accounting, everything that was spent is counted anew.
 
         Returns:
             The account of the dataset. Its notices say whether the ledger is new, and whether
@@ -120,19 +129,34 @@ class Ledger:
             BudgetError: it has another total and ``replace`` is false, more is already used,
                 another dataset has a name that looks the same, or this client may not declare.
         """
-        amount = total(check_dataset(dataset), epsilon, delta)
         terms = BudgetTerms(
             protection=Protection(unit=unit, neighbours=neighbours),
             trajectories_per_person=max_trajectories_per_person,
             accounting=accounting,
         ).check()
+        amount = total(check_dataset(dataset), epsilon, delta)
+        declared = {
+            "dataset": dataset,
+            "epsilon": amount.epsilon,
+            "delta": amount.delta,
+            "unit": unit,
+            "neighbours": neighbours,
+            "trajectories_per_person": terms.trajectories_per_person or 0,
+            "accounting": accounting,
+            **_pools(dataset, amount, accounting, plain_epsilon, plain_delta),
+        }
         requested = f"a total of {amount}"
         with _concerning(dataset, requested):
             told = [f"the ledger {self.place} is new"] if self._make() else []
+        recounted = self._recounted(declared, terms) if replace else None
         with self._writing(dataset, requested) as (book, append, transaction):
             self._require_keeper(book, transaction, dataset, requested)
             known = book.balances.get(dataset)
-            stands = known is not None and (known.total, known.terms) == (amount, terms)
+            stands = known is not None and (known.promise, known.total, known.terms) == (
+                amount,
+                pools(declared),
+                terms,
+            )
             if known is not None and not replace and not stands:
                 raise book.refusal(
                     dataset, requested, f"its total is {known.total}; replace=True changes it"
@@ -147,19 +171,30 @@ class Ledger:
                 )
             if stands and not replace:
                 told.append(f'dataset "{dataset}": its total stands; nothing was changed')
+            elif known is not None and recounted is not None:
+                before, spent = recounted
+                if known.spent != before:
+                    raise book.refusal(dataset, requested, "a release came between; try again")
+                append("move", **{**_NO_POOLS, **declared}, spent=[*spent.parts])
             else:
-                append(
-                    "declare",
-                    dataset=dataset,
-                    epsilon=amount.epsilon,
-                    delta=amount.delta,
-                    unit=unit,
-                    neighbours=neighbours,
-                    trajectories_per_person=terms.trajectories_per_person or 0,
-                    accounting=accounting,
-                )
+                append("declare", **declared)
         account = self.show(dataset)
         return with_fields(account, notices=(*told, *account.notices))
+
+    def _recounted(self, declared: Entry, terms: BudgetTerms) -> tuple[Cost, Cost] | None:
+        """Return what is spent of a dataset, and what that is under another accounting.
+
+        None, if nothing has to be counted anew.
+        """
+        with self._reading() as (book, transaction):
+            known = book.balances.get(declared["dataset"])
+            if known is None or known.terms.accounting == terms.accounting:
+                return None
+            if known.spent + known.reserved == NOTHING:
+                return None
+            whole = self._whole(transaction)
+        dataset = declared["dataset"]
+        return whole.balances[dataset].spent, whole.recounted(dataset, terms, pools(declared))
 
     def reserve(
         self,
@@ -568,7 +603,9 @@ class Ledger:
             entry = None if row is None or row[0] in book.ignored else checked(row)
             if row is None or entry is None or entry["kind"] != "reserve":
                 return None
-            held = Held.of(entry, row[2])
+            asked = Cost(epsilon=entry["epsilon"], delta=entry["delta"])
+            paid = over_steps(asked, entry["steps"])  # it is over: only messages say what it was
+            held = Held.of(entry, row[2], paid)
             for row in transaction.moves(reservation):
                 ignored = row[0] in book.ignored
                 entry = None if ignored else looked_up(row, reservation=reservation)
@@ -587,6 +624,47 @@ class Ledger:
     def _failed(self, what: str) -> LedgerError:
         """Return what to raise for a ledger that fails its check."""
         return LedgerError(f"the ledger {self.place} fails its check: {what}")
+
+
+def _pools(
+    dataset: str,
+    promise: Cost,
+    accounting: str,
+    plain_epsilon: float | None,
+    plain_delta: float | None,
+) -> dict[str, Any]:
+    """Return what a declaration says of pools: nothing in a plain book.
+
+    Args:
+        dataset: for messages.
+        promise: epsilon and delta of everything together.
+        accounting: "plain" or "gaussian".
+        plain_epsilon: of the plain pool, if there is one.
+        plain_delta: likewise.
+    """
+    if accounting == PLAIN:
+        if plain_epsilon is not None or plain_delta is not None:
+            raise UsageError(
+                "plain_epsilon and plain_delta make a second pool beside a Gaussian one; leave them"
+                ' out, or say accounting="gaussian"'
+            )
+        return {}
+    plain = NOTHING
+    if plain_epsilon is not None:
+        plain = total(dataset, plain_epsilon, 0.0 if plain_delta is None else plain_delta)
+    elif plain_delta is not None:
+        raise UsageError(f"plain_delta = {plain_delta} needs a plain_epsilon; give both, or none")
+    rest = promise - plain
+    if rest.epsilon < 1 or rest.delta < 1:
+        raise UsageError(
+            f"a plain pool of {plain} leaves nothing of a total of {promise} for Gaussian "
+            "releases, which need an epsilon and a delta; make it smaller, or the total larger"
+        )
+    return {
+        "mu": total_mu(**rest.as_dict()),
+        "plain_epsilon": plain.epsilon,
+        "plain_delta": plain.delta,
+    }
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Count what a release costs in whole units: 1e-12 of epsilon, 1e-18 of delta.
+"""Count what a release costs in whole units: 1e-12 of epsilon, 1e-18 of delta, 1e-24 of mu^2.
 
 A double is read as the shortest decimal that names it: 0.1 is one tenth, as the study file and the
 release say. Costs are then rounded up to a unit and totals down, and everything after is integers.
@@ -15,48 +15,72 @@ from privalue.errors import UsageError
 
 EPSILON_DIGITS = 12
 DELTA_DIGITS = 18
+SQUARE_DIGITS = 24
 MOST_EPSILON = 10**6  # far beyond any promise; its units, and delta's, fit a 64-bit integer
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cost:
-    """An amount of epsilon and delta, in units."""
+    """An amount in units: epsilon and delta of the plain pool, mu^2 of the Gaussian one.
 
-    epsilon: int
-    delta: int
+    A plain book has no Gaussian pool, and a Gaussian book a plain one only where it was declared.
+    """
+
+    epsilon: int = 0
+    delta: int = 0
+    square: int = 0
+
+    @property
+    def parts(self) -> tuple[int, int, int]:
+        """Return epsilon, delta and mu^2, in units."""
+        return self.epsilon, self.delta, self.square
 
     def __add__(self, other: "Cost") -> "Cost":
-        return Cost(epsilon=self.epsilon + other.epsilon, delta=self.delta + other.delta)
+        return Cost(
+            epsilon=self.epsilon + other.epsilon,
+            delta=self.delta + other.delta,
+            square=self.square + other.square,
+        )
 
     def __sub__(self, other: "Cost") -> "Cost":
-        return Cost(epsilon=self.epsilon - other.epsilon, delta=self.delta - other.delta)
+        return Cost(
+            epsilon=self.epsilon - other.epsilon,
+            delta=self.delta - other.delta,
+            square=self.square - other.square,
+        )
 
     def within(self, other: "Cost") -> bool:
-        """Return whether neither part exceeds the other's."""
-        return self.epsilon <= other.epsilon and self.delta <= other.delta
+        """Return whether no part exceeds the other's."""
+        return all(here <= there for here, there in zip(self.parts, other.parts, strict=True))
 
     def times_in(self, other: "Cost") -> int:
         """Return how many times this amount fits into another."""
         return min(
-            there // here
-            for here, there in ((self.epsilon, other.epsilon), (self.delta, other.delta))
-            if here > 0
+            there // here for here, there in zip(self.parts, other.parts, strict=True) if here > 0
         )
 
     def as_dict(self) -> dict[str, float]:
-        """Return the nearest doubles, for JSON."""
+        """Return epsilon and delta of the plain pool as the nearest doubles, for JSON."""
         return {
             "epsilon": float(_decimal(self.epsilon, EPSILON_DIGITS)),
             "delta": float(_decimal(self.delta, DELTA_DIGITS)),
         }
 
-    def __str__(self) -> str:
-        epsilon = _decimal(self.epsilon, EPSILON_DIGITS)
+    @property
+    def written_delta(self) -> str:
+        """Return delta for people."""
         delta = _decimal(self.delta, DELTA_DIGITS)
-        return f"epsilon {epsilon:f}, delta {delta:{'f' if delta.adjusted() > -4 else 'e'}}"
+        return f"{delta:{'f' if delta.adjusted() > -4 else 'e'}}"
+
+    def __str__(self) -> str:
+        plain = f"epsilon {_decimal(self.epsilon, EPSILON_DIGITS):f}, delta {self.written_delta}"
+        if not self.square:
+            return plain
+        mu = f"mu {math.sqrt(self.square / 10**SQUARE_DIGITS):.6g}"
+        return f"{mu}, and {plain}" if self.epsilon or self.delta else mu
 
 
-NOTHING = Cost(epsilon=0, delta=0)
+NOTHING = Cost()
 
 
 def cost(dataset: str, epsilon: float, delta: float) -> Cost:

@@ -116,7 +116,7 @@ def budget_part(release: Release, account: Standing | None) -> Content:
             f"This release costs epsilon = {readable(privacy.epsilon)} and delta = "
             f"{readable(privacy.delta)}."
         )
-    content += paragraphs(composition_words(release))
+    content += paragraphs(composition_words(release, account))
     if release.ledger_head is not None:
         content += paragraphs(
             ["The hash of its charge on the ledger: ", hash_of(release.ledger_head)]
@@ -128,58 +128,75 @@ def budget_part(release: Release, account: Standing | None) -> Content:
                 "verify --release checks that this release is on the record."
             )
         return content
-    total, spent = account.total.as_dict(), account.spent.as_dict()
     # Reservations belong to runs that are under way or were killed: the public need not see them.
-    left = account.unspent.as_dict()
-    bars = []
-    for key, symbol in (("epsilon", "ε"), ("delta", "δ")):
-        whole = total[key] or 1.0
-        bars.append(
-            (
-                f"{symbol}, of {readable(total[key])}",
-                [
-                    Bar(size=spent[key] / whole, label="spent", colour="value"),
-                    Bar(size=left[key] / whole, label="left", colour="rest"),
-                ],
-                f"{100 * spent[key] / whole:.3g}% spent",
-            )
-        )
+    pools = [
+        ("total", account.total, False),
+        ("spent, this release included", account.spent, False),
+        ("left", account.unspent, True),
+    ]
+    told = [(what, account.stated(amount, left=left)) for what, amount, left in pools]
+    keys = [
+        ("epsilon", "epsilon"),
+        ("delta", "delta"),
+        *([("mu", "mu")] if account.gaussian else []),
+    ]
     content += [
         element("h3", "The dataset's budget when this page was written"),
-        element(
-            "figure",
-            key_of(("bar", "spent"), ("rest", "left")),
-            bar_chart(
-                bars,
-                name=f"Budget: spent epsilon {spent['epsilon']:g} of {total['epsilon']:g}, delta "
-                f"{spent['delta']:g} of {total['delta']:g}.",
-            ),
-        ),
+        element("figure", key_of(("bar", "spent"), ("rest", "left")), _budget_bars(account)),
         table(
             [
                 "Dataset ",
                 named(account.dataset),
                 f": releases on the record: {account.number_of_releases}.",
             ],
-            ["Amount", "epsilon", "delta"],
-            [
-                [what, readable(amount["epsilon"]), readable(amount["delta"])]
-                for what, amount in (
-                    ("total", total),
-                    ("spent, this release included", spent),
-                    ("left", left),
-                )
-            ],
+            ["Amount", *(name for _, name in keys)],
+            [[what, *(readable(amount[key]) for key, _ in keys)] for what, amount in told],
             name="Budget of the dataset",
             small=True,
-            numbers=(1, 2),
+            numbers=tuple(range(1, len(keys) + 1)),
         ),
+        *paragraphs(*_squares_words(account)),
         *paragraphs(
             f"The total is what all releases together may cost {account.terms}."
             + _conversions(account),
         ),
     ]
     return content
+
+
+def _budget_bars(account: Standing) -> Content:
+    """Return what is spent and left as bars: of epsilon and delta, and of mu^2."""
+    spent, left, total = (each.parts for each in (account.spent, account.unspent, account.total))
+    stated = account.stated(account.total)
+    bars, words = [], []
+    for at, key, symbol in ((2, "mu", "μ²"), (0, "epsilon", "ε"), (1, "delta", "δ")):
+        if (key == "mu" or account.gaussian) and not total[at]:
+            continue
+        whole = total[at] or 1
+        amount = stated[key] ** 2 if key == "mu" else account.total.as_dict()[key]
+        bars.append(
+            (
+                f"{symbol}, of {readable(amount)}",
+                [
+                    Bar(size=spent[at] / whole, label="spent", colour="value"),
+                    Bar(size=left[at] / whole, label="left", colour="rest"),
+                ],
+                f"{100 * spent[at] / whole:.3g}% spent",
+            )
+        )
+        used = amount * spent[at] / whole
+        words.append(f"{'mu squared' if key == 'mu' else key} {used:g} of {amount:g}")
+    return bar_chart(bars, name=f"Budget: spent {', '.join(words)}.")
+
+
+def _squares_words(account: Standing) -> list[str]:
+    """Return a paragraph on squares of mu; none in a plain book."""
+    if not account.gaussian:
+        return []
+    return [
+        "Squares of mu add up, so that what is spent and what is left, each told as an epsilon, "
+        "add up to more than the total: the total is what is promised."
+    ]
 
 
 def _conversions(account: Standing) -> str:

@@ -62,12 +62,17 @@ def mechanism_words(release: Release) -> str:
     )
 
 
-def composition_words(release: Release) -> str:
-    """Return the words that say how the costs of several releases add up."""
+def composition_words(release: Release, account: Standing | None = None) -> str:
+    """Return the words that say how the costs of several releases add up.
+
+    Args:
+        release: what was released.
+        account: how the dataset stands on its ledger; None where the ledger is not at hand.
+    """
     if release.refit_of is not None:
         return (
             "None of its own: computed from another release, as post-processing, at no further "
-            "cost. " + _ledger_words(release, "The release that it comes from")
+            "cost. " + _ledger_words(release, account, "The release that it comes from")
         )
     within = (
         "The noise scale and the values are released by two mechanisms whose epsilons add up to "
@@ -75,18 +80,25 @@ def composition_words(release: Release) -> str:
         if release.noise.scale is not None
         else ""
     )
-    return within + _ledger_words(release, "This release")
+    return within + _ledger_words(release, account, "This release")
 
 
-def _ledger_words(release: Release, which: str) -> str:
+_BASIC = "basic composition: epsilons and deltas add up"
+_SQUARES = "Gaussian accounting: squares of mu add up"
+
+
+def _ledger_words(release: Release, account: Standing | None, which: str) -> str:
     """Return the sentence on whether a release is on a ledger, and what that means."""
     if release.ledger_head is None:
         return (
             f"{which} is on no ledger: with other releases about the same people, the epsilons "
             "and deltas add up, and the curator keeps count."
         )
+    how = (
+        f"{_BASIC}; or {_SQUARES}" if account is None else _SQUARES if account.gaussian else _BASIC
+    )
     return (
-        f"{which} is on the dataset's ledger (basic composition: epsilons and deltas add up, also "
+        f"{which} is on the dataset's ledger ({how}, also "
         "where later questions depend on earlier answers), charged before anything was drawn."
     )
 
@@ -157,7 +169,7 @@ def registry_entry(
         },
         "accounting": {
             "post_processing": _post_processing(release),
-            "composition": composition_words(release),
+            "composition": composition_words(release, account),
         },
         "implementation": {
             "preprocessing_and_hyperparameter_tuning": "States, bounds, features, weights, "
@@ -241,6 +253,8 @@ def _for_programs(release: Release, account: Standing | None) -> dict[str, Any]:
         "composition": {
             "accounting": "none: computed from another release"
             if release.refit_of is not None
+            else "Gaussian accounting on a ledger"
+            if account is not None and account.gaussian
             else "basic composition on a ledger"
             if release.ledger_head is not None
             else "none: no ledger",
@@ -252,9 +266,9 @@ def _for_programs(release: Release, account: Standing | None) -> dict[str, Any]:
                 else {
                     "dataset_unit": account.terms.protection.unit,
                     "dataset_relation": account.terms.protection.neighbours,
-                    "dataset_total": account.total.as_dict(),
-                    "dataset_spent": account.spent.as_dict(),
-                    "dataset_left": account.unspent.as_dict(),
+                    "dataset_total": account.stated(account.total),
+                    "dataset_spent": account.stated(account.spent),
+                    "dataset_left": account.stated(account.unspent, left=True),
                 }
             ),
         },

@@ -66,6 +66,8 @@ def advance_composition(releases: Sequence[Cost], delta: float) -> AdvanceCompos
 
 def account_json(account: Account) -> dict[str, Any]:
     """Return what ``ledger show --json`` prints."""
+    if account.gaussian:
+        return account.as_dict()
     advance = advance_composition(account.releases, account.total.as_dict()["delta"])
     planned = {"epsilon": advance.epsilon, "delta": advance.delta, "note": advance.note}
     return {**account.as_dict(), "if_planned_in_advance": planned}
@@ -74,25 +76,38 @@ def account_json(account: Account) -> dict[str, Any]:
 def account_rows(account: Account) -> list[tuple[str, object]]:
     """Return what ``ledger show`` prints, as pairs."""
     like = account.like_the_last
-    advance = advance_composition(account.releases, account.total.as_dict()["delta"])
     return [
         ("protects", account.terms),
-        ("total", account.total),
-        ("spent", account.spent),
-        ("reserved", account.reserved),
-        ("left", account.left),
+        *([("promises", account.promise)] if account.gaussian else []),
+        ("total", account.words(account.total)),
+        ("spent", account.words(account.spent)),
+        ("reserved", account.words(account.reserved)),
+        ("left", account.words(account.left, left=True)),
         ("releases", len(account.releases)),
         *[("converted", each) for each in account.converted],
         ("like the last, left", "no release yet" if like is None else like),
         ("over time", spending_line(account)),
-        (
-            "if planned in advance",
-            advance.note
-            if advance.epsilon is None
-            else f"epsilon {advance.epsilon:.4g} at delta {advance.delta:g} ({advance.note})",
-        ),
+        _otherwise(account),
         ("head", account.head),
     ]
+
+
+def _otherwise(account: Account) -> tuple[str, object]:
+    """Return what another accounting would say of the same releases."""
+    if account.gaussian:
+        return "plain sums would say", f"spent {account.plain_sum}"
+    advance = advance_composition(account.releases, account.total.as_dict()["delta"])
+    if advance.epsilon is None:
+        return "if planned in advance", advance.note
+    return (
+        "if planned in advance",
+        f"epsilon {advance.epsilon:.4g} at delta {advance.delta:g} ({advance.note})",
+    )
+
+
+def _part(account: Account, amount: Cost) -> float:
+    """Return what of an amount the pictures show: epsilon, or mu^2 of a Gaussian book."""
+    return amount.square / 10**24 if account.gaussian else amount.as_dict()["epsilon"]
 
 
 def spending_line(account: Account, width: int = 40) -> str:
@@ -112,10 +127,10 @@ def spending_line(account: Account, width: int = 40) -> str:
         else:  # all entries have the same time: a column for each entry
             at = min(len(times) - 1, len(times) * column // width)
         step = account.steps[at]
-        share = step.spent.epsilon / step.total.epsilon
+        share = _part(account, step.spent) / (_part(account, step.total) or 1.0)
         line.append(_BARS[round(share * (len(_BARS) - 1))] if share else _BARS[0])
-    percent = 100 * account.spent.epsilon / account.total.epsilon
-    return f"|{''.join(line)}| {percent:.0f}% of epsilon"
+    percent = 100 * _part(account, account.spent) / _part(account, account.total)
+    return f"|{''.join(line)}| {percent:.0f}% of {'mu²' if account.gaussian else 'epsilon'}"
 
 
 def draw_spending(account: Account, *, folder: Path, name: str = "spending") -> list[Path]:
@@ -133,9 +148,9 @@ def draw_spending(account: Account, *, folder: Path, name: str = "spending") -> 
     times = np.array([at.replace(tzinfo=None) for at in _times(account)], dtype="datetime64[s]")
     width = max((times[-1] - times[0]) // 30, np.timedelta64(60, "s"))
     times = np.append(times, times[-1] + width)
-    spent = [step.spent.as_dict()["epsilon"] for step in steps]
-    held = [(step.spent + step.reserved).as_dict()["epsilon"] for step in steps]
-    totals = [step.total.as_dict()["epsilon"] for step in steps]
+    spent = [_part(account, step.spent) for step in steps]
+    held = [_part(account, step.spent + step.reserved) for step in steps]
+    totals = [_part(account, step.total) for step in steps]
     from privalue.report.drawing import (  # noqa: PLC0415 - an extra, and heavy
         Figure,
         FigureCanvasAgg,
@@ -152,8 +167,9 @@ def draw_spending(account: Account, *, folder: Path, name: str = "spending") -> 
         )
         axes.fill_between(times, 0.0, spent, step="post", color="#0b6fa4", alpha=0.8, label="spent")
         axes.set_ylim(0, 1.08 * max(totals))
-        axes.set_ylabel("epsilon")
-        axes.set_title(f"{account.dataset}: left {account.left}", loc="left", fontsize=10)
+        axes.set_ylabel("mu²" if account.gaussian else "epsilon")
+        left = account.words(account.left, left=True)
+        axes.set_title(f"{account.dataset}: left {left}", loc="left", fontsize=10)
         axes.spines[["top", "right"]].set_visible(False)
         axes.legend(frameon=False, loc="center left")
         axes.tick_params(axis="x", labelrotation=20)

@@ -1,0 +1,351 @@
+"""Books of squares on a real ledger: releases, moves between accountings, what is told of them."""
+
+import json
+import math
+from datetime import UTC, datetime
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+import privalue as pv
+from oracles.ledgers import open_ledger
+from privalue.cli import run
+from privalue.core import gaussian
+from privalue.errors import BudgetError, LedgerError, UsageError
+from privalue.ledger import Cost, Reservation, study_hash
+from privalue.ledger import open_ledger as real_ledger
+from privalue.ledger._book import Book
+from privalue.ledger._chain import canonical, sha256
+from privalue.ledger._evidence import fault
+from privalue.ledger._squares import epsilon_spent, square_cost
+from privalue.ledger._units import mu
+from privalue.report import account_rows
+
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+ALPHA = gaussian(1.0, 1e-6).alpha
+PEOPLE = [[(0, 0.5), (1, 1.0)]] * 6000
+TOTAL = {"epsilon": 1.0, "delta": 1e-6, "unit": "trajectory", "accounting": "gaussian"}
+
+
+def chosen(epsilon=0.3, name="dp-ssp", *, mechanism=None, **about):
+    return pv.Study(
+        study={"dataset": "trial", **about},
+        privacy=pv.Privacy(epsilon=epsilon, delta=1e-7, unit="trajectory"),
+        values=pv.Values(discount=0.9, rewards=(0.0, 1.0), returns=(0.0, 1.0)),
+        states=pv.States(count=2),
+        mechanism={"name": name, **(mechanism or {})},
+    )
+
+
+def spend(ledger, number, alpha=None, epsilon=0.1, **more):
+    asked = {"epsilon": epsilon, "delta": 1e-7, "gaussian_alpha": alpha, **more}
+    found = ledger.reserve("trial", study_hash({"n": number}), **asked)
+    found.charge()
+    found.commit(f"the release {number}")
+    return found
+
+
+# Releases
+
+
+@pytest.fixture(scope="module")
+def released(tmp_path_factory):
+    """A book with two pools, and a release in each."""
+    ledger = real_ledger(tmp_path_factory.mktemp("squares") / "ledger.db")
+    ledger.declare("trial", **TOTAL, plain_epsilon=0.2, plain_delta=1e-7)
+    squares = pv.release(chosen(), PEOPLE, ledger=ledger)
+    with pytest.warns(pv.PrivalueWarning):
+        plain = pv.release(chosen(0.1, "dp-lsw"), PEOPLE, ledger=ledger, accept_useless=True)
+    return ledger, squares, plain
+
+
+def test_a_release_costs_its_mu_squared_and_others_go_to_the_plain_pool(released):
+    ledger, squares, plain = released
+    account = ledger.show("trial")
+    cost = square_cost(mu(squares.noise.alpha), 1)
+    assert squares.gaussian_mu == 1 / squares.noise.alpha
+    assert plain.gaussian_mu is None
+    assert account.spent == Cost(epsilon=10**11, delta=10**11, square=cost)
+    assert account.plain_sum == Cost(epsilon=4 * 10**11, delta=2 * 10**11)
+    assert ledger.verify().seals == "none"  # its artefacts are checked, too
+
+
+def test_an_identical_request_is_answered(released):
+    ledger, squares, _ = released
+    before = ledger.show("trial").spent
+    assert pv.release(chosen(), PEOPLE, ledger=ledger).to_json() == squares.to_json()
+    assert ledger.show("trial").spent == before
+
+
+def test_what_is_told_of_a_gaussian_book(released, capsys):
+    ledger, *_ = released
+    shown = " ".join(f"{name} {value}" for name, value in account_rows(ledger.show("trial")))
+    for words in (
+        "promises epsilon 1, delta 1e-6",
+        "total mu 0.191374 (epsilon 0.8 at delta 9e-7); plain pool: epsilon 0.2, delta 1e-7",
+        "spent mu 0.0685348 (epsilon 0.2667 at delta 9e-7); plain pool: epsilon 0.1, delta 1e-7",
+        "like the last, left 0",
+        "plain sums would say spent epsilon 0.4, delta 2e-7",
+        "% of mu²",
+    ):
+        assert words in shown, shown
+    assert run(["ledger", "show", "trial", "--ledger", ledger.place, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["total"] == {"epsilon": 1.0, "delta": 1e-6, "mu": pytest.approx(0.191374, rel=1e-5)}
+    assert told["spent"]["mu"] == pytest.approx(0.0685348, rel=1e-5)
+    assert told["left"]["mu"] ** 2 + told["spent"]["mu"] ** 2 == pytest.approx(
+        told["total"]["mu"] ** 2
+    )
+    assert told["left"]["epsilon"] == pytest.approx(0.743183 + 0.1, abs=1e-4)
+    assert "mu²" in ledger.show("trial")._repr_html_()
+
+
+def test_a_page_tells_squares(released, tmp_path):
+    ledger, squares, _ = released
+    pv.publish(squares, tmp_path, account=ledger.standing("trial"))
+    page = (tmp_path / "report.html").read_text()
+    assert "squares of mu add up" in page
+    assert "μ², of 0.0366" in page
+    entry = (tmp_path / "registry.yaml").read_text()
+    assert "Gaussian accounting on a ledger" in entry
+
+
+def test_dp_lsw_is_refused_before_data_is_opened_and_told_what_to_do(tmp_path, capsys):
+    ledger = real_ledger(tmp_path / "ledger.db")
+    ledger.declare("trial", **TOTAL)
+    for name in ("dp-lsw", "dp-lsl"):
+        with pytest.raises(BudgetError, match="release with dp-ssp, or declare the dataset with"):
+            pv.release(chosen(0.1, name), "no such file", ledger=ledger, accept_useless=True)
+    assert ledger.show("trial").spent == Cost()
+
+
+# (b) and (d): an artefact that took more than its mu is no release of its charge
+
+
+def planted(release, **changes):
+    """Its text, with other numbers."""
+    return json.dumps({**json.loads(release.to_json()), **changes})
+
+
+def test_a_release_that_spent_more_than_its_mu_is_found(released):
+    ledger, squares, _ = released
+    with ledger._reading() as (book, transaction):
+        (row,) = transaction.commits(study_hash(squares.study))
+        held = ledger._recalled(book, transaction, json.loads(row[1])["reservation"])
+    true = json.loads(squares.to_json())
+    assert fault(squares.to_json(), held, strict=True) is None
+    stage = true["stages"][0]
+    for wrong in (
+        {"noise": {**true["noise"], "alpha": true["noise"]["alpha"] * 0.9}},
+        {"stages": [*true["stages"], stage]},  # one that is not charged
+        {"mechanism": "dp-lsw"},
+        {"stages": [{**stage, "alpha": 0.0}]},
+        {"stages": None},
+    ):
+        assert fault(planted(squares, **wrong), held, strict=True) is not None, wrong
+
+
+@pytest.mark.parametrize("stages", ["one", ["visits"], ["bounds", "visits"]])
+def test_every_stage_is_paid_for(stages):
+    """Also one of which nothing came: what was drawn is in the sum, in exact rationals."""
+    release = pv.release(chosen(1.0, mechanism={"stages": stages}), PEOPLE, seed=1)
+    paid = sum(1 / Fraction(each.alpha) ** 2 for each in release.stages)
+    assert paid <= 1 / Fraction(release.noise.alpha) ** 2
+    assert {each.name for each in release.stages} >= {"values"} | set(stages) - set("one")
+
+
+# Declaring
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ({"accounting": "plain", "plain_epsilon": 0.1}, "second pool beside a Gaussian one"),
+        ({"plain_delta": 1e-7}, "needs a plain_epsilon"),
+        ({"plain_epsilon": 1.0}, "leaves nothing"),
+        ({"plain_epsilon": 0.1, "plain_delta": 1e-6}, "leaves nothing"),
+        ({"delta": 0.0}, "leaves nothing"),
+        ({"epsilon": 30.0}, "must be a number from 0.001 to 20"),
+        ({"plain_epsilon": math.nan}, "epsilon = nan"),
+    ],
+)
+def test_totals_that_are_none(tmp_path, wrong, why):
+    with pytest.raises(UsageError, match=why):
+        real_ledger(tmp_path / "l.db").declare("trial", **{**TOTAL, **wrong})
+    assert not (tmp_path / "l.db").exists()
+
+
+def test_the_command_declares_two_pools(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    declare = ["ledger", "declare", "trial", "--epsilon", "1", "--delta", "1e-6"]
+    declare += ["--unit", "trajectory", "--json"]
+    assert run([*declare, "--plain-epsilon", "0.5"]) == 2
+    assert "--plain-epsilon and --plain-delta make a second pool" in capsys.readouterr().err
+    pools = ["--plain-epsilon", "0.25", "--plain-delta", "1e-7"]
+    assert run([*declare, "--accounting", "gaussian", *pools]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["plain_pool"]["total"] == {"epsilon": 0.25, "delta": 1e-7}
+    assert told["total"]["mu"] == pytest.approx(1 / gaussian(0.75, 9e-7).alpha)
+    assert run([*declare, "--accounting", "gaussian", *pools]) == 0
+    assert "its total stands" in capsys.readouterr().out
+    assert run([*declare, "--accounting", "gaussian"]) == 4
+    assert run([*declare, "--accounting", "gaussian", "--replace"]) == 0
+
+
+# Moving to another accounting
+
+
+def test_a_move_counts_everything_anew(tmp_path):
+    ledger = open_ledger(tmp_path / "ledger.db")
+    ledger.declare("trial", epsilon=1.0, delta=1e-6)
+    alphas = [gaussian(0.1, 1e-7).alpha] * 8
+    for number, alpha in enumerate(alphas):
+        spend(ledger, number, alpha)
+    with pytest.raises(BudgetError, match="replace=True changes it"):
+        ledger.declare("trial", **TOTAL)
+    moved = ledger.declare("trial", **TOTAL, replace=True)
+    assert moved.spent == Cost(square=8 * square_cost(mu(alphas[0]), 1))
+    assert moved.like_the_last > 80  # plain sums had room for two
+    spend(ledger, 9, ALPHA * 1.2, epsilon=1.0)
+    assert ledger.verify().entries == ledger.show("trial").steps[-1].sequence
+    # What is spent as squares is too much for the same plain total, and fits into a larger one.
+    plain = {"epsilon": 1.0, "delta": 1e-6, "unit": "trajectory", "replace": True}
+    with pytest.raises(BudgetError, match=r"cannot be below what is used, epsilon 1\.8"):
+        ledger.declare("trial", **plain)
+    back = ledger.declare("trial", **{**plain, "epsilon": 2.0})
+    assert back.spent == Cost(epsilon=18 * 10**11, delta=9 * 10**11)
+    assert ledger.reserve("trial", study_hash({"n": 3}), epsilon=0.1, delta=1e-7).artefact
+    ledger.verify()
+
+
+def test_what_has_no_mu_moves_to_a_plain_pool_only(tmp_path):
+    ledger = open_ledger(tmp_path / "ledger.db")
+    ledger.declare("trial", epsilon=1.0, delta=1e-6)
+    spend(ledger, 1, gaussian(0.1, 1e-7).alpha)
+    spend(ledger, 2)  # as dp-lsw: it has an alpha, and no mu
+    with pytest.raises(BudgetError, match=r"entry 6 cannot be counted so: .* has no mu"):
+        ledger.declare("trial", **TOTAL, replace=True)
+    with pytest.raises(BudgetError, match="cannot be below what is used"):
+        ledger.declare("trial", **TOTAL, plain_epsilon=0.05, plain_delta=1e-7, replace=True)
+    moved = ledger.declare("trial", **TOTAL, plain_epsilon=0.1, plain_delta=1e-7, replace=True)
+    assert moved.left.parts[:2] == (0, 0)
+    ledger.verify()
+
+
+def test_nothing_moves_while_a_release_is_in_progress_or_for_other_people(tmp_path):
+    ledger = open_ledger(tmp_path / "ledger.db")
+    ledger.declare("trial", epsilon=1.0, delta=1e-6)
+    spend(ledger, 1, 40.0)
+    found = ledger.reserve("trial", study_hash({}), epsilon=0.1, delta=1e-7, gaussian_alpha=40.0)
+    with pytest.raises(BudgetError, match="a release is in progress"):
+        ledger.declare("trial", **TOTAL, replace=True)
+    found.cancel("given up")
+    with pytest.raises(BudgetError, match="only the accounting can change"):
+        ledger.declare("trial", **{**TOTAL, "unit": "person"}, replace=True)
+    ledger.declare("trial", **TOTAL, replace=True)
+
+
+def test_who_moves_after_a_snapshot_counts_from_the_first_entry(tmp_path, monkeypatch):
+    """The releases before a snapshot are not in it; the move has them all the same."""
+    monkeypatch.setattr("privalue.ledger._book.PERIOD", 4)
+    ledger = open_ledger(tmp_path / "ledger.db")
+    ledger.declare("trial", epsilon=1.0, delta=1e-6)
+    for number in range(4):
+        spend(ledger, number, 40.0 + number)
+    left = ledger.reserve("trial", study_hash({}), epsilon=0.1, delta=1e-7, gaussian_alpha=50.0)
+    left.charge()  # and is never committed
+    moved = ledger.declare("trial", **TOTAL, replace=True)
+    costs = [square_cost(mu(alpha), 1) for alpha in (40.0, 41.0, 42.0, 43.0, 50.0)]
+    assert moved.spent == Cost(square=sum(costs))
+    for number in range(5, 9):
+        spend(ledger, number, 60.0)
+    left.commit("late")
+    ledger.verify()
+
+
+@pytest.mark.parametrize("spent", [[0, 0, 0], [1, 0, 0], [0, 0, -1], [0, 0], ["0", 0, 0]])
+def test_a_false_move_is_found(tmp_path, spent):
+    ledger = open_ledger(tmp_path / "ledger.db")
+    ledger.declare("trial", epsilon=1.0, delta=1e-6)
+    spend(ledger, 1, 40.0)
+    ledger.declare("trial", **TOTAL, replace=True)
+    with ledger._store.read() as transaction:
+        rows = list(transaction.rows())
+    assert json.loads(rows[-1][1])["kind"] == "move"
+    body = canonical({**json.loads(rows[-1][1]), "spent": spent})
+    false = [*rows[:-1], (rows[-1][0], body, sha256(body), "-")]
+    if len(spent) == 3 and all(isinstance(n, int) and n >= 0 for n in spent):
+        with pytest.raises(LedgerError, match="is a false move"):
+            Book().replay(false)
+    else:  # no amount at all: the row is ignored, and the total is what it was
+        book = Book().replay(false)
+        assert list(book.ignored) == [rows[-1][0]]
+        assert book.balances["trial"].terms.accounting == "plain"
+
+
+# Against another accountant
+
+
+@pytest.mark.parametrize(
+    ("alphas", "delta"),
+    [([4.2246789] * 3, 1e-5), ([30.0] * 10 + [12.0] * 4, 1e-6), ([9.0, 17.0, 80.0], 1e-9)],
+)
+def test_squares_lie_between_the_bounds_of_dp_accounting(alphas, delta):
+    """Of a sequence that is fixed in advance; 2e-5 is for our six digits, rounded up."""
+    pytest.importorskip("dp_accounting", reason="the extra accounting is not installed")
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    def composed(pessimistic):
+        parts = [
+            pld.from_gaussian_mechanism(
+                alpha, pessimistic_estimate=pessimistic, value_discretization_interval=1e-4
+            ).self_compose(alphas.count(alpha))
+            for alpha in dict.fromkeys(alphas)
+        ]
+        whole = parts[0]
+        for part in parts[1:]:
+            whole = whole.compose(part)
+        return whole.get_epsilon_for_delta(delta)
+
+    ours = epsilon_spent(sum(square_cost(mu(alpha), 1) for alpha in alphas), delta)
+    assert composed(False) <= ours <= composed(True) * (1 + 2e-5)
+
+
+# Ledgers of the same format that were written before there were squares
+
+
+def test_an_older_ledger_is_read_verified_and_moved():
+    """Rows as the version before wrote them, with snapshots and a release that nobody finished."""
+    rows = [tuple(row) for row in json.loads(Path(__file__).with_name("format-3.json").read_text())]
+    whole = Book().replay(rows)
+    assert not whole.ignored
+    balance = whole.balances["people"]
+    assert (balance.terms.accounting, balance.promise) == ("plain", balance.total)
+    assert balance.spent == Cost(epsilon=4 * 10**11, delta=5 * 10**11)
+    assert balance.reserved == Cost(epsilon=5 * 10**10, delta=10**11)
+    for row in rows:  # a reader that begins at any of its snapshots finds the same
+        if json.loads(row[1])["kind"] == "snapshot":
+            recent = Book()
+            recent.begin_with(rows[0])
+            assert recent.rest_at(row)
+            recent.replay(rows[row[0] :])
+            assert recent.state() == whole.state()
+    (open_one,) = [held for held in whole.pending.values() if held.status == "reserved"]
+    for book in (whole, recent):
+        book.write("cancel", NOW, reservation=open_one.sequence, reason="gone")
+        assert book.balances["people"].reserved == Cost()
+
+
+def test_a_ledger_can_be_opened_as_before(tmp_path):
+    """A plain ledger has no word of pools: whoever reads it with the version before can."""
+    ledger = open_ledger(tmp_path / "ledger.db")
+    ledger.declare("trial", epsilon=1.0, delta=1e-6)
+    assert isinstance(ledger.reserve("trial", study_hash({}), epsilon=0.1, delta=0.0), Reservation)
+    with ledger._store.read() as transaction:
+        text = "".join(body for _, body, *_ in transaction.rows())
+    with ledger._reading() as (book, _):
+        state = json.dumps(book.state())
+    assert "plain_epsilon" not in text
+    assert "promise" not in state
+    assert "cost" not in state
