@@ -138,11 +138,11 @@ class Found:
     plain: float
     shrunk: float
     constant: float  # the best single value for all states, which knows V
-    pooled: float  # which knows V and the visits, and only estimates the constant
+    pooled: float  # knows the visits and how far V spreads, and estimates the constant
 
     @property
     def possible(self) -> bool:
-        """Whether the data could tell the best constant to 2%."""
+        """Whether the data tell the best constant to 2%, to those who know all the rest."""
         return self.pooled <= NEAR_CONSTANT * self.constant
 
 
@@ -158,7 +158,7 @@ def tried(setting: Setting) -> Found:
     noise, generator = mechanism.noise, np.random.default_rng(1)
     sum_noise, count_noise = noise.of_steps * noise.step, noise.of_counts
     tabular = Design(phi=aggregation(len(values), 1), weights=np.ones(len(values)))
-    errors: dict[bool, list[float]] = {False: [], True: []}
+    errors: dict[str, list[float]] = {"plain": [], "shrunk": [], "pooled": []}
     for at in range(RELEASES // 2):
         found = data[at % len(data)]
         middle = found.counts * (0.5 * (low + high))
@@ -169,26 +169,34 @@ def tried(setting: Setting) -> Found:
             sum_noise=sum_noise,
             count_noise=count_noise,
         )
-        for shrinkage, many in errors.items():
-            made = estimate(
+        made = {"pooled": pooled_values(noisy, found.counts, values, seen)}
+        for name, shrinkage in (("plain", False), ("shrunk", True)):
+            made[name] = estimate(
                 noisy, tabular, unvisited=study.values.unvisited_value, shrinkage=shrinkage
-            )
-            many.append(float(np.sqrt(np.mean(np.square(made.values - values)[seen]))))
-    # The means of these data are what could be estimated at best; B_s as it should be.
-    visits = np.mean([each.counts for each in data], axis=0)
-    spread = max(float(values[seen].var()), 1e-300)
-    variance = np.square(sum_noise) + np.square((values - 0.5 * (low + high)) * count_noise)
-    left = variance / (variance + np.square(visits) * spread)
-    known = np.sum(np.square(visits) / (variance + np.square(visits) * spread))
-    return Found(
-        setting=setting,
-        plain=float(np.mean(errors[False])),
-        shrunk=float(np.mean(errors[True])),
-        constant=float(np.sqrt(spread)),
-        pooled=float(
-            np.sqrt(np.mean(left[seen]) * spread + np.mean(np.square(left[seen])) / known)
-        ),
-    )
+            ).values
+        for name, each in made.items():
+            errors[name].append(float(np.sqrt(np.mean(np.square(each - values)[seen]))))
+    means = {name: float(np.mean(many)) for name, many in errors.items()}
+    return Found(setting=setting, constant=max(float(values[seen].std()), 1e-150), **means)
+
+
+def pooled_values(
+    noisy: NoisyStatistics, visits: np.ndarray, values: np.ndarray, seen: np.ndarray
+) -> np.ndarray:
+    """Shrink the same noisy sums as somebody who knows the visits and how far values spread.
+
+    Only the constant is to be found out, by weighted least squares. What it cannot do, because
+    there is too much noise, too few people, or states that nobody visited and that are unlike
+    those that somebody did, no rule for an unknown constant could be asked to do.
+    """
+    low, high = noisy.return_bounds
+    middle, spread = 0.5 * (low + high), max(float(values[seen].var()), 1e-300)
+    variance = np.square(noisy.sum_noise) + np.square((values - middle) * noisy.count_noise)
+    weights = visits / (variance + np.square(visits) * spread)
+    level = float(weights @ noisy.sums) / max(float(weights @ visits), 1e-300)
+    level = min(max(level, low - middle), high - middle)
+    drawn = level + spread * weights * (noisy.sums - level * visits)
+    return np.clip(middle + drawn, low, high)
 
 
 def apart() -> Iterator[Table]:

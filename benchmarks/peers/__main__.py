@@ -14,7 +14,7 @@ from benchmarks.peers import table
 from benchmarks.peers.environments import PEERS, ROOT, PeerError, interpreter, run
 from benchmarks.peers.exchange import RELATIONS, Task, say
 from benchmarks.peers.table import Row
-from benchmarks.peers.task import make_tasks, mean_returns, task_file, truth
+from benchmarks.peers.task import QUESTIONS, make_tasks, mean_returns, task_file, truth
 
 PAGE = ROOT / "docs" / "peers.md"
 
@@ -22,6 +22,7 @@ PAGE = ROOT / "docs" / "peers.md"
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=__doc__)
     parser.add_argument("--peers", nargs="+", choices=PEERS, default=list(PEERS))
+    parser.add_argument("--questions", nargs="+", choices=QUESTIONS, default=list(QUESTIONS))
     parser.add_argument("--relations", nargs="+", choices=RELATIONS, default=list(RELATIONS))
     parser.add_argument("--releases", type=int, default=100, help="for each configuration")
     parser.add_argument(
@@ -57,44 +58,51 @@ def main() -> int:
     (folder / "results").mkdir(parents=True, exist_ok=True)
     (folder / ".gitignore").write_text("*\n")  # the folder keeps itself out of the repository
     environments = (chosen.environments or folder / "environments").resolve()
-    say("simulating the task")
-    tasks = make_tasks(
-        folder / "task",
-        seed=chosen.seed,
-        releases=chosen.releases,
-        slow_releases=min(chosen.slow_releases, chosen.releases),
-        seconds=chosen.seconds,
-    )
-    exact = truth(folder / "task")
-    found: list[Row] = []
+    parts: list[tuple[str, Task, list[Row]]] = []
     versions: dict[str, dict[str, str]] = {}
     failed = False
-    for relation, task in tasks.items():
-        found += table.baselines(task, exact, mean_returns(task))
-        for name, peer in PEERS.items():
-            path = folder / "results" / f"{name}.{relation}.json"
-            asked = name in chosen.peers and relation in chosen.relations
-            if asked and (chosen.fresh or stored(path, task) is None):
-                say(f"{peer.label}, {relation}")
-                path.unlink(missing_ok=True)
-                try:
-                    python = interpreter(name, environments, chosen.python)
-                    source = task_file(folder / "task", relation)
-                    run(name, python, source, path, timeout=chosen.timeout)
-                except PeerError as problem:
-                    failed = True
-                    say(f"{peer.label}: {problem}")
-                    found.append(table.unmeasured(peer.label, relation, str(problem)))
-                    continue
-            result = stored(path, task)
-            if result is not None:
-                found += table.rows(peer.label, result, task, exact)
-                versions[peer.label] = result["versions"]
-    task = next(iter(tasks.values()))
-    text = table.markdown(task, found, versions)
+    for asked, question in QUESTIONS.items():
+        say(f"{question.title}: simulating")
+        place = folder / "task" / asked
+        tasks = make_tasks(
+            place,
+            seed=chosen.seed,
+            releases=chosen.releases,
+            slow_releases=min(chosen.slow_releases, chosen.releases),
+            seconds=chosen.seconds,
+            question=question,
+        )
+        exact, found = truth(place), list[Row]()
+        for relation, task in tasks.items():
+            found += table.baselines(task, exact, mean_returns(task))
+            for name, peer in PEERS.items():
+                path = folder / "results" / f"{asked}.{name}.{relation}.json"
+                wanted = (
+                    name in chosen.peers
+                    and relation in chosen.relations
+                    and asked in chosen.questions
+                )
+                if wanted and (chosen.fresh or stored(path, task) is None):
+                    say(f"{peer.label}, {relation}")
+                    path.unlink(missing_ok=True)
+                    try:
+                        python = interpreter(name, environments, chosen.python)
+                        source = task_file(place, relation)
+                        run(name, python, source, path, timeout=chosen.timeout)
+                    except PeerError as problem:
+                        failed = True
+                        say(f"{peer.label}: {problem}")
+                        found.append(table.unmeasured(peer.label, relation, str(problem)))
+                        continue
+                result = stored(path, task)
+                if result is not None:
+                    found += table.rows(peer.label, result, task, exact)
+                    versions[peer.label] = result["versions"]
+        parts.append((question.title, next(iter(tasks.values())), found))
+    text = table.markdown(parts, versions)
     print(text)
     (folder / "peers.md").write_text(text + "\n")
-    (folder / "peers.json").write_text(table.as_json(task, found, versions))
+    (folder / "peers.json").write_text(table.as_json(parts, versions))
     if chosen.write_docs:
         table.write_between_markers(PAGE, text)
         say(f"{PAGE.relative_to(ROOT)} has the table")

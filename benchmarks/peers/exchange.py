@@ -39,6 +39,7 @@ class Task:
     seed: int
     trajectories: int
     states: int
+    most_states: int  # that a trajectory counts for: H
     discount: float
     returns: tuple[float, float]
     visits: tuple[float, ...]  # public prior: the probability that a trajectory visits each state
@@ -62,6 +63,7 @@ class Task:
     def fingerprint(self) -> str:
         """Names the question; how often and where it is asked is left out."""
         kept = ("relation", "epsilon", "delta", "world", "seed", "trajectories", "returns")
+        kept += ("most_states",)
         asked = json.dumps({name: getattr(self, name) for name in kept}, sort_keys=True)
         return hashlib.sha256(asked.encode()).hexdigest()[:16]
 
@@ -77,13 +79,27 @@ class Task:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Noisy:
+    """Values with the noisy numbers that they are made of, and the deviations of their noise.
+
+    Whoever has them can do with them afterwards what we do (``table``).
+    """
+
+    values: list[float]
+    sums: list[float]  # centred
+    counts: list[float]
+    sum_noise: float
+    count_noise: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class Variant:
     """One way to use a library: ``release`` computes one release, all states in order."""
 
     name: str
     configuration: str  # what was asked of the library
     guarantee: str  # how the relation follows
-    release: Callable[[], Iterable[float]]
+    release: Callable[[], Iterable[float] | Noisy]
 
 
 def halved(epsilon: float, delta: float) -> tuple[float, float]:
@@ -125,24 +141,30 @@ def rho_of(epsilon: float, delta: float) -> float:
     return low
 
 
-def count_weight(relation: str) -> float:
+def count_weight(relation: str, *, everywhere: bool = True) -> float:
     """c: a count is released as c R n_s, beside the centred sum T_s, in one vector.
 
-    replace-one: the largest c at which counts are free (docs/proofs/dp-ssp.md). add-remove: the
-    variance of T_s/n_s is proportional to (1/4 + c^2)(1 + v^2/c^2), v the distance of the value
-    from the middle in units of R; at the worst v = 1/2 the best c is 1/2.
+    replace-one: the largest c at which counts are free (docs/proofs/dp-ssp.md); ``everywhere`` is
+    where a trajectory may visit every state, else two may visit states that are all different.
+    add-remove: the variance of T_s/n_s is proportional to (1/4 + c^2)(1 + v^2/c^2), v the distance
+    of the value from the middle in units of R; at the worst v = 1/2 the best c is 1/2.
     """
-    return {"replace-one": math.sqrt(3) / 2, "add-remove": 1 / 2}[relation]
+    return math.sqrt(3) / 2 if relation == "replace-one" and everywhere else 1 / 2
 
 
-def vector_sensitivity(relation: str, states: int, width: float = 1.0) -> float:
-    """The L2 sensitivity of that vector, where a trajectory may visit every state.
+def vector_sensitivity(relation: str, states: int, width: float = 1.0, most: int = 0) -> float:
+    """The L2 sensitivity of that vector, where a trajectory may visit ``most`` states, or all.
 
-    replace-one: both visit s: (R, 0); one does: (R/2, c R); the norm is R either way.
-    add-remove: (R/2, c R).
+    replace-one: both visit s: (R, 0); one does: (R/2, c R). The norm is R either way if all states
+    may be visited; else there are up to 2 H states that one of them visits, and its square is
+    R^2/2 there. add-remove: (R/2, c R).
     """
-    each = {"replace-one": 1.0, "add-remove": 1 / 4 + count_weight(relation) ** 2}[relation]
-    return width * math.sqrt(states * each)
+    if most and 2 * most > states and most < states:
+        raise ValueError(f"H = {most} of {states} states: neither all of them nor up to a half")
+    everywhere = most in (0, states)
+    if relation == "replace-one":
+        return width * math.sqrt(states if everywhere else most)
+    return width * math.sqrt((most or states) * (1 / 4 + count_weight(relation) ** 2))
 
 
 def means(sums: Sequence[float], counts: Sequence[float], middle: float) -> list[float]:
@@ -157,6 +179,7 @@ def measure(task: Task, variant: Variant) -> dict[str, Any]:
     ``task.slow_releases``.
     """
     values: list[list[float | None]] = []
+    noisy: list[dict[str, Any]] = []
     seconds: list[float] = []
     work: list[float] = []
     result: dict[str, Any] = {
@@ -169,7 +192,8 @@ def measure(task: Task, variant: Variant) -> dict[str, Any]:
             break
         spent, started = cpu_seconds(), time.perf_counter()
         try:
-            released = [float(value) for value in variant.release()]
+            made = variant.release()
+            released = list(map(float, made.values if isinstance(made, Noisy) else made))
         except NotAvailableError as reason:
             say(f"  {variant.name}: {reason}")
             return {**result, "not_available": str(reason)}
@@ -179,9 +203,11 @@ def measure(task: Task, variant: Variant) -> dict[str, Any]:
             raise ValueError(
                 f"{variant.name}: {len(released)} values were released for {task.states} states"
             )
+        if isinstance(made, Noisy):
+            noisy.append(asdict(made))
         values.append([value if math.isfinite(value) else None for value in released])
     say(f"  {variant.name}: {len(values)} releases, {statistics.median(seconds):.3g} s each")
-    measured = {"values": values, "seconds": seconds, "cpu_seconds": work}
+    measured = {"values": values, "noisy": noisy, "seconds": seconds, "cpu_seconds": work}
     return {**result, **measured, "load": os.getloadavg()[0]}
 
 

@@ -17,7 +17,7 @@ from benchmarks.peers.exchange import Task, Variant
 dp.enable_features("contrib")
 
 
-def gaussian(task: Task, size: int, sensitivity: float) -> Any:
+def gaussian(task: Task, size: int, sensitivity: float) -> tuple[Any, float]:
     """The Gaussian mechanism on vectors, with the least scale that meets the budget."""
     space = (
         dp.vector_domain(dp.atom_domain(T=float, nan=False), size=size),
@@ -31,7 +31,7 @@ def gaussian(task: Task, size: int, sensitivity: float) -> Any:
     scale = dp.binary_search_param(
         approximate, d_in=sensitivity, d_out=(task.epsilon, task.delta), T=float
     )
-    return dp.m.make_gaussian(*space, scale)
+    return dp.m.make_gaussian(*space, scale), scale
 
 
 def privacy_unit(task: Task) -> Any:
@@ -52,19 +52,17 @@ def grouped(task: Task, rows: pl.DataFrame, rho: float, aggregates: list[Any]) -
         ],
     )
     keys = pl.DataFrame({"state": range(task.states)}, schema={"state": pl.Int64})
-    query = (
-        context.query()
-        .truncate_per_group(1, by=["state"])
-        .group_by("state")
-        .agg(*aggregates)
-        .with_keys(keys)
-    )
+    query = context.query().truncate_per_group(1, by=["state"])
+    if task.most_states < task.states:
+        query = query.truncate_num_groups(task.most_states, by=["state"])
+    query = query.group_by("state").agg(*aggregates).with_keys(keys)
     return query.release().collect().sort("state")
 
 
-def vector(task: Task, rows: pl.DataFrame) -> list[float]:
+def vector(task: Task, rows: pl.DataFrame) -> exchange.Noisy:
     """One release of all sums and counts as one vector."""
-    weight = exchange.count_weight(task.relation) * task.range
+    everywhere = task.most_states == task.states
+    weight = exchange.count_weight(task.relation, everywhere=everywhere) * task.range
     states = rows["state"].to_numpy()
     values = np.clip(rows["value"].to_numpy(), *task.returns) - task.middle
     exact = np.concatenate(
@@ -73,17 +71,33 @@ def vector(task: Task, rows: pl.DataFrame) -> list[float]:
             weight * np.bincount(states, minlength=task.states),
         ]
     )
-    sensitivity = exchange.vector_sensitivity(task.relation, task.states, task.range)
-    noisy = np.asarray(gaussian(task, len(exact), sensitivity)(exact.tolist()))
-    return exchange.means(noisy[: task.states], noisy[task.states :] / weight, task.middle)
+    sensitivity = exchange.vector_sensitivity(
+        task.relation, task.states, task.range, task.most_states
+    )
+    mechanism, scale = gaussian(task, len(exact), sensitivity)
+    noisy = np.asarray(mechanism(exact.tolist()))
+    sums, counts = noisy[: task.states].tolist(), (noisy[task.states :] / weight).tolist()
+    return exchange.Noisy(
+        values=exchange.means(sums, counts, task.middle),
+        sums=sums,
+        counts=counts,
+        sum_noise=scale,
+        count_noise=scale / weight,
+    )
+
+
+def first_of_each(task: Task, rows: pl.DataFrame) -> pl.DataFrame:
+    """The first states of each trajectory: who bounds by hand, bounds the rows first."""
+    return rows.filter(pl.int_range(pl.len()).over("trajectory") < task.most_states)
 
 
 def variants(task: Task) -> Iterator[Variant]:
     rows = pl.read_csv(task.first_visits)
+    by_hand = first_of_each(task, rows)
     centred = rows.with_columns(pl.col("value") - task.middle)
     low, high = task.returns
     half = task.range / 2
-    rho = gaussian(task, 1, 1.0).map(1.0)  # of a Gaussian, whatever its sensitivity
+    rho = gaussian(task, 1, 1.0)[0].map(1.0)  # of a Gaussian, whatever its sensitivity
 
     def mean() -> Any:
         return grouped(task, rows, rho, [pl.col("value").dp.mean((low, high))])["value"]
@@ -99,7 +113,9 @@ def variants(task: Task) -> Iterator[Variant]:
 
     unit = (
         'unit_of(identifier="trajectory"; contributions=1 for add-remove, changes=1 for '
-        f"replace-one), truncate_per_group(1), max_groups={task.states}, with_keys, "
+        "replace-one), truncate_per_group(1), "
+        + (f"truncate_num_groups({task.most_states}), " * (task.most_states < task.states))
+        + f"max_groups={task.states}, with_keys, "
         f"loss_of(rho={rho:.4g})"
     )
     yield Variant(
@@ -121,7 +137,7 @@ def variants(task: Task) -> Iterator[Variant]:
             "counts); make_zCDP_to_approxDP, make_fix_delta"
         ),
         guarantee="sensitivity proved by hand",
-        release=lambda: vector(task, rows),
+        release=lambda: vector(task, by_hand),
     )
 
 

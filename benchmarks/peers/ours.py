@@ -13,9 +13,10 @@ MECHANISMS: dict[str, tuple[dict[str, Any], bool]] = {  # name: mechanism's keys
     "DP-LSW": ({"name": "dp-lsw"}, False),
     "DP-LSL, ridge 100 sqrt(m)": ({"name": "dp-lsl"}, False),
     "DP-LSL, ridge sqrt(m)": ({"name": "dp-lsl", "ridge_scale": 1.0}, False),
-    "DP-SSP, plain": ({"name": "dp-ssp", "shrinkage": False}, False),
-    "DP-SSP": ({"name": "dp-ssp"}, False),
-    "DP-SSP, prior": ({"name": "dp-ssp"}, True),
+    "DP-SSP, plain": ({"name": "dp-ssp", "stages": "one", "shrinkage": False}, False),
+    "DP-SSP, one stage": ({"name": "dp-ssp", "stages": "one"}, False),
+    "as it comes": ({}, False),
+    "as it comes, prior": ({}, True),
 }
 
 
@@ -24,7 +25,11 @@ def study(task: Task, mechanism: dict[str, Any], prior: bool) -> pv.Study:
     return pv.Study(
         study=pv.About(name="peers", trajectories=task.trajectories),
         privacy=pv.Privacy(
-            epsilon=task.epsilon, delta=task.delta, unit="trajectory", neighbours=task.relation
+            epsilon=task.epsilon,
+            delta=task.delta,
+            unit="trajectory",
+            neighbours=task.relation,
+            max_states_per_trajectory=task.most_states if task.most_states < task.states else None,
         ),
         values=pv.Values(discount=task.discount, rewards=task.returns, returns=task.returns),
         states=pv.States(count=task.states, **visits),

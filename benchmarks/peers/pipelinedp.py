@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pipeline_dp as pdp
 from pipeline_dp.aggregate_params import NormKind
+from pipeline_dp.dp_computations import compute_sigma
 
 from benchmarks.peers import exchange
 from benchmarks.peers.exchange import Task, Variant
@@ -37,7 +38,7 @@ def mean(
         pdp.AggregateParams(
             metrics=[pdp.Metrics.MEAN],
             noise_kind=pdp.NoiseKind.GAUSSIAN,
-            max_partitions_contributed=task.states,
+            max_partitions_contributed=task.most_states,
             max_contributions_per_partition=1,
             min_value=task.returns[0],
             max_value=task.returns[1],
@@ -54,13 +55,20 @@ def mean(
     return [by_state[state] for state in range(task.states)]
 
 
-def vector_sum(task: Task, rows: list[Row]) -> list[float]:
+def vector_sum(task: Task, rows: list[Row]) -> exchange.Noisy:
     """One release of all sums and counts as one vector, in a single partition."""
-    weight = exchange.count_weight(task.relation) * task.range
+    everywhere = task.most_states == task.states
+    weight = exchange.count_weight(task.relation, everywhere=everywhere) * task.range
+    sensitivity = exchange.vector_sensitivity(
+        task.relation, task.states, task.range, task.most_states
+    )
     vectors = np.zeros((task.trajectories, 2 * task.states))
+    visited = np.zeros(task.trajectories, dtype=int)
     for trajectory, state, value in rows:
-        vectors[trajectory, state] = value - task.middle
-        vectors[trajectory, task.states + state] = weight
+        visited[trajectory] += 1
+        if visited[trajectory] <= task.most_states:
+            vectors[trajectory, state] = value - task.middle
+            vectors[trajectory, task.states + state] = weight
     spent = pdp.NaiveBudgetAccountant(total_epsilon=task.epsilon, total_delta=task.delta)
     engine = pdp.DPEngine(spent, pdp.LocalBackend())
     released = engine.aggregate(
@@ -71,7 +79,7 @@ def vector_sum(task: Task, rows: list[Row]) -> list[float]:
             max_partitions_contributed=1,
             max_contributions_per_partition=1,
             vector_norm_kind=NormKind.L2,
-            vector_max_norm=exchange.vector_sensitivity(task.relation, task.states, task.range),
+            vector_max_norm=sensitivity,
             vector_size=2 * task.states,
             public_partitions_already_filtered=True,
         ),
@@ -85,7 +93,15 @@ def vector_sum(task: Task, rows: list[Row]) -> list[float]:
     spent.compute_budgets()
     [(_, metrics)] = released
     noisy = np.asarray(metrics.vector_sum)
-    return exchange.means(noisy[: task.states], noisy[task.states :] / weight, task.middle)
+    sums, counts = noisy[: task.states].tolist(), (noisy[task.states :] / weight).tolist()
+    scale = compute_sigma(task.epsilon, task.delta, sensitivity)
+    return exchange.Noisy(
+        values=exchange.means(sums, counts, task.middle),
+        sums=sums,
+        counts=counts,
+        sum_noise=scale,
+        count_noise=scale / weight,
+    )
 
 
 def variants(task: Task) -> Iterator[Variant]:
@@ -93,7 +109,7 @@ def variants(task: Task) -> Iterator[Variant]:
         rows = [(int(t), int(s), float(value)) for t, s, value in list(csv.reader(file))[1:]]
     given, guarantee = budget(task)
     common = (
-        f"MEAN, Gaussian noise, max_partitions_contributed={task.states}, "
+        f"MEAN, Gaussian noise, max_partitions_contributed={task.most_states}, "
         "max_contributions_per_partition=1, public partitions"
     )
     yield Variant(

@@ -15,6 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.peers.exchange import RELATIONS, Task
+from privalue.core import Vector
+from privalue.estimate._ratios import Ratios, plain_values
+from privalue.estimate._shrinkage import shrunk
 
 BEGIN, END = (
     "<!-- python -m benchmarks.peers: begin -->",
@@ -91,20 +94,41 @@ def rows(who: str, result: dict[str, Any], task: Task, exact: NDArray[np.float64
         if "not_available" in variant:
             found.append(Row(**described, reason=variant["not_available"]))
             continue
-        each = errors(variant["values"], exact, task.returns)
-        spread = statistics.stdev(each) / math.sqrt(len(each)) if len(each) > 1 else None
         found.append(
             Row(
                 **described,
-                error=statistics.fmean(each),
-                standard_error=spread,
+                **_mean(errors(variant["values"], exact, task.returns)),
                 seconds=statistics.median(variant["seconds"]),
                 cpu_seconds=statistics.median(variant["cpu_seconds"]),
-                releases=len(each),
                 load=variant["load"],
             )
         )
+        if variant.get("noisy"):
+            described["name"] += ", then our shrinkage"
+            described["configuration"] = "the same noisy numbers, shrunk afterwards as ours are"
+            drawn = [_shrunk(task, noisy).tolist() for noisy in variant["noisy"]]
+            found.append(Row(**described, **_mean(errors(drawn, exact, task.returns))))
     return found
+
+
+def _mean(each: Sequence[float]) -> dict[str, Any]:
+    """The mean of errors, with its standard error."""
+    spread = statistics.stdev(each) / math.sqrt(len(each)) if len(each) > 1 else None
+    return {"error": statistics.fmean(each), "standard_error": spread, "releases": len(each)}
+
+
+def _shrunk(task: Task, noisy: dict[str, Any]) -> Vector:
+    """Another library's noisy sums and counts, shrunk by our rule."""
+    ratios = Ratios(
+        sums=np.array(noisy["sums"]),
+        counts=np.array(noisy["counts"]),
+        sum_noise=np.full(task.states, noisy["sum_noise"]),
+        count_noise=np.full(task.states, noisy["count_noise"]),
+        centre=task.middle,
+        bounds=task.returns,
+    )
+    unvisited = task.returns[0]
+    return shrunk(ratios, plain_values(ratios, unvisited), unvisited)
 
 
 def unmeasured(who: str, relation: str, reason: str) -> Row:
@@ -119,28 +143,36 @@ def ranked(found: Iterable[Row]) -> list[Row]:
     return sorted(found, key=lambda row: math.inf if row.error is None else row.error)
 
 
-def markdown(task: Task, found: Sequence[Row], versions: dict[str, dict[str, str]]) -> str:
-    """Everything between the markers of docs/peers.md."""
-    busy = max((row.load for row in found if row.load is not None), default=0.0)
-    parts = [
-        f"`{task.world}`, m = {task.trajectories:,}, epsilon = {task.epsilon:g}, delta = "
-        f"{task.delta:g}, returns in [{task.returns[0]:g}, {task.returns[1]:g}], seed {task.seed}. "
+def markdown(
+    parts: Sequence[tuple[str, Task, Sequence[Row]]], versions: dict[str, dict[str, str]]
+) -> str:
+    """Everything between the markers of docs/peers.md: titles, tasks and their rows."""
+    busy = max((row.load for *_, found in parts for row in found if row.load), default=0.0)
+    text = [
         f"{machine()}, load average up to {busy:.1f}. "
         f"{'; '.join(_versions(*item) for item in versions.items())}."
     ]
-    for relation in RELATIONS:
-        inside = ranked(row for row in found if row.relation == relation)
-        if inside:
-            parts += [f"### {relation}", _table(inside)]
-    described = {
-        f"| {row.who} | {row.name} | {_cell(row.configuration)} |": None
-        for row in sorted(found, key=lambda row: row.who)
-        if row.who != "-" and row.configuration != "-"
-    }
+    described: dict[tuple[str, str], str] = {}
+    for title, task, found in parts:
+        limit = "" if task.most_states == task.states else f", H = {task.most_states}"
+        text += [
+            f"### {title}",
+            f"`{task.world}`, N = {task.states}{limit}, m = {task.trajectories:,}, epsilon = "
+            f"{task.epsilon:g}, delta = {task.delta:g}, returns in [{task.returns[0]:g}, "
+            f"{task.returns[1]:g}], seed {task.seed}.",
+        ]
+        for relation in RELATIONS:
+            inside = ranked(row for row in found if row.relation == relation)
+            if inside:
+                text += [f"#### {relation}", _table(inside)]
+        for row in sorted(found, key=lambda row: row.who):
+            if row.who != "-" and row.configuration != "-":
+                described.setdefault((row.who, row.name), _cell(row.configuration))
     if described:
-        lines = ["| library | what | configuration |", "|---|---|---|", *described]
-        parts += ["### Configurations", "\n".join(lines)]
-    return "\n\n".join(parts)
+        lines = ["| library | what | configuration |", "|---|---|---|"]
+        lines += [f"| {who} | {name} | {how} |" for (who, name), how in described.items()]
+        text += ["### Configurations", "Those of the first table that has them.", "\n".join(lines)]
+    return "\n\n".join(text)
 
 
 def machine() -> str:
@@ -164,15 +196,22 @@ def write_between_markers(page: Path, text: str) -> None:
     page.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}")
 
 
-def as_json(task: Task, found: Sequence[Row], versions: dict[str, dict[str, str]]) -> str:
+def as_json(
+    parts: Sequence[tuple[str, Task, Sequence[Row]]], versions: dict[str, dict[str, str]]
+) -> str:
     """The same as JSON."""
-    asked = {"epsilon": task.epsilon, "delta": task.delta, "world": task.world, "seed": task.seed}
+    kept = ("epsilon", "delta", "world", "seed", "trajectories", "states", "most_states")
     document = {
-        **asked,
-        "trajectories": task.trajectories,
         "machine": machine(),
         "versions": versions,
-        "rows": [vars(row) for row in found],
+        "tasks": [
+            {
+                "title": title,
+                **{name: getattr(task, name) for name in kept},
+                "rows": [vars(row) for row in found],
+            }
+            for title, task, found in parts
+        ],
     }
     return json.dumps(document, indent=1, allow_nan=False) + "\n"
 

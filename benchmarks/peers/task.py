@@ -2,7 +2,7 @@
 
 import csv
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +12,46 @@ from numpy.typing import NDArray
 from benchmarks.peers.exchange import RELATIONS, Task
 from privalue.simulation import parse_world, simulate_to_file
 
-WORLD = "chain:N=40,p=0.5,discount=0.99"
-EPSILON, DELTA = 0.1, 0.1  # the paper's
-TRAJECTORIES = 10_000
 RETURNS = (0.0, 1.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """A world and a budget."""
+
+    title: str
+    world: str
+    trajectories: int
+    epsilon: float
+    delta: float
+    most_states: int | None = None  # H, where it is below N
+
+
+CHAIN = "chain:N=40,p=0.5,discount=0.99"
+QUESTIONS = {
+    "chain": Question(
+        title="The chain at (1, 1e-6)",
+        world=CHAIN,
+        trajectories=10_000,
+        epsilon=1.0,
+        delta=1e-6,
+    ),
+    "hospital": Question(
+        title="A hospital at (1, 1e-6): 713 states, 20 for each person",
+        world="icu-sepsis",
+        trajectories=20_000,
+        epsilon=1.0,
+        delta=1e-6,
+        most_states=20,
+    ),
+    "paper": Question(
+        title="The chain at (0.1, 0.1), the paper's budget",
+        world=CHAIN,
+        trajectories=10_000,
+        epsilon=0.1,
+        delta=0.1,
+    ),
+}
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -47,16 +83,17 @@ def make_tasks(
     releases: int,
     slow_releases: int,
     seconds: float,
-    world: str = WORLD,
-    trajectories: int = TRAJECTORIES,
+    question: Question = QUESTIONS["chain"],
 ) -> dict[str, Task]:
     """Simulates, and writes a task file for each relation; all files are made anew.
 
-    ``truth.json`` beside them has the exact values. It goes to no library.
+    ``truth.json`` beside them has the exact values. It goes to no library. States after the last
+    one that can be visited are left out.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    described = parse_world(world)
-    process = described.process
+    described = parse_world(question.world)
+    process, trajectories = described.process, question.trajectories
+    states = int(np.flatnonzero(process.reachable)[-1]) + 1
     rows = folder / "rows.parquet"
     simulate_to_file(described, trajectories=trajectories, seed=seed, out=rows)
     table = pyarrow.parquet.read_table(rows)
@@ -74,15 +111,16 @@ def make_tasks(
         )
     task = Task(
         relation=RELATIONS[0],
-        epsilon=EPSILON,
-        delta=DELTA,
-        world=world,
+        epsilon=question.epsilon,
+        delta=question.delta,
+        world=question.world,
         seed=seed,
         trajectories=trajectories,
-        states=process.states,
+        states=states,
+        most_states=question.most_states or states,
         discount=process.discount,
         returns=RETURNS,
-        visits=tuple(process.visits.single.tolist()),
+        visits=tuple(np.clip(process.visits.single[:states], 0, 1).tolist()),
         rows=str(rows),
         first_visits=str(written),
         releases=releases,
@@ -92,7 +130,7 @@ def make_tasks(
     tasks = {relation: replace(task, relation=relation) for relation in RELATIONS}
     for relation, each in tasks.items():
         each.save(task_file(folder, relation))
-    (folder / "truth.json").write_text(json.dumps(process.values.tolist()) + "\n")
+    (folder / "truth.json").write_text(json.dumps(process.values[:states].tolist()) + "\n")
     return tasks
 
 

@@ -50,7 +50,7 @@ def average(task: Task, rows: DataFrame, rho: float) -> list[float]:
     )
     query = (
         QueryBuilder("visits")
-        .enforce(MaxGroupsPerID("state", task.states))
+        .enforce(MaxGroupsPerID("state", task.most_states))
         .enforce(MaxRowsPerGroupPerID("state", 1))
         .groupby(KeySet.from_dict({"state": list(range(task.states))}))
         .average("value", low=task.returns[0], high=task.returns[1], mechanism="gaussian")
@@ -75,7 +75,7 @@ def variants(task: Task) -> Iterator[Variant]:
         yield Variant(
             name="average",
             configuration=(
-                f"average, Gaussian noise, MaxGroupsPerID(state, {task.states}), "
+                f"average, Gaussian noise, MaxGroupsPerID(state, {task.most_states}), "
                 "MaxRowsPerGroupPerID(state, 1), KeySet; RhoZCDPBudget, converted by us"
             ),
             guarantee=guarantee,

@@ -42,6 +42,31 @@ pipe, a socket or a device is refused before it is read. A `.npy`, `.npz` or `.p
 most 1 GB (10^9 bytes), on the disk and unpacked, and at most 10,000,000 columns; a CSV file at most
 250 MB, and a cell 131,072 characters; the study itself 64 MB. Of sparse matrices the formats csr,
 csc and coo are read, and every index is checked before it is used.
+
+## Bins
+
+States may be made of numbers, by public edges of each column, in place of `count` or `labels`:
+
+```toml
+[privacy]
+epsilon = 1.0
+delta = 1e-6
+unit = "trajectory"
+
+[values]
+discount = 0.99
+returns = [0.0, 1.0]
+
+[states.bins]
+age = [50, 70]
+sofa = [5, 10]
+```
+
+The states are the product of the bins, nine here, the last column's bins the fastest, called as
+people write it: `age < 50, sofa < 5`, `age < 50, 5 <= sofa < 10`, ... An edge belongs to the bin
+above it. The columns `age` and `sofa` come from any source, and no column of states is read. A cell
+that is missing or NaN is a missing state; an infinity, or what is no number, makes the row invalid.
+Weights, visits, start and features are keyed by these labels. The edges stand in the release.
 """
 
 

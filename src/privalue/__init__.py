@@ -67,6 +67,7 @@ if TYPE_CHECKING:  # for those who read types; at run time a name is fetched whe
         Study,
         Values,
         Weights,
+        bins,
     )
 
 # The room of every name: to import them all takes longer than most uses of one of them.
@@ -91,7 +92,7 @@ _ROOMS = {
     "simulation": ("simulate",),
     "study": (
         *("About", "Arms", "Columns", "Features", "Mechanism", "Privacy", "Report", "States"),
-        *("Study", "Values", "Weights"),
+        *("Study", "Values", "Weights", "bins"),
     ),
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
@@ -129,6 +130,7 @@ __all__ = [
     "Values",
     "Weights",
     "__version__",
+    "bins",
     "check",
     "compare",
     "finish",
@@ -147,7 +149,10 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Fetch a name from its room, once."""
     if name not in _ROOM_OF:
-        raise AttributeError(f"module 'privalue' has no attribute {name!r}")
+        if name.startswith("_"):  # asked for by programs
+            raise AttributeError(f"module 'privalue' has no attribute {name!r}")
+        guessed = import_module("privalue._guessed")
+        raise AttributeError(guessed.about_package(name, __all__))
     found = globals()[name] = getattr(import_module(f"privalue.{_ROOM_OF[name]}"), name)
     return found
 

@@ -6,7 +6,7 @@ signatures have plain types, and ``explained`` is a docstring with every field a
 """
 
 import textwrap
-from inspect import Parameter, Signature, cleandoc
+from inspect import Parameter, Signature, cleandoc, signature
 from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
 
 from pydantic import BaseModel
@@ -43,9 +43,14 @@ class BriefModel(BaseModel, metaclass=Brief):
 
 
 class _PlainSignature:
-    """The signature of a model with plain types."""
+    """The signature of a model: plain types, or the names that its own constructor takes."""
 
     def __get__(self, _: object, cls: type[BaseModel]) -> Signature:
+        if "__init__" in vars(cls):
+            parameters = signature(vars(cls)["__init__"]).parameters.values()
+            return Signature(
+                [each.replace(annotation=each.empty) for each in parameters if _by_name(each)]
+            )
         hints = get_type_hints(cls)
         return Signature(
             [
@@ -58,6 +63,11 @@ class _PlainSignature:
                 for name, field in cls.model_fields.items()
             ]
         )
+
+
+def _by_name(parameter: Parameter) -> bool:
+    """Return whether a parameter is given by name."""
+    return parameter.kind is Parameter.KEYWORD_ONLY
 
 
 setattr(BriefModel, "__signature__", _PlainSignature())  # noqa: B010 - pydantic says it is another

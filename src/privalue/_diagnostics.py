@@ -64,52 +64,92 @@ class Diagnostics(Private):
 
         Warnings follow from the data: a study that is changed because of them has no guarantee.
         """
+        return [warning for warning, _ in self.advice()]
+
+    def advice(self) -> list[tuple[str, str]]:
+        """Return every warning with what to do about it. PRIVATE."""
         found = []
         low, high = self.study.return_bounds
         noise = np.where(self.design.weights > 0, self.noise_by_state, 0.0)
         drowned = int(np.count_nonzero(noise > (high - low) / 4))
         if drowned:
             found.append(
-                f"the noise would drown the values of {drowned} of {len(noise)} states (standard "
-                f"deviation up to {noise.max():.3g}, returns range over {high - low:g}); more "
-                "trajectories, tighter [values] returns, coarser states or a larger epsilon help"
+                (
+                    f"the noise would drown the values of {drowned} of {len(noise)} states "
+                    f"(standard deviation up to {noise.max():.3g}, returns range over "
+                    f"{high - low:g}); more trajectories, tighter [values] returns, coarser states "
+                    "or a larger epsilon help",
+                    "plan again from the study alone, which says beforehand what is drowned and "
+                    "what it would take; do not choose states by what stands here",
+                )
             )
         surplus = self.statistics.surplus_trajectories
         if surplus:
             found.append(
-                f"{surplus} trajectories beyond max_trajectories_per_person do not count, of "
-                f"{surplus + self.statistics.trajectories}"
+                (
+                    f"{surplus} trajectories beyond max_trajectories_per_person do not count, of "
+                    f"{surplus + self.statistics.trajectories}",
+                    "nothing, if the limit is what the protocol says; a larger one counts more of "
+                    "them and adds noise to all values",
+                )
             )
         found += self._dropped()
         beyond = self.statistics.surplus_visits
         if beyond:
             found.append(
-                f"{beyond} first visits beyond max_states_per_trajectory do not count, of "
-                f"{beyond + int(self.statistics.counts.sum())}"
+                (
+                    f"{beyond} first visits beyond max_states_per_trajectory do not count, of "
+                    f"{beyond + int(self.statistics.counts.sum())}",
+                    "nothing, if the limit is what the protocol says; a larger one counts more of "
+                    "them and adds noise to all values",
+                )
             )
         unvisited = int(np.count_nonzero(self.statistics.counts == 0))
         if unvisited:
-            found.append(f"{unvisited} state(s) are visited by nobody: the noise stays large")
+            found.append(
+                (
+                    f"{unvisited} state(s) are visited by nobody: the noise stays large",
+                    "release as it is: the page flags them where noisy counts are released. "
+                    "Leaving them out because nobody came would tell that nobody came",
+                )
+            )
         return found
 
-    def _dropped(self) -> list[str]:
+    def _dropped(self) -> list[tuple[str, str]]:
         """Return warnings on rows and units that were left out, as the study asks. PRIVATE."""
         found, unit = [], "persons" if self.study.privacy.unit == "person" else "trajectories"
         statistics = self.statistics
         if statistics.units_dropped:
             found.append(
-                f"{statistics.units_dropped} {unit} have an invalid row and do not count; values "
-                "are of the others"
+                (
+                    f"{statistics.units_dropped} {unit} have an invalid row and do not count; "
+                    "values are of the others",
+                    "look for the reason in the data's source, and mend it there for everybody",
+                )
             )
         if statistics.rows_left_out:
             found.append(
-                f"{statistics.rows_left_out} rows belong to nobody, since their id cannot be read"
+                (
+                    f"{statistics.rows_left_out} rows belong to nobody, since their id cannot be "
+                    "read",
+                    "look whether [data] id_type says what ids are in this source",
+                )
             )
         if statistics.rows_missing:
-            found.append(f"{statistics.rows_missing} rows without state or reward were dropped")
+            found.append(
+                (
+                    f"{statistics.rows_missing} rows without state or reward were dropped",
+                    "nothing, if such rows mean nothing; else [data] missing_rows = "
+                    '"invalid" drops or refuses whole units',
+                )
+            )
         if self.by_query:
             found.append(
-                "the rows are the result of a query. The guarantee is for the rows that the query "
-                "returns: a join, a window or an aggregate across units is outside it"
+                (
+                    "the rows are the result of a query. The guarantee is for the rows that the "
+                    "query returns: a join, a window or an aggregate across units is outside it",
+                    "read the query again: every row that it returns must come from one unit's "
+                    "rows alone",
+                )
             )
         return found

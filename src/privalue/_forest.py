@@ -10,8 +10,9 @@ exact numbers on hover and on focus. Nothing here needs a script, another file, 
 import html
 import math
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 
@@ -21,6 +22,7 @@ _FONT = 13.5
 _LINE = 17.0  # from one line of text to the next
 _SHAPES = ("dot", "square", "diamond")  # of the first arm, the second, and so on again
 _MOST_LINES = 3  # of a name
+_CROWDED = 2.5  # times as wide as what is not flagged: then an axis leaves wide intervals out
 _END = "…"
 
 Ends = tuple[float | None, float | None]
@@ -36,7 +38,13 @@ class PlotRow:
     privacy: Ends = (None, None)
     span: Ends = (None, None)  # of a group: its least and its largest value, around the median
     flag: str = ""
+    note: str = ""  # beside a row that is not flagged itself
     arm: str = ""
+
+    @property
+    def beside(self) -> str:
+        """Return the words beside the number: the flag, or the note."""
+        return self.flag or self.note
 
     @property
     def text(self) -> str:
@@ -45,6 +53,37 @@ class PlotRow:
             return written(self.value, *self.span).within
         outer = self.total if self.total != (None, None) else self.privacy
         return str(written(self.value, *outer))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Texts:
+    """What a plot says beside its rows."""
+
+    title: str
+    description: str
+    level: float | None
+    outer: str
+    inner: str
+    kept: Sequence[float]  # numbers that the axis must hold
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Axis:
+    """Where numbers are drawn."""
+
+    low: float
+    high: float
+    left: float
+    right: float
+
+    def __call__(self, value: float) -> float:
+        """Return where a number is, or the end of the axis that is nearest to it."""
+        share = (min(max(value, self.low), self.high) - self.low) / (self.high - self.low)
+        return self.left + share * (self.right - self.left)
+
+    def beyond(self, value: float) -> bool:
+        """Return whether a number is not on the axis."""
+        return not self.low <= value <= self.high
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +110,9 @@ def forest_plot(
     key: str = "forest",
     level: float | None = None,
     bounds: Ends = (None, None),
+    zero: str = "",
+    outer: str = "total interval",
+    inner: str = "privacy interval",
     styled: bool = True,
 ) -> str:
     """Return a forest plot as HTML: a wide and a narrow SVG, of which one is shown.
@@ -82,6 +124,9 @@ def forest_plot(
         key: by which the ids of this plot differ from others on the same page.
         level: of the intervals, for the legend.
         bounds: public bounds of values, drawn as dashed lines where they are in sight.
+        zero: what 0 means; it is drawn as a dashed line, unless this is empty.
+        outer: what the thin lines are called.
+        inner: what the bars are called.
         styled: whether the style comes with it; a page with several plots has it once.
 
     Returns:
@@ -90,10 +135,17 @@ def forest_plot(
     groups = [list(found) for _, found in groupby(rows, key=lambda row: row.name)]
     if not any(row.arm for row in rows):
         groups = [[row] for row in rows]
-    drawings = [
-        _drawing(kind, groups, title, description, f"{key}-{kind}", level, bounds)
-        for kind in ("wide", "narrow")
-    ]
+    lines = [(bound, "public bound of returns") for bound in bounds if bound is not None]
+    lines += [(0.0, zero)] if zero else []
+    words = _Texts(
+        title=title,
+        description=description,
+        level=level,
+        outer=outer,
+        inner=inner,
+        kept=(0.0,) if zero else (),
+    )
+    drawings = [_drawing(k, groups, words, f"{key}-{k}", lines) for k in ("wide", "narrow")]
     sheet = f"<style>{style()}</style>" if styled else ""
     return f'<div class="pv-forest">{sheet}{"".join(drawings)}</div>'
 
@@ -101,40 +153,35 @@ def forest_plot(
 def _drawing(
     kind: str,
     groups: Sequence[Sequence[PlotRow]],
-    title: str,
-    description: str,
+    words: _Texts,
     key: str,
-    level: float | None,
-    bounds: Ends,
+    lines: Sequence[tuple[float, str]],
 ) -> str:
     """Return one of the two drawings."""
     rows = [row for group in groups for row in group]
     frame = _frame(kind, rows)
-    low, high = _limits(rows)
-
-    def across(value: float) -> float:
-        share = (min(max(value, low), high) - low) / (high - low)
-        return frame.names + share * (frame.numbers - frame.names)
-
-    legend, top = _legend(frame, rows, level, bounds, (low, high))
+    low, high = _limits(rows, words.kept)
+    across = _Axis(low=low, high=high, left=frame.names, right=frame.numbers)
+    lines = [(at, meaning) for at, meaning in lines if low <= at <= high]
+    cut = any(
+        across.beyond(end) for row in rows for end in (*row.total, *row.privacy) if end is not None
+    )
+    legend, top = _legend(frame, rows, words, lines, cut=cut)
     heights = [_height(frame, group) for group in groups]
     bottom = top + sum(heights) + 6
     axis = _axis(frame, (low, high), across, top, bottom)
-    axis += "".join(
-        _line(across(bound), top, across(bound), bottom, "pv-bound")
-        for bound in bounds
-        if bound is not None and low <= bound <= high
-    )
+    axis += "".join(_line(across(at), top, across(at), bottom, "pv-bound") for at, _ in lines)
     drawn, y = [], top + 3
     for group, height in zip(groups, heights, strict=True):
-        drawn.append(_row(frame, group, y, height, across))
+        drawn.append(_row(frame, group, words, y, height, across))
         y += height
     whole = bottom + 26
+    tall = " pv-tall" if whole > 1.2 * frame.width else ""  # fills a sheet of paper by itself
     return (
-        f'<svg class="pv-{kind}" viewBox="0 0 {_n(frame.width)} {_n(whole)}" role="group" '
-        f'aria-labelledby="{key}-title" aria-describedby="{key}-text">'
-        f'<title id="{key}-title">{_text(title)}</title>'
-        f'<desc id="{key}-text">{_text(description)}</desc>'
+        f'<svg class="pv-{kind}{tall}" viewBox="0 0 {_n(frame.width)} {_n(whole)}" role="group" '
+        f'aria-labelledby="{key}-title" aria-describedby="{key}-text" data-top="{_n(top + 3)}">'
+        f'<title id="{key}-title">{_text(words.title)}</title>'
+        f'<desc id="{key}-text">{_text(words.description)}</desc>'
         f'<g aria-hidden="true">{legend}{axis}</g>{"".join(drawn)}</svg>'
     )
 
@@ -146,8 +193,8 @@ def _frame(kind: str, rows: Sequence[PlotRow]) -> _Frame:
     names = min(max(_width(row.name) for row in rows), 280.0) + 14
     if any(row.arm for row in rows):
         names += 6
-    flags = 860 - (min(max(_width(row.flag) for row in rows), 130.0) + 12)
-    flags = flags if any(row.flag for row in rows) else 860.0
+    flags = 860 - (min(max(_width(row.beside) for row in rows), 130.0) + 12)
+    flags = flags if any(row.beside for row in rows) else 860.0
     numbers = flags - min(max(_width(row.text) for row in rows), 230.0) - 24
     return _Frame(kind=kind, width=860, names=names, numbers=numbers, flags=flags)
 
@@ -169,15 +216,16 @@ def _room(frame: _Frame) -> float:
 
 def _beside(frame: _Frame, row: PlotRow) -> bool:
     """Return whether a narrow drawing has room for name, number and flag in one line."""
-    return _width(row.name) + _width(row.text) + _width(row.flag) + 40 < frame.width
+    return _width(row.name) + _width(row.text) + _width(row.beside) + 40 < frame.width
 
 
 def _row(
     frame: _Frame,
     group: Sequence[PlotRow],
+    words: _Texts,
     y: float,
     height: float,
-    across: Callable[[float], float],
+    across: _Axis,
 ) -> str:
     """Return one row: its name, the marks of each arm, their numbers and flags, and its box."""
     wide = frame.kind == "wide"
@@ -186,7 +234,7 @@ def _row(
     first = (height - len(names) * _LINE) / 2 + 12.5 if wide else 15.0
     x, anchor = (frame.names - 12, "end") if wide else (8.0, "start")
     parts += [
-        _words(x, first + at * _LINE, line, anchor, "pv-name") for at, line in enumerate(names)
+        _written_at(x, first + at * _LINE, line, anchor, "pv-name") for at, line in enumerate(names)
     ]
     beside = not wide and len(group) == 1 and _beside(frame, group[0])
     step = height / len(group) if not wide else (height - 8) / len(group)
@@ -194,7 +242,7 @@ def _row(
         colour = f"pv-arm{at % len(_SHAPES)}"
         if wide:
             middle = 4 + (at + 0.5) * step
-            parts.append(_words(frame.numbers + 12, middle + 4.5, row.text, "start", colour))
+            parts.append(_written_at(frame.numbers + 12, middle + 4.5, row.text, "start", colour))
             flag = frame.flags + 4, middle + 4.5, "start"
         else:
             each = 16 if beside else 16 + _LINE
@@ -202,22 +250,22 @@ def _row(
             middle = len(names) * _LINE + at * each + (10 if beside else _LINE + 9)
             shown = f"{row.arm}: {row.text}" if row.arm and len(group) > 1 else row.text
             x, anchor = (352.0, "end") if beside else (8.0, "start")
-            parts.append(_words(x, line, shown, anchor, colour))
+            parts.append(_written_at(x, line, shown, anchor, colour))
             moved = 352 - _width(shown) - 8 if beside else 352.0
             flag = moved, line, "end"
-        if row.flag:
+        if row.beside:
             room = 134.0 if wide else 352 - _width(row.text) - 24
-            parts.append(_words(flag[0], flag[1], _cut(row.flag, room), flag[2], "pv-flag"))
+            parts.append(_written_at(flag[0], flag[1], _cut(row.beside, room), flag[2], "pv-flag"))
         parts.append(_marks(row, middle, across, at))
-    tip = _tip(frame, group)
+    tip = _tip(frame, group, words)
     return (
-        f'<g class="pv-row" tabindex="0" role="img" aria-label="{_text(_spoken(group))}" '
+        f'<g class="pv-row" tabindex="0" role="img" aria-label="{_text(_spoken(group, words))}" '
         f'data-value="{_n(group[0].value, 9)}" data-height="{_n(height)}" '
         f'transform="translate(0 {_n(y)})">{"".join(parts)}{tip}</g>'
     )
 
 
-def _marks(row: PlotRow, y: float, across: Callable[[float], float], arm: int) -> str:
+def _marks(row: PlotRow, y: float, across: _Axis, arm: int) -> str:
     """Return the line of the total interval, the bar of the privacy interval, and the value."""
     colour = f"pv-arm{arm % len(_SHAPES)}"
     parts = []
@@ -236,7 +284,7 @@ def _marks(row: PlotRow, y: float, across: Callable[[float], float], arm: int) -
         parts += [
             _line(x, y - 4, x, y + 4, f"pv-total {colour}")
             for x, end in zip((left, right), row.total, strict=True)
-            if end is not None  # an end that is open has no stroke across
+            if end is not None and not across.beyond(end)  # what is open has no stroke across
         ]
     inner = row.span if row.span != (None, None) else row.privacy
     if inner != (None, None):
@@ -245,8 +293,24 @@ def _marks(row: PlotRow, y: float, across: Callable[[float], float], arm: int) -
             f'<rect class="pv-inner {colour}" x="{_n(left)}" y="{_n(y - 3.5)}" '
             f'width="{_n(max(right - left, 1.0))}" height="7"/>'
         )
+    outermost = row.total if row.total != (None, None) else row.privacy
+    if outermost != (None, None):
+        parts += [
+            _arrow(x, y, side, colour)
+            for x, end, side in zip(ends(outermost), outermost, (-1, 1), strict=True)
+            if end is None or across.beyond(end)
+        ]
     parts.append(_mark(across(row.value), y, arm, f"pv-value {colour}", bool(row.flag)))
     return "".join(parts)
+
+
+def _arrow(x: float, y: float, side: int, colour: str) -> str:
+    """Return the tip of an arrow: here an interval goes on."""
+    back = x - side * 6
+    return (
+        f'<path class="pv-arrow {colour}" d="M{_n(x)} {_n(y)} L{_n(back)} {_n(y - 4)} '
+        f'L{_n(back)} {_n(y + 4)} Z"/>'
+    )
 
 
 def _mark(x: float, y: float, arm: int, kind: str, flagged: bool) -> str:
@@ -259,72 +323,83 @@ def _mark(x: float, y: float, arm: int, kind: str, flagged: bool) -> str:
     return f'<rect class="{kind}" x="{_n(x - 4)}" y="{_n(y - 4)}" width="8" height="8"{turned}/>'
 
 
-def _tip(frame: _Frame, group: Sequence[PlotRow]) -> str:
+def _tip(frame: _Frame, group: Sequence[PlotRow], words: _Texts) -> str:
     """Return the box with exact numbers above a row, which hover and focus show."""
     most = frame.width - 32
-    lines = [_cut(group[0].name, most), *(_cut(line, most) for r in group for line in _exact(r))]
+    exact = [line for row in group for line in _exact(row, words)]
+    lines = [_cut(line, most) for line in (group[0].name, *exact)]
     wide = max(map(_width, lines)) + 20
     left = min(frame.names, frame.width - wide - 2)
     height = len(lines) * _LINE + 9
-    words = "".join(
-        _words(left + 10, -height + 14 + at * _LINE, line, "start", "pv-strong" if not at else "")
+    texts = "".join(
+        _written_at(
+            left + 10, -height + 14 + at * _LINE, line, "start", "pv-strong" if not at else ""
+        )
         for at, line in enumerate(lines)
     )
     box = (
         f'<rect class="pv-box" x="{_n(left)}" y="{_n(-height - 2)}" width="{_n(wide)}" '
         f'height="{_n(height)}" rx="4"/>'
     )
-    return f'<g class="pv-tip" aria-hidden="true">{box}{words}</g>'
+    return f'<g class="pv-tip" aria-hidden="true">{box}{texts}</g>'
 
 
-def _exact(row: PlotRow) -> list[str]:
+def _exact(row: PlotRow, words: _Texts) -> list[str]:
     """Return the numbers of a row with all digits that mean something, a line each."""
-    arm = f"{row.arm}: " if row.arm else ""
+    single = row.span == (None, None)
+    several = "" if single else "s"
     found = [
-        f"{arm}{'median' if row.span[0] is not None else 'value'} {written_exactly(row.value)}"
+        f"{row.arm}: " * bool(row.arm) + f"{'value' if single else 'median'} "
+        f"{written_exactly(row.value)}"
     ]
     for what, (low, high) in (
         ("values", row.span),
-        ("total interval" if row.span[0] is None else "total intervals", row.total),
-        ("privacy interval" if row.span[0] is None else "privacy intervals", row.privacy),
+        (f"{words.outer}{several}", row.total),
+        (f"{words.inner}{several}", row.privacy),
     ):
         if (low, high) != (None, None):
             found.append(f"{what} {written_exactly(low)} to {written_exactly(high)}")
-    return [*found, *([row.flag] if row.flag else [])]
+    return [*found, *([row.beside] if row.beside else [])]
 
 
-def _spoken(group: Sequence[PlotRow]) -> str:
+def _spoken(group: Sequence[PlotRow], words: _Texts) -> str:
     """Return a row as a sentence."""
-    return f"{group[0].name}: {'; '.join(', '.join(_exact(row)) for row in group)}"
+    return f"{group[0].name}: {'; '.join(', '.join(_exact(row, words)) for row in group)}"
 
 
 def _legend(
     frame: _Frame,
     rows: Sequence[PlotRow],
-    level: float | None,
-    bounds: Ends,
-    limits: tuple[float, float],
+    words: _Texts,
+    lines: Sequence[tuple[float, str]],
+    *,
+    cut: bool,
 ) -> tuple[str, float]:
     """Return what the marks mean, and where the plot begins below it."""
     arms = list(dict.fromkeys(row.arm for row in rows if row.arm))
-    percent = "" if level is None else f"{100 * level:g}% "
+    percent = "" if words.level is None else f"{100 * words.level:g}% "
     grouped = any(row.span != (None, None) for row in rows)
     value = "median of the group" if grouped else "value"
     entries: list[tuple[str, str]] = [
         (_mark(9, 0, at, f"pv-value pv-arm{at % len(_SHAPES)}", False), arm)
         for at, arm in enumerate(arms or [value])
     ]
+    line = _line(0, 0, 18, 0, "pv-total pv-arm0")
     if any(row.total != (None, None) for row in rows):
-        entries.append((_line(0, 0, 18, 0, "pv-total pv-arm0"), f"{percent}total interval"))
+        entries.append((line, f"{percent}{words.outer}"))
     bar = '<rect class="pv-inner pv-arm0" x="0" y="-3.5" width="18" height="7"/>'
     if grouped:
         entries.append((bar, "least to largest value"))
     elif any(row.privacy != (None, None) for row in rows):
-        entries.append((bar, f"{percent}privacy interval"))
+        entries.append((bar, f"{percent}{words.inner}"))
     if any(row.flag for row in rows):
         entries.append((_mark(9, 0, 0, "pv-value", True), "flagged: be careful"))
-    if any(bound is not None and limits[0] <= bound <= limits[1] for bound in bounds):
-        entries.append((_line(9, -6, 9, 6, "pv-bound"), "public bound of returns"))
+    if cut:
+        entries.append(
+            (_line(0, 0, 18, 0, "pv-total pv-arm0") + _arrow(18, 0, 1, "pv-arm0"), "goes on")
+        )
+    dashed = _line(9, -6, 9, 6, "pv-bound")
+    entries += [(dashed, meaning) for meaning in dict.fromkeys(meaning for _, meaning in lines)]
     x, y, parts = 8.0, 12.0, []
     for sample, meaning in entries:
         text = _cut(meaning, frame.width - 48)
@@ -333,7 +408,7 @@ def _legend(
             x, y = 8.0, y + _LINE + 2
         parts.append(
             f'<g transform="translate({_n(x)} {_n(y)})">{sample}'
-            f"{_words(26, 4.5, text, 'start', '')}</g>"
+            f"{_written_at(26, 4.5, text, 'start', '')}</g>"
         )
         x += wide
     return "".join(parts), y + 14
@@ -342,7 +417,7 @@ def _legend(
 def _axis(
     frame: _Frame,
     limits: tuple[float, float],
-    across: Callable[[float], float],
+    across: _Axis,
     top: float,
     bottom: float,
 ) -> str:
@@ -355,7 +430,7 @@ def _axis(
         half = _width(text) / 2
         parts.append(_line(x, top, x, bottom, "pv-grid"))
         anchor = "start" if x < half else "end" if x + half > frame.width else "middle"
-        parts.append(_words(x, bottom + 16, text, anchor, ""))
+        parts.append(_written_at(x, bottom + 16, text, anchor, ""))
     return "".join(parts)
 
 
@@ -370,13 +445,30 @@ def _step(width: float, count: int) -> float:
     return float(next(m * scale for m in (1, 2, 5, 10) if m * scale >= rough * 0.999))
 
 
-def _limits(rows: Sequence[PlotRow]) -> tuple[float, float]:
-    """Return the ends of the axis: a little more than all numbers need."""
-    ends = [(row.value, *row.total, *row.privacy, *row.span) for row in rows]
-    known = [x for found in ends for x in found if x is not None and math.isfinite(x)] or [0.0]
-    low, high = min(known), max(known)
+def _limits(rows: Sequence[PlotRow], kept: Sequence[float]) -> tuple[float, float]:
+    """Return the ends of the axis: a little more than all numbers need, those to be kept too.
+
+    One flagged interval may be as wide as all that is possible, and would press the others into
+    points: where it would, the axis ends at what is not flagged, and such an interval goes on
+    beyond it.
+    """
+    (low, high), sound = _extent(rows), _extent(rows, flagged=False)
+    mostly = 2 * sum(not row.flag for row in rows) >= len(rows)
+    if mostly and high - low > _CROWDED * (sound[1] - sound[0]) > 0:
+        low, high = sound
+    low, high = min(low, *kept, low), max(high, *kept, high)
     room = (high - low) * 0.04 or max(abs(high) * 0.1, 1e-12)
     return low - room, high + room
+
+
+def _extent(rows: Sequence[PlotRow], *, flagged: bool = True) -> tuple[float, float]:
+    """Return the least and the largest number; of flagged rows the value alone, unless asked."""
+    ends = [
+        (row.value, *(row.total + row.privacy + row.span if flagged or not row.flag else ()))
+        for row in rows
+    ]
+    known = [x for found in ends for x in found if x is not None and math.isfinite(x)] or [0.0]
+    return min(known), max(known)
 
 
 def _lines(text: str, room: float) -> list[str]:
@@ -412,6 +504,7 @@ def _width(text: str) -> float:
     return sum(map(_wide, text))
 
 
+@cache
 def _wide(character: str) -> float:
     """Return about how wide a character is: no less than in the usual fonts."""
     if unicodedata.combining(character):
@@ -428,7 +521,7 @@ def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
     return f'<line class="{kind}" x1="{_n(x1)}" y1="{_n(y1)}" x2="{_n(x2)}" y2="{_n(y2)}"/>'
 
 
-def _words(x: float, y: float, text: str, anchor: str, kind: str) -> str:
+def _written_at(x: float, y: float, text: str, anchor: str, kind: str) -> str:
     """Return a text at a position; its direction of writing does not change its place."""
     named = f' class="{kind}"' if kind else ""
     return f'<text{named} x="{_n(x)}" y="{_n(y)}" text-anchor="{anchor}">{_text(text)}</text>'
@@ -436,7 +529,8 @@ def _words(x: float, y: float, text: str, anchor: str, kind: str) -> str:
 
 def _text(text: str) -> str:
     """Return a text as HTML shows it, without characters that HTML cannot hold."""
-    return html.escape("".join(map(_allowed, text)), quote=True)
+    plain = text.isascii() and text.isprintable()
+    return html.escape(text if plain else "".join(map(_allowed, text)), quote=True)
 
 
 def _allowed(character: str) -> str:

@@ -9,6 +9,8 @@ import hashlib
 import html
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
 
 from privalue._forest import PlotRow, forest_plot
 from privalue._written import written, written_exactly
@@ -24,60 +26,32 @@ _LABEL = 60  # characters of a label that is shown
 # Characters that HTML may not hold, even escaped: controls, surrogates, non-characters.
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
-_LIGHT = (
-    "--paper: #ffffff; --ink: #17212b; --soft: #4a5866; --line: #d3dae1; --mark: #084f78; "
-    "--second: #a35a00; --third: #2c7a51; --bound: #6b7885; --warn-mark: #8a4c00; "
-    "--stop: #b3141d;"
-)
-_DARK = (
-    "--paper: #11171d; --ink: #e8edf2; --soft: #adb9c5; --line: #35424f; --mark: #a8daf8; "
-    "--second: #f0a851; --third: #6cc596; --bound: #93a1ae; --warn-mark: #f0a851; "
-    "--stop: #ff8f8f;"
-)
-# A machine's preference first, then that of the notebook, where it says so.
-_STYLE = f"""
-.pv-shown {{ color-scheme: light dark; {_LIGHT} }}
-@media (prefers-color-scheme: dark) {{ .pv-shown {{ {_DARK} }} }}
-body[data-jp-theme-light="true"] .pv-shown, .vscode-light .pv-shown {{ {_LIGHT} }}
-body[data-jp-theme-light="false"] .pv-shown, .vscode-dark .pv-shown {{ {_DARK} }}
-.pv-shown {{ background: var(--paper); color: var(--ink); padding: .7rem .9rem; max-width: 56rem;
-  font: 14px/1.45 system-ui, -apple-system, "Segoe UI", Roboto, Arial, sans-serif; }}
-.pv-shown p {{ margin: 0 0 .5rem; max-width: 46rem; }}
-.pv-shown .pv-head {{ font-weight: 600; font-size: 1.05rem; }}
-.pv-shown .pv-soft {{ color: var(--soft); }}
-.pv-shown .pv-warn {{ color: var(--warn-mark); }}
-.pv-shown .pv-stop {{ color: var(--stop); font-weight: 700; }}
-.pv-shown table {{ border-collapse: collapse; margin: .3rem 0 .6rem; color: inherit;
-  font-size: .93em; }}
-.pv-shown th, .pv-shown td {{ text-align: left; vertical-align: top; padding: .16rem .7rem .16rem 0;
-  border: 0; border-top: 1px solid var(--line); background: transparent; color: inherit; }}
-.pv-shown thead th {{ color: var(--soft); font-weight: 500; }}
-.pv-shown tbody th {{ font-weight: 500; }}
-.pv-shown .pv-number {{ text-align: right; font-variant-numeric: tabular-nums;
-  white-space: nowrap; }}
-.pv-shown .pv-bar {{ display: block; width: 100%; max-width: 30rem; height: 12px; }}
-"""
+
+@cache
+def _style() -> str:
+    """Return the style of all that is shown."""
+    return Path(__file__).with_name("_notebook.css").read_text(encoding="utf-8")
 
 
-class _Html(str):
+class _Markup(str):
     """A text that is HTML already."""
 
     __slots__ = ()
 
 
-def _tag(tag: str, *content: str, **attributes: str) -> _Html:
+def _tag(tag: str, *content: str, **attributes: str) -> _Markup:
     """Return an element; texts are escaped, and ``class_`` is ``class``."""
     written_out = "".join(
         f' {name.rstrip("_")}="{html.escape(value)}"' for name, value in attributes.items() if value
     )
     inside = "".join(
-        part if isinstance(part, _Html) else html.escape(_FORBIDDEN.sub("\ufffd", part))
+        part if isinstance(part, _Markup) else html.escape(_FORBIDDEN.sub("\ufffd", part))
         for part in content
     )
-    return _Html(f"<{tag}{written_out}>{inside}</{tag}>")
+    return _Markup(f"<{tag}{written_out}>{inside}</{tag}>")
 
 
-def _named(text: object) -> _Html:
+def _named(text: object) -> _Markup:
     """Return a text that somebody else chose, cut; its direction does not change its place."""
     whole = str(text)
     return _tag("bdi", whole if len(whole) <= _LABEL else whole[: _LABEL - 1] + "…")
@@ -85,10 +59,10 @@ def _named(text: object) -> _Html:
 
 def _table(
     heads: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[int] = ()
-) -> _Html:
+) -> _Markup:
     """Return a table; the first cell of a row names it."""
 
-    def cells(kind: str, row: Sequence[str]) -> list[_Html]:
+    def cells(kind: str, row: Sequence[str]) -> list[_Markup]:
         return [
             _tag("th" if at == 0 else kind, cell, class_="pv-number" if at in numbers else "")
             for at, cell in enumerate(row)
@@ -101,10 +75,10 @@ def _table(
 
 def _shown(*parts: str) -> str:
     """Return the whole piece: the style, and what is shown."""
-    return str(_tag("div", _tag("style", _Html(_STYLE)), *parts, class_="pv-shown"))
+    return str(_tag("div", _tag("style", _Markup(_style())), *parts, class_="pv-shown"))
 
 
-def _paragraph(*content: str, kind: str = "") -> _Html:
+def _paragraph(*content: str, kind: str = "") -> _Markup:
     return _tag("p", *content, class_=kind)
 
 
@@ -128,7 +102,7 @@ def release_html(release: Release) -> str:
         ),
         _paragraph(release.sentence(), kind="pv-soft" if release.private else "pv-stop"),
         *_policies(release),
-        *([_Html(_plot(release, shown))] if shown else []),
+        *([_Markup(_plot(release, shown))] if shown else []),
         _values(release, shown),
         _paragraph(
             f"These are {len(shown)} of {len(release):,} values, of which {flagged:,} have a flag; "
@@ -198,7 +172,7 @@ def _forest(rows: Sequence[PlotRow], title: str, level: float | None) -> str:
     )
 
 
-def _values(release: Release, shown: Sequence[StateValue]) -> _Html:
+def _values(release: Release, shown: Sequence[StateValue]) -> _Markup:
     """Return the table of some states."""
     level = "" if release.level is None else f"{100 * release.level:g}% "
     total = any(entry.total_low is not None for entry in shown)
@@ -227,7 +201,7 @@ def _values(release: Release, shown: Sequence[StateValue]) -> _Html:
     return _table(heads, map(cells, shown), numbers=range(first, len(heads) - 1))
 
 
-def _policies(release: Release) -> list[_Html]:
+def _policies(release: Release) -> list[_Markup]:
     """Return the policy's one number, or that of each arm."""
 
     def text(value: float, within: PolicyInterval | None) -> str:
@@ -306,7 +280,7 @@ def comparison_html(
             [told(name, release) for name, release in pairs],
             numbers=range(2, 4),
         ),
-        _Html(_forest(rows, "Values of the releases, state by state", None)),
+        _Markup(_forest(rows, "Values of the releases, state by state", None)),
     )
 
 
@@ -332,7 +306,7 @@ def plan_html(prediction: Prediction, advice: Sequence[str] = ()) -> str:
             kind="pv-head",
         ),
         _paragraph(verdict(prediction), kind=kind),
-        _Html(_plan_plot(prediction, planned)) if planned else "",
+        _Markup(_plan_plot(prediction, planned)) if planned else "",
         _table(
             ["mechanism", "error", "optimistic to cautious", "of it: noise", "sampling"],
             [_forecast(each) for each in planned],
@@ -350,12 +324,11 @@ def plan_html(prediction: Prediction, advice: Sequence[str] = ()) -> str:
 def _forecast(forecast: Forecast) -> list[str]:
     """Return the row of a mechanism."""
     own = " (this study)" if forecast.option.chosen else ""
-    texts = written(forecast.rmse, *forecast.range)
-    ranged = forecast.range[0] < forecast.range[1]
+    low, high = forecast.range
     return [
         forecast.option.label + own,
-        texts.value if ranged else error_shown(forecast.rmse),
-        texts.within if ranged else "",
+        error_shown(forecast.rmse),
+        f"{error_shown(low)} to {error_shown(high)}" if low < high else "",
         error_shown(forecast.noise),
         error_shown(forecast.sampling),
     ]
@@ -470,7 +443,7 @@ def account_html(account: Account) -> str:
     )
 
 
-def _bar(account: Account, part: str) -> _Html:
+def _bar(account: Account, part: str) -> _Markup:
     """Return what is spent, reserved and left of epsilon, delta or mu^2 as a bar."""
 
     def share(cost: Cost) -> float:
@@ -484,7 +457,7 @@ def _bar(account: Account, part: str) -> _Html:
         for width, colour in ((1.0, "line"), (held, "second"), (spent, "mark"))
         if width
     )
-    drawing = _Html(
+    drawing = _Markup(
         f'<svg class="pv-bar" viewBox="0 0 100 4" preserveAspectRatio="none" role="img" '
         f'aria-label="{html.escape(label)}">{bars}</svg>'
     )

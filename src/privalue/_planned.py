@@ -4,11 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
+from privalue._above import above
 from privalue._types import Progress
 from privalue.core import MOST_TRAJECTORIES, Vector
 from privalue.curator import with_columns
@@ -41,6 +42,9 @@ from privalue.planning import (
 from privalue.report import misfit_known, paragraph, verdict
 from privalue.simulation import World, parse_world
 from privalue.study import Study
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 SOLVED = ("trajectories", "epsilon", "aggregation")
 
@@ -86,6 +90,27 @@ class Plan:
 
     def __repr__(self) -> str:
         return f"Plan({self.verdict})"
+
+    def _repr_html_(self) -> str:
+        # Advice takes as long as the plan itself: it is shown once somebody asked for it.
+        asked: list[Change] = vars(self).get("advice", [])
+        changes = [f"{each.what}: {shown(each.rmse)}" for each in asked]
+        return str(above("_notebook", "plan_html")(self.prediction, changes))
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """Draw the predicted error of every mechanism, with its range, beside that of guessing.
+
+        Args:
+            ax: Matplotlib axes to draw into; new ones, if left out.
+
+        Returns:
+            The axes.
+
+        Raises:
+            MissingComponentError: Matplotlib is not installed.
+        """
+        axes: Axes = above("_plots", "plot_plan")(self.prediction, ax)
+        return axes
 
     @property
     def study(self) -> Study:

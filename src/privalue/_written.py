@@ -1,9 +1,9 @@
 """Write numbers as a person would: an interval's width decides how many digits there are.
 
 The rule is the same wherever people read: terminal, page, notebook and plot. The last digit of a
-value and of both ends stands for a hundredth to a tenth of the interval's width, and all three end
-at the same decimal place. Numbers without an interval have four digits, and numbers that are exact
-six. Files for programs, ``release.json`` and ``values.csv``, keep every digit instead.
+value and of both ends stands for about a hundredth to a tenth of the interval's width, and all
+three end at the same decimal place. Numbers without an interval have four digits, and numbers that
+are exact six. Files for programs, ``release.json`` and ``values.csv``, keep every digit instead.
 
 >>> str(written(0.873456, 0.861111, 0.885432))
 '0.873 (0.861 to 0.885)'

@@ -165,6 +165,13 @@ def inspect(
     Returns:
         Everything up to the noise. PRIVATE: a study that is changed because of it has no
         guarantee.
+
+    >>> import privalue as pv
+    >>> study = pv.Study(states=["ill", "well"], discount=0.9, returns=(0, 1), epsilon=1.0,
+    ...                  delta=1e-6, unit="trajectory")
+    >>> people = [[("ill", 0.0), ("well", 1.0)]] * 1000
+    >>> pv.inspect(study, people)
+    Diagnostics(private, mechanism='dp-ssp', states=2)
     """
     prepared = prepare(with_columns(study, columns))
     study = prepared.study
@@ -246,6 +253,14 @@ def release(
         UnavailableError: a server does not answer; trying again never spends twice.
         ChargedError: the charge stands, and the ledger did not take the release for a minute: it
             is in the error and in the outbox, and ``finish`` puts it on record.
+
+    >>> import privalue as pv
+    >>> study = pv.Study(states=["ill", "well"], discount=0.9, returns=(0, 1), epsilon=1.0,
+    ...                  delta=1e-6, unit="trajectory")
+    >>> people = [[("ill", 0.0), ("well", 1.0)]] * 1000
+    >>> release = pv.release(study, people)
+    >>> release["well"].flags, release.private
+    ((), True)
     """
     prepared = prepare(with_columns(study, columns))
     study = prepared.study
@@ -453,6 +468,22 @@ def finish(
         DataError: the file is no outbox, or not whole.
         LedgerError: this ledger has no such charge.
         UnavailableError: nobody answers; try again.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> import privalue as pv
+    >>> study = pv.Study(states=["ill", "well"], discount=0.9, returns=(0, 1), epsilon=1.0,
+    ...                  delta=1e-6, unit="trajectory", dataset="clinic")
+    >>> people = [[("ill", 0.0), ("well", 1.0)]] * 1000
+    >>> def released(ledger, outbox):
+    ...     try:
+    ...         return pv.release(study, people, ledger=ledger, outbox=outbox)
+    ...     except pv.ChargedError as problem:  # it is paid for: do not release again
+    ...         return pv.finish(problem)
+    >>> with TemporaryDirectory() as folder:
+    ...     ledger = pv.open_ledger(f"{folder}/ledger.db")
+    ...     account = ledger.declare("clinic", epsilon=2, delta=1e-5, unit="trajectory")
+    ...     print(released(ledger, f"{folder}/outbox").private)
+    True
     """
     if isinstance(paid, str | Path):
         released = finish(Outbox.read(paid), ledger=ledger, say=say)

@@ -54,6 +54,11 @@ def other():
 
 
 @pytest.fixture(scope="session")
+def plan(study):
+    return pv.plan(study, trajectories=3000, draws=8)
+
+
+@pytest.fixture(scope="session")
 def frame():
     pd = pytest.importorskip("pandas")
     return pd.DataFrame(rows(), columns=["trajectory", "step", "state", "reward", "arm"])

@@ -36,7 +36,7 @@ def test_the_trusted_rooms_ask_for_nothing_but_to_be_shown():
         ("artefact", "release_html"),
         ("artefact", "state_table"),
         ("ledger", "account_html"),
-        ("planning", "plan_html"),
-        ("planning", "plot_plan"),
+        ("_planned.py", "plan_html"),
+        ("_planned.py", "plot_plan"),
         ("study", "study_html"),
     }

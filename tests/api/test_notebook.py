@@ -9,7 +9,6 @@ from IPython.core.formatters import DisplayFormatter
 import privalue as pv
 from api.conftest import PEOPLE, described, seeded
 from oracles.private_types import SECRETS, instances
-from privalue.planning import predict, public_model
 
 EVIL = "</style><script>alert(1)</script>\u202e&\"'<img src=x onerror=alert(1)>"
 
@@ -57,19 +56,14 @@ def account(tmp_path_factory, study):
 
 
 @pytest.fixture(scope="module")
-def prediction(study):
-    return predict(study, public_model(study, None), trajectories=3000, draws=8)
-
-
-@pytest.fixture(scope="module")
-def everything(release, armed, other, study, account, prediction):
+def everything(release, armed, other, study, account, plan):
     return {
         "release": release,
         "armed": armed,
         "other": other,
         "study": study,
         "account": account,
-        "plan": prediction,
+        "plan": plan,
         "comparison": pv.compare([release, other]),
         "known": pv.compare([release, other], truth=[0.8, 0.9, 1.0, 0.0]),
     }
@@ -89,7 +83,7 @@ def test_it_is_one_piece_that_needs_nothing_else(everything, name):
     shown = Shown(text)
     assert set(shown.tags) <= {
         *("div", "style", "p", "bdi", "span", "table", "thead", "tbody", "tr", "th", "td"),
-        *("ul", "li", "svg", "g", "title", "desc", "rect", "line", "circle", "text"),
+        *("ul", "li", "svg", "g", "title", "desc", "rect", "line", "path", "circle", "text"),
     }
     names = [name for name, _ in shown.attributes]
     assert not [name for name in names if name.startswith("on") or name in {"src", "href"}]
@@ -163,8 +157,8 @@ def test_an_account_shows_what_is_left(account):
     assert "charge" in shown.words
 
 
-def test_a_plan_shows_its_verdict_and_every_mechanism(prediction):
-    shown = Shown(prediction._repr_html_())
+def test_a_plan_shows_its_verdict_and_every_mechanism(plan):
+    shown = Shown(plan._repr_html_())
     assert "3,000 trajectories" in shown.words
     assert "times better than guessing" in shown.words
     assert "dp-ssp (this study)" in shown.words

@@ -260,3 +260,77 @@ def test_a_file_has_sections_and_no_keywords():
         pv.Study.parse("epsilon = 1.0\n")
     with pytest.raises(pv.StudyError, match=r"^\[states\] must be a section of the study, not 40"):
         pv.Study.parse("states = 40\n")
+
+
+BINS = pv.bins(age=[50, 70], sofa=np.array([5.5]))
+
+
+def test_bins_make_states_and_are_recorded(tmp_path):
+    study = pv.Study(**{**FLAT, "states": BINS, "visits": [0.5] * 6})
+    labels = [
+        *("age < 50, sofa < 5.5", "age < 50, sofa >= 5.5"),
+        *("50 <= age < 70, sofa < 5.5", "50 <= age < 70, sofa >= 5.5"),
+        *("age >= 70, sofa < 5.5", "age >= 70, sofa >= 5.5"),
+    ]
+    assert list(study.state_labels) == labels
+    described = study.public_description()
+    assert described["states"]["bins"] == [
+        {"column": "age", "edges": [50.0, 70.0]},
+        {"column": "sofa", "edges": [5.5]},
+    ]
+    assert "state" not in described["data"]
+    assert pv.Study.from_description(described) == study
+    assert pv.Study.load(study.save(tmp_path / "study.toml")) == study
+    named = study.replace(weights={label: at + 1.0 for at, label in enumerate(labels)})
+    assert named.state_weights.tolist() == [1, 2, 3, 4, 5, 6]
+    turned = study.replace(states=pv.bins({"sofa": [5.5], "age": [50, 70]}), visits=[0.5] * 6)
+    assert turned != study
+    hashes = {study_hash(one.public_description()) for one in (study, turned)}
+    assert len(hashes) == 2  # the order of columns is the order of states
+
+
+def test_bins_of_a_study_file():
+    text = (
+        '[privacy]\nepsilon = 1.0\ndelta = 1e-6\nunit = "person"\nmax_trajectories_per_person = 3\n'
+    )
+    text += (
+        "[values]\ndiscount = 0.9\nreturns = [0, 1]\n[states.bins]\nage = [50, 70]\nsofa = [5.5]\n"
+    )
+    assert pv.Study.parse(text) == pv.Study(**{**FLAT, "states": BINS})
+
+
+@pytest.mark.parametrize(
+    ("edges", "told"),
+    [
+        ({}, r"bins of nothing make no states; give edges, e\.g\. pv\.bins\(age=\[50, 70\]\)"),
+        ({"age": []}, "bins age = .* it must be a list of at least one finite number"),
+        ({"age": 50}, "bins age = 50 is not allowed"),
+        ({"age": "50"}, "bins age = .* is not allowed"),
+        ({"age": [50, float("nan")]}, "at least one finite number"),
+        ({"age": [True]}, "at least one finite number"),
+        ({"age": [70, 50]}, "bins age = .*: edges come in order, each above the last"),
+        ({"age": [50, 50]}, "edges come in order"),
+        ({"": [50]}, "is not the name of a column"),
+        ({f"c{n}": [0] for n in range(20)}, "bins make 1,048,576 states; there may be at most"),
+    ],
+)
+def test_what_bins_may_not_be(edges, told):
+    with pytest.raises(pv.StudyError, match=told):
+        pv.bins(edges)
+
+
+@pytest.mark.parametrize(
+    ("keywords", "told"),
+    [
+        ({"groups": {"a": "b"}}, "groups maps labels, and bins are of numbers"),
+        ({"columns": {"state": "ward"}}, 'state = "ward" names a column of states, and .* bins'),
+        ({"columns": {"reward": "age"}}, r"bins age is a column of \[data\] or \[arms\], too"),
+        (
+            {"arms": pv.Arms(labels=["a", "b"], column="sofa")},
+            r"bins sofa is a column of \[data\] or \[arms\], too",
+        ),
+    ],
+)
+def test_what_does_not_go_with_bins(keywords, told):
+    with pytest.raises(pv.StudyError, match=told):
+        pv.Study(**{**FLAT, "states": BINS, **keywords})

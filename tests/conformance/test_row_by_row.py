@@ -12,7 +12,7 @@ from oracles.sources import HEADING, RECORDINGS, STATES, TABLES
 from oracles.studies import study
 from privalue.readers import RowRules, open_source
 from privalue.readers import _encode as encode
-from privalue.readers import _sources as sources
+from privalue.readers import _objects as objects
 from privalue.readers._encode import Encoder, Tally
 
 CELLS = {
@@ -61,7 +61,7 @@ def drawn(draw, cells, count):
 @pytest.mark.parametrize("kind", TABLES)
 def test_rows_of_tables(kind, declared, part, place, monkeypatch):
     monkeypatch.setattr(encode, "PART_ROWS", part)
-    monkeypatch.setattr(sources, "BATCH_ROWS", part)
+    monkeypatch.setattr(objects, "BATCH_ROWS", part)
     rules, write = RowRules.of(STUDIES[declared]), TABLES[kind]
     for seed in range(8):
         draw = random.Random(seed)

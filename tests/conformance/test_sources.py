@@ -235,6 +235,11 @@ def test_a_mistake_is_named_alike_wherever_it_stands(place, source, mistake):
             "arrow": "the pyarrow Table",
             "pandas": "the pandas DataFrame",
             "polars": "the polars DataFrame",
+            "polars lazy": "the polars DataFrame",
+            "dict of lists": "the dict",
+            "dict of arrays": "the dict",
+            "list of dicts": "the list of rows",
+            "list of batches": "the list of tables",
             "postgresql": "postgresql://",
         }.get(source, str(place.folder))
     )
@@ -246,7 +251,7 @@ def test_a_missing_column_is_named_alike(place, source):
     made = TABLES[source](place, HEADING[:3], [row[:3] for row in rows_of(EPISODES)])
     assert complaint(made).endswith(
         " has no column 'reward'; it has 'trajectory', 'step', 'state': name the right one: "
-        '[data] reward = "..."'
+        '[data] reward = "...", or give columns={"reward": "..."}'
     )
 
 

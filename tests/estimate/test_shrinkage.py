@@ -56,10 +56,10 @@ def test_features_that_explain_nothing_do_no_harm():
     assert drawn < 1.1 * without
 
 
-def test_the_same_span_of_features_gives_the_same_values():
-    """Units, a constant, and combinations of features do not matter."""
+def test_the_units_of_features_do_not_matter():
+    """Nor does a constant, added to one or as one of them, nor their order."""
     noisy = ratios(RELATED, SKEWED, 100.0, np.random.default_rng(2))
-    other = np.column_stack([PUBLIC @ [[3.0, 1e6], [1.0, -1e6]] + 5.0, np.ones(60)])
+    other = np.column_stack([1e6 * PUBLIC[:, 1] + 5.0, np.ones(60), -3.0 * PUBLIC[:, 0]])
     plain = plain_values(noisy, 0.0)
     here, there = (shrunk(noisy, plain, 0.0, _targets(phi, 1, 60)) for phi in (PUBLIC, other))
     assert here == pytest.approx(there, abs=1e-9)
@@ -87,13 +87,26 @@ def test_where_values_are_alike_it_is_nearly_as_good_as_the_best_constant(visits
     assert plain > 2 * drawn
 
 
-def test_a_rule_that_divides_by_noisy_counts_would_not_do(monkeypatch):
-    """Planted: visits taken as they are noisy, so that lucky states choose their own weights."""
-    monkeypatch.setattr(
-        _shrinkage._Scene, "visits", lambda scene, y: np.maximum(scene.counts, 1.0) + 0 * y
-    )
-    _, drawn = errors(ALIKE, np.full(40, 60.0), 60.0)
-    assert drawn > 1.25 * np.hypot(ALIKE.std(), 60.0 * np.hypot(1, 0.2) / 60.0 / np.sqrt(40))
+FAR_FROM_THE_MIDDLE = 0.9 + 0.02 * np.cos(np.arange(200))
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        lambda scene, y: np.maximum(scene.counts, 1.0) + 0 * y,  # as they are noisy
+        lambda scene, y: visits_that_are_believed(scene, 0 * y),  # not where the target is
+    ],
+    ids=["noisy", "elsewhere"],
+)
+def test_visits_that_are_not_independent_of_what_states_say_would_not_do(planted, monkeypatch):
+    """Planted: then lucky states choose their own weights, and noise looks like a parabola."""
+    _, drawn = errors(FAR_FROM_THE_MIDDLE, np.full(200, 60.0), 60.0)
+    monkeypatch.setattr(_shrinkage._Scene, "visits", planted)
+    _, worse = errors(FAR_FROM_THE_MIDDLE, np.full(200, 60.0), 60.0)
+    assert worse > 1.5 * drawn
+
+
+visits_that_are_believed = _shrinkage._Scene.visits
 
 
 def test_where_noise_is_small_nothing_moves_much():
@@ -108,3 +121,26 @@ def test_nothing_is_known_and_nothing_fails():
     made = shrunk(noisy, plain_values(noisy, 0.3), 0.3)
     assert ((made >= 0) & (made <= 1)).all()
     assert made.std() < 0.2
+
+
+def test_models_that_are_left_out_would_have_said_nothing(monkeypatch):
+    """With many states small tau are left out where larger ones fit far better."""
+    generator = np.random.default_rng(6)
+    noisy = ratios(generator.random(300), np.full(300, 900.0), 40.0, generator)
+    some = shrunk(noisy, plain_values(noisy, 0.0), 0.0)
+    monkeypatch.setattr(_shrinkage, "MOST_AT_ONCE", 1)
+    few = shrunk(noisy, plain_values(noisy, 0.0), 0.0)
+    monkeypatch.setattr(_shrinkage, "NOWHERE", 1e9)
+    monkeypatch.setattr(_shrinkage, "MOST_PRODUCTS", 1)
+    assert few == pytest.approx(shrunk(noisy, plain_values(noisy, 0.0), 0.0), abs=1e-12)
+    assert few == pytest.approx(some, abs=1e-12)
+
+
+def test_features_that_are_the_same_everywhere_or_only_two_numbers_are_fine():
+    assert _targets(np.ones((9, 2)), 1, 9).shape == (9, 0)
+    two = np.where(np.arange(10) % 2, 1.0, -1.0)[:, None]
+    assert np.isfinite(_targets(two, 1, 10)).all()
+    assert _targets(None, 3, 9).shape == (9, 2)  # groups of three: none of them stands out
+    line = _targets(np.arange(30.0)[:, None], 1, 30)
+    assert line.std(axis=0) == pytest.approx([1.0, 0.5])
+    assert line.mean(axis=0) == pytest.approx([0.0, 0.0], abs=1e-12)

@@ -120,18 +120,18 @@ def release_text(text: str) -> str:
 
 
 class _Words(HTMLParser):
-    """Whatever is not a tag; a tag separates words."""
+    """Whatever is not a tag; a tag separates words. Plots have the numbers of tables again."""
 
     def __init__(self) -> None:
         super().__init__()
         self.found: list[str] = []
-        self._hidden = False
+        self._hidden = 0
 
     def handle_starttag(self, tag: str, _: Any) -> None:
-        self._hidden = tag in {"style", "script"}
+        self._hidden += tag in {"style", "script", "svg"}
 
-    def handle_endtag(self, _: str) -> None:
-        self._hidden = False
+    def handle_endtag(self, tag: str) -> None:
+        self._hidden -= tag in {"style", "script", "svg"}
 
     def handle_data(self, data: str) -> None:
         if not self._hidden:

@@ -208,11 +208,11 @@ def test_numbers_of_a_page_are_the_same_to_what_they_show():
 
     assert with_numbers((sigma, f"{shown * (1 + 2e-9):.10g}")) == []
     assert with_numbers((sigma, f"{shown * (1 + 2e-7):.10g}")) != []
-    six = [at for at, word in enumerate(words) if re.fullmatch(r"0\.\d{6}", word)]
-    last = [(at, f"{float(words[at]) + 1e-6:.6f}") for at in six]
+    four = [at for at, word in enumerate(words) if re.fullmatch(r"0\.\d{4}", word)]
+    last = [(at, f"{float(words[at]) + 1e-4:.4f}") for at in four]
     assert with_numbers(*last[:MOST_ROUNDED]) == []
     assert with_numbers(*last[: MOST_ROUNDED + 1]) != []
-    assert with_numbers((six[0], f"{float(words[six[0]]) + 3e-6:.6f}")) != []
+    assert with_numbers((four[0], f"{float(words[four[0]]) + 3e-4:.4f}")) != []
 
 
 def test_a_change_on_the_way_is_found():

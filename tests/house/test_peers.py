@@ -30,9 +30,16 @@ tasks = importlib.import_module("benchmarks.peers.task")
 def made(tmp_path_factory):
     """A small task of each relation, and the folder with its files."""
     folder = tmp_path_factory.mktemp("task")
-    chain = "chain:N=5,p=0.5,discount=0.9"
+    chain = tasks.Question(
+        title="A chain",
+        world="chain:N=5,p=0.5,discount=0.9",
+        trajectories=50,
+        epsilon=0.1,
+        delta=0.1,
+        most_states=2,
+    )
     keys = {"seed": 3, "releases": 7, "slow_releases": 2, "seconds": 60.0}
-    return tasks.make_tasks(folder, world=chain, trajectories=50, **keys), folder
+    return tasks.make_tasks(folder, question=chain, **keys), folder
 
 
 def literal_visits(rows, discount, keep_last=False):
@@ -93,6 +100,7 @@ class TestTheTaskFile:
             assert exchange.Task.load(tasks.task_file(made[1], relation)) == task
             assert task.relation == relation
             assert len(task.visits) == task.states == 5
+            assert task.most_states == 2
 
     def test_does_not_give_the_answer_away(self, made):
         exact = tasks.truth(made[1])
@@ -104,7 +112,7 @@ class TestTheTaskFile:
         task = made[0]["replace-one"]
         again = dataclasses.replace(task, releases=1, rows="elsewhere", seconds=1.0)
         assert again.fingerprint == task.fingerprint
-        others = {"relation": "add-remove", "epsilon": 0.2, "seed": 4, "trajectories": 51}
+        others = {"relation": "add-remove", "epsilon": 0.2, "seed": 4, "most_states": 5}
         for key, value in others.items():
             assert dataclasses.replace(task, **{key: value}).fingerprint != task.fingerprint
 
@@ -164,6 +172,21 @@ class TestVectorSensitivity:
             for pair in itertools.product(self.VISITS, repeat=2)
         ]
         assert any(exceeded)
+
+    @pytest.mark.parametrize("relation", exchange.RELATIONS)
+    def test_is_the_largest_change_where_few_states_count(self, relation):
+        """Trajectories that count for one of two states each."""
+        weight = exchange.count_weight(relation, everywhere=False)
+        few = [pair for pair in self.VISITS if None in pair]
+
+        def largest(weight):
+            return max(change(relation, *pair, weight) for pair in itertools.product(few, repeat=2))
+
+        given = exchange.vector_sensitivity(relation, 2, most=1)
+        assert given == pytest.approx(largest(weight))
+        assert largest(1.01 * weight) > given
+        with pytest.raises(ValueError, match="H = 2 of 3 states"):
+            exchange.vector_sensitivity(relation, 3, most=2)
 
     def test_scales_with_the_range(self):
         assert exchange.vector_sensitivity("replace-one", 9, width=4.0) == 12.0
@@ -245,6 +268,30 @@ class TestErrors:
         assert (row(0.0).seconds, row(0.0).cpu_seconds) == (2.0, pytest.approx(0.6))
         assert (row(0.0).releases, row(0.0).error) == (2, 0.0)
 
+    def test_whoever_publishes_noisy_numbers_is_shrunk_afterwards(self, made):
+        """A library's own values are one row, and what shrinkage makes of its numbers another."""
+        task = dataclasses.replace(made[0]["replace-one"], releases=3)
+        exact, generator = tasks.truth(made[1]), np.random.default_rng(5)
+
+        def release():
+            counts = 60 + 40 * generator.standard_normal(5)
+            sums = 60 * (exact - 0.5) + 20 * generator.standard_normal(5)
+            values = exchange.means(sums.tolist(), counts.tolist(), 0.5)
+            return exchange.Noisy(
+                values=values,
+                sums=sums.tolist(),
+                counts=counts.tolist(),
+                sum_noise=20.0,
+                count_noise=40.0,
+            )
+
+        keys = {"name": "by hand", "configuration": "so", "guarantee": "native"}
+        measured = exchange.measure(task, exchange.Variant(release=release, **keys))
+        own, drawn = table.rows("Somebody", {"variants": [measured]}, task, exact)
+        assert (own.name, drawn.name) == ("by hand", "by hand, then our shrinkage")
+        assert (drawn.releases, drawn.seconds) == (3, None)
+        assert 0 < drawn.error < own.error
+
     def test_baselines(self, made):
         task, exact = made[0]["replace-one"], tasks.truth(made[1])
         plain, constant = table.baselines(task, exact, tasks.mean_returns(task))
@@ -267,7 +314,10 @@ class TestTable:
         assert [row.who for row in table.ranked(rows_for_a_table())] == ["A", "B", "C"]
 
     def test_markdown(self, made):
-        text = table.markdown(made[0]["replace-one"], rows_for_a_table(), {"A": {"a": "1.2"}})
+        part = ("A chain", made[0]["replace-one"], rows_for_a_table())
+        text = table.markdown([part, part], {"A": {"a": "1.2"}})
+        assert text.count("### A chain\n") == text.count("N = 5, H = 2, m = 50") == 2
+        assert text.count("| A | first | a \\| b |") == 1
         assert "A: a 1.2." in text
         assert "load average up to 1.2." in text
         body = text[text.index("### replace-one") :].splitlines()
@@ -277,12 +327,11 @@ class TestTable:
             "| C | missing | not run: not built yet |  |  |  | native |",
         ]
         assert "### add-remove" not in text
-        assert "| A | first | a \\| b |" in text
 
     def test_json_has_the_same_rows(self, made):
         found = rows_for_a_table()
-        document = json.loads(table.as_json(made[0]["replace-one"], found, {}))
-        assert [table.Row(**row) for row in document["rows"]] == found
+        document = json.loads(table.as_json([("A chain", made[0]["replace-one"], found)], {}))
+        assert [table.Row(**row) for row in document["tasks"][0]["rows"]] == found
 
     def test_between_the_markers_and_nowhere_else(self, tmp_path):
         page = tmp_path / "page.md"

@@ -17,8 +17,7 @@ SPOKEN = re.compile(rf"(?<![\w-])--[a-z]|\bprivalue ({COMMANDS})\b")
 # What may name a command or an option outside of cli/, and why.
 ALLOWED = {
     "_entry.py": "it answers for the command while that is still being imported",
-    "report/_look.py": "the style of pages: CSS writes its own names with two dashes",
-    "report/_page_facts.py": "a published page, whose readers have the command and no Python",
+    "report/_pdf.py": "options of a browser",
     "report/_private_page.py": "the curator's page, likewise",
     "report/_registry.py": "a published file, likewise",
     "simulation/_icu_sepsis.py": "options of pip",

@@ -15,7 +15,7 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-WIDTHS, SCHEMES = (400, 1200), ("light", "dark")
+WIDTHS, SCHEMES = (390, 1280), ("light", "dark")
 LEAST_CONTRAST, LEAST_GRAPHIC, LEAST_TEXT = 4.5, 3.0, 11.0
 
 
@@ -60,7 +60,7 @@ class Opened:
         self.context.close()
 
 
-def faults(browser, file: Path, *, width: int, scheme: str) -> list[str]:
+def faults(browser, file: Path, *, width: int, scheme: str, axe: bool = True) -> list[str]:
     """Everything that is wrong with a page; nothing, if it is as it should be."""
     with Opened(browser, file, width, scheme) as opened:
         page = opened.page
@@ -71,6 +71,7 @@ def faults(browser, file: Path, *, width: int, scheme: str) -> list[str]:
         found += page.evaluate(_LOOK, [LEAST_CONTRAST, LEAST_GRAPHIC, LEAST_TEXT])
         found += page.evaluate(_STRUCTURE)
         found += _names(opened)
+        found += axe_faults(opened) if axe else []
         found += _keyboard(page)
         return found
 
@@ -118,13 +119,15 @@ _LOOK = """
       found.add(`"${text.slice(0, 30)}" is ${size.toFixed(1)} pixels high`);
   }
   if (texts < 20) found.add(`only ${texts} texts are visible`);
-  for (const mark of document.querySelectorAll("svg .value, svg .interval, svg .area, svg .bound,"
-      + "svg .second, svg .third, svg .rest, svg .doubtful")) {
+  for (const mark of document.querySelectorAll("svg .pv-value, svg .pv-total, svg .pv-bound,"
+      + "svg .pv-arrow, .bar i, .bar")) {
     if (!mark.checkVisibility()) continue;
     const style = getComputedStyle(mark);
-    const drawn = mark.tagName === "line" ? [style.stroke] : [style.fill, style.stroke];
+    const drawn = mark.tagName === "line" ? [style.stroke]
+      : mark.ownerSVGElement ? [style.fill, style.stroke]
+      : mark.className ? [style.boxShadow.match(/rgb[^)]*[)]/)[0]] : [style.backgroundColor];
     const seen = drawn.filter((c) => c.startsWith("rgb")).map(channels);
-    const best = Math.max(...seen.map((c) => contrast(c, behind(mark))));
+    const best = Math.max(...seen.map((c) => contrast(c, behind(mark.parentElement))));
     if (best < leastGraphic)
       found.add(`contrast ${best.toFixed(2)} of what is drawn as ${mark.classList}`);
   }
@@ -187,16 +190,19 @@ def _names(opened: Opened) -> list[str]:
 
 _LISTEN = """
 () => {
-  const all = [...document.querySelectorAll("a[href], [tabindex='0']")];
+  const usable = "a[href], button, input, select, summary, [tabindex='0']";
+  const all = [...document.querySelectorAll(usable)].filter((element) => element.checkVisibility());
   window.reached = [];
   document.addEventListener("focusin", ({ target }) => {
     const style = getComputedStyle(target);
     const box = target.getBoundingClientRect();
+    const ring = target.querySelector(".pv-hit");  // rows of a plot show it around themselves
+    const width = ring ? getComputedStyle(ring).strokeWidth : style.outlineWidth;
     window.reached.push({
       place: all.indexOf(target),
-      what: (target.textContent || target.className).trim().slice(0, 30),
-      seen: style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2
-        && box.right > 0 && box.left < innerWidth,
+      what: (target.textContent || target.className.toString()).trim().slice(0, 30),
+      seen: (ring ? getComputedStyle(ring).stroke : style.outlineStyle) !== "none"
+        && parseFloat(width) >= 2 && box.right > 0 && box.left < innerWidth,
     });
   });
   return all.length;
@@ -215,6 +221,18 @@ def _keyboard(page) -> list[str]:
     if places != list(range(wanted)):
         found.append(f"Tab goes to {places}, not to all {wanted} in order")
     return found
+
+
+def axe_faults(opened: Opened) -> list[str]:
+    """What axe-core finds, but for what it calls minor."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    found = Axe().run(opened.page).response["violations"]
+    return [
+        f"{fault['id']} ({fault['impact']}): {fault['nodes'][0]['html'][:120]}"
+        for fault in found
+        if fault["impact"] in {"moderate", "serious", "critical"}
+    ]
 
 
 def hidden_mark(browser, file: Path, *, width: int, scheme: str) -> list[str]:
@@ -244,8 +262,8 @@ _BANNER = """
 """
 
 
-def printed(browser, file: Path, target: Path) -> Path:
+def printed(browser, file: Path, target: Path, paper: str = "A4") -> Path:
     """The page as PDF, as a printer would get it."""
     with Opened(browser, file, 1200, "dark") as opened:
-        opened.page.pdf(path=str(target), prefer_css_page_size=True, print_background=True)
+        opened.page.pdf(path=str(target), format=paper, print_background=True)
     return target

@@ -65,4 +65,5 @@ def packed(described):
     bundle = pack([encoded], 1, rules, lambda size: np.empty(size, np.int32))
     partitions = Partitions(2 << 30, None, rules, count=1)
     partitions.put_cells([0], [bundle.shape], bundle.rows, [len(bundle.rows)])
-    return {"Bundle": bundle, "_Cell": partitions._cells[0][0]}
+    (piece,) = partitions._slices(0)
+    return {"Bundle": bundle, "_Cell": partitions._cells[0][0], "_Slice": piece}

@@ -121,6 +121,10 @@ def as_postgres(place, heading, rows):
     return server.address(schema)
 
 
+def as_columns(heading, rows):
+    return {name: [row[at] for row in rows] for at, name in enumerate(heading)}
+
+
 def as_minari(data_format):
     def write(place, heading, rows):
         assert heading == HEADING
@@ -133,7 +137,7 @@ def as_minari(data_format):
     return write
 
 
-def minari_dataset(folder, episodes, data_format, space=None, final=STATES - 1):
+def minari_dataset(folder, episodes, data_format, space=None, final=STATES - 1, observed=np.array):
     """A dataset in the storage ``folder``; every episode ends with the observation ``final``."""
     import minari
     from minari.data_collector import EpisodeBuffer
@@ -141,7 +145,7 @@ def minari_dataset(folder, episodes, data_format, space=None, final=STATES - 1):
     buffers = [
         EpisodeBuffer(
             id=number,
-            observations=np.array([*(state for state, _ in episode), final]),
+            observations=observed([*(state for state, _ in episode), final]),
             actions=np.zeros(len(episode), dtype=np.int64),
             rewards=np.array([reward for _, reward in episode]),
             terminations=np.arange(len(episode)) == len(episode) - 1,
@@ -174,6 +178,16 @@ TABLES = {
     "arrow": lambda _, heading, rows: arrow(heading, rows),
     "pandas": lambda _, heading, rows: arrow(heading, rows).to_pandas(),
     "polars": lambda _, heading, rows: pl.from_arrow(arrow(heading, rows)),
+    "polars lazy": lambda _, heading, rows: pl.from_arrow(arrow(heading, rows)).lazy(),
+    "dict of lists": lambda _, heading, rows: as_columns(heading, rows),
+    "dict of arrays": lambda _, heading, rows: {
+        name: column.to_numpy(zero_copy_only=False)
+        for name, column in zip(heading, arrow(heading, rows).columns, strict=True)
+    },
+    "list of dicts": lambda _, heading, rows: [
+        dict(zip(heading, row, strict=True)) for row in rows
+    ],
+    "list of batches": lambda _, heading, rows: arrow(heading, rows).to_batches(3),
     "duckdb": as_duckdb,
     "sqlite": as_sqlite,
     "postgresql": as_postgres,

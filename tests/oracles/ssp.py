@@ -158,26 +158,24 @@ def shrunk(sums, counts, sum_noise, count_noise, bounds, unvisited, features=Non
         variance = v_n[s] / (1 + y**2 * q)
         return above_zero((counts[s] + y * q * t[s]) / (1 + y**2 * q) - variance / mean, variance)
 
-    believed = [visits(s, 0.0) for s in states]
+    pooled = min(max(sum(t) / len(t) / mean, -1), 1)
+    believed = [visits(s, pooled) for s in states]
     x = [2 * n / max(believed) - 1 for n in believed]
-    targets = [
-        ([[1.0] for _ in states], []),
-        ([[1.0, x[s], 2 * x[s] ** 2 - 1] for s in states], [8.0, 4.0]),
-    ]
-    if features is not None:
-        targets.append(([[1.0, *features[s]] for s in states], [2.4] * len(features[0])))
-    weighed = [
-        (evidence - 4 * power, y)
-        for columns, ratio in targets
-        for power in (0, 1)
-        for evidence, y in fits(
-            (t, counts, v_t, v_n, mean, visits),
-            np.array(columns),
-            ratio,
-            start,
-            [(max(believed) / n) ** power for n in believed],
-        )
-    ]
+    flat = [[1.0] for _ in states]
+    curve = [[1.0, x[s], 2 * x[s] ** 2 - 1] for s in states]
+    scene = (t, counts, v_t, v_n, visits, pooled, start)
+    weighed = []
+    for tau in np.geomspace(1.0, 3e-4, 8):
+        weighed.append(fit(scene, tau, flat, [1.0]))
+        evidence, y = fit(scene, tau, flat, [min(6 * tau, 1.0)])
+        weighed.append((evidence - 1, y))
+        evidence, y = fit(scene, tau, curve, [1.0, min(8 * tau, 0.2), min(4 * tau, 0.1)])
+        weighed.append((evidence - 3, y))
+        if features is not None:
+            columns = [[1.0, *features[s]] for s in states]
+            deviations = [1.0] + [min(8 * tau, 0.1)] * len(features[0])
+            evidence, y = fit(scene, tau, columns, deviations)
+            weighed.append((evidence - 1, y))
     most = max(evidence for evidence, _ in weighed)
     weights = [math.exp(evidence - most) for evidence, _ in weighed]
     return [
@@ -187,54 +185,42 @@ def shrunk(sums, counts, sum_noise, count_noise, bounds, unvisited, features=Non
     ]
 
 
-def fits(scene, columns, ratio, start, wider):
-    """The evidence and the values of each tau, in turn."""
-    t, counts, v_t, v_n, mean, visits_at = scene
-    states, found = range(len(t)), []
-    centre = np.array([start] + [0.0] * len(ratio))
-    theta = np.array([min(max(sum(t) / len(t) / mean, -1), 1)] + [0.0] * len(ratio))
-    mu = columns @ theta
-    share = [[0.8, 0.199, 0.001] for _ in states]
-    for tau in (10.0 ** (-3 * k / 7) for k in range(8)):
-        deviation = np.array([0.7] + [r * tau for r in ratio])
-        prior = np.diag(deviation**-2.0)
-        own = [min(tau * wider[s], 1) for s in states]
-        spread = [[own[s] ** 2, min(3 * own[s], 1) ** 2, 1.0] for s in states]
-        for _ in range(2):
-            noise = [v_t[s] + mu[s] ** 2 * v_n[s] for s in states]
-            n = [visits_at(s, mu[s]) for s in states]
-            variance = [[noise[s] + k * n[s] ** 2 for k in spread[s]] for s in states]
-            information, score = np.zeros((len(theta), len(theta))), np.zeros(len(theta))
-            for s in states:
-                weight = n[s] * sum(a / b for a, b in zip(share[s], variance[s], strict=True))
-                information += weight * n[s] * np.outer(columns[s], columns[s])
-                score += weight * (t[s] - mu[s] * counts[s]) * columns[s]
-            theta = np.linalg.solve(
-                information + prior, information @ theta + score + prior @ centre
-            )
-            mu = [min(max(float(columns[s] @ theta), -1), 1) for s in states]
-            total = 0.0
-            for s in states:
-                away = (t[s] - mu[s] * counts[s]) ** 2
-                logs = [
-                    math.log(p) - (math.log(v) + away / v) / 2
-                    for p, v in zip((0.8, 0.199, 0.001), variance[s], strict=True)
-                ]
-                parts = [math.exp(each - max(logs)) for each in logs]
-                total += max(logs) + math.log(sum(parts))
-                share[s] = [each / sum(parts) for each in parts]
-        scaled = np.diag(deviation) @ (information + prior) @ np.diag(deviation)
-        total -= math.log(np.linalg.det(scaled)) / 2
-        total -= sum(((theta - centre) / deviation) ** 2) / 2
-        y = []
+def fit(scene, tau, columns, deviations):
+    """The evidence and the values of one model."""
+    t, counts, v_t, v_n, visits_at, pooled, start = scene
+    states, columns = range(len(t)), np.array(columns)
+    before = [0.9 - 0.1 / len(t), 0.1, 0.1 / len(t)]
+    spread = [tau**2, min(5 * tau, 1) ** 2, 1.0]
+    centre = np.array([start] + [0.0] * (len(deviations) - 1))
+    prior = np.diag(np.array(deviations) ** -2.0)
+    theta = np.array([pooled] + [0.0] * (len(deviations) - 1))
+    mu, share = [pooled for _ in states], [before for _ in states]
+    for _ in range(2):
+        information, score = np.zeros(prior.shape), np.zeros(len(theta))
         for s in states:
-            gains = [k * n[s] / noise[s] for k in spread[s]]
+            noise, n = v_t[s] + mu[s] ** 2 * v_n[s], visits_at(s, mu[s])
+            variance = [noise + k * n**2 for k in spread]
+            weight = n * sum(a / b for a, b in zip(share[s], variance, strict=True))
+            information += weight * n * np.outer(columns[s], columns[s])
+            score += weight * (t[s] - mu[s] * counts[s]) * columns[s]
+        theta = np.linalg.solve(information + prior, information @ theta + score + prior @ centre)
+        mu = [min(max(float(columns[s] @ theta), -1), 1) for s in states]
+        total, y = 0.0, []
+        for s in states:
+            noise, n = v_t[s] + mu[s] ** 2 * v_n[s], visits_at(s, mu[s])
+            variance = [noise + k * n**2 for k in spread]
+            away = t[s] - mu[s] * counts[s]
+            parts = [
+                p / math.sqrt(v) * math.exp(max(-(away**2) / v / 2, -300))
+                for p, v in zip(before, variance, strict=True)
+            ]
+            total += math.log(sum(parts))
+            share[s] = [each / sum(parts) for each in parts]
+            gains = [k * n / noise for k in spread]
             divisor = above_zero(counts[s], v_n[s])
-            drawn = sum(p * g / (1 + g * divisor) for p, g in zip(share[s], gains, strict=True)) * (
-                t[s] - mu[s] * counts[s]
-            )
-            y.append(min(max(mu[s] + drawn, -1), 1))
-        found.append((total, y))
-        if total < max(each for each, _ in found) - 40:
-            break
-    return found
+            drawn = sum(p * g / (1 + g * divisor) for p, g in zip(share[s], gains, strict=True))
+            y.append(min(max(mu[s] + drawn * away, -1), 1))
+    scaled = np.diag(deviations) @ (information + prior) @ np.diag(deviations)
+    total -= math.log(np.linalg.det(scaled)) / 2
+    total -= sum(((theta - centre) / deviations) ** 2) / 2
+    return total, y

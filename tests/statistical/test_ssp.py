@@ -15,6 +15,7 @@ import pytest
 from scipy.stats import norm
 
 from oracles import literal
+from oracles.repeats import repeats
 from privalue.core._design import Design
 from privalue.core._profile import exact_alpha
 from privalue.core._sensitivity_ssp import count_weight, sensitivity
@@ -232,7 +233,7 @@ def test_shrinkage_moves_values_and_not_intervals():
 
 # Coverage of all states at once, of sums over states, and of fits
 
-RELEASES = 1000
+RELEASES = repeats("PRIVALUE_RELEASES", 400, 1000)
 
 
 def overlapping(states):
@@ -328,7 +329,7 @@ def test_bands_of_single_intervals_are_caught():
     assert joint / 300 < 0.5
 
 
-def policy_covered(clarity, place, *, plain=False, states=2000, releases=200):
+def policy_covered(clarity, place, *, plain=False, states=2000, releases=RELEASES // 4):
     """How often the mean of many states is covered that all have the same count and value."""
     found = Data((0.0, 1.0), *np.ones((4, states)), 1, 0.0)
     sum_noise, count_noise = noise_of(found)
@@ -369,11 +370,11 @@ def test_unvisited_states_are_seldom_called_supported():
     found = data(*WORLDS["many never visited"])
     generator = np.random.default_rng(31)
     flagged, called = 0, []
-    for _ in range(1000):
+    for _ in range(RELEASES):
         made = estimate(release(found, generator), tabular(48), unvisited=0.0)
         flagged += made.supported[found.counts == 0].any()
         called.append(made.supported[found.counts > 0].mean())
-    assert flagged / 1000 <= 0.05 + SIGMAS * math.sqrt(0.05 * 0.95 / 1000)
+    assert flagged / RELEASES <= 0.05 + SIGMAS * math.sqrt(0.05 * 0.95 / RELEASES)
     assert np.mean(called) > 0.9
 
 

@@ -61,7 +61,7 @@ class Tabular:
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
 
-class Columns(Tabular):
+class Arrays(Tabular):
     """One array for each field of the values, in the order of the states, arm after arm."""
 
     @abstractmethod

@@ -19,7 +19,8 @@ from pydantic import ConfigDict, Field, PrivateAttr, ValidationError
 from privalue._above import above
 from privalue._brief import BriefModel
 from privalue._files import read_whole, write_whole
-from privalue.artefact._columns import Columns, Flags, arrow_table
+from privalue._guessed import about_release
+from privalue.artefact._columns import Arrays, Flags, arrow_table
 from privalue.artefact._values import Numbers, StateValue, StateValues, written
 from privalue.errors import DataError, UnknownLabelError, UsageError
 
@@ -177,7 +178,7 @@ class Software(_Part):
     version: str
 
 
-class Release(Columns, _Part):
+class Release(Arrays, _Part):
     """A value function, released once under differential privacy.
 
     It is read by label (``release["ill"]``: value, intervals, flags), as arrays in the order of the
@@ -329,6 +330,14 @@ class Release(Columns, _Part):
                 "release.values[:3] goes by position"
             )
         return self.values.place_of(label if isinstance(label, tuple) else str(label))
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Say what somebody may have meant who guesses a name."""
+            if name.startswith("_") or hasattr(type(self), name):
+                return super().__getattr__(name)
+            raise AttributeError(about_release(name, dir(self)))
 
     def __contains__(self, label: object) -> bool:
         """Return whether there is a state of that label, or an arm and state."""

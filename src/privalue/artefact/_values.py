@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetPydanticSchema
 from pydantic_core import core_schema
 
-from privalue.artefact._columns import NO_FLAGS, Columns, Flags, arrow_table, read_only
+from privalue.artefact._columns import NO_FLAGS, Arrays, Flags, arrow_table, read_only
 from privalue.errors import UnknownLabelError
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class StateValue:
         return f"StateValue({given})"
 
 
-class StateValues(Columns, Sequence[StateValue]):
+class StateValues(Arrays, Sequence[StateValue]):
     """A ``StateValue`` for each state, made when asked for, by position or by label.
 
     Labels may be a range, which stands for its numbers as texts.

@@ -50,7 +50,7 @@ def demo(
     console.print(terminal.facts(f"Dataset {made.account.dataset}", account_rows(made.account)))
     console.print(
         f"Root mean square error against the exact values: {made.error:.4f} (planned: "
-        f"{made.predicted:.4f}); the policy's one number is off by {made.policy_error:.4f}.",
+        f"{made.predicted:.4f}); the policy's overall value is off by {made.policy_error:.4f}.",
         style="bold",
     )
     console.print("Where to look:", style="bold")

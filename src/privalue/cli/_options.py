@@ -50,9 +50,11 @@ SAID: Mapping[str, str | Callable[[re.Match[str]], str]] = {
     r"\bplain_(epsilon|delta)=(\w+),?": r"--plain-\1 \2",
     r"\bplain_(epsilon|delta)\b": r"--plain-\1",
     r'\baccounting="(\w+)"': r"--accounting \1",
+    r"\bpaper=": "--paper ",
     r"\bside_files=": "--side-files ",
     r"\btrajectories=M\b": "--trajectories M",
     r"\bworld=WORLD\b": "--world",
+    r", or give columns=\{[^}]*\}": "",  # the study says it, on the command line
     r"\btarget_rmse=([\w.-]+)": r"--target-rmse \1",
     r"\bsolve='(\w*)'": r"--solve \1",
     r"\bdraws=(-?\d+)": r"--draws \1",

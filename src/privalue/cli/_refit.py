@@ -53,7 +53,7 @@ def refit(
         bool | None, typer.Option("--shrinkage/--no-shrinkage", help="Draw thin states together.")
     ] = None,
     start: Annotated[
-        str | None, typer.Option("--start", help="A CSV file: release the policy's one number.")
+        str | None, typer.Option("--start", help="A CSV file: release the policy's overall value.")
     ] = None,
     level: Annotated[
         float | None, typer.Option("--level", **NUMBER, help="Level of the intervals.")

@@ -17,10 +17,13 @@ from privalue.report import (
     REGISTRY,
     VALUES,
     answers_in,
+    checked_paper,
     public_page,
     publish,
     require_no_private_page,
+    require_printer,
     require_same_study,
+    write_pdf,
     write_report,
     write_text,
 )
@@ -53,6 +56,10 @@ def report(
         ),
     ] = None,
     justification: Justification = None,
+    pdf: Annotated[
+        bool, typer.Option("--pdf", help="Print the page, too; needs Chromium or WeasyPrint.")
+    ] = False,
+    paper: Annotated[str, typer.Option("--paper", help="Of the PDF: A4 or Letter.")] = "A4",
     force: Annotated[
         bool, typer.Option("--force", help="Overwrite existing files, the release never.")
     ] = False,
@@ -61,7 +68,12 @@ def report(
     """Make the pages and tables of a release again; spends nothing."""
     release = Release.load(release_file)
     folder = _folder(release_file, out)
-    names = (PAGE, REGISTRY, VALUES) if out is None else (out.name,)
+    names = [PAGE, REGISTRY, VALUES] if out is None else [out.name]
+    printed = folder / Path(names[0]).with_suffix(".pdf")
+    if pdf:
+        require_printer()
+        checked_paper(paper)
+        names.append(printed.name)
     for name in names:
         if (folder / name).exists() and not force:
             raise UsageError(f"{folder / name} exists; use --force to overwrite it, or --out FILE")
@@ -78,16 +90,17 @@ def report(
             "--justification"
         )
     account = _account_if_known(release) if ledger is None else account_of(release, ledger)
+    why = justification or answers.justification
     if out is None:
-        written = list(
-            write_report(
-                release, folder, study=study, account=account, justification=justification
-            ).values()
+        made = write_report(
+            release, folder, study=study, account=account, justification=justification
         )
+        written = list(made.values())
     else:
-        why = justification or answers.justification
         text = public_page(release, study=study, account=account, justification=why)
         written = [write_text(out, text)]
+    if pdf:
+        written.append(write_pdf(written[-1].read_text(encoding="utf-8"), printed, paper=paper))
     if as_json:
         print_json({"files": [str(path) for path in written]})
         return

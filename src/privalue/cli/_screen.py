@@ -10,7 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from privalue._checked import Checked
-from privalue.artefact import Release
+from privalue._written import Written, written
+from privalue.artefact import PolicyInterval, Release
 from privalue.cli._options import in_options
 from privalue.core import privacy_profile
 from privalue.curator import Prepared, reuse
@@ -23,6 +24,7 @@ from privalue.report import (
     ends_of,
     listed,
     named,
+    state_table,
 )
 from privalue.study import Study, declared_size, fits_by_lsl, resolve_ridge
 
@@ -186,21 +188,19 @@ def print_release(console: Console, release: Release) -> None:
     intervals, meaning = _intervals(release)
     for head in intervals:
         table.add_column(head, justify="right")
-    supported = release.values.column("supported")
-    flagged = supported is not None and not supported.all()
-    if flagged:
-        table.add_column("support")
-    shown = release.values[:MOST_ROWS]
-    for entry in shown:
-        cells = [entry.state, f"{entry.value:.6g}"]
-        for low, high in intervals.values():
-            cells.append(_interval(getattr(entry, low), getattr(entry, high)))
-        if flagged:
-            cells.append("too few visits" if entry.supported is False else "")
-        table.add_row(*cells)
+    table.add_column("flag", no_wrap=True)
+    states = state_table(release)
+    for entry, row in zip(release.values[:MOST_ROWS], states[:MOST_ROWS], strict=True):
+        ends = [(getattr(entry, low), getattr(entry, high)) for low, high in intervals.values()]
+        table.add_row(
+            Text(entry.state),
+            written(entry.value, *(ends[0] if ends else ())).value,
+            *(written(entry.value, *pair).within for pair in ends),
+            "; ".join(row.flags) or "none",
+        )
     console.print(table)
-    if len(shown) < len(release.values):
-        console.print(f"... and {len(release.values) - len(shown)} more states in the file.")
+    if len(states) > MOST_ROWS:
+        console.print(f"... and {len(states) - MOST_ROWS} more states in the file.")
     if meaning:
         console.print(meaning)
     if release.policy_value is not None:
@@ -241,14 +241,16 @@ def _counted(release: Release) -> str:
 
 
 def _policy(release: Release) -> str:
-    """Return the policy's one number in words, with its intervals."""
-    found = [f"The policy's value from the public start: {release.policy_value:.6g}"]
+    """Return the policy's overall value in words, with its intervals."""
     within = release.policy_interval
-    if within is not None and within.total_low is not None:
-        found.append(f"interval {_interval(within.total_low, within.total_high)}")
-    if within is not None:
-        found.append(f"privacy interval {_interval(within.low, within.high)}")
-    return ", ".join(found)
+    assert release.policy_value is not None
+    shown = _shown(release.policy_value, within)
+    found = f"Overall value of the policy (averaged over where people start): {shown}"
+    if within is None or within.total_low is None:
+        return found
+    return (
+        f"{found}; privacy alone: {written(release.policy_value, within.low, within.high).within}"
+    )
 
 
 def _print_arms(console: Console, release: Release) -> None:
@@ -268,7 +270,7 @@ def _print_arms(console: Console, release: Release) -> None:
         compared = [differences[at + states * arm] for arm in range(len(release.arms) - 1)]
         table.add_row(
             Text(of_arms[0].state),
-            *(f"{entry.value:.4g} {_interval(*ends_of(entry))}" for entry in of_arms + compared),
+            *(str(written(entry.value, *ends_of(entry))) for entry in of_arms + compared),
         )
     console.print(table)
     if states > MOST_ROWS:
@@ -277,13 +279,10 @@ def _print_arms(console: Console, release: Release) -> None:
     if unsupported:
         console.print(f"{unsupported} of these values have too few visits to say much.")
     for policy in release.policies or ():
-        within = policy.interval
-        text = f"The policy's value from the public start, {policy.arm}: {policy.value:.6g}"
-        text += "" if within is None else f" {_interval(*ends_of(within))}"
-        apart = policy.difference_interval
-        if policy.difference is not None and apart is not None:
-            text += f"; more than {first} by {policy.difference:.6g} "
-            text += _interval(*ends_of(apart))
+        text = f"Overall value of the policy, {policy.arm}: {_shown(policy.value, policy.interval)}"
+        if policy.difference is not None:
+            apart = _shown(policy.difference, policy.difference_interval)
+            text += f"; more than {first} by {apart}"
         console.print(Text(text))
     console.print(
         f"The interval of a difference covers {covered_by(release)}. A difference is an effect "
@@ -291,9 +290,9 @@ def _print_arms(console: Console, release: Release) -> None:
     )
 
 
-def _interval(low: float | None, high: float | None) -> str:
-    """Return an interval as text."""
-    return "unbounded" if low is None or high is None else f"[{low:.4g}, {high:.4g}]"
+def _shown(value: float, within: PolicyInterval | None) -> Written:
+    """Return a number with the interval that is shown first."""
+    return written(value, *((None, None) if within is None else ends_of(within)))
 
 
 def _what_was_public(release: Release) -> str:
@@ -309,8 +308,8 @@ def _what_was_public(release: Release) -> str:
     )
     return (
         f"Public beforehand: the study{f' with {files} side file(s)' if files else ''}, its "
-        f"{release.state_count} states{arms}, discount {values['discount']}, the bounds of rewards "
-        f"and returns{number}. Mechanism: {release.mechanism}, "
+        f"{release.state_count} states{arms}, discount {values['discount']:g}, the bounds of "
+        f"rewards and returns{number}. Mechanism: {release.mechanism}, "
         + (
             "noise on the statistics"
             if release.noise.shape == "statistics"

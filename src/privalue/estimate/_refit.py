@@ -133,8 +133,10 @@ def _study(
                 f"the release's {section} came from a file, which it names but does not hold; give "
                 f"the {section} again"
             )
+    labels = {"labels": list(dict.fromkeys(entry.state for entry in release.values))}
+    bins = {key: value for key, value in described["states"].items() if key == "bins"}
     given |= {
-        "states": {"labels": list(dict.fromkeys(entry.state for entry in release.values))},
+        "states": bins or labels,
         "mechanism": {"name": "dp-ssp", **given.get("mechanism", described["mechanism"])},
         "report": {"level": level or release.level},
     }

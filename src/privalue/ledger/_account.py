@@ -10,7 +10,8 @@ from privalue.ledger._book import PAID, Book
 from privalue.ledger._squares import mu_of
 from privalue.ledger._terms import GAUSSIAN, BudgetTerms, Protection, over_steps
 from privalue.ledger._told import Telling
-from privalue.ledger._units import NOTHING, Cost
+from privalue.ledger._units import NOTHING, Cost, mu
+from privalue.ledger._units import cost as cost_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +78,17 @@ class Standing:
     def words(self, amount: Cost, *, left: bool = False) -> str:
         """Return an amount for people; what is left is rounded down, all else up."""
         return self._telling.words(amount, left=left)
+
+    def further(self, epsilon: float, delta: float, alpha: float | None) -> int:
+        """Return how many releases fit into what is left once no run is under way.
+
+        Args:
+            epsilon: of each, to those whom the total protects.
+            delta: likewise.
+            alpha: of a Gaussian release; None for others.
+        """
+        asked = cost_of(self.dataset, epsilon, delta)
+        return self.terms.cost(asked, mu(alpha), 1, self.total).times_in(self.unspent)
 
     @property
     def _telling(self) -> Telling:

@@ -37,6 +37,14 @@ def open_ledger(
         LedgerError: the address is malformed.
         UsageError: there is no name.
         MissingComponentError: the address is PostgreSQL's, and the extra is not installed.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> import privalue as pv
+    >>> with TemporaryDirectory() as folder:
+    ...     ledger = pv.open_ledger(f"{folder}/ledger.db")
+    ...     account = ledger.declare("clinic", epsilon=2, delta=1e-5, unit="trajectory")
+    ...     print(account.left)
+    epsilon 2, delta 1e-5
     """
     text = str(location)
     if not text.strip():

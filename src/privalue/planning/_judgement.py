@@ -55,8 +55,8 @@ from privalue.study import Study, mechanism_for, ridge_of
 from privalue.study import design as design_of
 
 _WORK = 50_000  # states times draws of a plan: a third of a second
-_FEWEST_DRAWS, _MOST_DRAWS = 4, 16
-_ENOUGH = 4_000  # states times draws: a release waits for its judgement, which averages over states
+_FEWEST_DRAWS, _MOST_DRAWS = 4, 40
+_ENOUGH = 800  # states times draws: a release waits for its judgement, which averages over states
 _NOISES = 1  # of each draw
 _ADVICE_DRAWS = 12
 _SAMPLE = 4096  # states over which the bound averages errors

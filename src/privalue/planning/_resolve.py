@@ -15,7 +15,7 @@ from privalue.planning._public_model import MOST_STATES
 from privalue.study import Study
 
 CANDIDATES = ("dp-ssp", "dp-lsw", "dp-lsl")
-_DRAWS = 24
+_DRAWS = 96
 _CLEAR = 0.95  # of dp-ssp's error: another mechanism is chosen only below it
 _VIRTUES = "dp-ssp has no threshold of visits, and releases intervals at no cost"
 
@@ -37,6 +37,16 @@ def resolve(study: Study, *, trajectories: int | None = None) -> Resolution:
     Args:
         study: what is public.
         trajectories: m for a plan, where the study does not declare it.
+
+    >>> import privalue as pv
+    >>> study = pv.Study(
+    ...     privacy=pv.Privacy(epsilon=1.0, delta=1e-5, unit="trajectory"),
+    ...     values=pv.Values(discount=0.9, rewards=(0.0, 1.0), returns=(0.0, 1.0)),
+    ...     states=pv.States(labels=["ill", "well"]),
+    ...     mechanism=pv.Mechanism(name="auto"),
+    ... )
+    >>> pv.resolve(study).study.mechanism.name
+    'dp-ssp'
     """
     if study.mechanism.name != "auto":
         return Resolution(study=study, why=f'the study names "{study.mechanism.name}"')

@@ -6,6 +6,7 @@ first such row ends the reading, with its location, the column and the value. Wi
 the row stays, with ``keys`` (one more than the last key) as its key, so that the core leaves out
 its whole unit. A row whose unit is not known cannot be kept for that, and is left out at once.
 
+With bins, a state is the number of the bin of each of its columns, the last column's the fastest.
 With arms, a key is the number of the arm times the number of states, plus the state. A row that is
 marked as cut off gets the key of an invalid row where such units are left out.
 """
@@ -96,6 +97,7 @@ class Encoder:
             self._raw_labels = text_array(list(rules.raw_labels))
             self._codes = np.fromiter(rules.raw_labels.values(), dtype=np.int32)
         self._arms = text_array(list(rules.arms))
+        self._edges = [np.array(edges) for edges in rules.bins]
 
     def parts(self, chunk: Chunk) -> Iterator[Rows]:
         """Encode a chunk, a part at a time.
@@ -147,6 +149,10 @@ class Encoder:
             return cells.steps(column, rules.step_type, rules.step_format, *texts)
         if role == "reward":
             return cells.numbers(column, *texts)
+        if role.startswith("bin "):
+            found = cells.numbers(column, *texts)
+            edges = self._edges[int(role.removeprefix("bin "))]
+            return Cells(np.searchsorted(edges, found.values, side="right"), found.status)
         if role == "arm":
             return cells.positions(column, self._arms, self._missing)
         if role == "truncated":
@@ -163,10 +169,12 @@ class Encoder:
 
     def _states(self, found: dict[str, Cells]) -> NDArray[np.int32]:
         """Return the keys: positions of states, in their arms; invalid rows get the next number."""
-        codes = found["state"].values
+        codes = found[self._rules.state_roles[0]].values
         if self._raw_labels is not None:
             codes = self._codes[codes]
         states = codes.astype(np.int32)
+        for role, edges in zip(self._rules.state_roles[1:], self._edges[1:], strict=True):
+            states = states * np.int32(len(edges) + 1) + found[role].values.astype(np.int32)
         if "arm" in found:
             states += found["arm"].values.astype(np.int32) * np.int32(self._rules.states)
         if self._rules.drop_cut:
@@ -190,7 +198,7 @@ class Encoder:
         excused = out
         if rules.drop_missing_rows:
             incomplete = np.zeros_like(out)
-            for role in ("state", "reward"):
+            for role in (*rules.state_roles, "reward"):
                 status = found[role].status
                 if status is not None:
                     incomplete |= status == MISSING
@@ -225,7 +233,7 @@ class Encoder:
         assert column.status is not None
         if column.status[at] == MISSING:
             hint = "every row needs one"
-            if role in {"state", "reward"}:
+            if role in {*self._rules.state_roles, "reward"}:
                 hint += ', or [data] missing_rows = "drop-row" leaves such rows out'
             raise RowError(chunk.location, at, f"{name} is missing; {hint}")
         shown = _shown(chunk.rows.column(name), at)
@@ -251,6 +259,8 @@ class Encoder:
             if rules.step_type in {"date", "datetime"} and not how:
                 how = ' as ISO writes it; [data] step_format says how else, e.g. "%d.%m.%Y"'
             return f"must be a {rules.step_type}{how}"
+        if role.startswith("bin "):
+            return f"must be a finite number, to be in a bin{self._about_numbers(shown)}"
         if role == "reward":
             return f"must be a finite number{self._about_numbers(shown)}"
         if role == "arm":

@@ -1,15 +1,16 @@
-"""Read Minari datasets with discrete observations. Extra: ``minari``.
+"""Read Minari datasets: discrete observations, or numbers in bins. Extra: ``minari``.
 
 ``minari:toy/lake-v0`` is a dataset of the local Minari storage; nothing is ever downloaded. The
 folder of a dataset and a ``MinariDataset`` are accepted as well. An episode is a trajectory, and
 each of its transitions is a row: the observation acted on, counted from the first of its space, and
-the reward received. The final observation has no row. Values are passed on as they are; the encoder
-checks them.
+the reward received. The final observation has no row. Where the study has bins, observations are
+arrays of numbers, or dicts of them by the names of the columns. Values are passed on as they are;
+the encoder checks them.
 """
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
@@ -22,7 +23,8 @@ from numpy.typing import NDArray
 from privalue.errors import DataError, MissingComponentError
 from privalue.readers._chunks import BATCH_ROWS, Chunk, Location, Source, one_line
 from privalue.readers._python_cells import as_arrow
-from privalue.readers._rules import MARKS, RowRules
+from privalue.readers._recordings import numbers_of
+from privalue.readers._rules import RowRules
 
 _PREFIX = "minari:"
 _UNREADABLE = (OSError, ValueError, KeyError, TypeError, AssertionError, pa.ArrowException)
@@ -36,19 +38,14 @@ def open_minari(data: Any, rules: RowRules) -> Source | None:
     if found is None:
         return None
     dataset, place = found
-    if rules.by_person:
+    rules.require_no_person(f"{place} names")
+    if "arm" in rules.columns:
         raise DataError(
-            f'{place} names no person, and unit = "person" needs one; give a table with the column '
-            f"{rules.columns['person']!r}"
+            f"{place} is read without the column {rules.columns['arm']!r}, which the study names; "
+            "give a table that has it"
         )
-    for role in MARKS:
-        if role in rules.columns:
-            raise DataError(
-                f"{place} is read without the column {rules.columns[role]!r}, which the study "
-                f"names; give a table that has it"
-            )
     rules.require_types([(rules.columns["step"], pa.int64())], place)
-    first_state = _first_state(dataset.observation_space, place)
+    first_state = 0 if rules.bins else _first_state(dataset.observation_space, place)
     indices = [int(index) for index in dataset.episode_indices]
     try:
         total_rows = int(dataset.total_steps)
@@ -113,7 +110,7 @@ def _first_state(space: Any, place: str) -> int:
         return int(space.start[0])
     raise DataError(
         f"{place} has observations {one_line(space)}; they must be Discrete, one number per "
-        "state: map them to numbers and give a table"
+        "state; [states] bins makes states of numbers"
     )
 
 
@@ -121,24 +118,28 @@ def _chunks(
     storage: Any, indices: Sequence[int], first_state: int, rules: RowRules, place: str
 ) -> Iterator[Chunk]:
     """Yield the rows of all episodes; a chunk holds whole episodes of the same types."""
-    parts: list[tuple[Values, Values, Values, Values]] = []
+    parts: list[tuple[Values, ...]] = []
     first_row, waiting = 1, 0
     episodes = _episodes(storage, indices)
     for index in indices:
         try:
-            observations, rewards = next(episodes)
-            states = _counted_from(first_state, observations[:-1])
+            observations, rewards, cuts = next(episodes)
+            seen = [_counted_from(first_state, one) for one in _observed(observations, rules)]
+        except DataError as problem:
+            raise DataError(f"{place}, episode {index}: {problem}") from None
         except _UNREADABLE as problem:
             raise _unreadable(f"{place}, episode {index}", problem) from None
         steps = len(rewards)
-        if len(observations) != steps + 1 or steps == 0:
+        if any(len(one) != steps + 1 for one in seen) or len(cuts) != steps or steps == 0:
             if rules.drop_invalid:
                 continue
             raise DataError(
-                f"{place}, episode {index}, has {len(observations)} observations and {steps} "
+                f"{place}, episode {index}, has {len(seen[0])} observations and {steps} "
                 "rewards; an episode has at least one reward, and one more observation"
             )
-        part = (np.full(steps, index), np.arange(steps), states, rewards)
+        ids = [np.full(steps, index)] * len(rules.id_roles)
+        part = (*ids, np.arange(steps), *(one[:-1] for one in seen), rewards)
+        part += (cuts,) if "truncated" in rules.columns else ()
         if parts and _types(parts[-1]) != _types(part):  # no episode may change another's type
             yield Chunk(Location(place, first_row), _batch(parts, rules, place))
             first_row, waiting, parts = first_row + waiting, 0, []
@@ -149,6 +150,17 @@ def _chunks(
             first_row, waiting, parts = first_row + waiting, 0, []
     if parts:
         yield Chunk(Location(place, first_row), _batch(parts, rules, place))
+
+
+def _observed(observations: Any, rules: RowRules) -> list[Values]:
+    """Return the columns that states are made of, one value for each observation."""
+    if isinstance(observations, Mapping):
+        names = [rules.columns[role] for role in rules.state_roles]
+        return [np.asarray(observations[name]).ravel() for name in names]
+    array = np.asarray(observations)
+    if not rules.bins:
+        return [array.ravel()]
+    return list(numbers_of(array.reshape(len(array), -1), rules).values())
 
 
 def _column(values: Values) -> pa.Array:
@@ -172,32 +184,28 @@ def _counted_from(first_state: int, observations: Values) -> Values:
     return observations.astype(np.promote_types(observations.dtype, np.int64)) - first_state
 
 
-def _batch(
-    parts: list[tuple[Values, Values, Values, Values]], rules: RowRules, place: str
-) -> pa.RecordBatch:
+def _batch(parts: list[tuple[Values, ...]], rules: RowRules, place: str) -> pa.RecordBatch:
     """Join the columns of some episodes into one Arrow batch."""
-    names = [rules.columns[role] for role in (*rules.id_roles, "step", "state", "reward")]
     try:
         arrays = [_column(np.concatenate(column)) for column in zip(*parts, strict=True)]
-        arrays = [*arrays[:1] * (len(rules.id_roles) - 1), *arrays]
     except _UNREADABLE as problem:
         raise _unreadable(place, problem) from None
-    return pa.record_batch(arrays, names=names)
+    return pa.record_batch(arrays, names=rules.names)
 
 
-def _episodes(storage: Any, indices: Sequence[int]) -> Iterator[tuple[Values, Values]]:
-    """Yield the observations and the rewards of every episode, one by one."""
+def _episodes(storage: Any, indices: Sequence[int]) -> Iterator[tuple[Any, Values, Values]]:
+    """Yield observations, rewards and whether it was cut off, of every episode, one by one."""
     if storage.FORMAT in {"arrow", "parquet"}:
         # Minari 0.5.4 takes an episode for one Arrow batch; one of over 32,768 rows has several.
         for index in indices:
             yield _arrow_episode(storage, index)
         return
     for episode in storage.get_episodes(indices):
-        observations, rewards = episode["observations"], episode["rewards"]
-        yield np.asarray(observations).ravel(), np.asarray(rewards).ravel()
+        rewards, cuts = np.asarray(episode["rewards"]), np.asarray(episode["truncations"])
+        yield episode["observations"], rewards.ravel(), cuts.ravel()
 
 
-def _arrow_episode(storage: Any, index: int) -> tuple[Values, Values]:
+def _arrow_episode(storage: Any, index: int) -> tuple[Any, Values, Values]:
     """Read an episode from its Arrow or Parquet files.
 
     The column of rewards is padded at the end; the metadata says how many there are.
@@ -208,12 +216,20 @@ def _arrow_episode(storage: Any, index: int) -> tuple[Values, Values]:
         storage.data_path / str(index),
         format=storage.FORMAT,
         ignore_prefixes=["_", ".", "metadata.json"],
-    ).to_table(columns=["observations", "rewards"])
-    observations = table.column("observations").combine_chunks()
-    if pa.types.is_fixed_size_list(observations.type):
-        observations = observations.flatten()
-    rewards = table.column("rewards").to_numpy()[: metadata["total_steps"]]
-    return observations.to_numpy(zero_copy_only=False), rewards
+    ).to_table(columns=["observations", "rewards", "truncations"])
+    steps = metadata["total_steps"]
+    rewards, cuts = (table.column(name).to_numpy()[:steps] for name in ("rewards", "truncations"))
+    return _arrow_values(table.column("observations").combine_chunks()), rewards, cuts
+
+
+def _arrow_values(column: pa.Array) -> Any:
+    """Return observations as an array, or as arrays by name."""
+    kind = column.type
+    if pa.types.is_struct(kind):
+        return {kind.field(at).name: _arrow_values(column.field(at)) for at in range(len(kind))}
+    if pa.types.is_fixed_size_list(kind):
+        return _arrow_values(column.flatten()).reshape(len(column), -1)
+    return column.to_numpy(zero_copy_only=False)
 
 
 def _unreadable(place: str, problem: Exception) -> DataError:

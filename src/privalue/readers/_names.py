@@ -19,6 +19,8 @@ def is_query(data: object) -> bool:
 
 def asks_a_database(data: object) -> bool:
     """Return whether rows are the result of a query, which may combine several units."""
+    if type(data).__name__ == "LazyFrame":
+        return True
     text = str(data) if isinstance(data, str | Path) else ""
     after = (text[mark.end() :] for mark in re.finditer("::", text))  # a query has casts of its own
     return is_query(data) or any(_REQUEST.match(request) for request in after)

@@ -71,7 +71,7 @@ def _cell(value: Any) -> tuple[pa.DataType, Any]:
 
 def _kind(value: Any) -> tuple[pa.DataType, Any]:
     """Return the type and the value of a cell, or let the errors of its methods pass."""
-    if isinstance(value, np.generic):
+    if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.size == 1):
         value = value.item()
     if value is None or type(value).__name__ in {"NAType", "NaTType"}:
         return _TEXT, None

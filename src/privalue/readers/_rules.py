@@ -5,9 +5,12 @@ that the study names, or needs, are read, whatever other columns there are.
 """
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from privalue.errors import DataError
@@ -15,6 +18,8 @@ from privalue.readers import _cells as cells
 from privalue.study import Study
 
 ROLES = ("person", "trajectory", "step", "state", "reward")
+_NOTHING = object()  # a cell that is none, and so invalid
+_OBSERVATION = re.compile(r"observation_(\d{1,6})")
 MARKS = ("arm", "truncated")  # roles of columns that are read where the study names them
 
 
@@ -36,6 +41,7 @@ class RowRules:
     sorted: bool
     states: int
     raw_labels: Mapping[str, int] | None
+    bins: tuple[tuple[float, ...], ...]  # the edges of each column that states are made of
     grouped: bool
     arms: tuple[str, ...]  # their labels; empty where there are none
     drop_cut: bool  # a unit with a trajectory that was cut off is left out
@@ -49,6 +55,11 @@ class RowRules:
             del named["person"]
         if data.one_trajectory_per_person:
             del named["trajectory"]
+        if study.bins:
+            of_bins = {f"bin {at}": column for at, column in enumerate(study.bins)}
+            columns = ((role, {role: name}) for role, name in named.items())
+            parts = [of_bins if role == "state" else one for role, one in columns]
+            named = {role: name for part in parts for role, name in part.items()}
         if study.arm_labels:
             named["arm"] = study.arms.column
         if data.truncated is not None:
@@ -68,6 +79,7 @@ class RowRules:
             sorted=data.sorted,
             states=study.state_count,
             raw_labels=study.raw_labels,
+            bins=tuple(study.bins.values()),
             grouped=study.states.groups is not None,
             arms=study.arm_labels,
             drop_cut=study.drops_cut,
@@ -79,9 +91,40 @@ class RowRules:
         return self.states * max(len(self.arms), 1)
 
     @property
-    def row_roles(self) -> list[str]:
+    def state_roles(self) -> list[str]:
+        """Return the roles of the columns that a state is read from."""
+        return [f"bin {at}" for at in range(len(self.bins))] or ["state"]
+
+    @property
+    def step_roles(self) -> list[str]:
         """Return what an episode says of each step."""
-        return [role for role in ("state", "reward", *MARKS) if role in self.columns]
+        return ["state", "reward", *(role for role in MARKS if role in self.columns)]
+
+    @property
+    def observed(self) -> list[int] | None:
+        """Return which numbers of an observation the bins are of.
+
+        Bins of the columns ``observation_0``, ``observation_3`` are of those; bins of other columns
+        are of as many numbers as there are columns, in their order: None.
+        """
+        found = [_OBSERVATION.fullmatch(self.columns[role]) for role in self.state_roles]
+        return [int(one[1]) for one in found if one] if self.bins and all(found) else None
+
+    def state_cells(self, state: Any) -> tuple[Any, ...]:
+        """Return the cells of the state's columns for an observation, from it alone.
+
+        One of the wrong form has cells that are invalid.
+        """
+        if not self.bins:
+            return (state,)
+        if isinstance(state, Mapping):
+            return tuple(state.get(self.columns[role]) for role in self.state_roles)
+        several = hasattr(state, "__len__") and not isinstance(state, str | bytes)
+        numbers = tuple(np.ravel(state)) if several else (state,)
+        wanted = self.observed or range(len(self.bins))
+        if self.observed is None and len(numbers) != len(self.bins):
+            return (_NOTHING,) * len(self.bins)
+        return tuple(numbers[at] if at < len(numbers) else _NOTHING for at in wanted)
 
     @property
     def unit(self) -> str:
@@ -123,9 +166,25 @@ class RowRules:
         free = {other.strip().lower(): other for other in present if other not in taken}
         near = _alike(name, free) or _alike(role, free)
         key = "[arms] column" if role == "arm" else f"[data] {role}"
+        if role.startswith("bin "):
+            meant = f"if {near!r} is meant, name that one" if near else "name the right one"
+            return f"{meant} in [states] bins"
+        named = f'{{"{role}": "{near or "..."}"}}'
         if near:
-            return f'if {near!r} is meant, set {key} = "{near}"'
-        return f'name the right one: {key} = "..."'
+            return f'if {near!r} is meant, set {key} = "{near}", or give columns={named}'
+        return f'name the right one: {key} = "...", or give columns={named}'
+
+    def require_no_person(self, place: str) -> None:
+        """Refuse what numbers its trajectories, if persons are protected.
+
+        Args:
+            place: what does so, with its verb: "episodes name".
+        """
+        if self.by_person:
+            raise DataError(
+                f'{place} no person, and unit = "person" needs one; give a table with the column '
+                f"{self.columns['person']!r}"
+            )
 
     def require_types(self, schema: Iterable[tuple[str, pa.DataType]], place: str) -> None:
         """Refuse, before any row is read, a column of a type that cannot be read."""
@@ -146,6 +205,8 @@ class RowRules:
             fits = times if self.step_type in {"date", "datetime"} else cells.is_number(kind)
             other = "datetime" if times else "integer"
             allowed = f'[data] step_type = "{self.step_type}" says otherwise; set it to "{other}"'
+        elif role.startswith("bin "):
+            fits, allowed = cells.is_number(kind), "[states] bins are of numbers"
         elif role == "state":
             fits = cells.is_number(kind) or (times and self.raw_labels is not None)
             allowed = "states are numbers or texts"

@@ -10,6 +10,7 @@ from privalue.report._curators import PrivateDiagnostics
 from privalue.report._guesses import Guesses, guess, guessed_json, listed, named
 from privalue.report._limits import bound_in_words, cost_in_words
 from privalue.report._page_arms import covered_by, ends_of
+from privalue.report._pdf import checked_paper, require_printer, write_pdf
 from privalue.report._plan_words import (
     aggregation_in_words,
     answer_in_words,
@@ -56,6 +57,7 @@ __all__ = [
     "answers_in",
     "approximation_shown",
     "bound_in_words",
+    "checked_paper",
     "checked_picture",
     "cost_in_words",
     "covered_by",
@@ -74,12 +76,14 @@ __all__ = [
     "public_page",
     "publish",
     "require_no_private_page",
+    "require_printer",
     "require_private_place",
     "require_publishable",
     "require_same_study",
     "state_table",
     "trajectories_around",
     "verdict",
+    "write_pdf",
     "write_private_page",
     "write_report",
     "write_text",

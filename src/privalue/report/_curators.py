@@ -20,3 +20,6 @@ class PrivateDiagnostics(Protocol):
 
     def warnings(self) -> list[str]:
         """Return what the curator should know before a release. PRIVATE."""
+
+    def advice(self) -> list[tuple[str, str]]:
+        """Return every warning with what to do about it. PRIVATE."""

@@ -11,8 +11,11 @@ Zhou 2010; Kairouz, Oh and Viswanath 2015).
 """
 
 import math
+from dataclasses import dataclass
+from typing import Any
 
 from privalue.artefact import Guarantee, Release
+from privalue.report._pages import PageTable
 
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 ALARMS = (0.01, 0.05, 0.1, 0.25)
@@ -32,15 +35,38 @@ def readable(number: float) -> str:
     return power if mantissa == "1" else f"{mantissa}·{power}"
 
 
-def plain_words(release: Release) -> str:
-    """Return the words that say what was published, and in what sense nobody is in it."""
-    unit, states, arms = release.privacy.unit, release.state_count, len(release.arms)
-    each = f"each of {states:,} states" if states > 1 else "the one state"
-    each += f" in each of {arms} arms" if arms else ""
+def promise_words(release: Release) -> list[str]:
+    """Return the promise in three sentences: what it is, what it does to odds, and to a test."""
+    privacy = release.privacy
+    odds = odds_factor(privacy.epsilon)
+    alarm = 0.05
+    return [
+        f"What is published hardly depends on any one {privacy.unit}: it is differentially private "
+        f"with ε\u00a0=\u00a0{readable(privacy.epsilon)} and "
+        f"δ\u00a0=\u00a0{readable(privacy.delta)} under "
+        f"{privacy.change()}.",
+        f"{_attacker(privacy)} Whatever odds they gave to one against the other, this release "
+        f"multiplies or divides them by at most {odds}, but for outcomes so rare that δ covers "
+        "them.",
+        f"If an attacker accepts {100 * alarm:g}% false alarms, they detect a {privacy.unit} at "
+        f"most {detection_shown(privacy.epsilon, privacy.delta, alarm)} of the time (guessing: "
+        f"{100 * alarm:g}%).",
+    ]
+
+
+def _attacker(privacy: Guarantee) -> str:
+    """Return what an attacker is supposed to know, and what not."""
+    yours = "yours" if privacy.unit == "person" else "one trajectory of yours"
+    if privacy.neighbours == "replace-one":
+        known = "yours" if privacy.unit == "person" else "that one"
+        return (
+            f"Suppose an attacker knows every record except {yours}, and has narrowed {known} down "
+            "to two possibilities."
+        )
+    there = "you are" if privacy.unit == "person" else "that one is"
     return (
-        f"What {each} is worth under the policy that was "
-        f"followed, estimated from people's trajectories. Noise was added so that the data of any "
-        f"one {unit} makes hardly any difference to what is published here."
+        f"Suppose an attacker knows every record except {yours}, and does not know whether {there} "
+        "in the data."
     )
 
 
@@ -138,38 +164,56 @@ def odds_factor(epsilon: float) -> str:
 
 def odds_words(privacy: Guarantee) -> str:
     """Return the words that say what an attacker could learn at most, as odds."""
-    unknown = (
-        f"all of the data but for one {privacy.unit}, and holds two versions of it for possible"
-        if privacy.neighbours == "replace-one"
-        else f"all of the data, but not whether one {privacy.unit} is in it"
-    )
     return (
-        f"Suppose that someone knows {unknown}. Whatever odds they gave to one against the other, "
-        "seeing this release multiplies or divides those odds by at most "
+        f"{_attacker(privacy)} Whatever odds they gave to one against the other, seeing this "
+        "release multiplies or divides those odds by at most "
         f"{odds_factor(privacy.epsilon)} (e to the power of epsilon = "
         f"{readable(privacy.epsilon)}), but for outcomes so rare that delta covers them."
     )
 
 
-def delta_words(privacy: Guarantee, units: int | None) -> str:
+@dataclass(frozen=True, kw_only=True)
+class PublicNumber:
+    """m for the comparison with delta, and of what it is the number."""
+
+    count: int
+    what: str
+
+
+def public_number(release: Release) -> PublicNumber | None:
+    """Return m: counted where that is public, else as the study declares it; None if unknown.
+
+    A study declares trajectories. Of persons they are the most that there can be, and are told as
+    what they are.
+    """
+    if release.trajectories is not None:
+        return PublicNumber(count=release.trajectories, what="trajectories")
+    if release.persons is not None:
+        return PublicNumber(count=release.persons, what="persons")
+    declared: int | None = release.study["study"].get("trajectories")
+    return None if declared is None else PublicNumber(count=declared, what="declared trajectories")
+
+
+def delta_words(privacy: Guarantee, units: PublicNumber | None) -> str:
     """Return the words that say what delta allows.
 
     Args:
         privacy: the guarantee of the release.
-        units: the number of units, to compare delta with; None where it is not known.
+        units: how many there are, to compare delta with; None where that is not known.
     """
     share = 1 / privacy.delta
     rare = f"{share:,.0f}" if share < 1e15 else f"{share:.2g}"
     compared = ""
     if units is not None:
+        expected = privacy.delta * units.count
         compared = (
-            f" With {units:,} of them, delta times their number is "
-            f"{readable(float(f'{privacy.delta * units:.3g}'))}: "
+            f" With {units.count:,} {units.what}, delta times their number is "
+            f"{readable(float(f'{expected:.3g}'))}: "
             + (
                 "far below one, as it should be."
-                if privacy.delta * units <= 0.1
+                if expected <= 0.1
                 else "below one, but not by much."
-                if privacy.delta * units < 1
+                if expected < 1
                 else "not below one, which was accepted explicitly: such a delta alone would "
                 "allow one of them to be published."
             )
@@ -181,29 +225,25 @@ def delta_words(privacy: Guarantee, units: int | None) -> str:
     )
 
 
-def public_units(release: Release) -> int | None:
-    """Return m for the comparison with delta: counted where that is public, else declared."""
-    declared: int | None = release.study["study"].get("trajectories")
-    return release.trajectories or release.persons or declared
-
-
-def large_delta_words(privacy: Guarantee, units: int) -> str:
-    """Return the warning for a delta above 1/(10 m).
+def large_delta_words(privacy: Guarantee, units: PublicNumber | None) -> str | None:
+    """Return the warning for a delta above 1/(10 m); None for a smaller one.
 
     Args:
         privacy: the guarantee of the release.
         units: m.
     """
-    share = readable(float(f"{privacy.delta * units:.3g}"))
-    if privacy.delta * units < 1:
+    if units is None or privacy.delta * units.count <= 0.1:
+        return None
+    share = readable(float(f"{privacy.delta * units.count:.3g}"))
+    number = f"the number of {units.what}, {units.count:,}"
+    if privacy.delta * units.count < 1:
         return (
-            f"Delta is large: times the number of units, {units:,}, it is {share}, where a tenth "
-            "should be the most. A mechanism that publishes one unit outright would have 1."
+            f"Delta is large: times {number}, it is {share}, where a tenth should be the most. A "
+            "mechanism that publishes one of them outright would have 1."
         )
     return (
-        f"Delta is too large to promise much: times the number of units, {units:,}, it is {share}, "
-        "and a mechanism that publishes one unit outright would have 1. This was accepted "
-        "explicitly."
+        f"Delta is too large to promise much: times {number}, it is {share}, and a mechanism that "
+        "publishes one of them outright would have 1. This was accepted explicitly."
     )
 
 
@@ -230,3 +270,45 @@ def detection_shown(epsilon: float, delta: float, alarms: float) -> str:
     '13.6%'
     """
     return f"{min(math.ceil(detection(epsilon, delta, alarms) * 1e4 - 1e-9) / 100, 100.0):g}%"
+
+
+def guarantee_context(release: Release) -> dict[str, Any]:
+    """Return the promise: in three sentences, in words, in symbols, and against an attacker."""
+    privacy, units = release.privacy, public_number(release)
+    counted = (release.trajectories or release.persons) is not None
+    limit = release.study["privacy"].get("max_trajectories_per_person")
+    return {
+        "large_delta": large_delta_words(privacy, units),
+        "promise": promise_words(release),
+        "words": [
+            unit_words(privacy, limit, counted=counted),
+            validity_words(privacy),
+            more_validity_words(release),
+            odds_words(privacy),
+            delta_words(privacy, units),
+        ],
+        "epsilon": readable(privacy.epsilon),
+        "delta": readable(privacy.delta),
+        "change": privacy.change(),
+        "factor": odds_factor(privacy.epsilon),
+        "published": ["the values"]
+        + ["the noisy statistics"] * (release.statistics is not None)
+        + ["the released noise scale"] * (release.noise.scale is not None),
+        "table": PageTable(
+            name="What an attacker could tell",
+            caption="A test that says which of two neighbouring data sets was used: how often it "
+            "can detect, if it may give so many false alarms. Guessing detects as often as it "
+            "alarms.",
+            heads=["False alarms", "detects at most", "guessing detects"],
+            rows=[
+                [
+                    f"{100 * alarm:g}%",
+                    detection_shown(privacy.epsilon, privacy.delta, alarm),
+                    f"{100 * alarm:g}%",
+                ]
+                for alarm in ALARMS
+            ],
+            kind="small",
+            numbers=(0, 1, 2),
+        ),
+    }

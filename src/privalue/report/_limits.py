@@ -19,10 +19,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from privalue._written import Written, written
 from privalue.artefact import Release, ReleasedStage, Share
 from privalue.core import Vector
 from privalue.estimate import normal_quantile
-from privalue.report._page_words import interval
+from privalue.report._numbers import interval
 from privalue.study import described_values
 
 
@@ -48,18 +49,20 @@ class Limit:
         return f"{in_words(self.share, self.whose)} {self.changed}"
 
 
-def shown(share: float) -> str:
-    """Format a share with three digits.
+def shown(share: Share) -> Written:
+    """Return a share and its interval in percent, in as many digits as the interval supports.
 
-    >>> shown(0.19743), shown(0.0), shown(1.0)
-    ('19.7%', '0%', '100%')
+    >>> str(shown(Share(value=0.19743, low=0.1811, high=0.2138)))
+    '19.7% (18.1% to 21.4%)'
     """
-    return f"{100 * share:.3g}%"
+    found = written(*(100 * number for number in (share.value, share.low, share.high)))
+    return Written(value=f"{found.value}%", low=f"{found.low}%", high=f"{found.high}%")
 
 
 def in_words(share: Share, whose: str = "trajectories") -> str:
     """Return a share with its interval, and what it is a share of."""
-    return f"{shown(share.value)} of {whose} ({shown(share.low)} to {shown(share.high)})"
+    found = shown(share)
+    return f"{found.value} of {whose} ({found.within})"
 
 
 def limits_of(release: Release) -> tuple[Limit, ...]:

@@ -1,73 +1,46 @@
-"""Write the part of the public page that puts arms side by side, with their differences."""
+"""Collect what the public page shows of arms: their values side by side, and differences."""
 
-from collections.abc import Sequence
+from typing import Any
 
+from privalue._written import written
 from privalue.artefact import PolicyInterval, Release, StateValue
-from privalue.report._html import LABEL, Content, Html, element, named, table
-from privalue.report._page_tables import first_rows
-from privalue.report._page_words import interval, number, paragraphs
+from privalue.report._page_values import HEAD_ROWS, MOST_LISTED, state_names
+from privalue.report._pages import LABEL, Markup, PageTable, flags, named
+from privalue.report._plots import Series, figure
+from privalue.report._states import UNSUPPORTED, StateTable
 
-_WHOLE = "Every state, in the order of the study; all digits are in release.json."
 
-
-def arms_part(release: Release) -> Content:
-    """Show the values of every arm beside each other, and how far each is from the first.
+def arms_context(release: Release, states: StateTable) -> dict[str, Any] | None:
+    """Return how far each arm is from the first, state by state; None where there are no arms.
 
     Args:
-        release: what was released, of a study with arms.
+        release: what was released.
+        states: its values.
     """
-    first, *others = release.arms
+    if not release.arms:
+        return None
     level = f"{100 * (release.level or 0):g}%"
-    return [
-        *paragraphs(
-            [
-                f"All {len(release.arms)} arms were released at once, for one price. Differences "
-                "are from the first arm, ",
-                named(first, LABEL),
-                ".",
-            ],
+    return {
+        "all": "Both arms" if len(release.arms) == 2 else f"All {len(release.arms)} arms",
+        "first": named(release.arms[0], LABEL),
+        "words": [
             f"The interval of a difference covers, with probability {level} at least, "
-            f"{covered_by(release)}. It comes from intervals of both arms at a higher level, and "
-            "is somewhat wider than it would have to be.",
-        ),
-        _policies(release) if release.policies else None,
-        _values(release),
-        *(_differences(release, arm) for arm in others),
-        element(
-            "div",
-            element(
-                "p",
-                "A difference between arms is an effect of treatment only where chance decided who "
-                "was in which arm, and how many there are in each is not public. Otherwise people "
-                "in different arms may differ in other ways, too.",
-            ),
-            class_="note",
-        ),
-    ]
-
-
-def _policies(release: Release) -> Html:
-    """Return the table of the policy's one number in each arm."""
-
-    def cell(value: float | None, ends: PolicyInterval | None) -> str:
-        within = "" if ends is None else f" ({interval(*ends_of(ends))})"
-        return "" if value is None else f"{number(value)}{within}"
-
-    return table(
-        "From the study's public start distribution, with intervals.",
-        ["Arm", "the policy as a whole", "difference from the first arm"],
-        [
-            [
-                named(policy.arm, LABEL),
-                cell(policy.value, policy.interval),
-                cell(policy.difference, policy.difference_interval),
-            ]
-            for policy in release.policies or ()
+            f"{covered_by(release)}. It is the two arms' intervals, at a level of "
+            f"{_level_of_each(release)} each, subtracted end from end: at that level both hold "
+            "together, and the interval is somewhat wider than it would have to be.",
+            "A band holds for all states and all arms at once, and is subtracted as it is."
+            if release.level is not None
+            else None,
         ],
-        name="The policy's one number by arm",
-        small=True,
-        numbers=(1, 2),
-    )
+        "policies": _policies(release) if release.policies else None,
+        "figure": _figure(release, states),
+        "tables": [_differences(release, arm) for arm in release.arms[1:]],
+    }
+
+
+def _level_of_each(release: Release) -> str:
+    """Return the level at which two intervals hold, so that both hold at that of the release."""
+    return f"{100 * (1 + (release.level or 0)) / 2:g}%"
 
 
 def covered_by(release: Release) -> str:
@@ -92,59 +65,102 @@ def _bands_of(entry: StateValue) -> tuple[float | None, float | None]:
     return (entry.band_low, entry.band_high) if total[0] is None else total
 
 
-def _values(release: Release) -> Html:
-    """Return the table with a column of values for each arm."""
-    states = release.state_count
+def _policies(release: Release) -> PageTable:
+    """Return the table of the policy's overall value in each arm."""
 
-    def cells(at: int) -> Sequence[Content]:
-        entries = [release.values[arm * states + at] for arm in range(len(release.arms))]
-        shown = [f"{number(entry.value)} ({interval(*ends_of(entry))})" for entry in entries]
-        return [named(entries[0].state, LABEL), *shown]
+    def cell(value: float | None, ends: PolicyInterval | None) -> str:
+        return "" if value is None else str(written(value, *(ends_of(ends) if ends else ())))
 
-    return first_rows(
-        ["State", *(named(arm, LABEL) for arm in release.arms)],
-        cells,
-        count=states,
-        name="Values of the arms side by side",
-        whole=_WHOLE,
-        cut=lambda first: f"{first} states; all of them are in values.csv.",
-        numbers=range(1, len(release.arms) + 1),
+    return PageTable(
+        name="The policy's overall value by arm",
+        caption="Averaged over where people start, by the study's public start distribution; with "
+        "intervals.",
+        heads=["Arm", "overall value of the policy", "difference from the first arm"],
+        rows=[
+            [
+                named(policy.arm, LABEL),
+                cell(policy.value, policy.interval),
+                cell(policy.difference, policy.difference_interval),
+            ]
+            for policy in release.policies or ()
+        ],
+        kind="small",
+        numbers=(1, 2),
     )
 
 
-def _differences(release: Release, arm: str) -> Html:
+def _figure(release: Release, states: StateTable) -> Any:
+    """Return the plot of differences: an arm below the other, where there are several."""
+    found = release.differences
+    assert found is not None  # every release with arms has them
+    value = found.column("value")
+    assert value is not None
+    supported = found.column("supported")
+    return figure(
+        Series(
+            names=state_names(states),
+            values=value,
+            outer=(found.column("total_low"), found.column("total_high")),
+            inner=(found.column("low"), found.column("high")),
+            flags=None if supported is None else ["" if s else UNSUPPORTED for s in supported],
+            flagged=None if supported is None else ~supported,
+            arms=release.arms[1:] if len(release.arms) > 2 else ("",),
+        ),
+        key="figure-differences",
+        number=2,
+        title="Difference from the first arm by state",
+        caption=Markup(
+            f"How much larger values are than in the first arm, {named(release.arms[0], LABEL)}. "
+            "Where an interval holds 0, the arms cannot be told apart."
+        ),
+        level=release.level,
+        zero="no difference",
+    )
+
+
+def _differences(release: Release, arm: str) -> PageTable:
     """Return the table of one arm's differences from the first."""
     differences = release.differences
     assert differences is not None  # every release with arms has them
     states = release.state_count
     before = (release.arms.index(arm) - 1) * states
-    careful = not all(entry.supported for entry in differences[before : before + states])
+    seen = HEAD_ROWS if states > MOST_LISTED else states
 
-    def cells(at: int) -> Sequence[Content]:
+    def cells(at: int) -> list[object]:
         entry = differences[before + at]
+        both = release.values[at], release.values[before + states + at]
+        shown = written(entry.value, *ends_of(entry))
         return [
             named(entry.state, LABEL),
-            number(entry.value),
-            interval(*ends_of(entry)),
-            interval(*_bands_of(entry)),
-            *([flag(entry)] if careful else []),
+            *(str(written(each.value, *ends_of(each))) for each in both),
+            shown.value,
+            shown.within,
+            written(entry.value, *_bands_of(entry)).within,
+            flags(() if entry.supported else (UNSUPPORTED,)),
         ]
 
-    def flag(entry: StateValue) -> Content:
-        return "" if entry.supported else element("span", "too few visits", class_="flag")
-
-    return first_rows(
-        [
+    return PageTable(
+        name=f"Differences of {arm} from {release.arms[0]}",
+        caption=Markup(
+            f"Values of both arms, and differences of {named(arm, LABEL)} from "
+            f"{named(release.arms[0], LABEL)}. "
+            + (
+                f"The first {seen:,} of {states:,} states; all of them are in release.json."
+                if seen < states
+                else "Every state, in the order of the study; all digits are in release.json."
+            )
+        ),
+        heads=[
             "State",
-            ["difference, ", named(arm, LABEL)],
+            named(release.arms[0], LABEL),
+            named(arm, LABEL),
+            "difference",
             f"{100 * (release.level or 0):g}% interval",
             "band for all states",
-            *(["careful"] if careful else []),
+            "Flag",
         ],
-        cells,
-        count=states,
-        name=f"Differences of {arm} from {release.arms[0]}",
-        whole=_WHOLE,
-        cut=lambda first: f"{first} states; all of them are in release.json.",
-        numbers=range(1, 4),
+        rows=[cells(at) for at in range(seen)],
+        numbers=range(1, 6),
+        kind="long" if seen > 12 else "",
+        flags=True,
     )

@@ -1,26 +1,25 @@
-"""Write the parts of the public page for the record: what was public, its cost, and the method."""
+"""Collect what the public page says for the record: what was public, its cost, the method."""
 
 from typing import Any
 
+from privalue._written import written_exactly
 from privalue.artefact import Release
-from privalue.ledger import Standing, study_hash
+from privalue.ledger import Protection, Standing, study_hash
 from privalue.report._guarantee import readable
-from privalue.report._html import Content, element, facts, named, table
-from privalue.report._page_stages import stages_words
-from privalue.report._page_words import hash_of, interval, paragraphs
+from privalue.report._numbers import interval
+from privalue.report._page_stages import stages_context
+from privalue.report._pages import Markup, PageTable, bar, hashed, listed, named
 from privalue.report._registry import SIDE_CHANNELS, composition_words, mechanism_words
 from privalue.report._states import return_bounds
-from privalue.report._svg import Bar, bar_chart, key_of
 
 
-def public_part(release: Release) -> Content:
-    """Describe what was public: the study, and its side files by their hashes.
+def public_context(release: Release) -> dict[str, Any]:
+    """Return what was public: the study, and its side files by their hashes.
 
     Everything comes from the release itself, which holds the description of its study.
     """
     described = release.study
     about, values, privacy = described["study"], described["values"], described["privacy"]
-    low, high = return_bounds(release)
     files = described["side_files"]
     size = (
         f"{release.trajectories:,} trajectories; replacing one leaves their number as it is"
@@ -28,6 +27,8 @@ def public_part(release: Release) -> Content:
         else f"{release.persons:,} persons; replacing one leaves their number as it is"
         if release.persons is not None
         else "not public: adding or removing one would change it"
+        if release.privacy.neighbours == "add-remove"
+        else "not public: how many are left out is not told"
     )
     declared = about.get("trajectories")
     bounds = [
@@ -35,168 +36,149 @@ def public_part(release: Release) -> Content:
         for key in ("max_trajectories_per_person", "max_states_per_trajectory")
         if privacy.get(key) is not None
     ]
-    rows: list[tuple[Content, Content]] = [
-        ("study", named(about["name"])),
-        ("people (dataset)", named(about["dataset"]) if "dataset" in about else "not named"),
-        *([("period", named(about["period"]))] if "period" in about else []),
-        ("number in the data", size),
-        ("declared beforehand", f"{declared:,} trajectories" if declared else "no number"),
-        ("contribution limits", ", ".join(bounds) or "none but the states themselves"),
-        ("states", f"{release.state_count:,}"),
+    rows: list[list[object]] = [
+        ["study", named(about["name"])],
+        ["people (dataset)", named(about["dataset"]) if "dataset" in about else "not named"],
+        *_optional("period", named(about.get("period", "")), "period" in about),
+        ["number in the data", size],
+        ["declared beforehand", f"{declared:,} trajectories" if declared else "no number"],
+        ["contribution limits", ", ".join(bounds) or "none but the states themselves"],
+        ["states", f"{release.state_count:,}"],
         *_arms(release),
-        ("discount", f"{values['discount']:g} per step"),
-        ("rewards within", interval(*values["rewards"])),
-        ("returns within", interval(low, high)),
-        ("features", _section(described["features"])),
-        ("weights", _section(described["weights"]) or "uniform"),
-        ("mechanism", _section(described["mechanism"])),
-        ("SHA-256 of the study", hash_of(study_hash(described))),
+        ["discount", f"{values['discount']:g} per step"],
+        ["rewards within", interval(*values["rewards"])],
+        ["returns within", interval(*return_bounds(release))],
+        ["features", _section(described["features"])],
+        ["weights", _section(described["weights"]) or "uniform"],
+        ["mechanism", _section(described["mechanism"])],
+        ["SHA-256 of the study", hashed(study_hash(described))],
     ]
-    return [
-        *paragraphs(
-            "Everything in the study was fixed before the data was opened, and is public. Nothing "
-            "of it was learned from the data."
-        ),
-        facts("The study", rows, name="The study"),
-        table(
-            "Side files, by their hashes: whoever has a file can check that it is the one.",
-            ["Key", "file", "SHA-256"],
-            [[file["key"], named(file["name"]), hash_of(file["sha256"])] for file in files],
+    return {
+        "study": PageTable(name="The study", caption="The study", rows=rows, kind="facts"),
+        "files": PageTable(
             name="Side files",
+            caption="Side files, by their hashes: whoever has a file can check that it is the one.",
+            heads=["Key", "file", "SHA-256"],
+            rows=[[file["key"], named(file["name"]), hashed(file["sha256"])] for file in files],
         )
         if files
-        else element("p", "There are no side files: the release holds the whole study."),
-    ]
+        else None,
+    }
 
 
-def _arms(release: Release) -> list[tuple[Content, Content]]:
+def _optional(what: str, value: object, there: bool) -> list[list[object]]:
+    """Return a row where there is something to say."""
+    return [[what, value]] if there else []
+
+
+def _arms(release: Release) -> list[list[object]]:
     """Return what the study says of arms, and of trajectories that were cut off."""
-    rows: list[tuple[Content, Content]] = []
+    rows: list[list[object]] = []
     if release.arms:
-        names: list[Content] = []
-        for arm in release.arms:
-            names += [", " if names else "", named(arm)]
-        rows.append(("arms", [*names, "; how many are in each is not public"]))
+        rows.append(["arms", Markup(f"{listed(release.arms)}; how many are in each is not public")])
     if "truncated" in release.study["data"]:
         kept = release.study["values"].get("truncated") != "drop-unit"
         what = "kept, as if they had ended there" if kept else "left out with their unit"
-        rows.append(("trajectories that were cut off", what))
+        rows.append(["trajectories that were cut off", what])
     return rows
 
 
-def _section(section: dict[str, Any]) -> Content:
+def _section(section: dict[str, Any]) -> Markup:
     """Return the keys of a section with their values, in one line."""
-    shown_keys: list[Content] = []
-    for key, value in section.items():
-        text = f"{len(value)} numbers" if isinstance(value, list) else str(value)
-        text = text.lower() if isinstance(value, bool) else text
-        shown_keys += [", " if shown_keys else "", f"{key} = ", named(text)]
-    return shown_keys
+    return Markup(", ".join(f"{key} = {named(_plain(value))}" for key, value in section.items()))
 
 
-def budget_part(release: Release, account: Standing | None) -> Content:
-    """Describe what the release cost, and how much of the dataset's budget is left.
+def _plain(value: Any) -> str:
+    """Return a value of the study as people write it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return (
+            f"{len(value)} entries" if len(value) > 4 else ", ".join(map(_plain, value)) or "none"
+        )
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_plain(inner)}" for key, inner in value.items())
+    return written_exactly(value) if isinstance(value, float) else str(value)
+
+
+def budget_context(release: Release, account: Standing | None) -> dict[str, Any]:
+    """Return what the release cost, and how much of the dataset's budget is left.
 
     Args:
         release: what was released.
         account: how the dataset stands on its ledger; None where the ledger is not at hand.
     """
     privacy = release.privacy
-    if not release.private:
-        return paragraphs("Nothing: seeded experiments are on no ledger.")
-    content: list[Content] = []
-    if release.refit_of is not None:
-        content += paragraphs(
-            "Nothing was spent on this: it was computed from another release alone, which paid for "
-            f"epsilon = {readable(privacy.epsilon)} and delta = {readable(privacy.delta)}.",
-            ["SHA-256 of that release: ", hash_of(release.refit_of)],
-        )
-    else:
-        content += paragraphs(
-            f"This release costs epsilon = {readable(privacy.epsilon)} and delta = "
-            f"{readable(privacy.delta)}."
-        )
-    content += paragraphs(composition_words(release, account))
-    if release.ledger_head is not None:
-        content += paragraphs(
-            ["The hash of its charge on the ledger: ", hash_of(release.ledger_head)]
-        )
-    if account is None:
-        if release.ledger_head is not None:
-            content += paragraphs(
-                "How the dataset stands is on the ledger: privalue ledger show; privalue ledger "
-                "verify --release checks that this release is on the record."
-            )
-        return content
+    return {
+        "spent": None
+        if release.refit_of is not None
+        else f"This release costs epsilon = {readable(privacy.epsilon)} and delta = "
+        f"{readable(privacy.delta)}.",
+        "refit": None
+        if release.refit_of is None
+        else "Nothing was spent on this: it was computed from another release alone, which paid "
+        f"for epsilon = {readable(privacy.epsilon)} and delta = {readable(privacy.delta)}.",
+        "refit_of": release.refit_of and hashed(release.refit_of),
+        "composition": composition_words(release, account),
+        "head": release.ledger_head and hashed(release.ledger_head),
+        "account": None if account is None else _account(release, account),
+    }
+
+
+def _account(release: Release, account: Standing) -> dict[str, Any]:
+    """Return how the dataset stands: total, spent, left, and how many more releases fit."""
+    total, spent = account.stated(account.total), account.stated(account.spent)
     # Reservations belong to runs that are under way or were killed: the public need not see them.
-    pools = [
-        ("total", account.total, False),
-        ("spent, this release included", account.spent, False),
-        ("left", account.unspent, True),
-    ]
-    told = [(what, account.stated(amount, left=left)) for what, amount, left in pools]
-    keys = [
-        ("epsilon", "epsilon"),
-        ("delta", "delta"),
-        *([("mu", "mu")] if account.gaussian else []),
-    ]
-    content += [
-        element("h3", "The dataset's budget when this page was written"),
-        element("figure", key_of(("bar", "spent"), ("rest", "left")), _budget_bars(account)),
-        table(
-            [
-                "Dataset ",
-                named(account.dataset),
-                f": releases on the record: {account.number_of_releases}.",
-            ],
-            ["Amount", *(name for _, name in keys)],
-            [[what, *(readable(amount[key]) for key, _ in keys)] for what, amount in told],
+    left = account.stated(account.unspent, left=True)
+    privacy = release.privacy
+    # A release that protects others than the total does costs more there than it says.
+    alike = account.terms.protection == Protection(unit=privacy.unit, neighbours=privacy.neighbours)
+
+    def drawn(amount: dict[str, float], key: str) -> Markup | str:
+        if account.gaussian and key != "mu":
+            return readable(amount[key])
+        share = amount[key] / (total[key] or 1.0)
+        return bar(share**2 if key == "mu" else share, readable(amount[key]))  # squares add up
+
+    return {
+        "table": PageTable(
             name="Budget of the dataset",
-            small=True,
-            numbers=tuple(range(1, len(keys) + 1)),
+            caption=Markup(
+                f"Dataset {named(account.dataset)}: releases on the record: "
+                f"{account.number_of_releases}."
+            ),
+            heads=["Amount", *total],
+            rows=[
+                [what, *(drawn(amount, key) for key in total)]
+                for what, amount in (
+                    ("total", total),
+                    ("spent, this release included", spent),
+                    ("left", left),
+                )
+            ],
+            kind="small",
         ),
-        *paragraphs(*_squares_words(account)),
-        *paragraphs(
-            f"The total is what all releases together may cost {account.terms}."
-            + _conversions(account),
-        ),
-    ]
-    return content
+        "further": _further(release, account) if alike and not release.refit_of else None,
+        "words": f"The total is what all releases together may cost {account.terms}."
+        + _squares(account)
+        + _conversions(account),
+    }
 
 
-def _budget_bars(account: Standing) -> Content:
-    """Return what is spent and left as bars: of epsilon and delta, and of mu^2."""
-    spent, left, total = (each.parts for each in (account.spent, account.unspent, account.total))
-    stated = account.stated(account.total)
-    bars, words = [], []
-    for at, key, symbol in ((2, "mu", "μ²"), (0, "epsilon", "ε"), (1, "delta", "δ")):
-        if (key == "mu" or account.gaussian) and not total[at]:
-            continue
-        whole = total[at] or 1
-        amount = stated[key] ** 2 if key == "mu" else account.total.as_dict()[key]
-        bars.append(
-            (
-                f"{symbol}, of {readable(amount)}",
-                [
-                    Bar(size=spent[at] / whole, label="spent", colour="value"),
-                    Bar(size=left[at] / whole, label="left", colour="rest"),
-                ],
-                f"{100 * spent[at] / whole:.3g}% spent",
-            )
-        )
-        used = amount * spent[at] / whole
-        words.append(f"{'mu squared' if key == 'mu' else key} {used:g} of {amount:g}")
-    return bar_chart(bars, name=f"Budget: spent {', '.join(words)}.")
+def _further(release: Release, account: Standing) -> int:
+    """Return how many more releases like this one fit into what is left."""
+    alpha = None if release.gaussian_mu is None else release.noise.alpha
+    return account.further(release.privacy.epsilon, release.privacy.delta, alpha)
 
 
-def _squares_words(account: Standing) -> list[str]:
-    """Return a paragraph on squares of mu; none in a plain book."""
+def _squares(account: Standing) -> str:
+    """Return the sentence on squares of mu; empty in a plain book."""
     if not account.gaussian:
-        return []
-    return [
-        "Squares of mu add up, so that what is spent and what is left, each told as an epsilon, "
-        "add up to more than the total: the total is what is promised."
-    ]
+        return ""
+    return (
+        " Squares of mu add up, so that what is spent and what is left, each told as an epsilon, "
+        "come to more than the total: the total is what is promised."
+    )
 
 
 def _conversions(account: Standing) -> str:
@@ -210,53 +192,52 @@ def _conversions(account: Standing) -> str:
     )
 
 
-def method_part(release: Release, justification: str | None) -> Content:
-    """Describe the mechanism, the reason for its parameters, and the side channels.
+def method_context(release: Release, justification: str | None) -> dict[str, Any]:
+    """Return the mechanism, the reason for its parameters, and the side channels.
 
     Args:
         release: what was released.
         justification: why these parameters, in the words of whoever decided; None if nobody said.
     """
     noise = release.noise
-    rows: list[tuple[Content, Content]] = [
-        ("mechanism", mechanism_words(release)),
-        ("constants", f"alpha = {noise.alpha:.8g}, beta = {noise.beta:.8g}"),
-        ("shape of the noise", _SHAPES[noise.shape]),
-        ("grid of the noise", f"multiples of {noise.grid:.6g}, public"),
-        ("scale of the noise", _scale(release)),
-        *([] if release.ridge is None else [("lambda", f"{release.ridge:.6g}")]),
-        (
+    rows: list[list[object]] = [
+        ["mechanism", mechanism_words(release)],
+        ["constants", _constants(release)],
+        ["shape of the noise", _SHAPES[noise.shape]],
+        ["grid of the noise", f"multiples of {noise.grid:.6g}, public"],
+        ["scale of the noise", _scale(release)],
+        *_optional("lambda", f"{release.ridge or 0:.6g}", release.ridge is not None),
+        [
             "randomness",
             "the operating system's entropy" if release.private else "seeded: NOT PRIVATE",
-        ),
-        ("software", f"privalue {release.software.version}"),
-        ("created", release.created),
+        ],
+        ["software", f"privalue {release.software.version}"],
+        ["created", release.created],
     ]
-    return [
-        facts("The mechanism", rows, name="The mechanism"),
-        *stages_words(release),
-        element("h3", "Why these parameters"),
-        *(
-            [element("p", named(justification))]
-            if justification
-            else paragraphs("No justification was given with this release.")
-        ),
-        element("h3", "Side channels that were considered"),
-        facts(
-            "What is done about each, and what is not",
-            [(name, what[0].upper() + what[1:] + ".") for name, what in SIDE_CHANNELS.items()],
+    return {
+        "facts": PageTable(name="The mechanism", caption="The mechanism", rows=rows, kind="facts"),
+        "stages": stages_context(release),
+        "why": named(justification) if justification else None,
+        "channels": PageTable(
             name="Side channels",
+            caption="What is done about each, and what is not",
+            rows=[[name, what[0].upper() + what[1:] + "."] for name, what in SIDE_CHANNELS.items()],
+            kind="facts",
         ),
-        *paragraphs(
-            [
-                "The same facts for a registry of deployments: ",
-                element("a", "registry.yaml", href="registry.yaml"),
-                ". For programs: ",
-                element("a", "release.json", href="release.json"),
-                ".",
-            ]
-        ),
-    ]
+    }
+
+
+def _constants(release: Release) -> str:
+    """Return alpha and beta of the noise on the values, which may be one of several stages."""
+    noise = release.noise
+    whole = f"alpha = {noise.alpha:.8g}, beta = {noise.beta:.8g}"
+    values = next((stage for stage in release.stages or () if stage.name == "values"), None)
+    if values is None or len(release.stages or ()) == 1:
+        return whole
+    return (
+        f"alpha = {values.alpha:.8g} for the values, which are one of {len(release.stages or ())} "
+        f"stages; {whole} for the release as a whole"
+    )
 
 
 _SHAPES = {
@@ -283,21 +264,3 @@ def _scale(release: Release) -> str:
             f"scale {noise.scale.spread:.4g} on the logarithm of its square)"
         )
     return "depends on the data, and was not released"
-
-
-def sign_part(release: Release) -> Content:
-    """Return the lines for signatures, and the hash of what is signed.
-
-    The hash ties a signature to the exact bytes of release.json.
-    """
-    fields = ("Reviewed by", "Role", "Decision", "Date")
-    return [
-        *paragraphs(
-            [
-                "Whoever signs this page signs for the release whose release.json has the SHA-256 ",
-                hash_of(release.sha256),
-                ".",
-            ]
-        ),
-        element("div", [element("div", field) for field in fields], class_="sign"),
-    ]

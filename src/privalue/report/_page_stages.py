@@ -1,9 +1,10 @@
-"""Write what the public page says of stages, and of what the limits cost."""
+"""Collect what the public page says of stages, and of what the limits cost."""
+
+from typing import Any
 
 import numpy as np
 
 from privalue.artefact import Release, ReleasedStage
-from privalue.report._html import Content, Html, element, table
 from privalue.report._limits import (
     bound_in_words,
     bounds_stage,
@@ -14,40 +15,34 @@ from privalue.report._limits import (
     moved,
     shown,
 )
-from privalue.report._page_words import interval, number, paragraphs, percent
+from privalue.report._numbers import interval, number, percent
+from privalue.report._pages import PageTable
 from privalue.study import described_values
 
 
-def stages_words(release: Release) -> list[Content]:
-    """Say in which stages the budget was spent, and what each of them chose."""
+def stages_context(release: Release) -> dict[str, Any] | None:
+    """Return in which stages the budget was spent, and what each of them chose; None without."""
     stages = release.stages
     if not stages:
-        return []
+        return None
     whole = sum(stage.mu**2 for stage in stages)
-    return [
-        element("h3", "How the budget was spent"),
-        *paragraphs(
-            "The whole budget was spent on the values, in one stage."
-            if len(stages) == 1
-            else f"The budget was spent in {len(stages)} stages, one after another. A stage may "
-            "choose how the next one works, from what was released so far and from nothing else. "
-            "All of them together cost what one release costs."
-        ),
-        element(
-            "ul",
-            [
-                element(
-                    "li",
-                    element("strong", _NAMES[stage.name]),
-                    f" took {percent(stage.mu**2 / whole)} of the budget. ",
-                    _chosen(release, stage),
-                )
-                for stage in stages
-            ],
-        )
+    return {
+        "words": "The whole budget was spent on the values, in one stage."
+        if len(stages) == 1
+        else f"The budget was spent in {len(stages)} stages, one after another. A stage may choose "
+        "how the next one works, from what was released so far and from nothing else. All of them "
+        "together cost what one release costs.",
+        "stages": [
+            (
+                _NAMES[stage.name],
+                f"took {percent(stage.mu**2 / whole)} of the budget (alpha = {stage.alpha:.6g}). "
+                f"{_chosen(release, stage)}",
+            )
+            for stage in stages
+        ]
         if len(stages) > 1
-        else None,
-    ]
+        else [],
+    }
 
 
 _NAMES = {
@@ -88,14 +83,14 @@ def _chosen(release: Release, stage: ReleasedStage) -> str:
     )
 
 
-def limits_table(release: Release) -> list[Content]:
-    """Return the table of limits, with the shares that they changed and what that means."""
+def limits_table(release: Release) -> PageTable | None:
+    """Return the table of limits, with the shares that they changed; None where none was told."""
     level, states = f"{100 * (release.level or 0):g}%", len(release.values)
-    rows: list[list[Content]] = [
+    rows = [
         [
             limit.name,
-            f"{shown(limit.share.value)} of {limit.whose}",
-            f"{shown(limit.share.low)} to {shown(limit.share.high)}",
+            f"{shown(limit.share).value} of {limit.whose}",
+            shown(limit.share).within,
             "not known"
             if limit.reach is None
             else f"{np.count_nonzero(moved(release, [limit])):,} of {states:,}",
@@ -110,44 +105,36 @@ def limits_table(release: Release) -> list[Content]:
         rows.append(
             [
                 f"returns count from {interval(*chosen)}, as the release chose",
-                f"{shown(beyond.value)} of trajectories",
-                f"{shown(beyond.low)} to {shown(beyond.high)}",
+                f"{shown(beyond).value} of trajectories",
+                shown(beyond).within,
                 "not known" if clamped is None else f"{int(clamped.sum()):,} of {states:,}",
                 "A return outside counts as the nearest bound. That makes values less noisy, and "
                 "draws them towards the inside.",
             ]
         )
     if not rows:
-        return []
-    return [
-        element("h3", "What the limits cost"),
-        table(
-            "How many trajectories or persons each limit changed, from noisy numbers. Values at "
-            "risk are those that could move by more than half of their interval, if the share were "
-            "at its upper end and all that the limit changed came to that state.",
-            ["Limit", "it changed", f"{level} interval", "values at risk", "what it means"],
-            rows,
-            name="What the limits cost",
-            numbers=(1, 2, 3),
-        ),
-    ]
+        return None
+    return PageTable(
+        name="What the limits cost",
+        caption="How many trajectories or persons each limit changed, from noisy numbers. Values "
+        "at risk are those that could move by more than half of their interval, if the share were "
+        "at its upper end and all that the limit changed came to that state.",
+        heads=["Limit", "it changed", f"{level} interval", "values at risk", "what it means"],
+        rows=rows,
+        numbers=(1, 2, 3),
+    )
 
 
-def limits_note(release: Release) -> Html | None:
-    """Return an amber bar where limits could move every value by more than half of its interval."""
+def limits_note(release: Release) -> str | None:
+    """Return a warning where limits could move every value by more than half of its interval."""
     found = clearly_moved(release)
     if found is None or not found.all():
         return None
     clear = "; ".join(limit.words for limit in limits_of(release) if limit.clear)
-    return element(
-        "div",
-        element(
-            "p",
-            f"Limits clearly changed what counts: {clear}. That could have moved every value by "
-            "more than half of its interval: read the values as those of what counted, and see "
-            "What the limits cost.",
-        ),
-        class_="note",
+    return (
+        f"Limits clearly changed what counts: {clear}. That could have moved every value by more "
+        "than half of its interval: read the values as those of what counted, and see What the "
+        "limits cost."
     )
 
 
@@ -184,6 +171,6 @@ def policy_words(release: Release) -> str | None:
     if not any(ends.clamped for ends in within if ends is not None):
         return None
     return (
-        "The total interval of the policy's one number is for returns as clamped to the bound that "
-        "the release chose: what noise may hide beyond it is more than half of that interval."
+        "The total interval of the policy's overall value is for returns as clamped to the bound "
+        "that the release chose: what noise may hide beyond it is more than half of that interval."
     )

@@ -1,143 +1,96 @@
-"""Write the parts of the public page about states: their values, and what to be careful with."""
+"""Collect what the public page shows of states: the plot, the flags, the table of all of them."""
 
-from dataclasses import replace
-from itertools import cycle
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from privalue._written import written, written_count
 from privalue.artefact import Release
-from privalue.report._html import LABEL, Content, Html, element, named, table
-from privalue.report._page_stages import limits_note, policy_words, unclear_words
-from privalue.report._page_tables import first_rows, group_table
-from privalue.report._page_words import interval, number, paragraphs
-from privalue.report._states import MEANINGS, StateRow, StateTable, return_bounds
-from privalue.report._svg import ARM_COLOURS, Group, Series, key_of, state_chart, visible
+from privalue.report._page_stages import policy_words, unclear_words
+from privalue.report._pages import LABEL, Markup, PageTable, flags, listed, named
+from privalue.report._plots import MOST_ROWS, Series, figure
+from privalue.report._states import MEANINGS, StateTable, return_bounds
 
-_VALUES = element("a", "values.csv", href="values.csv")
+MOST_LISTED = 2000  # rows of a whole table; values.csv has any number
+HEAD_ROWS = 100  # rows that are shown of a longer one
+_LINK = Markup('<a href="values.csv">values.csv</a>')
 
 
-def values_part(release: Release, states: StateTable) -> Content:
-    """Show every value with its intervals, as a chart and as a table.
+def values_context(release: Release, states: StateTable) -> dict[str, Any]:
+    """Return the plot of values, their table, and what intervals mean.
 
     Args:
         release: what was released.
         states: the same values, with their flags.
     """
-    bounds = return_bounds(release)
-    percent = f"{100 * (release.level or 0):g}%"
+    discount = release.study["values"]["discount"]
     series = _series(states)
-    summary = (
-        f"The released values of {release.state_count:,} states{_in_arms(states)}, from "
-        f"{states.value.min():.4g} to "
-        f"{states.value.max():.4g}, in the order of the study"
-        + (f", with {percent} {_kind(states)} intervals" if release.level is not None else "")
-        + ". The numbers are in the table that follows."
-    )
-    keys: list[tuple[str, Content]] = [("value", "released value")]
-    if series.arms > 1:
-        keys = [
-            (colour, ["released value, ", named(arm, LABEL)])
-            for arm, colour in zip(states.arms, cycle(ARM_COLOURS), strict=False)
-        ]
-    if states.flagged.any() and not series.grouped:
-        keys.append(("doubtful", "released value, flagged"))
-    if release.level is not None:
-        keys.append(
-            ("area" if series.grouped else "interval", f"{percent} {_kind(states)} interval")
-        )
-    if visible(series, bounds):
-        keys.append(("bound", "public bounds of returns"))
-    return [
-        *paragraphs(
-            "The value of a state is the return to expect from the first time that a trajectory "
-            f"comes to it: the sum of rewards, discounted by "
-            f"{release.study['values']['discount']:g} per step.",
-            _policy(release),
+    return {
+        "figure": figure(
+            series,
+            key="figure-values",
+            number=1,
+            title="Value by state",
+            caption=_caption(release, states, series),
+            level=release.level,
+            bounds=return_bounds(release),
         ),
-        element(
-            "figure",
-            key_of(*keys, round_=series.arms > 1),
-            state_chart(series, name=summary, axis="value", bounds=bounds),
-            element("figcaption", _about_the_chart(release, states, series)),
-        ),
-        _group_table(series) if series.grouped else None,
-        _value_table(release, states),
-        *paragraphs(_about_the_intervals(release, states), ["Every digit: ", _VALUES, "."]),
-    ]
+        "meaning": "The value of a state is the return to expect from the first time that a "
+        f"trajectory comes to it: the sum of rewards, discounted by {discount:g} per step.",
+        "intervals": _about_the_intervals(release, states),
+        "table": _table(release, states),
+        "link": _LINK,
+    }
 
 
-def _kind(states: StateTable) -> str:
-    """Return what the interval is called that is shown first."""
-    return "total" if states.has_totals else "privacy"
+def state_names(states: StateTable) -> Any:
+    """Return the names of the states of one arm."""
+    if not states.arms:
+        return states.names
+    first = f"{states.arms[0]}: "
+    each = len(states) // len(states.arms)
+    return [str(name).removeprefix(first) for name in states.names[:each]]
 
 
 def _series(states: StateTable) -> Series:
-    """Return the values for a chart, with the intervals that are shown first."""
-    low, high = states.first_ends
-    return by_arm(
-        Series(
-            labels=states.names,
-            values=states.value,
-            low=states.columns.get(low),
-            high=states.columns.get(high),
-            doubtful=states.flagged,
-        ),
-        states,
+    """Return the values for the plot, total intervals outside and privacy intervals inside."""
+    columns = states.columns.get
+    names = state_names(states)
+    few = len(names) <= MOST_ROWS
+    return Series(
+        names=names,
+        values=states.value,
+        outer=(columns("total_low"), columns("total_high")),
+        inner=(columns("low"), columns("high")),
+        flags=["; ".join(states[at].flags) for at in range(len(states))] if few else None,
+        flagged=states.flagged,
+        arms=states.arms or ("",),
     )
 
 
-def by_arm(series: Series, states: StateTable) -> Series:
-    """Return a series that is drawn with the arms of a state side by side, if they are few."""
-    if not states.arms or series.grouped:
-        return series
-    each, first = len(states) // len(states.arms), f"{states.arms[0]}: "
-    labels = [str(name).removeprefix(first) for name in states.names[:each]]
-    return replace(series, arms=len(states.arms), labels=labels)
-
-
-def _in_arms(states: StateTable) -> str:
-    """Return in how many arms there are values, if there are arms."""
-    return f" in each of {len(states.arms)} arms" if states.arms else ""
-
-
-def _policy(release: Release) -> Content:
-    """Return the value of the policy as a whole; None where the study has no start."""
-    if release.policy_value is None:
-        return None
-    within = release.policy_interval
-    found: list[Content] = [
-        "From the study's public start distribution, the policy as a whole is worth ",
-        element("strong", number(release.policy_value)),
-    ]
-    if within is not None:
-        level = f"{100 * (release.level or 0):g}%"
-        privacy = f"privacy interval {interval(within.low, within.high)}"
-        found.append(
-            f" ({level} {privacy})"
-            if within.total_low is None
-            else f" ({level} total interval {interval(within.total_low, within.total_high)}; "
-            f"{privacy})"
-        )
-    return [*found, "."]
-
-
-def _about_the_chart(release: Release, states: StateTable, series: Series) -> str:
-    """Return the caption of the chart: how it groups states, and which error bars it has."""
+def _caption(release: Release, states: StateTable, series: Series) -> str:
+    """Return what the plot shows, and which error bars it has."""
+    found = ["Released values by state."]
     if series.grouped:
-        return (
-            "Too many states to draw one by one: each column is a group of neighbours, from the "
-            "least to the largest value"
-            + (", and of intervals." if release.level is not None else ".")
+        found.append(
+            "There are too many states to draw one by one: each row is a group of neighbours, "
+            "from the least value to the largest, with the ends of their intervals. States with a "
+            "flag are counted beside their group, and drawn only where it has no other."
         )
     if release.level is None:
-        return (
-            "There are no error bars: the scale of this mechanism's noise depends on the data and "
-            "was not released. The section on precision has what may be said."
+        found.append(
+            "There are no error bars: the scale of this mechanism's noise depends on the data "
+            "and was not released. The section on precision has what may be said."
         )
-    if states.has_totals:
-        return "Intervals hold the noise of privacy and the choice of people, state by state."
-    return "Intervals are for the noise of privacy alone, state by state."
+    elif states.has_totals:
+        found.append(
+            "Total intervals hold the noise of privacy and the choice of people; the privacy "
+            "interval inside is the noise alone."
+        )
+    else:
+        found.append("Intervals are for the noise of privacy alone, state by state.")
+    return " ".join([*found, "Point at a row, or reach it by keyboard, for exact numbers."])
 
 
 def _about_the_intervals(release: Release, states: StateTable) -> str:
@@ -166,149 +119,91 @@ def _about_the_intervals(release: Release, states: StateTable) -> str:
     )
 
 
-def _columns(release: Release, states: StateTable) -> list[tuple[tuple[str, str], str]]:
-    """Return the ends and the heads of the intervals that the table shows, in their order."""
+def _columns(release: Release, states: StateTable) -> list[tuple[str, str]]:
+    """Return the intervals that the table shows by the beginning of their names, and heads."""
     level = f"{100 * (release.level or 0):g}%"
-    privacy = ("low", "high"), "privacy interval"
-    sampling = ("sampling_low", "sampling_high"), "sampling interval"
-    if states.has_totals:
-        return [
-            (("total_low", "total_high"), f"{level} total interval"),
-            (("total_band_low", "total_band_high"), "band for all states"),
-            privacy,
-            sampling,
-        ]
-    first = [(privacy[0], f"{level} {privacy[1]}")] if release.level is not None else []
-    more = [(("band_low", "band_high"), "band for all states"), sampling]
-    return [*first, *(column for column in more if column[0][0] in states.columns)]
+    first = "total_" if states.has_totals else ""
+    wanted = [
+        ("total_", "total interval"),
+        ("", "privacy interval"),
+        ("total_band_" if states.has_totals else "band_", "band for all states"),
+        ("sampling_", "sampling interval"),
+    ]
+    present = [
+        (kind, head)
+        for kind, head in wanted
+        if f"{kind}low" in states.columns or f"{kind}high" in states.columns
+    ]
+    return [(kind, f"{level} {head}" if kind == first else head) for kind, head in present]
 
 
-def _value_table(release: Release, states: StateTable) -> Html:
-    """Return the table of values, with a column for everything that was released."""
+def _table(release: Release, states: StateTable) -> PageTable:
+    """Return the table of values: all states, or the first ones where they are too many to read."""
     present = _columns(release, states)
-    flagged = bool(states.flagged.any())
-    heads: list[Content] = ["State", "value", *(head for _, head in present)]
-    counted = release.statistics is not None
-    heads += ["noisy visits"] if counted else []
-    heads += ["careful"] if flagged else []
+    counted = "noisy_visits" in states.columns
+    count = len(states)
+    seen = HEAD_ROWS if count > MOST_LISTED else count
+    heads = ["State", "value", *(head for _, head in present)]
+    heads[3:3] = ["visits, with noise"] if counted else []
 
-    def cells(row: StateRow) -> list[Content]:
-        found: list[Content] = [named(row.state, LABEL), number(row.value)]
-        found += [interval(*(row.columns.get(name) for name in names)) for names, _ in present]
+    def cells(at: int) -> list[object]:
+        row = states[at]
+        ends = {
+            kind: (row.columns.get(f"{kind}low"), row.columns.get(f"{kind}high"))
+            for kind, _ in present
+        }
+        first = next(iter(ends.values()), (None, None))
+        found: list[object] = [named(row.state, LABEL), written(row.value, *first).value]
+        found += [written(row.value, *pair).within for pair in ends.values()]
         if counted:
-            visits = [row.columns.get(f"noisy_visits{end}") or 0.0 for end in ("", "_low", "_high")]
-            found.append(f"{visits[0]:,.0f} ({visits[1]:,.0f} to {visits[2]:,.0f})")
-        if flagged:
-            found.append([element("span", flag, class_="flag") for flag in row.flags])
-        return found
+            visits = [row.columns[f"noisy_visits{end}"] for end in ("", "_low", "_high")]
+            found.insert(3, str(written_count(*visits)))
+        return [*found, flags(row.flags)]
 
-    return first_rows(
-        heads,
-        lambda at: cells(states[at]),
-        count=len(states),
+    whole = "Every state, in the order of the study."
+    cut: str | Markup = Markup(
+        f"The first {seen:,} of {count:,} states; all of them are in {_LINK}."
+    )
+    return PageTable(
+        key="all-states",
         name="Released values by state",
-        whole="Every state, in the order of the study.",
-        cut=lambda first: [f"{first} states; all of them are in ", _VALUES, "."],
-        numbers=range(1, len(heads) - (1 if flagged else 0)),
+        caption=cut if seen < count else whole,
+        heads=[*heads, "Flag"],
+        rows=[cells(at) for at in range(seen)],
+        numbers=range(1, len(heads)),
+        kind="long" if seen > 12 else "",
+        flags=True,
     )
 
 
-def _group_table(series: Series) -> Html:
-    """Return the table of values by group, for studies with very many states."""
-
-    def ends(group: Group) -> str:
-        return interval(group.low, group.high) if series.ranges else "not released"
-
-    return group_table(
-        series,
-        "value",
-        rest=["Each state is in ", _VALUES, "."],
-        name="Released values by group of states",
-        number=number,
-        more={"lowest and highest end of intervals": ends},
-    )
-
-
-def flags_part(release: Release, states: StateTable) -> Content:
-    """List the flagged states, and show the noisy visits where they were released.
+def flags_context(release: Release, states: StateTable) -> dict[str, Any]:
+    """Return the flagged states, and what noise may hide.
 
     Args:
         release: what was released.
         states: its values, with their flags.
     """
     places = {flag: states.with_flag(flag) for flag in MEANINGS}
-    present = [(flag, found) for flag, found in places.items() if len(found)]
-    content: list[Content] = [limits_note(release)]
-    if present:
-        content.append(
-            table(
-                "A flag comes from what was released or is public, never from the data itself.",
-                ["Flag", "states", "which", "what it means"],
-                [
-                    [flag, f"{len(found):,}", _some(states, found), MEANINGS[flag]]
-                    for flag, found in present
-                ],
-                name="Flags",
-                numbers=(1,),
-            )
+    rows = [
+        [flag, f"{len(found):,}", _some(states, found), MEANINGS[flag]]
+        for flag, found in places.items()
+        if len(found)
+    ]
+    return {
+        "table": PageTable(
+            name="Flags",
+            caption="A flag comes from what was released or is public, never from the data itself.",
+            heads=["Flag", "states", "which", "what it means"],
+            rows=rows,
+            numbers=(1,),
         )
-    else:
-        content += paragraphs("No state is flagged, by what was released and what is public.")
-    content += paragraphs(unclear_words(release), policy_words(release))
-    if release.statistics is None:
-        content.append(
-            element(
-                "div",
-                element(
-                    "p",
-                    f"With {release.mechanism} the number of visits to a state is not released, "
-                    "not even with noise: a state that hardly anyone visited looks like any "
-                    "other, and only a public prior of visits can flag it. dp-ssp releases noisy "
-                    "counts.",
-                ),
-                class_="note",
-            )
-        )
-        return content
-    visits = states.columns["noisy_visits"]
-    series = Series(
-        labels=states.names,
-        values=visits,
-        low=states.columns["noisy_visits_low"],
-        high=states.columns["noisy_visits_high"],
-        doubtful=states.flagged,
-    )
-    level = f"{100 * (release.level or 0):g}%"
-    content.append(
-        element(
-            "figure",
-            key_of(
-                ("value", "noisy number of trajectories that visit the state"),
-                *([] if series.grouped or not present else [("doubtful", "the same, flagged")]),
-                ("area" if series.grouped else "interval", f"{level} interval"),
-            ),
-            state_chart(
-                series,
-                name=f"Noisy visits of {len(states):,} states, from {visits.min():,.0f} to "
-                f"{visits.max():,.0f}, with {level} intervals. The numbers are in the table of "
-                "values.",
-                axis="visits, with noise",
-                zero=True,
-            ),
-            element(
-                "figcaption",
-                "Counts with noise, as released; they may be below 0. The table of values has the "
-                "numbers.",
-            ),
-        )
-    )
-    return content
+        if rows
+        else None,
+        "words": [unclear_words(release), policy_words(release)],
+        "uncounted": release.mechanism if release.statistics is None else None,
+    }
 
 
-def _some(states: StateTable, places: NDArray[np.int64]) -> Content:
-    """Return the first few labels, and how many more there are."""
-    shown_states: list[Content] = []
-    for at, place in enumerate(places[:8].tolist()):
-        shown_states += [", " if at else "", named(states.names[place], LABEL)]
-    more = len(places) - 8
-    return [*shown_states, f" and {more:,} more" if more > 0 else ""]
+def _some(states: StateTable, places: NDArray[np.int64]) -> Markup:
+    """Return the first few names, and how many more there are."""
+    return listed([states.names[at] for at in places[:8].tolist()], more=len(places) - 8)

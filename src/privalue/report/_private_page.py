@@ -11,25 +11,32 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privalue._written import written
 from privalue.errors import UsageError
 from privalue.report._curators import PrivateDiagnostics
-from privalue.report._html import LABEL, Content, Html, element, facts, named
-from privalue.report._look import PagePart, page
-from privalue.report._page_tables import first_rows, group_table
+from privalue.report._numbers import interval, number
+from privalue.report._page_values import HEAD_ROWS, MOST_LISTED
+from privalue.report._pages import LABEL, PageTable, bar, named, render
+from privalue.report._plots import Figure, Series, figure
 from privalue.report._public_page import PUBLIC_MARK
 from privalue.report._publish import (
+    PRINTED,
     PRIVATE_MARK,
     PUBLIC_FILES,
     is_marked,
     is_private_page,
     write_text,
 )
-from privalue.report._svg import Series, key_of, state_chart, visible
 
-BANNER: Content = [
-    "PRIVATE ",
-    element("span", "For the curator only. None of this may be published."),
-]
+BANNER = ("PRIVATE", "For the curator only. None of this may be published.")
+_NOBODY, _DROWNED = "nobody came", "mostly noise"
+_CONTENTS = {
+    "notes": "Before you release",
+    "noise": "Noise",
+    "states": "States",
+    "symbols": "Symbols",
+    "theta": "Theta",
+}
 
 
 def require_private_place(file: str | Path) -> Path:
@@ -50,7 +57,7 @@ def require_private_place(file: str | Path) -> Path:
             f"cannot write the private page {file}: {there} is not a directory; give another path"
         )
     for public in sorted(there.iterdir()) if there == file.parent else []:
-        if public.name not in PUBLIC_FILES and not is_marked(public, PUBLIC_MARK):
+        if public.name not in (*PUBLIC_FILES, PRINTED) and not is_marked(public, PUBLIC_MARK):
             continue
         raise UsageError(
             f"{public} is public, or cannot be read, and a private page never goes beside it; give "
@@ -81,214 +88,223 @@ def private_page(diagnostics: PrivateDiagnostics) -> str:
     """Return the page's text. PRIVATE: none of it may be published."""
     fields = diagnostics.private_columns()
     name = diagnostics.study.study.name
-    parts = [
-        PagePart(key="notes", title="Before you release", content=_notes(diagnostics, fields)),
-        PagePart(
-            key="noise",
-            title="The noise against the values",
-            content=_noise(diagnostics, fields),
-            short="Noise",
-        ),
-        PagePart(
-            key="visits",
-            title="Who visited what",
-            content=_visits(diagnostics, fields),
-            short="Visits",
-        ),
-        PagePart(
-            key="states",
-            title="State by state",
-            content=_states(diagnostics, fields),
-            short="States",
-        ),
-        PagePart(
-            key="theta",
-            title="The coefficients before noise",
-            content=_theta(fields["theta"]),
-            short="Theta",
-        ),
-    ]
-    return page(
+    counts = fields["counts"]
+    return render(
+        "private.html",
+        mark=PRIVATE_MARK,
+        marked="PRIVATE",
+        private=True,
         title=f"PRIVATE: {name}",
         kicker="PRIVATE diagnostics of the curator",
-        name=name,
-        top=element(
-            "p",
-            "What the data says before any noise. Nothing here is protected: whoever sees it may "
-            "learn about single people. Nothing was drawn, and nothing was spent.",
-            class_="lead",
-        ),
-        parts=parts,
-        foot=element("p", element("strong", "PRIVATE. "), "Keep it with the data, or delete it."),
+        name=named(name),
+        contents=_CONTENTS.items(),
         banner=BANNER,
-        meta=element("meta", name=PRIVATE_MARK, content="PRIVATE"),
-        private=True,
+        advice=[(_sentence(warning), _sentence(do)) for warning, do in diagnostics.advice()],
+        sizes=_sizes(fields),
+        noise=_about_the_noise(diagnostics, fields),
+        plot=_figure(diagnostics, fields),
+        visits=f"{len(counts) - np.count_nonzero(counts):,} of {len(counts):,} states are visited "
+        f"by nobody; the others by {counts[counts > 0].min() if counts.any() else 0:,} to "
+        f"{counts.max():,} trajectories.",
+        states=_states(diagnostics, fields),
+        symbols=_symbols(diagnostics, fields),
+        theta=_theta(fields["theta"]),
     )
 
 
-def _number(value: float) -> str:
-    """Format a number with six digits."""
-    return f"{value:.6g}"
+def _sentence(text: str) -> str:
+    """Return a clause as a sentence."""
+    return f"{text[0].upper()}{text[1:]}."
 
 
-def _notes(diagnostics: PrivateDiagnostics, fields: dict[str, Any]) -> Content:
-    """Return the warnings for the curator, then the sizes and constants. PRIVATE."""
-    warnings = diagnostics.warnings()
-    found: list[Content] = (
-        [
-            element(
-                "div",
-                element("ul", [element("li", f"{w[0].upper()}{w[1:]}.") for w in warnings]),
-                class_="note",
-            )
-        ]
-        if warnings
-        else [element("p", "Nothing stands out: every state is visited, and the noise is small.")]
-    )
-    rows: list[tuple[Content, Content]] = [
-        ("mechanism", _mechanism(fields)),
-        ("trajectories that count", f"{fields['trajectories']:,}"),
-        *([("persons", f"{fields['persons']:,}")] if "persons" in fields else []),
-        ("rows", f"{fields['rows']:,}"),
-        ("trajectories beyond the limit", f"{fields['surplus_trajectories']:,}"),
-        ("first visits beyond the limit", f"{fields['surplus_visits']:,}"),
-        ("units dropped for an invalid row", f"{fields['units_dropped']:,}"),
-        ("rows that belong to nobody", f"{fields['rows_left_out']:,}"),
-        ("rows dropped as incomplete", f"{fields['rows_missing']:,}"),
-        ("rewards clamped", f"{fields['rewards_clamped']:,}"),
-        ("returns clamped", f"{fields['returns_clamped']:,}"),
-        ("alpha, beta", f"{fields['alpha']:.10g}, {fields['beta']:.10g}"),
-        ("psi", f"{fields['psi']:.10g}"),
-        ("sigma", f"{fields['sigma']:.10g}"),
+def _sizes(fields: dict[str, Any]) -> PageTable:
+    """Return how much data there is, and what of it does not count. PRIVATE."""
+    rows = [
+        ("trajectories", "trajectories that count"),
+        ("persons", "persons"),
+        ("rows", "rows"),
+        ("surplus_trajectories", "trajectories beyond the limit of a person"),
+        ("surplus_visits", "first visits beyond the limit of a trajectory"),
+        ("units_dropped", "units dropped for an invalid row"),
+        ("rows_left_out", "rows that belong to nobody"),
+        ("rows_missing", "rows dropped as incomplete"),
+        ("rewards_clamped", "rewards clamped to their bounds"),
+        ("returns_clamped", "returns clamped to their bounds"),
     ]
-    return [*found, facts("The data and the noise, PRIVATE", rows, name="PRIVATE diagnostics")]
+    return PageTable(
+        name="PRIVATE: the data",
+        caption="The data, PRIVATE",
+        rows=[[what, f"{fields[key]:,}"] for key, what in rows if key in fields],
+        kind="small",
+        numbers=(1,),
+    )
 
 
-def _mechanism(fields: dict[str, Any]) -> str:
-    """Name the mechanism, its noise and its calibration."""
+def _symbols(diagnostics: PrivateDiagnostics, fields: dict[str, Any]) -> PageTable:
+    """Return every symbol of the mechanism with its value and its meaning. PRIVATE."""
+    study = diagnostics.study
+    low, high = study.return_bounds
     shape = "" if fields["mechanism"] == "dp-ssp" else f", {fields['noise']} noise"
-    return f"{fields['mechanism']}{shape}, calibration {fields['calibration']}"
+    where = (
+        "the sums of returns"
+        if fields["mechanism"] == "dp-ssp"
+        else "the coefficients theta"
+        if fields["noise"] == "isotropic"
+        else "the whitened coefficients"
+    )
+    return PageTable(
+        name="PRIVATE: symbols",
+        caption=f"{fields['mechanism']}{shape}, calibration {fields['calibration']}. PRIVATE.",
+        heads=["Symbol", "value", "meaning"],
+        rows=[
+            [
+                "epsilon, delta",
+                f"{study.privacy.epsilon:g}, {study.privacy.delta:g}",
+                "What is promised. Public.",
+            ],
+            [
+                "m",
+                f"{fields['trajectories']:,}",
+                "How many trajectories count.",
+            ],
+            [
+                "returns",
+                interval(low, high),
+                "The bounds of discounted sums of rewards, which the study declares. Public; noise "
+                "grows with their width.",
+            ],
+            [
+                "alpha",
+                f"{fields['alpha']:.8g}",
+                "How many times larger than the sensitivity the noise is. It follows from epsilon "
+                "and delta. Public.",
+            ],
+            [
+                "beta",
+                f"{fields['beta']:.8g}",
+                "How fast the bound on the sensitivity may change from one data set to a "
+                "neighbouring one; 0 where it does not change at all. Public.",
+            ],
+            [
+                "psi",
+                f"{fields['psi']:.8g}",
+                "The square of the bound on the sensitivity: how far one unit could move the "
+                "estimate, looking several units ahead, in units of the range of returns. Where "
+                "beta is above 0 it depends on the data.",
+            ],
+            [
+                "sigma",
+                f"{fields['sigma']:.8g}",
+                f"The standard deviation of the noise where it is drawn, on {where}: alpha times "
+                "the root of psi, times the range of returns. As private as psi.",
+            ],
+            [
+                "theta",
+                "below",
+                "The coefficients of the features before noise. The values are features times "
+                "theta; with tabular features they are the values themselves.",
+            ],
+            [
+                "noise (sd)",
+                "by state",
+                "The standard deviation that the noise has in the value of a state.",
+            ],
+            [
+                "value over noise",
+                "by state",
+                "How many times the value is larger than its noise: below 2, little of it is left.",
+            ],
+        ],
+    )
 
 
-def _noise(diagnostics: PrivateDiagnostics, fields: dict[str, Any]) -> Content:
-    """Show the values before noise with the noise around them. PRIVATE."""
+def _about_the_noise(diagnostics: PrivateDiagnostics, fields: dict[str, Any]) -> str:
+    """Return how large the noise is beside the values. PRIVATE."""
     values, noise = fields["values"], fields["noise_by_state"]
     low, high = diagnostics.study.return_bounds
-    series = Series(
-        labels=diagnostics.study.key_names,
-        values=values,
-        low=values - noise,
-        high=values + noise,
-    )
     middle = np.partition(noise, len(noise) // 2)[len(noise) // 2]
-    return [
-        element(
-            "p",
-            f"The standard deviation of the noise is {_number(middle)} in the median state and "
-            f"{_number(noise.max())} in the worst; values range from {_number(values.min())} to "
-            f"{_number(values.max())}, and returns could range over {high - low:g}.",
-        ),
-        element(
-            "figure",
-            key_of(
-                ("value", "value before noise"),
-                ("area" if series.grouped else "interval", "one standard deviation of the noise"),
-                *([("bound", "bounds of returns")] if visible(series, (low, high)) else []),
-            ),
-            state_chart(
-                series,
-                name=f"PRIVATE. Values before noise of {len(values):,} states, with one standard "
-                "deviation of the noise on either side. The numbers are in the table of states.",
-                axis="value before noise",
-                bounds=(low, high),
-            ),
-        ),
-        _groups(series, "value") if series.grouped else None,
-    ]
-
-
-def _visits(diagnostics: PrivateDiagnostics, fields: dict[str, Any]) -> Content:
-    """Show how many trajectories visit each state. PRIVATE."""
-    counts = fields["counts"]
-    series = Series(
-        labels=diagnostics.study.key_names,
-        values=counts.astype(np.float64),
-        doubtful=counts == 0,
-    )
-    nobody = len(counts) - np.count_nonzero(counts)
-    return [
-        element(
-            "p",
-            f"{nobody:,} of {len(counts):,} states are visited by nobody; the others by "
-            f"{counts[counts > 0].min() if counts.any() else 0:,} to {counts.max():,} "
-            "trajectories.",
-        ),
-        element(
-            "figure",
-            key_of(
-                ("value", "trajectories that visit the state"),
-                *([("doubtful", "nobody")] if nobody and not series.grouped else []),
-            ),
-            state_chart(
-                series,
-                name=f"PRIVATE. Visits of {len(counts):,} states. The numbers are in the table of "
-                "states.",
-                axis="visits",
-                zero=True,
-            ),
-        ),
-        _groups(series, "count") if series.grouped else None,
-    ]
-
-
-def _groups(series: Series, what: str) -> Html:
-    """Return the table of a chart that draws groups of states. PRIVATE."""
-    return group_table(
-        series,
-        what,
-        rest="inspect --json has every state.",
-        name=f"PRIVATE: {what} by group of states",
-        number=_number,
+    return (
+        f"The standard deviation of the noise is {number(middle)} in the median state and "
+        f"{number(noise.max())} in the worst; values range from {number(values.min())} to "
+        f"{number(values.max())}, and returns could range over {high - low:g}."
     )
 
 
-def _states(diagnostics: PrivateDiagnostics, fields: dict[str, Any]) -> Html:
+def _figure(diagnostics: PrivateDiagnostics, fields: dict[str, Any]) -> Figure:
+    """Return the plot of values before noise, with the noise around them. PRIVATE."""
+    values, noise = fields["values"], fields["noise_by_state"]
+    low, high = diagnostics.study.return_bounds
+    nobody, drowned = fields["counts"] == 0, noise > (high - low) / 4
+    return figure(
+        Series(
+            names=diagnostics.study.key_names,
+            values=values,
+            inner=(values - noise, values + noise),
+            flags=[
+                _NOBODY if n else _DROWNED if d else ""
+                for n, d in zip(nobody, drowned, strict=True)
+            ]
+            if len(values) <= MOST_LISTED
+            else None,
+            flagged=nobody | drowned,
+        ),
+        key="figure-noise",
+        number=1,
+        title="PRIVATE: values before noise, by state",
+        caption="PRIVATE. Values before noise, with one standard deviation of the noise to either "
+        "side.",
+        bounds=diagnostics.study.return_bounds,
+        inner="one standard deviation of the noise",
+    )
+
+
+def _states(diagnostics: PrivateDiagnostics, fields: dict[str, Any]) -> PageTable:
     """Return the table of states. PRIVATE."""
     labels = diagnostics.study.key_names
-    keys = ("mean_returns", "values", "noise_by_state")
+    counts, means, values, noise = (
+        fields[key] for key in ("counts", "mean_returns", "values", "noise_by_state")
+    )
+    seen = HEAD_ROWS if len(labels) > MOST_LISTED else len(labels)
+    most = max(int(counts.max()), 1)
 
-    def cells(at: int) -> list[Content]:
+    def cells(at: int) -> list[object]:
+        value, spread = float(values[at]), float(noise[at])
+        shown = written(value, value - 2 * spread, value + 2 * spread)
         return [
             named(labels[at], LABEL),
-            f"{fields['counts'][at]:,}",
-            *(_number(fields[key][at]) for key in keys),
-            _ratio(fields["values"][at], fields["noise_by_state"][at]),
+            bar(counts[at] / most, f"{counts[at]:,}", "" if counts[at] else "stop"),
+            number(means[at]),
+            shown.value,
+            number(spread),
+            "no noise" if spread == 0 else f"{abs(value) / spread:.3g}",
         ]
 
-    return first_rows(
-        ["State", "visits", "mean return", "value before noise", "noise (sd)", "value over noise"],
-        cells,
-        count=len(labels),
+    return PageTable(
+        key="all-states",
         name="PRIVATE: states",
-        whole="Every state. PRIVATE.",
-        cut=lambda first: f"{first} states; inspect --json has them all. PRIVATE.",
+        caption="Every state. PRIVATE."
+        if seen == len(labels)
+        else f"The first {seen:,} of {len(labels):,} states; inspect --json has them all. PRIVATE.",
+        heads=[
+            *("State", "visits", "mean return", "value before noise"),
+            *("noise (sd)", "value over noise"),
+        ],
+        rows=[cells(at) for at in range(seen)],
         numbers=range(1, 6),
+        kind="long" if seen > 12 else "",
     )
 
 
-def _ratio(value: float, noise: float) -> str:
-    """Format how many times a value is larger than its noise."""
-    return "no noise" if noise == 0 else f"{abs(value) / noise:.3g}"
-
-
-def _theta(theta: NDArray[np.float64]) -> Html:
+def _theta(theta: NDArray[np.float64]) -> PageTable:
     """Return the table of coefficients before noise. PRIVATE."""
-    return first_rows(
-        ["Feature, counted from 0", "theta before noise"],
-        lambda at: [str(at), _number(theta[at])],
-        count=len(theta),
+    seen = HEAD_ROWS if len(theta) > MOST_LISTED else len(theta)
+    return PageTable(
         name="PRIVATE: theta before noise",
-        whole="Every coefficient. PRIVATE.",
-        cut=lambda first: f"{first} coefficients. PRIVATE.",
+        caption="Every coefficient. PRIVATE."
+        if seen == len(theta)
+        else f"The first {seen:,} of {len(theta):,} coefficients. PRIVATE.",
+        heads=["Feature, counted from 0", "theta before noise"],
+        rows=[[str(at), number(theta[at])] for at in range(seen)],
         numbers=(1,),
+        kind="small long" if seen > 12 else "small",
     )

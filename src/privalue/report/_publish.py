@@ -24,6 +24,7 @@ from privalue.study import Study
 
 PAGE, REGISTRY, VALUES = "report.html", "registry.yaml", "values.csv"
 PUBLIC_FILES = (FILE_NAME, PAGE, REGISTRY, VALUES)
+PRINTED = "report.pdf"  # only where somebody asked for it
 # Every private page has this mark in its first bytes, so that it is found in any folder.
 PRIVATE_MARK = "privalue-private-page"
 _LOOKED_AT = 1024
@@ -67,6 +68,19 @@ def publish(
 
     Raises:
         UsageError: the folder holds a release, a report or a private page, or cannot be written.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> import privalue as pv
+    >>> study = pv.Study(
+    ...     privacy=pv.Privacy(epsilon=1.0, delta=1e-5, unit="trajectory"),
+    ...     values=pv.Values(discount=0.9, rewards=(0.0, 1.0), returns=(0.0, 1.0)),
+    ...     states=pv.States(labels=["ill", "well"]),
+    ... )
+    >>> release = pv.release(study, [[("ill", 0.0), ("well", 1.0)]] * 1000)
+    >>> with TemporaryDirectory() as folder:
+    ...     made = pv.publish(release, folder, study=study)
+    ...     print(made.release.name, made.values.name, made.registry.name, made.page.name)
+    release.json values.csv registry.yaml report.html
     """
     if study is not None:
         study = resolve(study).study
@@ -113,7 +127,7 @@ def write_report(
     """
     answers = answers_in(folder / REGISTRY)
     texts: dict[str, tuple[str, str | Iterable[str]]] = {
-        "values": (VALUES, values_csv(state_table(release, study))),
+        "values": (VALUES, values_csv(state_table(release, study), private=release.private)),
         "registry": (
             REGISTRY,
             registry_yaml(release, justification=justification, account=account, answers=answers),
@@ -136,7 +150,7 @@ def require_publishable(folder: str | Path) -> None:
     """
     remove_litter(Path(folder))
     require_vacant(folder)
-    for name in PUBLIC_FILES:
+    for name in (*PUBLIC_FILES, PRINTED):
         if os.path.lexists(Path(folder) / name):
             raise UsageError(
                 f"{Path(folder) / name} exists, and a release is never overwritten; give another "

@@ -85,7 +85,7 @@ def account_rows(account: Account) -> list[tuple[str, object]]:
         ("left", account.words(account.left, left=True)),
         ("releases", len(account.releases)),
         *[("converted", each) for each in account.converted],
-        ("like the last, left", "no release yet" if like is None else like),
+        ("further releases of this size", "no release yet" if like is None else like),
         ("over time", spending_line(account)),
         _otherwise(account),
         ("head", account.head),

@@ -241,19 +241,20 @@ def _weights(release: Release, study: Study | None) -> Vector | None:
     return None if described is None else np.tile(np.array(described, dtype=np.float64), arms)
 
 
-def values_csv(table: StateTable) -> Iterator[str]:
+def values_csv(table: StateTable, *, private: bool = True) -> Iterator[str]:
     """Yield the states as CSV, some thousands at a time, with every digit that was released.
 
     Numbers are as release.json has them. A label that a spreadsheet would take for a formula has an
     apostrophe before it, and one that is more than a word is in quotes. An end of the privacy
-    intervals that was not released is empty.
+    intervals that was not released is empty. Every line of a seeded experiment says what it is.
     """
     totals = _TOTALS if table.has_totals else ()
     ends = (*totals, *(_ENDS if table.has_intervals else ()))
     heads = [*ends, *(name for name in table.columns if name not in ends)]
     labels = ["state", "arm"] if table.arms else ["state"]
     yield ",".join([*labels, "value", *heads, "flags"]) + "\n"
-    words = [_quoted("; ".join(flags_of(bits))) for bits in range(1 << len(FLAGS))]
+    told = () if private else ("NOT PRIVATE",)
+    words = [_quoted("; ".join((*told, *flags_of(bits)))) for bits in range(1 << len(FLAGS))]
     line = ",".join(["%s"] * (len(heads) + 3))
     for start in range(0, len(table), _AT_ONCE):
         part = slice(start, start + _AT_ONCE)

@@ -126,8 +126,8 @@ def simulate_to_file(
 
 def simulate(
     world: str | World,
-    *,
     trajectories: int,
+    *,
     seed: int = 0,
     out: str | os.PathLike[str] | None = None,
     columns: Mapping[str, str] | None = None,

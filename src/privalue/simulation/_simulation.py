@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -51,6 +51,8 @@ class Episodes:
     ``truncated`` counts the trajectories that were cut, ``dropped`` those of them that are left
     out; the ones that are here number 0 to ``trajectories`` - 1.
     """
+
+    columns_are_roles: ClassVar[bool] = True  # a study may call its columns what it likes
 
     trajectory: Integers
     step: Integers

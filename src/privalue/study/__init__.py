@@ -6,6 +6,7 @@ numbers that the core works with. The release publishes these numbers, so an err
 the release states what was really done.
 """
 
+from privalue.study._bins import bins
 from privalue.study._features import aggregation, design
 from privalue.study._keywords import section_keys
 from privalue.study._mechanism import MECHANISM_KEYS, Mechanism
@@ -54,6 +55,7 @@ __all__ = [
     "Weights",
     "aggregation",
     "as_cell",
+    "bins",
     "declared_size",
     "described_values",
     "design",

@@ -199,12 +199,12 @@ def _states(value: Any) -> Any:
     """Return the states that a number, a list of labels or the name of a file stands for."""
     if isinstance(value, str):
         return States(file=value)
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        return _named("count", "states", States, count=value)
     if isinstance(value, range) and value.start == 0 and value.step == 1:
         return States(count=len(value))
     if isinstance(value, range) or is_array(value):
         return _named("labels", "states", States, labels=list(map(_label, listed(value))))
-    if isinstance(value, int | np.integer) and not isinstance(value, bool):
-        return _named("count", "states", States, count=value)
     raise StudyError(
         f"states = {shown(value)} is not allowed; it must be how many there are, a list of their "
         "labels, pv.bins(...), or the name of a file"

@@ -18,6 +18,7 @@ from pydantic import (
     Field,
     StrictBool,
     ValidationError,
+    field_serializer,
     model_validator,
 )
 from pydantic.fields import FieldInfo
@@ -77,17 +78,20 @@ class Section(BriefModel):
     """A group of keys that are checked when it is built, and frozen."""
 
     holds_sections: ClassVar[bool] = False
-    shown_in_help = ("given", "replace")
+    shown_in_help: ClassVar[tuple[str, ...]] = ("given", "replace")
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
         """Explain every key of a section in its docstring, which ``help`` shows."""
+        super().__pydantic_init_subclass__()
         if not cls.holds_sections:
-            super().__pydantic_init_subclass__()
             cls.__doc__ = explained(cls)
 
-    def __init__(self, /, **keys: Any) -> None:
+    def __init__(self, /, *by_position: Any, **keys: Any) -> None:
+        if by_position:
+            name, first = type(self).__name__, next(iter(type(self).model_fields))
+            raise StudyError(f"{name} takes its keys by name, e.g. pv.{name}({first}=...)")
         try:
             super().__init__(**keys)
         except ValidationError as problem:
@@ -224,7 +228,7 @@ class Values(Section):
         "the value of a state that nobody visits", "a number inside the bounds of returns", None
     )
     start: str | ByState | None = key(
-        "public start distribution: also release the policy's one number",
+        "public start distribution: also release the policy's overall value",
         "a CSV file of state and probability, a list in the order of the states, or a table by "
         "label",
         None,
@@ -305,6 +309,13 @@ def implied_returns(rewards: tuple[float, float], discount: float) -> tuple[floa
     return min(low, low * forever), max(high, high * forever)
 
 
+def _checked_bins(value: Any) -> Any:
+    """Return the edges of each column, or raise ValueError with what is wrong."""
+    from privalue.study._bins import checked_bins  # noqa: PLC0415 - it makes a section
+
+    return checked_bins(value)
+
+
 class States(Section):
     """``[states]``: the public list, or number, of states."""
 
@@ -317,6 +328,12 @@ class States(Section):
     )
     labels: list[Label] | None = key("the states' labels", "a list of texts", None)
     file: str | None = key("a CSV file with one label a row", "a file name", None)
+    bins: Annotated[dict[str, tuple[float, ...]], BeforeValidator(_checked_bins)] | None = key(
+        "public edges of columns of numbers, in place of a column of states: the states are the "
+        "product of their bins, and an edge belongs to the bin above it",
+        "a table of columns and their edges",
+        None,
+    )
     groups: str | Annotated[dict[str, Label], BeforeValidator(plain_numbers)] | None = key(
         "public map from raw labels to these states, applied while reading",
         "a CSV file of raw label and state",
@@ -332,9 +349,18 @@ class States(Section):
     @model_validator(mode="after")
     def _one_way_to_name_them(self) -> "States":
         """Refuse none or several of the keys that name the states."""
-        if len(self.given & {"count", "labels", "file"}) != 1:
-            raise ValueError("give exactly one of the keys count, labels and file")
+        if len(self.given & {"count", "labels", "file", "bins"}) != 1:
+            raise ValueError("give exactly one of the keys count, labels, file and bins")
+        if self.bins is not None and self.groups is not None:
+            raise ValueError("groups maps labels, and bins are of numbers; remove one of the two")
         return self
+
+    @field_serializer("bins")
+    def _columns_in_order(self, found: Mapping[str, Any] | None) -> Any:
+        """Return the bins as a list: the order of columns counts, and JSON's keys have none."""
+        if found is None:
+            return None
+        return [{"column": column, "edges": list(edges)} for column, edges in found.items()]
 
 
 class Features(Section):
@@ -621,7 +647,8 @@ def explain(problem: ValidationError, model: type["Section"]) -> str:
         if first["type"] == "missing":
             section: Any = field.annotation
             keys = [name for name, entry in section.model_fields.items() if entry.is_required()]
-            return f"{heading} is missing; it needs {', '.join(keys or ['count, labels or file'])}"
+            needed = ", ".join(keys or ["count, labels, file or bins"])
+            return f"{heading} is missing; it needs {needed}"
         return f"{heading} must be a section of the study, not {shown(first['input'])}"
     allowed = _allowed(field)
     if first["type"] == "missing" and len(first["loc"]) == 1:

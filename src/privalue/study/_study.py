@@ -81,11 +81,49 @@ _BY_KEYWORDS = Place(anywhere=True)  # whoever builds a study gives keywords, an
 class Study(Section):
     """Everything public about a release; frozen, and checked when it is built.
 
-    Side files are found in the current folder, or beside the file that `load` reads; those of a
-    study file must be there, unless another folder is named.
+    What most people need has a keyword of its own, and the rest is given by sections: both make the
+    same study. Numbers by state are a dictionary by label, a list or an array in their order, or a
+    file: in the current folder, or beside the study file that ``load`` reads.
+
+    Args:
+        states: labels as a list, their number, or ``States(...)`` (required).
+        discount: gamma, applied once per row, above 0 and at most 1 (required).
+        returns: public bounds (low, high) of a discounted return (default: as rewards imply).
+        rewards: public bounds (low, high) of a reward (default: as returns imply).
+        unvisited: the value of a state that nobody visits (default: 0, or the bound next to it).
+        start: public start distribution, to release the policy's one number too (default none).
+        epsilon: the privacy loss, from 0.001 to 20 (required).
+        delta: the probability with which the loss may exceed epsilon, below 1/m (required).
+        unit: whom to protect: "trajectory", or "person" with all of theirs (required).
+        neighbours: "replace-one" or "add-remove" (default "replace-one").
+        max_trajectories_per_person: the most that count (required with unit "person").
+        max_states_per_trajectory: the most distinct states that count (default: all).
+        name: what the release is called (default "untitled").
+        dataset: which people the data is about: the ledger's key (default none).
+        period: which of several releases, such as "2026-11" (default none).
+        trajectories: how many there are, as publicly declared (default none).
+        groups: public map from raw labels to these states (default none).
+        visits: public prior of the probability of a visit, by state (default none).
+        features: a matrix with a row for each state, or ``Features(...)`` (default tabular).
+        weights: regression weights by state, or ``Weights(...)`` (default 1 everywhere).
+        arms: labels of arms, or ``Arms(...)`` (default none).
+        mechanism: "dp-ssp", "dp-lsw", "dp-lsl", "auto", or ``Mechanism(...)`` (default "dp-ssp").
+        level: of intervals (default 0.95).
+        columns: names of columns, as {"trajectory": "stay_id"} (default: as they are called here).
+        study: the section of name, dataset, period and trajectories: ``About(...)``.
+        privacy: the section of epsilon, delta and whom they protect: ``Privacy(...)``.
+        values: the section of discount and bounds: ``Values(...)``.
+        report: the section of the level: ``Report(...)``.
+        data: the section of columns, and of what cells are: ``Columns(...)``.
+
+    >>> study = Study(states=["ill", "well"], discount=0.9, returns=(0, 1), epsilon=1.0,
+    ...               delta=1e-6, unit="trajectory")
+    >>> study.return_bounds, study.mechanism.name
+    ((0.0, 1.0), 'dp-ssp')
     """
 
     holds_sections = True
+    shown_in_help = ("load", "replace", "save")
 
     study: About = key("name and people", "a section", About())
     privacy: Privacy = key("what is promised", "a section")
@@ -154,6 +192,7 @@ class Study(Section):
         self._require_limit_of_trajectories()
         self._require_shrinkage_for_features()
         self._require_column_of_cuts()
+        self._require_columns_of_bins()
         self._place = place
         self._tables = read_tables(self.states, self.values, self.weights, self.features, place)
         self._require_arms()
@@ -382,6 +421,25 @@ class Study(Section):
                 'trajectories as cut off: [data] truncated = "cut", or whatever it is called'
             )
 
+    def _require_columns_of_bins(self) -> None:
+        """Refuse bins of a column that is something else, too, and a column of states beside."""
+        if self.states.bins is None:
+            return
+        if "state" in self.data.given:
+            raise StudyError(
+                f'[data] state = "{self.data.state}" names a column of states, and [states] bins '
+                "makes states of others; remove one of the two"
+            )
+        data = self.data
+        taken = {data.trajectory, data.step, data.reward, data.person, data.truncated}
+        taken |= {self.arms.column} if self.arms.labels else set()
+        for column in self.states.bins:
+            if column in taken:
+                raise StudyError(
+                    f"[states] bins {column} is a column of [data] or [arms], too; give a copy of "
+                    "it another name"
+                )
+
     def _require_arms(self) -> None:
         """Refuse arms for which no mechanism is proved, or that no row could hold."""
         if not self.arms.labels:
@@ -466,8 +524,13 @@ class Study(Section):
 
     @property
     def raw_labels(self) -> Mapping[str, int] | None:
-        """Return raw label -> state's position, or None if the rows hold 0 .. N-1."""
+        """Return raw label -> state's position, or None if the rows hold numbers."""
         return self._tables.raw_labels
+
+    @property
+    def bins(self) -> Mapping[str, tuple[float, ...]]:
+        """Return the edges of every column that states are made of; empty if there are none."""
+        return self.states.bins or {}
 
     @property
     def has_intervals(self) -> bool:
@@ -604,6 +667,8 @@ class Study(Section):
         description = self.model_dump(mode="json", exclude=unused, exclude_none=True)
         if not self.arms.labels:
             del description["arms"]  # as studies without arms were always described
+        if self.states.bins is not None:
+            del description["data"]["state"]  # no such column is read
         description["side_files"] = [
             {"key": file.key, "name": file.name, "sha256": file.sha256}
             for file in self._tables.files

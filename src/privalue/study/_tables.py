@@ -16,6 +16,7 @@ from privalue.core import Matrix, Vector, dense
 from privalue.errors import StudyError
 from privalue.study import _side_files as side_files
 from privalue.study._arrays import labelled_rows
+from privalue.study._bins import bin_labels
 from privalue.study._places import Place
 from privalue.study._sections import LARGEST, SMALLEST, Features, States, Values, Weights
 from privalue.study._side_files import SideFile
@@ -23,6 +24,8 @@ from privalue.study._spreadsheets import of_cell
 
 # Features that values are shrunk towards: each fit solves d x d systems of dense rows.
 MOST_TARGETS, MOST_ENTRIES = 1_000, 4_000_000
+LEAST_SHARE = 0.03  # of the first component: what is smaller could hardly move a value
+STANDS_OUT = 0.9  # the first component does, if the second is smaller than this
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,9 +116,11 @@ def read_tables(
 
 
 def _targets(matrix: Matrix | None, size: int, states: int) -> Vector:
-    """Return columns of mean 0 and mean square 1, orthogonal, that span what the features span.
+    """Return what the features have in common: their components, the larger the likelier to matter.
 
-    Any features with the same combinations, a constant added or not, have the same fits.
+    Features are taken in units of their own spread, so that theirs do not matter. A component is as
+    large as the square of its share beside the first one. Where one stands out, it may be bent: its
+    square is a column, half as large.
     """
     dimension = -(-states // size) if matrix is None else matrix.shape[1]
     if dimension > MOST_TARGETS or states * dimension > MOST_ENTRIES:
@@ -128,16 +133,28 @@ def _targets(matrix: Matrix | None, size: int, states: int) -> Vector:
     else:
         phi = dense(matrix)
     phi = phi / np.maximum(np.abs(phi).max(axis=0), np.finfo(float).tiny)
-    basis, sizes, _ = np.linalg.svd(phi - phi.mean(axis=0), full_matrices=False)
-    made = np.asarray(basis[:, sizes > 1e-9 * states] * np.sqrt(states))
+    spreads = phi.std(axis=0)
+    apart = spreads > LEAST_SHARE**2  # a column that is the same everywhere says nothing
+    phi = (phi - phi.mean(axis=0))[:, apart] / spreads[apart]
+    basis, sizes, _ = np.linalg.svd(phi, full_matrices=False)
+    shares = sizes / sizes.max(initial=1.0)
+    kept = shares > LEAST_SHARE
+    made = basis[:, kept] * (np.sqrt(states) * np.square(shares[kept]))
+    if len(shares) and shares[:2].sum() < 1 + STANDS_OUT:
+        bent = np.square(made[:, :1])
+        bent -= bent.mean()
+        made = np.column_stack([made, 0.5 * bent / max(float(bent.std()), LEAST_SHARE)])
     made.setflags(write=False)
-    return made
+    return np.asarray(made)
 
 
 def _names(states: States, files: _Files) -> StateNames:
     """Return the states; refuse labels that are empty or appear twice."""
     if states.count is not None:
         return StateNames(count=states.count)
+    if states.bins is not None:
+        made = bin_labels(states.bins)
+        return StateNames(count=len(made), labels=made)
     if states.file is not None:
         labels = side_files.read_labels(files.open("[states] file", states.file))
     else:
@@ -151,8 +168,10 @@ def _names(states: States, files: _Files) -> StateNames:
 
 
 def _raw_labels(states: States, names: StateNames, files: _Files) -> Mapping[str, int] | None:
-    """Return raw label -> position, by the groups if there are any; None if rows hold positions."""
+    """Return raw label -> position, by the groups if there are any; None if rows hold numbers."""
     groups = states.groups
+    if states.bins is not None:
+        return None
     if groups is None:
         return None if names.labels is None else names.positions
     if isinstance(groups, str):

@@ -33,6 +33,7 @@ _EXAMPLES: Mapping[str, str] = {
     "start": '"start.csv"',
     "labels": '["stage 1", "stage 2"]',
     "groups": '"groups.csv"',
+    "bins": "{ age = [50, 70], sofa = [5, 10] }",
     "visits": '"visits.csv"',
     "max_trajectories_per_person": "3",
     "max_states_per_trajectory": "20",

@@ -1,0 +1,179 @@
+"""Take pictures of every page, of made-up people: `python -m docs.make.pictures`.
+
+The noise is real, so that each run gives other numbers; what is shown is the layout. Needs Chromium
+(on the path) and Playwright.
+"""
+
+import shutil
+import sys
+import tempfile
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from playwright.sync_api import Browser, sync_playwright
+
+import privalue as pv
+from docs.make.navigation import ROOT
+from privalue.report import write_private_page
+
+PICTURES = ROOT / "docs" / "pictures"
+WARDS = [
+    f"Respiratory failure, ward {ward}, from {before}"
+    for ward in "ABCDEF"
+    for before in ("emergency", "surgery")
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Picture:
+    """A page as somebody meets it, and the file that shows it."""
+
+    name: str
+    page: Path
+    width: int = 1280
+    height: int = 900
+    scheme: str = "light"
+    paper: bool = False
+    at: str = ""  # what is scrolled to; the top of the page without it
+    focused: str = ""
+
+
+def study(labels: Sequence[str], name: str, **sections: Any) -> pv.Study:
+    """Return a study of these states, with a start in the first two."""
+    chosen: dict[str, Any] = {
+        "study": pv.About(name=name, dataset="clinic-2026"),
+        "privacy": pv.Privacy(epsilon=1.0, delta=1e-6, unit="trajectory"),
+        "values": pv.Values(
+            discount=0.95,
+            rewards=(0.0, 1.0),
+            returns=(0.0, 1.0),
+            start={labels[0]: 0.7, labels[1]: 0.3},
+        ),
+        "states": pv.States(labels=list(labels)),
+        **sections,
+    }
+    return pv.Study(**chosen)
+
+
+def people(
+    labels: Sequence[str], count: int, *, rare: Sequence[int] = (), arms: Sequence[str] = ()
+) -> list[list[tuple[Any, ...]]]:
+    """Return made-up trajectories of one to five states; some states are hardly visited."""
+    random = np.random.default_rng(5)
+    often = np.ones(len(labels))
+    often[list(rare)] = 1e-3
+    found = []
+    for _ in range(count):
+        states = random.choice(
+            len(labels),
+            size=min(int(random.integers(1, 6)), len(labels)),
+            replace=False,
+            p=often / often.sum(),
+        ).tolist()
+        arm = int(random.integers(len(arms))) if arms else 0
+        well = random.random() < 0.3 + 0.5 * states[-1] / len(labels) + 0.1 * arm
+        more = (arms[arm],) if arms else ()
+        rewards = [0.0] * (len(states) - 1) + [float(well)]
+        found.append(
+            [(labels[state], reward, *more) for state, reward in zip(states, rewards, strict=True)]
+        )
+    return found
+
+
+def pages(folder: Path) -> list[Picture]:
+    """Make the pages, and return what to take of them."""
+
+    def published(key: str, chosen: pv.Study, rows: list[list[tuple[Any, ...]]]) -> Path:
+        ledger = pv.open_ledger(folder / f"{key}.db")
+        ledger.declare("clinic-2026", epsilon=2.5, delta=1e-5, unit="trajectory")
+        release = pv.release(chosen, rows, ledger=ledger, accept_useless=True)
+        made = pv.publish(
+            release,
+            folder / key,
+            study=chosen,
+            account=ledger.standing("clinic-2026"),
+            justification="Agreed by the data access board.",
+        )
+        assert made.page is not None
+        return made.page
+
+    wards = published(
+        "wards", study(WARDS, "Respiratory wards, 2026"), people(WARDS, 9000, rare=(4, 9))
+    )
+    arms = ["control", "treated"]
+    stages = ["ill", "better", "well", "rehabilitation", "home"]
+    trial = published(
+        "trial",
+        study(stages, "Early mobilisation", arms=pv.Arms(labels=arms)),
+        people(stages, 8000, arms=arms),
+    )
+    many = [f"cluster {at}" for at in range(716)]
+    limits = {"epsilon": 1.0, "delta": 1e-6, "max_states_per_trajectory": 5}
+    sepsis = published(
+        "sepsis",
+        study(many, "Intensive care, 716 states", privacy={"unit": "trajectory", **limits}),
+        people(many, 40_000),
+    )
+    small = published("small", study(WARDS, "A study that is too small"), people(WARDS, 60))
+    private = write_private_page(
+        pv.inspect(study(WARDS, "Respiratory wards, 2026"), people(WARDS, 3000, rare=(4, 9))),
+        folder / "curator" / "private.html",
+    )
+    row = ".pv-forest svg:visible .pv-row >> nth=2"
+    return [
+        Picture(name="report", page=wards, focused=row),
+        Picture(name="report-dark", page=wards, scheme="dark"),
+        Picture(name="report-phone", page=wards, width=390, height=1400),
+        Picture(name="report-table", page=wards, at="#states"),
+        Picture(name="report-promise", page=wards, at="#guarantee"),
+        Picture(name="report-paper", page=wards, width=794, height=1123, paper=True),
+        Picture(name="report-arms", page=trial, at="#arms", height=1000),
+        Picture(name="report-many", page=sepsis, height=1100),
+        Picture(name="report-useless", page=small, height=700),
+        Picture(name="curator", page=private),
+    ]
+
+
+def take(browser: Browser, picture: Picture, folder: Path) -> Path:
+    """Take one picture; nothing but the page itself is loaded."""
+    context = browser.new_context(
+        viewport={"width": picture.width, "height": picture.height},
+        color_scheme="dark" if picture.scheme == "dark" else "light",
+    )
+    opened = context.new_page()
+    opened.goto(picture.page.resolve().as_uri())
+    if picture.paper:
+        opened.emulate_media(media="print")
+    if picture.at:
+        opened.locator(picture.at).evaluate("element => element.scrollIntoView()")
+    if picture.focused:
+        opened.locator(picture.focused).focus()
+    target = folder / f"{picture.name}.png"
+    opened.screenshot(path=target)
+    context.close()
+    return target
+
+
+def main() -> int:
+    """Take all pictures; return the exit code."""
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    if chromium is None:
+        print("pictures are taken by Chromium, which is not installed", file=sys.stderr)
+        return 6
+    with tempfile.TemporaryDirectory() as made, sync_playwright() as playwright:
+        warnings.simplefilter("ignore", pv.PrivalueWarning)
+        browser = playwright.chromium.launch(
+            executable_path=chromium, args=["--no-sandbox", "--disable-gpu"]
+        )
+        for picture in pages(Path(made)):
+            print(f"Wrote {take(browser, picture, PICTURES).relative_to(ROOT)}")
+        browser.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

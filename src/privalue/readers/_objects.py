@@ -1,0 +1,385 @@
+"""Read rows that are in memory: frames, dicts of columns, lists of dicts, and episodes.
+
+| what                                             | how it is read                               |
+|--------------------------------------------------|----------------------------------------------|
+| a frame or a table; anything that Arrow reads    | a row is a step                              |
+| a lazy frame of Polars                           | as what it returns: the same as a query      |
+| a dict of columns, a record array                | as a table                                   |
+| a dict with observations, rewards and terminals  | as a recording (``_recordings``)             |
+| an iterable                                      | each element by itself: a dict is a row, a   |
+|                                                  | table is its rows, anything else an episode  |
+
+An episode is a list of steps, and a step is (state, reward), what the study's arm and mark of cuts
+are after it; or (state, action, reward), with or without next state, terminated and truncated after
+it; or a dict. What an element, a step or a cell is depends on nothing but itself.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from privalue.errors import DataError
+from privalue.readers import _python_cells as python_cells
+from privalue.readers._chunks import BATCH_ROWS, Chunk, Location, Source, one_line
+from privalue.readers._recordings import as_episodes, is_recording, open_recording
+from privalue.readers._rules import RowRules
+
+EPISODES = "the list of episodes"
+_ROWS, _TABLES = "the list of rows", "the list of tables"
+
+
+def open_object(data: Any, rules: RowRules) -> Source | None:
+    """Return the rows of an object in memory, or None if it is nothing that holds rows."""
+    if getattr(type(data), "columns_are_roles", False):  # of our own simulation, by any names
+        return _open_columns(_by_role(data, rules), rules, "the episodes", in_order=True)
+    if _is_lazy(data):
+        return _open_lazy(data, rules)
+    if is_table(data):
+        return _open_table(data, rules)
+    if isinstance(data, np.ndarray) and data.dtype.names is not None:
+        data = {name: data[name] for name in data.dtype.names}
+    if isinstance(data, Mapping):
+        if not set(rules.names) <= {str(name) for name in data} and is_recording(data):
+            return open_recording(data, rules)
+        return _open_columns(data, rules, "the dict")
+    recorded = as_episodes(data, rules)
+    if recorded is not None:
+        return _open_elements(recorded, rules)
+    if isinstance(data, Iterable) and not isinstance(data, str | bytes | memoryview):
+        return _open_elements(data, rules)
+    return None
+
+
+# Tables
+
+
+def is_table(data: Any) -> bool:
+    """Return whether an object is a frame, or one that Arrow reads."""
+    return _is_pandas(data) or any(
+        hasattr(data, name) for name in ("__arrow_c_stream__", "__arrow_c_array__")
+    )
+
+
+def _is_lazy(data: Any) -> bool:
+    """Return whether the data is a lazy frame of Polars, without importing Polars."""
+    kind = type(data)
+    return kind.__module__.split(".")[0] == "polars" and kind.__name__ == "LazyFrame"
+
+
+def _open_lazy(data: Any, rules: RowRules) -> Source:
+    """Return the rows that a lazy frame returns."""
+    try:
+        collected = data.select(rules.select(data.collect_schema().names(), _what(data))).collect()
+    except DataError:
+        raise
+    except Exception as problem:  # of Polars, or of whatever its frame calls
+        raise DataError(f"{_what(data)} cannot be read: {one_line(problem)}") from None
+    return _open_table(collected, rules)
+
+
+def _open_table(data: Any, rules: RowRules) -> Source:
+    """Return the rows of a frame, or of an object that Arrow reads."""
+    if _is_pandas(data):
+        return Source(lambda: _frame(data, rules), total_rows=len(data), again=True)
+    stays = type(data).__module__.split(".")[0] == "polars"
+    if (stays and isinstance(data, Sized)) or isinstance(data, pa.Table | pa.RecordBatch):
+        return Source(lambda: _stream(data, rules), total_rows=len(data), again=True)
+    return Source(lambda: _stream(data, rules))
+
+
+def _table_chunks(data: Any, rules: RowRules) -> Iterator[Chunk]:
+    """Yield the rows of a frame, or of an object that Arrow reads."""
+    return _frame(data, rules) if _is_pandas(data) else _stream(data, rules)
+
+
+def _stream(data: Any, rules: RowRules) -> Iterator[Chunk]:
+    """Yield the rows of an object with the Arrow stream, or array, interface."""
+    place = _what(data)
+    try:
+        if not hasattr(data, "__arrow_c_stream__"):
+            data = pa.Table.from_batches([pa.record_batch(data)])
+        reader = pa.RecordBatchReader.from_stream(data)
+        names = rules.select(reader.schema.names, place)
+        rules.require_types(zip(reader.schema.names, reader.schema.types, strict=True), place)
+        first_row = 1
+        for batch in reader:
+            for start in range(0, batch.num_rows, BATCH_ROWS):
+                part = batch.slice(start, BATCH_ROWS).select(names)
+                yield Chunk(Location(place, first_row), part)
+                first_row += part.num_rows
+    except (pa.ArrowException, TypeError, ValueError) as problem:
+        if isinstance(problem, DataError):
+            raise
+        raise DataError(f"{place} cannot be read: {one_line(problem)}") from None
+
+
+def _is_pandas(data: Any) -> bool:
+    """Return whether the data is a pandas frame, without importing pandas."""
+    return type(data).__module__.split(".")[0] == "pandas" and hasattr(data, "columns")
+
+
+def _frame(data: Any, rules: RowRules) -> Iterator[Chunk]:
+    """Yield the rows of a pandas frame; a column of objects is converted cell by cell."""
+    place = _what(data)
+    headings = [str(name) for name in data.columns]
+    names = rules.select(headings, place)
+    wanted = data.iloc[:, [headings.index(name) for name in names]]
+    typed = [at for at, kind in enumerate(wanted.dtypes) if not _holds_objects(kind)]
+    schema = ((names[at], _series(wanted.iloc[:0, at]).type) for at in typed)
+    rules.require_types(schema, place)
+    for start in range(0, len(data), BATCH_ROWS):
+        part = wanted.iloc[start : start + BATCH_ROWS]
+        arrays = [_series(part.iloc[:, at]) for at in range(len(names))]
+        yield Chunk(Location(place, start + 1), pa.record_batch(arrays, names=names))
+
+
+def _holds_objects(kind: Any) -> bool:
+    """Return whether a column of pandas or NumPy may hold objects of any type."""
+    return str(kind) == "object"
+
+
+def _series(series: Any) -> pa.Array:
+    """Return a column of pandas, or an array of NumPy, as Arrow."""
+    if not _holds_objects(series.dtype):
+        try:
+            found = pa.array(series)
+            return pa.concat_arrays(found.chunks) if isinstance(found, pa.ChunkedArray) else found
+        except (pa.ArrowException, TypeError, ValueError):
+            pass  # categories of several types, sparse columns and the like
+    return python_cells.as_arrow(series.tolist())
+
+
+def _what(data: Any) -> str:
+    """Return what messages call an object."""
+    return f"the {type(data).__module__.split('.')[0]} {type(data).__name__}"
+
+
+# Columns
+
+
+def _open_columns(
+    data: Mapping[Any, Any], rules: RowRules, place: str, *, in_order: bool = False
+) -> Source:
+    """Return the rows of a dict of columns."""
+    by_name = {str(name): column for name, column in data.items()}
+    names = rules.select(list(by_name), place)
+    columns = {name: _column(by_name[name], f"{place}, {name!r},") for name in names}
+    lengths = {name: len(column) for name, column in columns.items()}
+    count = next(iter(lengths.values()))
+    for name, length in lengths.items():
+        if length != count:
+            raise DataError(
+                f"{place} has {count} rows in {names[0]!r} and {length} in {name!r}; columns are "
+                "of one length"
+            )
+    typed = {name: column for name, column in columns.items() if not isinstance(column, list)}
+    rules.require_types(((name, _slice(typed[name], 0, 0).type) for name in typed), place)
+
+    def chunks() -> Iterator[Chunk]:
+        for start in range(0, count, BATCH_ROWS):
+            arrays = [_slice(column, start, start + BATCH_ROWS) for column in columns.values()]
+            yield Chunk(Location(place, start + 1), pa.record_batch(arrays, names=names))
+
+    return Source(chunks, total_rows=count, again=True, in_order=in_order)
+
+
+def _column(values: Any, what: str) -> Any:
+    """Return a column that can be cut: of pandas, NumPy or Arrow, or a list of objects."""
+    if hasattr(values, "__arrow_c_stream__") and not hasattr(values, "iloc"):
+        return pa.chunked_array(values)
+    if hasattr(values, "__arrow_c_array__") and not hasattr(values, "iloc"):
+        return pa.array(values)
+    if hasattr(values, "iloc"):
+        return values
+    if isinstance(values, np.ma.MaskedArray):
+        return pa.array(values.data, mask=np.ma.getmaskarray(values))
+    if isinstance(values, np.ndarray):
+        if values.ndim != 1:
+            raise DataError(
+                f"{what} has {values.ndim} dimensions; a column has one cell for each row"
+            )
+        return values
+    if isinstance(values, Iterable) and not isinstance(values, str | bytes | Mapping):
+        return list(values)
+    raise DataError(f"{what} is no column but a {type(values).__name__}; give a cell for each row")
+
+
+def _slice(column: Any, start: int, end: int) -> pa.Array:
+    """Return some cells of a column as Arrow."""
+    if isinstance(column, list):
+        return python_cells.as_arrow(column[start:end])
+    if isinstance(column, pa.Array | pa.ChunkedArray):
+        part = column.slice(start, max(min(end, len(column)) - start, 0))
+        return part.combine_chunks() if isinstance(part, pa.ChunkedArray) else part
+    return _series(column.iloc[start:end] if hasattr(column, "iloc") else column[start:end])
+
+
+def _by_role(data: Any, rules: RowRules) -> dict[str, Any]:
+    """Return the columns of simulated rows by the names that the study has for them."""
+    _require_no_marks(rules, "the episodes")
+    columns = {name: getattr(data, name) for name in ("trajectory", "step", "state", "reward")}
+    columns |= {"person": columns["trajectory"], "bin 0": columns["state"]}
+    if len(rules.bins) > 1:
+        raise DataError("the episodes have one number as their state, and the bins are of several")
+    return {name: columns[role] for role, name in rules.columns.items()}
+
+
+def _require_no_marks(rules: RowRules, place: str) -> None:
+    """Refuse a study that needs of each row, or of its person, what a recording does not say."""
+    rules.require_no_person(f"{place} name")
+    for role in ("arm", "truncated"):
+        if role in rules.columns:
+            raise DataError(
+                f"{place}: there is no column {rules.columns[role]!r}, which the study names; give "
+                "a table that has it"
+            )
+
+
+# Elements of a list
+
+
+def _open_elements(data: Iterable[Any], rules: RowRules) -> Source:
+    """Return the rows of what an iterable holds.
+
+    Whether rows come in order is only a matter of how fast they are read.
+    """
+    if isinstance(data, Sequence):
+        apart = any(_holds_rows(element) for element in data)
+    else:
+        rest = iter(data)
+        first = list(next(([element] for element in rest), []))
+        data, apart = chain(first, rest), any(map(_holds_rows, first))
+    if not apart:
+        _require_episodes(rules)
+    return Source(lambda: _elements(data, rules), in_order=not apart)
+
+
+def _holds_rows(element: Any) -> bool:
+    """Return whether an element has rows that need not be in order: a dict, or a table."""
+    if type(element) is list:  # most are, and are told quickly
+        return False
+    return (isinstance(element, Mapping) and not is_recording(element)) or is_table(element)
+
+
+def _require_episodes(rules: RowRules) -> None:
+    """Refuse a study with which episodes, numbered from 0, cannot be read."""
+    rules.require_no_person("episodes name")
+    names = [rules.columns.get("trajectory", "trajectory"), rules.columns["step"]]
+    rules.require_types(zip(names, (pa.int64(), pa.int64()), strict=True), "the episodes")
+
+
+def _elements(data: Iterable[Any], rules: RowRules) -> Iterator[Chunk]:
+    """Yield what the elements of an iterable hold, each by itself, as rows.
+
+    The trajectory of an episode is its number, and the step is the position in it.
+    """
+    rows: list[tuple[Any, ...]] = []
+    place, first_row, read = EPISODES, 1, _Steps(rules)
+    for number, element in enumerate(data):
+        if not _holds_rows(element):
+            rows += read.episode(element, number)
+        elif not is_table(element):
+            place = _ROWS
+            rows.append(_row(element, rules, first_row + len(rows)))
+        else:
+            if rows:
+                yield _chunk(rows, rules, place, first_row)
+                first_row, rows = first_row + len(rows), []
+            for chunk in _table_chunks(element, rules):
+                yield Chunk(Location(_TABLES, first_row), chunk.rows, chunk.left_out)
+                first_row += chunk.rows.num_rows
+        if len(rows) >= BATCH_ROWS:
+            yield _chunk(rows, rules, place, first_row)
+            first_row, rows = first_row + len(rows), []
+    if rows:
+        yield _chunk(rows, rules, place, first_row)
+
+
+def _row(element: Mapping[Any, Any], rules: RowRules, number: int) -> tuple[Any, ...]:
+    """Return the cells of a row that is a dict; one that it leaves out is missing."""
+    if not rules.drop_invalid:
+        rules.select([str(name) for name in element], f"{_ROWS}, row {number},")
+    return tuple(element.get(name) for name in rules.names)
+
+
+class _Steps:
+    """Reads episodes, step by step."""
+
+    def __init__(self, rules: RowRules) -> None:
+        self._rules = rules
+        self._roles = rules.step_roles
+        self._ids = len(rules.id_roles)
+        self._checked = False
+
+    def episode(self, element: Any, number: int) -> list[tuple[Any, ...]]:
+        """Return the rows of an episode; none, where units that cannot be read are left out."""
+        rules = self._rules
+        if rules.by_person and rules.drop_invalid:  # nobody's, among rows that are somebody's
+            return []
+        if not self._checked:
+            _require_episodes(rules)
+            self._checked = True
+        steps = self._steps(element)
+        if steps:
+            ids = (number,) * self._ids
+            return [(*ids, at, *step) for at, step in enumerate(steps)]
+        if rules.drop_invalid:
+            return []
+        forms = f"({', '.join(self._roles)})"
+        more = " or (state, action, reward, ...)" if len(self._roles) == 2 else ""
+        raise DataError(
+            f"episode {number} (counted from 0) is not a list of at least one {forms}{more}; rows "
+            "of several people are a table, a dict of columns or a list of dicts"
+        )
+
+    def _steps(self, element: Any) -> list[tuple[Any, ...]]:
+        """Return what the steps of an episode say of their roles; none if one of them has no form.
+
+        Most steps are tuples of the usual length, and are taken as they are.
+        """
+        rules, usual = self._rules, len(self._roles)
+        plain = type(element) is list and not rules.bins
+        if plain and all(type(step) is tuple and len(step) == usual for step in element):
+            return element  # type: ignore[no-any-return]
+        try:
+            if type(element) is not list and isinstance(element, Mapping):
+                element = zip(element["observations"], np.ravel(element["rewards"]), strict=True)
+            found = [self._cells(step) for step in element]
+        except (TypeError, ValueError, LookupError):
+            return []
+        except Exception:  # an object of any class: where units are left out, it ends nothing
+            if not rules.drop_invalid:
+                raise
+            return []
+        steps = [step for step in found if step is not None]
+        if len(steps) < len(found):
+            return []
+        if rules.bins:
+            return [(*rules.state_cells(step[0]), *step[1:]) for step in steps]
+        return steps
+
+    def _cells(self, step: Any) -> tuple[Any, ...] | None:
+        """Return what a step says of its roles, by its own form; None if it has none."""
+        roles = self._roles
+        if isinstance(step, Mapping):
+            columns = {"state": "state", **self._rules.columns}
+            state = step if self._rules.bins else step.get(columns["state"])
+            return (state, *(step.get(columns[role]) for role in roles[1:]))
+        if isinstance(step, str | bytes) or not hasattr(step, "__len__"):
+            return None
+        if len(step) == len(roles):
+            return tuple(step)
+        if len(roles) == 2 and 3 <= len(step) <= 6:
+            return step[0], step[2]
+        if roles[2:] == ["truncated"] and len(step) == 6:
+            return step[0], step[2], step[5]
+        return None
+
+
+def _chunk(rows: list[tuple[Any, ...]], rules: RowRules, place: str, first_row: int) -> Chunk:
+    """Return rows of objects as a chunk."""
+    arrays = [python_cells.as_arrow(column) for column in zip(*rows, strict=True)]
+    return Chunk(Location(place, first_row), pa.record_batch(arrays, names=rules.names))

@@ -1,0 +1,112 @@
+"""Say in one sentence whether the values can be used: as they are, with care, or not.
+
+The plan and the flags decide, which are public. A release that its own plan calls no better than
+guessing is not usable, whatever its values are; neither is one whose every state has too few
+visits. Any other flag, a plan that is doubtful at its cautious end, limits that could have moved
+every value, or noise of unknown size call for care.
+"""
+
+from dataclasses import dataclass
+
+from privalue._written import written_exactly
+from privalue.artefact import Release
+from privalue.planning import shown
+from privalue.report._limits import clearly_moved
+from privalue.report._numbers import interval
+from privalue.report._pages import Markup, listed
+from privalue.report._precision import Planned, achieved
+from privalue.report._states import FLAGS, UNSUPPORTED, StateTable, return_bounds
+
+_HEADS = {"usable": "Usable.", "care": "Usable with care.", "unusable": "Not usable."}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """The answer to whether the values can be used."""
+
+    kind: str  # usable, care or unusable
+    sentence: Markup | str
+
+    @property
+    def head(self) -> str:
+        """Return the answer in a word or three."""
+        return _HEADS[self.kind]
+
+
+def verdict_of(release: Release, states: StateTable, plan: Planned) -> Verdict:
+    """Return whether values can be used, and why not, or with which states to be careful.
+
+    Args:
+        release: what was released.
+        states: its values, with their flags.
+        plan: the prediction from the study alone, or why there is none.
+    """
+    predicted = plan.prediction
+    if "useless" in release.accepted or (predicted is not None and predicted.useless):
+        low, high = return_bounds(release)
+        accepted = (
+            " Whoever made it was told so and accepted it explicitly."
+            if "useless" in release.accepted
+            else ""
+        )
+        return Verdict(
+            kind="unusable",
+            sentence="By its own plan this release is no better than guessing "
+            f"{written_exactly((low + high) / 2)}, the middle of the bounds, for every "
+            f"state.{accepted} Do not act on the values.",
+        )
+    flagged = states.flagged.nonzero()[0]
+    if len(states.with_flag(UNSUPPORTED)) == len(states):
+        return Verdict(
+            kind="unusable",
+            sentence="Every value has too few visits to say anything, or its interval spans more "
+            "than half of what is possible. Do not act on the values.",
+        )
+    if len(flagged):
+        present = [flag for flag in FLAGS if len(states.with_flag(flag))]
+        sound = len(states) - len(flagged)
+        first = [str(states.names[at]) for at in flagged[:3].tolist()]
+        first = first[: 3 if max(map(len, first)) <= 30 else 2]
+        names = listed(first, more=len(flagged) - len(first), most=72)
+        kept = (
+            f"{sound:,} of {len(states):,} values carry no flag"
+            if sound
+            else "Every value is flagged"
+        )
+        return Verdict(
+            kind="care",
+            sentence=Markup(f"{kept}; be careful with {names} ({'; '.join(present)})."),
+        )
+    reasons = [reason for reason in _of_all_states(release, plan) if reason is not None]
+    if reasons:
+        return Verdict(kind="care", sentence=reasons[0])
+    return Verdict(kind="usable", sentence=_usable(release, states))
+
+
+def _of_all_states(release: Release, plan: Planned) -> list[str | None]:
+    """Return what calls for care with every state, the most important first."""
+    moved = clearly_moved(release)
+    return [
+        "No state is flagged, but limits clearly changed what counts, and could have moved every "
+        "value by more than half of its interval."
+        if moved is not None and moved.all()
+        else None,
+        "No state is flagged, but at the cautious end of its own plan this release is no better "
+        "than guessing: if few people visited some of the states, do not act on their values."
+        if plan.prediction is not None and plan.prediction.doubtful
+        else None,
+        "No state is flagged, but how noisy the values are is not public: there are no intervals."
+        if release.level is None
+        else None,
+    ]
+
+
+def _usable(release: Release, states: StateTable) -> str:
+    """Return how precise values are that nothing speaks against."""
+    found = achieved(release, states, "total_") or achieved(release, states)
+    assert found is not None  # without intervals a release calls for care
+    return (
+        f"No state is flagged. Half of the {100 * found.level:g}% intervals reach "
+        f"{shown(found.median)} or less to either side, where returns can be "
+        f"{interval(*return_bounds(release))}."
+    )

@@ -1,0 +1,73 @@
+"""The tutorial notebook runs as it stands, and what it shows is kept with it."""
+
+import re
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+ROOT = Path(__file__).parents[2]
+sys.path.append(str(ROOT))  # docs.make is not installed
+
+
+def kept():
+    from docs.make.notebook import NOTEBOOK
+
+    return nbformat.read(NOTEBOOK, as_version=4)
+
+
+def code(notebook):
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def kinds(cell):
+    """What a cell shows, by kind: the numbers differ from run to run."""
+    return [sorted(shown.get("data", {})) or shown.name for shown in cell.outputs]
+
+
+@pytest.fixture(scope="module")
+def executed(tmp_path_factory):
+    from docs.make.notebook import executed
+
+    return executed(kept(), tmp_path_factory.mktemp("notebook"))
+
+
+def test_it_runs_and_shows_what_is_kept_with_it(executed):
+    for made, there in zip(code(executed), code(kept()), strict=True):
+        assert kinds(made) == kinds(there), there.source
+        assert made.execution_count == there.execution_count
+
+
+def test_it_shows_pictures_tables_and_no_warnings(executed):
+    for notebook in (executed, kept()):
+        shown = [kind for cell in code(notebook) for kind in kinds(cell)]
+        assert "stderr" not in shown
+        assert sum("image/png" in kind for kind in shown) >= 3
+        assert sum("text/html" in kind for kind in shown) >= 6
+
+
+def test_what_is_kept_is_plain(executed):
+    from docs.make.notebook import NOTEBOOK, plain
+
+    text = NOTEBOOK.read_text(encoding="utf-8")
+    nbformat.validate(kept())
+    assert nbformat.writes(plain(kept())) + "\n" == text
+    assert not re.search(r"/tmp/|/home/|ipykernel_|Traceback", text)
+    released = [
+        shown.data["text/html"]
+        for cell in code(executed)
+        for shown in cell.outputs
+        if "Release(" in shown.get("data", {}).get("text/plain", "")
+    ]
+    assert len(released) == 1
+    assert "This release is (1, 1e-06)-differentially private" in released[0]
+    assert "too few visits" in released[0]
+
+
+def test_it_goes_the_whole_way():
+    source = "\n".join(cell.source for cell in code(kept()))
+    for step in ("pd.DataFrame", "pv.Study(", "pv.plan(", "pv.open_ledger(", "pv.release("):
+        assert step in source
+    for step in ("release.plot(", "ledger.show(", "pv.compare(", "compared.plot("):
+        assert step in source
