@@ -262,8 +262,8 @@ def release(
     >>> release["well"].flags, release.private
     ((), True)
     """
-    prepared = prepare(with_columns(study, columns))
-    study = prepared.study
+    study = with_columns(study, columns)
+    prepared = prepare(study) if study.privacy.is_fixed else None
     if seed is not None:
         if entropy is not None:
             raise UsageError("seed= and entropy= both say where noise comes from; give one")
@@ -280,43 +280,55 @@ def release(
     if not callable(getattr(source, "read", None)):
         raise UsageError("entropy must have a method read(count) that gives random bytes")
 
-    declared = declared_size(study).trajectories
-    known: list[Accepted] | None = None  # what can be decided before data is opened
-    if declared is not None or not study.limits.counts_trajectories:
-        known = require_useful(
-            study, prepared.design, prepared.mechanism, declared, accepted=accept_useless
-        )
-
-    def read() -> _Ready:
-        """Read the statistics, and refuse what public sizes rule out.
-
-        All of it comes before the charge: whatever is refused here costs nothing.
-        """
-        statistics = gathered(
-            data, study, engine=engine, memory=memory, threads=threads, progress=progress
-        )
-        size = public_size(study, statistics)
-        accepted = require_small_delta(study, size, accepted=accept_large_delta)
-        mechanism = prepared.mechanism_for(size)
-        useful = known
-        if useful is None:
-            useful = require_useful(
-                study, prepared.design, mechanism, size.trajectories, accepted=accept_useless
+    def ready(prepared: Prepared) -> Callable[[], _Ready]:
+        """Refuse what the study alone rules out, and return what reads the data."""
+        study, declared = prepared.study, declared_size(prepared.study).trajectories
+        known: list[Accepted] | None = None  # what can be decided before data is opened
+        if declared is not None or not study.limits.counts_trajectories:
+            known = require_useful(
+                study, prepared.design, prepared.mechanism, declared, accepted=accept_useless
             )
-        _rehearse(mechanism, study)
-        return _Ready(
-            study=study,
-            statistics=statistics,
-            size=size,
-            mechanism=mechanism,
-            accepted=(*useful, *accepted),
-        )
 
+        def read() -> _Ready:
+            """Read the statistics, and refuse what public sizes rule out.
+
+            All of it comes before the charge: whatever is refused here costs nothing.
+            """
+            statistics = gathered(
+                data, study, engine=engine, memory=memory, threads=threads, progress=progress
+            )
+            size = public_size(study, statistics)
+            accepted = require_small_delta(study, size, accepted=accept_large_delta)
+            mechanism = prepared.mechanism_for(size)
+            useful = known
+            if useful is None:
+                useful = require_useful(
+                    study, prepared.design, mechanism, size.trajectories, accepted=accept_useless
+                )
+            _rehearse(mechanism, study)
+            return _Ready(
+                study=study,
+                statistics=statistics,
+                size=size,
+                mechanism=mechanism,
+                accepted=(*useful, *accepted),
+            )
+
+        return read
+
+    read = None
+    if prepared is not None:
+        study, read = prepared.study, ready(prepared)
     own = outbox is not None and not isinstance(outbox, Outbox)
     box: AbstractContextManager[Outbox | None] = (
         Outbox(outbox) if own else nullcontext(outbox)  # type: ignore[arg-type]
     )
     if kept_by is None:
+        if read is None:
+            raise UsageError(
+                f'[privacy] spend = "{study.privacy.spend}" is a share of what a ledger has left; '
+                "release with one, or give epsilon and delta"
+            )
         with box as kept:
             _make_room(kept, study)
             return _drawn(read(), source, None)
@@ -330,6 +342,8 @@ def release(
         # inner block while another error ends it, as when a terminal is closed: hence the outer.
         with reserved, reserved:
             _tell(reserved.notices, say)
+            if read is None:  # the ledger fixed what the share comes to
+                read = ready(prepare(study.replace(**reserved.asked.as_dict())))
             return _paid_for(reserved, read(), source, kept_by, kept, say)
 
 
@@ -571,13 +585,32 @@ def _reserve(ledger: Ledger, study: Study) -> Reservation | StoredRelease:
         raise UsageError(
             "a ledger needs to know which people the data is about: set [study] dataset"
         )
+    request, privacy = study_hash(study.public_description()), study.privacy
+    if not privacy.is_fixed:
+        if study.mechanism.name != "dp-ssp":
+            raise StudyError(
+                f'[privacy] spend = "{privacy.spend}" is for dp-ssp alone, and [mechanism] name = '
+                f'"{study.mechanism.name}"; name dp-ssp, or give epsilon and delta'
+            )
+        return ledger.reserve(
+            dataset,
+            request,
+            spend=privacy.spend,
+            unit=privacy.unit,
+            neighbours=privacy.neighbours,
+        )
+    if privacy.spend is not None:
+        raise StudyError(
+            f'[privacy] spend = "{privacy.spend}" takes the place of epsilon and delta, which the '
+            "ledger fixes; leave them out"
+        )
     return ledger.reserve(
         dataset,
-        study_hash(study.public_description()),
-        epsilon=study.privacy.epsilon,
-        delta=study.privacy.delta,
-        unit=study.privacy.unit,
-        neighbours=study.privacy.neighbours,
+        request,
+        epsilon=privacy.epsilon,
+        delta=privacy.delta,
+        unit=privacy.unit,
+        neighbours=privacy.neighbours,
         gaussian_alpha=gaussian_alpha(study),
     )
 

@@ -285,6 +285,108 @@ def test_a_false_move_is_found(tmp_path, spent):
         assert book.balances["trial"].terms.accounting == "plain"
 
 
+# A share of what is left
+
+
+STUDY = """
+[study]
+dataset = "trial"
+
+[privacy]
+unit = "trajectory"
+
+[values]
+discount = 0.9
+rewards = [0.0, 1.0]
+returns = [0.0, 1.0]
+
+[states]
+count = 2
+"""
+
+
+def share(spend, **about):
+    return pv.Study(
+        study={"dataset": "trial", **about},
+        privacy=pv.Privacy(spend=spend, unit="trajectory"),
+        values=pv.Values(discount=0.9, rewards=(0.0, 1.0), returns=(0.0, 1.0)),
+        states=pv.States(count=2),
+    )
+
+
+def test_a_share_is_fixed_by_the_ledger_and_a_retry_is_answered(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("study.toml").write_text(STUDY)
+    rows = ["trajectory,step,state,reward"]
+    rows += [f"{n},{t},{t},{(t + 1) / 2}" for n in range(6000) for t in range(2)]
+    Path("data.csv").write_text("\n".join(rows))
+    ledger = real_ledger("ledger.db")
+    ledger.declare("trial", **TOTAL)
+    release = ["release", "study.toml", "--data", "data.csv", "--ledger", "ledger.db", "--spend"]
+    assert run([*release, "25%", "--out", "first", "--json"]) == 0
+    first = json.loads(capsys.readouterr().out)
+    assert first["privacy"]["epsilon"] == 0.475231
+    assert first["privacy"]["delta"] == 1e-6
+    assert first["study"]["privacy"]["spend"] == "25%"
+    spent = ledger.show("trial").spent
+    assert Fraction(spent.square, 10**24) <= Fraction(1, 4) / Fraction(ALPHA * (1 - 1e-9)) ** 2
+    # The same again, though a quarter of what is left is less by now: nothing is spent.
+    assert run([*release, "25%", "--out", "second", "--json"]) == 0
+    again = json.loads(capsys.readouterr().out)
+    assert again["reused"] is True
+    assert {**again, "reused": False} == first
+    assert ledger.show("trial").spent == spent
+    assert run([*release, "50%", "--out", "third", "--json", "--no-report"]) == 0
+    third = json.loads(capsys.readouterr().out)
+    left = ledger.show("trial").left.square
+    assert left / (0.75 * 10**24 / ALPHA**2) == pytest.approx(0.5, rel=1e-4)
+    assert third["privacy"]["epsilon"] != first["privacy"]["epsilon"]
+    ledger.verify()
+    assert run(["report", "third", "--study", "study.toml", "--force"]) == 0
+    assert run([*release, "0%", "--out", "no"]) == 2
+    assert run([*release, "100 %", "--out", "no"]) == 3
+    assert run(["plan", "study.toml", "--trajectories", "1000"]) == 3
+    without = ["release", "study.toml", "--data", "data.csv", "--out", "no", "--no-ledger"]
+    assert run([*without, "--spend", "25%"]) == 2
+    Path("study.toml").write_text(STUDY.replace("[privacy]", "[privacy]\nepsilon = 1.0"))
+    assert run([*release, "25%", "--out", "no"]) == 3
+    assert "leave both out of the study" in capsys.readouterr().err
+
+
+def test_a_share_in_python(tmp_path):
+    ledger = real_ledger(tmp_path / "ledger.db")
+    ledger.declare("trial", epsilon=1.0, delta=1e-6, unit="trajectory")
+    study = share("50%")
+    first = pv.release(study, PEOPLE, ledger=ledger)
+    assert (first.privacy.epsilon, first.privacy.delta) == (0.5, 5e-7)
+    assert pv.release(study, "no such file", ledger=ledger).to_json() == first.to_json()
+    second = pv.release(share("50%", period="2"), PEOPLE, ledger=ledger)
+    assert (second.privacy.epsilon, second.privacy.delta) == (0.25, 2.5e-7)
+    with pytest.raises(pv.StudyError, match="dp-ssp alone"):
+        pv.release(study.replace(mechanism="dp-lsw"), PEOPLE, ledger=ledger)
+    with pytest.raises(UsageError, match="release with one"):
+        pv.release(study, PEOPLE)
+    with pytest.raises(pv.StudyError, match="leaves epsilon and delta to the ledger"):
+        pv.plan(study, trajectories=1000)
+    with pytest.raises(pv.StudyError, match="spend"):
+        share("a quarter")
+    with pytest.raises(BudgetError, match="too little"):
+        pv.release(share("0.000001%", period="3"), PEOPLE, ledger=ledger)
+    for text in ("0%", "101%", "25", "-1%"):
+        with pytest.raises(UsageError, match="a share such as"):
+            open_ledger(ledger.place).reserve("trial", study_hash({}), spend=text)
+    ledger.verify()
+
+
+def test_an_error_after_a_share_was_fixed_gives_it_back(tmp_path):
+    ledger = real_ledger(tmp_path / "ledger.db")
+    ledger.declare("trial", **TOTAL)
+    with pytest.raises(pv.DataError):
+        pv.release(share("25%"), tmp_path / "no.csv", ledger=ledger)
+    account = ledger.show("trial")
+    assert (account.spent, account.reserved) == (Cost(), Cost())
+
+
 # Against another accountant
 
 

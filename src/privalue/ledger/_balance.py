@@ -1,12 +1,14 @@
 """Hold what the entries come to: reservations and balances, and their form in a snapshot."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 from privalue.errors import UsageError
 from privalue.ledger._chain import Entry
-from privalue.ledger._squares import is_certified, square_total
+from privalue.ledger._squares import affordable, is_certified, rounded_down, square_total
 from privalue.ledger._terms import GAUSSIAN, PLAIN, BudgetTerms, Protection, over_steps
 from privalue.ledger._told import Telling
 from privalue.ledger._units import NOTHING, Cost, check_mu
@@ -132,6 +134,30 @@ class Balance:
         """Return what tells these amounts to people."""
         gaussian = self.terms.accounting == GAUSSIAN
         return Telling(gaussian=gaussian, promise=self.promise, total=self.total)
+
+    def share(self, share: Fraction, steps: int) -> tuple[float, float] | None:
+        """Return the epsilon and delta of a release that takes a share of what is left.
+
+        Of a Gaussian book it takes that share of mu^2, at the whole delta of the pool; of a plain
+        one, that share of epsilon and of delta.
+
+        Args:
+            share: above 0 and at most 1.
+            steps: of the release's relation, for one of the total's.
+
+        Returns:
+            The promise, rounded down; None, where what is left is too little for any.
+        """
+        left = self.left
+        if self.terms.accounting == GAUSSIAN:
+            delta = self.telling.rest.as_dict()["delta"]
+            epsilon = affordable(math.floor(left.square * share / steps**2), delta)
+            return None if epsilon is None else (epsilon, delta)
+        part = Cost(epsilon=math.floor(left.epsilon * share), delta=math.floor(left.delta * share))
+        if steps > 1 or min(part.epsilon, part.delta) < 1:
+            return None
+        told = part.as_dict()
+        return rounded_down(told["epsilon"]), rounded_down(told["delta"])
 
     def as_state(self, dataset: str) -> dict[str, Any]:
         """Return what a snapshot says of a dataset."""

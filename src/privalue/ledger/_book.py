@@ -13,9 +13,11 @@ rows count, and it changes nothing.
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
+from fractions import Fraction
 from typing import Any, NamedTuple
 
-from privalue.errors import BudgetError, LedgerError, PrivalueError, UsageError
+from privalue.core import gaussian
+from privalue.errors import BudgetError, LedgerError, PrivalueError, StudyError, UsageError
 from privalue.ledger._balance import (
     FINAL,
     OUTCOME,
@@ -49,7 +51,7 @@ from privalue.ledger._chain import (
 from privalue.ledger._names import nearest
 from privalue.ledger._seal import Seal
 from privalue.ledger._terms import BudgetTerms, Protection
-from privalue.ledger._units import NOTHING, Cost, check_mu
+from privalue.ledger._units import NOTHING, Cost, check_mu, cost
 
 PERIOD = 64  # entries from one snapshot to the next, if what it holds is not longer itself
 _MOVES = {
@@ -397,26 +399,26 @@ class Book:
             raise UsageError(f"{asked}: a release costs something")
         balance = self.balances[dataset]
         try:
-            cost = balance.terms.cost(asked, entry["mu"], steps, balance.total)
+            paid = balance.terms.cost(asked, entry["mu"], steps, balance.total)
         except BudgetError as problem:
             raise self.refusal(dataset, asked, f"its total is Gaussian: {problem}") from None
         other = self.open.get((dataset, study))
         if other is not None:
             raise self.refusal(
                 dataset,
-                cost,
+                paid,
                 f"the identical request is in progress since {other.at} (entry {other.sequence}, "
                 f"{other.status}, process {other.process}); wait for it, or if that process is "
                 f"gone: {other.how_to_settle}",
             )
-        if not cost.within(balance.left):
+        if not paid.within(balance.left):
             why = f"its total is {balance.telling.words(balance.total)}"
             if steps > 1:
                 asks = f"{asked} for {whom}"
                 why += f", for {balance.terms}; {asks} is charged as {steps} steps"
-            raise self.refusal(dataset, f"{asked} ({cost})" if cost.square else cost, why)
-        balance.reserved += cost
-        held = Held.of(entry, digest, cost, accounting=balance.terms.accounting)
+            raise self.refusal(dataset, f"{asked} ({paid})" if paid.square else paid, why)
+        balance.reserved += paid
+        held = Held.of(entry, digest, paid, accounting=balance.terms.accounting)
         self.open[dataset, study] = held
         self.reservations[held.sequence] = self.pending[held.sequence] = held
         return dataset
@@ -457,7 +459,30 @@ class Book:
             del self.open[key]
         return held.dataset
 
-    def steps(self, dataset: str, asked: Cost, protection: Protection) -> int:
+    def share(
+        self, dataset: str, whom: Protection, share: Fraction, requested: str
+    ) -> tuple[Cost, float]:
+        """Return the promise and the alpha of a release that takes a share of what is left.
+
+        Args:
+            dataset: whose total it is.
+            whom: whom the release protects.
+            share: of what is left.
+            requested: for the message.
+
+        Raises:
+            BudgetError: as for ``steps``, or what is left is too little.
+        """
+        steps = self.steps(dataset, requested, whom)
+        promise = self.balances[dataset].share(share, steps)
+        try:
+            if promise is not None:
+                return cost(dataset, *promise), gaussian(*promise).alpha
+        except StudyError:  # no certified alpha: epsilon below 0.001, or delta below 1e-15
+            pass
+        raise self.refusal(dataset, requested, "that is too little for a release by dp-ssp")
+
+    def steps(self, dataset: str, asked: Cost | str, protection: Protection) -> int:
         """Return how many steps of a release's relation make one step of the dataset's relation.
 
         Args:

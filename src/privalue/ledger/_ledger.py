@@ -27,7 +27,7 @@ from privalue.ledger._reservation import Reservation
 from privalue.ledger._seal import Seal
 from privalue.ledger._squares import total_mu
 from privalue.ledger._store import AbsentLedgerError, Store, Transaction
-from privalue.ledger._terms import PLAIN, BudgetTerms, Protection, over_steps
+from privalue.ledger._terms import PLAIN, BudgetTerms, Protection, over_steps, share_of
 from privalue.ledger._units import NOTHING, Cost, cost, mu, total
 
 Clock = Callable[[], datetime]
@@ -201,11 +201,12 @@ class Ledger:
         dataset: str,
         study_hash: str,
         *,
-        epsilon: float,
-        delta: float,
+        epsilon: float | None = None,
+        delta: float | None = None,
         unit: str,
         neighbours: str,
         gaussian_alpha: float | None = None,
+        spend: str | None = None,
         strict: bool = True,
     ) -> Reservation | StoredRelease:
         """Set aside what a release costs, or return the release of the identical request.
@@ -223,6 +224,8 @@ class Ledger:
             gaussian_alpha: sigma over the sensitivity, if the release is Gaussian noise of one
                 public sigma and nothing else; mu is its reciprocal. dp-lsw and dp-lsl have an alpha
                 too, but their sigma depends on the data: leave it out.
+            spend: in place of epsilon, delta and alpha, a share of what is left, such as "25%", for
+                a Gaussian release; ``asked`` of the reservation is what it came to.
             strict: whether only a ``release.json`` answers, which states this study, promise and
                 charge; anything else on the record is a notice. False, if you commit other texts.
 
@@ -233,13 +236,23 @@ class Ledger:
             BudgetError: no total is declared, it protects somebody else and no theorem converts,
                 not enough is left, or the identical request is in progress.
         """
-        amount = cost(check_dataset(dataset), epsilon, delta)
+        check_dataset(dataset)
         protection = Protection(unit=unit, neighbours=neighbours).check()
         check_hash("the study hash", study_hash)
-        with self._writing(dataset, amount) as (book, append, transaction):
+        share = None if spend is None else share_of(spend)
+        if share is None and epsilon is not None and delta is not None:
+            amount = cost(dataset, epsilon, delta)
+        elif share is None or (epsilon, delta, gaussian_alpha) != (None, None, None):
+            raise UsageError("give epsilon and delta, or spend, a share of what is left")
+        else:
+            amount = NOTHING
+        requested = amount if share is None else f"{spend} of what is left"
+        with self._writing(dataset, requested) as (book, append, transaction):
             found = self._answer(book, transaction, dataset, study_hash, strict)
             if isinstance(found, StoredRelease):
                 return found
+            if share is not None:
+                amount, gaussian_alpha = book.share(dataset, protection, share, str(requested))
             append(
                 "reserve",
                 dataset=dataset,

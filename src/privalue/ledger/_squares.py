@@ -134,7 +134,7 @@ def epsilon_spent(square: int, delta: float) -> float:
 
     if enough(0.0):
         return 0.0
-    return _rounded(_least(enough), ROUND_CEILING)
+    return float(Context(prec=6, rounding=ROUND_CEILING).create_decimal(Decimal(_least(enough))))
 
 
 @lru_cache
@@ -159,7 +159,7 @@ def affordable(square: int, delta: float) -> float | None:
         return _MOST_EPSILON
     epsilon = min(epsilon_spent(square, delta), _MOST_EPSILON)
     while epsilon > _LEAST_EPSILON and not fits(epsilon):  # the certificate leaves some room
-        epsilon = _rounded(epsilon * (1 - 2e-6), ROUND_FLOOR)
+        epsilon = rounded_down(epsilon * (1 - 2e-6))
     return max(epsilon, _LEAST_EPSILON)
 
 
@@ -174,9 +174,9 @@ def _least(enough: Callable[[float], bool]) -> float:
     return high
 
 
-def _rounded(value: float, rounding: str) -> float:
-    """Return the number with six digits."""
-    return float(Context(prec=6, rounding=rounding).create_decimal(Decimal(value)))
+def rounded_down(value: float) -> float:
+    """Return the number with six digits, never above its shortest decimal."""
+    return float(Context(prec=6, rounding=ROUND_FLOOR).create_decimal(repr(value)))
 
 
 def _alpha(stated: str) -> Fraction:

@@ -94,6 +94,7 @@ class Study(Section):
         start: public start distribution, to release the policy's one number too (default none).
         epsilon: the privacy loss, from 0.001 to 20 (required).
         delta: the probability with which the loss may exceed epsilon, below 1/m (required).
+        spend: in place of both, a share of what the ledger has left, such as "25%".
         unit: whom to protect: "trajectory", or "person" with all of theirs (required).
         neighbours: "replace-one" or "add-remove" (default "replace-one").
         max_trajectories_per_person: the most that count (required with unit "person").
@@ -158,6 +159,7 @@ class Study(Section):
         neighbours: Literal["replace-one", "add-remove"] | None = None,
         max_trajectories_per_person: int | None = None,
         max_states_per_trajectory: int | None = None,
+        spend: str | None = None,
         name: str | None = None,
         dataset: str | None = None,
         period: str | None = None,
@@ -198,13 +200,17 @@ class Study(Section):
         self._require_arms()
 
     @classmethod
-    def load(cls, path: str | Path, *, side_files: str | Path | None = None) -> "Study":
+    def load(
+        cls, path: str | Path, *, side_files: str | Path | None = None, spend: str | None = None
+    ) -> "Study":
         """Read the study that a TOML file describes; side files are found beside it.
 
         Args:
             path: the study file.
             side_files: another folder that side files may be in, for names that lead out of the
                 study's, and for those that are not found there.
+            spend: a share of what the ledger has left, such as "25%", where the file leaves out
+                epsilon and delta.
         """
         named, path = path, Path(path)  # a Path prints https:// with one slash
         if side_files is not None and not Path(side_files).is_dir():
@@ -223,14 +229,19 @@ class Study(Section):
                 _refuse_data(path)
             raise StudyError(f"the study file {path} cannot be read: {problem.strerror}") from None
         try:
-            return cls.parse(text, base=path.parent, side_files=side_files)
+            return cls.parse(text, base=path.parent, side_files=side_files, spend=spend)
         except StudyError as problem:
             _refuse_data(path)
             raise StudyError(f"{path}: {problem}") from None
 
     @classmethod
     def parse(
-        cls, text: str, *, base: Path | None = None, side_files: str | Path | None = None
+        cls,
+        text: str,
+        *,
+        base: Path | None = None,
+        side_files: str | Path | None = None,
+        spend: str | None = None,
     ) -> "Study":
         """Read the study that TOML text describes; side files are found in ``base``.
 
@@ -238,6 +249,7 @@ class Study(Section):
             text: the study.
             base: the folder that side files must be in; the current one, if left out.
             side_files: another folder that they may be in.
+            spend: as for ``load``.
         """
         try:
             sections = tomllib.loads(text)
@@ -267,6 +279,8 @@ class Study(Section):
                 raise StudyError(cls.unknown_key(name))
             if not isinstance(keys, dict):
                 raise StudyError(f"[{name}] must be a section of the study, not {shown(keys)}")
+        if spend is not None:
+            sections["privacy"] = _with_share(sections.get("privacy", {}), spend)
         return cls(Place(folder=base or Path(), also=also), **sections)
 
     @classmethod
@@ -700,6 +714,19 @@ def files_named(description: Mapping[str, Any]) -> list[tuple[str, str]]:
 def _without_start(description: Mapping[str, Any]) -> dict[str, Any]:
     """Return ``[values]`` of a description without the start distribution."""
     return {name: v for name, v in description["values"].items() if name != "start"}
+
+
+def _with_share(privacy: Mapping[str, Any], spend: str) -> dict[str, Any]:
+    """Return ``[privacy]`` with a share in place of epsilon and delta."""
+    for name in ("epsilon", "delta"):
+        if name in privacy:
+            raise StudyError(
+                f"[privacy] {name}: spend={spend!r} asks for a share of what the ledger has left, "
+                "which fixes epsilon and delta; leave both out of the study"
+            )
+    if privacy.get("spend", spend) != spend:
+        raise StudyError(f"[privacy] spend = {shown(privacy['spend'])} is not {spend!r}; give one")
+    return {**privacy, "spend": spend}
 
 
 def _refuse_data(path: Path) -> None:
