@@ -40,6 +40,7 @@ from privalue.ledger._ledger import Ledger, StoredRelease, Verified
 from privalue.ledger._open import open_ledger
 from privalue.ledger._reservation import Reservation
 from privalue.ledger._signatures import MARK, require_signed, sign_head
+from privalue.ledger._squares import affordable, square_total, total_mu
 from privalue.ledger._store import what_happened
 from privalue.ledger._terms import BudgetTerms, Protection
 from privalue.ledger._units import Cost
@@ -62,9 +63,12 @@ __all__ = [
     "UnavailableError",
     "Unfinished",
     "Verified",
+    "affordable",
     "open_ledger",
     "require_signed",
     "sign_head",
+    "square_total",
     "study_hash",
+    "total_mu",
     "what_happened",
 ]
