@@ -156,6 +156,25 @@ def test_every_stage_is_paid_for(stages):
     assert {each.name for each in release.stages} >= {"values"} | set(stages) - set("one")
 
 
+def test_a_stage_that_chose_nothing_costs_what_it_costs(tmp_path):
+    """A rule that falls back, and a release without stages, pay the same."""
+    ledger = real_ledger(tmp_path / "ledger.db")
+    ledger.declare("trial", **TOTAL)
+    spent = []
+    for stages in ("one", ["visits"]):
+        release = pv.release(
+            chosen(0.4, mechanism={"stages": stages}, period=str(stages)), PEOPLE, ledger=ledger
+        )
+        before = ledger.show("trial").spent
+        spent.append(before)
+        assert ledger.show("trial").releases[-1] == Cost(
+            square=square_cost(mu(release.noise.alpha), 1)
+        )
+    visits = next(each for each in release.stages if each.name == "visits")
+    assert visits.chosen.shaped is False  # nothing came of it
+    assert spent[1].square == 2 * spent[0].square
+
+
 # Declaring
 
 
