@@ -98,7 +98,8 @@ def main() -> int:
                 if result is not None:
                     found += table.rows(peer.label, result, task, exact)
                     versions[peer.label] = result["versions"]
-        parts.append((question.title, next(iter(tasks.values())), found))
+        if any(row.who != "-" for row in found):  # somebody has been asked
+            parts.append((question.title, next(iter(tasks.values())), found))
     text = table.markdown(parts, versions)
     print(text)
     (folder / "peers.md").write_text(text + "\n")

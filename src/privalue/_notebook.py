@@ -33,25 +33,25 @@ def _style() -> str:
     return Path(__file__).with_name("_notebook.css").read_text(encoding="utf-8")
 
 
-class _Markup(str):
-    """A text that is HTML already."""
+class _Escaped(str):
+    """A text that is HTML already, and is not escaped again."""
 
     __slots__ = ()
 
 
-def _tag(tag: str, *content: str, **attributes: str) -> _Markup:
+def _tag(tag: str, *content: str, **attributes: str) -> _Escaped:
     """Return an element; texts are escaped, and ``class_`` is ``class``."""
     written_out = "".join(
         f' {name.rstrip("_")}="{html.escape(value)}"' for name, value in attributes.items() if value
     )
     inside = "".join(
-        part if isinstance(part, _Markup) else html.escape(_FORBIDDEN.sub("\ufffd", part))
+        part if isinstance(part, _Escaped) else html.escape(_FORBIDDEN.sub("\ufffd", part))
         for part in content
     )
-    return _Markup(f"<{tag}{written_out}>{inside}</{tag}>")
+    return _Escaped(f"<{tag}{written_out}>{inside}</{tag}>")
 
 
-def _named(text: object) -> _Markup:
+def _named(text: object) -> _Escaped:
     """Return a text that somebody else chose, cut; its direction does not change its place."""
     whole = str(text)
     return _tag("bdi", whole if len(whole) <= _LABEL else whole[: _LABEL - 1] + "…")
@@ -59,10 +59,10 @@ def _named(text: object) -> _Markup:
 
 def _table(
     heads: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[int] = ()
-) -> _Markup:
+) -> _Escaped:
     """Return a table; the first cell of a row names it."""
 
-    def cells(kind: str, row: Sequence[str]) -> list[_Markup]:
+    def cells(kind: str, row: Sequence[str]) -> list[_Escaped]:
         return [
             _tag("th" if at == 0 else kind, cell, class_="pv-number" if at in numbers else "")
             for at, cell in enumerate(row)
@@ -75,10 +75,10 @@ def _table(
 
 def _shown(*parts: str) -> str:
     """Return the whole piece: the style, and what is shown."""
-    return str(_tag("div", _tag("style", _Markup(_style())), *parts, class_="pv-shown"))
+    return str(_tag("div", _tag("style", _Escaped(_style())), *parts, class_="pv-shown"))
 
 
-def _paragraph(*content: str, kind: str = "") -> _Markup:
+def _paragraph(*content: str, kind: str = "") -> _Escaped:
     return _tag("p", *content, class_=kind)
 
 
@@ -102,7 +102,7 @@ def release_html(release: Release) -> str:
         ),
         _paragraph(release.sentence(), kind="pv-soft" if release.private else "pv-stop"),
         *_policies(release),
-        *([_Markup(_plot(release, shown))] if shown else []),
+        *([_Escaped(_plot(release, shown))] if shown else []),
         _values(release, shown),
         _paragraph(
             f"These are {len(shown)} of {len(release):,} values, of which {flagged:,} have a flag; "
@@ -160,8 +160,17 @@ def _plot(release: Release, shown: Sequence[StateValue]) -> str:
     return _forest(rows, f"Values of {len({row.name for row in rows})} states", release.level)
 
 
-def _forest(rows: Sequence[PlotRow], title: str, level: float | None) -> str:
-    """Return a forest plot that can stand in one notebook with others."""
+def _forest(
+    rows: Sequence[PlotRow], title: str, level: float | None, outer: str = "total interval"
+) -> str:
+    """Return a forest plot that can stand in one notebook with others.
+
+    Args:
+        rows: in the order in which they are drawn.
+        title: what is drawn.
+        level: of the intervals.
+        outer: what the thin lines are called.
+    """
     return forest_plot(
         rows,
         title=title,
@@ -169,10 +178,11 @@ def _forest(rows: Sequence[PlotRow], title: str, level: float | None) -> str:
         # Ids must differ between the outputs of a notebook.
         key="pv" + hashlib.sha256(repr(rows).encode("utf-8", "replace")).hexdigest()[:12],
         level=level,
+        outer=outer,
     )
 
 
-def _values(release: Release, shown: Sequence[StateValue]) -> _Markup:
+def _values(release: Release, shown: Sequence[StateValue]) -> _Escaped:
     """Return the table of some states."""
     level = "" if release.level is None else f"{100 * release.level:g}% "
     total = any(entry.total_low is not None for entry in shown)
@@ -201,7 +211,7 @@ def _values(release: Release, shown: Sequence[StateValue]) -> _Markup:
     return _table(heads, map(cells, shown), numbers=range(first, len(heads) - 1))
 
 
-def _policies(release: Release) -> list[_Markup]:
+def _policies(release: Release) -> list[_Escaped]:
     """Return the policy's one number, or that of each arm."""
 
     def text(value: float, within: PolicyInterval | None) -> str:
@@ -280,7 +290,7 @@ def comparison_html(
             [told(name, release) for name, release in pairs],
             numbers=range(2, 4),
         ),
-        _Markup(_forest(rows, "Values of the releases, state by state", None)),
+        _Escaped(_forest(rows, "Values of the releases, state by state", None)),
     )
 
 
@@ -306,7 +316,7 @@ def plan_html(prediction: Prediction, advice: Sequence[str] = ()) -> str:
             kind="pv-head",
         ),
         _paragraph(verdict(prediction), kind=kind),
-        _Markup(_plan_plot(prediction, planned)) if planned else "",
+        _Escaped(_plan_plot(prediction, planned)) if planned else "",
         _table(
             ["mechanism", "error", "optimistic to cautious", "of it: noise", "sampling"],
             [_forecast(each) for each in planned],
@@ -348,7 +358,8 @@ def _plan_plot(prediction: Prediction, planned: Sequence[Forecast]) -> str:
         if each.rmse < 3 * guess or each.option.chosen  # errors beyond would hide the others
     ]
     rows.append(PlotRow(name="guessing", value=guess))
-    return _forest(rows, "Predicted error of each mechanism", None)
+    title = "Predicted error of each mechanism"
+    return _forest(rows, title, None, outer="from the optimistic end to the cautious one")
 
 
 # A study
@@ -443,7 +454,7 @@ def account_html(account: Account) -> str:
     )
 
 
-def _bar(account: Account, part: str) -> _Markup:
+def _bar(account: Account, part: str) -> _Escaped:
     """Return what is spent, reserved and left of epsilon, delta or mu^2 as a bar."""
 
     def share(cost: Cost) -> float:
@@ -457,7 +468,7 @@ def _bar(account: Account, part: str) -> _Markup:
         for width, colour in ((1.0, "line"), (held, "second"), (spent, "mark"))
         if width
     )
-    drawing = _Markup(
+    drawing = _Escaped(
         f'<svg class="pv-bar" viewBox="0 0 100 4" preserveAspectRatio="none" role="img" '
         f'aria-label="{html.escape(label)}">{bars}</svg>'
     )

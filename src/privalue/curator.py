@@ -218,8 +218,8 @@ def release(
 
     Args:
         study: what is public.
-        data: a file name, folder or glob, a database, a pandas, Polars or Arrow table, a Minari
-            dataset, or a list of episodes.
+        data: a file name, folder or glob, a database; a frame or whatever Arrow reads, a dict of
+            columns, a list of dicts; a list of episodes, or a recording (D4RL, d3rlpy, Minari).
         ledger: where the dataset's budget is kept: a file, the address of a server, or a ledger
             from ``open_ledger``.
         columns: names of columns, added to those of the study, e.g. {"trajectory": "stay_id"}.
@@ -267,7 +267,7 @@ def release(
     if seed is not None:
         if entropy is not None:
             raise UsageError("seed= and entropy= both say where noise comes from; give one")
-        entropy = SeededForExperimentsOnly(seed)
+        entropy = SeededForExperimentsOnly(int(seed) if isinstance(seed, np.integer) else seed)
     if ledger is not None and entropy is not None:
         raise UsageError("seeded experiments do not go on a ledger; leave one of the two out")
     kept_by = open_ledger(ledger) if isinstance(ledger, str | Path) else ledger

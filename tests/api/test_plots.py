@@ -33,13 +33,9 @@ def intervals(axes):
     return [part.get_segments() for part in lines]
 
 
-def drawn(axes):
-    axes.figure.canvas.draw()
-    return axes
-
-
 def test_a_release_is_drawn_with_names_and_intervals(release):
-    axes = drawn(release.plot())
+    axes = release.plot()
+    axes.figure.canvas.draw()
     assert isinstance(axes, Axes)
     assert named(axes.yaxis) == LABELS
     total, privacy = intervals(axes)
@@ -65,7 +61,7 @@ def test_it_goes_where_it_is_told_to(release):
 
 
 def test_arms_have_a_colour_each(armed):
-    axes = drawn(armed.plot())
+    axes = armed.plot()
     assert named(axes.yaxis) == LABELS
     assert len(intervals(axes)) == 4
     assert [text.get_text() for text in axes.get_legend().get_texts()][:2] == ["control", "treated"]
@@ -74,7 +70,7 @@ def test_arms_have_a_colour_each(armed):
 def test_many_states_are_columns_and_some_are_named(study):
     many = study.model_copy(update={"states": {"count": 300}})
     release = seeded(many, [[(0, 0.5), (299, 1.0)]] * 900)
-    axes = drawn(release.plot())
+    axes = release.plot()
     names = named(axes.xaxis)
     assert names[0] == "0"
     assert names[-1] == "299"
@@ -85,12 +81,12 @@ def test_many_states_are_columns_and_some_are_named(study):
 def test_a_label_with_dollars_is_no_formula(study):
     labels = {"labels": ["ill", "better", "well", "$x_1$ and \\frac"]}
     release = seeded(study.model_copy(update={"states": labels}))
-    assert drawn(release.plot()).get_yticklabels()[3].get_text() == r"\$x_1\$ and \frac"
+    assert release.plot().get_yticklabels()[3].get_text() == r"\$x_1\$ and \frac"
 
 
 def test_releases_are_compared_with_the_truth(release, other):
     truth = [0.8, 0.9, 1.0, 0.0]
-    axes = drawn(pv.compare([release, other], truth=truth).plot())
+    axes = pv.compare([release, other], truth=truth).plot()
     legend = [text.get_text() for text in axes.get_legend().get_texts()]
     assert legend[:3] == ["dp-ssp", "dp-lsw", "truth"]
     assert "NOT PRIVATE" in axes.get_title("left")
@@ -99,7 +95,7 @@ def test_releases_are_compared_with_the_truth(release, other):
 
 
 def test_a_plan_is_drawn_with_every_mechanism_and_its_range(plan):
-    axes = drawn(plan.plot())
+    axes = plan.plot()
     names = named(axes.yaxis)
     assert "dp-ssp (this study)" in names
     assert len(names) == sum(each is None for each in plan.table["refused"].to_pylist())

@@ -72,7 +72,6 @@ ANSWERED = [
     ("pv.release(study, people, seed='1')", "seed must be an integer"),
     ("pv.release(study.replace(epsilon=0.001), people[:40])", "(accept_useless=True)"),
     ("pv.release(study.replace(delta=0.01), people)", "(accept_large_delta=True)"),
-    ("pv.refit(pv.release(study.replace(mechanism='dp-lsw'), people))", "only dp-ssp releases its"),
     ("pv.refit('nowhere')", "give a release.json, or its folder"),
     ("pv.simulate('nowhere', 10)", "nowhere"),
     ("pv.simulate('chain', 10, columns={'person': 'p'})", "is none of trajectory, step, state"),

@@ -289,6 +289,23 @@ def test_check_says_what_is_probably_not_meant(folder, capsys):
     assert "wider than rewards and discount imply" in notes[1]
 
 
+@pytest.mark.parametrize(
+    ("mechanism", "stages", "shrinkage", "words"),
+    [
+        ("", ["visits"], "states", "dp-ssp, shrinkage, stages visits first"),
+        ('stages = "one"\nshrinkage = false', [], None, "dp-ssp, no shrinkage, one stage"),
+    ],
+)
+def test_check_says_what_auto_chose(mechanism, stages, shrinkage, words, folder, capsys):
+    (folder / "chosen.toml").write_text(STUDY + f'[mechanism]\nname = "dp-ssp"\n{mechanism}\n')
+    capsys.readouterr()
+    assert run(["check", "chosen.toml", "--json"]) == 0
+    found = printed_json(capsys)
+    assert (found["stages"], found["shrinkage"]) == (stages, shrinkage)
+    assert run(["check", "chosen.toml"]) == 0
+    assert words in " ".join(capsys.readouterr().out.split())
+
+
 def test_inspect_warns_where_noise_would_drown_the_values(folder, capsys):
     (folder / "paper.toml").write_text(STUDY + '[mechanism]\nname = "dp-lsw"\n')
     capsys.readouterr()

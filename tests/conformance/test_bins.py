@@ -15,6 +15,7 @@ import privalue as pv
 from conformance.test_row_by_row import encoded, together
 from oracles.sources import TABLES, minari_dataset
 from privalue.readers import RowRules, gathered
+from privalue.readers import _cells as cells
 from privalue.readers import _objects as objects
 
 EDGES = {"age": [50, 70.5], "heart rate": [-1.5, 0, 100]}
@@ -99,13 +100,13 @@ CELLS = {
 }
 
 
-@pytest.mark.parametrize("kind", [k for k in TABLES if k != "postgresql"])
+@pytest.mark.parametrize("kind", [k for k in TABLES if k not in {"duckdb", "postgresql"}])
 def test_each_row_is_in_a_bin_by_itself(kind, place, monkeypatch):
     monkeypatch.setattr(objects, "BATCH_ROWS", 4)
     for missing in ("invalid", "drop-row"):
         data = pv.Columns(invalid="drop-unit", missing_rows=missing)
         rules = RowRules.of(STUDY.replace(data=data))
-        for seed in range(3):
+        for seed in range(2):
             draw = random.Random(seed)
             a, b = (
                 [tuple(draw.choice(CELLS[name]) for name in HEADING) for _ in range(9)]
@@ -145,6 +146,14 @@ def test_an_edge_is_of_the_bin_above_whatever_the_type():
         n = len(column)
         table = {"trajectory": list(range(n)), "step": [0] * n, "x": column, "reward": [0.0] * n}
         assert gathered(table, study).counts.tolist() == [0, n]
+
+
+@pytest.mark.parametrize("many", [1, 64, 65, 300])
+def test_few_edges_and_many_edges_are_the_same_rule(many):
+    edges = np.sort(np.random.default_rng(many).normal(size=many))
+    numbers = np.concatenate([edges, np.nextafter(edges, -9), [-9.0, 9.0, 0.0]])
+    expected = [sum(number >= edge for edge in edges) for number in numbers]
+    assert cells.bins(numbers, edges).tolist() == expected
 
 
 def test_recordings_of_observations_are_binned():

@@ -116,7 +116,15 @@ def test_the_page_of_many_states_is_as_it_should_be(browser, large, width, schem
     assert pages.faults(browser, large, width=width, scheme=scheme) == []
 
 
-@pytest.mark.parametrize(("width", "scheme"), EVERYWHERE)
+def test_a_page_with_arms_is_as_it_should_be(browser, folder):
+    names, arms = ["ill", "better", "well"], ["control", "treated"]
+    chosen = study(names).model_copy(update={"arms": pv.Arms(labels=arms)})
+    data = [[(name, 0.2, arms[at % 2]) for name in names] for at in range(4000)]
+    page = pv.publish(release_anyway(chosen, data), folder / "arms").page
+    assert pages.faults(browser, page, width=390, scheme="dark") == []
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (1280, "dark")])
 def test_the_private_page_is_as_it_should_be_and_says_so(browser, private, width, scheme):
     assert pages.faults(browser, private, width=width, scheme=scheme) == []
     assert pages.hidden_mark(browser, private, width=width, scheme=scheme) == []
@@ -255,8 +263,9 @@ def test_the_command_prints_the_page(few, folder, monkeypatch, capsys):
     sheets = PdfReader(few.with_suffix(".pdf")).pages
     assert [float(x) for x in sheets[0].mediabox[2:]] == [612.0, 792.0]
     assert f"1 of {len(sheets)}" in sheets[0].extract_text()
-    assert run(["report", there, "--pdf", "--out", str(few.parent / "again.html")]) == 0
+    (few.parent / "again.pdf").touch()
     assert run(["report", there, "--pdf", "--out", str(few.parent / "again.html")]) == 2
+    assert "again.pdf exists" in capsys.readouterr().err
     assert run(["report", there, "--pdf", "--paper", "A5", "--force"]) == 2
     assert "--paper 'A5': it must be A4 or Letter" in capsys.readouterr().err
     monkeypatch.setenv("PATH", str(folder))

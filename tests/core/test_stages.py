@@ -512,7 +512,18 @@ def test_one_stage_is_what_it_was():
         ({"stage_shares": {"bounds": 0.0}}, "bounds = 0.0 is not allowed"),
         ({"stage_shares": {"bounds": True}}, "bounds = True is not allowed"),
         ({"stage_shares": {"bounds": math.nan}}, "bounds = nan is not allowed"),
-        ({"stage_shares": {"bounds": 0.6, "visits": 0.4}}, "the values get nothing"),
+        (
+            {"stage_shares": {"bounds": 0.6, "visits": 0.4}},
+            "{ bounds = 0.6, visits = 0.4, limits = 0.01 }: the values get nothing",
+        ),
+        (
+            {"stages": "one", "stage_shares": {"bounds": 0.2}},
+            'stage_shares has bounds, and stages = "one" has not; remove it, or add the stage',
+        ),
+        (
+            {"stages": ["visits"], "stage_shares": {"bounds": 0.2, "visits": 0.1}},
+            r'stage_shares has bounds, and stages = \["visits"\] has not',
+        ),
     ],
 )
 def test_stages_that_a_study_may_not_have(mechanism, message):

@@ -126,3 +126,18 @@ def test_persons_with_more_trajectories_than_count():
     share = release.limits.surplus_trajectories
     assert share.low <= 0.25 <= share.high
     assert share.value == pytest.approx(0.25, abs=0.05)
+
+
+@pytest.mark.parametrize("number", [-500.0, 1500.0])
+def test_no_interval_vanishes_where_noise_leads_outside(number):
+    """A noisy number far below 0, or above all trajectories, says little; it is not certain."""
+    prepared = prepare(study(3, mechanism=SSP))
+    mechanism = prepared.mechanism_for(
+        dataclasses.replace(prepared.mechanism.terms.size, units=1000)
+    )
+    noise = mechanism.stage_noise["limits"]
+    stage = Stage(name="limits", alpha=1.0, numbers=np.array([number]), noise=noise)
+    share = published_stages(mechanism, [stage], mechanism.unchosen, 0.95)["limits"].rewards_clamped
+    assert share.low < share.high
+    assert share.value in (0.0, 1.0)
+    assert share.low <= share.value <= share.high

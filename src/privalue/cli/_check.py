@@ -1,10 +1,24 @@
 """Define ``privalue check``: everything that can be said without data."""
 
+from typing import Any
+
 from privalue._checked import check as checked
 from privalue.cli import _screen as terminal
 from privalue.cli._console import Json, SideFiles, StudyFile, print_json, say, screen
 from privalue.cli._given import settled
 from privalue.cli._options import in_options
+from privalue.study import Study
+
+
+def _stages(study: Study) -> dict[str, Any]:
+    """Return what dp-ssp does before the values and after the noise, "auto" decided."""
+    if study.mechanism.name != "dp-ssp":
+        return {}
+    towards = "features" if study.features.shrink else "states"
+    return {
+        "stages": list(study.stages),
+        "shrinkage": towards if study.mechanism.shrinkage else None,
+    }
 
 
 def check(study_file: StudyFile, side_files: SideFiles = None, as_json: Json = False) -> None:
@@ -26,6 +40,7 @@ def check(study_file: StudyFile, side_files: SideFiles = None, as_json: Json = F
                 "unvisited": study.values.unvisited_value,
                 **({} if found.alpha is None else {"alpha": found.alpha, "beta": found.beta}),
                 **({} if found.ridge is None else {"ridge": found.ridge}),
+                **_stages(study),
                 "condition_number": design.weighted.condition if design.full_rank else None,
                 "notes": [in_options(note) for note in found.notes],
             }

@@ -122,7 +122,9 @@ def _mechanism(study: Study) -> str:
     chosen = study.mechanism
     if chosen.name == "dp-ssp":
         shrunk = "shrinkage" if chosen.shrinkage else "no shrinkage"
-        return f"dp-ssp, {shrunk}, intervals at level {study.report.level:g}"
+        towards = " towards the features" if study.features.shrink else ""
+        first = f", stages {' and '.join(study.stages)} first" if study.stages else ", one stage"
+        return f"dp-ssp, {shrunk}{towards}{first}, intervals at level {study.report.level:g}"
     share = (
         f"; {chosen.noise_scale_share:g} of epsilon releases the noise scale, intervals at level "
         f"{study.report.level:g}"
@@ -193,7 +195,7 @@ def print_release(console: Console, release: Release) -> None:
     for entry, row in zip(release.values[:MOST_ROWS], states[:MOST_ROWS], strict=True):
         ends = [(getattr(entry, low), getattr(entry, high)) for low, high in intervals.values()]
         table.add_row(
-            Text(entry.state),
+            entry.state,
             written(entry.value, *(ends[0] if ends else ())).value,
             *(written(entry.value, *pair).within for pair in ends),
             "; ".join(row.flags) or "none",
@@ -361,5 +363,6 @@ def print_private_diagnostics(console: Console, diagnostics: PrivateDiagnostics)
     console.print(table)
     if len(labels) > MOST_ROWS:
         console.print(f"... and {len(labels) - MOST_ROWS} more states; --json has them all.")
-    for warning in diagnostics.warnings():
+    for warning, remedy in diagnostics.advice():
         console.print(f"Note: {warning}.", style="bold yellow")
+        console.print(f"What to do: {remedy}.")

@@ -168,7 +168,7 @@ def rehearsal(study: Study, mechanism: Mechanism) -> Estimates | None:
 
     Whatever fails after the charge fails here before it, from public numbers. None where nothing
     can fail: where every state has a value of its own, that is a quotient of two numbers that
-    doubles hold with ease, moved between the bounds.
+    doubles hold with ease, moved between the bounds; and what shrinkage cannot compute it leaves.
     """
     if isinstance(mechanism, DpSsp):
         size = mechanism.terms.size

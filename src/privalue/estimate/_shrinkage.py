@@ -122,11 +122,21 @@ def shrunk(
             columns of mean 0, the larger the more they are likely to say.
 
     Returns:
-        Values between the bounds.
+        Values between the bounds. Nothing may fail once a release is paid for: a value that cannot
+        be computed stays as it was.
     """
-    states = len(plain)
-    if states < FEWEST_STATES:
+    if len(plain) < FEWEST_STATES:
         return plain
+    try:
+        drawn = _drawn(ratios, unvisited, features)
+    except np.linalg.LinAlgError:
+        return plain
+    return np.where(np.isfinite(drawn), drawn, plain)
+
+
+def _drawn(ratios: Ratios, unvisited: float, features: Vector | None) -> Vector:
+    """Return the values that all models give together."""
+    states = len(ratios.sums)
     low, high = ratios.bounds
     reach = 0.5 * high - 0.5 * low
     count_variance = np.square(ratios.count_noise)

@@ -9,6 +9,7 @@
 All of it is post-processing of what was drawn.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -130,7 +131,10 @@ def _share(number: float, noise: float, size: float, doubt: float, z: float) -> 
     """
     value = min(max(number / max(size, 1.0), 0.0), 1.0)
     if doubt == 0:
-        low, high = (min(max((number + end * noise) / size, 0.0), 1.0) for end in (-z, z))
+        # As for quotients, z grows by how far the number is outside: no interval vanishes.
+        outside = max(-number, number - size, 0.0)
+        half = math.hypot(z * noise, outside)
+        low, high = (min(max((number + end) / size, 0.0), 1.0) for end in (-half, half))
     else:
         ends = ratio_intervals(
             Ratios(

@@ -41,6 +41,7 @@ _INT64 = (-(2**63), 2**63 - 1)
 _MOST_IN_A_WORD = 10**18
 _LONGEST_NUMBER = 400  # characters
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_FEW_EDGES = 64
 _WORDS = {"true": 1, "false": 0}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY = 86_400
@@ -580,6 +581,19 @@ def _coded_positions(column: pa.Array, labels: pa.Array, missing: Missing) -> Ce
     values = np.append(known.values, 0)[codes]
     status = np.zeros(absent, dtype=np.uint8) if known.status is None else known.status
     return Cells(values, np.append(status, np.uint8(MISSING))[codes])
+
+
+def bins(found: NDArray[np.float64], edges: NDArray[np.float64]) -> NDArray[np.int32]:
+    """Return the bin of each number: how many edges are not above it.
+
+    With few edges it is faster to compare with all of them than to search.
+    """
+    if len(edges) > _FEW_EDGES:
+        return np.searchsorted(edges, found, side="right").astype(np.int32)
+    counted = np.zeros(len(found), dtype=np.int32)
+    for edge in edges:
+        counted += found >= edge
+    return counted
 
 
 # Marks

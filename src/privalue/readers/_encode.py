@@ -152,7 +152,7 @@ class Encoder:
         if role.startswith("bin "):
             found = cells.numbers(column, *texts)
             edges = self._edges[int(role.removeprefix("bin "))]
-            return Cells(np.searchsorted(edges, found.values, side="right"), found.status)
+            return Cells(cells.bins(found.values, edges), found.status)
         if role == "arm":
             return cells.positions(column, self._arms, self._missing)
         if role == "truncated":

@@ -5,7 +5,7 @@ from typing import Any
 from privalue._written import written
 from privalue.artefact import PolicyInterval, Release, StateValue
 from privalue.report._page_values import HEAD_ROWS, MOST_LISTED, state_names
-from privalue.report._pages import LABEL, Markup, PageTable, flags, named
+from privalue.report._pages import LABEL, PageHtml, PageTable, flags, named
 from privalue.report._plots import Series, figure
 from privalue.report._states import UNSUPPORTED, StateTable
 
@@ -109,7 +109,7 @@ def _figure(release: Release, states: StateTable) -> Any:
         key="figure-differences",
         number=2,
         title="Difference from the first arm by state",
-        caption=Markup(
+        caption=PageHtml(
             f"How much larger values are than in the first arm, {named(release.arms[0], LABEL)}. "
             "Where an interval holds 0, the arms cannot be told apart."
         ),
@@ -141,7 +141,7 @@ def _differences(release: Release, arm: str) -> PageTable:
 
     return PageTable(
         name=f"Differences of {arm} from {release.arms[0]}",
-        caption=Markup(
+        caption=PageHtml(
             f"Values of both arms, and differences of {named(arm, LABEL)} from "
             f"{named(release.arms[0], LABEL)}. "
             + (

@@ -8,7 +8,7 @@ from privalue.ledger import Protection, Standing, study_hash
 from privalue.report._guarantee import readable
 from privalue.report._numbers import interval
 from privalue.report._page_stages import stages_context
-from privalue.report._pages import Markup, PageTable, bar, hashed, listed, named
+from privalue.report._pages import PageHtml, PageTable, bar, hashed, listed, named
 from privalue.report._registry import SIDE_CHANNELS, composition_words, mechanism_words
 from privalue.report._states import return_bounds
 
@@ -75,7 +75,9 @@ def _arms(release: Release) -> list[list[object]]:
     """Return what the study says of arms, and of trajectories that were cut off."""
     rows: list[list[object]] = []
     if release.arms:
-        rows.append(["arms", Markup(f"{listed(release.arms)}; how many are in each is not public")])
+        rows.append(
+            ["arms", PageHtml(f"{listed(release.arms)}; how many are in each is not public")]
+        )
     if "truncated" in release.study["data"]:
         kept = release.study["values"].get("truncated") != "drop-unit"
         what = "kept, as if they had ended there" if kept else "left out with their unit"
@@ -83,9 +85,9 @@ def _arms(release: Release) -> list[list[object]]:
     return rows
 
 
-def _section(section: dict[str, Any]) -> Markup:
+def _section(section: dict[str, Any]) -> PageHtml:
     """Return the keys of a section with their values, in one line."""
-    return Markup(", ".join(f"{key} = {named(_plain(value))}" for key, value in section.items()))
+    return PageHtml(", ".join(f"{key} = {named(_plain(value))}" for key, value in section.items()))
 
 
 def _plain(value: Any) -> str:
@@ -134,7 +136,7 @@ def _account(release: Release, account: Standing) -> dict[str, Any]:
     # A release that protects others than the total does costs more there than it says.
     alike = account.terms.protection == Protection(unit=privacy.unit, neighbours=privacy.neighbours)
 
-    def drawn(amount: dict[str, float], key: str) -> Markup | str:
+    def drawn(amount: dict[str, float], key: str) -> PageHtml | str:
         if account.gaussian and key != "mu":
             return readable(amount[key])
         share = amount[key] / (total[key] or 1.0)
@@ -143,7 +145,7 @@ def _account(release: Release, account: Standing) -> dict[str, Any]:
     return {
         "table": PageTable(
             name="Budget of the dataset",
-            caption=Markup(
+            caption=PageHtml(
                 f"Dataset {named(account.dataset)}: releases on the record: "
                 f"{account.number_of_releases}."
             ),

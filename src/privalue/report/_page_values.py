@@ -8,13 +8,13 @@ from numpy.typing import NDArray
 from privalue._written import written, written_count
 from privalue.artefact import Release
 from privalue.report._page_stages import policy_words, unclear_words
-from privalue.report._pages import LABEL, Markup, PageTable, flags, listed, named
+from privalue.report._pages import LABEL, PageHtml, PageTable, flags, listed, named
 from privalue.report._plots import MOST_ROWS, Series, figure
 from privalue.report._states import MEANINGS, StateTable, return_bounds
 
 MOST_LISTED = 2000  # rows of a whole table; values.csv has any number
 HEAD_ROWS = 100  # rows that are shown of a longer one
-_LINK = Markup('<a href="values.csv">values.csv</a>')
+_LINK = PageHtml('<a href="values.csv">values.csv</a>')
 
 
 def values_context(release: Release, states: StateTable) -> dict[str, Any]:
@@ -161,7 +161,7 @@ def _table(release: Release, states: StateTable) -> PageTable:
         return [*found, flags(row.flags)]
 
     whole = "Every state, in the order of the study."
-    cut: str | Markup = Markup(
+    cut: str | PageHtml = PageHtml(
         f"The first {seen:,} of {count:,} states; all of them are in {_LINK}."
     )
     return PageTable(
@@ -204,6 +204,6 @@ def flags_context(release: Release, states: StateTable) -> dict[str, Any]:
     }
 
 
-def _some(states: StateTable, places: NDArray[np.int64]) -> Markup:
+def _some(states: StateTable, places: NDArray[np.int64]) -> PageHtml:
     """Return the first few names, and how many more there are."""
     return listed([states.names[at] for at in places[:8].tolist()], more=len(places) - 8)

@@ -25,7 +25,7 @@ LABEL = 80  # characters of a state's label that a table shows; values.csv has t
 _FOLDER = Path(__file__).parent / "pages"
 
 
-class Markup(str):
+class PageHtml(str):
     """A text that is HTML already, and is not escaped again."""
 
     __slots__ = ()
@@ -54,7 +54,7 @@ def cleaned(text: str) -> str:
     return _FORBIDDEN.sub("\ufffd", text)
 
 
-def named(text: object, most: int = 1000) -> Markup:
+def named(text: object, most: int = 1000) -> PageHtml:
     """Return a text that somebody else chose, cut to at most so many characters.
 
     Its direction of writing does not change the text around it.
@@ -62,7 +62,7 @@ def named(text: object, most: int = 1000) -> Markup:
     >>> named("5 < 6")
     '<bdi>5 &lt; 6</bdi>'
     """
-    return Markup(f"<bdi>{html.escape(cleaned(_cut(str(text), most)), quote=True)}</bdi>")
+    return PageHtml(f"<bdi>{html.escape(cleaned(_cut(str(text), most)), quote=True)}</bdi>")
 
 
 def _cut(text: str, most: int) -> str:
@@ -73,31 +73,32 @@ def _cut(text: str, most: int) -> str:
     return f"{text[: most - end - 1].rstrip()}…{text[len(text) - end :].lstrip()}"
 
 
-def listed(texts: Sequence[object], more: int = 0, most: int = LABEL) -> Markup:
+def listed(texts: Sequence[object], more: int = 0, most: int = LABEL) -> PageHtml:
     """Return texts that somebody else chose, and how many more there are."""
-    shown = ", ".join(named(text, most) for text in texts)
-    return Markup(shown + (f" and {more:,} more" if more > 0 else ""))
+    apart = "; " if any("," in str(text) for text in texts) else ", "
+    shown = apart.join(named(text, most) for text in texts)
+    return PageHtml(shown + (f" and {more:,} more" if more > 0 else ""))
 
 
-def hashed(text: str) -> Markup:
+def hashed(text: str) -> PageHtml:
     """Return a hash, which may break anywhere."""
-    return Markup(f'<span class="hash">{html.escape(text)}</span>')
+    return PageHtml(f'<span class="hash">{html.escape(text)}</span>')
 
 
-def bar(share: float, text: str, kind: str = "") -> Markup:
+def bar(share: float, text: str, kind: str = "") -> PageHtml:
     """Return a text with a bar before it, of so large a share of the room."""
     wide = f"{100 * min(max(share, 0.0), 1.0):.1f}".rstrip("0").rstrip(".")
-    return Markup(
+    return PageHtml(
         f'<span class="drawn"><span class="bar {kind}" aria-hidden="true">'
         f'<i style="width:{wide}%"></i></span>{html.escape(text)}</span>'
     )
 
 
-def flags(texts: Sequence[str]) -> Markup:
+def flags(texts: Sequence[str]) -> PageHtml:
     """Return flags as marks; where there is none, the word."""
     if not texts:
-        return Markup('<span class="none">none</span>')
-    return Markup(" ".join(f'<span class="flag">{html.escape(text)}</span>' for text in texts))
+        return PageHtml('<span class="none">none</span>')
+    return PageHtml(" ".join(f'<span class="flag">{html.escape(text)}</span>' for text in texts))
 
 
 def render(template: str, **context: Any) -> str:
@@ -122,9 +123,9 @@ def _environment() -> "Environment":
     script = _file("page.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     made.globals.update(
-        style=Markup(_file("style.css") + plot_style()),
-        private_style=Markup(_file("private.css")),
-        script=Markup(script),
+        style=PageHtml(_file("style.css") + plot_style()),
+        private_style=PageHtml(_file("private.css")),
+        script=PageHtml(script),
         # This one script may run: whatever else slipped into a page could not.
         script_hash=f"sha256-{digest}",
     )

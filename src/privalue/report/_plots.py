@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from privalue._forest import PlotRow, forest_plot
 from privalue.core import Vector
-from privalue.report._pages import Markup
+from privalue.report._pages import PageHtml
 
 MOST_ROWS = 60  # states that are drawn one by one
 _GROUPS = 30
@@ -39,8 +39,8 @@ class Figure:
 
     key: str
     number: int
-    svg: Markup
-    caption: str | Markup
+    svg: PageHtml
+    caption: str | PageHtml
     orderable: bool = False
 
 
@@ -54,7 +54,7 @@ def figure(
     *,
     key: str,
     number: int,
-    caption: str | Markup,
+    caption: str | PageHtml,
     title: str,
     level: float | None = None,
     bounds: tuple[float | None, float | None] = _NOTHING,
@@ -96,7 +96,7 @@ def figure(
     return Figure(
         key=key,
         number=number,
-        svg=Markup(svg),
+        svg=PageHtml(svg),
         caption=caption,
         orderable=not series.grouped and len(series.names) > 2,
     )

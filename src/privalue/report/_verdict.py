@@ -13,7 +13,7 @@ from privalue.artefact import Release
 from privalue.planning import shown
 from privalue.report._limits import clearly_moved
 from privalue.report._numbers import interval
-from privalue.report._pages import Markup, listed
+from privalue.report._pages import PageHtml, listed
 from privalue.report._precision import Planned, achieved
 from privalue.report._states import FLAGS, UNSUPPORTED, StateTable, return_bounds
 
@@ -25,7 +25,7 @@ class Verdict:
     """The answer to whether the values can be used."""
 
     kind: str  # usable, care or unusable
-    sentence: Markup | str
+    sentence: PageHtml | str
 
     @property
     def head(self) -> str:
@@ -75,7 +75,7 @@ def verdict_of(release: Release, states: StateTable, plan: Planned) -> Verdict:
         )
         return Verdict(
             kind="care",
-            sentence=Markup(f"{kept}; be careful with {names} ({'; '.join(present)})."),
+            sentence=PageHtml(f"{kept}; be careful with {names} ({'; '.join(present)})."),
         )
     reasons = [reason for reason in _of_all_states(release, plan) if reason is not None]
     if reasons:

@@ -6,7 +6,7 @@ these is not a key, it is a constant.
 """
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
@@ -71,8 +71,14 @@ def _with_defaults(value: object) -> object:
             raise ValueError(f"{name} = {shown(share)} is not allowed; it must be {_SHARES}")
     shares = {name: float(value.get(name, default)) for name, default in STAGE_SHARES.items()}
     if not sum(map(Fraction, shares.values())) < 1:
-        raise ValueError(f"= {shown(shares)}: the values get nothing; shares must be {_SHARES}")
+        written = ", ".join(f"{name} = {share:g}" for name, share in shares.items())
+        raise ValueError(f"= {{ {written} }}: the values get nothing; shares must be {_SHARES}")
     return shares
+
+
+def _listed(stages: Sequence[object]) -> str:
+    """Return stages as a study file has them."""
+    return "[" + ", ".join(f'"{stage}"' for stage in stages) + "]" if stages else '"one"'
 
 
 class MechanismSection(Section):
@@ -189,6 +195,24 @@ class SspSection(_Ridged):
     beta: ClassVar[Literal["auto"]] = "auto"
     pseudo_count: ClassVar[float] = 0.0
     noise_scale_share: ClassVar[float] = 0.0
+
+    @model_validator(mode="before")
+    @classmethod
+    def _shares_are_of_stages(cls, written: object) -> object:
+        """Refuse a share for a stage that the study says there is not."""
+        if not isinstance(written, Mapping):
+            return written
+        stages, shares = written.get("stages", "auto"), written.get("stage_shares")
+        if isinstance(shares, Mapping) and (stages == "one" or isinstance(stages, list | tuple)):
+            there = () if stages == "one" else stages
+            for name, share in shares.items():
+                usual = STAGE_SHARES.get(name, share)  # which a saved study has of all stages
+                if share != usual and name not in (*there, "limits"):
+                    raise ValueError(
+                        f"stage_shares has {name}, and stages = {_listed(there)} has not; remove "
+                        "it, or add the stage"
+                    )
+        return written
 
     def stated(self) -> set[str]:
         """Return the keys without those of a ridge, which dp-ssp states if it is given."""
