@@ -123,6 +123,8 @@ def compare(
     >>> compared, max(compared.rmse.values()) < 0.2
     (Comparison(one, two, with the truth), True)
     """
+    if isinstance(truth, Release):
+        raise UsageError("truth is a Release; give releases as one list, compare([release, other])")
     if isinstance(releases, Release):
         releases = [releases]
     named = isinstance(releases, Mapping)

@@ -5,6 +5,7 @@ of which some are named. The total interval is a thin line, the privacy interval
 value a mark on both, hollow where there is something to be careful about.
 """
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,7 @@ Floats = NDArray[np.float64]
 
 _MOST_ROWS = 40  # states that are rows; more are columns
 _MOST_NAMES = 16  # columns that are named
-_LABEL = 40  # characters of a label
+_LABEL, _LINES = 32, 4  # characters of a line of a label, and how many lines it may have
 # Okabe and Ito's colours, which most colour-blind people can distinguish
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
 _MARKS = ("o", "s", "D", "^", "v", "P")
@@ -278,5 +279,5 @@ def _finish(axes: "Axes") -> None:
 
 def _cut(text: object) -> str:
     """Return a label that Matplotlib shows as it is: a pair of dollars would be a formula."""
-    whole = str(text)
-    return (whole if len(whole) <= _LABEL else whole[: _LABEL - 1] + "…").replace("$", r"\$")
+    lines = textwrap.wrap(str(text), _LABEL, max_lines=_LINES, placeholder="…")
+    return "\n".join(lines).replace("$", r"\$")

@@ -132,8 +132,9 @@ def limits_context(release: Release, states: StateTable) -> list[tuple[str, str]
         ),
         (
             "Unvisited states have no value of their own.",
-            f"A state that nobody visited gets {unvisited:g} before the noise, and afterwards "
-            "cannot be told from one that was visited, unless noisy counts were released.",
+            f"A state that nobody visited counts as {unvisited:g} where nothing else is known, or "
+            "is drawn towards the other states where values are shrunk. It cannot be told from one "
+            "that was visited, unless noisy counts were released: then it is flagged.",
         ),
         (
             "Bounds were declared, not found.",

@@ -271,14 +271,14 @@ class Values(Section):
     @model_validator(mode="after")
     def _bounds_in_order(self) -> "Values":
         """Refuse bounds that are in the wrong order, missing, or too extreme to compute with."""
-        self._complete_rewards()
-        if self.rewards[0] > self.rewards[1]:
-            raise ValueError(f"rewards = {list(self.rewards)}: the lower bound must come first")
         if self.returns is not None and not self.returns[0] < self.returns[1]:
             raise ValueError(
                 f"returns = {list(self.returns)}: the lower bound must come first, and be below "
                 "the upper one"
             )
+        self._complete_rewards()
+        if self.rewards[0] > self.rewards[1]:
+            raise ValueError(f"rewards = {list(self.rewards)}: the lower bound must come first")
         if self.discount == 1 and self.returns is None:
             raise ValueError(
                 "discount = 1 needs the key returns: without discount, rewards alone do not "
