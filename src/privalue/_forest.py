@@ -49,9 +49,10 @@ class PlotRow:
     @property
     def text(self) -> str:
         """Return the value with the interval that is shown first, in as many digits as it has."""
-        if self.span[0] is not None:
-            return written(self.value, *self.span).within
         outer = self.total if self.total != (None, None) else self.privacy
+        if self.span[0] is not None:
+            least, largest = (written(end, *outer).value for end in self.span)
+            return least if least == largest else f"{least} to {largest}"
         return str(written(self.value, *outer))
 
 

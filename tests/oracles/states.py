@@ -15,6 +15,7 @@ from privalue.report._states import (
     RARE,
     UNSUPPORTED,
     WEIGHTLESS,
+    WIDE,
     return_bounds,
 )
 
@@ -41,6 +42,8 @@ def literal_rows(release, study=None):
         flags = []
         if entry.supported is False:
             flags.append(UNSUPPORTED)
+        elif _wide(release, entry, bounds):
+            flags.append(WIDE)
         if prior is not None and number is not None and number * prior[at] < FEW_VISITS:
             flags.append(RARE)
         if weights is not None and weights[at] == 0:
@@ -71,6 +74,20 @@ def literal_rows(release, study=None):
             )
         )
     return rows
+
+
+def _wide(release, entry, bounds):
+    """Whether the total interval, or else that of privacy, spans more than half of the bounds."""
+    for stage in release.stages or ():
+        if stage.name == "bounds" and stage.chosen.low is not None:
+            bounds = stage.chosen.low, stage.chosen.high
+    low, high = entry.low, entry.high
+    if entry.total_low is not None:
+        low, high = entry.total_low, entry.total_high
+    if low is None and high is None:
+        return False
+    low, high = bounds[0] if low is None else low, bounds[1] if high is None else high
+    return high - low > (bounds[1] - bounds[0]) / 2
 
 
 def _clearly_beyond(release):

@@ -1,5 +1,6 @@
 """The answer comes first: whether values can be used, in words and numbers that a person writes."""
 
+import dataclasses
 import html
 import io
 import re
@@ -12,11 +13,14 @@ import privalue as pv
 from oracles.studies import release_anyway, study
 from privalue.cli._screen import print_release
 from privalue.report import public_page, state_table
+from privalue.report._limits import limits_of
 from privalue.report._pages import named
 from privalue.report._precision import planned
 from privalue.report._private_page import private_page
+from privalue.report._states import values_csv
 from privalue.report._verdict import verdict_of
 
+ENDS = ("low", "high", "total_low", "total_high")
 SSP = {"name": "dp-ssp", "calibration": "exact", "stages": "one"}
 
 
@@ -85,6 +89,42 @@ def test_a_release_whose_every_state_has_too_few_visits_is_not_usable(rare):
     found = verdict_of(alone, state_table(alone), planned(rare))
     assert found.kind == "unusable"
     assert "Every value has too few visits" in found.sentence
+
+
+@pytest.fixture(scope="module")
+def uncertain():
+    """Three visitors of state 1 and little noise: the choice of people is most of the interval."""
+    chosen = study(2, returns=(0.0, 1.0), mechanism=SSP, privacy={"epsilon": 20.0, "delta": 1e-3})
+    people = [[(0, float(at % 2)), (1, float(at % 2))] for at in range(3)]
+    return released(chosen, [*people, *([(0, float(at % 2))] for at in range(197))], seed=1)
+
+
+def test_an_interval_of_most_of_what_is_possible_is_flagged_everywhere(uncertain):
+    thin = uncertain["1"]
+    assert thin.supported
+    assert thin.total_high - thin.total_low > 0.5 > thin.high - thin.low
+    assert list(uncertain.flags.names).count("wide interval") == 1
+    assert [row.flags for row in state_table(uncertain)] == [(), ("wide interval",)]
+    assert "wide interval" in thin.flags
+    assert "wide interval" in uncertain.to_pandas()["flags"][1]
+    assert "wide interval" in uncertain._repr_html_()
+    assert "wide interval" in "".join(values_csv(state_table(uncertain)))
+    found = verdict(uncertain)
+    assert found.kind == "care"
+    assert found.sentence == (
+        "1 of 2 values carry no flag; be careful with <bdi>1</bdi> (wide interval)."
+    )
+    assert "wide interval" not in uncertain.to_json()
+
+
+def test_a_release_whose_every_interval_is_wide_is_not_usable(uncertain):
+    columns = {name: uncertain.column(name)[1:] for name in ("value", *ENDS, "supported")}
+    alone = uncertain.model_copy(
+        update={"values": type(uncertain.values)(["1"], columns), "statistics": None}
+    )
+    found = verdict_of(alone, state_table(alone), planned(uncertain))
+    assert found.kind == "unusable"
+    assert "its interval spans more than half of what is possible" in found.sentence
 
 
 # In the order in which they are read
@@ -216,3 +256,31 @@ def test_every_warning_says_what_to_do_and_every_symbol_what_it_means():
 
 def test_names_differ_at_their_ends_also_where_they_are_cut():
     assert named("x" * 60 + " ward A", 30) == f"<bdi>{'x' * 14}…{'x' * 8} ward A</bdi>"
+
+
+def test_a_release_of_which_bounds_decided_is_not_usable():
+    chosen = study(2, returns=(0.0, 1.0), mechanism=SSP)
+    rows = [[(0, 0.0), (1, 2.0)]] * 3000  # every trajectory ends with a reward beyond the bounds
+    page = text_of(public_page(released(chosen, rows)))
+    assert "Not usable. Bounds decided what counts:" in page
+    assert "check the bounds of the study, and what was read as rewards" in page
+
+
+def test_a_share_that_noise_alone_explains_is_not_called_clear():
+    """One release in twenty has a share of nothing whose interval leaves 0 out."""
+    noise = limits_of(pv.release(study(2, returns=(0.0, 1.0), mechanism=SSP), crowd(rarely=4000)))
+    one = noise[0]
+    barely = dataclasses.replace(one, share=one.share.model_copy(update=BARELY))
+    plainly = dataclasses.replace(one, share=one.share.model_copy(update=PLAINLY))
+    assert not barely.clear
+    assert plainly.clear
+
+
+BARELY = {"value": 0.043, "low": 0.004, "high": 0.082}
+PLAINLY = {"value": 0.043, "low": 0.03, "high": 0.056}
+
+
+def test_an_overall_value_that_could_be_anything_says_so():
+    chosen = study(3, returns=(0.0, 1.0), mechanism=SSP, values={"start": {"2": 1.0}})
+    page = text_of(public_page(released(chosen, crowd(rarely=4000))))
+    assert re.search(r"interval 0\.0+ to 1\.0+: too wide to act on", page)

@@ -164,6 +164,20 @@ def clearly_moved(release: Release) -> NDArray[np.bool_] | None:
     return moved(release, clear) if clear else None
 
 
+def mostly_clamped(release: Release) -> Limit | None:
+    """Return a bound that clearly clamped most trajectories; None if none did.
+
+    Then values are of the bounds, and hardly of what happened: the study or the columns are wrong.
+    """
+    found = release.limits
+    if found is None:
+        return None
+    shares = [share for share in (found.rewards_clamped, found.returns_clamped) if share]
+    return next(
+        (one for one in limits_of(release) if one.share in shares and one.share.low > 0.5), None
+    )
+
+
 def bounds_stage(release: Release) -> ReleasedStage | None:
     """Return the stage that chose a bound of returns; None without one."""
     return next((stage for stage in release.stages or () if stage.name == "bounds"), None)

@@ -16,7 +16,7 @@ from privalue.report._page_stages import limits_note
 from privalue.report._page_values import flags_context, values_context
 from privalue.report._pages import hashed, named, render
 from privalue.report._precision import planned
-from privalue.report._states import StateTable, state_table
+from privalue.report._states import StateTable, return_bounds, state_table
 from privalue.report._verdict import verdict_of
 from privalue.study import Study
 
@@ -95,6 +95,13 @@ def public_page(
     )
 
 
+def _too_wide(release: Release, ends: tuple[float | None, float | None]) -> str:
+    """Return a warning where an interval spans more than half of what is possible."""
+    (low, high), (least, most) = ends, return_bounds(release)
+    wide = low is None or high is None or high - low > (most - least) / 2
+    return ": too wide to act on" if wide else ""
+
+
 def _tiles(release: Release, states: StateTable) -> list[tuple[str, str, str]]:
     """Return the main numbers: each with its name, and what there is to say of it."""
     privacy, flagged = release.privacy, int(states.flagged.sum())
@@ -111,7 +118,7 @@ def _tiles(release: Release, states: StateTable) -> list[tuple[str, str, str]]:
                 shown.value,
                 "its noise is not public"
                 if within is None
-                else f"{level} {kind} interval {shown.within}",
+                else f"{level} {kind} interval {shown.within}{_too_wide(release, ends)}",
             )
         )
     elif not release.policies:
@@ -125,7 +132,7 @@ def _tiles(release: Release, states: StateTable) -> list[tuple[str, str, str]]:
             (
                 f"Overall value of the policy, {policy.arm}",
                 shown.value,
-                f"{level} interval {shown.within}",
+                f"{level} interval {shown.within}{_too_wide(release, ends)}",
             )
         )
     tiles.append(

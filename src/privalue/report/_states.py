@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from privalue.artefact import Flags, Release, json_cells
 from privalue.core import Vector
 from privalue.estimate import normal_quantile
-from privalue.report._limits import clearly_beyond, clearly_moved
+from privalue.report._limits import chosen_bound, clearly_beyond, clearly_moved
 from privalue.study import Study, as_cell, described_values
 
 FEW_VISITS = 10  # expected of all trajectories, by the study's own prior
@@ -25,6 +25,7 @@ _SPECIAL = re.compile('[,"\r\n]')
 _WORD = re.compile(r"[\w.+-]+")
 
 UNSUPPORTED = "too few visits"
+WIDE = "wide interval"
 RARE = "rarely visited, by the public prior"
 WEIGHTLESS = "weight 0"
 AT_A_BOUND = "at a bound of returns"
@@ -34,6 +35,8 @@ LIMITED = "changed by limits"
 MEANINGS = {
     UNSUPPORTED: "the released noisy count is no larger than what nobody's visits could give, or "
     "the privacy interval spans more than half of what is possible: do not act on this value",
+    WIDE: "there are visits, but the interval that is shown first, with all that it covers, spans "
+    "more than half of what is possible: do not act on this value",
     RARE: f"the study's public prior expects fewer than {FEW_VISITS} of these trajectories to "
     "visit the state: its value is likely to be mostly noise",
     WEIGHTLESS: "the study gives the state no weight: it takes no part in the fit, and its value "
@@ -186,6 +189,7 @@ def _bits(
     supported = release.values.column("supported")
     if supported is not None:
         bits[~supported] |= _bit(UNSUPPORTED)
+    bits[_wide(release) & (bits == 0)] |= _bit(WIDE)
     clamped = release.values.column("clamped")
     if clamped is not None and clearly_beyond(release):
         bits[clamped] |= _bit(CLAMPED)
@@ -206,6 +210,24 @@ def _bits(
         low, high = return_bounds(release)
         bits[(value <= low) | (value >= high)] |= _bit(AT_A_BOUND)
     return bits
+
+
+def _wide(release: Release) -> NDArray[np.bool_]:
+    """Return which intervals span more than half of what is possible, of those shown first.
+
+    A mean of few people may be as uncertain as this whatever the noise is, which is all that
+    ``supported`` looks at.
+    """
+    bounds = chosen_bound(release) or return_bounds(release)
+    kinds = (_TOTALS, _ENDS)
+    shown = next((k for k in kinds if any(release.column(end) is not None for end in k)), None)
+    if shown is None:
+        return np.zeros(len(release.values), dtype=np.bool_)
+    low, high = (
+        0.5 * (bound if column is None else column)  # an end that was not released is anywhere
+        for column, bound in zip(map(release.column, shown), bounds, strict=True)
+    )
+    return np.asarray(high - low > 0.5 * (0.5 * bounds[1] - 0.5 * bounds[0]))
 
 
 def _counts(release: Release) -> dict[str, Vector]:

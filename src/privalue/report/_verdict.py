@@ -1,9 +1,10 @@
 """Say in one sentence whether the values can be used: as they are, with care, or not.
 
 The plan and the flags decide, which are public. A release that its own plan calls no better than
-guessing is not usable, whatever its values are; neither is one whose every state has too few
-visits. Any other flag, a plan that is doubtful at its cautious end, limits that could have moved
-every value, or noise of unknown size call for care.
+guessing is not usable, whatever its values are; neither is one whose every state has too few visits
+or an interval that spans more than half of what is possible. Any other flag, a plan that is
+doubtful at its cautious end, limits that could have moved every value, or noise of unknown size
+call for care.
 """
 
 from dataclasses import dataclass
@@ -11,11 +12,11 @@ from dataclasses import dataclass
 from privalue._written import written_exactly
 from privalue.artefact import Release
 from privalue.planning import shown
-from privalue.report._limits import clearly_moved
+from privalue.report._limits import clearly_moved, limits_of, mostly_clamped
 from privalue.report._numbers import interval
 from privalue.report._pages import PageHtml, listed
 from privalue.report._precision import Planned, achieved
-from privalue.report._states import FLAGS, UNSUPPORTED, StateTable, return_bounds
+from privalue.report._states import FLAGS, UNSUPPORTED, WIDE, StateTable, return_bounds
 
 _HEADS = {"usable": "Usable.", "care": "Usable with care.", "unusable": "Not usable."}
 
@@ -55,8 +56,15 @@ def verdict_of(release: Release, states: StateTable, plan: Planned) -> Verdict:
             f"{written_exactly((low + high) / 2)}, the middle of the bounds, for every "
             f"state.{accepted} Do not act on the values.",
         )
+    clamped = mostly_clamped(release)
+    if clamped is not None:
+        return Verdict(
+            kind="unusable",
+            sentence=f"Bounds decided what counts: {clamped.words}. Do not act on the values; "
+            "check the bounds of the study, and what was read as rewards.",
+        )
     flagged = states.flagged.nonzero()[0]
-    if len(states.with_flag(UNSUPPORTED)) == len(states):
+    if len(states.with_flag(UNSUPPORTED)) + len(states.with_flag(WIDE)) == len(states):
         return Verdict(
             kind="unusable",
             sentence="Every value has too few visits to say anything, or its interval spans more "
@@ -91,6 +99,11 @@ def _of_all_states(release: Release, plan: Planned) -> list[str | None]:
         "value by more than half of its interval."
         if moved is not None and moved.all()
         else None,
+        *(
+            f"No state is flagged, but {limit.words}. {limit.effect}"
+            for limit in limits_of(release)
+            if limit.clear and limit.reach is None
+        ),
         "No state is flagged, but at the cautious end of its own plan this release is no better "
         "than guessing: if few people visited some of the states, do not act on their values."
         if plan.prediction is not None and plan.prediction.doubtful
