@@ -129,7 +129,8 @@ def _costs(said: Mapping[str, Any], mu: str) -> bool:
     1/alpha_j^2 is at most 1/alpha^2.
     """
     alpha = float(said["noise"]["alpha"])
-    stages = sum(1 / Fraction(float(stage["alpha"])) ** 2 for stage in said["stages"])
+    listed = said["stages"] if "gaussian_mu" in said else ()  # older releases have neither
+    stages = sum(1 / Fraction(float(stage["alpha"])) ** 2 for stage in listed)
     return (
         said["mechanism"] not in SMOOTH
         and f"1/{alpha!r}" == mu
