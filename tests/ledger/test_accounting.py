@@ -121,6 +121,17 @@ def test_dp_lsw_is_refused_before_data_is_opened_and_told_what_to_do(tmp_path, c
     assert ledger.show("trial").spent == Cost()
 
 
+def test_dp_lsw_entering_by_its_alpha_is_found(tmp_path, monkeypatch):
+    """Planted: the curator hands over an alpha for what has no mu."""
+    ledger = real_ledger(tmp_path / "ledger.db")
+    ledger.declare("trial", **TOTAL)
+    monkeypatch.setattr("privalue.curator.gaussian_alpha", lambda _: 20.0)
+    with pytest.warns(pv.PrivalueWarning):
+        pv.release(chosen(0.1, "dp-lsw"), PEOPLE, ledger=ledger, accept_useless=True)
+    with pytest.raises(LedgerError, match="less than the mu that was paid for"):
+        ledger.verify()
+
+
 # (b) and (d): an artefact that took more than its mu is no release of its charge
 
 

@@ -237,6 +237,24 @@ def test_k_steps_cost_k_squared(unit, neighbours, steps):
         )
 
 
+def test_k_in_place_of_k_squared_is_caught(monkeypatch):
+    """Planted; the exact delta of the shift that k steps make is larger than what is paid for."""
+
+    def cheap(stated, steps):
+        alpha = _squares._alpha(stated)
+        return math.ceil(ONE * steps / (alpha * alpha))
+
+    monkeypatch.setattr(_terms, "square_cost", cheap)
+    book = Book()
+    book.write("begin", NOW, format=3, sealed=False)
+    book.write("declare", NOW, **declared(EPSILON, DELTA // 10**6))
+    reserve(book, 1, 7.0 * ALPHA, neighbours="add-remove", steps=2)
+    with mp.workdps(60):
+        paid = mp.sqrt(mpf(book.balances["d"].reserved.square) / ONE)
+        true = literal.composed_delta(1.0, [2 / mpf(7.0 * ALPHA)])
+        assert literal.composed_delta(1.0, [paid]) < true
+
+
 def test_another_relation_is_never_converted_the_other_way():
     book = Book()
     book.write("begin", NOW, format=3, sealed=False)
