@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from privalue._notebook import comparison_html
 from privalue._plots import plot_releases
-from privalue.artefact import Release, Tabular
+from privalue.artefact import NOT_PRIVATE, Release, Tabular
 from privalue.errors import NotReleasedError, UsageError
 
 if TYPE_CHECKING:
@@ -27,7 +27,11 @@ class Comparison(Tabular):
 
     def __repr__(self) -> str:
         known = "" if self.truth is None else ", with the truth"
-        return f"Comparison({', '.join(self.names)}{known})"
+        told = ", ".join(
+            name if release.private else f"{name} ({NOT_PRIVATE})"
+            for name, release in zip(self.names, self.releases, strict=True)
+        )
+        return f"Comparison({told}{known})"
 
     @property
     def rmse(self) -> dict[str, float]:

@@ -14,11 +14,11 @@ from pathlib import Path
 
 from privalue._forest import PlotRow, forest_plot
 from privalue._written import written, written_exactly
-from privalue.artefact import PolicyInterval, Release, StateValue
+from privalue.artefact import NOT_PRIVATE, PolicyInterval, Release, StateValue
 from privalue.ledger import Account, Cost
 from privalue.planning import Forecast, Prediction
 from privalue.planning import shown as error_shown
-from privalue.report import bound_in_words, cost_in_words, verdict
+from privalue.report import accepted_in_words, bound_in_words, cost_in_words, verdict
 from privalue.study import Study
 
 MOST_ROWS = 20
@@ -91,6 +91,7 @@ def release_html(release: Release) -> str:
     shown = _first(release)
     left = len(release) - len(shown)
     flagged = _flagged(release)
+    useless = accepted_in_words(release)
     states = f"{release.state_count:,} states"
     arms = f" in {len(release.arms)} arms" if release.arms else ""
     return _shown(
@@ -101,6 +102,7 @@ def release_html(release: Release) -> str:
             kind="pv-head",
         ),
         _paragraph(release.sentence(), kind="pv-soft" if release.private else "pv-stop"),
+        *([] if useless is None else [_paragraph(useless, kind="pv-stop")]),
         *_policies(release),
         *([_Escaped(_plot(release, shown))] if shown else []),
         _values(release, shown),
@@ -144,6 +146,14 @@ def _ends(entry: StateValue | PolicyInterval) -> tuple[float | None, float | Non
     return entry.low, entry.high
 
 
+def _doubts(entry: StateValue) -> str:
+    """Return the flags that are about the value itself: a plot as a whole is called private or not.
+
+    Were every mark hollow, those to be careful about would be among them unseen.
+    """
+    return ", ".join(flag for flag in entry.flags if flag != NOT_PRIVATE)
+
+
 def _plot(release: Release, shown: Sequence[StateValue]) -> str:
     """Return a forest plot of some states."""
     rows = [
@@ -152,12 +162,13 @@ def _plot(release: Release, shown: Sequence[StateValue]) -> str:
             value=entry.value,
             total=(entry.total_low, entry.total_high),
             privacy=(entry.low, entry.high),
-            flag=", ".join(entry.flags),
+            flag=_doubts(entry),
             arm=entry.arm or "",
         )
         for entry in shown
     ]
-    return _forest(rows, f"Values of {len({row.name for row in rows})} states", release.level)
+    told = "" if release.private else f"{NOT_PRIVATE}: "
+    return _forest(rows, f"{told}Values of {len({row.name for row in rows})} states", release.level)
 
 
 def _forest(
@@ -275,11 +286,11 @@ def comparison_html(
             value=entry.value,
             total=(entry.total_low, entry.total_high),
             privacy=(entry.low, entry.high),
-            flag=", ".join(entry.flags),
-            arm=name,
+            flag=_doubts(entry),
+            arm=name if release.private else f"{name} ({NOT_PRIVATE})",
         )
         for entries in zip(*shown, strict=True)
-        for name, entry in zip(names, entries, strict=True)
+        for (name, release), entry in zip(pairs, entries, strict=True)
     ]
     return _shown(
         _paragraph(

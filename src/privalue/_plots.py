@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privalue.artefact import Release
+from privalue.artefact import NOT_PRIVATE, Release
 from privalue.errors import MissingComponentError, UsageError
 from privalue.planning import Prediction
 
@@ -61,11 +61,12 @@ def marks_of(release: Release, name: str = "") -> list[Marks]:
         )
 
     found = []
-    for at, arm in enumerate(release.arms or ("",)):
+    told = "" if release.private else f" ({NOT_PRIVATE})"  # beside titles, which people replace
+    for at, arm in enumerate(release.arms or ("" if name else "value",)):
         part = slice(at * each, (at + 1) * each)
         found.append(
             Marks(
-                name=": ".join(filter(None, (name, arm))),
+                name=": ".join(filter(None, (name, arm))) + told,
                 value=release.value[part],
                 total=ends("total_", part),
                 privacy=ends("", part),
@@ -82,8 +83,10 @@ def plot_release(release: Release, ax: "Axes | None" = None) -> "Axes":
     promise = (
         f"epsilon = {told.epsilon:g}, delta = {told.delta:g}"
         if release.private
-        else "NOT PRIVATE, an experiment"
+        else f"{NOT_PRIVATE}, an experiment"
     )
+    if "useless" in release.accepted:
+        promise += "; no better than guessing"
     axes.set_title(
         f"{_cut(release.study['study'].get('name') or 'release')}: {promise}", loc="left"
     )
@@ -113,7 +116,7 @@ def plot_releases(
     level = levels.pop() if len(levels) == 1 else None
     axes = _states(releases[0].states, marks, ax, level=level, truth=truth)
     if not all(release.private for release in releases):
-        axes.set_title("NOT PRIVATE: experiments are among these", loc="left")
+        axes.set_title(f"{NOT_PRIVATE}: experiments are among these", loc="left")
     return axes
 
 
@@ -194,7 +197,7 @@ def _states(
                     markerfacecolor="white" if doubtful else colour,
                     linestyle="none",
                 )
-        axes.plot([], [], _MARKS[at % len(_MARKS)], color=colour, label=each.name or "value")
+        axes.plot([], [], _MARKS[at % len(_MARKS)], color=colour, label=each.name)
     if truth is not None:
         for part in truth.reshape(-1, count):
             pair = (part, places)

@@ -38,9 +38,17 @@ def test_a_table_has_every_release_and_their_flags(release, other):
     found = pv.compare({"ours": release, "theirs": other}, truth=TRUTH).to_pandas()
     assert found["release"].tolist() == ["ours"] * 4 + ["theirs"] * 4
     assert found["truth"].tolist() == TRUTH * 2
-    assert found["flags"][3] == "too few visits"
+    assert found["flags"][3] == "NOT PRIVATE; too few visits"
+    assert found["flags"].str.startswith("NOT PRIVATE").all()
     assert found["value"].tolist() == [*release.value, *other.value]
     assert found["total_low"].isna().tolist() == [False] * 4 + [True] * 4
+
+
+def test_experiments_are_told_from_releases(release, private_release):
+    compared = pv.compare({"try": release, "real": private_release})
+    assert repr(compared) == "Comparison(try (NOT PRIVATE), real)"
+    assert "try (NOT PRIVATE)" in compared._repr_html_()
+    assert "real (NOT PRIVATE)" not in compared._repr_html_()
 
 
 def test_releases_are_told_apart(release, study):

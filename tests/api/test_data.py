@@ -212,8 +212,11 @@ def test_rollouts_of_vector_environments(mode):
     assert found == gathered(episodes, study)
     words = {"NEXT_STEP": "next-step", "SAME_STEP": "same-step"}[mode.name]
     assert gathered({**recorded, "autoreset": words}, study) == found
-    lists = {name: v if name == "autoreset" else list(v) for name, v in recorded.items()}
+    kept = {"autoreset", "rewards"}
+    lists = {name: v if name in kept else v.tolist() for name, v in recorded.items()}
     assert gathered(lists, study) == found
+    with pytest.raises(pv.DataError, match=r"with autoreset, .* give np.array\(rewards\)"):
+        gathered({**lists, "rewards": recorded["rewards"].tolist()}, study)
     del recorded["autoreset"]
     with pytest.raises(pv.DataError, match='give autoreset: "next-step", as Gymnasium does since'):
         gathered(recorded, study)
@@ -257,6 +260,127 @@ def test_a_mark_that_cannot_be_read_joins_nobody():
         assert counts[3] <= 1
     with pytest.raises(pv.DataError, match="row 2: a mark of an end must be true, yes or 1"):
         gathered({"observations": [0, 1], "rewards": [0, 1], "terminals": [0, None]}, STUDY)
+
+
+def test_one_cell_of_a_list_changes_no_other():
+    """A text, a complex number or a list among numbers of observations: only its unit is odd."""
+    odd = ["3", 1j, None, [1.0, 2.0, 3.0], [], object(), np.ones(3), {"age": 1}]
+    study = DROPPING.replace(
+        states=pv.bins(age=[50.5], sofa=[5]), data=pv.Columns(invalid="drop-unit", decimal=",")
+    )
+    many, single = [0.1] * 41, DROPPING.replace(states=2)
+    for cell in odd:
+        good = int(isinstance(cell, str))
+        observed = [[40.5, 3.5]] * 40
+        named = {"age": [40.5] * 41, "sofa": [3.5] * 40 + [cell]}
+        for observations in ([*observed, [40.5, cell]], [*observed, (40.5, cell)], named):
+            data = {"observations": observations, "rewards": many, "terminals": [1] * 41}
+            assert gathered(data, study).counts.tolist() == [40 + good, 0, 0, 0], cell
+    for cell in odd[1:]:
+        ragged = {"observations": [*observed, cell], "rewards": many, "terminals": [1] * 41}
+        assert gathered(ragged, study).counts.tolist() == [40, 0, 0, 0], cell
+        for form in (lambda one: one, lambda one: [one]):
+            rewards = [*map(form, many[1:]), form(cell)]
+            states = {"observations": [1] * 41, "terminals": [1] * 41}
+            assert gathered({**states, "rewards": rewards}, single).counts.tolist() == [0, 40]
+        marks = {"observations": [1] * 41, "rewards": many, "terminals": [1] * 40 + [cell]}
+        assert gathered(marks, single).counts.tolist() == [0, 40], cell
+
+
+def test_a_reset_belongs_to_the_episode_before_it():
+    """Two ends in a row leave open where the next episode begins: refused, whoever is invalid."""
+    data = {
+        "observations": np.array([0, 0, 0, 0, 3, 1, 1, 3]),
+        "rewards": np.array([0.1, 0.1, 0.1, 0.1, 0, 0.5, 0.5, 0]),
+        "terminals": [0, 0, 0, 1, 0, 0, 1, 0],
+        "autoreset": "next-step",
+    }
+    assert gathered(data, STUDY).counts.tolist() == [1, 1, 0, 0]
+    with pytest.raises(pv.DataError, match="row 4: an end comes right after an end"):
+        gathered({**data, "terminals": [0, 0, 1, 1, 0, 0, 1, 0]}, STUDY)
+    for marks in (data["terminals"], [0, 0, "?", 1, 0, 0, 1, 0]):
+        with pytest.raises(pv.DataError, match=r"is reset in the next step, and .*drop-unit"):
+            gathered({**data, "terminals": marks}, DROPPING)
+
+
+def test_one_environment_beside_none_says_how_it_was_reset():
+    data = {"observations": [0, 1, 2], "rewards": np.array([[0.5], [0], [1]])}
+    marks = {"terminations": np.array([[True], [False], [True]])}
+    with pytest.raises(pv.DataError, match="is of 1 environments and does not say how"):
+        gathered({**data, **marks}, STUDY)
+    found = gathered({**data, **marks, "autoreset": "next-step"}, STUDY)
+    assert found.counts.tolist() == [1, 0, 1, 0]
+
+
+def test_an_episode_among_rows_is_nobody_elses():
+    """Whatever ids rows have, and however many rows there are before it."""
+    rows = [{"trajectory": n, "step": 5, "state": 2, "reward": 0.25} for n in (0, 1, 2, "2", 3)]
+    rows[3]["step"] = 6
+    for id_type in ("text", "integer"):
+        for given in (STUDY, DROPPING):
+            study = given.replace(data=given.data.replace(id_type=id_type))
+            alone = gathered(rows, study)
+            assert alone.trajectories == 4
+            for place in range(len(rows) + 1):
+                data = [*rows[:place], [(1, 0.5)], *rows[place:]]
+                both = gathered(data, study)
+                assert both.counts.tolist() == [0, 1, 4, 0]
+                assert both.trajectories == 5
+                assert gathered(iter(data), study) == both
+
+
+def test_a_row_is_a_row_whatever_else_it_holds():
+    rows = [{"trajectory": n, "step": 0, "state": 1, "reward": 0.5} for n in range(3)]
+    more = {**rows[1], "observations": [0], "rewards": [0.1]}
+    for study in (STUDY, DROPPING):
+        assert gathered([rows[0], more, rows[2]], study) == gathered(rows, study)
+        named = study.replace(columns={"state": "observations", "reward": "rewards"})
+        renamed = [{**row, "observations": 1, "rewards": 0.5} for row in rows]
+        assert gathered(renamed, named) == gathered(rows, study)
+
+
+class Evil:
+    """An object whose every method fails."""
+
+    def __getattr__(self, name):
+        raise RuntimeError(name)
+
+    def __iter__(self):
+        raise RuntimeError
+
+
+def test_with_drop_unit_no_element_ends_the_reading():
+    rows = FRAME.to_dict("records")
+    dated = [{**row, "step": f"2026-01-0{row['step'] + 1}"} for row in rows]
+    dates = DROPPING.replace(data=pv.Columns(invalid="drop-unit", step_type="date"))
+    persons = DROPPING.replace(unit="person", max_trajectories_per_person=1)
+    named = [{**row, "person": row["trajectory"]} for row in rows]
+    plain = EXPECTED.counts.tolist()
+    for odd in (None, "x", 3, [], object(), Evil(), [(0, 1.0)], {"observations": 3, "rewards": 1}):
+        for data, study in ((dated, dates), (named, persons)):
+            for mixed in ([odd, *data], [*data, odd], iter([odd, *data])):
+                found = gathered(mixed, study)
+                assert found.counts.tolist() == plain
+                assert found.rows_left_out == 1
+    frames = [FRAME[FRAME.trajectory == n] for n in range(50)]
+    less = plain - gathered(frames[7], STUDY).counts
+    twice = pd.concat([frames[7], frames[7][["reward"]]], axis=1)
+    dated = frames[7].assign(reward=pd.Timestamp(0))
+    for odd in (frames[7].drop(columns="reward"), twice, dated):
+        assert gathered([*frames[:7], odd, *frames[8:]], DROPPING).counts.tolist() == less.tolist()
+        if odd is not twice:
+            tables = [pa.Table.from_pandas(one) for one in (*frames[:7], odd, *frames[8:])]
+            assert gathered(tables, DROPPING).counts.tolist() == less.tolist()
+    nobody = [*frames, frames[7].drop(columns="trajectory")]
+    assert gathered(nobody, DROPPING).counts.tolist() == plain
+    masked = np.ma.array([*STATE[:-1].tolist(), object()], dtype=object)
+    assert gathered({**COLUMNS, "state": masked}, DROPPING).units_dropped == 1
+    unsorted = iter([EPISODES[0], *reversed(rows)])
+    assert gathered(unsorted, DROPPING).trajectories == 51
+    for odd in (Episode([0], [[0.5], [1, 2]]), Episode(3, [1.0]), Evil(), None):
+        dataset = as_d3rlpy(EPISODES)
+        dataset.episodes.insert(9, odd)
+        assert gathered(dataset, DROPPING).counts.tolist() == plain
 
 
 def test_one_element_decides_nothing_about_the_others():

@@ -45,7 +45,12 @@ def test_a_release_is_drawn_with_names_and_intervals(release):
     assert [segment[0, 0] for segment in privacy] == release.low.tolist()
     assert "NOT PRIVATE" in axes.get_title("left")
     legend = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert legend == ["value", "95% total interval", "95% privacy interval", "be careful"]
+    assert legend == [
+        "value (NOT PRIVATE)",
+        "95% total interval",
+        "95% privacy interval",
+        "be careful",
+    ]
     hollow = [line for line in axes.lines if line.get_markerfacecolor() == "white"]
     assert [line.get_xdata().tolist() for line in hollow if len(line.get_xdata())] == [
         [release["rare <b>"].value]
@@ -64,7 +69,8 @@ def test_arms_have_a_colour_each(armed):
     axes = armed.plot()
     assert named(axes.yaxis) == LABELS
     assert len(intervals(axes)) == 4
-    assert [text.get_text() for text in axes.get_legend().get_texts()][:2] == ["control", "treated"]
+    told = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert told[:2] == ["control (NOT PRIVATE)", "treated (NOT PRIVATE)"]
 
 
 def test_many_states_are_columns_and_some_are_named(study):
@@ -88,7 +94,7 @@ def test_releases_are_compared_with_the_truth(release, other):
     truth = [0.8, 0.9, 1.0, 0.0]
     axes = pv.compare([release, other], truth=truth).plot()
     legend = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert legend[:3] == ["dp-ssp", "dp-lsw", "truth"]
+    assert legend[:3] == ["dp-ssp (NOT PRIVATE)", "dp-lsw (NOT PRIVATE)", "truth"]
     assert "NOT PRIVATE" in axes.get_title("left")
     assert any(line.get_xdata().tolist() == truth for line in axes.lines if len(line.get_xdata()))
     assert named(axes.yaxis) == LABELS

@@ -15,6 +15,7 @@ from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 
 import duckdb
+import gymnasium
 import numpy as np
 import openpyxl
 import pandas as pd
@@ -371,6 +372,25 @@ def test_odd_rewards_in_minari(tmp_path, data_format):
         both = statistics(minari_dataset(tmp_path, made, data_format, final=0), dropping)
         one = statistics([[(2, odd)]], dropping)
         assert both.counts.tolist() == (expected.counts + one.counts).tolist()
+
+
+def test_an_episode_of_other_observations_in_minari(tmp_path):
+    """A dataset may hold one whose observations have fewer numbers than its space says."""
+    dropping = study(STATES, data={"invalid": "drop-unit"}).replace(
+        states=pv.bins(age=[50], sofa=[5])
+    )
+    box = gymnasium.spaces.Box(-np.inf, np.inf, (2,), dtype=np.float64)
+    episodes = [[((40.0, 9.0), 0.5)], [((60.0, 1.0), 0.5)], [((60.0, 9.0), 1.0)]]
+    dataset = minari_dataset(tmp_path, episodes, "hdf5", box, (0.0, 0.0))
+    assert statistics(dataset, dropping).counts.tolist() == [0, 1, 1, 1]
+    import h5py
+
+    (stored,) = tmp_path.rglob("main_data.hdf5")
+    with h5py.File(stored, "r+") as file:
+        kept = file["episode_1/observations"][:, :1]
+        del file["episode_1/observations"]
+        file["episode_1/observations"] = kept
+    assert statistics(dataset, dropping).counts.tolist() == [0, 1, 0, 1]
 
 
 @pytest.mark.parametrize(

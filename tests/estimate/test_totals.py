@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import privalue as pv
+from privalue._written import written
 from privalue.cli import _app as cli
 from privalue.core._design import Design
 from privalue.estimate._ratios import normal_quantile, ratio_intervals
@@ -165,13 +166,13 @@ def test_files_pages_and_screens_show_them_first(tmp_path, capsys):
     page = files.page.read_text()
     places = [page.index(word) for word in ("total interval", "privacy interval", "sampling int")]
     assert all(a < b for a, b in pairwise(places))
-    assert "Intervals hold the noise of privacy and the choice of people" in page
+    assert "Total intervals hold the noise of privacy and the choice of people" in page
     assert "total interval, median over the states" in page
     assert cli.run(["refit", str(tmp_path / "released"), "--out", str(tmp_path / "again")]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert shown.index("95% interval") < shown.index("privacy alone")
     entry = release.values[0]
-    assert f"[{entry.total_low:.4g}, {entry.total_high:.4g}]" in shown
+    assert written(entry.value, entry.total_low, entry.total_high).within in shown
     assert "they hold the noise of privacy" in shown
 
 

@@ -11,6 +11,7 @@ from privalue.report._states import (
     AT_A_BOUND,
     CLAMPED,
     FEW_VISITS,
+    GUESSED,
     LIMITED,
     RARE,
     UNSUPPORTED,
@@ -39,7 +40,7 @@ def literal_rows(release, study=None):
     limited = _limited(release, counts)
     rows = []
     for at, entry in enumerate(release.values):
-        flags = []
+        flags = [GUESSED] if "useless" in release.accepted else []
         if entry.supported is False:
             flags.append(UNSUPPORTED)
         elif _wide(release, entry, bounds):

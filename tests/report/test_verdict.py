@@ -32,6 +32,12 @@ def crowd(rarely=400, often=4000):
     return [[(0, float(at % 2))] for at in range(often)] + [[(1, 1.0)]] * rarely
 
 
+def printed(release):
+    console = Console(file=io.StringIO(), width=300)
+    print_release(console, release)
+    return console.file.getvalue()
+
+
 def verdict(release):
     return verdict_of(release, state_table(release), planned(release))
 
@@ -73,6 +79,27 @@ def test_a_release_without_intervals_calls_for_care():
     found = verdict(released(study(2, returns=(0.0, 1.0)), crowd(rarely=4000)))
     assert found.kind == "care"
     assert "how noisy the values are is not public" in found.sentence
+
+
+@pytest.fixture(scope="module")
+def useless():
+    return released(study(2, returns=(0.0, 1.0)), crowd(2, 2))
+
+
+def test_a_release_of_no_use_says_so_wherever_it_is_read(useless):
+    assert useless.accepted == ["useless"]
+    mark = "no better than guessing"
+    assert [row.flags[0] for row in state_table(useless)] == [mark, mark]
+    assert all(mark in entry.flags for entry in useless)
+    assert mark in repr(useless["0"])
+    assert mark in repr(useless)
+    assert useless.to_pandas()["flags"].str.contains(mark).all()
+    assert "".join(values_csv(state_table(useless))).count(mark) == 2
+    assert "Do not act on the values." in useless._repr_html_()
+    assert mark in useless.plot().get_title(loc="left")
+    assert "Do not act on the values." in printed(useless)
+    assert "Do not act on the values." in text_of(public_page(useless))
+    assert mark not in useless.to_json()
 
 
 def test_a_release_of_no_use_by_its_plan_is_not_usable():
@@ -141,6 +168,10 @@ def test_the_parts_are_in_the_order_in_which_they_are_needed(sound):
     assert places == sorted(places)
 
 
+def test_an_experiment_says_what_it_is_in_the_title(sound):
+    assert re.search("<title>NOT PRIVATE: ", public_page(sound))
+
+
 # Numbers that a person would write
 
 
@@ -156,9 +187,7 @@ def test_no_rounding_error_and_no_negative_count_is_on_a_page(rare):
 
 def test_the_terminal_writes_the_same_numbers_and_always_has_flags(sound, rare):
     for release in (sound, rare):
-        console = Console(file=io.StringIO(), width=300)
-        print_release(console, release)
-        said = console.file.getvalue()
+        said = printed(release)
         entry, told = release.values[0], text_of(public_page(release))
         ends = re.search(r"\b0 +│ +([0-9.]+) +│ +([0-9.]+ to [0-9.]+) ", said)
         assert f"0 {ends[1]} {ends[2]} " in told

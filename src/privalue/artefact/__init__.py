@@ -7,6 +7,7 @@ nothing else that depends on the data. It is written whole or not at all, and ne
 from privalue.artefact._columns import Flags, Tabular
 from privalue.artefact._release import (
     FILE_NAME,
+    NOT_PRIVATE,
     Accepted,
     Guarantee,
     NoiseScale,
@@ -27,6 +28,7 @@ from privalue.artefact._values import FIELDS, StateValue, StateValues, as_number
 __all__ = [
     "FIELDS",
     "FILE_NAME",
+    "NOT_PRIVATE",
     "Accepted",
     "Flags",
     "Guarantee",

@@ -180,17 +180,20 @@ def _counted(states: Any) -> bool:
 class Flags(Sequence[tuple[str, ...]]):
     """What to be careful about in each state: a tuple of texts, empty where there is nothing.
 
-    Flag number k of ``names`` is bit k of a state's ``bits``: there may be very many states.
+    Flag number k of ``names`` is bit k of a state's ``bits``: there may be very many states. What
+    ``every`` holds, each state has, and it comes first: that a seeded experiment is not private.
 
     >>> flags = Flags(("too few visits", "weight 0"), np.array([0, 1, 3], dtype=np.uint8))
     >>> flags[1], flags[2]
     (('too few visits',), ('too few visits', 'weight 0'))
     """
 
-    def __init__(self, names: tuple[str, ...], bits: NDArray[np.uint8]) -> None:
-        self.names, self.bits = names, read_only(bits)
+    def __init__(
+        self, names: tuple[str, ...], bits: NDArray[np.uint8], every: tuple[str, ...] = ()
+    ) -> None:
+        self.names, self.bits, self.every = names, read_only(bits), every
         self._by_bits = [
-            tuple(name for at, name in enumerate(names) if number >> at & 1)
+            (*every, *(name for at, name in enumerate(names) if number >> at & 1))
             for number in range(1 << len(names))
         ]
 
@@ -214,7 +217,7 @@ class Flags(Sequence[tuple[str, ...]]):
 
     def of(self, bits: NDArray[np.uint8]) -> "Flags":
         """Return the flags of other states."""
-        return Flags(self.names, bits)
+        return Flags(self.names, bits, self.every)
 
 
 NO_FLAGS = Flags((), np.zeros(0, dtype=np.uint8))

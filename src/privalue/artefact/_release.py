@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 FILE_NAME = "release.json"
+NOT_PRIVATE = "NOT PRIVATE"  # what is said of seeded experiments, wherever they are seen
 _MOST = 1 << 36  # bytes of a release: there may be very many states
 
 
@@ -264,8 +265,9 @@ class Release(Arrays, _Part):
     software: Software
 
     def __repr__(self) -> str:
-        kind = "private" if self.private else "NOT PRIVATE"
-        return f"Release({self.mechanism}, {kind}, states={len(self.values)}, {self.created})"
+        kind = "private" if self.private else NOT_PRIVATE
+        use = ", no better than guessing" if "useless" in self.accepted else ""
+        return f"Release({self.mechanism}, {kind}{use}, states={len(self.values)}, {self.created})"
 
     __str__ = __repr__
 
@@ -273,8 +275,8 @@ class Release(Arrays, _Part):
         """Return the guarantee in one sentence; for a seeded experiment, that there is none."""
         if not self.private:
             return (
-                "NOT PRIVATE: the noise came from a source that can be predicted, for experiments "
-                "only. Nothing is promised; do not publish this."
+                f"{NOT_PRIVATE}: the noise came from a source that can be predicted, for "
+                "experiments only. Nothing is promised; do not publish this."
             )
         epsilon, delta = self.privacy.epsilon, self.privacy.delta
         return (

@@ -18,6 +18,7 @@ from privalue.curator import Prepared, reuse
 from privalue.report import (
     Guesses,
     PrivateDiagnostics,
+    accepted_in_words,
     bound_in_words,
     cost_in_words,
     covered_by,
@@ -29,6 +30,7 @@ from privalue.report import (
 from privalue.study import Study, declared_size, fits_by_lsl, resolve_ridge
 
 MOST_ROWS = 50
+MOST_FLAGGED = 20  # values that are named for each flag
 
 
 def facts(title: str, rows: Iterable[tuple[str, object]]) -> Table:
@@ -177,6 +179,9 @@ def print_release(console: Console, release: Release) -> None:
     if release.reused:
         console.print(f"Not new: {reuse(release)}.", style="bold yellow")
     console.print(release.sentence(), style="bold" if release.private else "bold red")
+    useless = accepted_in_words(release)
+    if useless is not None:
+        console.print(useless, style="bold red")
     console.print(_what_was_public(release))
     for line in (bound_in_words(release), cost_in_words(release), _cut_in_words(release)):
         if line is not None:
@@ -277,9 +282,7 @@ def _print_arms(console: Console, release: Release) -> None:
     console.print(table)
     if states > MOST_ROWS:
         console.print(f"... and {states - MOST_ROWS} more states in the file.")
-    unsupported = sum(not entry.supported for entry in release.values)
-    if unsupported:
-        console.print(f"{unsupported} of these values have too few visits to say much.")
+    _print_flags(console, release)
     for policy in release.policies or ():
         text = f"Overall value of the policy, {policy.arm}: {_shown(policy.value, policy.interval)}"
         if policy.difference is not None:
@@ -290,6 +293,19 @@ def _print_arms(console: Console, release: Release) -> None:
         f"The interval of a difference covers {covered_by(release)}. A difference is an effect "
         "only where chance decided who was in which arm. How many are in each is not public."
     )
+
+
+def _print_flags(console: Console, release: Release) -> None:
+    """Print which values of arms have which flags: a table of arms has no room for them."""
+    table = state_table(release)
+    if not table.flagged.any():
+        console.print("No value is flagged.")
+    for flag in release.flags.names:
+        found = table.with_flag(flag).tolist()
+        if found:
+            some = "; ".join(str(table.names[at]) for at in found[:MOST_FLAGGED])
+            more = f"; and {len(found) - MOST_FLAGGED:,} more" if len(found) > MOST_FLAGGED else ""
+            console.print(Text(f"Be careful ({flag}): {some}{more}."), soft_wrap=True)
 
 
 def _shown(value: float, within: PolicyInterval | None) -> Written:

@@ -210,6 +210,14 @@ def widened(ids: Integers, words: int) -> Integers:
     return np.pad(ids, [(0, 0)] * (ids.ndim - 1) + [(0, absent)]) if absent else ids
 
 
+def apart(ids: Cells) -> Cells:
+    """Return numbers as ids that no row has: an id that is a number has one word, or zeros after.
+
+    A text has others, after a first word that no number has.
+    """
+    return Cells(np.column_stack([ids.values[:, 0], np.ones_like(ids.values[:, 0])]), ids.status)
+
+
 def _words(texts: pa.Array, status: Status) -> Cells:
     """Return the words of canonical texts; mark a text that is too long or not UTF-8 as invalid."""
     offsets, data = _buffers(texts)

@@ -98,13 +98,15 @@ class Chunk(Private):
 
     location: Location
     rows: pa.RecordBatch
-    left_out: int = 0  # lines of a file that could not be read as rows
+    left_out: int = 0  # lines of a file, or elements of a list, that could not be read as rows
+    numbered: bool = False  # its ids are numbers of episodes: no row's, whatever the row's id is
 
     def parts(self, rows: int) -> Iterator["Chunk"]:
         """Yield the same rows, so many at a time."""
         for start in range(0, max(self.rows.num_rows, 1), rows):
             part = self.rows.slice(start, rows)
-            yield Chunk(self.location.after(start), part, 0 if start else self.left_out)
+            left_out = 0 if start else self.left_out
+            yield Chunk(self.location.after(start), part, left_out, self.numbered)
 
 
 class Unread(NamedTuple):

@@ -144,7 +144,8 @@ class Encoder:
         column = chunk.rows.column(rules.columns[role])
         texts = (self._missing, rules.decimal)
         if role in rules.id_roles:
-            return cells.ids(column, rules.id_type)
+            found = cells.ids(column, rules.id_type)
+            return cells.apart(found) if chunk.numbered else found
         if role == "step":
             return cells.steps(column, rules.step_type, rules.step_format, *texts)
         if role == "reward":

@@ -124,10 +124,15 @@ def _chunks(
     for index in indices:
         try:
             observations, rewards, cuts = next(episodes)
+        except _UNREADABLE as problem:  # of the storage, and not of one episode
+            raise _unreadable(f"{place}, episode {index}", problem) from None
+        try:
             seen = [_counted_from(first_state, one) for one in _observed(observations, rules)]
-        except DataError as problem:
-            raise DataError(f"{place}, episode {index}: {problem}") from None
         except _UNREADABLE as problem:
+            if rules.drop_invalid:
+                continue
+            if isinstance(problem, DataError):
+                raise DataError(f"{place}, episode {index}: {problem}") from None
             raise _unreadable(f"{place}, episode {index}", problem) from None
         steps = len(rewards)
         if any(len(one) != steps + 1 for one in seen) or len(cuts) != steps or steps == 0:

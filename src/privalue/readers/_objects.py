@@ -11,11 +11,14 @@
 
 An episode is a list of steps, and a step is (state, reward), what the study's arm and mark of cuts
 are after it; or (state, action, reward), with or without next state, terminated and truncated after
-it; or a dict. What an element, a step or a cell is depends on nothing but itself.
+it; or a dict. What an element, a step or a cell is depends on nothing but itself and the study: a
+dict is an episode only if it has observations and rewards and none of the study's columns.
+Episodes are numbered, and no row has such a number as its id, whatever is written there
+(``Chunk.numbered``): an episode among rows changes none of them. With ``invalid = "drop-unit"`` no
+element ends the reading: one that cannot be read is left out.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -47,7 +50,8 @@ def open_object(data: Any, rules: RowRules) -> Source | None:
         return _open_columns(data, rules, "the dict")
     recorded = as_episodes(data, rules)
     if recorded is not None:
-        return _open_elements(recorded, rules)
+        _require_episodes(rules)
+        return Source(lambda: _elements(recorded, rules), in_order=True)
     if isinstance(data, Iterable) and not isinstance(data, str | bytes | memoryview):
         return _open_elements(data, rules)
     return None
@@ -195,6 +199,10 @@ def _column(values: Any, what: str) -> Any:
     if hasattr(values, "iloc"):
         return values
     if isinstance(values, np.ma.MaskedArray):
+        if values.dtype.kind in "OcV":  # of any objects, or of a type that Arrow has not
+            hidden = np.ma.getmaskarray(values).tolist()
+            pairs = zip(values.data.tolist(), hidden, strict=True)
+            return [None if out else value for value, out in pairs]
         return pa.array(values.data, mask=np.ma.getmaskarray(values))
     if isinstance(values, np.ndarray):
         if values.ndim != 1:
@@ -244,24 +252,24 @@ def _require_no_marks(rules: RowRules, place: str) -> None:
 def _open_elements(data: Iterable[Any], rules: RowRules) -> Source:
     """Return the rows of what an iterable holds.
 
-    Whether rows come in order is only a matter of how fast they are read.
+    Whether there are rows among them is only a matter of how fast they are read.
     """
-    if isinstance(data, Sequence):
-        apart = any(_holds_rows(element) for element in data)
-    else:
-        rest = iter(data)
-        first = list(next(([element] for element in rest), []))
-        data, apart = chain(first, rest), any(map(_holds_rows, first))
-    if not apart:
+    apart = not isinstance(data, Sequence) or any(_holds_rows(one, rules) for one in data)
+    if not apart and not rules.drop_invalid:
         _require_episodes(rules)
     return Source(lambda: _elements(data, rules), in_order=not apart)
 
 
-def _holds_rows(element: Any) -> bool:
-    """Return whether an element has rows that need not be in order: a dict, or a table."""
+def _holds_rows(element: Any, rules: RowRules) -> bool:
+    """Return whether an element has rows that have ids of their own: a dict, or a table."""
     if type(element) is list:  # most are, and are told quickly
         return False
-    return (isinstance(element, Mapping) and not is_recording(element)) or is_table(element)
+    try:
+        if isinstance(element, Mapping):
+            return not is_recording(element) or any(name in element for name in rules.names)
+        return is_table(element)
+    except Exception:  # an object of any class: an episode that cannot be read
+        return False
 
 
 def _require_episodes(rules: RowRules) -> None:
@@ -276,33 +284,103 @@ def _elements(data: Iterable[Any], rules: RowRules) -> Iterator[Chunk]:
 
     The trajectory of an episode is its number, and the step is the position in it.
     """
-    rows: list[tuple[Any, ...]] = []
-    place, first_row, read = EPISODES, 1, _Steps(rules)
+    rows, steps = _Gathered(_ROWS, rules), _Gathered(EPISODES, rules, numbered=True)
+    read, first_row = _Steps(rules), 1
     for number, element in enumerate(data):
-        if not _holds_rows(element):
-            rows += read.episode(element, number)
-        elif not is_table(element):
-            place = _ROWS
-            rows.append(_row(element, rules, first_row + len(rows)))
+        if not _holds_rows(element, rules):
+            yield from steps.add(read.episode(element, number))
+        elif isinstance(element, Mapping):
+            yield from rows.add(_row(element, rules, rows.next_row))
         else:
-            if rows:
-                yield _chunk(rows, rules, place, first_row)
-                first_row, rows = first_row + len(rows), []
-            for chunk in _table_chunks(element, rules):
+            for chunk in _table_among_others(element, rules):
                 yield Chunk(Location(_TABLES, first_row), chunk.rows, chunk.left_out)
                 first_row += chunk.rows.num_rows
-        if len(rows) >= BATCH_ROWS:
-            yield _chunk(rows, rules, place, first_row)
-            first_row, rows = first_row + len(rows), []
-    if rows:
-        yield _chunk(rows, rules, place, first_row)
+    yield from rows.rest()
+    yield from steps.rest()
 
 
-def _row(element: Mapping[Any, Any], rules: RowRules, number: int) -> tuple[Any, ...]:
+class _Gathered:
+    """Rows of objects on their way to a chunk."""
+
+    def __init__(self, place: str, rules: RowRules, *, numbered: bool = False) -> None:
+        self._place, self._rules, self._numbered = place, rules, numbered
+        self._rows: list[tuple[Any, ...]] = []
+        self._first_row, self._left_out = 1, 0
+
+    @property
+    def next_row(self) -> int:
+        """Return the number of the row that comes next."""
+        return self._first_row + len(self._rows)
+
+    def add(self, rows: list[tuple[Any, ...]]) -> Iterator[Chunk]:
+        """Add the rows of an element; one that has none is left out."""
+        self._left_out += not rows
+        self._rows += rows
+        if len(self._rows) >= BATCH_ROWS:
+            yield from self.rest()
+
+    def rest(self) -> Iterator[Chunk]:
+        """Yield a chunk of what there is."""
+        if not self._rows and not self._left_out:
+            return
+        columns = zip(*self._rows, strict=True) if self._rows else ([] for _ in self._rules.names)
+        arrays = [python_cells.as_arrow(column) for column in columns]
+        batch = pa.record_batch(arrays, names=self._rules.names)
+        location = Location(self._place, self._first_row)
+        yield Chunk(location, batch, self._left_out, self._numbered)
+        self._first_row, self._rows, self._left_out = self.next_row, [], 0
+
+
+def _row(element: Mapping[Any, Any], rules: RowRules, number: int) -> list[tuple[Any, ...]]:
     """Return the cells of a row that is a dict; one that it leaves out is missing."""
     if not rules.drop_invalid:
         rules.select([str(name) for name in element], f"{_ROWS}, row {number},")
-    return tuple(element.get(name) for name in rules.names)
+    try:
+        return [tuple(element.get(name) for name in rules.names)]
+    except Exception:  # an object of any class
+        if not rules.drop_invalid:
+            raise
+        return []
+
+
+def _table_among_others(table: Any, rules: RowRules) -> Iterator[Chunk]:
+    """Yield the rows of a table in a list; where units are left out, it ends nothing.
+
+    A column that it leaves out is missing in all of its rows, and one of a type that cannot be
+    read, or that it has twice, is invalid. A table that is none after all is left out.
+    """
+    if not rules.drop_invalid:
+        yield from _table_chunks(table, rules)
+        return
+    try:
+        if not _is_pandas(table):
+            if not hasattr(table, "__arrow_c_stream__"):
+                table = pa.Table.from_batches([pa.record_batch(table)])
+            table = pa.RecordBatchReader.from_stream(table).read_all()
+        found = [_one_column(table, name, rules) for name in rules.names]
+        batch = pa.record_batch(found, names=rules.names)
+    except Exception:  # an object of any class
+        empty = [pa.array([], pa.string())] * len(rules.names)
+        yield Chunk(Location(_TABLES), pa.record_batch(empty, names=rules.names), 1)
+        return
+    for start in range(0, batch.num_rows, BATCH_ROWS):
+        yield Chunk(Location(_TABLES), batch.slice(start, BATCH_ROWS))
+
+
+def _one_column(table: Any, name: str, rules: RowRules) -> pa.Array:
+    """Return a column of a table of pandas or Arrow, whatever it is."""
+    frame = _is_pandas(table)
+    headings = [str(one) for one in (table.columns if frame else table.column_names)]
+    if name not in headings:
+        return pa.nulls(len(table), pa.string())
+    at = headings.index(name)
+    column = _series(table.iloc[:, at]) if frame else _slice(table.column(at), 0, len(table))
+    try:
+        if not pa.types.is_union(column.type):  # those are read cell by cell
+            rules.require_types([(name, column.type)], _TABLES)
+    except DataError:
+        headings = [name, name]
+    return column if headings.count(name) == 1 else python_cells.as_arrow([object()] * len(table))
 
 
 class _Steps:
@@ -312,16 +390,20 @@ class _Steps:
         self._rules = rules
         self._roles = rules.step_roles
         self._ids = len(rules.id_roles)
-        self._checked = False
+        try:
+            _require_episodes(rules)
+        except DataError as problem:
+            self._refused: DataError | None = problem
+        else:
+            self._refused = None
 
     def episode(self, element: Any, number: int) -> list[tuple[Any, ...]]:
         """Return the rows of an episode; none, where units that cannot be read are left out."""
         rules = self._rules
-        if rules.by_person and rules.drop_invalid:  # nobody's, among rows that are somebody's
-            return []
-        if not self._checked:
-            _require_episodes(rules)
-            self._checked = True
+        if self._refused is not None:  # e.g. nobody's, among rows that are somebody's
+            if rules.drop_invalid:
+                return []
+            raise self._refused
         steps = self._steps(element)
         if steps:
             ids = (number,) * self._ids
@@ -346,19 +428,20 @@ class _Steps:
             return element  # type: ignore[no-any-return]
         try:
             if type(element) is not list and isinstance(element, Mapping):
-                element = zip(element["observations"], np.ravel(element["rewards"]), strict=True)
+                rewards = python_cells.flat(element["rewards"])
+                element = zip(element["observations"], rewards, strict=True)
             found = [self._cells(step) for step in element]
+            steps = [step for step in found if step is not None]
+            if len(steps) < len(found):
+                return []
+            if rules.bins:
+                return [(*rules.state_cells(step[0]), *step[1:]) for step in steps]
         except (TypeError, ValueError, LookupError):
             return []
         except Exception:  # an object of any class: where units are left out, it ends nothing
             if not rules.drop_invalid:
                 raise
             return []
-        steps = [step for step in found if step is not None]
-        if len(steps) < len(found):
-            return []
-        if rules.bins:
-            return [(*rules.state_cells(step[0]), *step[1:]) for step in steps]
         return steps
 
     def _cells(self, step: Any) -> tuple[Any, ...] | None:
@@ -377,9 +460,3 @@ class _Steps:
         if roles[2:] == ["truncated"] and len(step) == 6:
             return step[0], step[2], step[5]
         return None
-
-
-def _chunk(rows: list[tuple[Any, ...]], rules: RowRules, place: str, first_row: int) -> Chunk:
-    """Return rows of objects as a chunk."""
-    arrays = [python_cells.as_arrow(column) for column in zip(*rows, strict=True)]
-    return Chunk(Location(place, first_row), pa.record_batch(arrays, names=rules.names))

@@ -45,6 +45,21 @@ def as_arrow(values: Sequence[Any]) -> pa.Array:
     return pa.UnionArray.from_dense(pa.array(codes), pa.array(offsets), arrays)
 
 
+def several(value: Any) -> bool:
+    """Return whether what should be a cell holds several: a list, an array, a dict."""
+    try:
+        return isinstance(value, list | tuple | Mapping) or getattr(value, "ndim", 0) > 0
+    except Exception:  # an object of any class: no cell that can be read, and not several either
+        return False
+
+
+def flat(value: Any) -> list[Any]:
+    """Return the cells of an observation, each as it was: an array of all would change some."""
+    if isinstance(value, list | tuple):
+        return [cell for one in value for cell in flat(one)]
+    return list(np.ravel(value)) if several(value) else [value]
+
+
 def batches(columns: Mapping[str, Sequence[Any]]) -> Iterator[pa.RecordBatch]:
     """Yield columns of objects as Arrow batches, so many rows at a time."""
     count = len(next(iter(columns.values())))

@@ -8,14 +8,19 @@ Arrays of rollouts of n environments at once have the time first and the environ
 ``autoreset`` says how these were reset: "same-step", or "next-step" as Gymnasium does since 1.0,
 where the transition after an end only resets, and is no row.
 
+**One cell and the next.** Lists are read cell by cell. What their form is, is known from arrays and
+from ``autoreset``: no cell of a list has a say in it, and one of another form is invalid by itself.
+
 **One episode and the next.** Where an episode ends is part of the episode: replacing one by another
 leaves the others as they are. A mark that cannot be read would join two of them, or cut one in two.
 So it is an end, and what ends there is invalid: whatever the marks of one episode are, at most one
-part of it counts.
+part of it counts. With "next-step" that is not enough: where two transitions in a row are ends, it
+cannot be told which of them the episode's last one is, and so where the next episode begins. So
+these are refused, and with ``invalid = "drop-unit"``, which may refuse nobody, is "next-step".
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -24,8 +29,8 @@ from numpy.typing import NDArray
 from privalue.errors import DataError
 from privalue.readers import _cells as cells
 from privalue.readers._chunks import BATCH_ROWS, Chunk, Location, Source
-from privalue.readers._python_cells import as_arrow
-from privalue.readers._rules import RowRules
+from privalue.readers._python_cells import as_arrow, flat, several
+from privalue.readers._rules import NOTHING, RowRules
 
 PLACE = "the recording"
 _ENDS = ("terminals", "terminations", "terminated", "dones", "episode_terminals")
@@ -33,6 +38,20 @@ _CUTS = ("timeouts", "truncations", "truncated")
 _RESETS = {"samestep": False, "disabled": False, "nextstep": True}
 
 Flags = NDArray[np.bool_]
+
+
+class _Form(NamedTuple):
+    """What the arrays of a recording have in common."""
+
+    steps: int  # of each environment
+    environments: int
+    by_environment: bool  # the environment is a dimension of its own, after the time
+    resets: bool  # rows that only reset are among the others
+
+    @property
+    def rows(self) -> int:
+        """Return how many transitions there are."""
+        return self.steps * self.environments
 
 
 def is_recording(data: Mapping[Any, Any]) -> bool:
@@ -47,14 +66,14 @@ def as_episodes(data: Any, rules: RowRules) -> Iterator[Any] | None:
         return None
 
     def steps(episode: Any) -> Any:
-        observations = getattr(episode, "observations", None)
-        rewards = np.ravel(getattr(episode, "rewards", ()))
-        if observations is None or len(observations) != len(rewards):
-            return None  # no episode: invalid
-        found = list(zip(observations, rewards.tolist(), strict=True))
+        try:
+            rewards = flat(episode.rewards)
+            found = list(zip(episode.observations, rewards, strict=True))
+            cut = not getattr(episode, "terminated", True)
+        except Exception:  # an object of any class, and no episode: invalid
+            return None
         if "truncated" not in rules.columns:
             return found
-        cut = not getattr(episode, "terminated", True)
         return [(*step, cut and at == len(found) - 1) for at, step in enumerate(found)]
 
     return map(steps, episodes)
@@ -69,16 +88,13 @@ def open_recording(data: Mapping[str, Any], rules: RowRules) -> Source:
             "that has it"
         )
     rules.require_types([(rules.columns["step"], pa.int64())], PLACE)
-    vector, dimensions, skips = _environments(data)
-    rewards = _flat(_array(data["rewards"]), vector, "rewards")
-    count = len(rewards)
+    form = _form(data, rules)
+    rewards, count = _flat(data["rewards"], form, "rewards", _single), form.rows
     ended, unread = np.zeros((2, count), dtype=np.bool_)
     done = np.zeros(count, dtype=np.bool_)  # ended by itself, and not cut off
     for name in (*_ENDS, *_CUTS):
         if name in data:
-            marks = _flat(_array(data[name]), vector, name)
-            _require_length(name, marks, count)
-            found = cells.flags(_column(marks))
+            found = cells.flags(_column(_flat(data[name], form, name, _mark)))
             failed = found.failed()
             ended |= found.values
             done |= found.values & (name in _ENDS and name != "episode_terminals")
@@ -95,8 +111,8 @@ def open_recording(data: Mapping[str, Any], rules: RowRules) -> Source:
         )
     last = np.zeros(count, dtype=np.bool_)  # of an environment, whose episode may go on
     if count:
-        last[count // vector - 1 :: count // vector] = True
-    kept = _transitions(ended | unread, last) if skips else np.ones(count, dtype=np.bool_)
+        last[form.steps - 1 :: form.steps] = True
+    kept = _transitions(ended, last) if form.resets else np.ones(count, dtype=np.bool_)
     ends = (ended | unread | last)[kept]
     rows = np.flatnonzero(kept)
     number = np.cumsum(np.concatenate([[False], ends[:-1]])) if len(rows) else np.zeros(0, np.int64)
@@ -107,10 +123,7 @@ def open_recording(data: Mapping[str, Any], rules: RowRules) -> Source:
         "step": step,
         "reward": _invalid(rewards[rows], unread[rows]),
         "truncated": (ends & ~done[rows]),
-        **{
-            role: column[rows]
-            for role, column in _states(data, rules, vector, dimensions, count).items()
-        },
+        **{role: column[rows] for role, column in _states(data, rules, form).items()},
     }
 
     def chunks() -> Iterator[Chunk]:
@@ -122,61 +135,127 @@ def open_recording(data: Mapping[str, Any], rules: RowRules) -> Source:
     return Source(chunks, total_rows=len(rows), again=True, in_order=True)
 
 
-def _environments(data: Mapping[str, Any]) -> tuple[int, int, bool]:
-    """Return how many environments there are, over how many dimensions of arrays, and their resets.
-
-    The last is whether rows that only reset are among the others.
-    """
-    shape, said = np.shape(data["rewards"]), data.get("autoreset")
-    several = len(shape) == 2 and shape[1] > 1
+def _form(data: Mapping[str, Any], rules: RowRules) -> _Form:
+    """Return the form of a recording, as its arrays and what it says of resets have it."""
+    shape, said = _shape(data["rewards"]), data.get("autoreset")
+    if shape == ():
+        raise DataError(f"{PLACE}: rewards are no list and no array")
     if said is None:
-        if several:
+        marks = [_shape(data[name]) for name in (*_ENDS, *_CUTS) if name in data]
+        beside = [one[1] for one in (shape, *marks) if one is not None and len(one) == 2]
+        if max(beside, default=1) > 1 or any(one is not None and len(one) == 2 for one in marks):
             raise DataError(
-                f"{PLACE} is of {shape[1]} environments and does not say how they were reset; give "
-                'autoreset: "next-step", as Gymnasium does since 1.0, or "same-step"'
+                f"{PLACE} is of {max(beside)} environments and does not say how they were reset; "
+                'give autoreset: "next-step", as Gymnasium does since 1.0, or "same-step"'
             )
-        return 1, 1, False
+        return _Form(len(data["rewards"]), 1, by_environment=False, resets=False)
     mode = str(getattr(said, "value", said)).lower().replace("-", "").replace("_", "")
     if mode not in _RESETS:
         raise DataError(f'autoreset = {said!r} is not known; it must be "next-step" or "same-step"')
-    return max(shape[1], 1) if len(shape) == 2 else 1, len(shape), _RESETS[mode]
+    if shape is None:
+        raise DataError(
+            f"{PLACE}: with autoreset, rewards are one array of time x environments; give "
+            "np.array(rewards)"
+        )
+    if _RESETS[mode] and rules.drop_invalid:
+        raise DataError(
+            f'{PLACE} is reset in the next step, and [data] invalid = "drop-unit" leaves out '
+            "whoever is invalid; where one end follows another, it cannot be told whose they are: "
+            "give a list of episodes, or a table"
+        )
+    environments = max(shape[1], 1) if len(shape) == 2 else 1
+    return _Form(shape[0], environments, by_environment=len(shape) == 2, resets=_RESETS[mode])
+
+
+def _shape(values: Any) -> tuple[int, ...] | None:
+    """Return the shape of an array; None of a list, whose cells may be anything."""
+    return None if _is_list(values) else np.shape(values)
+
+
+def _is_list(values: Any) -> bool:
+    """Return whether values are read cell by cell: a list, or an array of objects."""
+    objects = str(getattr(values, "dtype", None)) == "object"
+    return isinstance(values, list | tuple) or (objects and np.ndim(values) == 1)
 
 
 def _transitions(ended: Flags, last: Flags) -> Flags:
     """Return which rows are transitions: the one after an end only resets its environment."""
-    kept = np.ones(len(ended), dtype=np.bool_)
-    reset = False
-    for at, (end, final) in enumerate(zip(ended.tolist(), last.tolist(), strict=True)):
-        kept[at] = not reset
-        reset = end and not reset and not final
-    return kept
+    resets = np.concatenate([[False], (ended & ~last)[:-1]])
+    if (resets & ended).any():
+        at = int(np.argmax(resets & ended))
+        raise DataError(
+            f"{PLACE}, row {at + 1}: an end comes right after an end, and with autoreset = "
+            '"next-step" that row only resets; if it is a step, give autoreset = "same-step"'
+        )
+    return ~resets
 
 
-def _flat(values: NDArray[Any], environments: int, name: str) -> NDArray[Any]:
-    """Return one value for each transition, those of an environment together."""
-    if environments > 1:
-        if values.ndim != 2 or values.shape[1] != environments:
+def _flat(values: Any, form: _Form, name: str, cell: Callable[[Any], Any]) -> NDArray[Any]:
+    """Return one value for each transition, those of an environment together.
+
+    Args:
+        values: an array, or a list.
+        form: of the recording.
+        name: what messages call the values.
+        cell: makes a cell of what a list has in its place.
+    """
+    if _is_list(values):
+        _require_length(name, values, form.steps)
+        if not form.by_environment:
+            return np.fromiter(map(cell, values), dtype=object, count=form.steps)
+        each = [_of_each(one, form.environments, name) for one in values]
+        cells_of = [cell(one[at]) for at in range(form.environments) for one in each]
+        return np.fromiter(cells_of, dtype=object, count=form.rows)
+    array = np.asarray(values)
+    if form.environments > 1:
+        if array.ndim != 2 or array.shape[1] != form.environments:
             raise DataError(
-                f"{PLACE}: {name} has the shape {values.shape}; it must be time x {environments} "
-                "environments, as that of rewards"
+                f"{PLACE}: {name} has the shape {array.shape}; it must be time x "
+                f"{form.environments} environments, as that of rewards"
             )
-        return values.T.reshape(-1)
-    if values.ndim > 2 or (values.ndim == 2 and values.shape[1] != 1):
-        raise DataError(f"{PLACE}: {name} has the shape {values.shape}; it must have one dimension")
-    return values.reshape(-1)
+        array = array.T
+    elif array.ndim not in {1, 2} or (array.ndim == 2 and array.shape[1] != 1):
+        raise DataError(f"{PLACE}: {name} has the shape {array.shape}; it must have one dimension")
+    _require_length(name, array.reshape(-1), form.rows)
+    return array.reshape(-1)
+
+
+def _of_each(values: Any, environments: int, name: str) -> Sequence[Any]:
+    """Return what a list has for each environment at one time."""
+    if several(values) and not isinstance(values, Mapping) and len(values) == environments:
+        return list(values)
+    if environments == 1:
+        return [NOTHING if several(values) else values]
+    raise DataError(
+        f"{PLACE}: {name} must have {environments} at each time, one for each environment"
+    )
+
+
+def _single(value: Any) -> Any:
+    """Return what a list has as a cell, by itself or in a list or array of its own."""
+    if not several(value):
+        return value
+    try:
+        (cell,) = flat(value)
+    except Exception:  # of any length, or an object of any class
+        return NOTHING
+    return cell
+
+
+def _mark(value: Any) -> Any:
+    """Return a mark of an end; one that is of an environment beside others is none."""
+    return NOTHING if several(value) else value
 
 
 def _require_length(name: str, values: Any, count: int) -> None:
-    """Refuse an array that is not of one value for each reward."""
+    """Refuse values that are not one for each reward."""
     if len(values) != count:
         raise DataError(
             f"{PLACE} has {count} rewards and {len(values)} of {name}; they go together"
         )
 
 
-def _states(
-    data: Mapping[str, Any], rules: RowRules, environments: int, dimensions: int, count: int
-) -> dict[str, NDArray[Any]]:
+def _states(data: Mapping[str, Any], rules: RowRules, form: _Form) -> dict[str, NDArray[Any]]:
     """Return the columns that states are made of: observations, or numbers of them."""
     observed, roles = data["observations"], rules.state_roles
     if isinstance(observed, Mapping):  # a space of several, each with its name
@@ -185,22 +264,34 @@ def _states(
             raise DataError(
                 f"{PLACE} has no observation {absent[0]!r}; it has {', '.join(map(repr, observed))}"
             )
-        found = {role: _array(observed[rules.columns[role]]) for role in roles}
+        found = {role: observed[rules.columns[role]] for role in roles}
+    elif _is_list(observed) and rules.bins:
+        each = _flat(observed, form, "observations", lambda one: _numbers(one, rules)).tolist()
+        return {
+            role: np.fromiter((one[at] for one in each), dtype=object, count=len(each))
+            for at, role in enumerate(roles)
+        }
+    elif _is_list(observed):
+        found = {roles[0]: observed}
     else:
-        array = _array(observed)
+        array, dimensions = np.asarray(observed), 2 if form.by_environment else 1
         if rules.bins and array.ndim > dimensions:
-            array = array.reshape(*array.shape[:dimensions], -1)
-            found = numbers_of(array, rules)
+            found = numbers_of(array.reshape(*array.shape[:dimensions], -1), rules)
+        elif len(roles) > 1:
+            raise DataError(
+                f"{PLACE} has one number for each observation, and the bins are of {len(roles)}"
+            )
         else:
             found = {roles[0]: array}
-            if len(roles) > 1:
-                raise DataError(
-                    f"{PLACE} has one number for each observation, and the bins are of {len(roles)}"
-                )
-    columns = {role: _flat(one, environments, "observations") for role, one in found.items()}
-    for column in columns.values():
-        _require_length("observations", column, count)
-    return columns
+    return {role: _flat(one, form, "observations", _single) for role, one in found.items()}
+
+
+def _numbers(observation: Any, rules: RowRules) -> tuple[Any, ...]:
+    """Return the cells of an observation's bins; invalid ones for one that cannot be read."""
+    try:
+        return rules.state_cells(observation)
+    except Exception:  # an object of any class: its methods may raise anything
+        return (NOTHING,) * len(rules.bins)
 
 
 def numbers_of(array: NDArray[Any], rules: RowRules) -> dict[str, NDArray[Any]]:
@@ -218,15 +309,6 @@ def numbers_of(array: NDArray[Any], rules: RowRules) -> dict[str, NDArray[Any]]:
             f"{PLACE} has no observation_{max(wanted)}: observations have {size} numbers"
         )
     return {role: array[..., at] for role, at in zip(rules.state_roles, wanted, strict=True)}
-
-
-def _array(values: Any) -> NDArray[Any]:
-    """Return values as an array; a list of cells as one of objects, so that each is as it was."""
-    if isinstance(values, list | tuple) and not any(np.ndim(one) for one in values):
-        cells_of = np.empty(len(values), dtype=object)
-        cells_of[:] = values
-        return cells_of
-    return np.asarray(values)
 
 
 def _invalid(rewards: NDArray[Any], where: Flags) -> NDArray[Any]:

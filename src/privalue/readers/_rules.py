@@ -10,15 +10,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from privalue.errors import DataError
 from privalue.readers import _cells as cells
+from privalue.readers._python_cells import flat
 from privalue.study import Study
 
 ROLES = ("person", "trajectory", "step", "state", "reward")
-_NOTHING = object()  # a cell that is none, and so invalid
+NOTHING = object()  # a cell that is none, and so invalid
 _OBSERVATION = re.compile(r"observation_(\d{1,6})")
 MARKS = ("arm", "truncated")  # roles of columns that are read where the study names them
 
@@ -119,12 +119,11 @@ class RowRules:
             return (state,)
         if isinstance(state, Mapping):
             return tuple(state.get(self.columns[role]) for role in self.state_roles)
-        several = hasattr(state, "__len__") and not isinstance(state, str | bytes)
-        numbers = tuple(np.ravel(state)) if several else (state,)
+        numbers = flat(state)
         wanted = self.observed or range(len(self.bins))
         if self.observed is None and len(numbers) != len(self.bins):
-            return (_NOTHING,) * len(self.bins)
-        return tuple(numbers[at] if at < len(numbers) else _NOTHING for at in wanted)
+            return (NOTHING,) * len(self.bins)
+        return tuple(numbers[at] if at < len(numbers) else NOTHING for at in wanted)
 
     @property
     def unit(self) -> str:

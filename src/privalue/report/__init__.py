@@ -42,6 +42,7 @@ from privalue.report._publish import (
 )
 from privalue.report._spending import account_json, account_rows, draw_spending
 from privalue.report._states import flags_by_state, state_table
+from privalue.report._verdict import accepted_in_words
 
 __all__ = [
     "PAGE",
@@ -50,6 +51,7 @@ __all__ = [
     "Guesses",
     "PrivateDiagnostics",
     "Published",
+    "accepted_in_words",
     "account_json",
     "account_rows",
     "aggregation_in_words",

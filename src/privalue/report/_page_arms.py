@@ -6,8 +6,8 @@ from privalue._written import written
 from privalue.artefact import PolicyInterval, Release, StateValue
 from privalue.report._page_values import HEAD_ROWS, MOST_LISTED, state_names
 from privalue.report._pages import LABEL, PageHtml, PageTable, flags, named
-from privalue.report._plots import Series, figure
-from privalue.report._states import UNSUPPORTED, StateTable
+from privalue.report._plots import MOST_ROWS, Series, figure
+from privalue.report._states import StateTable, flags_of
 
 
 def arms_context(release: Release, states: StateTable) -> dict[str, Any] | None:
@@ -34,7 +34,7 @@ def arms_context(release: Release, states: StateTable) -> dict[str, Any] | None:
         ],
         "policies": _policies(release) if release.policies else None,
         "figure": _figure(release, states),
-        "tables": [_differences(release, arm) for arm in release.arms[1:]],
+        "tables": [_differences(release, states, arm) for arm in release.arms[1:]],
     }
 
 
@@ -95,15 +95,16 @@ def _figure(release: Release, states: StateTable) -> Any:
     assert found is not None  # every release with arms has them
     value = found.column("value")
     assert value is not None
-    supported = found.column("supported")
+    bits = states.bits_of_differences
+    few = release.state_count <= MOST_ROWS
     return figure(
         Series(
             names=state_names(states),
             values=value,
             outer=(found.column("total_low"), found.column("total_high")),
             inner=(found.column("low"), found.column("high")),
-            flags=None if supported is None else ["" if s else UNSUPPORTED for s in supported],
-            flagged=None if supported is None else ~supported,
+            flags=["; ".join(flags_of(number)) for number in bits.tolist()] if few else None,
+            flagged=bits != 0,
             arms=release.arms[1:] if len(release.arms) > 2 else ("",),
         ),
         key="figure-differences",
@@ -118,11 +119,12 @@ def _figure(release: Release, states: StateTable) -> Any:
     )
 
 
-def _differences(release: Release, arm: str) -> PageTable:
+def _differences(release: Release, table: StateTable, arm: str) -> PageTable:
     """Return the table of one arm's differences from the first."""
     differences = release.differences
     assert differences is not None  # every release with arms has them
     states = release.state_count
+    bits = table.bits_of_differences
     before = (release.arms.index(arm) - 1) * states
     seen = HEAD_ROWS if states > MOST_LISTED else states
 
@@ -136,7 +138,7 @@ def _differences(release: Release, arm: str) -> PageTable:
             shown.value,
             shown.within,
             written(entry.value, *_bands_of(entry)).within,
-            flags(() if entry.supported else (UNSUPPORTED,)),
+            flags(flags_of(int(bits[before + at]))),
         ]
 
     return PageTable(

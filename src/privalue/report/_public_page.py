@@ -6,7 +6,7 @@ values, their precision, the promise, and last what is for the record.
 """
 
 from privalue._written import written
-from privalue.artefact import Release
+from privalue.artefact import NOT_PRIVATE, Release
 from privalue.ledger import Standing
 from privalue.report._guarantee import guarantee_context, readable
 from privalue.report._page_arms import arms_context, ends_of
@@ -64,7 +64,7 @@ def public_page(
         mark=PUBLIC_MARK,
         marked=release.created,
         private=False,
-        title=f"{name}: what the policy is worth",
+        title=("" if release.private else f"{NOT_PRIVATE}: ") + f"{name}: what the policy is worth",
         kicker=f"What a policy is worth, told privately. Released on {release.created[:10]} by "
         f"{release.mechanism}, privalue {release.software.version}.",
         name=named(name),
@@ -72,7 +72,7 @@ def public_page(
         banner=None
         if release.private
         else (
-            "NOT PRIVATE.",
+            f"{NOT_PRIVATE}.",
             "Seeded noise, for experiments only: nothing is promised. Do not publish.",
         ),
         protected=release.private,
@@ -151,5 +151,5 @@ def _tiles(release: Release, states: StateTable) -> list[tuple[str, str, str]]:
             f"one {privacy.unit}, {relation}",
         )
         if release.private
-        else ("Guarantee: none", "NOT PRIVATE", "seeded noise"),
+        else ("Guarantee: none", NOT_PRIVATE, "seeded noise"),
     ]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privalue.artefact import Flags, Release, json_cells
+from privalue.artefact import NOT_PRIVATE, Flags, Release, json_cells
 from privalue.core import Vector
 from privalue.estimate import normal_quantile
 from privalue.report._limits import chosen_bound, clearly_beyond, clearly_moved
@@ -31,8 +31,11 @@ WEIGHTLESS = "weight 0"
 AT_A_BOUND = "at a bound of returns"
 CLAMPED = "clamped returns"
 LIMITED = "changed by limits"
+GUESSED = "no better than guessing"
 
 MEANINGS = {
+    GUESSED: "by its own plan the whole release is no better than guessing, which whoever made it "
+    "was told and accepted explicitly: do not act on this value",
     UNSUPPORTED: "the released noisy count is no larger than what nobody's visits could give, or "
     "the privacy interval spans more than half of what is possible: do not act on this value",
     WIDE: "there are visits, but the interval that is shown first, with all that it covers, spans "
@@ -110,6 +113,12 @@ class StateTable(Sequence[StateRow]):
         return np.flatnonzero(self.bits & _bit(flag))
 
     @property
+    def bits_of_differences(self) -> NDArray[np.uint8]:
+        """Return the flags of the other arms' differences from the first: those of both values."""
+        by_arm = self.bits.reshape(len(self.arms), -1)
+        return np.asarray((by_arm[1:] | by_arm[:1]).reshape(-1))
+
+    @property
     def has_intervals(self) -> bool:
         """Return whether privacy intervals were released."""
         return any(name in self.columns for name in _ENDS)
@@ -162,7 +171,12 @@ def state_table(release: Release, study: Study | None = None) -> StateTable:
 
 def flags_by_state(release: Release) -> Flags:
     """Return what to be careful about in every state of a release, from the release alone."""
-    return Flags(FLAGS, state_table(release).bits)
+    return _as_flags(state_table(release), private=release.private)
+
+
+def _as_flags(table: "StateTable", *, private: bool) -> Flags:
+    """Return the flags of a table as texts; those of a seeded experiment begin with what it is."""
+    return Flags(FLAGS, table.bits, () if private else (NOT_PRIVATE,))
 
 
 def _names(release: Release) -> Sequence[str] | range:
@@ -190,6 +204,8 @@ def _bits(
     if supported is not None:
         bits[~supported] |= _bit(UNSUPPORTED)
     bits[_wide(release) & (bits == 0)] |= _bit(WIDE)
+    if "useless" in release.accepted:
+        bits |= _bit(GUESSED)
     clamped = release.values.column("clamped")
     if clamped is not None and clearly_beyond(release):
         bits[clamped] |= _bit(CLAMPED)
@@ -275,8 +291,7 @@ def values_csv(table: StateTable, *, private: bool = True) -> Iterator[str]:
     heads = [*ends, *(name for name in table.columns if name not in ends)]
     labels = ["state", "arm"] if table.arms else ["state"]
     yield ",".join([*labels, "value", *heads, "flags"]) + "\n"
-    told = () if private else ("NOT PRIVATE",)
-    words = [_quoted("; ".join((*told, *flags_of(bits)))) for bits in range(1 << len(FLAGS))]
+    words = [_quoted(text) for text in _as_flags(table, private=private).texts]
     line = ",".join(["%s"] * (len(heads) + 3))
     for start in range(0, len(table), _AT_ONCE):
         part = slice(start, start + _AT_ONCE)

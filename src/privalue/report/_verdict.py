@@ -19,6 +19,10 @@ from privalue.report._precision import Planned, achieved
 from privalue.report._states import FLAGS, UNSUPPORTED, WIDE, StateTable, return_bounds
 
 _HEADS = {"usable": "Usable.", "care": "Usable with care.", "unusable": "Not usable."}
+_DOUBTFUL = (
+    "At the cautious end of its own plan this release is no better than guessing: if few people "
+    "visited some of the states, do not act on their values."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,19 +47,10 @@ def verdict_of(release: Release, states: StateTable, plan: Planned) -> Verdict:
         plan: the prediction from the study alone, or why there is none.
     """
     predicted = plan.prediction
-    if "useless" in release.accepted or (predicted is not None and predicted.useless):
-        low, high = return_bounds(release)
-        accepted = (
-            " Whoever made it was told so and accepted it explicitly."
-            if "useless" in release.accepted
-            else ""
-        )
-        return Verdict(
-            kind="unusable",
-            sentence="By its own plan this release is no better than guessing "
-            f"{written_exactly((low + high) / 2)}, the middle of the bounds, for every "
-            f"state.{accepted} Do not act on the values.",
-        )
+    useless = predicted is not None and predicted.useless
+    told = accepted_in_words(release) or (_useless(release) if useless else None)
+    if told is not None:
+        return Verdict(kind="unusable", sentence=told)
     clamped = mostly_clamped(release)
     if clamped is not None:
         return Verdict(
@@ -83,12 +78,32 @@ def verdict_of(release: Release, states: StateTable, plan: Planned) -> Verdict:
         )
         return Verdict(
             kind="care",
-            sentence=PageHtml(f"{kept}; be careful with {names} ({'; '.join(present)})."),
+            sentence=PageHtml(
+                f"{kept}; be careful with {names} ({'; '.join(present)})."
+                + (f" {_DOUBTFUL}" if predicted is not None and predicted.doubtful else "")
+            ),
         )
     reasons = [reason for reason in _of_all_states(release, plan) if reason is not None]
     if reasons:
         return Verdict(kind="care", sentence=reasons[0])
     return Verdict(kind="usable", sentence=_usable(release, states))
+
+
+def accepted_in_words(release: Release) -> str | None:
+    """Return what to say of a release that was made although it is of no use; None of others."""
+    if "useless" not in release.accepted:
+        return None
+    return _useless(release, " Whoever made it was told so and accepted it explicitly.")
+
+
+def _useless(release: Release, accepted: str = "") -> str:
+    """Return that a release is no better than guessing, and what was said to that."""
+    low, high = return_bounds(release)
+    return (
+        "By its own plan this release is no better than guessing "
+        f"{written_exactly((low + high) / 2)}, the middle of the bounds, for every "
+        f"state.{accepted} Do not act on the values."
+    )
 
 
 def _of_all_states(release: Release, plan: Planned) -> list[str | None]:
@@ -104,8 +119,7 @@ def _of_all_states(release: Release, plan: Planned) -> list[str | None]:
             for limit in limits_of(release)
             if limit.clear and limit.reach is None
         ),
-        "No state is flagged, but at the cautious end of its own plan this release is no better "
-        "than guessing: if few people visited some of the states, do not act on their values."
+        f"No state is flagged. {_DOUBTFUL}"
         if plan.prediction is not None and plan.prediction.doubtful
         else None,
         "No state is flagged, but how noisy the values are is not public: there are no intervals."
