@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import privalue as pv
-from oracles.ledgers import open_ledger
+from oracles.ledgers import DECLARED, open_ledger
 from privalue.cli import run
 from privalue.core import gaussian
 from privalue.errors import BudgetError, LedgerError, UsageError
@@ -447,10 +447,10 @@ def test_squares_lie_between_the_bounds_of_dp_accounting(alphas, delta):
     assert composed(False) <= ours <= composed(True) * (1 + 2e-5)
 
 
-# Ledgers of the same format that were written before there were squares
+# Ledgers that were written before there were squares
 
 
-def test_an_older_ledger_is_read_verified_and_moved():
+def test_an_older_ledger_is_read_and_verified():
     """Rows as the version before wrote them, with snapshots and a release that nobody finished."""
     rows = [tuple(row) for row in json.loads(Path(__file__).with_name("format-3.json").read_text())]
     whole = Book().replay(rows)
@@ -472,8 +472,79 @@ def test_an_older_ledger_is_read_verified_and_moved():
         assert book.balances["people"].reserved == Cost()
 
 
-def test_a_ledger_can_be_opened_as_before(tmp_path):
-    """A plain ledger has no word of pools: whoever reads it with the version before can."""
+def began(format_, *, sealed=False):
+    """The rows of a plain ledger that a version of this format began."""
+    book, squares = Book(), {"squares": True} if format_ > 3 else {}
+    rows = [book.write("begin", NOW, format=format_, sealed=sealed, **squares)]
+    plain = {**DECLARED, "dataset": "trial", "epsilon": 10**12, "delta": 10**12}
+    rows.append(book.write("declare", NOW, **plain))
+    return book, rows
+
+
+def test_a_version_that_knows_no_squares_stops_at_the_first_entry(tmp_path):
+    """Also where it begins at a snapshot: the words of that entry are not those of format 3."""
+    ledger = open_ledger(tmp_path / "ledger.db")
+    ledger.declare("trial", epsilon=1.0, delta=1e-6)
+    with ledger._store.read() as transaction:
+        begin = json.loads(transaction.row(1)[1])
+    assert begin["format"] == 4
+    before = {"sequence", "previous", "at", "kind", "salt", "format", "sealed"}
+    assert begin.keys() - before == {"squares"}  # so that it is no entry to that version
+
+
+def test_a_ledger_of_the_format_before_has_plain_totals_alone(tmp_path):
+    """There a Gaussian total, or a move to one, would be ignored by versions that read it."""
+    ledger = open_ledger(tmp_path / "ledger.db")
+    _, rows = began(3)
+    ledger._store.create(rows[0])
+    ledger.declare("trial", epsilon=1.0, delta=1e-6)
+    for number in range(30):  # beyond a snapshot
+        spend(ledger, number, gaussian(0.01, 1e-8).alpha, epsilon=0.01, delta=1e-8)
+    for dataset in ("trial", "other"):
+        with pytest.raises(BudgetError, match="declare the dataset in a new ledger"):
+            ledger.declare(dataset, **TOTAL, replace=True)
+    assert ledger.show("trial").spent == Cost(epsilon=3 * 10**11, delta=3 * 10**11)
+    assert ledger.verify().entries > 90
+
+
+def test_squares_in_a_ledger_of_the_format_before_stop_everybody():
+    book, rows = began(4)
+    gaussian_total = {**DECLARED, "dataset": "other", "epsilon": 10**12, "delta": 10**12}
+    pools = {"mu": mu(ALPHA), "plain_epsilon": 0, "plain_delta": 0}
+    book.write("declare", NOW, **{**gaussian_total, "accounting": "gaussian", **pools})
+    state = book.state()
+    older, _ = began(3)
+    for kind, own in (
+        ("declare", {**gaussian_total, "accounting": "gaussian", **pools}),
+        ("move", {**gaussian_total, "dataset": "trial", "accounting": "gaussian", **pools}),
+    ):
+        with pytest.raises(LedgerError, match="entry 3 has a Gaussian total"):
+            older.write(kind, NOW, **own, **({"spent": [0, 0, 0]} if kind == "move" else {}))
+    body = canonical(
+        {
+            **{"sequence": 3, "previous": rows[-1][2], "at": "2026-01-02T00:00:00Z"},
+            **{"kind": "snapshot", "salt": "a" * 64, "state": state},
+        }
+    )
+    later = Book()
+    later.begin_with(rows[0])
+    assert later.rest_at((3, body, sha256(body), "-"))
+    older = Book()
+    older.begin_with(began(3)[1][0])
+    with pytest.raises(LedgerError, match="entry 3 has a Gaussian total"):
+        older.rest_at((3, body, sha256(body), "-"))
+
+
+def test_a_ledger_of_a_later_format_stops_everybody():
+    _, rows = began(4)
+    body = canonical({**json.loads(rows[0][1]), "format": 5})
+    for reads in (lambda row: Book().replay([row]), lambda row: Book().begin_with(row)):
+        with pytest.raises(LedgerError, match="a later format"):
+            reads((1, body, sha256(body), "-"))
+
+
+def test_a_plain_book_has_no_word_of_pools(tmp_path):
+    """What a snapshot says of it is what the format before said."""
     ledger = open_ledger(tmp_path / "ledger.db")
     ledger.declare("trial", epsilon=1.0, delta=1e-6)
     assert isinstance(ledger.reserve("trial", study_hash({}), epsilon=0.1, delta=0.0), Reservation)

@@ -122,7 +122,7 @@ def declared(epsilon, delta, plain=(0, 0), **more):
 
 def book_of(epsilon=EPSILON, delta=DELTA // 10**6, plain=(0, 0)):
     book = Book()
-    book.write("begin", NOW, format=3, sealed=False)
+    book.write("begin", NOW, format=4, sealed=False, squares=True)
     book.write("declare", NOW, **declared(epsilon, delta, plain))
     return book
 
@@ -202,7 +202,7 @@ def test_rounding_towards_the_spender_is_caught(monkeypatch, wrong):
 
 def test_a_total_that_is_not_certified_is_no_total():
     book = Book()
-    book.write("begin", NOW, format=3, sealed=False)
+    book.write("begin", NOW, format=4, sealed=False, squares=True)
     true = declared(EPSILON, DELTA // 10**6)
     more = mu(ALPHA * 0.999)
     for wrong in ({"mu": more}, {"mu": "none"}, {"mu": "0.25"}, {"plain_epsilon": EPSILON}):
@@ -223,7 +223,7 @@ def test_a_total_that_is_not_certified_is_no_total():
 )
 def test_k_steps_cost_k_squared(unit, neighbours, steps):
     book = Book()
-    book.write("begin", NOW, format=3, sealed=False)
+    book.write("begin", NOW, format=4, sealed=False, squares=True)
     whom = {"unit": "person", "neighbours": "replace-one", "trajectories_per_person": 3}
     book.write("declare", NOW, **declared(EPSILON, DELTA // 10**6, **whom))
     asked = {"unit": unit, "neighbours": neighbours, "steps": steps}
@@ -246,7 +246,7 @@ def test_k_in_place_of_k_squared_is_caught(monkeypatch):
 
     monkeypatch.setattr(_terms, "square_cost", cheap)
     book = Book()
-    book.write("begin", NOW, format=3, sealed=False)
+    book.write("begin", NOW, format=4, sealed=False, squares=True)
     book.write("declare", NOW, **declared(EPSILON, DELTA // 10**6))
     reserve(book, 1, 7.0 * ALPHA, neighbours="add-remove", steps=2)
     with mp.workdps(60):
@@ -257,7 +257,7 @@ def test_k_in_place_of_k_squared_is_caught(monkeypatch):
 
 def test_another_relation_is_never_converted_the_other_way():
     book = Book()
-    book.write("begin", NOW, format=3, sealed=False)
+    book.write("begin", NOW, format=4, sealed=False, squares=True)
     book.write("declare", NOW, **declared(EPSILON, DELTA // 10**6, neighbours="add-remove"))
     with pytest.raises(BudgetError, match="replace-one release publishes"):
         reserve(book, 1, 7 * ALPHA)

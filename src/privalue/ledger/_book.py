@@ -35,8 +35,11 @@ from privalue.ledger._chain import (
     FORMAT,
     GENESIS,
     KEEPERS,
+    LATER,
     LONGEST_TEXT,
+    PLAIN_ALONE,
     UNSEALED,
+    WITHOUT_SQUARES,
     Entry,
     EntryRow,
     canonical,
@@ -50,7 +53,7 @@ from privalue.ledger._chain import (
 )
 from privalue.ledger._names import nearest
 from privalue.ledger._seal import Seal
-from privalue.ledger._terms import BudgetTerms, Protection
+from privalue.ledger._terms import PLAIN, BudgetTerms, Protection
 from privalue.ledger._units import NOTHING, Cost, check_mu, cost
 
 PERIOD = 64  # entries from one snapshot to the next, if what it holds is not longer itself
@@ -81,6 +84,7 @@ class Book:
         self.sequence = 0
         self.head = GENESIS
         self.salt = ""  # of the first entry, if the ledger is sealed
+        self.squares = False  # whether the first entry says that totals may be Gaussian
         self.seal = seal  # the secret, where it is at hand
         self.rested = 0  # the number of the last snapshot
         self.whole = True  # every entry was replayed, none is taken from a snapshot
@@ -178,7 +182,7 @@ class Book:
         begin = None if row is None else checked(row)
         if row is None or begin is None or begin["kind"] != "begin" or row[0] != 1:
             raise LedgerError("entry 1 is missing or changed")
-        self.salt = begin["salt"] if begin["sealed"] else ""
+        self._begin(begin, row[1])
 
     def rest_at(self, row: EntryRow) -> bool:
         """Go on from a row that says that it is a snapshot; return whether it counts as one."""
@@ -191,6 +195,8 @@ class Book:
         except UsageError:
             return False
         try:
+            for each in entry["state"]["datasets"]:
+                self._require_squares(sequence, each["accounting"])
             self.go_on(entry["state"], sequence, digest, sequence)
             self._clock(entry)
         except (KeyError, TypeError, ValueError) as problem:
@@ -227,12 +233,22 @@ class Book:
             self.sequence, self.head = sequence, digest
 
     def _begin(self, entry: Entry | None, body: str) -> None:
-        """Refuse a ledger of another format; learn whether this one is sealed."""
+        """Refuse a ledger of another format; learn whether this one is sealed, and adds squares."""
         said = loosely(body)
-        if said.get("kind") == "begin" and said.get("format") in {1, 2}:
-            raise LedgerError(EARLIER)
-        if entry is not None and entry["kind"] == "begin" and entry["sealed"]:
-            self.salt = entry["salt"]
+        version = said.get("format")
+        if said.get("kind") == "begin" and isinstance(version, int):
+            if version < WITHOUT_SQUARES:
+                raise LedgerError(EARLIER)
+            if version > FORMAT:
+                raise LedgerError(LATER)
+        if entry is not None and entry["kind"] == "begin":
+            self.salt = entry["salt"] if entry["sealed"] else ""
+            self.squares = entry.get("squares", False)
+
+    def _require_squares(self, sequence: int, accounting: str) -> None:
+        """Stop where a Gaussian total stands in a ledger that others read as plain sums."""
+        if accounting != PLAIN and not self.squares:
+            raise LedgerError(f"entry {sequence} has a Gaussian total: {PLAIN_ALONE}")
 
     def _authorise(self, entry: Entry, body: str, seal: str) -> None:
         """Refuse what only a keeper writes, and no keeper did.
@@ -259,8 +275,12 @@ class Book:
     def _apply(self, entry: Entry, digest: str) -> None:
         """Apply an entry by the rule of its kind, then go on to the next number and hash."""
         kind, sequence = entry["kind"], entry["sequence"]
-        if (kind == "begin") != (sequence == 1) or entry.get("format", FORMAT) != FORMAT:
-            raise UsageError(f'a ledger starts with "begin", once, and here has format {FORMAT}')
+        known = entry.get("format", FORMAT) in {WITHOUT_SQUARES, FORMAT}
+        if (kind == "begin") != (sequence == 1) or not known:
+            raise UsageError(
+                f'a ledger starts with "begin", once, and here has format {WITHOUT_SQUARES} or '
+                f"{FORMAT}"
+            )
         for name, value in entry.items():
             if isinstance(value, str) and len(value) > LONGEST_TEXT:
                 raise UsageError(
@@ -286,8 +306,8 @@ class Book:
             self.accepted.append((sequence, entry["at"], lost, entry["reason"]))
         elif kind != "begin":
             dataset = self._move(entry, digest)
-        elif entry["sealed"]:
-            self.salt = entry["salt"]
+        else:
+            self._begin(entry, "")
         self.sequence, self.head = sequence, digest
         self.hashes.add(digest)
         self._clock(entry)
@@ -306,6 +326,7 @@ class Book:
     def _declare(self, entry: Entry) -> str:
         """Set a dataset's total; refuse one below what is used, or new terms for used amounts."""
         dataset, declared = check_dataset(entry["dataset"]), terms(entry)
+        self._require_squares(entry["sequence"], declared.accounting)
         balance = self.balances.get(dataset) or Balance(terms=declared)
         used = balance.spent + balance.reserved
         if declared != balance.terms and used != NOTHING:
@@ -336,6 +357,7 @@ class Book:
         for it, as for the snapshot.
         """
         dataset, declared = str(entry["dataset"]), terms(entry)
+        self._require_squares(entry["sequence"], declared.accounting)
         balance = self.balances.get(dataset)
         if balance is None or declared.accounting == balance.terms.accounting:
             raise UsageError("a move is from one accounting to another one")

@@ -25,8 +25,12 @@ A ``declare`` states whom its total protects. A ``reserve`` states whom the rele
 it promises them, and mu = 1/alpha if it is a Gaussian release; its ``steps`` converts the promise
 to the terms of the total (see ``_terms``). A declaration of a Gaussian total also holds the mu that
 was certified for it, since another machine might certify another one in the last digit, and its
-plain pool. A ``commit`` repeats dataset and study: by them the
-stored release is found.
+plain pool. A ``commit`` repeats dataset and study: by them the stored release is found.
+
+Format 4 says in its first entry that squares of mu are added (``squares``). Versions that know
+format 3 alone stop there, also those that begin at a snapshot: they would ignore a Gaussian total,
+or a move to one, and go on spending the old total. So a ledger that began with format 3 is read and
+written as before, and has plain totals alone.
 
 Beside an entry stands its ``seal``. It is empty for what any releasing role may write, and not
 empty for what only a keeper may: ``begin``, ``declare``, ``move`` and ``snapshot``. In PostgreSQL
@@ -46,7 +50,8 @@ from typing import Any, cast
 from privalue.core import OperatingSystemEntropy
 from privalue.errors import UsageError
 
-FORMAT = 3
+FORMAT = 4
+WITHOUT_SQUARES = 3  # the format before, which is still read: its totals are plain ones
 GENESIS = "0" * 64  # what the first entry names as the one before it
 LONGEST_NAME = 200
 LONGEST_TEXT = 1_000  # characters of any text in an entry: what is longer could stop who replays it
@@ -59,8 +64,14 @@ GAUSSIAN_TOTAL = ("declare", "gaussian")  # kind and accounting of an entry with
 UNSEALED = "-"  # the seal of a keeper's entry where nobody asked for an HMAC
 EARLIER = (
     "it is of an earlier format, 1 (privalue 0.1) or 2 (before the release of 0.2); this version "
-    f"reads format {FORMAT} alone; keep it as a record, declare the dataset in a new ledger, and "
-    "take what its releases cost off the new total"
+    f"reads formats {WITHOUT_SQUARES} and {FORMAT}; keep it as a record, declare the dataset in a "
+    "new ledger, and take what its releases cost off the new total"
+)
+LATER = "it is of a later format; use the version of privalue that made it, or a later one"
+PLAIN_ALONE = (
+    f"the ledger began with format {WITHOUT_SQUARES}, whose readers do not know Gaussian totals, "
+    "and would go on with the old one; declare the dataset in a new ledger, and take what its "
+    "releases cost off the new total"
 )
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 _HEXADECIMAL = re.compile("[0-9a-f]{64}")
@@ -75,7 +86,8 @@ _TOTAL: dict[str, type] = {
 }
 _POOLS: dict[str, type] = {"mu": str, "plain_epsilon": int, "plain_delta": int}
 _OWN: Mapping[str, Mapping[str, type]] = {
-    "begin": {"format": int, "sealed": bool},
+    "begin": {"format": int, "sealed": bool, "squares": bool},
+    "begin without squares": {"format": int, "sealed": bool},
     "declare": _TOTAL,
     "declare gaussian": {**_TOTAL, **_POOLS},
     "move": {**_TOTAL, **_POOLS, "spent": list},
@@ -161,6 +173,8 @@ def _is_a(kind: type, value: object) -> bool:
 def _shape(entry: Entry) -> str:
     """Return the kind of an entry; a Gaussian total takes more words than a plain one."""
     kind = str(entry["kind"])
+    if (kind, entry.get("format")) == ("begin", WITHOUT_SQUARES):
+        return "begin without squares"
     return f"{kind} gaussian" if (kind, entry.get("accounting")) == GAUSSIAN_TOTAL else kind
 
 

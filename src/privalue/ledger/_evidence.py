@@ -117,7 +117,10 @@ def fault(text: str | None, held: Held, *, strict: bool) -> str | None:
             return "it states another charge, or none"
         if held.mu not in {"", "none"} and not _costs(said, held.mu):
             return "its noise is less than the mu that was paid for takes"
-    except (ArithmeticError, KeyError, TypeError, ValueError, RecursionError, UsageError):
+    except (
+        *(ArithmeticError, AttributeError, KeyError, TypeError),
+        *(ValueError, RecursionError, UsageError),
+    ):
         return "it is no release" if text is not None else "it is not there"
     return None
 

@@ -19,7 +19,15 @@ from privalue.errors import BudgetError, LedgerError, UnavailableError, UsageErr
 from privalue.ledger._account import Account, Standing, book_notices, notices
 from privalue.ledger._balance import Held, pools
 from privalue.ledger._book import PERIOD, Book, checked, looked_up
-from privalue.ledger._chain import DECLARE, FORMAT, Entry, check_dataset, check_hash, sha256
+from privalue.ledger._chain import (
+    DECLARE,
+    FORMAT,
+    PLAIN_ALONE,
+    Entry,
+    check_dataset,
+    check_hash,
+    sha256,
+)
 from privalue.ledger._evidence import Evidence, fault, require_found
 from privalue.ledger._heads import Memory
 from privalue.ledger._names import look_alike
@@ -50,6 +58,7 @@ class _Proved(NamedTuple):
     sequence: int
     head: str
     salt: str
+    squares: bool
     state: dict[str, Any]
 
 
@@ -151,6 +160,8 @@ class Ledger:
         recounted = self._recounted(declared, terms) if replace else None
         with self._writing(dataset, requested) as (book, append, transaction):
             self._require_keeper(book, transaction, dataset, requested)
+            if accounting != PLAIN and not book.squares:
+                raise book.refusal(dataset, requested, PLAIN_ALONE)
             known = book.balances.get(dataset)
             stands = known is not None and (known.promise, known.total, known.terms) == (
                 amount,
@@ -453,7 +464,8 @@ class Ledger:
         except AbsentLedgerError:
             self._memory.expects_new = True
             sealed = self._seal is not None
-            begin = Book(self._seal).write("begin", self._clock(), format=FORMAT, sealed=sealed)
+            began = {"format": FORMAT, "sealed": sealed, "squares": True}
+            begin = Book(self._seal).write("begin", self._clock(), **began)
             self._store.create(begin)
             return True
 
@@ -566,14 +578,14 @@ class Ledger:
             if proved is not None and proved.sequence > book.sequence:
                 row = transaction.row(proved.sequence)
                 if row is not None and row[2] == proved.head:
-                    book.salt = proved.salt
+                    book.salt, book.squares = proved.salt, proved.squares
                     book.go_on(proved.state, proved.sequence, proved.head, book.rested)
             start = book.sequence
             book.replay(transaction.rows(start))
             if book.sequence == 0:
                 raise LedgerError("entry 1 is missing: it is empty")
         if book.sequence - start > PERIOD:
-            self._proved = _Proved(book.sequence, book.head, book.salt, book.state())
+            self._proved = _Proved(book.sequence, book.head, book.salt, book.squares, book.state())
         return book
 
     def _answer(
