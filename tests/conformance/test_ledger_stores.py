@@ -553,8 +553,8 @@ def test_tiny_gaussian_releases_in_any_order_never_exceed_the_total(place, relea
             found = chance.choice(clients).reserve(
                 DATASET,
                 study_hash({"number": number}),
-                epsilon=0.1,
-                delta=1e-7,
+                epsilon=1.0,
+                delta=1e-6,
                 gaussian_alpha=each,
             )
             waiting.append((found, each))

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
@@ -125,7 +126,7 @@ def test_dp_lsw_entering_by_its_alpha_is_found(tmp_path, monkeypatch):
     """Planted: the curator hands over an alpha for what has no mu."""
     ledger = real_ledger(tmp_path / "ledger.db")
     ledger.declare("trial", **TOTAL)
-    monkeypatch.setattr("privalue.curator.gaussian_alpha", lambda _: 20.0)
+    monkeypatch.setattr("privalue.curator.gaussian_alpha", lambda _: 50.0)
     with pytest.warns(pv.PrivalueWarning):
         pv.release(chosen(0.1, "dp-lsw"), PEOPLE, ledger=ledger, accept_useless=True)
     with pytest.raises(LedgerError, match="less than the mu that was paid for"):
@@ -140,11 +141,16 @@ def planted(release, **changes):
     return json.dumps({**json.loads(release.to_json()), **changes})
 
 
+def held_of(ledger, release):
+    """Its reservation."""
+    with ledger._reading() as (book, transaction):
+        (row,) = transaction.commits(study_hash(release.study))
+        return ledger._recalled(book, transaction, json.loads(row[1])["reservation"])
+
+
 def test_a_release_that_spent_more_than_its_mu_is_found(released):
     ledger, squares, _ = released
-    with ledger._reading() as (book, transaction):
-        (row,) = transaction.commits(study_hash(squares.study))
-        held = ledger._recalled(book, transaction, json.loads(row[1])["reservation"])
+    held = held_of(ledger, squares)
     true = json.loads(squares.to_json())
     assert fault(squares.to_json(), held, strict=True) is None
     stage = true["stages"][0]
@@ -186,6 +192,37 @@ def test_a_stage_that_chose_nothing_costs_what_it_costs(tmp_path):
     visits = next(each for each in release.stages if each.name == "visits")
     assert visits.chosen.shaped is False  # nothing came of it
     assert spent[1].square == 2 * spent[0].square
+
+
+# (ε, δ) and mu are two prices of one release: the dearer one holds
+
+
+def test_a_mu_beyond_its_promise_is_refused_by_a_gaussian_book(tmp_path):
+    """It would cost little after a move to plain sums, and its artefact promise too much."""
+    ledger = open_ledger(tmp_path / "ledger.db")
+    ledger.declare("trial", **{**TOTAL, "epsilon": 3.0})
+    with pytest.raises(BudgetError, match=r"mu = 1/5\.0 is more than epsilon 0\.01, delta 1e-7"):
+        spend(ledger, 1, 5.0, epsilon=0.01)
+    spend(ledger, 2, gaussian(0.01, 1e-7).alpha, epsilon=0.01)
+
+
+def test_a_mu_beyond_its_promise_does_not_move(tmp_path):
+    ledger = open_ledger(tmp_path / "ledger.db")
+    ledger.declare("trial", epsilon=1.0, delta=1e-6)
+    spend(ledger, 1, 5.0, epsilon=0.5)  # (0.5, 1e-7) takes an alpha of 8.9
+    with pytest.raises(BudgetError, match=r"entry 3 cannot be counted so: mu = 1/5\.0 is more"):
+        ledger.declare("trial", **{**TOTAL, "epsilon": 3.0}, replace=True)
+
+
+def test_an_artefact_whose_mu_is_beyond_its_promise_is_found(released):
+    """Of a plain book, too, which does not count mu."""
+    ledger, squares, _ = released
+    held = held_of(ledger, squares)
+    alpha = gaussian(2.0, 1e-7).alpha
+    noise = {**json.loads(squares.to_json())["noise"], "alpha": alpha}
+    text = planted(squares, noise=noise, gaussian_mu=1 / alpha, stages=[])
+    wrong = fault(text, replace(held, mu=mu(alpha)), strict=True)
+    assert wrong == "its mu is more than what it promises allows"
 
 
 # Declaring
@@ -269,8 +306,8 @@ def test_what_has_no_mu_moves_to_a_plain_pool_only(tmp_path):
 def test_nothing_moves_while_a_release_is_in_progress_or_for_other_people(tmp_path):
     ledger = open_ledger(tmp_path / "ledger.db")
     ledger.declare("trial", epsilon=1.0, delta=1e-6)
-    spend(ledger, 1, 40.0)
-    found = ledger.reserve("trial", study_hash({}), epsilon=0.1, delta=1e-7, gaussian_alpha=40.0)
+    spend(ledger, 1, 42.0)
+    found = ledger.reserve("trial", study_hash({}), epsilon=0.1, delta=1e-7, gaussian_alpha=42.0)
     with pytest.raises(BudgetError, match="a release is in progress"):
         ledger.declare("trial", **TOTAL, replace=True)
     found.cancel("given up")
@@ -285,11 +322,11 @@ def test_who_moves_after_a_snapshot_counts_from_the_first_entry(tmp_path, monkey
     ledger = open_ledger(tmp_path / "ledger.db")
     ledger.declare("trial", epsilon=1.0, delta=1e-6)
     for number in range(4):
-        spend(ledger, number, 40.0 + number)
+        spend(ledger, number, 42.0 + number)
     left = ledger.reserve("trial", study_hash({}), epsilon=0.1, delta=1e-7, gaussian_alpha=50.0)
     left.charge()  # and is never committed
     moved = ledger.declare("trial", **TOTAL, replace=True)
-    costs = [square_cost(mu(alpha), 1) for alpha in (40.0, 41.0, 42.0, 43.0, 50.0)]
+    costs = [square_cost(mu(alpha), 1) for alpha in (42.0, 43.0, 44.0, 45.0, 50.0)]
     assert moved.spent == Cost(square=sum(costs))
     for number in range(5, 9):
         spend(ledger, number, 60.0)
@@ -301,7 +338,7 @@ def test_who_moves_after_a_snapshot_counts_from_the_first_entry(tmp_path, monkey
 def test_a_false_move_is_found(tmp_path, spent):
     ledger = open_ledger(tmp_path / "ledger.db")
     ledger.declare("trial", epsilon=1.0, delta=1e-6)
-    spend(ledger, 1, 40.0)
+    spend(ledger, 1, 42.0)
     ledger.declare("trial", **TOTAL, replace=True)
     with ledger._store.read() as transaction:
         rows = list(transaction.rows())

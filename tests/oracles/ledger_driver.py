@@ -54,7 +54,8 @@ def total_of(units):
 def cost_of(units):
     """What a release asks for, of which so many fit into the total."""
     if os.environ.get(ACCOUNTING) == "gaussian":
-        return {**COST, "gaussian_alpha": math.sqrt(units) * gaussian(1.0, 1e-6).alpha}
+        alpha = math.sqrt(units) * gaussian(1.0, 1e-6).alpha
+        return {**COST, "epsilon": 1.0, "delta": 1e-6, "gaussian_alpha": alpha}
     return COST
 
 

@@ -87,7 +87,7 @@ def test_the_command_plans_what_a_book_has_left(tmp_path, monkeypatch, capsys):
     ledger.reserve(
         "trial",
         "a" * 64,
-        epsilon=0.5,
+        epsilon=1.0,
         delta=1e-6,
         unit="trajectory",
         neighbours="replace-one",

@@ -15,6 +15,7 @@ from privalue.errors import LedgerError, UsageError
 from privalue.ledger._balance import Held, protection
 from privalue.ledger._book import Book
 from privalue.ledger._chain import check_hash, loosely, sha256, study_hash
+from privalue.ledger._squares import is_certified
 from privalue.ledger._units import cost
 
 SMOOTH = frozenset({"dp-lsw", "dp-lsl"})  # have an alpha, and no mu: their sigma is private
@@ -115,8 +116,11 @@ def fault(text: str | None, held: Held, *, strict: bool) -> str | None:
                 return "it promises something else than was paid for"
         if said["ledger_head"] != held.head or said["private"] is not True:
             return "it states another charge, or none"
-        if held.mu not in {"", "none"} and not _costs(said, held.mu):
-            return "its noise is less than the mu that was paid for takes"
+        if held.mu not in {"", "none"}:
+            if not is_certified(held.mu, **held.asked.as_dict()):
+                return "its mu is more than what it promises allows"
+            if not _costs(said, held.mu):
+                return "its noise is less than the mu that was paid for takes"
     except (
         *(ArithmeticError, AttributeError, KeyError, TypeError),
         *(ValueError, RecursionError, UsageError),

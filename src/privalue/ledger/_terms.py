@@ -24,7 +24,7 @@ from decimal import ROUND_CEILING, Context, Decimal, localcontext
 from fractions import Fraction
 
 from privalue.errors import BudgetError, UsageError
-from privalue.ledger._squares import dominating_square, square_cost
+from privalue.ledger._squares import dominating_square, is_certified, square_cost
 from privalue.ledger._units import DELTA_DIGITS, EPSILON_DIGITS, Cost
 
 UNITS = ("trajectory", "person")
@@ -101,9 +101,16 @@ class BudgetTerms:
             pools: the total.
 
         Raises:
-            BudgetError: it has no mu, and there is no plain pool.
+            BudgetError: it has no mu, and there is no plain pool; or its mu is more than what it
+                promises allows.
         """
         if self.accounting == GAUSSIAN and mu != "none":
+            # Two prices for one release, and whoever moves would pay the lower one.
+            if not is_certified(mu, **asked.as_dict()):
+                raise BudgetError(
+                    f"mu = {mu} is more than {asked} allows: gaussian_alpha is the alpha that was "
+                    "certified for this epsilon and delta, or a larger one"
+                )
             return Cost(square=square_cost(mu, steps))
         plain = over_steps(asked, steps)
         if self.accounting == PLAIN or pools.epsilon:
