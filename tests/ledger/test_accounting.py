@@ -279,14 +279,47 @@ def test_a_move_counts_everything_anew(tmp_path):
     assert moved.like_the_last > 80  # plain sums had room for two
     spend(ledger, 9, ALPHA * 1.2, epsilon=1.0)
     assert ledger.verify().entries == ledger.show("trial").steps[-1].sequence
-    # What is spent as squares is too much for the same plain total, and fits into a larger one.
-    plain = {"epsilon": 1.0, "delta": 1e-6, "unit": "trajectory", "replace": True}
-    with pytest.raises(BudgetError, match=r"cannot be below what is used, epsilon 1\.8"):
-        ledger.declare("trial", **plain)
-    back = ledger.declare("trial", **{**plain, "epsilon": 2.0})
-    assert back.spent == Cost(epsilon=18 * 10**11, delta=9 * 10**11)
     assert ledger.reserve("trial", study_hash({"n": 3}), epsilon=0.1, delta=1e-7).artefact
     ledger.verify()
+
+
+def test_squares_and_their_split_stay_once_something_is_used(tmp_path):
+    """One choice by what a release showed, between two totals, nearly doubles delta."""
+    ledger = open_ledger(tmp_path / "ledger.db")
+    plain, split = {"plain_epsilon": 0.2, "plain_delta": 1e-7}, {**TOTAL, "replace": True}
+    ledger.declare("trial", epsilon=1.0, delta=1e-6, accounting="plain")
+    ledger.declare("trial", **split)  # nothing is used: everything can change
+    ledger.declare("trial", epsilon=1.0, delta=1e-6, replace=True)
+    ledger.declare("trial", **split, **plain)
+    spend(ledger, 1, 3 * ALPHA, epsilon=1.0, delta=1e-6)
+    before = ledger.show("trial")
+    for total in ({}, {"epsilon": 3.0}):
+        with pytest.raises(BudgetError, match='keep accounting="gaussian"'):
+            ledger.declare("trial", **{**split, **total, "accounting": "plain"})
+        for pool in (
+            {},
+            {**plain, "plain_epsilon": 0.3},
+            {**plain, "plain_delta": 2e-7},
+            {"plain_epsilon": 0.1},
+        ):
+            with pytest.raises(BudgetError, match="give the plain_epsilon and plain_delta that it"):
+                ledger.declare("trial", **{**split, **total, **pool})
+    assert ledger.show("trial").steps == before.steps
+    # The promise itself may be raised and lowered, as that of a plain book: one pool changes.
+    more = ledger.declare("trial", **{**split, **plain, "epsilon": 2.0})
+    assert more.total.square > before.total.square
+    assert ledger.declare("trial", **split, **plain).total == before.total
+    ledger.verify()
+
+
+def test_a_move_back_that_somebody_wrote_is_ignored():
+    book, _ = began(4)
+    pools = {"mu": mu(ALPHA), "plain_epsilon": 0, "plain_delta": 0}
+    total = {**DECLARED, "dataset": "trial", "epsilon": 10**12, "delta": 10**12, **pools}
+    book.write("move", NOW, **{**total, "accounting": "gaussian"}, spent=[0, 0, 0])
+    for accounting in ("plain", "gaussian"):
+        with pytest.raises(UsageError, match="from plain sums to squares"):
+            book.write("move", NOW, **{**total, "accounting": accounting}, spent=[0, 0, 0])
 
 
 def test_what_has_no_mu_moves_to_a_plain_pool_only(tmp_path):

@@ -53,7 +53,7 @@ from privalue.ledger._chain import (
 )
 from privalue.ledger._names import nearest
 from privalue.ledger._seal import Seal
-from privalue.ledger._terms import PLAIN, BudgetTerms, Protection
+from privalue.ledger._terms import GAUSSIAN, PLAIN, BudgetTerms, Protection
 from privalue.ledger._units import NOTHING, Cost, check_mu, cost
 
 PERIOD = 64  # entries from one snapshot to the next, if what it holds is not longer itself
@@ -324,11 +324,17 @@ class Book:
         self._at = at
 
     def _declare(self, entry: Entry) -> str:
-        """Set a dataset's total; refuse one below what is used, or new terms for used amounts."""
+        """Set a dataset's total; refuse one below what is used, or new terms for used amounts.
+
+        Nor are pools split anew, or squares given up for plain sums: whoever chose between two
+        totals by what a release showed would keep the promise of neither (see the proof).
+        """
         dataset, declared = check_dataset(entry["dataset"]), terms(entry)
         self._require_squares(entry["sequence"], declared.accounting)
         balance = self.balances.get(dataset) or Balance(terms=declared)
         used = balance.spent + balance.reserved
+        if used != NOTHING and balance.terms.accounting == GAUSSIAN:
+            self._require_as_split(dataset, declared, balance, pools(entry))
         if declared != balance.terms and used != NOTHING:
             raise self.refusal(
                 dataset,
@@ -338,6 +344,27 @@ class Book:
             )
         self._set(entry, declared, balance, used)
         return dataset
+
+    def _require_as_split(
+        self, dataset: str, declared: BudgetTerms, balance: Balance, total: Cost
+    ) -> None:
+        """Refuse to give up squares, or to change the plain pool, of a book that is used."""
+        pool = replace(balance.total, square=0)
+        if declared.accounting == PLAIN:
+            raise self.refusal(
+                dataset,
+                f"a total of {total}",
+                "squares of mu are added for it, and something is used: to go back to plain sums "
+                'once releases were seen would keep no promise; keep accounting="gaussian"',
+            )
+        if replace(total, square=0) != pool:
+            raise self.refusal(
+                dataset,
+                f"a total of {total}",
+                f"its plain pool is {pool}, and something is used: to split it anew once releases "
+                "were seen would keep no promise; give the plain_epsilon and plain_delta that it "
+                "has",
+            )
 
     def _set(self, entry: Entry, declared: BudgetTerms, balance: Balance, used: Cost) -> None:
         """Give a dataset the total of an entry, unless more is used."""
@@ -351,7 +378,7 @@ class Book:
         self.balances[dataset] = balance
 
     def _move_to(self, entry: Entry) -> str:
-        """Set a dataset's total under another accounting, with all that was spent counted anew.
+        """Set a plain dataset's Gaussian total, with all that was spent counted anew.
 
         Who replays every entry proves that count. Who begins at a snapshot takes a keeper's word
         for it, as for the snapshot.
@@ -359,8 +386,9 @@ class Book:
         dataset, declared = str(entry["dataset"]), terms(entry)
         self._require_squares(entry["sequence"], declared.accounting)
         balance = self.balances.get(dataset)
-        if balance is None or declared.accounting == balance.terms.accounting:
-            raise UsageError("a move is from one accounting to another one")
+        ways = declared.accounting, balance.terms.accounting if balance else None
+        if balance is None or ways != (GAUSSIAN, PLAIN):
+            raise UsageError("a move is from plain sums to squares of mu")
         if replace(declared, accounting=balance.terms.accounting) != balance.terms:
             raise self.refusal(
                 dataset,

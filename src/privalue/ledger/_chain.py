@@ -8,7 +8,7 @@ replaying the entries gives, by the rules in ``_book``.
 |----------|----------------------------------------------------------------------------|
 | begin    | this ledger exists, and whether its declarations are sealed                |
 | declare  | the dataset's total is this                                                |
-| move     | it is this from now on, under another accounting, and so much of it is used |
+| move     | it is this from now on, in squares of mu, and so much of it is used        |
 | reserve  | this study may be about to spend so much                                   |
 | charge   | statistics exist: reserved becomes spent, for good                         |
 | commit   | this artefact is what was charged for                                      |

@@ -35,12 +35,11 @@ from privalue.ledger._reservation import Reservation
 from privalue.ledger._seal import Seal
 from privalue.ledger._squares import total_mu
 from privalue.ledger._store import AbsentLedgerError, Store, Transaction
-from privalue.ledger._terms import PLAIN, BudgetTerms, Protection, over_steps, share_of
+from privalue.ledger._terms import GAUSSIAN, PLAIN, BudgetTerms, Protection, over_steps, share_of
 from privalue.ledger._units import NOTHING, Cost, cost, mu, total
 
 Clock = Callable[[], datetime]
 Append = Callable[..., None]
-_NO_POOLS = {"mu": "none", "plain_epsilon": 0, "plain_delta": 0}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,7 +127,8 @@ class Ledger:
                 summed; none, if left out.
             plain_delta: likewise.
             replace: change a total, on the record; whom it protects only while nothing is used.
-                Under another accounting, everything that was spent is counted anew.
+                From plain sums to squares, everything that was spent is counted anew. Once
+                something is used, squares stay, and so does their plain pool.
 
         Returns:
             The account of the dataset. Its notices say whether the ledger is new, and whether
@@ -186,20 +186,20 @@ class Ledger:
                 before, spent = recounted
                 if known.spent != before:
                     raise book.refusal(dataset, requested, "a release came between; try again")
-                append("move", **{**_NO_POOLS, **declared}, spent=[*spent.parts])
+                append("move", **declared, spent=[*spent.parts])
             else:
                 append("declare", **declared)
         account = self.show(dataset)
         return with_fields(account, notices=(*told, *account.notices))
 
     def _recounted(self, declared: Entry, terms: BudgetTerms) -> tuple[Cost, Cost] | None:
-        """Return what is spent of a dataset, and what that is under another accounting.
+        """Return what is spent of a plain dataset, and what that is in squares of mu.
 
-        None, if nothing has to be counted anew.
+        None, if nothing has to be counted anew: nothing is used, or the accounting stays.
         """
         with self._reading() as (book, transaction):
             known = book.balances.get(declared["dataset"])
-            if known is None or known.terms.accounting == terms.accounting:
+            if known is None or (known.terms.accounting, terms.accounting) != (PLAIN, GAUSSIAN):
                 return None
             if known.spent + known.reserved == NOTHING:
                 return None
