@@ -160,10 +160,26 @@ def test_a_release_that_spent_more_than_its_mu_is_found(released):
         {"mechanism": "dp-lsw"},
         {"stages": [{**stage, "alpha": 0.0}]},
         {"stages": None},
+        {"mechanism": "dp-later"},  # one that nobody has proved anything of
+        {"gaussian_mu": true["gaussian_mu"] * (1 - 1e-9)},
+        {"gaussian_mu": None},
+        {"gaussian_mu": math.nan},
+        {"gaussian_mu": str(true["gaussian_mu"])},
+        {"gaussian_mu": True},
     ):
         assert fault(planted(squares, **wrong), held, strict=True) is not None, wrong
     older = {name: v for name, v in true.items() if name not in {"stages", "gaussian_mu"}}
     assert fault(json.dumps(older), held, strict=True) is None
+    older["stages"] = [*true["stages"], stage]  # checked where they are, with a mu or without
+    assert fault(json.dumps(older), held, strict=True) is not None
+
+
+def test_a_release_without_a_mu_states_none(released):
+    ledger, _, plain = released
+    held = held_of(ledger, plain)
+    assert fault(plain.to_json(), held, strict=True) is None
+    wrong = fault(planted(plain, gaussian_mu=0.1), held, strict=True)
+    assert wrong == "it states a mu, and its mechanism has none"
 
 
 @pytest.mark.parametrize("stages", ["one", ["visits"], ["bounds", "visits"]])

@@ -5,6 +5,7 @@ say itself what the record says of it: the study, the promise that was paid for,
 false release then costs what a true one does.
 """
 
+import math
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -18,7 +19,8 @@ from privalue.ledger._chain import check_hash, loosely, sha256, study_hash
 from privalue.ledger._squares import is_certified
 from privalue.ledger._units import cost
 
-SMOOTH = frozenset({"dp-lsw", "dp-lsl"})  # have an alpha, and no mu: their sigma is private
+GAUSSIANS = frozenset({"dp-ssp"})  # others may have an alpha, and no mu: their sigma is private
+_ROUNDING = 1e-12  # of a mu that is told as a double
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,6 +123,8 @@ def fault(text: str | None, held: Held, *, strict: bool) -> str | None:
                 return "its mu is more than what it promises allows"
             if not _costs(said, held.mu):
                 return "its noise is less than the mu that was paid for takes"
+        elif said.get("gaussian_mu") is not None and said["mechanism"] not in GAUSSIANS:
+            return "it states a mu, and its mechanism has none"
     except (
         *(ArithmeticError, AttributeError, KeyError, TypeError),
         *(ValueError, RecursionError, UsageError),
@@ -133,13 +137,16 @@ def _costs(said: Mapping[str, Any], mu: str) -> bool:
     """Return whether a release is Gaussian with this mu, with all of its stages.
 
     A stage that was drawn is paid for, whatever came of it: in exact rationals the sum of
-    1/alpha_j^2 is at most 1/alpha^2.
+    1/alpha_j^2 is at most 1/alpha^2. The mu that it publishes is 1/alpha, up to rounding. Older
+    releases have neither stages nor a mu; what is there is checked.
     """
     alpha = float(said["noise"]["alpha"])
-    listed = said["stages"] if "gaussian_mu" in said else ()  # older releases have neither
+    listed, told = said.get("stages", ()), said.get("gaussian_mu", 1 / alpha)
     stages = sum(1 / Fraction(float(stage["alpha"])) ** 2 for stage in listed)
     return (
-        said["mechanism"] not in SMOOTH
+        said["mechanism"] in GAUSSIANS
         and f"1/{alpha!r}" == mu
+        and type(told) in {int, float}
+        and math.isclose(told, 1 / alpha, rel_tol=_ROUNDING)
         and stages <= 1 / Fraction(alpha) ** 2
     )
