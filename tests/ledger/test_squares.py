@@ -21,6 +21,7 @@ from privalue.ledger import Cost, _squares, _terms, study_hash
 from privalue.ledger._balance import Balance
 from privalue.ledger._book import Book
 from privalue.ledger._squares import ONE, dominating_square, square_cost, square_total, total_mu
+from privalue.ledger._told import Telling
 from privalue.ledger._units import mu
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -105,6 +106,33 @@ def test_epsilons_that_are_told_err_on_the_safe_side(square, delta):
         assert left <= spent or left == 0.001
     if left is not None and 0.001 < left < 20:
         assert left >= spent * (1 - 1e-5)
+
+
+def telling(epsilon, delta):
+    promise = Cost(epsilon=epsilon, delta=delta)
+    square = square_total(total_mu(**promise.as_dict()))
+    return Telling(gaussian=True, promise=promise, total=Cost(square=square))
+
+
+def test_what_is_spent_is_never_told_as_nothing():
+    """A tiny mu comes to an epsilon of 0 at the pool's delta: (0, 0) would be false."""
+    told = telling(EPSILON, DELTA // 10**3)
+    spent = Cost(square=10**18)  # mu = 1e-3
+    assert told.stated(spent) == {"epsilon": 0.0, "delta": 1e-3, "mu": 1e-3}
+    with mp.workdps(60):
+        assert 1e-12 < literal.composed_delta(0.0, [mpf("1e-3")]) <= 1e-3
+    assert told.stated(Cost()) == {"epsilon": 0.0, "delta": 0.0, "mu": 0.0}
+    assert told.stated(Cost(square=1), left=True)["delta"] == 0.0  # it pays for nothing
+
+
+def test_what_is_told_is_not_rounded_to_the_better_side():
+    told = telling(1_234_567_890_123, DELTA // 10**6)
+    assert "epsilon 1.234567890123 at" in told.words(told.total)
+    half = Cost(square=told.total.square // 2)
+    true = mp.sqrt(mpf(half.square) / ONE)
+    spent, left = (float(told.words(half, left=side).split()[1]) for side in (False, True))
+    assert left <= true <= spent
+    assert spent - left < 2e-6
 
 
 # The rules of a book

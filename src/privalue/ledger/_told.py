@@ -1,6 +1,7 @@
 """Tell amounts of a dataset to people and programs: of a Gaussian book as mu and as epsilon."""
 
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 from privalue.ledger._squares import affordable, epsilon_spent, mu_of
 from privalue.ledger._units import Cost
@@ -36,9 +37,11 @@ class Telling:
         if amount == self.total:
             return {**self.promise.as_dict(), "mu": mu_of(amount.square)}
         alone = self._epsilon(amount.square, left)
+        # What is spent may come to an epsilon of 0, and then to all of its delta.
+        counts = alone if left else amount.square
         return {
             "epsilon": told["epsilon"] + alone,
-            "delta": told["delta"] + (self.rest.as_dict()["delta"] if alone else 0.0),
+            "delta": told["delta"] + (self.rest.as_dict()["delta"] if counts else 0.0),
             "mu": mu_of(amount.square),
         }
 
@@ -47,8 +50,10 @@ class Telling:
         if not self.gaussian:
             return str(amount)
         epsilon = self._epsilon(amount.square, left)
-        at = f"epsilon {epsilon:g} at delta {self.rest.written_delta}"
-        mu = f"mu {mu_of(amount.square):.6g} ({at})"
+        at = f"epsilon {epsilon:.15g} at delta {self.rest.written_delta}"  # it has no more digits
+        rounding = ROUND_FLOOR if left else ROUND_CEILING
+        six = Context(prec=6, rounding=rounding).create_decimal(Decimal(mu_of(amount.square)))
+        mu = f"mu {float(six):.6g} ({at})"
         plain = Cost(epsilon=amount.epsilon, delta=amount.delta)
         return f"{mu}; plain pool: {plain}" if self.total.epsilon else mu
 
