@@ -22,6 +22,7 @@ from privalue.ledger._evidence import fault
 from privalue.ledger._squares import epsilon_spent, square_cost
 from privalue.ledger._units import mu
 from privalue.report import account_rows
+from privalue.report._registry import registry_entry
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 ALPHA = gaussian(1.0, 1e-6).alpha
@@ -111,6 +112,30 @@ def test_a_page_tells_squares(released, tmp_path):
     assert "0.191" in page
     entry = (tmp_path / "registry.yaml").read_text()
     assert "Gaussian accounting on a ledger" in entry
+
+
+def test_the_registry_says_which_sum_a_release_is_in(released):
+    """The pool that paid for it; and no more than is known where the ledger is not at hand."""
+    ledger, squares, plain = released
+    account = ledger.standing("trial")
+
+    def told(release, account):
+        entry = registry_entry(release, account=account)
+        words = entry["deployment"]["accounting"]["composition"]
+        return words, entry["privalue"]["composition"]["accounting"]
+
+    words, accounting = told(squares, account)
+    assert "ledger (Gaussian accounting: squares of mu add up, also" in words
+    assert accounting == "Gaussian accounting on a ledger"
+    words, accounting = told(plain, account)
+    assert "ledger (basic composition: epsilons and deltas add up, in a pool of its own" in words
+    assert accounting == "basic composition on a ledger, in the plain pool of a Gaussian total"
+    words, accounting = told(squares, None)
+    assert "epsilons and deltas add up; or Gaussian accounting" in words
+    assert accounting.endswith("not at hand: basic composition or Gaussian accounting")
+    words, accounting = told(plain, None)
+    assert "ledger (basic composition: epsilons and deltas add up, also" in words
+    assert accounting == "basic composition on a ledger"
 
 
 def test_dp_lsw_is_refused_before_data_is_opened_and_told_what_to_do(tmp_path, capsys):

@@ -29,6 +29,7 @@ _MECHANISMS = {
     "dp-ssp": "DP-SSP: sums of first-visit returns and counts of visits, with Gaussian noise "
     "(sufficient statistics perturbation, analytic Gaussian mechanism)",
 }
+_GAUSSIANS = frozenset({"dp-ssp"})  # whose releases have a mu
 _CALIBRATIONS = {
     "exact": "the smallest noise that keeps the promise, certified against every neighbouring pair",
     "nissim": "the paper's constants (Lemma 1), checked against the exact privacy profile",
@@ -85,6 +86,10 @@ def composition_words(release: Release, account: Standing | None = None) -> str:
 
 _BASIC = "basic composition: epsilons and deltas add up"
 _SQUARES = "Gaussian accounting: squares of mu add up"
+_POOL = (
+    f"{_BASIC}, in a pool of its own beside one in which squares of mu add up, and the promises of "
+    "both pools add up"
+)
 
 
 def _ledger_words(release: Release, account: Standing | None, which: str) -> str:
@@ -94,13 +99,33 @@ def _ledger_words(release: Release, account: Standing | None, which: str) -> str
             f"{which} is on no ledger: with other releases about the same people, the epsilons "
             "and deltas add up, and the curator keeps count."
         )
-    how = (
-        f"{_BASIC}; or {_SQUARES}" if account is None else _SQUARES if account.gaussian else _BASIC
-    )
+    squares = release.mechanism in _GAUSSIANS
+    if account is None:
+        how = f"{_BASIC}; or {_SQUARES}" if squares else _BASIC
+    elif account.gaussian:
+        how = _SQUARES if squares else _POOL
+    else:
+        how = _BASIC
     return (
         f"{which} is on the dataset's ledger ({how}, also "
         "where later questions depend on earlier answers), charged before anything was drawn."
     )
+
+
+def _accounting(release: Release, account: Standing | None) -> str:
+    """Return how its cost adds up to others', for programs."""
+    if release.refit_of is not None:
+        return "none: computed from another release"
+    if release.ledger_head is None:
+        return "none: no ledger"
+    squares = release.mechanism in _GAUSSIANS
+    if account is None and squares:
+        return "on a ledger that was not at hand: basic composition or Gaussian accounting"
+    if account is None or not account.gaussian:
+        return "basic composition on a ledger"
+    if squares:
+        return "Gaussian accounting on a ledger"
+    return "basic composition on a ledger, in the plain pool of a Gaussian total"
 
 
 def registry_entry(
@@ -251,13 +276,7 @@ def _for_programs(release: Release, account: Standing | None) -> dict[str, Any]:
             "ridge": release.ridge,
         },
         "composition": {
-            "accounting": "none: computed from another release"
-            if release.refit_of is not None
-            else "Gaussian accounting on a ledger"
-            if account is not None and account.gaussian
-            else "basic composition on a ledger"
-            if release.ledger_head is not None
-            else "none: no ledger",
+            "accounting": _accounting(release, account),
             "dataset": described["study"].get("dataset"),
             "ledger_head": release.ledger_head,
             **(
