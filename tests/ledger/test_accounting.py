@@ -20,6 +20,7 @@ from privalue.ledger._book import Book
 from privalue.ledger._chain import canonical, sha256
 from privalue.ledger._evidence import fault
 from privalue.ledger._squares import epsilon_spent, square_cost
+from privalue.ledger._terms import Protection
 from privalue.ledger._units import mu
 from privalue.report import account_rows
 from privalue.report._registry import registry_entry
@@ -515,10 +516,40 @@ def test_a_share_in_python(tmp_path):
         share("a quarter")
     with pytest.raises(BudgetError, match="too little"):
         pv.release(share("0.000001%", period="3"), PEOPLE, ledger=ledger)
-    for text in ("0%", "101%", "25", "-1%"):
+    with pytest.raises(pv.StudyError, match="spend"):
+        share("٢٥%")
+    for text in ("0%", "101%", "25", "-1%", "٢٥%", "25%\n"):
         with pytest.raises(UsageError, match="a share such as"):
             open_ledger(ledger.place).reserve("trial", study_hash({}), spend=text)
     ledger.verify()
+
+
+@pytest.mark.parametrize("accounting", ["plain", "gaussian"])
+def test_a_share_does_not_tell_of_runs_in_progress(tmp_path, accounting):
+    """Its epsilon is published: it is the same whether somebody else is at work or not."""
+    asked = []
+    for name, busy in (("quiet", False), ("busy", True)):
+        ledger = open_ledger(tmp_path / f"{name}.db")
+        ledger.declare("trial", **{**TOTAL, "accounting": accounting})
+        if busy:
+            other = {"epsilon": 0.4, "delta": 2e-7, "gaussian_alpha": gaussian(0.4, 2e-7).alpha}
+            ledger.reserve("trial", study_hash({"n": 0}), **other)
+        asked.append(ledger.reserve("trial", study_hash({"n": 1}), spend="25%").asked)
+    assert asked[0] == asked[1]
+    with pytest.raises(BudgetError, match="its total is"):  # it does not fit beside the others
+        ledger.reserve("trial", study_hash({"n": 2}), spend="100%")
+
+
+def test_a_share_that_has_no_certified_alpha_is_too_little():
+    """A delta that no calibration covers: a refusal, not an error of the study."""
+    book = Book()
+    book.write("begin", NOW, format=4, sealed=False, squares=True)
+    pools = {"mu": mu(1e9), "plain_epsilon": 0, "plain_delta": 0, "accounting": "gaussian"}
+    total = {**DECLARED, "dataset": "d", "epsilon": 10**12, "delta": 1, **pools}
+    book.write("declare", NOW, **total)
+    whom = Protection(unit="trajectory", neighbours="replace-one")
+    with pytest.raises(BudgetError, match="too little for a release by dp-ssp"):
+        book.share("d", whom, Fraction(1, 2), "50%")
 
 
 def test_an_error_after_a_share_was_fixed_gives_it_back(tmp_path):

@@ -136,24 +136,27 @@ class Balance:
         return Telling(gaussian=gaussian, promise=self.promise, total=self.total)
 
     def share(self, share: Fraction, steps: int) -> tuple[float, float] | None:
-        """Return the epsilon and delta of a release that takes a share of what is left.
+        """Return the epsilon and delta of a release that takes a share of what is unspent.
 
         Of a Gaussian book it takes that share of mu^2, at the whole delta of the pool; of a plain
-        one, that share of epsilon and of delta.
+        one, that share of epsilon and of delta. Releases in progress do not change it: the epsilon
+        is published, and would tell of them. What does not fit beside them is refused later.
 
         Args:
             share: above 0 and at most 1.
             steps: of the release's relation, for one of the total's.
 
         Returns:
-            The promise, rounded down; None, where what is left is too little for any.
+            The promise, rounded down; None, where that is too little for any.
         """
-        left = self.left
+        unspent = self.total - self.spent
         if self.terms.accounting == GAUSSIAN:
             delta = self.telling.rest.as_dict()["delta"]
-            epsilon = affordable(math.floor(left.square * share / steps**2), delta)
+            epsilon = affordable(math.floor(unspent.square * share / steps**2), delta)
             return None if epsilon is None else (epsilon, delta)
-        part = Cost(epsilon=math.floor(left.epsilon * share), delta=math.floor(left.delta * share))
+        part = Cost(
+            epsilon=math.floor(unspent.epsilon * share), delta=math.floor(unspent.delta * share)
+        )
         if steps > 1 or min(part.epsilon, part.delta) < 1:
             return None
         told = part.as_dict()

@@ -512,20 +512,20 @@ class Book:
     def share(
         self, dataset: str, whom: Protection, share: Fraction, requested: str
     ) -> tuple[Cost, float]:
-        """Return the promise and the alpha of a release that takes a share of what is left.
+        """Return the promise and the alpha of a release that takes a share of what is unspent.
 
         Args:
             dataset: whose total it is.
             whom: whom the release protects.
-            share: of what is left.
+            share: of what is unspent.
             requested: for the message.
 
         Raises:
-            BudgetError: as for ``steps``, or what is left is too little.
+            BudgetError: as for ``steps``, or that is too little.
         """
         steps = self.steps(dataset, requested, whom)
-        promise = self.balances[dataset].share(share, steps)
         try:
+            promise = self.balances[dataset].share(share, steps)
             if promise is not None:
                 return cost(dataset, *promise), gaussian(*promise).alpha
         except StudyError:  # no certified alpha: epsilon below 0.001, or delta below 1e-15

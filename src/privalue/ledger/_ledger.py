@@ -236,7 +236,8 @@ class Ledger:
                 public sigma and nothing else; mu is its reciprocal. dp-lsw and dp-lsl have an alpha
                 too, but their sigma depends on the data: leave it out.
             spend: in place of epsilon, delta and alpha, a share of what is left, such as "25%", for
-                a Gaussian release; ``asked`` of the reservation is what it came to.
+                a Gaussian release; ``asked`` of the reservation is what it came to. Reservations in
+                progress are not taken off first: what is published would tell of them.
             strict: whether only a ``release.json`` answers, which states this study, promise and
                 charge; anything else on the record is a notice. False, if you commit other texts.
 

@@ -170,7 +170,7 @@ class BudgetTerms:
 
 def share_of(text: str) -> Fraction:
     """Return the share that "25%" names, or raise UsageError."""
-    found = re.fullmatch(r"(\d{1,3}(?:\.\d{1,6})?)%", text)
+    found = re.fullmatch(r"([0-9]{1,3}(?:\.[0-9]{1,6})?)%", text)
     share = Fraction(found[1]) / 100 if found else Fraction(0)
     if not 0 < share <= 1:
         raise UsageError(f'spend = {text!r}: it must be a share such as "25%", at most 100%')

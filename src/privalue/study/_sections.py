@@ -201,7 +201,7 @@ class Privacy(Section):
         "a share of what the ledger has left, in place of epsilon and delta: the ledger fixes them",
         'a share such as "25%"',
         None,
-        pattern=r"^(100|\d{1,2}(\.\d{1,6})?)%$",
+        pattern=r"^(100|[0-9]{1,2}(\.[0-9]{1,6})?)%$",
     )
 
     @model_validator(mode="before")
