@@ -2,17 +2,22 @@
 
 The rule is the same wherever people read: terminal, page, notebook and plot. The last digit of a
 value and of both ends stands for about a hundredth to a tenth of the interval's width, and all
-three end at the same decimal place. Numbers without an interval have four digits, and numbers that
-are exact six. Files for programs, ``release.json`` and ``values.csv``, keep every digit instead.
+three end at the same decimal place. An end that is not 0 is never written as 0, by up to three
+digits more, for on which side of 0 it is decides what the interval says. Numbers without an
+interval have four digits, and numbers that are exact six. Files for programs, ``release.json`` and
+``values.csv``, keep every digit instead.
 
 >>> str(written(0.873456, 0.861111, 0.885432))
 '0.873 (0.861 to 0.885)'
+>>> str(written(0.0496, -0.0004, 0.0996)), str(written(0.0504, 0.0004, 0.1004))
+('0.0496 (-0.0004 to 0.0996)', '0.0504 (0.0004 to 0.1004)')
 >>> str(written_count(-121.3, 0.0, 14.2))
 'about 0 (0 to 14)'
 """
 
 import math
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 
@@ -21,6 +26,7 @@ UNKNOWN = "unknown"
 _DIGITS = 4  # of a number without an interval
 _EXACT = 6  # of a number that is known, such as a public bound
 _MOST = 10  # digits before rounding errors of what was computed could show
+_MORE = 3  # digits at most, so that an end beside 0 is not written as 0
 _LARGE, _TINY = 15, -5  # powers of ten from which, and below which, the power is written
 _WIDE = Context(prec=400, rounding=ROUND_HALF_EVEN)  # any float, to any place
 
@@ -131,7 +137,11 @@ def _written(
         texts = [_by_digits(x, _DIGITS) for x in numbers]
     else:
         power = 0 if last is not None and size < _LARGE else _power_of(size)
+        if last is None:
+            place = _beside_zero(place, numbers[1:])
         texts = [at_place(x, place, power) for x in numbers]
+        if last is None:
+            texts[1:] = [at_place(_off_zero(x, place), place, power) for x in numbers[1:]]
     return Written(value=texts[0], low=texts[1], high=texts[2])
 
 
@@ -142,6 +152,20 @@ def _place(value: float | None, low: float | None, high: float | None, size: int
     width = ends[1] - ends[0] if len(ends) > 1 else 2 * sum(reach)
     place = decimal_place(min(width, sys.float_info.max))
     return None if place is None else max(place, size - _MOST + 1)
+
+
+def _beside_zero(place: int, ends: Sequence[float | None]) -> int:
+    """Return a place at which an end that is not 0 has a digit, if a few more are enough."""
+    hidden = [end for end in ends if end and _off_zero(end, place) != end]
+    return max(min([place, *map(_size, hidden)]), place - _MORE)
+
+
+def _off_zero(end: float | None, place: int) -> float | None:
+    """Return an end, or the number next to 0 on its side if it would be written as 0."""
+    unit = Decimal(1).scaleb(place)
+    if not end or Decimal(end).quantize(unit, context=_WIDE):
+        return end
+    return math.copysign(float(unit), end)
 
 
 def _by_digits(number: float | None, digits: int) -> str:

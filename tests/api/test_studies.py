@@ -115,6 +115,48 @@ def test_replace_changes_keywords_and_sections_and_takes_them_back():
     assert pv.Study(**ALL).replace(columns={"arm": "x"}).arms.column == "x"
 
 
+def test_replace_drops_nothing_in_silence():
+    study = pv.Study(**{**FLAT, "states": ["a", "b"]}, visits=[0.9, 0.1])
+    assert study.replace(states=["ill", "well"]).visit_prior.tolist() == [0.9, 0.1]
+    assert study.replace(states=pv.bins(age=[50])).visit_prior.tolist() == [0.9, 0.1]
+    assert study.replace(states=["ill", "well"], visits=None).visit_prior is None
+    assert study.replace(states=pv.States(count=3)).visit_prior is None  # the whole section
+    with pytest.raises(pv.StudyError, match="visits has 2 numbers for 3 states"):
+        study.replace(states=3)
+    grouped = study.replace(groups={"x": "a", "y": "b"})
+    assert grouped.replace(states=["b", "a"]).raw_labels == {"x": 1, "y": 0}
+    with pytest.raises(pv.StudyError, match=r'groups maps "x" to "a", which is not a state'):
+        grouped.replace(states=["ill", "well"])
+    arms = study.replace(arms=["a", "b"], columns={"arm": "treatment"})
+    assert arms.replace(arms=["c", "d"]).arms.column == "treatment"
+
+
+def test_replace_refuses_what_is_given_twice():
+    study = pv.Study(**FLAT)
+    with pytest.raises(pv.StudyError, match="epsilon is given twice, by itself and in privacy="):
+        study.replace(epsilon=2, privacy=study.privacy.replace(epsilon=3))
+    with pytest.raises(pv.StudyError, match="state is given twice, by itself and in data="):
+        study.replace(data={"state": "a"}, columns={"state": "b"})
+    assert study.replace(epsilon=2, data={"state": "a"}).privacy.epsilon == 2
+
+
+def test_an_index_that_names_other_states_is_refused():
+    numbers = pd.Series([0.7, 0.2, 0.1], index=range(3))
+    turned = {**FLAT, "states": ["2", "1", "0"]}
+    for given in ({"weights": numbers}, {"weights": pv.Weights(values=numbers)}):
+        with pytest.raises(pv.StudyError, match=r"has the index 0, 1, 2, \.\.\., and the states"):
+            pv.Study(**turned, **given)
+    for key in ("visits", "start", "features"):
+        with pytest.raises(pv.StudyError, match=r"give to_numpy\(\) for the order of the states"):
+            pv.Study(**turned, **{key: numbers if key != "features" else numbers.to_frame()})
+    study = pv.Study(**{**FLAT, "states": ["0", "1", "2"]}, weights=numbers)
+    with pytest.raises(pv.StudyError, match="values has the index"):
+        study.replace(states=[1, 2, 3])
+    assert study.replace(states=["a", "b", "c"]).state_weights.tolist() == [0.7, 0.2, 0.1]
+    by_label = numbers.rename(index=str)
+    assert pv.Study(**turned, weights=by_label).state_weights.tolist() == [0.1, 0.2, 0.7]
+
+
 BY_LABEL = pd.Series([1.0, 0.5, 0.25], index=["well", "ill", "better"])
 
 
@@ -187,6 +229,27 @@ def test_odd_labels_are_saved_as_they_are(tmp_path):
     labels = ['say "ill"', "a\\b", "tab\there", "naïve \x7f ☂", "[x] = 1", "#1"]
     study = pv.Study(**{**FLAT, "states": labels}, weights=dict.fromkeys(labels, 2.0))
     assert pv.Study.load(study.save(tmp_path / "study.toml")) == study
+
+
+def test_no_side_file_is_written_over_another(tmp_path):
+    (tmp_path / "here").mkdir()
+    (tmp_path / "p.csv").write_text("ill,1\n")
+    (tmp_path / "here" / "p.csv").write_text("ill,0.5\nbetter,0.25\nwell,1\n")
+    (tmp_path / "here" / "new.toml").write_text("ill,1\nbetter,2\nwell,3\n")
+    (tmp_path / "here" / "new-features.npy").write_text("ill\nbetter\nwell\n")
+    lines = (
+        *('[privacy]\nepsilon = 1.0\ndelta = 1e-6\nunit = "trajectory"',),
+        *('[values]\ndiscount = 0.9\nreturns = [0, 1]\nstart = "../p.csv"',),
+        *('[states]\nfile = "new-features.npy"\nvisits = "p.csv"\n[weights]\nfile = "new.toml"',),
+    )
+    (tmp_path / "here" / "study.toml").write_text("\n".join(lines))
+    study = pv.Study.load(tmp_path / "here" / "study.toml", side_files=tmp_path)
+    study = study.replace(features=X)
+    again = pv.Study.load(study.save(tmp_path / "there" / "new.toml"))
+    assert again == study
+    assert again.start_distribution.tolist() == [1, 0, 0]
+    assert again.visit_prior.tolist() == [0.5, 0.25, 1.0]
+    assert again.state_weights.tolist() == study.state_weights.tolist()
 
 
 def test_side_files_are_copied_next_to_the_study(tmp_path, monkeypatch):

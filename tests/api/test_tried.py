@@ -53,6 +53,13 @@ ANSWERED = [
         "it must be how many there are, a list of their labels",
     ),
     ("study.epsilon", "it is study.privacy.epsilon"),
+    ("study.release(people)", "write pv.release(study, ...)"),
+    ("study.replace(start='ill')", "or a number for each state, as {label: number}"),
+    ("study.replace(returns=[1, 0])", "returns = [1.0, 0.0]: the lower bound must come first"),
+    (
+        "pv.inspect(study.replace(states=pv.bins(theta=[0], omega=[0])), [[((1.0,), 1.0)]])",
+        "an observation holds 2 numbers, one for each column of the bins",
+    ),
     ("study.discount", "it is study.values.discount"),
     ("study.__setattr__('epsilon', 2)", "make another one with replace(epsilon=...)"),
     ("pv.bins(lambda row: row.age > 50)", "a table of columns and their edges"),

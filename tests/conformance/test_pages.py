@@ -328,7 +328,7 @@ def test_a_planted_mistake_is_found(browser, public, folder, mistake):
     file = folder / "planted.html"
     file.write_text(text)
     axe = mistake == "an unnamed choice"
-    found = pages.faults(browser, file, width=1280, scheme="light", axe=axe)
+    found = pages.faults(browser, file, width=800, scheme="light", axe=axe)
     assert any(expected in fault for fault in found), found
 
 

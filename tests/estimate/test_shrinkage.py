@@ -67,6 +67,15 @@ def test_the_units_of_features_do_not_matter():
     assert here == pytest.approx(there, abs=1e-9)
 
 
+def test_where_a_feature_has_its_zero_does_not_matter():
+    """Body temperatures spread by 0.2 degrees, which is little beside 310 Kelvin."""
+    degrees = 36.8 + 0.2 * PUBLIC
+    here, there = _targets(degrees, 1, 60), _targets(degrees + 273.15, 1, 60)
+    assert here.shape == there.shape
+    np.testing.assert_allclose(np.abs(here), np.abs(there), atol=1e-9)
+    assert _targets(np.full((60, 1), 0.1) + 1e6, 1, 60).shape == (60, 0)
+
+
 def test_shrinkage_towards_features_is_what_its_page_says():
     for seed in range(6):
         generator = np.random.default_rng(seed)

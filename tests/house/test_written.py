@@ -28,6 +28,13 @@ NAN, INF = math.nan, math.inf
         ((123456.0, 100000.0, 150000.0), "123,000 (100,000 to 150,000)"),
         ((-0.001, -0.5, 0.5), "0.0 (-0.5 to 0.5)"),  # no minus before a zero
         ((0.0999, 0.0, 0.0999), "0.10 (0.00 to 0.10)"),
+        # on which side of 0 an end is stays in sight, and an end at 0 is one
+        ((0.0496, -0.0004, 0.0996), "0.0496 (-0.0004 to 0.0996)"),
+        ((0.0504, 0.0004, 0.1004), "0.0504 (0.0004 to 0.1004)"),
+        ((-0.05, -0.1, -0.004), "-0.050 (-0.100 to -0.004)"),
+        ((0.05, -1e-9, 0.1), "0.05000 (-0.00001 to 0.10000)"),
+        ((50.0, -0.4, 100.0), "50.0 (-0.4 to 100.0)"),
+        ((0.05, -0.0, 0.1), "0.05 (0.00 to 0.10)"),
         # a width of zero, or one that is next to nothing, says nothing of digits
         ((0.5, 0.5, 0.5), "0.5 (0.5 to 0.5)"),
         ((0.0, 0.0, 0.0), "0 (0 to 0)"),
@@ -104,6 +111,9 @@ def test_a_person_could_have_written_it(low, width, share):
     place = max(decimal_place(high - low), digits)
     for text, number in zip(texts, (value, low, high), strict=True):
         assert not misses(text, number, place)
+    for text, number in zip(texts[1:], (low, high), strict=True):
+        shown = float(text.replace(",", ""))
+        assert (shown > 0, shown < 0) == (number > 0, number < 0)
     assert place == digits or 9.94 < (high - low) / 10.0**place < 99.6
 
 

@@ -775,7 +775,7 @@ def test_states_that_nobody_visits_are_named():
     assert unvisited_words([], "the world") is None
 
 
-def test_advice_on_bounds_a_prior_and_a_limit_from_a_world():
+def test_advice_on_bounds_and_a_prior_from_a_world():
     lake = parse_world("gym:FrozenLake-v1")
     visited = np.flatnonzero(lake.process.reachable).tolist()
     groups = {str(raw): at for at, raw in enumerate(visited)}
@@ -787,7 +787,16 @@ def test_advice_on_bounds_a_prior_and_a_limit_from_a_world():
     told = [change.what for change in advice(found, lake, draws=8)]
     assert any("[0, 1]" in what for what in told)
     assert any("prior of visits" in what for what in told)
-    assert any("max_states_per_trajectory = 4" in what for what in told)
+
+
+def test_advice_on_a_limit_from_a_world():
+    walk = parse_world("random-chain:N=20,seed=0")
+    described = study(20, mechanism={"name": "dp-ssp"}, values={"returns": (-30.0, 30.0)})
+    own = [Option(study=described, chosen=True)]
+    model = public_model(described, walk)
+    found = predict(described, model, trajectories=20_000, options=own, draws=8)
+    told = [change.what for change in advice(found, walk, draws=8)]
+    assert any("max_states_per_trajectory = 8" in what for what in told)
 
 
 # auto

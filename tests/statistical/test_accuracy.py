@@ -42,7 +42,7 @@ def test_a_private_bound_wins_most_of_what_loose_bounds_lose(small):
 def test_visits_in_two_stages_reach_the_limit_on_the_chain_without_a_prior():
     (row,) = bench.of_chain((10**5,), 40)
     one, prior, visits, auto = (float(cell.split(" ")[0]) for cell in row[2:])
-    assert one > 1.15
+    assert one < 1.2  # shrinkage alone comes near
     assert prior < 1.1
     assert visits < 1.1
     assert auto < 1.1

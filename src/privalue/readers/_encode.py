@@ -28,6 +28,7 @@ from privalue.readers import _cells as cells
 from privalue.readers._arrow import text_array
 from privalue.readers._cells import Cells
 from privalue.readers._chunks import Chunk, Origin, Origins, RowError, one_line
+from privalue.readers._python_cells import NO_TEXT
 from privalue.readers._rules import RowRules
 from privalue.readers._text_kernels import INVALID, MISSING, OK
 
@@ -238,6 +239,14 @@ class Encoder:
                 hint += ', or [data] missing_rows = "drop-row" leaves such rows out'
             raise RowError(chunk.location, at, f"{name} is missing; {hint}")
         shown = _shown(chunk.rows.column(name), at)
+        if shown == repr(NO_TEXT) and role.startswith("bin "):  # what was there had no such number
+            count = len(self._rules.state_roles)
+            raise RowError(
+                chunk.location,
+                at,
+                f"{name} is no number there: an observation holds {count} numbers, one for each "
+                "column of the bins, or is a dict of them",
+            )
         raise RowError(chunk.location, at, f"{name} = {shown} {self._expected(role, shown)}")
 
     def _expected(self, role: str, shown: str) -> str:

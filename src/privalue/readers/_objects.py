@@ -353,34 +353,43 @@ def _table_among_others(table: Any, rules: RowRules) -> Iterator[Chunk]:
         yield from _table_chunks(table, rules)
         return
     try:
-        if not _is_pandas(table):
-            if not hasattr(table, "__arrow_c_stream__"):
-                table = pa.Table.from_batches([pa.record_batch(table)])
-            table = pa.RecordBatchReader.from_stream(table).read_all()
-        found = [_one_column(table, name, rules) for name in rules.names]
-        batch = pa.record_batch(found, names=rules.names)
+        batches = [
+            pa.record_batch([_one_column(part, name, rules) for name in rules.names], rules.names)
+            for part in _parts(table)
+        ]
     except Exception:  # an object of any class
         empty = [pa.array([], pa.string())] * len(rules.names)
         yield Chunk(Location(_TABLES), pa.record_batch(empty, names=rules.names), 1)
         return
-    for start in range(0, batch.num_rows, BATCH_ROWS):
-        yield Chunk(Location(_TABLES), batch.slice(start, BATCH_ROWS))
+    for batch in batches:
+        yield Chunk(Location(_TABLES), batch)
 
 
-def _one_column(table: Any, name: str, rules: RowRules) -> pa.Array:
-    """Return a column of a table of pandas or Arrow, whatever it is."""
-    frame = _is_pandas(table)
-    headings = [str(one) for one in (table.columns if frame else table.column_names)]
+def _parts(table: Any) -> Iterator[Any]:
+    """Yield a frame of pandas, or whatever Arrow reads, as frames or batches of some rows."""
+    if _is_pandas(table):
+        yield from (table.iloc[at : at + BATCH_ROWS] for at in range(0, len(table), BATCH_ROWS))
+        return
+    if not hasattr(table, "__arrow_c_stream__"):
+        table = pa.Table.from_batches([pa.record_batch(table)])
+    for batch in pa.RecordBatchReader.from_stream(table):
+        yield from (batch.slice(at, BATCH_ROWS) for at in range(0, batch.num_rows, BATCH_ROWS))
+
+
+def _one_column(part: Any, name: str, rules: RowRules) -> pa.Array:
+    """Return a column of some rows of a table, whatever it is."""
+    frame = _is_pandas(part)
+    headings = [str(one) for one in (part.columns if frame else part.schema.names)]
     if name not in headings:
-        return pa.nulls(len(table), pa.string())
+        return pa.nulls(len(part), pa.string())
     at = headings.index(name)
-    column = _series(table.iloc[:, at]) if frame else _slice(table.column(at), 0, len(table))
+    column = _series(part.iloc[:, at]) if frame else part.column(at)
     try:
-        if not pa.types.is_union(column.type):  # those are read cell by cell
+        if not (frame and _holds_objects(part.dtypes.iloc[at])):  # those are read cell by cell
             rules.require_types([(name, column.type)], _TABLES)
     except DataError:
         headings = [name, name]
-    return column if headings.count(name) == 1 else python_cells.as_arrow([object()] * len(table))
+    return column if headings.count(name) == 1 else python_cells.as_arrow([object()] * len(part))
 
 
 class _Steps:

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 BATCH_ROWS = 1 << 14  # Python objects take more room than numbers do
-_NO_TEXT = b"\xff"  # not UTF-8, so invalid: a cell that is not a text and has none
+NO_TEXT = b"\xff"  # not UTF-8, so invalid: a cell that is not a text and has none
 _TEXT = pa.string()
 _MOST_DIGITS = 76  # of Arrow's widest decimals
 _MOMENT = pa.timestamp("us", "UTC")
@@ -81,7 +81,7 @@ def _cell(value: Any) -> tuple[pa.DataType, Any]:
     try:
         return _kind(value)
     except Exception:  # an object of any class: its methods may raise anything
-        return _TEXT, _NO_TEXT
+        return _TEXT, NO_TEXT
 
 
 def _kind(value: Any) -> tuple[pa.DataType, Any]:
@@ -107,7 +107,7 @@ def _kind(value: Any) -> tuple[pa.DataType, Any]:
         return pa.date32(), date(value.year, value.month, value.day)
     if isinstance(value, bytes | bytearray | memoryview):
         return _TEXT, f"x'{bytes(value).hex()}'".encode()  # as in SQL, and not a number
-    return (_TEXT, str(value).encode()) if isinstance(value, UUID) else (_TEXT, _NO_TEXT)
+    return (_TEXT, str(value).encode()) if isinstance(value, UUID) else (_TEXT, NO_TEXT)
 
 
 def _exact(value: Decimal) -> tuple[pa.DataType, Any]:
@@ -117,7 +117,7 @@ def _exact(value: Decimal) -> tuple[pa.DataType, Any]:
         return pa.float64(), float(value)
     scale = max(-exponent, 0)
     if scale > _MOST_DIGITS or len(digits) + max(exponent, 0) > _MOST_DIGITS:
-        return _TEXT, _NO_TEXT
+        return _TEXT, NO_TEXT
     return pa.decimal256(_MOST_DIGITS, scale), value
 
 

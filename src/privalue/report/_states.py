@@ -38,8 +38,8 @@ MEANINGS = {
     "was told and accepted explicitly: do not act on this value",
     UNSUPPORTED: "the released noisy count is no larger than what nobody's visits could give, or "
     "the privacy interval spans more than half of what is possible: do not act on this value",
-    WIDE: "there are visits, but the interval that is shown first, with all that it covers, spans "
-    "more than half of what is possible: do not act on this value",
+    WIDE: "the interval that is shown first, with all that it covers, spans more than half of what "
+    "is possible: do not act on this value",
     RARE: f"the study's public prior expects fewer than {FEW_VISITS} of these trajectories to "
     "visit the state: its value is likely to be mostly noise",
     WEIGHTLESS: "the study gives the state no weight: it takes no part in the fit, and its value "

@@ -1,13 +1,41 @@
 """Take arrays, Series and frames where a study takes numbers, labels or a matrix.
 
 A Series or a frame with labels of its own as index goes by label, anything else by position, in the
-order of the states. All of it is public, like the files that it stands for.
+order of the states. An index that pandas made, 0, 1, 2, ..., may be meant either way where these
+are labels of other states: that is refused. All of it is public, like the files that it stands for.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+
+
+class ByPosition(list[Any]):
+    """Numbers of a Series with the index that pandas makes if nobody gives any."""
+
+
+def by_state(value: Any, validated: Callable[[Any], Any]) -> Any:
+    """Return numbers of states as a study keeps them, and remember which index they had."""
+    found = validated(plain_numbers(value))
+    unnamed = _indexed(value) and _by_position(value.index)
+    return ByPosition(found) if unnamed or isinstance(value, ByPosition) else found
+
+
+def unclear(value: Any, labels: Sequence[str] | None) -> bool:
+    """Return whether an index that nobody gave names states, and others than those in its order."""
+    if labels is None:
+        return False
+    if not isinstance(value, ByPosition) and not (_indexed(value) and _by_position(value.index)):
+        return False
+    index = {str(at): at for at in range(len(labels))}
+    return any(index.get(label, at) != at for at, label in enumerate(labels))
+
+
+UNCLEAR = (
+    "has the index 0, 1, 2, ..., and the states have some of these numbers as labels, in another "
+    "order; give to_numpy() for the order of the states, or an index of texts"
+)
 
 
 def plain_numbers(value: Any) -> Any:

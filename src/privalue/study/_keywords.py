@@ -40,6 +40,9 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
 }
 SECTION_OF = {keyword: section for section, keys in _KEYS.items() for keyword in keys}
 
+# Keys that stay where a section is written short: ``states=3`` says nothing of visits.
+_BESIDE = {"states": ("groups", "visits"), "features": ("shrink",), "arms": ("column",)}
+
 _MAKERS: Mapping[str, Callable[..., Any]] = {
     "study": About,
     "privacy": Privacy,
@@ -76,9 +79,7 @@ def sections_of(given: Mapping[str, Any]) -> dict[str, Any]:
     }
     for name, keys in _by_section(written).items():
         present = _keys_of(sections.get(name))
-        for key in keys:
-            if key in present:
-                raise StudyError(f"{key} is given twice, by itself and in {name}=; give one")
+        _require_once(name, present, keys)
         sections[name] = _made(name, {**present, **keys})
     absent = {"privacy": "epsilon, delta and unit", "values": "discount and returns"}
     absent = {**absent, "states": "states"}
@@ -93,18 +94,36 @@ def changed_sections(present: Mapping[str, Section], changes: Mapping[str, Any])
 
     Args:
         present: the sections that the study was given.
-        changes: keywords and sections; None takes a key, or a section, back to its default.
+        changes: keywords and sections; None takes a key, or a section, back to its default. What
+            stands for one key of a section leaves those beside it as they are.
     """
     sections: dict[str, Any] = dict(present)
     for name in _MAKERS:
         if name in changes:
-            sections.pop(name, None)
+            before = _keys_of(sections.pop(name, None))
             if changes[name] is not None:
-                sections[name] = _section(name, changes[name])
+                made = sections[name] = _section(name, changes[name])
+                beside = {key: before[key] for key in _BESIDE.get(name, ()) if key in before}
+                if beside and (made is not changes[name] or _is_bins(made)):  # written short
+                    sections[name] = _made(name, {**beside, **_keys_of(made)})
     for name, keys in _by_section(changes).items():
+        if changes.get(name) is not None:
+            _require_once(name, _keys_of(_section(name, changes[name])), keys)
         merged = {**_keys_of(sections.get(name)), **keys}
         sections[name] = _made(name, {key: v for key, v in merged.items() if v is not None})
     return sections
+
+
+def _is_bins(section: Any) -> bool:
+    """Return whether a section is what ``pv.bins`` returns."""
+    return isinstance(section, States) and section.given == {"bins"}
+
+
+def _require_once(section: str, present: Mapping[str, Any], keys: Mapping[str, Any]) -> None:
+    """Refuse a key that is given by a keyword, and in the section that is given beside it."""
+    for key in keys:
+        if key in present:
+            raise StudyError(f"{key} is given twice, by itself and in {section}=; give one")
 
 
 def _by_section(given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

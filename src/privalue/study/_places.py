@@ -74,7 +74,10 @@ class Place:
 
     def _absent(self, shown: str) -> str:
         """Return what to say of a file that is not there."""
+        by_state = "[values] start", "[states] visits", "[weights] file"
+        more = "; it is a file, or a number for each state, as {label: number}"
+        given = more if shown.startswith(by_state) else ""
         return (
             f"{shown} cannot be read: it does not exist; paths are relative to the study file "
-            f"({self.folder})"
+            f"({self.folder}){given}"
         )

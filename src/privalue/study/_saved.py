@@ -3,7 +3,7 @@
 import io
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -33,15 +33,15 @@ def save(study: Study, path: Path, files: Sequence[SideFile], *, replace: bool) 
         for key in getattr(study, section).given
     }
     contents: dict[str, bytes] = {}
-    for file in files:
+    for file in sorted(files, key=lambda file: _leads_out(file.name)):  # these give way to others
         section, _, key = file.key.removeprefix("[").partition("] ")
+        wanted, content = file.name, file.content
         if key == "matrix":
             assert study.feature_matrix is not None
-            name, content = _array(study.feature_matrix, path.stem)
+            wanted, content = _array(study.feature_matrix, path.stem)
             del keys["features", "matrix"]
             key = "file"
-        else:
-            name, content = _inside(file.name, contents), file.content
+        name = _free(wanted, content, {path.name: None, **contents})
         keys[section, key], contents[name] = name, content
     written = {where: toml(value) for where, value in keys.items() if value is not None}
     contents[path.name] = study_template(written, starting={}).encode()  # last: it names the others
@@ -63,16 +63,21 @@ def _array(matrix: Matrix, stem: str) -> tuple[str, bytes]:
     return f"{stem}-features.npz", buffer.getvalue()
 
 
-def _inside(name: str, taken: dict[str, bytes]) -> str:
-    """Return the name of a side file in the study's folder: its own, unless that leads out."""
+def _leads_out(name: str) -> bool:
+    """Return whether the name of a side file leads out of the study's folder."""
     given = PurePath(name)
-    if not given.is_absolute() and ".." not in given.parts:
-        return name
-    kept, number = given.name, 1
-    while kept in taken:
+    return given.is_absolute() or ".." in given.parts
+
+
+def _free(name: str, content: bytes, taken: Mapping[str, bytes | None]) -> str:
+    """Return a name in the study's folder that nothing else has; some folders fold the case."""
+    given = PurePath(PurePath(name).name if _leads_out(name) else name)
+    held = {other.casefold(): what for other, what in taken.items()}
+    kept, number = given, 1
+    while held.get(kept.as_posix().casefold(), content) != content:
         number += 1
-        kept = f"{given.stem}-{number}{given.suffix}"
-    return kept
+        kept = given.with_name(f"{given.stem}-{number}{given.suffix}")
+    return kept.as_posix()
 
 
 def _require_room(target: Path, content: bytes, replace: bool) -> None:

@@ -18,6 +18,7 @@ from pydantic import (
     Field,
     StrictBool,
     ValidationError,
+    WrapValidator,
     field_serializer,
     model_validator,
 )
@@ -26,7 +27,7 @@ from pydantic.fields import FieldInfo
 from privalue._brief import BriefModel, explained
 from privalue.core import MOST_TRAJECTORIES
 from privalue.errors import StudyError
-from privalue.study._arrays import plain_numbers
+from privalue.study._arrays import by_state, plain_numbers
 from privalue.study._hints import about_unknown
 
 MOST_STATES = 2**31 - 1
@@ -59,7 +60,7 @@ Whole = Annotated[int, BeforeValidator(_whole)]
 # A label may be written as a number: one that a row of data could hold, not of thousands of digits.
 Label = str | Annotated[int, Field(ge=-(2**63), lt=2**63)]
 # Numbers of states: in their order, or by label; an array or a Series is as good as a list.
-ByState = Annotated[list[Number] | dict[str, Number], BeforeValidator(plain_numbers)]
+ByState = Annotated[list[Number] | dict[str, Number], WrapValidator(by_state)]
 
 
 def key(meaning: str, allowed: str, default: Any = ..., **limits: Any) -> Any:

@@ -327,8 +327,8 @@ class Study(Section):
         """Return the same study with some keywords or sections changed, and checked anew.
 
         Args:
-            changes: what ``Study`` takes; None takes it back to its default. Columns are added to
-                those that the study names.
+            changes: what ``Study`` takes; None takes it back to its default. Columns are added. A
+                section replaces the whole one; ``states=3`` leaves ``visits`` and ``groups``.
 
         >>> study = Study(states=3, discount=0.9, returns=(0, 1), epsilon=1, delta=1e-6,
         ...               unit="trajectory")
@@ -342,6 +342,8 @@ class Study(Section):
 
         def __getattr__(self, name: str) -> Any:
             """Say where a study holds what a keyword gave."""
+            if name in {"check", "inspect", "plan", "release"}:
+                raise AttributeError(f"a Study has no {name}(); write pv.{name}(study, ...)")
             where = where_is(name)
             if where is None:
                 return super().__getattr__(name)

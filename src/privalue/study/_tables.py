@@ -15,7 +15,7 @@ import numpy as np
 from privalue.core import Matrix, Vector, dense
 from privalue.errors import StudyError
 from privalue.study import _side_files as side_files
-from privalue.study._arrays import labelled_rows
+from privalue.study._arrays import UNCLEAR, labelled_rows, unclear
 from privalue.study._bins import bin_labels
 from privalue.study._places import Place
 from privalue.study._sections import LARGEST, SMALLEST, Features, States, Values, Weights
@@ -24,6 +24,7 @@ from privalue.study._spreadsheets import of_cell
 
 # Features that values are shrunk towards: each fit solves d x d systems of dense rows.
 MOST_TARGETS, MOST_ENTRIES = 1_000, 4_000_000
+ROUNDING = 1e-9  # of a feature's size: less is no difference between states
 LEAST_SHARE = 0.03  # of the first component: what is smaller could hardly move a value
 STANDS_OUT = 0.9  # the first component does, if the second is smaller than this
 
@@ -134,8 +135,12 @@ def _targets(matrix: Matrix | None, size: int, states: int) -> Vector:
         phi = dense(matrix)
     phi = phi / np.maximum(np.abs(phi).max(axis=0), np.finfo(float).tiny)
     spreads = phi.std(axis=0)
-    apart = spreads > LEAST_SHARE**2  # a column that is the same everywhere says nothing
-    phi = (phi - phi.mean(axis=0))[:, apart] / spreads[apart]
+    phi = phi - phi.mean(axis=0)
+    # A column that is the same everywhere, or nearly everywhere, says nothing. How far it is from
+    # 0 does not count: degrees may be Kelvin.
+    reach = np.minimum(np.abs(phi).max(axis=0), 1.0)
+    apart = (reach > ROUNDING) & (spreads > LEAST_SHARE**2 * reach)
+    phi = phi[:, apart] / spreads[apart]
     basis, sizes, _ = np.linalg.svd(phi, full_matrices=False)
     shares = sizes / sizes.max(initial=1.0)
     kept = shares > LEAST_SHARE
@@ -207,6 +212,8 @@ def _by_state(
         files: opens side files.
         absent: the number of states that the table omits; None: every state needs one.
     """
+    if unclear(given, names.labels):
+        raise StudyError(f"{key} {UNCLEAR}")
     if isinstance(given, str):
         given = side_files.read_numbers(files.open(key, given))
     if isinstance(given, Mapping):
@@ -281,6 +288,8 @@ def _matrix(features: Features, names: StateNames, files: _Files) -> Matrix | No
 def _in_order_of_states(given: Any, names: StateNames) -> Matrix:
     """Return a matrix that was given in Python; rows with labels go where their states are."""
     key = "[features] matrix"
+    if unclear(given, names.labels):
+        raise StudyError(f"{key} {UNCLEAR}")
     labels, rows = labelled_rows(given)
     try:
         matrix = side_files.as_matrix(key, rows, names.count)
