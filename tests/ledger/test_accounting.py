@@ -319,6 +319,7 @@ def test_a_move_counts_everything_anew(tmp_path):
     moved = ledger.declare("trial", **TOTAL, replace=True)
     assert moved.spent == Cost(square=8 * square_cost(mu(alphas[0]), 1))
     assert moved.like_the_last > 80  # plain sums had room for two
+    assert "the deltas of both totals add up" in moved.notices[0]
     spend(ledger, 9, ALPHA * 1.2, epsilon=1.0)
     assert ledger.verify().entries == ledger.show("trial").steps[-1].sequence
     assert ledger.reserve("trial", study_hash({"n": 3}), epsilon=0.1, delta=1e-7).artefact

@@ -344,6 +344,19 @@ def test_each_pool_keeps_its_own_total(asked):
         assert literal.composed_delta(mpf(rest.epsilon) / EPSILON, mus) <= mpf(rest.delta) / DELTA
 
 
+# Why squares and their split stay once something is used
+
+
+def test_a_choice_by_what_was_seen_keeps_the_promise_of_neither_total():
+    """Each way alone keeps delta; the worse of both, by what was seen, comes to nearly the sum."""
+    total, first = (1.0, 1e-6), (0.9, 1e-8)
+    squares, plain, chosen = literal.delta_by_choice(
+        total, 1 / ALPHA, first, 1 / gaussian(*first).alpha
+    )
+    assert max(squares, plain) <= total[1] * (1 + 1e-6)
+    assert 1.9 * total[1] < chosen <= squares + plain
+
+
 # Snapshots hold both accountings
 
 

@@ -187,6 +187,11 @@ class Ledger:
                 if known.spent != before:
                     raise book.refusal(dataset, requested, "a release came between; try again")
                 append("move", **declared, spent=[*spent.parts])
+                told.append(
+                    f'dataset "{dataset}": all that was spent is counted anew, in squares of mu; '
+                    "if what releases showed led to this, the deltas of both totals add up, unless "
+                    "every release is by dp-ssp (docs/ledger.md)"
+                )
             else:
                 append("declare", **declared)
         account = self.show(dataset)
