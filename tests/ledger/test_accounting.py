@@ -686,6 +686,12 @@ def test_a_ledger_of_a_later_format_stops_everybody():
             reads((1, body, sha256(body), "-"))
 
 
+def test_a_first_entry_whose_format_is_no_number_is_damage():
+    body = canonical({**json.loads(began(4)[1][0][1]), "format": []})
+    with pytest.raises(LedgerError, match="entry 1 breaks the rules"):
+        Book().replay([(1, body, sha256(body), "-")])
+
+
 def test_a_plain_book_has_no_word_of_pools(tmp_path):
     """What a snapshot says of it is what the format before said."""
     ledger = open_ledger(tmp_path / "ledger.db")

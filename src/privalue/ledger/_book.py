@@ -235,12 +235,9 @@ class Book:
     def _begin(self, entry: Entry | None, body: str) -> None:
         """Refuse a ledger of another format; learn whether this one is sealed, and adds squares."""
         said = loosely(body)
-        version = said.get("format")
-        if said.get("kind") == "begin" and isinstance(version, int):
-            if version < WITHOUT_SQUARES:
-                raise LedgerError(EARLIER)
-            if version > FORMAT:
-                raise LedgerError(LATER)
+        version = said.get("format") if said.get("kind") == "begin" else None
+        if isinstance(version, int) and version not in {WITHOUT_SQUARES, FORMAT}:
+            raise LedgerError(EARLIER if version < WITHOUT_SQUARES else LATER)
         if entry is not None and entry["kind"] == "begin":
             self.salt = entry["salt"] if entry["sealed"] else ""
             self.squares = entry.get("squares", False)

@@ -57,9 +57,7 @@ LONGEST_NAME = 200
 LONGEST_TEXT = 1_000  # characters of any text in an entry: what is longer could stop who replays it
 LONGEST_ROW = 100_000  # of an entry that any releasing role may write; the stores refuse more
 DECLARE = "ledger.declare(DATASET, epsilon=E, delta=D, unit=UNIT)"  # what a person has to call
-KEEPERS = frozenset(
-    {"begin", "declare", "move", "snapshot"}
-)  # the kinds that only a keeper may write
+KEEPERS = frozenset({"begin", "declare", "move", "snapshot"})  # what only a keeper may write
 GAUSSIAN_TOTAL = ("declare", "gaussian")  # kind and accounting of an entry with pools
 UNSEALED = "-"  # the seal of a keeper's entry where nobody asked for an HMAC
 EARLIER = (
