@@ -924,7 +924,7 @@ def test_a_chain_that_fits_must_also_follow_the_rules(history, place):
     broken = {
         "no begin": good[1:],
         "a second begin": [*good, good[0]],
-        "another format": [changed(good[0], format=4), *good[1:]],
+        "another format": [changed(good[0], format=3), *good[1:]],
         "overdrawn": [changed(row, epsilon=10**12 + 1) if row is reserve else row for row in good],
         "a cost of nothing": [changed(row, epsilon=0) if row is reserve else row for row in good],
         "a negative delta": [changed(row, delta=-1) if row is reserve else row for row in good],
@@ -934,7 +934,7 @@ def test_a_chain_that_fits_must_also_follow_the_rules(history, place):
         "a total below what is used": [
             changed(row, epsilon=1) if row is good[len(kinds) - 4] else row for row in good
         ],
-        "a number that is not whole": [changed(good[0], format=3.0), *good[1:]],
+        "a number that is not whole": [changed(good[0], format=4.0), *good[1:]],
         "an unknown kind": [*good, changed(good[-1], kind="refund")],
         "an unknown key": [*good, changed(good[-1], note="x")],
         "no time": [*good, changed(good[at["cancel"]], at="yesterday")],
