@@ -30,7 +30,6 @@ _OF_A_RELEASE: Mapping[str, str] = {
     "labels": "release.states",
     "loc": 'release["ill"]',
     "shape": "len(release)",
-    "stderr": "release.high - release.low",
     "to_csv": 'release.to_pandas().to_csv("values.csv")',
     "to_dataframe": "release.to_pandas()",
     "to_dict": "release.as_dict()",
