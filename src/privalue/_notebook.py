@@ -428,10 +428,11 @@ def account_html(account: Account) -> str:
     like = account.like_the_last
     rows = [
         ("protects", str(account.terms)),
-        ("total", account.words(account.total)),
-        ("spent", account.words(account.spent)),
-        ("reserved", account.words(account.reserved)),
-        ("left", account.words(account.left, left=True)),
+        *([("promises", str(account.promise))] if account.gaussian else []),
+        ("total", str(account.total)),
+        ("spent", str(account.spent)),
+        ("reserved", str(account.reserved)),
+        ("left", str(account.left)),
         ("releases", f"{len(account.releases):,}"),
     ]
     if like is not None:
@@ -439,13 +440,15 @@ def account_html(account: Account) -> str:
     steps = account.steps[-MOST_ROWS:]
 
     def has(part: str) -> bool:
-        return bool(getattr(account.total, part)) or (part != "square" and not account.gaussian)
+        return bool(getattr(account.total.units, part)) or (
+            part != "square" and not account.gaussian
+        )
 
     return _shown(
         _paragraph(
             "Account of ",
             _named(account.dataset),
-            f": left {account.words(account.left, left=True)}",
+            f": left {account.left}",
             kind="pv-head",
         ),
         *(_bar(account, part) for part in ("epsilon", "delta", "square") if has(part)),
@@ -469,9 +472,10 @@ def _bar(account: Account, part: str) -> _Escaped:
     """Return what is spent, reserved and left of epsilon, delta or mu^2 as a bar."""
 
     def share(cost: Cost) -> float:
-        return float(getattr(cost, part) / max(getattr(account.total, part), 1))
+        return float(getattr(cost, part) / max(getattr(account.total.units, part), 1))
 
-    spent, held = share(account.spent), share(account.spent + account.reserved)
+    used = account.spent.units
+    spent, held = share(used), share(used + account.reserved.units)
     name = {"square": "mu²"}.get(part, part)
     label = f"{name}: {100 * spent:.3g}% of the total is spent, {100 * (1 - held):.3g}% is left"
     bars = "".join(

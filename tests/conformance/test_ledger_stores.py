@@ -567,8 +567,8 @@ def test_tiny_gaussian_releases_in_any_order_never_exceed_the_total(place, relea
     total = 1 / Fraction(alpha * (1 - 1e-9)) ** 2
     account = clients[1].show(DATASET)
     assert refused
-    assert total * Fraction(9, 10) < spent <= Fraction(account.spent.square, 10**24) <= total
-    assert account.reserved == Cost()
+    assert total * Fraction(9, 10) < spent <= Fraction(account.spent.units.square, 10**24) <= total
+    assert account.reserved.units == Cost()
     clients[0].verify()
 
 
@@ -587,7 +587,7 @@ def judge_race(answers, rounds, units, processes, location):
         assert kinds[turn, "granted"] == min(units, processes)
         account = ledger.show(f"{DATASET}-{turn}")
         assert account.like_the_last == 0
-        assert account.gaussian or account.left == Cost()
+        assert account.gaussian or account.left.units == Cost()
     for answer in answers:
         if answer["kind"] == "granted":
             ledger.verify(head=json.loads(answer["text"])["ledger"], artefact=answer["text"])
@@ -662,8 +662,8 @@ def test_a_kill_at_any_step_never_leaves_less_spent_than_released(
             assert not text
             found["no total"] += 1
             continue
-        assert account.spent + account.reserved in {Cost(), whole}
-        assert not text or account.spent == whole
+        assert account.spent.units + account.reserved.units in {Cost(), whole}
+        assert not text or account.spent.units == whole
         # The next run says what it found, and the amount that it found does not come back.
         next_run = ledger.reserve(DATASET, OTHER, **cost)
         assert len(next_run.notices) == len(account.unfinished) <= 1
@@ -673,7 +673,7 @@ def test_a_kill_at_any_step_never_leaves_less_spent_than_released(
             with pytest.raises(BudgetError, match="the identical request is in progress"):
                 ledger.reserve(DATASET, killed, **cost)
             settled = ledger.settle(left.entry, charge=left.charged, reason="seen to be gone")
-            assert settled.spent == (whole if left.charged else Cost())
+            assert settled.spent.units == (whole if left.charged else Cost())
             found[status] += 1
         if not account.unfinished:
             again = ledger.reserve(DATASET, killed, **cost)

@@ -101,7 +101,7 @@ class Trial:
         for dataset in self._before:
             account = self._tried("show", dataset)
             if isinstance(account, Account):
-                self.left[dataset] = [account.left.epsilon, account.left.delta]
+                self.left[dataset] = [*account.left.units.parts]
 
     def _ask_for_too_much(self) -> None:
         """Ask for a thousandth more than was left, of epsilon and of delta."""
@@ -149,7 +149,7 @@ class Trial:
             )
             account = self._tried("show", dataset)
             if isinstance(account, Account) and dataset in self.left:
-                now = [account.left.epsilon, account.left.delta]
+                now = [*account.left.units.parts]
                 if not all(a < b for a, b in zip(now, self.left[dataset], strict=True)):
                     self.forgot = f"{dataset}: a new release does not count, and nobody told"
 

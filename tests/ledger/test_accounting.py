@@ -18,8 +18,10 @@ from privalue.ledger import Cost, Reservation, study_hash
 from privalue.ledger import open_ledger as real_ledger
 from privalue.ledger._book import Book
 from privalue.ledger._chain import canonical, sha256
+from privalue.ledger._conversions import epsilon_spent
 from privalue.ledger._evidence import fault
-from privalue.ledger._squares import epsilon_spent, square_cost
+from privalue.ledger._shares import fixed_share
+from privalue.ledger._squares import square_cost
 from privalue.ledger._terms import Protection
 from privalue.ledger._units import mu
 from privalue.report import account_rows
@@ -29,6 +31,7 @@ NOW = datetime(2026, 1, 2, tzinfo=UTC)
 ALPHA = gaussian(1.0, 1e-6).alpha
 PEOPLE = [[(0, 0.5), (1, 1.0)]] * 6000
 TOTAL = {"epsilon": 1.0, "delta": 1e-6, "unit": "trajectory", "accounting": "gaussian"}
+MOVE = {**TOTAL, "replace": True, "add_deltas": True}
 
 
 def chosen(epsilon=0.3, name="dp-ssp", *, mechanism=None, **about):
@@ -69,8 +72,8 @@ def test_a_release_costs_its_mu_squared_and_others_go_to_the_plain_pool(released
     cost = square_cost(mu(squares.noise.alpha), 1)
     assert squares.gaussian_mu == 1 / squares.noise.alpha
     assert plain.gaussian_mu is None
-    assert account.spent == Cost(epsilon=10**11, delta=10**11, square=cost)
-    assert account.plain_sum == Cost(epsilon=4 * 10**11, delta=2 * 10**11)
+    assert account.spent.units == Cost(epsilon=10**11, delta=10**11, square=cost)
+    assert account.plain_sum.units == Cost(epsilon=4 * 10**11, delta=2 * 10**11)
     assert ledger.verify().seals == "none"  # its artefacts are checked, too
 
 
@@ -145,7 +148,7 @@ def test_dp_lsw_is_refused_before_data_is_opened_and_told_what_to_do(tmp_path, c
     for name in ("dp-lsw", "dp-lsl"):
         with pytest.raises(BudgetError, match="release with dp-ssp, or declare the dataset with"):
             pv.release(chosen(0.1, name), "no such file", ledger=ledger, accept_useless=True)
-    assert ledger.show("trial").spent == Cost()
+    assert ledger.show("trial").spent.units == Cost()
 
 
 def test_dp_lsw_entering_by_its_alpha_is_found(tmp_path, monkeypatch):
@@ -228,12 +231,12 @@ def test_a_stage_that_chose_nothing_costs_what_it_costs(tmp_path):
         )
         before = ledger.show("trial").spent
         spent.append(before)
-        assert ledger.show("trial").releases[-1] == Cost(
+        assert ledger.show("trial").releases[-1].units == Cost(
             square=square_cost(mu(release.noise.alpha), 1)
         )
     visits = next(each for each in release.stages if each.name == "visits")
     assert visits.chosen.shaped is False  # nothing came of it
-    assert spent[1].square == 2 * spent[0].square
+    assert spent[1].units.square == 2 * spent[0].units.square
 
 
 # (ε, δ) and mu are two prices of one release: the dearer one holds
@@ -253,7 +256,7 @@ def test_a_mu_beyond_its_promise_does_not_move(tmp_path):
     ledger.declare("trial", epsilon=1.0, delta=1e-6)
     spend(ledger, 1, 5.0, epsilon=0.5)  # (0.5, 1e-7) takes an alpha of 8.9
     with pytest.raises(BudgetError, match=r"entry 3 cannot be counted so: mu = 1/5\.0 is more"):
-        ledger.declare("trial", **{**TOTAL, "epsilon": 3.0}, replace=True)
+        ledger.declare("trial", **{**TOTAL, "epsilon": 3.0}, replace=True, add_deltas=True)
 
 
 def test_an_artefact_whose_mu_is_beyond_its_promise_is_found(released):
@@ -316,14 +319,67 @@ def test_a_move_counts_everything_anew(tmp_path):
         spend(ledger, number, alpha)
     with pytest.raises(BudgetError, match="replace=True changes it"):
         ledger.declare("trial", **TOTAL)
-    moved = ledger.declare("trial", **TOTAL, replace=True)
-    assert moved.spent == Cost(square=8 * square_cost(mu(alphas[0]), 1))
+    with pytest.raises(BudgetError, match=r"would promise epsilon 1, delta 2e-6; add_deltas"):
+        ledger.declare("trial", **TOTAL, replace=True)
+    moved = ledger.declare("trial", **MOVE)
+    assert moved.spent.units == Cost(square=8 * square_cost(mu(alphas[0]), 1))
     assert moved.like_the_last > 80  # plain sums had room for two
-    assert "the deltas of both totals add up" in moved.notices[0]
+    assert "is counted anew" in moved.notices[0]
     spend(ledger, 9, ALPHA * 1.2, epsilon=1.0)
     assert ledger.verify().entries == ledger.show("trial").steps[-1].sequence
     assert ledger.reserve("trial", study_hash({"n": 3}), epsilon=0.1, delta=1e-7).artefact
     ledger.verify()
+
+
+def test_what_a_move_promises_is_told_for_good(tmp_path, monkeypatch, capsys):
+    """The deltas of both totals, of the largest that was in force: on every page, from then on."""
+    monkeypatch.setattr("privalue.ledger._book.PERIOD", 4)  # also from a snapshot
+    ledger = real_ledger(tmp_path / "ledger.db")
+    plain = {"delta": 1e-6, "unit": "trajectory", "replace": True}
+    ledger.declare("trial", epsilon=5.0, **plain)  # nothing was used: nobody chose by it
+    ledger.declare("trial", epsilon=1.0, **plain)
+    pv.release(chosen(), PEOPLE, ledger=ledger)
+    # Who lowers the total first, by looking, has the larger one all the same.
+    ledger.declare("trial", epsilon=0.4, **{**plain, "delta": 2e-7})
+    move = ["ledger", "declare", "trial", "--epsilon", "0.9", "--delta", "1e-7", "--unit"]
+    move += ["trajectory", "--accounting", "gaussian", "--replace", "--ledger", ledger.place]
+    assert run(move) == 4
+    assert "would promise epsilon 1, delta 1.1e-6; --add-deltas" in capsys.readouterr().err
+    assert run([*move, "--add-deltas"]) == 0
+    both, words = {"epsilon": 1.0, "delta": 1.1e-6}, "promise epsilon 1, delta 1.1e-6"
+    for _ in range(2):
+        account = ledger.show("trial")
+        assert account.as_dict()["promise"] == both
+        assert account.as_dict()["before_the_move"] == {"epsilon": 1.0, "delta": 1e-6}
+        assert (account.total.epsilon, account.total.delta) == (0.9, 1e-7)
+        assert any(words in notice for notice in account.notices)
+        standing = ledger.standing("trial")  # it begins at a snapshot
+        assert standing.promise.as_dict() == both
+        said = []
+        release = pv.release(chosen(period="again"), PEOPLE, ledger=ledger, say=said.append)
+        assert any(words in line for line in said)
+    assert account_rows(account)[1][1].startswith("epsilon 1, delta 1.1e-6 (the delta of the plain")
+    assert "epsilon 1, delta 1.1e-6" in account._repr_html_()
+    pv.publish(release, tmp_path / "out", account=standing)
+    assert words in (tmp_path / "out" / "report.html").read_text()
+    entry = registry_entry(release, account=standing)
+    assert entry["privalue"]["composition"]["dataset_promise"] == both
+    ledger.verify()
+
+
+def test_a_move_that_hides_the_total_before_it_is_found(tmp_path):
+    ledger = open_ledger(tmp_path / "ledger.db")
+    ledger.declare("trial", epsilon=1.0, delta=1e-6)
+    spend(ledger, 1, 42.0)
+    ledger.declare("trial", epsilon=0.5, delta=2e-7, replace=True)
+    ledger.declare("trial", **MOVE)
+    with ledger._store.read() as transaction:
+        *rows, last = transaction.rows()
+    assert json.loads(last[1])["before"] == [10**12, 10**12]
+    for before in ([0, 0], [5 * 10**11, 2 * 10**11], [10**12, 0]):
+        body = canonical({**json.loads(last[1]), "before": before})
+        with pytest.raises(LedgerError, match="is a false move"):
+            Book().replay([*rows, (last[0], body, sha256(body), "-")])
 
 
 def test_squares_and_their_split_stay_once_something_is_used(tmp_path):
@@ -350,7 +406,7 @@ def test_squares_and_their_split_stay_once_something_is_used(tmp_path):
     assert ledger.show("trial").steps == before.steps
     # The promise itself may be raised and lowered, as that of a plain book: one pool changes.
     more = ledger.declare("trial", **{**split, **plain, "epsilon": 2.0})
-    assert more.total.square > before.total.square
+    assert more.total.units.square > before.total.units.square
     assert ledger.declare("trial", **split, **plain).total == before.total
     ledger.verify()
 
@@ -359,10 +415,11 @@ def test_a_move_back_that_somebody_wrote_is_ignored():
     book, _ = began(4)
     pools = {"mu": mu(ALPHA), "plain_epsilon": 0, "plain_delta": 0}
     total = {**DECLARED, "dataset": "trial", "epsilon": 10**12, "delta": 10**12, **pools}
-    book.write("move", NOW, **{**total, "accounting": "gaussian"}, spent=[0, 0, 0])
+    stated = {"spent": [0, 0, 0], "before": [10**12, 10**12]}
+    book.write("move", NOW, **{**total, "accounting": "gaussian"}, **stated)
     for accounting in ("plain", "gaussian"):
         with pytest.raises(UsageError, match="from plain sums to squares"):
-            book.write("move", NOW, **{**total, "accounting": accounting}, spent=[0, 0, 0])
+            book.write("move", NOW, **{**total, "accounting": accounting}, **stated)
 
 
 def test_what_has_no_mu_moves_to_a_plain_pool_only(tmp_path):
@@ -371,11 +428,11 @@ def test_what_has_no_mu_moves_to_a_plain_pool_only(tmp_path):
     spend(ledger, 1, gaussian(0.1, 1e-7).alpha)
     spend(ledger, 2)  # as dp-lsw: it has an alpha, and no mu
     with pytest.raises(BudgetError, match=r"entry 6 cannot be counted so: .* has no mu"):
-        ledger.declare("trial", **TOTAL, replace=True)
+        ledger.declare("trial", **MOVE)
     with pytest.raises(BudgetError, match="cannot be below what is used"):
-        ledger.declare("trial", **TOTAL, plain_epsilon=0.05, plain_delta=1e-7, replace=True)
-    moved = ledger.declare("trial", **TOTAL, plain_epsilon=0.1, plain_delta=1e-7, replace=True)
-    assert moved.left.parts[:2] == (0, 0)
+        ledger.declare("trial", **MOVE, plain_epsilon=0.05, plain_delta=1e-7)
+    moved = ledger.declare("trial", **MOVE, plain_epsilon=0.1, plain_delta=1e-7)
+    assert moved.left.units.parts[:2] == (0, 0)
     ledger.verify()
 
 
@@ -385,11 +442,11 @@ def test_nothing_moves_while_a_release_is_in_progress_or_for_other_people(tmp_pa
     spend(ledger, 1, 42.0)
     found = ledger.reserve("trial", study_hash({}), epsilon=0.1, delta=1e-7, gaussian_alpha=42.0)
     with pytest.raises(BudgetError, match="a release is in progress"):
-        ledger.declare("trial", **TOTAL, replace=True)
+        ledger.declare("trial", **MOVE)
     found.cancel("given up")
     with pytest.raises(BudgetError, match="only the accounting can change"):
-        ledger.declare("trial", **{**TOTAL, "unit": "person"}, replace=True)
-    ledger.declare("trial", **TOTAL, replace=True)
+        ledger.declare("trial", **{**MOVE, "unit": "person"})
+    ledger.declare("trial", **MOVE)
 
 
 def test_who_moves_after_a_snapshot_counts_from_the_first_entry(tmp_path, monkeypatch):
@@ -401,9 +458,9 @@ def test_who_moves_after_a_snapshot_counts_from_the_first_entry(tmp_path, monkey
         spend(ledger, number, 42.0 + number)
     left = ledger.reserve("trial", study_hash({}), epsilon=0.1, delta=1e-7, gaussian_alpha=50.0)
     left.charge()  # and is never committed
-    moved = ledger.declare("trial", **TOTAL, replace=True)
+    moved = ledger.declare("trial", **MOVE)
     costs = [square_cost(mu(alpha), 1) for alpha in (42.0, 43.0, 44.0, 45.0, 50.0)]
-    assert moved.spent == Cost(square=sum(costs))
+    assert moved.spent.units == Cost(square=sum(costs))
     for number in range(5, 9):
         spend(ledger, number, 60.0)
     left.commit("late")
@@ -415,7 +472,7 @@ def test_a_false_move_is_found(tmp_path, spent):
     ledger = open_ledger(tmp_path / "ledger.db")
     ledger.declare("trial", epsilon=1.0, delta=1e-6)
     spend(ledger, 1, 42.0)
-    ledger.declare("trial", **TOTAL, replace=True)
+    ledger.declare("trial", **MOVE)
     with ledger._store.read() as transaction:
         rows = list(transaction.rows())
     assert json.loads(rows[-1][1])["kind"] == "move"
@@ -474,7 +531,9 @@ def test_a_share_is_fixed_by_the_ledger_and_a_retry_is_answered(tmp_path, monkey
     assert first["privacy"]["delta"] == 1e-6
     assert first["study"]["privacy"]["spend"] == "25%"
     spent = ledger.show("trial").spent
-    assert Fraction(spent.square, 10**24) <= Fraction(1, 4) / Fraction(ALPHA * (1 - 1e-9)) ** 2
+    assert (
+        Fraction(spent.units.square, 10**24) <= Fraction(1, 4) / Fraction(ALPHA * (1 - 1e-9)) ** 2
+    )
     # The same again, though a quarter of what is left is less by now: nothing is spent.
     assert run([*release, "25%", "--out", "second", "--json"]) == 0
     again = json.loads(capsys.readouterr().out)
@@ -483,7 +542,7 @@ def test_a_share_is_fixed_by_the_ledger_and_a_retry_is_answered(tmp_path, monkey
     assert ledger.show("trial").spent == spent
     assert run([*release, "50%", "--out", "third", "--json", "--no-report"]) == 0
     third = json.loads(capsys.readouterr().out)
-    left = ledger.show("trial").left.square
+    left = ledger.show("trial").left.units.square
     assert left / (0.75 * 10**24 / ALPHA**2) == pytest.approx(0.5, rel=1e-4)
     assert third["privacy"]["epsilon"] != first["privacy"]["epsilon"]
     ledger.verify()
@@ -550,7 +609,7 @@ def test_a_share_that_has_no_certified_alpha_is_too_little():
     book.write("declare", NOW, **total)
     whom = Protection(unit="trajectory", neighbours="replace-one")
     with pytest.raises(BudgetError, match="too little for a release by dp-ssp"):
-        book.share("d", whom, Fraction(1, 2), "50%")
+        fixed_share(book, "d", whom, Fraction(1, 2), "50%")
 
 
 def test_an_error_after_a_share_was_fixed_gives_it_back(tmp_path):
@@ -559,7 +618,7 @@ def test_an_error_after_a_share_was_fixed_gives_it_back(tmp_path):
     with pytest.raises(pv.DataError):
         pv.release(share("25%"), tmp_path / "no.csv", ledger=ledger)
     account = ledger.show("trial")
-    assert (account.spent, account.reserved) == (Cost(), Cost())
+    assert (account.spent.units, account.reserved.units) == (Cost(), Cost())
 
 
 # Against another accountant
@@ -646,7 +705,7 @@ def test_a_ledger_of_the_format_before_has_plain_totals_alone(tmp_path):
     for dataset in ("trial", "other"):
         with pytest.raises(BudgetError, match="declare the dataset in a new ledger"):
             ledger.declare(dataset, **TOTAL, replace=True)
-    assert ledger.show("trial").spent == Cost(epsilon=3 * 10**11, delta=3 * 10**11)
+    assert ledger.show("trial").spent.units == Cost(epsilon=3 * 10**11, delta=3 * 10**11)
     assert ledger.verify().entries > 90
 
 
@@ -661,8 +720,9 @@ def test_squares_in_a_ledger_of_the_format_before_stop_everybody():
         ("declare", {**gaussian_total, "accounting": "gaussian", **pools}),
         ("move", {**gaussian_total, "dataset": "trial", "accounting": "gaussian", **pools}),
     ):
+        stated = {"spent": [0, 0, 0], "before": [0, 0]} if kind == "move" else {}
         with pytest.raises(LedgerError, match="entry 3 has a Gaussian total"):
-            older.write(kind, NOW, **own, **({"spent": [0, 0, 0]} if kind == "move" else {}))
+            older.write(kind, NOW, **own, **stated)
     body = canonical(
         {
             **{"sequence": 3, "previous": rows[-1][2], "at": "2026-01-02T00:00:00Z"},

@@ -20,6 +20,7 @@ from privalue.errors import BudgetError, UsageError
 from privalue.ledger import Cost, _squares, _terms, study_hash
 from privalue.ledger._balance import Balance
 from privalue.ledger._book import Book
+from privalue.ledger._conversions import affordable, epsilon_spent
 from privalue.ledger._squares import ONE, dominating_square, square_cost, square_total, total_mu
 from privalue.ledger._told import Telling
 from privalue.ledger._units import mu
@@ -97,7 +98,7 @@ def test_ten_releases_get_3_1_times_less_noise_and_three_fit_into_1_6():
 @given(st.integers(1, 10**25), st.sampled_from([1e-15, 1e-9, 1e-6, 0.1]))
 @settings(max_examples=40, deadline=None)
 def test_epsilons_that_are_told_err_on_the_safe_side(square, delta):
-    spent, left = _squares.epsilon_spent(square, delta), _squares.affordable(square, delta)
+    spent, left = epsilon_spent(square, delta), affordable(square, delta)
     with mp.workdps(60):
         true = literal.composed_delta(spent, [mp.sqrt(mpf(square) / ONE)])
         assert true <= delta
@@ -118,19 +119,19 @@ def test_what_is_spent_is_never_told_as_nothing():
     """A tiny mu comes to an epsilon of 0 at the pool's delta: (0, 0) would be false."""
     told = telling(EPSILON, DELTA // 10**3)
     spent = Cost(square=10**18)  # mu = 1e-3
-    assert told.stated(spent) == {"epsilon": 0.0, "delta": 1e-3, "mu": 1e-3}
+    assert told.of(spent).as_dict() == {"epsilon": 0.0, "delta": 1e-3, "mu": 1e-3}
     with mp.workdps(60):
         assert 1e-12 < literal.composed_delta(0.0, [mpf("1e-3")]) <= 1e-3
-    assert told.stated(Cost()) == {"epsilon": 0.0, "delta": 0.0, "mu": 0.0}
-    assert told.stated(Cost(square=1), left=True)["delta"] == 0.0  # it pays for nothing
+    assert told.of(Cost()).as_dict() == {"epsilon": 0.0, "delta": 0.0, "mu": 0.0}
+    assert told.of(Cost(square=1), left=True).delta == 0.0  # it pays for nothing
 
 
 def test_what_is_told_is_not_rounded_to_the_better_side():
     told = telling(1_234_567_890_123, DELTA // 10**6)
-    assert "epsilon 1.234567890123 at" in told.words(told.total)
+    assert "epsilon 1.234567890123 at" in str(told.of(told.total))
     half = Cost(square=told.total.square // 2)
     true = mp.sqrt(mpf(half.square) / ONE)
-    spent, left = (float(told.words(half, left=side).split()[1]) for side in (False, True))
+    spent, left = (float(str(told.of(half, left=side)).split()[1]) for side in (False, True))
     assert left <= true <= spent
     assert spent - left < 2e-6
 

@@ -87,6 +87,13 @@ def declare(
     replace: Annotated[
         bool, typer.Option("--replace", help="Change a total, on the record.")
     ] = False,
+    add_deltas: Annotated[
+        bool,
+        typer.Option(
+            "--add-deltas",
+            help="With --replace, to squares once something is used: promise both totals' deltas.",
+        ),
+    ] = False,
     seal: SealFile = None,
     as_json: Json = False,
 ) -> None:
@@ -103,6 +110,7 @@ def declare(
         plain_epsilon=plain_epsilon,
         plain_delta=plain_delta,
         replace=replace,
+        add_deltas=add_deltas,
     )
     _print_account(account, opened, as_json)
 

@@ -47,6 +47,7 @@ SAID: Mapping[str, str | Callable[[re.Match[str]], str]] = {
     r"\bmemory=": "--memory",
     r"\bthreads=": "--threads ",
     r"\breplace=True": "--replace",
+    r"\badd_deltas=True": "--add-deltas",
     r"\bplain_epsilon=(\w+),?": r"--plain-epsilon \1",
     r"\bplain_delta=(\w+)": r"--plain-delta \1",
     r"\bplain_epsilon\b": "--plain-epsilon",

@@ -148,8 +148,11 @@ def _budget(study: Study, ledger: str | None) -> Budget:
             "the same as the total"
         )
     if standing.gaussian:
-        delta = standing.stated(standing.total)["delta"] - standing.total.as_dict()["delta"]
-        return Budget(square=standing.unspent.square, epsilon=None, delta=delta)
+        return Budget(
+            square=standing.unspent.units.square,
+            epsilon=None,
+            delta=standing.total.telling.rest.as_dict()["delta"],
+        )
     return Budget(square=None, **standing.unspent.as_dict())
 
 

@@ -1,14 +1,12 @@
 """Hold what the entries come to: reservations and balances, and their form in a snapshot."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Any, NamedTuple
 
 from privalue.errors import UsageError
 from privalue.ledger._chain import Entry
-from privalue.ledger._squares import affordable, is_certified, rounded_down, square_total
+from privalue.ledger._squares import is_certified, square_total
 from privalue.ledger._terms import GAUSSIAN, PLAIN, BudgetTerms, Protection, over_steps
 from privalue.ledger._told import Telling
 from privalue.ledger._units import NOTHING, Cost, check_mu
@@ -118,6 +116,10 @@ class Balance:
     terms: BudgetTerms
     promise: Cost = NOTHING  # epsilon and delta of everything together
     total: Cost = NOTHING  # of each pool; of a plain book, the promise itself
+    # The largest plain total that was in force since something is used: a move states it, and
+    # whoever begins at a snapshot takes it from there. Not compared, for the same reason.
+    widest: Cost = field(default=NOTHING, compare=False)
+    before: Cost = NOTHING  # of a book that moved to squares: that total
     spent: Cost = NOTHING
     reserved: Cost = NOTHING
     releases: int = 0  # how many were charged
@@ -135,38 +137,20 @@ class Balance:
         gaussian = self.terms.accounting == GAUSSIAN
         return Telling(gaussian=gaussian, promise=self.promise, total=self.total)
 
-    def share(self, share: Fraction, steps: int) -> tuple[float, float] | None:
-        """Return the epsilon and delta of a release that takes a share of what is unspent.
+    @property
+    def kept(self) -> Cost:
+        """Return the promise that everything keeps, what was released before a move included.
 
-        Of a Gaussian book it takes that share of mu^2, at the whole delta of the pool; of a plain
-        one, that share of epsilon and of delta. Releases in progress do not change it: the epsilon
-        is published, and would tell of them. What does not fit beside them is refused later.
-
-        Args:
-            share: above 0 and at most 1.
-            steps: of the release's relation, for one of the total's.
-
-        Returns:
-            The promise, rounded down; None, where that is too little for any.
+        Whoever decided on the move by looking at releases chose between two totals, and has the
+        deltas of both (Theorem 3 of docs/proofs/gaussian-ledger.md).
         """
-        unspent = self.total - self.spent
-        if self.terms.accounting == GAUSSIAN:
-            delta = self.telling.rest.as_dict()["delta"]
-            epsilon = affordable(math.floor(unspent.square * share / steps**2), delta)
-            return None if epsilon is None else (epsilon, delta)
-        part = Cost(
-            epsilon=math.floor(unspent.epsilon * share), delta=math.floor(unspent.delta * share)
-        )
-        if steps > 1 or min(part.epsilon, part.delta) < 1:
-            return None
-        told = part.as_dict()
-        return rounded_down(told["epsilon"]), rounded_down(told["delta"])
+        return both(self.promise, self.before)
 
     def as_state(self, dataset: str) -> dict[str, Any]:
         """Return what a snapshot says of a dataset."""
         squares = self.terms.accounting != PLAIN
         width = 3 if squares else 2
-        more = {"promise": [*self.promise.parts[:2]]} if squares else {}
+        promises = {"promise": self.promise, "before": self.before} if squares else {}
         return {
             "dataset": dataset,
             "unit": self.terms.protection.unit,
@@ -178,7 +162,7 @@ class Balance:
             "reserved": [*self.reserved.parts[:width]],
             "releases": self.releases,
             "converted": self.converted,
-            **more,
+            **{name: [*each.parts[:2]] for name, each in promises.items()},
         }
 
     @classmethod
@@ -188,12 +172,19 @@ class Balance:
         return cls(
             terms=terms(state),
             promise=of_parts(state["promise"]) if "promise" in state else total,
+            before=of_parts(state.get("before", ())),
             total=total,
             spent=spent,
             reserved=reserved,
             releases=state["releases"],
             converted=state["converted"],
         )
+
+
+def both(promise: Cost, before: Cost) -> Cost:
+    """Return what releases keep that were made under one total, or another, by what was seen."""
+    delta = promise.delta + before.delta
+    return Cost(epsilon=max(promise.epsilon, before.epsilon), delta=delta)
 
 
 def of_parts(parts: Sequence[int]) -> Cost:

@@ -13,11 +13,9 @@ rows count, and it changes nothing.
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
-from fractions import Fraction
 from typing import Any, NamedTuple
 
-from privalue.core import gaussian
-from privalue.errors import BudgetError, LedgerError, PrivalueError, StudyError, UsageError
+from privalue.errors import BudgetError, LedgerError, PrivalueError, UsageError
 from privalue.ledger._balance import (
     FINAL,
     OUTCOME,
@@ -54,7 +52,8 @@ from privalue.ledger._chain import (
 from privalue.ledger._names import nearest
 from privalue.ledger._seal import Seal
 from privalue.ledger._terms import GAUSSIAN, PLAIN, BudgetTerms, Protection
-from privalue.ledger._units import NOTHING, Cost, check_mu, cost
+from privalue.ledger._told import Telling
+from privalue.ledger._units import NOTHING, Cost, check_mu
 
 PERIOD = 64  # entries from one snapshot to the next, if what it holds is not longer itself
 _MOVES = {
@@ -368,17 +367,21 @@ class Book:
         dataset, promise = entry["dataset"], Cost(epsilon=entry["epsilon"], delta=entry["delta"])
         total = pools(entry)
         if promise.epsilon < 1 or not used.within(total):
+            squares = declared.accounting == GAUSSIAN
+            declares = Telling(gaussian=squares, promise=promise, total=total).of(total, left=True)
             raise self.refusal(
-                dataset, f"a total of {total}", f"a total cannot be below what is used, {used}"
+                dataset, f"a total of {declares}", f"a total cannot be below what is used, {used}"
             )
         balance.promise, balance.total, balance.terms = promise, total, declared
+        balance.widest = promise if used == NOTHING else balance.widest.or_more(promise)
         self.balances[dataset] = balance
 
     def _move_to(self, entry: Entry) -> str:
         """Set a plain dataset's Gaussian total, with all that was spent counted anew.
 
-        Who replays every entry proves that count. Who begins at a snapshot takes a keeper's word
-        for it, as for the snapshot.
+        It also states the total before it, whose delta stays in what is promised. Who replays every
+        entry proves both. Who begins at a snapshot takes a keeper's word for them, as for the
+        snapshot.
         """
         dataset, declared = str(entry["dataset"]), terms(entry)
         self._require_squares(entry["sequence"], declared.accounting)
@@ -404,19 +407,19 @@ class Book:
                 f"a release is in progress (entry {held.sequence}, process {held.process}); wait "
                 f"for it, or if that process is gone: {held.how_to_settle}",
             )
-        spent = _amount(entry["spent"])
+        spent, before = _amount(entry["spent"]), _amount([*entry["before"], 0])
         if self.whole:
             try:
                 true = spent == self.recounted(dataset, declared, pools(entry))
             except BudgetError:
                 true = False
-            if not true:
+            if not (true and before == balance.widest):
                 raise LedgerError(
                     f"entry {entry['sequence']} is a false move: the releases before it come to "
-                    "something else"
+                    "something else, or another total was theirs"
                 )
         self._set(entry, declared, balance, spent)
-        balance.spent = spent
+        balance.spent, balance.before = spent, before
         return dataset
 
     def recounted(self, dataset: str, declared: BudgetTerms, total: Cost) -> Cost:
@@ -459,7 +462,7 @@ class Book:
                 f"gone: {other.how_to_settle}",
             )
         if not paid.within(balance.left):
-            why = f"its total is {balance.telling.words(balance.total)}"
+            why = f"its total is {balance.telling.of(balance.total, left=True)}"
             if steps > 1:
                 asks = f"{asked} for {whom}"
                 why += f", for {balance.terms}; {asks} is charged as {steps} steps"
@@ -506,29 +509,6 @@ class Book:
             del self.open[key]
         return held.dataset
 
-    def share(
-        self, dataset: str, whom: Protection, share: Fraction, requested: str
-    ) -> tuple[Cost, float]:
-        """Return the promise and the alpha of a release that takes a share of what is unspent.
-
-        Args:
-            dataset: whose total it is.
-            whom: whom the release protects.
-            share: of what is unspent.
-            requested: for the message.
-
-        Raises:
-            BudgetError: as for ``steps``, or that is too little.
-        """
-        steps = self.steps(dataset, requested, whom)
-        try:
-            promise = self.balances[dataset].share(share, steps)
-            if promise is not None:
-                return cost(dataset, *promise), gaussian(*promise).alpha
-        except StudyError:  # no certified alpha: epsilon below 0.001, or delta below 1e-15
-            pass
-        raise self.refusal(dataset, requested, "that is too little for a release by dp-ssp")
-
     def steps(self, dataset: str, asked: Cost | str, protection: Protection) -> int:
         """Return how many steps of a release's relation make one step of the dataset's relation.
 
@@ -559,7 +539,7 @@ class Book:
         balance = self.balances.get(dataset)
         left = "nothing"
         if balance is not None:
-            left = balance.telling.words(balance.left, left=True)
+            left = str(balance.telling.of(balance.left, left=True))
         return BudgetError(f'dataset "{dataset}": requested {requested}; left {left}; {why}')
 
 
@@ -589,7 +569,7 @@ def looked_up(row: EntryRow, **said: Any) -> Entry | None:
 def _amount(parts: list[Any]) -> Cost:
     """Return the amount that a move states, or raise UsageError if it states none."""
     if len(parts) != len(NOTHING.parts) or not all(type(n) is int and n >= 0 for n in parts):
-        raise UsageError(f"{parts}: what was spent is epsilon, delta and mu^2, in units")
+        raise UsageError(f"{parts}: an amount is epsilon, delta and mu^2, in units")
     return of_parts(parts)
 
 

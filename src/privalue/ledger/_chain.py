@@ -8,7 +8,7 @@ replaying the entries gives, by the rules in ``_book``.
 |----------|----------------------------------------------------------------------------|
 | begin    | this ledger exists, and whether its declarations are sealed                |
 | declare  | the dataset's total is this                                                |
-| move     | it is this from now on, in squares of mu, and so much of it is used        |
+| move     | it is this from now on, in squares of mu; so much of it is used; it was this |
 | reserve  | this study may be about to spend so much                                   |
 | charge   | statistics exist: reserved becomes spent, for good                         |
 | commit   | this artefact is what was charged for                                      |
@@ -88,7 +88,7 @@ _OWN: Mapping[str, Mapping[str, type]] = {
     "begin without squares": {"format": int, "sealed": bool},
     "declare": _TOTAL,
     "declare gaussian": {**_TOTAL, **_POOLS},
-    "move": {**_TOTAL, **_POOLS, "spent": list},
+    "move": {**_TOTAL, **_POOLS, "spent": list, "before": list},
     "reserve": {
         **{"dataset": str, "epsilon": int, "delta": int, "unit": str, "neighbours": str},
         **{"study": str, "mu": str, "steps": int, "process": str},

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from privalue.errors import BudgetError, LedgerError, UnavailableError, UsageError
 from privalue.ledger._account import Account, Standing, book_notices, notices
-from privalue.ledger._balance import Held, pools
+from privalue.ledger._balance import Held, both, pools
 from privalue.ledger._book import PERIOD, Book, checked, looked_up
 from privalue.ledger._chain import (
     DECLARE,
@@ -33,9 +33,10 @@ from privalue.ledger._heads import Memory
 from privalue.ledger._names import look_alike
 from privalue.ledger._reservation import Reservation
 from privalue.ledger._seal import Seal
+from privalue.ledger._shares import fixed_share, share_of
 from privalue.ledger._squares import total_mu
 from privalue.ledger._store import AbsentLedgerError, Store, Transaction
-from privalue.ledger._terms import GAUSSIAN, PLAIN, BudgetTerms, Protection, over_steps, share_of
+from privalue.ledger._terms import GAUSSIAN, PLAIN, BudgetTerms, Protection, over_steps
 from privalue.ledger._units import NOTHING, Cost, cost, mu, total
 
 Clock = Callable[[], datetime]
@@ -110,6 +111,7 @@ class Ledger:
         plain_epsilon: float | None = None,
         plain_delta: float | None = None,
         replace: bool = False,
+        add_deltas: bool = False,
     ) -> Account:
         """Set the total of a dataset (people, not files); create the ledger if there is none.
 
@@ -129,6 +131,8 @@ class Ledger:
             replace: change a total, on the record; whom it protects only while nothing is used.
                 From plain sums to squares, everything that was spent is counted anew. Once
                 something is used, squares stay, and so does their plain pool.
+            add_deltas: accept what a move to squares costs once something is used: releases may
+                have suggested it, so that what is promised has the deltas of both totals.
 
         Returns:
             The account of the dataset. Its notices say whether the ledger is new, and whether
@@ -169,8 +173,9 @@ class Ledger:
                 terms,
             )
             if known is not None and not replace and not stands:
+                stood = known.telling.of(known.total, left=True)
                 raise book.refusal(
-                    dataset, requested, f"its total is {known.total}; replace=True changes it"
+                    dataset, requested, f"its total is {stood}; replace=True changes it"
                 )
             twin = None if known is not None else look_alike(dataset, book.balances)
             if twin is not None:
@@ -183,22 +188,29 @@ class Ledger:
             if stands and not replace:
                 told.append(f'dataset "{dataset}": its total stands; nothing was changed')
             elif known is not None and recounted is not None:
-                before, spent = recounted
-                if known.spent != before:
+                before, stood_at, spent = recounted
+                if not add_deltas:
+                    raise book.refusal(
+                        dataset,
+                        requested,
+                        "something is used, and what it showed may have led to this: with the "
+                        f"total before, {before}, all releases would promise {both(amount, before)}"
+                        "; add_deltas=True accepts that, on the record, and a smaller delta here "
+                        "makes it less",
+                    )
+                if known.spent != stood_at:
                     raise book.refusal(dataset, requested, "a release came between; try again")
-                append("move", **declared, spent=[*spent.parts])
+                append("move", **declared, spent=[*spent.parts], before=[*before.parts[:2]])
                 told.append(
-                    f'dataset "{dataset}": all that was spent is counted anew, in squares of mu; '
-                    "if what releases showed led to this, the deltas of both totals add up, unless "
-                    "every release is by dp-ssp (docs/ledger.md)"
+                    f'dataset "{dataset}": all that was spent is counted anew, in squares of mu'
                 )
             else:
                 append("declare", **declared)
         account = self.show(dataset)
         return with_fields(account, notices=(*told, *account.notices))
 
-    def _recounted(self, declared: Entry, terms: BudgetTerms) -> tuple[Cost, Cost] | None:
-        """Return what is spent of a plain dataset, and what that is in squares of mu.
+    def _recounted(self, declared: Entry, terms: BudgetTerms) -> tuple[Cost, Cost, Cost] | None:
+        """Return a plain dataset's largest total, what is spent, and that in squares of mu.
 
         None, if nothing has to be counted anew: nothing is used, or the accounting stays.
         """
@@ -210,7 +222,9 @@ class Ledger:
                 return None
             whole = self._whole(transaction)
         dataset = declared["dataset"]
-        return whole.balances[dataset].spent, whole.recounted(dataset, terms, pools(declared))
+        balance = whole.balances[dataset]
+        spent = whole.recounted(dataset, terms, pools(declared))
+        return balance.widest, balance.spent, spent
 
     def reserve(
         self,
@@ -269,7 +283,9 @@ class Ledger:
             if isinstance(found, StoredRelease):
                 return found
             if share is not None:
-                amount, gaussian_alpha = book.share(dataset, protection, share, str(requested))
+                amount, gaussian_alpha = fixed_share(
+                    book, dataset, protection, share, str(requested)
+                )
             append(
                 "reserve",
                 dataset=dataset,

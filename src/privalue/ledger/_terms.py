@@ -18,10 +18,8 @@ delta > 0 implies no mu-Gaussian-DP, whatever their alpha is. They go to the pla
 was declared with one.
 """
 
-import re
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal, localcontext
-from fractions import Fraction
 
 from privalue.errors import BudgetError, UsageError
 from privalue.ledger._squares import dominating_square, is_certified, square_cost
@@ -166,15 +164,6 @@ class BudgetTerms:
                 )
             steps *= self.trajectories_per_person
         return steps
-
-
-def share_of(text: str) -> Fraction:
-    """Return the share that "25%" names, or raise UsageError."""
-    found = re.fullmatch(r"([0-9]{1,3}(?:\.[0-9]{1,6})?)%", text)
-    share = Fraction(found[1]) / 100 if found else Fraction(0)
-    if not 0 < share <= 1:
-        raise UsageError(f'spend = {text!r}: it must be a share such as "25%", at most 100%')
-    return share
 
 
 def over_steps(asked: Cost, steps: int) -> Cost:

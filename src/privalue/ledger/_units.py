@@ -8,7 +8,7 @@ calibration leaves room for more than that (docs/decisions/0006-ledger.md).
 
 import math
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from numbers import Real
 
 from privalue.errors import UsageError
@@ -49,6 +49,14 @@ class Cost:
             square=self.square - other.square,
         )
 
+    def or_more(self, other: "Cost") -> "Cost":
+        """Return the larger of both, part by part."""
+        return Cost(
+            epsilon=max(self.epsilon, other.epsilon),
+            delta=max(self.delta, other.delta),
+            square=max(self.square, other.square),
+        )
+
     def within(self, other: "Cost") -> bool:
         """Return whether no part exceeds the other's."""
         return all(here <= there for here, there in zip(self.parts, other.parts, strict=True))
@@ -59,24 +67,28 @@ class Cost:
             there // here for here, there in zip(self.parts, other.parts, strict=True) if here > 0
         )
 
+    @property
+    def decimals(self) -> tuple[Decimal, Decimal]:
+        """Return epsilon and delta of the plain pool, exactly."""
+        return _decimal(self.epsilon, EPSILON_DIGITS), _decimal(self.delta, DELTA_DIGITS)
+
     def as_dict(self) -> dict[str, float]:
         """Return epsilon and delta of the plain pool as the nearest doubles, for JSON."""
-        return {
-            "epsilon": float(_decimal(self.epsilon, EPSILON_DIGITS)),
-            "delta": float(_decimal(self.delta, DELTA_DIGITS)),
-        }
+        epsilon, delta = self.decimals
+        return {"epsilon": float(epsilon), "delta": float(delta)}
 
     @property
     def written_delta(self) -> str:
         """Return delta for people."""
-        delta = _decimal(self.delta, DELTA_DIGITS)
+        _, delta = self.decimals
         return f"{delta:{'f' if delta.adjusted() > -4 else 'e'}}"
 
     def __str__(self) -> str:
-        plain = f"epsilon {_decimal(self.epsilon, EPSILON_DIGITS):f}, delta {self.written_delta}"
+        """Return the amount for people, as one that is asked for or used: mu is rounded up."""
+        plain = f"epsilon {self.decimals[0]:f}, delta {self.written_delta}"
         if not self.square:
             return plain
-        mu = f"mu {math.sqrt(self.square / 10**SQUARE_DIGITS):.6g}"
+        mu = f"mu {six_digits(self.square, up=True)}"
         return f"{mu}, and {plain}" if self.epsilon or self.delta else mu
 
 
@@ -107,6 +119,18 @@ def check_mu(text: str) -> str:
     if text != "none" and not (0 < alpha < math.inf and text == f"1/{alpha!r}"):
         raise UsageError(f'mu = {text!r}: it must be "none", or 1/ and a number above 0')
     return text
+
+
+def square_root(square: int, *, up: bool) -> Decimal:
+    """Return mu from its square in units, to twelve places, rounded up or down."""
+    units = math.isqrt(square - 1) + 1 if up and square else math.isqrt(square)
+    return _decimal(units, SQUARE_DIGITS // 2)
+
+
+def six_digits(square: int, *, up: bool) -> str:
+    """Return mu for people: asked and used rounded up, left down, so that no refusal is absurd."""
+    rounding = Context(prec=6, rounding=ROUND_CEILING if up else ROUND_FLOOR)
+    return f"{float(rounding.create_decimal(square_root(square, up=up))):.6g}"
 
 
 def _amount(dataset: str, epsilon: float, delta: float, rounding: str) -> Cost:

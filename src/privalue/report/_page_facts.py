@@ -129,9 +129,9 @@ def budget_context(release: Release, account: Standing | None) -> dict[str, Any]
 
 def _account(release: Release, account: Standing) -> dict[str, Any]:
     """Return how the dataset stands: total, spent, left, and how many more releases fit."""
-    total, spent = account.stated(account.total), account.stated(account.spent)
+    total, spent = account.total.as_dict(), account.spent.as_dict()
     # Reservations belong to runs that are under way or were killed: the public need not see them.
-    left = account.stated(account.unspent, left=True)
+    left = account.unspent.as_dict()
     privacy = release.privacy
     # A release that protects others than the total does costs more there than it says.
     alike = account.terms.protection == Protection(unit=privacy.unit, neighbours=privacy.neighbours)
@@ -163,6 +163,7 @@ def _account(release: Release, account: Standing) -> dict[str, Any]:
         "further": _further(release, account) if alike and not release.refit_of else None,
         "words": f"The total is what all releases together may cost {account.terms}."
         + _squares(account)
+        + _moved(account)
         + _conversions(account),
     }
 
@@ -180,6 +181,16 @@ def _squares(account: Standing) -> str:
     return (
         " Squares of mu add up, so that what is spent and what is left, each told as an epsilon, "
         "come to more than the total: the total is what is promised."
+    )
+
+
+def _moved(account: Standing) -> str:
+    """Return the sentence on a book that moved to squares; empty where none did."""
+    if account.before is None:
+        return ""
+    return (
+        f" Before, plain sums counted, with a total of {account.before}, and releases may have led "
+        f"to the change: all of them together, before and after, promise {account.promise}."
     )
 
 

@@ -285,9 +285,10 @@ def _for_programs(release: Release, account: Standing | None) -> dict[str, Any]:
                 else {
                     "dataset_unit": account.terms.protection.unit,
                     "dataset_relation": account.terms.protection.neighbours,
-                    "dataset_total": account.stated(account.total),
-                    "dataset_spent": account.stated(account.spent),
-                    "dataset_left": account.stated(account.unspent, left=True),
+                    "dataset_promise": account.promise.as_dict(),
+                    "dataset_total": account.total.as_dict(),
+                    "dataset_spent": account.spent.as_dict(),
+                    "dataset_left": account.unspent.as_dict(),
                 }
             ),
         },

@@ -68,7 +68,7 @@ def account_json(account: Account) -> dict[str, Any]:
     """Return what ``ledger show --json`` prints."""
     if account.gaussian:
         return account.as_dict()
-    advance = advance_composition(account.releases, account.total.as_dict()["delta"])
+    advance = advance_composition([each.units for each in account.releases], account.total.delta)
     planned = {"epsilon": advance.epsilon, "delta": advance.delta, "note": advance.note}
     return {**account.as_dict(), "if_planned_in_advance": planned}
 
@@ -78,11 +78,11 @@ def account_rows(account: Account) -> list[tuple[str, object]]:
     like = account.like_the_last
     return [
         ("protects", account.terms),
-        *([("promises", account.promise)] if account.gaussian else []),
-        ("total", account.words(account.total)),
-        ("spent", account.words(account.spent)),
-        ("reserved", account.words(account.reserved)),
-        ("left", account.words(account.left, left=True)),
+        *([("promises", _promise(account))] if account.gaussian else []),
+        ("total", account.total),
+        ("spent", account.spent),
+        ("reserved", account.reserved),
+        ("left", account.left),
         ("releases", len(account.releases)),
         *[("converted", each) for each in account.converted],
         ("further releases of this size", "no release yet" if like is None else like),
@@ -92,11 +92,18 @@ def account_rows(account: Account) -> list[tuple[str, object]]:
     ]
 
 
+def _promise(account: Account) -> str:
+    """Return what all releases together promise, and what of it a move left behind."""
+    before = account.before
+    moved = "" if before is None else f" (the delta of the plain total before, {before}, included)"
+    return f"{account.promise}{moved}"
+
+
 def _otherwise(account: Account) -> tuple[str, object]:
     """Return what another accounting would say of the same releases."""
     if account.gaussian:
         return "plain sums would say", f"spent {account.plain_sum}"
-    advance = advance_composition(account.releases, account.total.as_dict()["delta"])
+    advance = advance_composition([each.units for each in account.releases], account.total.delta)
     if advance.epsilon is None:
         return "if planned in advance", advance.note
     return (
@@ -129,7 +136,7 @@ def spending_line(account: Account, width: int = 40) -> str:
         step = account.steps[at]
         share = _part(account, step.spent) / (_part(account, step.total) or 1.0)
         line.append(_BARS[round(share * (len(_BARS) - 1))] if share else _BARS[0])
-    percent = 100 * _part(account, account.spent) / _part(account, account.total)
+    percent = 100 * _part(account, account.spent.units) / _part(account, account.total.units)
     return f"|{''.join(line)}| {percent:.0f}% of {'mu²' if account.gaussian else 'epsilon'}"
 
 
@@ -168,8 +175,7 @@ def draw_spending(account: Account, *, folder: Path, name: str = "spending") -> 
         axes.fill_between(times, 0.0, spent, step="post", color="#0b6fa4", alpha=0.8, label="spent")
         axes.set_ylim(0, 1.08 * max(totals))
         axes.set_ylabel("mu²" if account.gaussian else "epsilon")
-        left = account.words(account.left, left=True)
-        axes.set_title(f"{account.dataset}: left {left}", loc="left", fontsize=10)
+        axes.set_title(f"{account.dataset}: left {account.left}", loc="left", fontsize=10)
         axes.spines[["top", "right"]].set_visible(False)
         axes.legend(frameon=False, loc="center left")
         axes.tick_params(axis="x", labelrotation=20)
