@@ -270,12 +270,7 @@ def release(
         entropy = SeededForExperimentsOnly(int(seed) if isinstance(seed, np.integer) else seed)
     if ledger is not None and entropy is not None:
         raise UsageError("seeded experiments do not go on a ledger; leave one of the two out")
-    kept_by = open_ledger(ledger) if isinstance(ledger, str | Path) else ledger
-    if kept_by is not None and not isinstance(kept_by, Ledger):
-        raise UsageError(
-            f"ledger is a {type(ledger).__name__}; give a file, the address of a server, or a "
-            "ledger from privalue.open_ledger(...)"
-        )
+    kept_by = None if ledger is None else opened_ledger(ledger)
     source = OperatingSystemEntropy() if entropy is None else entropy
     if not callable(getattr(source, "read", None)):
         raise UsageError("entropy must have a method read(count) that gives random bytes")
@@ -556,6 +551,17 @@ def _tell(lines: Iterable[str], say: Callable[[str], None] | None) -> None:
     for line in lines:
         if say is not None:
             say(line)
+
+
+def opened_ledger(ledger: str | Path | Ledger) -> Ledger:
+    """Return the ledger that somebody named, or raise UsageError if it is none."""
+    found = open_ledger(ledger) if isinstance(ledger, str | Path) else ledger
+    if not isinstance(found, Ledger):
+        raise UsageError(
+            f"ledger is a {type(ledger).__name__}; give a file, the address of a server, or a "
+            "ledger from privalue.open_ledger(...)"
+        )
+    return found
 
 
 def _require_room_on_ledger(study: Study) -> None:

@@ -20,7 +20,7 @@ from privalue.ledger._book import Book
 from privalue.ledger._chain import canonical, sha256
 from privalue.ledger._conversions import epsilon_spent
 from privalue.ledger._evidence import fault
-from privalue.ledger._shares import fixed_share
+from privalue.ledger._requests import fixed_share
 from privalue.ledger._squares import square_cost
 from privalue.ledger._terms import Protection
 from privalue.ledger._units import mu

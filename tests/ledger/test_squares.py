@@ -21,7 +21,8 @@ from privalue.ledger import Cost, _squares, _terms, study_hash
 from privalue.ledger._balance import Balance
 from privalue.ledger._book import Book
 from privalue.ledger._conversions import affordable, epsilon_spent
-from privalue.ledger._squares import ONE, dominating_square, square_cost, square_total, total_mu
+from privalue.ledger._requests import total_mu
+from privalue.ledger._squares import ONE, dominating_square, square_cost, square_total
 from privalue.ledger._told import Telling
 from privalue.ledger._units import mu
 

@@ -68,6 +68,24 @@ def test_numbers_of_releases_that_are_none(text):
         release_groups(text)
 
 
+def test_several_releases_are_planned_in_python(tmp_path, planned):
+    study = pv.Study.parse(STUDY)
+    found = pv.plan(study, 4000, releases="1+12", draws=16)
+    assert found == planned
+    ledger = open_ledger(tmp_path / "ledger.db")
+    ledger.declare("trial", epsilon=1.0, delta=1e-6, unit="trajectory")
+    (plain,) = pv.plan(study, 4000, releases=4, ledger=ledger, draws=8).splits
+    assert (plain.accounting, plain.groups[0].epsilon) == ("plain", 0.25)
+    for wrong, why in (
+        ({"releases": 0}, "releases=0: it must be how many releases"),
+        ({"releases": 4, "target_rmse": 0.1}, "leave out target_rmse"),
+        ({"ledger": ledger}, "ledger is for releases"),
+        ({"releases": 4, "ledger": 3.0}, "a ledger from privalue.open_ledger"),
+    ):
+        with pytest.raises(UsageError, match=why):
+            pv.plan(study, 4000, **wrong)
+
+
 def test_the_command_plans_what_a_book_has_left(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("study.toml").write_text(STUDY)
@@ -105,6 +123,8 @@ def test_the_command_plans_what_a_book_has_left(tmp_path, monkeypatch, capsys):
     assert run([*plan, "--ledger", "ledger.db"]) == 0
     assert "Best over all releases: equal shares" in " ".join(capsys.readouterr().out.split())
     assert run(plan) == 2
-    assert "--releases shares a total" in capsys.readouterr().err
+    assert "releases share a total: give --ledger LEDGER" in capsys.readouterr().err
+    assert run([*plan[:6], "--releases", "0"]) == 2
+    assert "--releases 0: it must be how many releases" in capsys.readouterr().err
     assert run([*plan[:6], "--ledger", "ledger.db"]) == 2
     assert run([*plan, "--by-state"]) == 2

@@ -5,15 +5,13 @@ from typing import Annotated
 
 import typer
 
-from privalue._planned import named_world
 from privalue._planned import plan as planned
 from privalue.cli._console import Json, SideFiles, StudyFile, log, print_json, progress, screen
 from privalue.cli._given import NUMBER, WHOLE
 from privalue.cli._options import in_options
 from privalue.cli._plan_screen import book_json, plan_json, print_book, print_plan
 from privalue.errors import UsageError
-from privalue.ledger import Protection, open_ledger, square_total, total_mu
-from privalue.planning import Budget, Prediction, plan_releases, public_model, release_groups
+from privalue.planning import Prediction
 from privalue.report import checked_picture, curves_of, draw_plan, trajectories_around
 from privalue.study import Study
 
@@ -73,7 +71,19 @@ def plan(
                 "and --by-state"
             )
         study = Study.load(study_file, side_files=side_files)
-        _plan_book(study, releases, ledger, trajectories, world, draws, as_json)
+        book = planned(
+            study,
+            trajectories,
+            releases=releases,
+            ledger=ledger,
+            world=world,
+            draws=draws,
+            phase=progress,
+        )
+        if as_json:
+            print_json(book_json(book))
+        else:
+            print_book(screen(), book)
         return
     if ledger is not None:
         raise UsageError("--ledger is for --releases, which plans what is left of it")
@@ -95,65 +105,6 @@ def plan(
         print_json(plan_json(found.prediction, changes, found.solved, notes))
     else:
         print_plan(screen(), found.prediction, changes, found.solved, notes, by_state)
-
-
-def _plan_book(
-    study: Study,
-    releases: str,
-    ledger: str | None,
-    trajectories: int | None,
-    world: str | None,
-    draws: int | None,
-    as_json: bool,
-) -> None:
-    """Print what each of several releases would get, and its error."""
-    groups = release_groups(releases)
-    budget = _budget(study, ledger)
-    if not study.privacy.is_fixed:
-        study = study.replace(epsilon=1.0, delta=budget.delta)  # which the plan does not use
-    with progress("Predicting") as report:
-        found = plan_releases(
-            study,
-            public_model(study, None if world is None else named_world(world)),
-            groups,
-            budget,
-            trajectories=trajectories,
-            draws=draws,
-            progress=report,
-        )
-    if as_json:
-        print_json(book_json(found))
-    else:
-        print_book(screen(), found)
-
-
-def _budget(study: Study, ledger: str | None) -> Budget:
-    """Return what there is for all releases: of the ledger, or the study's own promise."""
-    if ledger is None:
-        if not study.privacy.is_fixed:
-            raise UsageError(
-                "--releases shares a total: give --ledger FILE, or epsilon and delta in the study"
-            )
-        epsilon, delta = study.privacy.epsilon, study.privacy.delta
-        square = square_total(total_mu(epsilon, delta))
-        return Budget(square=square, epsilon=epsilon, delta=delta)
-    if study.study.dataset is None:
-        raise UsageError("--ledger needs [study] dataset, which says whose budget it is")
-    standing = open_ledger(ledger).standing(study.study.dataset)
-    if standing.terms.protection != Protection(
-        unit=study.privacy.unit, neighbours=study.privacy.neighbours
-    ):
-        raise UsageError(
-            f"the total is for {standing.terms}, and the study for another unit or relation; plan "
-            "the same as the total"
-        )
-    if standing.gaussian:
-        return Budget(
-            square=standing.unspent.units.square,
-            epsilon=None,
-            delta=standing.total.telling.rest.as_dict()["delta"],
-        )
-    return Budget(square=None, **standing.unspent.as_dict())
 
 
 def _draw(prediction: Prediction, file: Path, target: float | None) -> None:

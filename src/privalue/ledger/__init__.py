@@ -39,9 +39,10 @@ from privalue.ledger._conversions import affordable
 from privalue.ledger._evidence import Evidence
 from privalue.ledger._ledger import Ledger, StoredRelease, Verified
 from privalue.ledger._open import open_ledger
+from privalue.ledger._requests import total_mu
 from privalue.ledger._reservation import Reservation
 from privalue.ledger._signatures import MARK, require_signed, sign_head
-from privalue.ledger._squares import square_total, total_mu
+from privalue.ledger._squares import square_total
 from privalue.ledger._store import what_happened
 from privalue.ledger._terms import BudgetTerms, Protection
 from privalue.ledger._told import Amount

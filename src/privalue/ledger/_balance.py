@@ -1,6 +1,6 @@
 """Hold what the entries come to: reservations and balances, and their form in a snapshot."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -9,7 +9,7 @@ from privalue.ledger._chain import Entry
 from privalue.ledger._squares import is_certified, square_total
 from privalue.ledger._terms import GAUSSIAN, PLAIN, BudgetTerms, Protection, over_steps
 from privalue.ledger._told import Telling
-from privalue.ledger._units import NOTHING, Cost, check_mu
+from privalue.ledger._units import NOTHING, Cost, check_mu, of_parts
 
 OUTCOME = {"charge": "charged", "commit": "committed", "cancel": "cancelled"}
 _KEPT = (
@@ -185,11 +185,6 @@ def both(promise: Cost, before: Cost) -> Cost:
     """Return what releases keep that were made under one total, or another, by what was seen."""
     delta = promise.delta + before.delta
     return Cost(epsilon=max(promise.epsilon, before.epsilon), delta=delta)
-
-
-def of_parts(parts: Sequence[int]) -> Cost:
-    """Return an amount from its parts in units: epsilon, delta, and mu^2 of a Gaussian book."""
-    return Cost(**dict(zip(("epsilon", "delta", "square"), parts, strict=False)))
 
 
 def pools(entry: Entry) -> Cost:

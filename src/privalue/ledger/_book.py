@@ -22,7 +22,6 @@ from privalue.ledger._balance import (
     Balance,
     Held,
     Step,
-    of_parts,
     pools,
     protection,
     terms,
@@ -53,7 +52,7 @@ from privalue.ledger._names import nearest
 from privalue.ledger._seal import Seal
 from privalue.ledger._terms import GAUSSIAN, PLAIN, BudgetTerms, Protection
 from privalue.ledger._told import Telling
-from privalue.ledger._units import NOTHING, Cost, check_mu
+from privalue.ledger._units import NOTHING, Cost, check_mu, of_parts
 
 PERIOD = 64  # entries from one snapshot to the next, if what it holds is not longer itself
 _MOVES = {

@@ -97,6 +97,34 @@ def require_found(evidence: Iterable[Evidence], book: Book, place: str) -> tuple
     return (f"heads that were skipped: {told}",)
 
 
+def artefact_faults(book: Book, artefacts: Iterable[tuple[str, str]], *, strict: bool) -> list[str]:
+    """Return what is wrong with the stored artefacts, the first entry's first.
+
+    Args:
+        book: every entry of the ledger.
+        artefacts: hashes and texts, as they are stored.
+        strict: as for ``fault``.
+    """
+    committed = [held for held in book.reservations.values() if held.artefact is not None]
+    owners: dict[str | None, list[Held]] = {}
+    for held in committed:
+        owners.setdefault(held.artefact, []).append(held)
+    kept, faults = dict[str, str](), dict[int, str | None]()
+    for digest, text in artefacts:
+        kept[digest] = sha256(text)
+        for held in owners.get(digest, ()):
+            faults[held.sequence] = fault(text, held, strict=strict)
+    wrong = []
+    for held in committed:
+        which = f"the artefact of entry {held.sequence}"
+        if kept.get(held.artefact or "") != held.artefact:
+            wrong.append(f"{which} was changed or removed")
+        elif faults[held.sequence]:
+            wrong.append(f"{which} is false: {faults[held.sequence]}")
+    inserted = sorted(set(kept) - {held.artefact for held in committed})
+    return wrong + [f"the artefact {each} was inserted: no entry commits it" for each in inserted]
+
+
 def fault(text: str | None, held: Held, *, strict: bool) -> str | None:
     """Return what keeps a text from being the release of a reservation, or None if nothing does.
 

@@ -28,13 +28,12 @@ from privalue.ledger._chain import (
     check_hash,
     sha256,
 )
-from privalue.ledger._evidence import Evidence, fault, require_found
+from privalue.ledger._evidence import Evidence, artefact_faults, fault, require_found
 from privalue.ledger._heads import Memory
 from privalue.ledger._names import look_alike
+from privalue.ledger._requests import declared_pools, fixed_share, share_of
 from privalue.ledger._reservation import Reservation
 from privalue.ledger._seal import Seal
-from privalue.ledger._shares import fixed_share, share_of
-from privalue.ledger._squares import total_mu
 from privalue.ledger._store import AbsentLedgerError, Store, Transaction
 from privalue.ledger._terms import GAUSSIAN, PLAIN, BudgetTerms, Protection, over_steps
 from privalue.ledger._units import NOTHING, Cost, cost, mu, total
@@ -156,7 +155,7 @@ class Ledger:
             "neighbours": neighbours,
             "trajectories_per_person": terms.trajectories_per_person or 0,
             "accounting": accounting,
-            **_pools(dataset, amount, accounting, plain_epsilon, plain_delta),
+            **declared_pools(dataset, amount, accounting, plain_epsilon, plain_delta),
         }
         requested = f"a total of {amount}"
         with _concerning(dataset, requested):
@@ -437,26 +436,13 @@ class Ledger:
         self._store.check()
         with self._known(self._whole) as known, self._store.read() as transaction:
             book = known(transaction)
-            committed = [held for held in book.reservations.values() if held.artefact is not None]
-            owners: dict[str | None, list[Held]] = {}
-            for held in committed:
-                owners.setdefault(held.artefact, []).append(held)
-            kept, faults = {}, {}
-            for digest, text in transaction.artefacts():
-                kept[digest] = sha256(text)
-                for held in owners.get(digest, ()):
-                    faults[held.sequence] = fault(text, held, strict=strict)
+            wrong = artefact_faults(book, transaction.artefacts(), strict=strict)
         for why in book.ignored.values():
             raise self._failed(f"{why}; it is ignored")
         if self._seal is not None and not book.salt:
             raise self._failed("it was begun without a seal: leave seal out")
-        for held in committed:
-            if kept.get(held.artefact or "") != held.artefact:
-                raise self._failed(f"the artefact of entry {held.sequence} was changed or removed")
-            if wrong := faults[held.sequence]:
-                raise self._failed(f"the artefact of entry {held.sequence} is false: {wrong}")
-        for digest in set(kept) - set(owners):
-            raise self._failed(f"the artefact {digest} was inserted: no entry commits it")
+        for what in wrong:
+            raise self._failed(what)
         with self._checking():
             given = (Evidence(head=head, artefact=artefact), *also)
             skipped = require_found(given, book, self.place)
@@ -671,47 +657,6 @@ class Ledger:
     def _failed(self, what: str) -> LedgerError:
         """Return what to raise for a ledger that fails its check."""
         return LedgerError(f"the ledger {self.place} fails its check: {what}")
-
-
-def _pools(
-    dataset: str,
-    promise: Cost,
-    accounting: str,
-    plain_epsilon: float | None,
-    plain_delta: float | None,
-) -> dict[str, Any]:
-    """Return what a declaration says of pools: nothing in a plain book.
-
-    Args:
-        dataset: for messages.
-        promise: epsilon and delta of everything together.
-        accounting: "plain" or "gaussian".
-        plain_epsilon: of the plain pool, if there is one.
-        plain_delta: likewise.
-    """
-    if accounting == PLAIN:
-        if plain_epsilon is not None or plain_delta is not None:
-            raise UsageError(
-                "plain_epsilon and plain_delta make a second pool beside a Gaussian one; leave them"
-                ' out, or say accounting="gaussian"'
-            )
-        return {}
-    plain = NOTHING
-    if plain_epsilon is not None:
-        plain = total(dataset, plain_epsilon, 0.0 if plain_delta is None else plain_delta)
-    elif plain_delta is not None:
-        raise UsageError(f"plain_delta = {plain_delta} needs a plain_epsilon; give both, or none")
-    rest = promise - plain
-    if rest.epsilon < 1 or rest.delta < 1:
-        raise UsageError(
-            f"a plain pool of {plain} leaves nothing of a total of {promise} for Gaussian "
-            "releases, which need an epsilon and a delta; make it smaller, or the total larger"
-        )
-    return {
-        "mu": total_mu(**rest.as_dict()),
-        "plain_epsilon": plain.epsilon,
-        "plain_delta": plain.delta,
-    }
 
 
 @contextmanager

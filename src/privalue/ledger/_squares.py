@@ -25,16 +25,15 @@ from fractions import Fraction
 from functools import lru_cache
 from statistics import NormalDist
 
-from privalue.core import gaussian, privacy_profile
-from privalue.errors import StudyError, UsageError
-from privalue.ledger._units import EPSILON_DIGITS, SQUARE_DIGITS, mu
+from privalue.core import privacy_profile
+from privalue.errors import StudyError
+from privalue.ledger._units import EPSILON_DIGITS, SQUARE_DIGITS
 
 ONE: int = 10**SQUARE_DIGITS  # a mu of 1, squared
 HOPELESS = 1_000_000 * ONE  # no total has so much
 _MOST_PURE = 20 * 10**EPSILON_DIGITS  # no Gaussian total promises more
 _MU_UNITS: int = 10 ** (SQUARE_DIGITS // 2)
 _PI = Decimal("3.14159265358979323846264338327950288419716939937511")  # rounded up
-_ROOM = 1e-9
 
 
 def square_cost(stated: str, steps: int) -> int:
@@ -47,24 +46,6 @@ def square_total(stated: str) -> int:
     """Return 1/alpha^2 in units, rounded down, for the mu of a total."""
     alpha = _alpha(stated)
     return math.floor(ONE / (alpha * alpha))
-
-
-def total_mu(epsilon: float, delta: float) -> str:
-    """Return the mu of a total as "1/alpha", certified for (epsilon, delta).
-
-    The alpha of a release that promises as much leaves some room: one smaller by a relative 1e-9 is
-    certified, too. So a release that asks for everything gets it, though its cost is rounded up and
-    this total down, and though another machine computed it.
-    """
-    try:
-        alpha = gaussian(epsilon, delta).alpha
-        roomy = mu(alpha * (1 - _ROOM))
-        return roomy if is_certified(roomy, epsilon, delta) else mu(alpha)
-    except StudyError as problem:
-        raise UsageError(
-            f"a Gaussian total: {str(problem).removeprefix('[privacy] ')}; it is what is left "
-            "beside the plain pool"
-        ) from None
 
 
 @lru_cache

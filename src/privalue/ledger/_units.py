@@ -7,6 +7,8 @@ calibration leaves room for more than that (docs/decisions/0006-ledger.md).
 """
 
 import math
+import operator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from numbers import Real
@@ -36,26 +38,14 @@ class Cost:
         return self.epsilon, self.delta, self.square
 
     def __add__(self, other: "Cost") -> "Cost":
-        return Cost(
-            epsilon=self.epsilon + other.epsilon,
-            delta=self.delta + other.delta,
-            square=self.square + other.square,
-        )
+        return of_parts(map(operator.add, self.parts, other.parts))
 
     def __sub__(self, other: "Cost") -> "Cost":
-        return Cost(
-            epsilon=self.epsilon - other.epsilon,
-            delta=self.delta - other.delta,
-            square=self.square - other.square,
-        )
+        return of_parts(map(operator.sub, self.parts, other.parts))
 
     def or_more(self, other: "Cost") -> "Cost":
         """Return the larger of both, part by part."""
-        return Cost(
-            epsilon=max(self.epsilon, other.epsilon),
-            delta=max(self.delta, other.delta),
-            square=max(self.square, other.square),
-        )
+        return of_parts(map(max, self.parts, other.parts))
 
     def within(self, other: "Cost") -> bool:
         """Return whether no part exceeds the other's."""
@@ -90,6 +80,11 @@ class Cost:
             return plain
         mu = f"mu {six_digits(self.square, up=True)}"
         return f"{mu}, and {plain}" if self.epsilon or self.delta else mu
+
+
+def of_parts(parts: Iterable[int]) -> Cost:
+    """Return an amount from its parts in units: epsilon, delta, and mu^2 of a Gaussian book."""
+    return Cost(**dict(zip(("epsilon", "delta", "square"), parts, strict=False)))
 
 
 NOTHING = Cost()

@@ -78,18 +78,19 @@ class BookPlan:
         return min(self.splits, key=lambda split: split.rmse)
 
 
-def release_groups(text: str) -> tuple[int, ...]:
+def release_groups(asked: int | str) -> tuple[int, ...]:
     """Return how many releases each group has.
 
-    >>> release_groups("1+12")
-    (1, 12)
+    >>> release_groups("1+12"), release_groups(52)
+    ((1, 12), (52,))
     """
+    text = str(asked)
     if re.fullmatch(r"\d{1,6}(\+\d{1,6}){0,3}", text):
         groups = tuple(map(int, text.split("+")))
         if min(groups) >= 1 and sum(groups) <= MOST_RELEASES:
             return groups
     raise UsageError(
-        f"releases={text!r}: it must be how many releases there will be, e.g. 52, or groups of "
+        f"releases={asked!r}: it must be how many releases there will be, e.g. 52, or groups of "
         f"them, e.g. 1+12; at most {MOST_RELEASES:,} in all"
     )
 
