@@ -98,11 +98,11 @@ class Study(Section):
         start: public start distribution, to release the policy's one number too (default none).
         epsilon: the privacy loss, from 0.001 to 20 (required).
         delta: the probability with which the loss may exceed epsilon, below 1/m (required).
-        spend: in place of both, a share of what the ledger has left, such as "25%" (default none).
         unit: whom to protect: "trajectory", or "person" with all of theirs (required).
         neighbours: "replace-one" or "add-remove" (default "replace-one").
         max_trajectories_per_person: the most that count (required with unit "person").
         max_states_per_trajectory: the most distinct states that count (default: all).
+        spend: a share of what the ledger has left, in place of epsilon and delta (default none).
         name: what the release is called (default "untitled").
         dataset: which people the data is about: the ledger's key (default none).
         period: which of several releases, such as "2026-11" (default none).
