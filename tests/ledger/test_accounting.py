@@ -2,15 +2,19 @@
 
 import json
 import math
+import random
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from mpmath import mp, mpf
 
 import privalue as pv
 from oracles.ledgers import DECLARED, open_ledger
+from oracles.squares import composed_delta
 from privalue.cli import run
 from privalue.core import gaussian
 from privalue.errors import BudgetError, LedgerError, UsageError
@@ -22,7 +26,7 @@ from privalue.ledger._conversions import epsilon_spent
 from privalue.ledger._evidence import fault
 from privalue.ledger._requests import fixed_share
 from privalue.ledger._squares import square_cost
-from privalue.ledger._terms import Protection
+from privalue.ledger._terms import Protection, over_steps
 from privalue.ledger._units import mu
 from privalue.report import account_rows
 from privalue.report._registry import registry_entry
@@ -467,6 +471,28 @@ def test_who_moves_after_a_snapshot_counts_from_the_first_entry(tmp_path, monkey
     ledger.verify()
 
 
+def test_what_comes_between_a_count_and_its_move_is_in_it(tmp_path, monkeypatch):
+    """A release, and a total that was raised and lowered, by another keeper."""
+    monkeypatch.setattr("privalue.ledger._book.PERIOD", 4)
+    ledger, other = (open_ledger(tmp_path / "ledger.db") for _ in range(2))
+    ledger.declare("trial", epsilon=1.0, delta=1e-6)
+    spend(ledger, 1, 42.0)
+    moving = ledger._moving
+
+    def slow(dataset):
+        whole = moving(dataset)
+        spend(other, 2, 43.0)
+        other.declare("trial", epsilon=2.0, delta=3e-6, replace=True)
+        other.declare("trial", epsilon=1.0, delta=1e-6, replace=True)
+        return whole
+
+    monkeypatch.setattr(ledger, "_moving", slow)
+    moved = ledger.declare("trial", **MOVE)
+    assert moved.spent.units.square == sum(square_cost(mu(each), 1) for each in (42.0, 43.0))
+    assert moved.promise.as_dict() == {"epsilon": 2.0, "delta": 4e-6}
+    ledger.verify()
+
+
 @pytest.mark.parametrize("spent", [[0, 0, 0], [1, 0, 0], [0, 0, -1], [0, 0], ["0", 0, 0]])
 def test_a_false_move_is_found(tmp_path, spent):
     ledger = open_ledger(tmp_path / "ledger.db")
@@ -764,3 +790,87 @@ def test_a_plain_book_has_no_word_of_pools(tmp_path):
     assert "plain_epsilon" not in text
     assert "promise" not in state
     assert "cost" not in state
+
+
+# Everything at once, by two clients, against sums of Fractions
+
+
+POOL = {"plain_epsilon": 0.4, "plain_delta": 4e-7}
+
+
+class Use:
+    """Requests of every kind, ended in every way, and what was charged for them."""
+
+    def __init__(self, clients, seed):
+        self.clients, self.chance = clients, random.Random(seed)
+        self.waiting, self.charged, self.refused = [], [], 0
+
+    def ask(self, number):
+        """By a share, by a mu, without one; for the total's own relation, or another."""
+        asked = {"epsilon": self.chance.choice([0.01, 0.03, 0.1]), "delta": 1e-8}
+        alpha = gaussian(**asked).alpha * self.chance.choice([1.0, 1.0, 1.3])
+        way = self.chance.choice(["mu", "mu", "mu", "share", "none", "pure"])
+        other = self.chance.random() < 0.2 and way != "share"  # counted as two steps
+        asked |= {"gaussian_alpha": alpha} if way == "mu" else {}
+        asked |= {"delta": 0.0} if way == "pure" else {}
+        if way == "share":
+            asked = {"spend": self.chance.choice(["1%", "7%", "30%"])}
+        asked |= {"neighbours": "add-remove"} if other else {}
+        ledger = self.chance.choice(self.clients)
+        try:
+            found = ledger.reserve("trial", study_hash({"n": number}), **asked)
+        except BudgetError:
+            self.refused += 1
+            return
+        if way == "share":
+            alpha = gaussian(**found.asked.as_dict()).alpha
+        by_mu = alpha if way in {"mu", "share"} else None
+        self.waiting.append((found, (by_mu, 2 if other else 1, found.asked)))
+
+    def end(self):
+        """One of those that wait: charged, cancelled, or settled, after which it may not go on."""
+        found, paid = self.waiting.pop(self.chance.randrange(len(self.waiting)))
+        way = self.chance.random()
+        if way < 0.2:
+            found.cancel("given up")
+        elif way < 0.3:
+            self.clients[0].settle(found.sequence, charge=False, reason="gone")
+            with pytest.raises(BudgetError):
+                found.charge()
+        else:
+            found.charge()
+            self.charged.append(paid)
+
+
+@pytest.mark.parametrize("releases", [50, pytest.param(400, marks=pytest.mark.long)])
+def test_whatever_two_clients_do_no_pool_is_exceeded(tmp_path, monkeypatch, releases):
+    """Interleaved, and beside them a move, and totals that are raised and lowered."""
+    monkeypatch.setattr("privalue.ledger._book.PERIOD", 7)
+    clients = [open_ledger(tmp_path / "ledger.db") for _ in range(2)]
+    clients[0].declare("trial", epsilon=1.0, delta=1e-6)
+    use = Use(clients, releases)
+    for number in range(releases):
+        if number == 8:
+            while use.waiting:  # nothing moves before
+                use.end()
+            clients[1].declare("trial", **MOVE, **POOL)
+        if number % 20 == 19:
+            total = {**TOTAL, "epsilon": use.chance.choice([1.0, 1.1, 1.2]), "replace": True}
+            with suppress(BudgetError):  # below what is used
+                clients[0].declare("trial", **total, **POOL)
+        use.ask(number)
+        while len(use.waiting) > use.chance.randrange(1, 5):
+            use.end()
+    account = clients[0].show("trial")
+    squares = sum(Fraction(k) ** 2 / Fraction(alpha) ** 2 for alpha, k, _ in use.charged if alpha)
+    plain = [over_steps(asked, k) for alpha, k, asked in use.charged if not alpha]
+    assert use.refused
+    assert 0 <= account.spent.units.square - squares * 10**24 < len(use.charged)
+    assert account.spent.units.parts[:2] == sum(plain, start=Cost()).parts[:2]
+    assert (account.spent.units + account.reserved.units).within(account.total.units)
+    rest = account.total.telling.rest.as_dict()
+    with mp.workdps(60):
+        mus = [mp.sqrt(mpf(account.total.units.square) / 10**24)]
+        assert composed_delta(rest["epsilon"], mus) <= rest["delta"]
+    assert clients[1].standing("trial").spent == account.spent
+    clients[1].verify()

@@ -5,7 +5,9 @@ The theorems are in docs/proofs/gaussian-ledger.md, their twins in ``oracles/squ
 
 import math
 import random
+import re
 from datetime import UTC, datetime
+from decimal import Decimal
 from fractions import Fraction
 
 import pytest
@@ -135,6 +137,52 @@ def test_what_is_told_is_not_rounded_to_the_better_side():
     spent, left = (float(str(told.of(half, left=side)).split()[1]) for side in (False, True))
     assert left <= true <= spent
     assert spent - left < 2e-6
+
+
+@given(st.integers(0, 10**18), st.integers(0, DELTA - 1))
+def test_numbers_of_a_plain_book_err_on_the_safe_side(epsilon, delta):
+    """As the ledger reads them again: by the shortest decimal of a double."""
+    units = Cost(epsilon=epsilon, delta=delta)
+    told = Telling(gaussian=False, promise=units, total=units)
+    spent, left = told.of(units), told.of(units, left=True)
+    for part, scale in (("epsilon", 12), ("delta", 18)):
+        true = Decimal(getattr(units, part)).scaleb(-scale)
+        low, high = (Decimal(repr(getattr(each, part))) for each in (left, spent))
+        assert low <= true <= high
+        assert high - low <= true * Decimal("1e-15")
+    assert (spent.mu, spent.units) == (None, units)
+
+
+@given(st.integers(1, 10**24))
+def test_mu_errs_on_the_safe_side(square):
+    told = telling(EPSILON, DELTA // 10**6)
+    spent, left = (told.of(Cost(square=square), left=side).mu for side in (False, True))
+    assert Fraction(left) ** 2 <= Fraction(square, ONE) * (1 + Fraction(1, 2**51))
+    assert Fraction(spent) ** 2 >= Fraction(square, ONE) * (1 - Fraction(1, 2**51))
+    assert spent - left <= 1.1e-12
+
+
+def test_a_refusal_does_not_contradict_itself():
+    """It lacks one unit of 1e-24: what is asked for is told as more than what is left."""
+    book = book_of()
+    for number, alpha in enumerate((2 * ALPHA, 3 * ALPHA)):
+        reserve(book, number, alpha)
+    left = book.balances["d"].left.square
+    alpha = math.sqrt(ONE / left)
+    while square_cost(mu(alpha), 1) <= left:
+        alpha = math.nextafter(alpha, 0)
+    with pytest.raises(BudgetError) as found:
+        reserve(book, 3, alpha, epsilon=2 * EPSILON)
+    asked, has = (float(each) for each in re.findall(r"mu ([0-9.]+) ?[()]", str(found.value))[:2])
+    assert has < asked
+    # A total below what is used: the same.
+    with pytest.raises(BudgetError) as found:
+        book.write("declare", NOW, **declared(EPSILON // 3, DELTA // 10**6))
+    has, used = (
+        float(re.search(f"{what} mu ([0-9.]+)", str(found.value))[1])
+        for what in ("a total of", "what is used,")
+    )
+    assert has < used
 
 
 # The rules of a book

@@ -127,9 +127,14 @@ class Balance:
     steps: list[Step] = field(default_factory=list)  # since the entry that replaying began with
 
     @property
+    def used(self) -> Cost:
+        """Return what is spent or reserved."""
+        return self.spent + self.reserved
+
+    @property
     def left(self) -> Cost:
         """Return what may still be reserved."""
-        return self.total - self.spent - self.reserved
+        return self.total - self.used
 
     @property
     def telling(self) -> Telling:

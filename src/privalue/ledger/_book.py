@@ -327,7 +327,7 @@ class Book:
         dataset, declared = check_dataset(entry["dataset"]), terms(entry)
         self._require_squares(entry["sequence"], declared.accounting)
         balance = self.balances.get(dataset) or Balance(terms=declared)
-        used = balance.spent + balance.reserved
+        used = balance.used
         if used != NOTHING and balance.terms.accounting == GAUSSIAN:
             self._require_as_split(dataset, declared, balance, pools(entry))
         if declared != balance.terms and used != NOTHING:

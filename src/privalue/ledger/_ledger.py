@@ -23,7 +23,6 @@ from privalue.ledger._chain import (
     DECLARE,
     FORMAT,
     PLAIN_ALONE,
-    Entry,
     check_dataset,
     check_hash,
     sha256,
@@ -160,7 +159,7 @@ class Ledger:
         requested = f"a total of {amount}"
         with _concerning(dataset, requested):
             told = [f"the ledger {self.place} is new"] if self._make() else []
-        recounted = self._recounted(declared, terms) if replace else None
+        whole = self._moving(dataset) if replace and accounting == GAUSSIAN else None
         with self._writing(dataset, requested) as (book, append, transaction):
             self._require_keeper(book, transaction, dataset, requested)
             if accounting != PLAIN and not book.squares:
@@ -186,8 +185,10 @@ class Ledger:
                 )
             if stands and not replace:
                 told.append(f'dataset "{dataset}": its total stands; nothing was changed')
-            elif known is not None and recounted is not None:
-                before, stood_at, spent = recounted
+            elif known is not None and whole is not None and known.used != NOTHING:
+                whole.replay(transaction.rows(whole.sequence))  # what was recorded meanwhile
+                spent = whole.recounted(dataset, terms, pools(declared))
+                before = whole.balances[dataset].widest
                 if not add_deltas:
                     raise book.refusal(
                         dataset,
@@ -197,8 +198,6 @@ class Ledger:
                         "; add_deltas=True accepts that, on the record, and a smaller delta here "
                         "makes it less",
                     )
-                if known.spent != stood_at:
-                    raise book.refusal(dataset, requested, "a release came between; try again")
                 append("move", **declared, spent=[*spent.parts], before=[*before.parts[:2]])
                 told.append(
                     f'dataset "{dataset}": all that was spent is counted anew, in squares of mu'
@@ -208,22 +207,15 @@ class Ledger:
         account = self.show(dataset)
         return with_fields(account, notices=(*told, *account.notices))
 
-    def _recounted(self, declared: Entry, terms: BudgetTerms) -> tuple[Cost, Cost, Cost] | None:
-        """Return a plain dataset's largest total, what is spent, and that in squares of mu.
+    def _moving(self, dataset: str) -> Book | None:
+        """Return all entries, by which a plain dataset is counted anew; None, if it is not plain.
 
-        None, if nothing has to be counted anew: nothing is used, or the accounting stays.
+        They are replayed before anybody is kept waiting.
         """
         with self._reading() as (book, transaction):
-            known = book.balances.get(declared["dataset"])
-            if known is None or (known.terms.accounting, terms.accounting) != (PLAIN, GAUSSIAN):
-                return None
-            if known.spent + known.reserved == NOTHING:
-                return None
-            whole = self._whole(transaction)
-        dataset = declared["dataset"]
-        balance = whole.balances[dataset]
-        spent = whole.recounted(dataset, terms, pools(declared))
-        return balance.widest, balance.spent, spent
+            known = book.balances.get(dataset)
+            plain = known is not None and known.terms.accounting == PLAIN
+            return self._whole(transaction) if plain else None
 
     def reserve(
         self,
