@@ -17,13 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privalue._files import write_whole
+from privalue._notebook import improvement_html
+from privalue._plots import plot_advantages
 from privalue.artefact import NOT_PRIVATE, Release, Tabular
 from privalue.errors import UnknownLabelError, UsageError
-from privalue.estimate import CAUTION, CLEARLY, GreedyStep, greedy_step_of
+from privalue.estimate import CAUTION, CLEARLY, GreedyStep, StateChange, greedy_step_of
 from privalue.version import VERSION
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from matplotlib.axes import Axes
 
 WARNING = (
     "This policy is a hypothesis for a trial, not a recommendation. Values of actions are "
@@ -31,35 +34,6 @@ WARNING = (
     "ways that the states do not hold. Where people hardly ever took an action (overlap), nothing "
     "is known of it. One step is judged, with the data's own policy afterwards."
 )
-REASONS = {
-    "best": "its value, less half of its posterior standard deviation, is the largest",
-    "clear gain": "its gain is clear, noise and the choice of people accounted for",
-    "no clear gain": "no action is clearly better than what was done",
-    "too few": "no action was taken often enough to be judged",
-    "nothing known": "hardly anybody was there: all allowed actions are equally likely",
-}
-
-
-@dataclass(frozen=True, kw_only=True)
-class StateChange:
-    """What the new policy does in one state, and why.
-
-    ``action`` is None where the behaviour is kept. ``advantage`` is what the action is worth more
-    than the behaviour, with the ends of an interval that holds for all states and actions at once.
-    """
-
-    state: str
-    reason: str  # a key of REASONS
-    action: str | None = None
-    behaviour: float | None = None  # how often the data took that action
-    advantage: float | None = None
-    low: float | None = None
-    high: float | None = None
-
-    @property
-    def moved(self) -> bool:
-        """Return whether the state moves to one action."""
-        return self.action is not None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -123,10 +97,6 @@ class Improvement(Tabular):
         inside = np.flatnonzero(self.state_of == self.states.index(label))
         return {self.action[key]: float(self.step.policy[key]) for key in inside}
 
-    def in_words(self, reason: str) -> str:
-        """Return in words why a state moves or stays."""
-        return REASONS[reason]
-
     def to_arrow(self) -> "pa.Table":
         """Return a row for every pair of a state and an action, as an Arrow table."""
         import pyarrow as pa  # noqa: PLC0415 - heavy
@@ -145,6 +115,23 @@ class Improvement(Tabular):
                 "clear": step.clear,
             }
         ).replace_schema_metadata({"privalue": self.release.sentence(), "warning": WARNING})
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """Draw what every action is worth more than what was done; what is unknown is hatched.
+
+        Args:
+            ax: Matplotlib axes to draw into; new ones, if left out.
+
+        Returns:
+            The axes.
+
+        Raises:
+            MissingComponentError: Matplotlib is not installed.
+        """
+        return plot_advantages(self.release, self.step.advantage, self.step.clear, ax)
+
+    def _repr_html_(self) -> str:
+        return improvement_html(self.release, self.changes, WARNING, self.level)
 
     def csv(self) -> str:
         """Return the policy as a table of state, action and probability, nothing escaped."""
@@ -217,7 +204,16 @@ class Improvement(Tabular):
                 raise UsageError(f"{file} exists; give another name, or allow it to be overwritten")
         from privalue.report import policy_page  # noqa: PLC0415 - heavy
 
-        page = policy_page(self)
+        page = policy_page(
+            self.release,
+            states=self.states,
+            state_of=self.state_of,
+            actions=self.action,
+            step=self.step,
+            changes=self.changes,
+            level=self.level,
+            only_clear_gains=self.only_clear_gains,
+        )
         told = json.dumps(self.as_dict(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
         try:
             for file, text in zip(files, (self.csv(), told, page), strict=True):

@@ -6,7 +6,7 @@ release publishes; ``refit`` makes other choices from the same numbers, at no fu
 """
 
 from privalue.estimate._fits import ridge_fit
-from privalue.estimate._greedy import CAUTION, CLEARLY, GreedyStep, greedy_step_of
+from privalue.estimate._greedy import CAUTION, CLEARLY, GreedyStep, StateChange, greedy_step_of
 from privalue.estimate._linear import noise_factors, row_norms
 from privalue.estimate._published import estimates_of, published, rehearsal, values_of
 from privalue.estimate._ratios import normal_quantile
@@ -17,6 +17,7 @@ __all__ = [
     "CAUTION",
     "CLEARLY",
     "GreedyStep",
+    "StateChange",
     "estimates_of",
     "greedy_step_of",
     "noise_factors",

@@ -29,6 +29,47 @@ CLEARLY = 2.0  # standard deviations that a noisy count is above 0 where an acti
 CAUTION = 0.5  # so many posterior standard deviations are taken off a value before they compete
 
 
+REASONS = {
+    "best": "the largest value, after caution for noise",
+    "clear gain": "its gain is clear, noise and the choice of people accounted for",
+    "no clear gain": "no action is clearly better than what was done",
+    "too few": "no action was taken often enough to be judged",
+    "nothing known": "hardly anybody was there",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class StateChange:
+    """What the new policy does in one state, and why.
+
+    ``action`` is None where the behaviour is kept. ``advantage`` is what the action is worth more
+    than the behaviour, with the ends of an interval that holds for all states and actions at once.
+    """
+
+    state: str
+    reason: str  # a key of REASONS
+    action: str | None = None
+    behaviour: float | None = None  # how often the data took that action
+    advantage: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def why(self) -> str:
+        """Return in words why the state moves or stays."""
+        return REASONS[self.reason]
+
+    @property
+    def instead(self) -> str:
+        """Return what a state does that does not move to one action."""
+        return "any, equally likely" if self.reason == "nothing known" else "as before"
+
+    @property
+    def moved(self) -> bool:
+        """Return whether the state moves to one action."""
+        return self.action is not None
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class GreedyStep:
     """What the rule does in every state, and why."""

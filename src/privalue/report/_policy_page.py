@@ -5,15 +5,15 @@ overlooked comes first: that the policy is a hypothesis, and what it rests on.
 """
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from privalue._written import written
 from privalue.artefact import NOT_PRIVATE, Release
-from privalue.core import Integers, Vector
-from privalue.report._heat import heat_table
+from privalue.core import Integers
+from privalue.estimate import GreedyStep, StateChange
+from privalue.report._heat import HeatTable, heat_table
 from privalue.report._pages import LABEL, PageHtml, PageTable, hashed, named, render
 from privalue.report._plots import MOST_ROWS, Series, figure
 
@@ -28,55 +28,29 @@ _CONTENTS = {
 }
 
 
-class Move(Protocol):
-    """What happens in one state."""
-
-    state: str
-    reason: str
-    action: str | None
-    behaviour: float | None
-    advantage: float | None
-    low: float | None
-    high: float | None
-
-
-class Step(Protocol):
-    """What the rule computed for every pair."""
-
-    behaviour: Vector
-    clear: NDArray[np.bool_]
-    advantage: Vector
-    low: Vector
-    high: Vector
-
-
-class Improved(Protocol):
-    """An improved policy, known by its shape: it is made in a room above."""
-
-    states: tuple[str, ...]
-    state_of: Integers
-    action: tuple[str, ...]
-    value: Vector
-    step: Any
-    level: float
-    only_clear_gains: bool
-    release: Release
-
-    @property
-    def changes(self) -> Sequence[Any]:
-        """What happens in every state, moves first."""
-
-    def in_words(self, reason: str) -> str:
-        """Why something happens."""
-
-
-def policy_page(improved: Improved) -> str:
+def policy_page(
+    release: Release,
+    *,
+    states: Sequence[str],
+    state_of: Integers,
+    actions: Sequence[str],
+    step: GreedyStep,
+    changes: Sequence[StateChange],
+    level: float,
+    only_clear_gains: bool,
+) -> str:
     """Return the page of an improved policy, self-contained.
 
     Args:
-        improved: the policy, what happens in each state, and the release that it comes from.
+        release: that the policy is made from.
+        states: the labels of its states.
+        state_of: the state of every pair.
+        actions: the label of every pair's action.
+        step: what the rule computed.
+        changes: what happens in each state, moves first.
+        level: of all intervals together.
+        only_clear_gains: whether only clear gains move.
     """
-    release, changes = improved.release, improved.changes
     moves = [change for change in changes if change.action is not None]
     kept = [change for change in changes if change.action is None]
     name = release.study["study"]["name"]
@@ -98,13 +72,13 @@ def policy_page(improved: Improved) -> str:
         count=len(changes),
         moved=len(moves),
         clear=sum((change.low or 0.0) > 0 for change in moves),
-        level=f"{100 * improved.level:g}%",
-        only_clear_gains=improved.only_clear_gains,
-        gains=_gains(moves, improved.level) if moves else None,
-        moves=_moves(moves, improved) if moves else None,
-        kept=_kept(kept, improved) if kept else None,
-        heat_map=_advantages(improved),
-        behaviour=_behaviour(improved),
+        level=f"{100 * level:g}%",
+        only_clear_gains=only_clear_gains,
+        gains=_gains(moves, level) if moves else None,
+        moves=_moves(moves) if moves else None,
+        kept=_kept(kept) if kept else None,
+        heat_map=_advantages(release, states, state_of, actions, step),
+        behaviour=_known(step),
         sentence=release.sentence(),
         sha256=hashed(release.sha256),
         created=release.created,
@@ -112,7 +86,7 @@ def policy_page(improved: Improved) -> str:
     )
 
 
-def _gains(moves: Sequence[Move], level: float) -> Any:
+def _gains(moves: Sequence[StateChange], level: float) -> Any:
     """Return the plot of what moving is worth, state by state."""
     shown = moves[:MOST_ROWS]
     return figure(
@@ -136,7 +110,7 @@ def _gains(moves: Sequence[Move], level: float) -> Any:
     )
 
 
-def _moves(moves: Sequence[Move], improved: Improved) -> PageTable:
+def _moves(moves: Sequence[StateChange]) -> PageTable:
     """Return the table of the states that change, the largest gain first."""
     seen = moves[:MOST_STATES]
     return PageTable(
@@ -150,8 +124,7 @@ def _moves(moves: Sequence[Move], improved: Improved) -> PageTable:
                 f"{100 * (move.behaviour or 0.0):.0f}%",
                 (told := written(move.advantage, move.low, move.high)).value,
                 told.within,
-                improved.in_words(move.reason)
-                + ("" if (move.low or 0.0) > 0 else "; the gain is not clear"),
+                move.why + ("" if (move.low or 0.0) > 0 else "; the gain is not clear"),
             ]
             for move in seen
         ],
@@ -160,16 +133,13 @@ def _moves(moves: Sequence[Move], improved: Improved) -> PageTable:
     )
 
 
-def _kept(kept: Sequence[Move], improved: Improved) -> PageTable:
+def _kept(kept: Sequence[StateChange]) -> PageTable:
     """Return the table of the states that keep the behaviour, and why."""
     return PageTable(
         name="States that keep what was done",
         caption=f"In the order of the study.{_rest(len(kept))}",
         heads=["State", "why"],
-        rows=[
-            [named(each.state, LABEL), improved.in_words(each.reason)]
-            for each in kept[:MOST_STATES]
-        ],
+        rows=[[named(each.state, LABEL), each.why] for each in kept[:MOST_STATES]],
         kind="long" if len(kept) > 12 else "",
     )
 
@@ -181,10 +151,15 @@ def _rest(count: int) -> str:
     return f" The first {MOST_STATES:,} of {count:,} states; policy.json has all of them."
 
 
-def _advantages(improved: Improved) -> Any:
+def _advantages(
+    release: Release,
+    states: Sequence[str],
+    state_of: Integers,
+    actions: Sequence[str],
+    step: GreedyStep,
+) -> HeatTable:
     """Return the heat map of advantages."""
-    actions = list(dict.fromkeys(improved.release.actions))
-    place = {label: at for at, label in enumerate(actions)}
+    place = {label: at for at, label in enumerate(release.actions)}
     return heat_table(
         name="Advantage of every action",
         caption=PageHtml(
@@ -192,21 +167,21 @@ def _advantages(improved: Improved) -> Any:
             "mark is an action that too few people took to say anything; an empty cell is one that "
             "is not allowed. Point at a cell for its interval."
         ),
-        states=improved.states,
-        actions=actions,
-        state_of=improved.state_of,
-        action_of=np.array([place[label] for label in improved.action], dtype=np.int64),
-        values=improved.step.advantage,
-        ends=(improved.step.low, improved.step.high),
-        known=improved.step.clear,
+        states=states,
+        actions=release.actions,
+        state_of=state_of,
+        action_of=np.array([place[label] for label in actions], dtype=np.int64),
+        values=step.advantage,
+        ends=(step.low, step.high),
+        known=step.clear,
         middle=0.0,
     )
 
 
-def _behaviour(improved: Improved) -> str:
+def _known(step: GreedyStep) -> str:
     """Say how much of the table of actions is known."""
-    known = int(np.count_nonzero(improved.step.clear))
+    known = int(np.count_nonzero(step.clear))
     return (
-        f"{known:,} of {len(improved.action):,} pairs of a state and an action were clearly taken. "
+        f"{known:,} of {len(step.clear):,} pairs of a state and an action were clearly taken. "
         "Of the others the data say nothing: the rule never moves to them."
     )
