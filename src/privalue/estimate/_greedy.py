@@ -97,6 +97,7 @@ def greedy_step(
     alike: int,
     repeats: Vector,
     clamped: Clamped | None = None,
+    actions: Integers | None = None,
 ) -> GreedyStep:
     """Return the improved policy.
 
@@ -115,6 +116,7 @@ def greedy_step(
         alike: how many trajectories of one unit count, which may resemble each other.
         repeats: for every state how many of its keys one trajectory may count for.
         clamped: what is known of returns outside of tighter bounds that a stage chose.
+        actions: the action of every key; None, if those of two states have nothing in common.
 
     Returns:
         The step.
@@ -128,7 +130,7 @@ def greedy_step(
     )
     own = plain_values(of_states, unvisited)[states]  # V, for every key
     clear, known = ratios.clarity > CLEARLY, of_states.clarity > CLEARLY
-    means, deviations = posterior(ratios, unvisited, states)
+    means, deviations = posterior(ratios, unvisited, states, actions)
     allowed = np.bincount(states, minlength=number)
     seen = np.maximum(ratios.counts, 0.0)
     whole = np.bincount(states, weights=seen, minlength=number)
@@ -188,6 +190,7 @@ def greedy_step_of(
         alike=study.trajectories_per_person,
         repeats=repeats,
         clamped=noisy.clamped,
+        actions=pairs.action_of,
     )
     return release.states, pairs.state_of, step
 

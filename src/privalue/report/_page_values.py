@@ -120,8 +120,8 @@ def _maps(release: Release, states: StateTable) -> list[HeatTable]:
             caption=PageHtml(
                 "<strong>Advantages.</strong> How much more (or less) an action is worth than what "
                 "was done in the state. These intervals hold for all actions at once. They are "
-                "associations: who got an action, and why, is not known here. "
-                "<code>privalue improve</code> makes a policy of them."
+                "associations: who got an action, and why, is not known here. A policy to try can "
+                "be made of them at no further cost."
             ),
             values=step.advantage,
             ends=(step.low, step.high),
