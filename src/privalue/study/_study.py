@@ -85,9 +85,8 @@ _BY_KEYWORDS = Place(anywhere=True)  # whoever builds a study gives keywords, an
 class Study(Section):
     """Everything public about a release; frozen, and checked when it is built.
 
-    What most people need has a keyword of its own, and the rest is given by sections: both make the
-    same study. Numbers by state are a dictionary by label, a list or an array in their order, or a
-    file: in the current folder, or beside the study file that ``load`` reads.
+    What most people need is a keyword, and the rest is given by sections: both make the same study.
+    Numbers by state are a dictionary by label, a list or an array in their order, or a file.
 
     Args:
         states: labels as a list, their number, or ``States(...)`` (required).
