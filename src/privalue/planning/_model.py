@@ -11,7 +11,7 @@ to the study's limits and the other free:
 V is exact, and the chance that both means share drops out: where nothing is clamped, F_s is V_s.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -22,8 +22,10 @@ from privalue.planning._assumed import study_model
 from privalue.planning._public_model import MOST_STATES, SEED, PublicModel
 from privalue.planning._returns import (
     MOST_EXACT,
+    MOST_EXACT_WITH_ACTIONS,
     FirstVisits,
     expected_length,
+    first_choices,
     first_visits,
     return_range,
 )
@@ -51,31 +53,21 @@ def require_few_states(study: Study) -> None:
 
 def world_model(study: Study, world: World) -> PublicModel:
     """Return the law of a world's trajectories, as the study counts them."""
-    if study.pairs is not None:
-        raise StudyError(
-            "[actions] a plan for values of states and actions is made without a world; leave the "
-            "world out"
-        )
     if study.arm_count > 1:
         return world_model(study.in_one_arm(), world).in_every_arm(study.arm_count)
-    process = MarkovRewardProcess(
-        outcomes=world.process.outcomes,
-        start=world.process.start,
-        discount=study.values.discount,
-    )
+    process = replace(world.process, discount=study.values.discount)
     process.require_end()
-    state_of = raw_states(study, process)
-    rows = _sampled(process)
-    batches = _gathered(rows, state_of, study.limits, study.values.rewards)
+    seen = _states_seen(study, process) if study.pairs is None else _pairs_seen(study, world)
+    rows, key_of = seen.rows, seen.key_of
+    batches = _gathered(rows, key_of, study.limits, study.values.rewards)
     clamped = _clamps(study, process)
-    limited = study.states_per_trajectory < study.state_count
-    law = simulated = _moments(batches)
+    limited = study.states_per_trajectory < study.keys_per_arm
+    simulated = _moments(batches)
+    law = simulated if seen.law is None else seen.law
     assumptions = [f"trajectories are those of the public world {world.text}"]
-    merged = np.bincount(state_of[state_of >= 0]).max() > 1
+    merged = np.bincount(key_of[key_of >= 0]).max() > 1
     biased = clamped or (limited and merged)
-    free = _free_means(study, rows, state_of, unlimited=bool(merged)) if biased else law.means
-    if process.states <= MOST_EXACT:
-        law = first_visits(process, state_of, study.state_count)
+    free = _free_means(study, rows, key_of, unlimited=bool(merged)) if biased else simulated.means
     visits = simulated.visits if limited else law.visits
     if world.process.discount != study.values.discount:
         assumptions.append(f"its rewards are discounted by the study's {study.values.discount:g}")
@@ -83,12 +75,13 @@ def world_model(study: Study, world: World) -> PublicModel:
         assumptions.append("some of its returns or rewards lie outside the bounds, and are clamped")
     if limited:
         assumptions.append(
-            f"a trajectory counts for its first {study.states_per_trajectory} states only"
+            f"a trajectory counts for its first {study.states_per_trajectory} "
+            f"{'states' if study.pairs is None else 'pairs of a state and an action'} only"
         )
     if law is simulated or limited or clamped:
         assumptions.append(f"found by simulating {_total(batches):,} of its trajectories")
     values = free if law is simulated else law.means
-    change = simulated.means - free if biased else np.zeros(study.state_count)
+    change = simulated.means - free if biased else np.zeros(study.keys_per_arm)
     counted = values + np.where(np.isfinite(change), change, 0.0)
     low, high = study.return_bounds
     means = np.clip(
@@ -105,6 +98,50 @@ def world_model(study: Study, world: World) -> PublicModel:
         source=f"the public world {world.text}",
         assumptions=tuple(assumptions),
         together=_together(batches, visits, means),
+        state_values=seen.state_values,
+    )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Seen:
+    """What a study sees of a world: rows whose states are raw keys, and the law of its own keys."""
+
+    rows: Episodes
+    key_of: Integers  # for each raw key its key of the study, or -1
+    law: FirstVisits | None  # None where the world is too large
+    state_values: Vector | None = None
+
+
+def _states_seen(study: Study, process: MarkovRewardProcess) -> _Seen:
+    """Return how the study sees states."""
+    state_of = raw_states(study, process)
+    exact = process.states <= MOST_EXACT
+    return _Seen(
+        rows=_sampled(process, process),
+        key_of=state_of,
+        law=first_visits(process, state_of, study.state_count) if exact else None,
+    )
+
+
+def _pairs_seen(study: Study, world: World) -> _Seen:
+    """Return how the study sees pairs of a state and an action, raw ones numbered s A + a."""
+    mdp, policy = replace(world.decisions[0], discount=study.values.discount), world.decisions[1]
+    process = mdp.under(policy)
+    state_of = raw_states(study, process)
+    key_of = raw_pairs(study, world, state_of)
+    rows = _sampled(process, world, actions=True)
+    assert rows.action is not None
+    law = state_values = None
+    if process.states <= MOST_EXACT_WITH_ACTIONS:
+        law = first_choices(mdp, policy, process, key_of, study.key_count)
+    if process.states <= MOST_EXACT:
+        state_values = first_visits(process, state_of, study.state_count).means
+    pairs = rows.state * mdp.actions + rows.action
+    return _Seen(
+        rows=replace(rows, state=pairs, action=None, probability=None),
+        key_of=key_of,
+        law=law,
+        state_values=state_values,
     )
 
 
@@ -133,6 +170,42 @@ def raw_states(study: Study, process: MarkovRewardProcess) -> Integers:
     return found
 
 
+def raw_pairs(study: Study, world: World, state_of: Integers) -> Integers:
+    """Return for each pair of a world, numbered s A + a, the pair of the study that it belongs to.
+
+    It is -1 where the study has none, which is allowed only for pairs that nobody takes.
+
+    Args:
+        study: with actions, as many as the world has.
+        world: in which people choose.
+        state_of: for each raw state its state of the study, or -1.
+    """
+    (mdp, policy), pairs = world.decisions, study.pairs
+    assert pairs is not None
+    names = pairs.actions
+    if names.count != mdp.actions:
+        raise StudyError(
+            f"[actions] the world has {mdp.actions} actions and the study {names.count}; use a "
+            "world of the same actions, or a study of the world's"
+        )
+    numbers = [names.positions.get(str(action)) for action in range(mdp.actions)]
+    # Other labels than the numbers of the world's actions are matched by position.
+    action_of = np.array([at if None in numbers else numbers[at] for at in range(mdp.actions)])
+    codes = state_of[:, None] * mdp.actions + action_of
+    places = np.searchsorted(pairs.codes, codes)
+    known = pairs.codes[np.minimum(places, pairs.count - 1)] == codes
+    found = np.where(known & (state_of >= 0)[:, None], places, -1)
+    taken = world.process.reachable[:, None] & (policy.probabilities > 0)
+    strange = np.argwhere(taken & (found < 0))
+    if strange.size:
+        state, action = strange[0]
+        raise StudyError(
+            f'[actions] people of the world take action "{action}" in state "{state}", which is '
+            "not allowed; allow the pair, or use another world"
+        )
+    return np.asarray(found.ravel())
+
+
 def _clamps(study: Study, process: MarkovRewardProcess) -> bool:
     """Return whether any reward or return of the process can lie outside the study's bounds."""
     low, high = process.reward_bounds
@@ -146,11 +219,20 @@ def _clamps(study: Study, process: MarkovRewardProcess) -> bool:
     )
 
 
-def _sampled(process: MarkovRewardProcess) -> Episodes:
-    """Simulate trajectories in a number that batches of equal size make up."""
+def _sampled(
+    process: MarkovRewardProcess, world: World | MarkovRewardProcess, *, actions: bool = False
+) -> Episodes:
+    """Simulate trajectories in a number that batches of equal size make up.
+
+    Args:
+        process: which tells how long trajectories are.
+        world: the same, or the world that it belongs to, where rows are to tell the action.
+        actions: whether they are.
+    """
     total = int(np.clip(_MOST_ROWS / expected_length(process), 100, _MOST_TRAJECTORIES))
     count = min(BATCHES, total)
-    return simulate_episodes(process, trajectories=total // count * count, seed=SEED)
+    trajectories = total // count * count
+    return simulate_episodes(world, trajectories=trajectories, seed=SEED, actions=actions)
 
 
 def _gathered(
@@ -201,7 +283,7 @@ def _free_means(study: Study, rows: Episodes, state_of: Integers, *, unlimited: 
     largest = float(np.abs(rows.reward).max() * np.sum(study.values.discount**longest))
     free = replace(study.limits, return_bounds=(-max(largest, 1.0), max(largest, 1.0)))
     if unlimited:
-        free = replace(free, most_keys=study.state_count)
+        free = replace(free, most_keys=study.keys_per_arm)
     return _moments(_gathered(rows, state_of, free, (-np.inf, np.inf), batches=1)).means
 
 
