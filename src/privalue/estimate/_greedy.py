@@ -32,11 +32,11 @@ CAUTION = 0.5  # so many posterior standard deviations are taken off a value bef
 
 
 REASONS = {
-    "best": "its value, less half of its posterior standard deviation, is the largest",
+    "best": "the largest value, after caution for noise",
     "clear gain": "its gain is clear, noise and the choice of people accounted for",
     "no clear gain": "no action is clearly better than what was done",
     "too few": "no action was taken often enough to be judged",
-    "nothing known": "hardly anybody was there: all allowed actions are equally likely",
+    "nothing known": "hardly anybody was there",
 }
 
 
@@ -60,6 +60,11 @@ class StateChange:
     def why(self) -> str:
         """Return in words why the state moves or stays."""
         return REASONS[self.reason]
+
+    @property
+    def instead(self) -> str:
+        """Return what a state does that does not move to one action."""
+        return "any, equally likely" if self.reason == "nothing known" else "as before"
 
     @property
     def moved(self) -> bool:
