@@ -179,9 +179,11 @@ class _Course:
 
         An action that is not allowed is made to do what the state's first allowed one does.
         """
-        rows = np.arange(self.key_of.size).reshape(self.key_of.shape)
-        allowed = (self.key_of >= 0) | ~np.isin(rows[:, :1] // rows.shape[1], self.known)
-        source = np.where(allowed, rows, rows[:, :1] + allowed.argmax(axis=1)[:, None]).ravel()
+        states, actions = self.key_of.shape
+        allowed = self.key_of >= 0
+        allowed[np.setdiff1d(np.arange(states), self.known)] = True
+        does = np.where(allowed, np.arange(actions), allowed.argmax(axis=1)[:, None])
+        source = (np.arange(states)[:, None] * actions + does).ravel()
         table = self.mdp.outcomes
         width = np.diff(table.offsets)[source]
         offsets = np.concatenate([[0], np.cumsum(width)])

@@ -117,7 +117,7 @@ def _states_seen(study: Study, process: MarkovRewardProcess) -> _Seen:
     state_of = raw_states(study, process)
     exact = process.states <= MOST_EXACT
     return _Seen(
-        rows=_sampled(process, process),
+        rows=_sampled(process),
         key_of=state_of,
         law=first_visits(process, state_of, study.state_count) if exact else None,
     )
@@ -129,7 +129,7 @@ def _pairs_seen(study: Study, world: World) -> _Seen:
     process = mdp.under(policy)
     state_of = raw_states(study, process)
     key_of = raw_pairs(study, world, state_of)
-    rows = _sampled(process, world, actions=True)
+    rows = _sampled(process, world)
     assert rows.action is not None
     law = state_values = None
     if process.states <= MOST_EXACT_WITH_ACTIONS:
@@ -219,20 +219,21 @@ def _clamps(study: Study, process: MarkovRewardProcess) -> bool:
     )
 
 
-def _sampled(
-    process: MarkovRewardProcess, world: World | MarkovRewardProcess, *, actions: bool = False
-) -> Episodes:
+def _sampled(process: MarkovRewardProcess, world: World | None = None) -> Episodes:
     """Simulate trajectories in a number that batches of equal size make up.
 
     Args:
-        process: which tells how long trajectories are.
-        world: the same, or the world that it belongs to, where rows are to tell the action.
-        actions: whether they are.
+        process: what is simulated.
+        world: that it belongs to, where rows are to tell the action.
     """
     total = int(np.clip(_MOST_ROWS / expected_length(process), 100, _MOST_TRAJECTORIES))
     count = min(BATCHES, total)
-    trajectories = total // count * count
-    return simulate_episodes(world, trajectories=trajectories, seed=SEED, actions=actions)
+    return simulate_episodes(
+        process if world is None else world,
+        trajectories=total // count * count,
+        seed=SEED,
+        actions=world is not None,
+    )
 
 
 def _gathered(
