@@ -230,9 +230,10 @@ def _without_none(fields: dict[str, Any]) -> dict[str, Any]:
 def improve(release: Release | str | Path, *, level: float | None = None) -> Improvement:
     """Return a policy that is one greedy step better, by released action values; spends nothing.
 
-    In each state it takes the action with the largest value, drawn towards the state's own and less
-    half its posterior standard deviation, among actions that were clearly taken. Where there is
-    none, the data's own policy stays. With ``level`` a state moves only where the gain is clear.
+    In each state it takes the action with the largest value, among actions that were clearly taken;
+    values are drawn towards the state's own, and towards what the action is worth in all states,
+    less half their posterior standard deviation. Where there is none, the data's own policy stays.
+    With ``level`` a state moves only where the gain is clear.
 
     Args:
         release: a release of a study with actions, its file, or its folder.

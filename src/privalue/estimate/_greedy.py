@@ -100,6 +100,7 @@ def greedy_step(
     alike: int,
     repeats: Vector,
     clamped: Clamped | None = None,
+    actions: Integers | None = None,
 ) -> GreedyStep:
     """Return the improved policy.
 
@@ -118,6 +119,7 @@ def greedy_step(
         alike: how many trajectories of one unit count, which may resemble each other.
         repeats: for every state how many of its keys one trajectory may count for.
         clamped: what is known of returns outside of tighter bounds that a stage chose.
+        actions: the action of every key; None, if those of two states have nothing in common.
 
     Returns:
         The step.
@@ -131,7 +133,7 @@ def greedy_step(
     )
     own = plain_values(of_states, unvisited)[states]  # V, for every key
     clear, known = ratios.clarity > CLEARLY, of_states.clarity > CLEARLY
-    means, deviations = posterior(ratios, unvisited, states)
+    means, deviations = posterior(ratios, unvisited, states, actions)
     allowed = np.bincount(states, minlength=number)
     seen = np.maximum(ratios.counts, 0.0)
     whole = np.bincount(states, weights=seen, minlength=number)
@@ -222,6 +224,7 @@ def step_of_noisy(
         alike=study.trajectories_per_person,
         repeats=np.minimum(np.bincount(pairs.state_of), float(study.states_per_trajectory)),
         clamped=noisy.clamped,
+        actions=pairs.action_of,
     )
 
 

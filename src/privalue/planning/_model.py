@@ -76,7 +76,7 @@ def world_model(study: Study, world: World) -> PublicModel:
     if limited:
         assumptions.append(
             f"a trajectory counts for its first {study.states_per_trajectory} "
-            f"{'states' if study.pairs is None else 'pairs of a state and an action'} only"
+            f"{'states' if study.pairs is None else 'pairs'} only"
         )
     if law is simulated or limited or clamped:
         assumptions.append(f"found by simulating {_total(batches):,} of its trajectories")
@@ -186,7 +186,7 @@ def raw_pairs(study: Study, world: World, state_of: Integers) -> Integers:
     if names.count != mdp.actions:
         raise StudyError(
             f"[actions] the world has {mdp.actions} actions and the study {names.count}; use a "
-            "world of the same actions, or a study of the world's"
+            "world of the same actions"
         )
     numbers = [names.positions.get(str(action)) for action in range(mdp.actions)]
     # Other labels than the numbers of the world's actions are matched by position.
@@ -200,8 +200,8 @@ def raw_pairs(study: Study, world: World, state_of: Integers) -> Integers:
     if strange.size:
         state, action = strange[0]
         raise StudyError(
-            f'[actions] people of the world take action "{action}" in state "{state}", which is '
-            "not allowed; allow the pair, or use another world"
+            f"[actions] people of the world take action {action} in state {state}, which is no "
+            "allowed pair of the study; allow it, or use another world"
         )
     return np.asarray(found.ravel())
 
