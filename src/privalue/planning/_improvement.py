@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from privalue.core import Integers, Vector
+from privalue.core import Integers, Vector, VisitStatistics
 from privalue.errors import StudyError
-from privalue.estimate import step_of_noisy, with_clear_gains
+from privalue.estimate import GreedyStep, NoisyStatistics, step_of_noisy, with_clear_gains
 from privalue.planning._draws import Draws
 from privalue.planning._model import raw_pairs, raw_states
 from privalue.planning._predict import (
@@ -36,6 +36,7 @@ _MOST_DRAWS, _FEWEST_DRAWS = 100, 24
 _PAIRS = 100_000  # a draw of so many takes as long as all of them may
 _DENSE = 256  # states; up to here all policies are solved at once
 _AT_ONCE = 4_000_000  # numbers in the matrices of the policies that are solved together
+_NO_NOISE = 1e-3  # visits: a standard deviation
 _ROUNDING = 1e-9  # of the world's values: a policy that is worse by so much is not worse
 
 
@@ -51,6 +52,7 @@ class RuleForecast:
     standard_error: float  # of the mean, by the number of draws
     usual: tuple[float, float]  # of one release: 10% and 90% quantiles
     worse: float  # the share of releases whose policy is worth less than the behaviour
+    loss: float  # how much less, on average over these; 0 where there are none
     moved: float  # the share of states that move to one action
 
 
@@ -59,11 +61,12 @@ class ImprovementForecast:
     """What improved policies are worth in a world, beside what people do, and the best policy.
 
     ``best`` takes allowed actions only, and knows the world's own states; None where it cannot be
-    found.
+    found. ``without_noise`` is the mean of the default rule on the same statistics without noise.
     """
 
     behaviour: float
     best: float | None
+    without_noise: float
     rules: tuple[RuleForecast, ...]  # the default one first
     draws: int
 
@@ -103,7 +106,7 @@ def predict_improvement(
     mechanism = mechanism_for(study, design(study), planned_size(study, m))
     number = draws or int(np.clip(_PAIRS // study.key_count, _FEWEST_DRAWS, _MOST_DRAWS))
     generator = np.random.default_rng((SEED, 2))  # other numbers than those of the errors
-    steps = []
+    steps, clean = [], []
     for statistics in Draws(model, study, number).statistics(m):
         drawn = drawn_numbers(mechanism, statistics, generator)
         steps.append(
@@ -115,31 +118,66 @@ def predict_improvement(
                 only_clear_gains=False,
             )
         )
+        clean.append(_step_without_noise(study, statistics))
     careful = [with_clear_gains(step, pairs.state_of) for step in steps]
     course = _Course.of(study, world)
     behaviour = float(policy_values(course.mdp, course.behaviour[None])[0])
-    rules = []
-    for level, some in ((None, steps), (study.report.level, careful)):
-        values = policy_values(course.mdp, course.policies([step.policy for step in some]))
-        if not np.isfinite(values).all():
-            raise StudyError(
-                "[values] discount = 1: under an improved policy a trajectory of the world may "
-                "never end; use a smaller discount, or another world"
-            )
-        low, high = np.quantile(values, [0.1, 0.9])
-        slack = _ROUNDING * max(abs(behaviour), 1.0)
-        rules.append(
-            RuleForecast(
-                level=level,
-                mean=float(values.mean()),
-                standard_error=float(values.std(ddof=1) / np.sqrt(number)),
-                usual=(float(low), float(high)),
-                worse=float(np.mean(values < behaviour - slack)),
-                moved=float(np.mean([(step.chosen >= 0).mean() for step in some])),
-            )
-        )
+    default, clear, plain = (
+        _checked(policy_values(course.mdp, course.policies([step.policy for step in some])))
+        for some in (steps, careful, clean)
+    )
     return ImprovementForecast(
-        behaviour=behaviour, best=course.best(), rules=tuple(rules), draws=number
+        behaviour=behaviour,
+        best=course.best(),
+        without_noise=float(plain.mean()),
+        rules=(
+            _summary(None, default, behaviour, steps),
+            _summary(study.report.level, clear, behaviour, careful),
+        ),
+        draws=number,
+    )
+
+
+def _step_without_noise(study: Study, statistics: VisitStatistics) -> GreedyStep:
+    """Return what the default rule does with sums and counts that are hardly noisy at all."""
+    low, high = study.return_bounds
+    counts = statistics.counts.astype(np.float64)
+    noisy = NoisyStatistics(
+        return_bounds=(low, high),
+        sums=statistics.return_sums - counts * (0.5 * low + 0.5 * high),
+        counts=counts,
+        sum_noise=np.full(len(counts), _NO_NOISE * (high - low)),
+        count_noise=np.full(len(counts), _NO_NOISE),
+    )
+    means = statistics.mean_returns(study.values.unvisited_value)
+    return step_of_noisy(noisy, study, means, study.report.level, only_clear_gains=False)
+
+
+def _checked(values: Vector) -> Vector:
+    """Return the values of policies; refuse a policy under which a trajectory may never end."""
+    if not np.isfinite(values).all():
+        raise StudyError(
+            "[values] discount = 1: under an improved policy a trajectory of the world may never "
+            "end; use a smaller discount, or another world"
+        )
+    return values
+
+
+def _summary(
+    level: float | None, values: Vector, behaviour: float, steps: list[GreedyStep]
+) -> RuleForecast:
+    """Summarise what the policies of one rule are worth."""
+    low, high = np.quantile(values, [0.1, 0.9])
+    less = behaviour - values
+    worse = less > _ROUNDING * max(abs(behaviour), 1.0)
+    return RuleForecast(
+        level=level,
+        mean=float(values.mean()),
+        standard_error=float(values.std(ddof=1) / np.sqrt(len(values))),
+        usual=(float(low), float(high)),
+        worse=float(worse.mean()),
+        loss=float(less[worse].mean()) if worse.any() else 0.0,
+        moved=float(np.mean([(step.chosen >= 0).mean() for step in steps])),
     )
 
 

@@ -14,6 +14,7 @@ from privalue.planning import (
 from privalue.study import Study
 from privalue.version import VERSION
 
+_STEADIED = 0.9  # of the error without noise: shrinkage did it
 _NOTHING = 1e-9  # of the range: rounding, not error
 
 
@@ -93,8 +94,10 @@ def keys_of(study: Study) -> str:
 
 
 def steadied(prediction: Prediction) -> bool:
-    """Return whether shrinkage takes more off the error than the noise adds."""
-    return prediction.chosen.rmse < prediction.chosen.without_noise < np.inf
+    """Return whether shrinkage clearly takes more off the error than the noise adds."""
+    found = prediction.chosen
+    rare = found.sampling > found.approximation
+    return rare and found.rmse < _STEADIED * found.without_noise < np.inf
 
 
 def _plain_means(prediction: Prediction) -> str:
@@ -131,12 +134,13 @@ def improvement_in_words(found: ImprovementForecast) -> list[str]:
     return [
         "The improved policy, one greedy step on what is released, is worth "
         f"{default.mean:.{digits}f} in this world, on average over {found.draws} made-up releases "
-        f"(standard error {shown(default.standard_error)}); what people do now has "
+        f"(standard error {shown(default.standard_error)}); without noise it would be worth "
+        f"{found.without_noise:.{digits}f}; what people do now has "
         f"{found.behaviour:.{digits}f}{best}",
-        f"Of ten releases eight give {_usual(default, digits)}; {_worse(default)}",
+        f"Of ten releases eight give {_usual(default, digits)}; {_worse(default, digits)}",
         f"With level {careful.level:g} only states with a clear gain move, {careful.moved:.0%} of "
         f"them in place of {default.moved:.0%}, and the policy is worth "
-        f"{careful.mean:.{digits}f} ({_usual(careful, digits)}); {_worse(careful)}",
+        f"{careful.mean:.{digits}f} ({_usual(careful, digits)}); {_worse(careful, digits)}",
     ]
 
 
@@ -152,10 +156,14 @@ def _usual(rule: RuleForecast, digits: int) -> str:
     return f"from {rule.usual[0]:.{digits}f} to {rule.usual[1]:.{digits}f}"
 
 
-def _worse(rule: RuleForecast) -> str:
-    """Return how often a policy is worse than what people do."""
-    often = "none" if rule.worse == 0 else f"{max(rule.worse, 0.01):.0%}"
-    return f"{often} of the releases give a policy that is worse than what people do now"
+def _worse(rule: RuleForecast, digits: int) -> str:
+    """Return how often a policy is worse than what people do, and by how much."""
+    if rule.worse == 0:
+        return "none gives a policy that is worse than what people do now"
+    return (
+        f"{max(rule.worse, 0.01):.0%} give a policy that is worse than what people do now, by "
+        f"{rule.loss:.{digits}f} on average"
+    )
 
 
 def range_in_words(forecast: Forecast) -> str:
