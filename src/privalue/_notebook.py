@@ -371,12 +371,15 @@ def comparison_html(
 # A plan
 
 
-def plan_html(prediction: Prediction, advice: Sequence[str] = ()) -> str:
+def plan_html(
+    prediction: Prediction, advice: Sequence[str] = (), about_actions: Sequence[str] = ()
+) -> str:
     """Return a plan: the verdict, a plot and a table of the mechanisms, and what would help.
 
     Args:
         prediction: the errors to expect.
         advice: changes of the study, in words, the most helpful first.
+        about_actions: what is predicted of pairs and of improved policies, a sentence each.
     """
     study = prediction.study
     planned = [each for each in prediction.forecasts if each.refused is None][:MOST_ROWS]
@@ -396,6 +399,7 @@ def plan_html(prediction: Prediction, advice: Sequence[str] = ()) -> str:
             [_forecast(each) for each in planned],
             numbers=(1, 2, 3, 4),
         ),
+        *(_paragraph(sentence) for sentence in about_actions),
         *(
             [_paragraph("What would help:"), _tag("ul", *(_tag("li", line) for line in advice))]
             if advice

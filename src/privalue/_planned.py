@@ -22,6 +22,7 @@ from privalue.planning import (
     BookPlan,
     Budget,
     Change,
+    ImprovementForecast,
     Judgement,
     Option,
     Prediction,
@@ -37,6 +38,7 @@ from privalue.planning import (
     planned_rare_state_words,
     planned_trajectories,
     predict,
+    predict_improvement,
     public_model,
     release_groups,
     resolve,
@@ -45,7 +47,13 @@ from privalue.planning import (
     unvisited_states,
     unvisited_words,
 )
-from privalue.report import misfit_known, paragraph, verdict
+from privalue.report import (
+    improvement_in_words,
+    misfit_known,
+    pairs_in_words,
+    paragraph,
+    verdict,
+)
 from privalue.simulation import World, parse_world, policy_of
 from privalue.study import Study
 
@@ -85,23 +93,35 @@ class Plan:
     Attributes:
         prediction: everything that was predicted, mechanism by mechanism.
         solved: the answers, where a target was given.
+        improvement: what the policy that ``pv.improve`` would make is worth in the world, beside
+            what people do now and the best policy; None without actions or without a world.
     """
 
     prediction: Prediction
     solved: Solved | None = None
+    improvement: ImprovementForecast | None = None
     world: World | None = None
     draws: int | None = None
     reason: str | None = field(default=None, repr=False)  # why "auto" is this mechanism
+    unimproved: str | None = field(default=None, repr=False)  # why there is no ``improvement``
     phase: Phase = field(default=_silent, repr=False)
 
     def __repr__(self) -> str:
-        return f"Plan({self.verdict})"
+        return f"Plan({' '.join([self.verdict, *self._about_actions])})"
+
+    @property
+    def _about_actions(self) -> list[str]:
+        """Return what is predicted of pairs and of improved policies, a sentence each."""
+        of_pairs = pairs_in_words(self.prediction)
+        lines = [] if of_pairs is None else [of_pairs]
+        lines += [] if self.improvement is None else improvement_in_words(self.improvement)
+        return [f"{line}." for line in lines]
 
     def _repr_html_(self) -> str:
         # Advice takes as long as the plan itself: it is shown once somebody asked for it.
         asked: list[Change] = vars(self).get("advice", [])
         changes = [f"{each.what}: {shown(each.rmse)}" for each in asked]
-        return str(above("_notebook", "plan_html")(self.prediction, changes))
+        return str(above("_notebook", "plan_html")(self.prediction, changes, self._about_actions))
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw the predicted error of every mechanism, with its range, beside that of guessing.
@@ -135,8 +155,20 @@ class Plan:
 
     @property
     def rmse(self) -> float:
-        """Return the predicted root mean square error over the states."""
+        """Return the predicted root mean square error over the states, or over the pairs."""
         return self.prediction.chosen.rmse
+
+    @property
+    def state_rmse(self) -> float | None:
+        """Return the error of V over the states, where there are actions; else None."""
+        found = self.prediction.chosen.of_pairs
+        return None if found is None else found.state_rmse
+
+    @property
+    def clear(self) -> float | None:
+        """Return the share of pairs whose noisy count will be clear; None without actions."""
+        found = self.prediction.chosen.of_pairs
+        return None if found is None else found.clear
 
     @property
     def range(self) -> tuple[float, float]:
@@ -225,7 +257,8 @@ class Plan:
     def notes(self) -> list[str]:
         """Return what is assumed, and what else the reader should know, a line each."""
         chosen = [] if self.reason is None else [f"name = {self.reason}"]
-        return [*chosen, *_notes(self.prediction)]
+        unimproved = [] if self.unimproved is None else [self.unimproved]
+        return [*chosen, *_notes(self.prediction), *unimproved]
 
     @property
     def verdict(self) -> str:
@@ -235,7 +268,8 @@ class Plan:
     @property
     def paragraph(self) -> str:
         """Return a paragraph for the protocol of a study."""
-        return paragraph(self.prediction, None if self.solved is None else self.solved.own)
+        own = None if self.solved is None else self.solved.own
+        return paragraph(self.prediction, own, self.improvement)
 
 
 @overload
@@ -301,8 +335,9 @@ def plan(
         phase: shows what is being worked on; nothing, if left out.
 
     Returns:
-        The plan: ``rmse``, ``range``, ``table``, ``advice``, ``verdict``. With ``releases``, what
-        each gets and its error, for several ways to share the total: ``splits`` and ``best``.
+        The plan: ``rmse``, ``range``, ``table``, ``advice``, ``verdict``; with actions and a world
+        ``improvement``, what a better policy would be worth. With ``releases``, what each gets and
+        its error, for several ways to share the total: ``splits`` and ``best``.
 
     Raises:
         UsageError: a number or a choice is missing, or not allowed.
@@ -345,8 +380,24 @@ def plan(
         reason = resolved.why
     with phase("Predicting") as report:
         found = predict(resolved.study, model, trajectories=m, draws=draws, progress=report)
+    improvement = unimproved = None
+    if known is not None and study.pairs is not None and found.chosen.refused is None:
+        try:
+            with phase("Improving policies"):
+                improvement = predict_improvement(
+                    found.study, model, known, trajectories=m, draws=draws
+                )
+        except StudyError as problem:
+            unimproved = f"no improved policy could be judged: {problem}"
     return Plan(
-        prediction=found, solved=solved, world=known, draws=draws, reason=reason, phase=phase
+        prediction=found,
+        solved=solved,
+        improvement=improvement,
+        unimproved=unimproved,
+        world=known,
+        draws=draws,
+        reason=reason,
+        phase=phase,
     )
 
 
@@ -536,7 +587,9 @@ def _notes(prediction: Prediction) -> list[str]:
         )
     world = prediction.model.known
     unvisited = unvisited_words(
-        unvisited_states(study, prediction.model), "the world" if world else "the prior of visits"
+        unvisited_states(study, prediction.model),
+        "the world" if world else "the prior of visits",
+        pairs=study.pairs is not None,
     )
     if unvisited is not None:
         notes.append(unvisited)

@@ -102,9 +102,11 @@ def plan(
     if picture is not None:
         _draw(found.prediction, picture, target)
     if as_json:
-        print_json(plan_json(found.prediction, changes, found.solved, notes))
+        print_json(plan_json(found.prediction, changes, found.solved, notes, found.improvement))
     else:
-        print_plan(screen(), found.prediction, changes, found.solved, notes, by_state)
+        print_plan(
+            screen(), found.prediction, changes, found.solved, notes, by_state, found.improvement
+        )
 
 
 def _draw(prediction: Prediction, file: Path, target: float | None) -> None:

@@ -26,6 +26,11 @@ from privalue.planning._consent import (
     require_small_delta,
     require_useful,
 )
+from privalue.planning._improvement import (
+    ImprovementForecast,
+    RuleForecast,
+    predict_improvement,
+)
 from privalue.planning._invert import (
     Aggregation,
     Answer,
@@ -47,6 +52,7 @@ from privalue.planning._options import Option, main_options, options_of
 from privalue.planning._predict import (
     Forecast,
     Forecaster,
+    OfPairs,
     Prediction,
     forecast,
     planned_trajectories,
@@ -74,12 +80,15 @@ __all__ = [
     "Change",
     "Forecast",
     "Forecaster",
+    "ImprovementForecast",
     "Judgement",
+    "OfPairs",
     "Option",
     "PlannedReleases",
     "Prediction",
     "PublicModel",
     "Resolution",
+    "RuleForecast",
     "Split",
     "advice",
     "aggregation_for",
@@ -98,6 +107,7 @@ __all__ = [
     "planned_rare_state_words",
     "planned_trajectories",
     "predict",
+    "predict_improvement",
     "public_model",
     "quick_prediction",
     "rare_state_words",
