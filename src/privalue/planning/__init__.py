@@ -26,6 +26,11 @@ from privalue.planning._consent import (
     require_small_delta,
     require_useful,
 )
+from privalue.planning._improvement import (
+    ImprovementForecast,
+    RuleForecast,
+    predict_improvement,
+)
 from privalue.planning._invert import (
     Aggregation,
     Answer,
@@ -47,6 +52,7 @@ from privalue.planning._options import Option, main_options, options_of
 from privalue.planning._predict import (
     Forecast,
     Forecaster,
+    OfPairs,
     Prediction,
     forecast,
     planned_trajectories,
@@ -54,6 +60,14 @@ from privalue.planning._predict import (
 )
 from privalue.planning._public_model import PublicModel
 from privalue.planning._rare_states import planned_rare_state_words, rare_state_words
+from privalue.planning._releases import (
+    BookPlan,
+    Budget,
+    PlannedReleases,
+    Split,
+    plan_releases,
+    release_groups,
+)
 from privalue.planning._resolve import Resolution, resolve
 from privalue.planning._shown import shown
 from privalue.planning._unvisited import unvisited_states, unvisited_words
@@ -61,14 +75,21 @@ from privalue.planning._unvisited import unvisited_states, unvisited_words
 __all__ = [
     "Aggregation",
     "Answer",
+    "BookPlan",
+    "Budget",
     "Change",
     "Forecast",
     "Forecaster",
+    "ImprovementForecast",
     "Judgement",
+    "OfPairs",
     "Option",
+    "PlannedReleases",
     "Prediction",
     "PublicModel",
     "Resolution",
+    "RuleForecast",
+    "Split",
     "advice",
     "aggregation_for",
     "checked_target",
@@ -82,12 +103,15 @@ __all__ = [
     "most_helpful",
     "noise_by_state",
     "options_of",
+    "plan_releases",
     "planned_rare_state_words",
     "planned_trajectories",
     "predict",
+    "predict_improvement",
     "public_model",
     "quick_prediction",
     "rare_state_words",
+    "release_groups",
     "require_small_delta",
     "require_useful",
     "resolve",
