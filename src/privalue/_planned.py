@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import pyarrow as pa
@@ -12,11 +13,14 @@ import pyarrow as pa
 from privalue._above import above
 from privalue._types import Progress
 from privalue.core import MOST_TRAJECTORIES, Vector
-from privalue.curator import with_columns
+from privalue.curator import opened_ledger, with_columns
 from privalue.errors import StudyError, UsageError
+from privalue.ledger import Ledger, Protection, square_total, total_mu
 from privalue.planning import (
     Aggregation,
     Answer,
+    BookPlan,
+    Budget,
     Change,
     ImprovementForecast,
     Judgement,
@@ -30,11 +34,13 @@ from privalue.planning import (
     epsilon_for,
     judge_planned,
     main_options,
+    plan_releases,
     planned_rare_state_words,
     planned_trajectories,
     predict,
     predict_improvement,
     public_model,
+    release_groups,
     resolve,
     shown,
     trajectories_for,
@@ -266,6 +272,7 @@ class Plan:
         return paragraph(self.prediction, own, self.improvement)
 
 
+@overload
 def plan(
     study: Study,
     trajectories: int | None = None,
@@ -275,8 +282,41 @@ def plan(
     world: str | World | None = None,
     draws: int | None = None,
     columns: Mapping[str, str] | None = None,
+    releases: None = None,
+    ledger: None = None,
     phase: Phase = _silent,
-) -> Plan:
+) -> Plan: ...
+
+
+@overload
+def plan(
+    study: Study,
+    trajectories: int | None = None,
+    *,
+    target_rmse: None = None,
+    solve: None = None,
+    world: str | World | None = None,
+    draws: int | None = None,
+    columns: Mapping[str, str] | None = None,
+    releases: int | str,
+    ledger: str | Path | Ledger | None = None,
+    phase: Phase = _silent,
+) -> BookPlan: ...
+
+
+def plan(
+    study: Study,
+    trajectories: int | None = None,
+    *,
+    target_rmse: float | None = None,
+    solve: str | None = None,
+    world: str | World | None = None,
+    draws: int | None = None,
+    columns: Mapping[str, str] | None = None,
+    releases: int | str | None = None,
+    ledger: str | Path | Ledger | None = None,
+    phase: Phase = _silent,
+) -> Plan | BookPlan:
     """Predict the error of a study before any data is opened; nothing is spent.
 
     Args:
@@ -288,11 +328,16 @@ def plan(
         world: a public MDP that the data will resemble, e.g. "chain" or "gym:FrozenLake-v1".
         draws: made-up data sets per prediction, 8 to 100,000; by the number of states, if left out.
         columns: names of columns, as for ``release``; they change no prediction.
+        releases: plan several over one total: 52 (weekly for a year), "1+12" (one now, and one each
+            month).
+        ledger: with ``releases``: they share what is left there; else the study's epsilon and delta
+            are the total.
         phase: shows what is being worked on; nothing, if left out.
 
     Returns:
         The plan: ``rmse``, ``range``, ``table``, ``advice``, ``verdict``; with actions and a world
-        ``improvement``, what a better policy would be worth.
+        ``improvement``, what a better policy would be worth. With ``releases``, what each gets and
+        its error, for several ways to share the total: ``splits`` and ``best``.
 
     Raises:
         UsageError: a number or a choice is missing, or not allowed.
@@ -304,12 +349,21 @@ def plan(
     >>> plan = pv.plan(study, trajectories=5000)
     >>> plan.rmse < plan.guess, plan.hopeless
     (True, False)
+    >>> weekly = pv.plan(study, trajectories=5000, releases=52, draws=8)
+    >>> [(split.accounting, split.groups[0].epsilon) for split in weekly.splits]
+    [('gaussian', 0.12065), ('plain', 0.019230769230769232)]
     """
     quantity = _question(solve, target_rmse)
     if draws is not None and not 8 <= draws <= 100_000:
         raise UsageError(f"draws={draws}: it must be from 8 to 100000")
     study = with_columns(study, columns)
     known = named_world(world) if isinstance(world, str) else world
+    if releases is not None:
+        if quantity is not None:
+            raise UsageError("releases plans several: leave out target_rmse and solve")
+        return _shared(study, release_groups(releases), ledger, known, trajectories, draws, phase)
+    if ledger is not None:
+        raise UsageError("ledger is for releases, which share what is left of it")
     if quantity != "trajectories" or trajectories is not None:
         planned_trajectories(study, trajectories)  # complains before anything takes time
     solved, m = None, trajectories
@@ -345,6 +399,69 @@ def plan(
         reason=reason,
         phase=phase,
     )
+
+
+def _shared(
+    study: Study,
+    groups: tuple[int, ...],
+    ledger: str | Path | Ledger | None,
+    world: World | None,
+    trajectories: int | None,
+    draws: int | None,
+    phase: Phase,
+) -> BookPlan:
+    """Return what each of several releases would get of a total, and its error.
+
+    Args:
+        study: what is public.
+        groups: how many releases each group has.
+        ledger: where the total is kept; None: it is the study's epsilon and delta.
+        world: the public MDP that the data will resemble, if one was given.
+        trajectories: m of each, if it was given.
+        draws: made-up data sets per prediction.
+        phase: shows what is being worked on.
+    """
+    budget = _budget(study, ledger)
+    if not study.privacy.is_fixed:
+        study = study.replace(epsilon=1.0, delta=budget.delta)  # which the plan does not use
+    with phase("Predicting") as report:
+        return plan_releases(
+            study,
+            public_model(study, world),
+            groups,
+            budget,
+            trajectories=trajectories,
+            draws=draws,
+            progress=report,
+        )
+
+
+def _budget(study: Study, ledger: str | Path | Ledger | None) -> Budget:
+    """Return what there is for all releases: of the ledger, or the study's own promise."""
+    if ledger is None:
+        if not study.privacy.is_fixed:
+            raise UsageError(
+                "releases share a total: give ledger=LEDGER, or epsilon and delta in the study"
+            )
+        epsilon, delta = study.privacy.epsilon, study.privacy.delta
+        square = square_total(total_mu(epsilon, delta))
+        return Budget(square=square, epsilon=epsilon, delta=delta)
+    if study.study.dataset is None:
+        raise UsageError("a ledger needs [study] dataset, which says whose budget it is")
+    standing = opened_ledger(ledger).standing(study.study.dataset)
+    asked = Protection(unit=study.privacy.unit, neighbours=study.privacy.neighbours)
+    if standing.terms.protection != asked:
+        raise UsageError(
+            f"the total is for {standing.terms}, and the study for {asked}; plan the same as the "
+            "total"
+        )
+    if standing.gaussian:
+        return Budget(
+            square=standing.unspent.units.square,
+            epsilon=None,
+            delta=standing.total.telling.rest.as_dict()["delta"],
+        )
+    return Budget(square=None, **standing.unspent.as_dict())
 
 
 def named_world(text: str, policy: str | None = None) -> World:

@@ -60,6 +60,14 @@ from privalue.planning._predict import (
 )
 from privalue.planning._public_model import PublicModel
 from privalue.planning._rare_states import planned_rare_state_words, rare_state_words
+from privalue.planning._releases import (
+    BookPlan,
+    Budget,
+    PlannedReleases,
+    Split,
+    plan_releases,
+    release_groups,
+)
 from privalue.planning._resolve import Resolution, resolve
 from privalue.planning._shown import shown
 from privalue.planning._unvisited import unvisited_states, unvisited_words
@@ -67,6 +75,8 @@ from privalue.planning._unvisited import unvisited_states, unvisited_words
 __all__ = [
     "Aggregation",
     "Answer",
+    "BookPlan",
+    "Budget",
     "Change",
     "Forecast",
     "Forecaster",
@@ -74,10 +84,12 @@ __all__ = [
     "Judgement",
     "OfPairs",
     "Option",
+    "PlannedReleases",
     "Prediction",
     "PublicModel",
     "Resolution",
     "RuleForecast",
+    "Split",
     "advice",
     "aggregation_for",
     "checked_target",
@@ -91,6 +103,7 @@ __all__ = [
     "most_helpful",
     "noise_by_state",
     "options_of",
+    "plan_releases",
     "planned_rare_state_words",
     "planned_trajectories",
     "predict",
@@ -98,6 +111,7 @@ __all__ = [
     "public_model",
     "quick_prediction",
     "rare_state_words",
+    "release_groups",
     "require_small_delta",
     "require_useful",
     "resolve",

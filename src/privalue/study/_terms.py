@@ -218,9 +218,10 @@ def resolve_ridge(study: Study, trajectories: int | None) -> float:
 def gaussian_alpha(study: Study) -> float | None:
     """Return alpha if all that is drawn is Gaussian noise of one public sigma: mu = 1/alpha.
 
-    Return None for dp-lsw and dp-lsl: they have an alpha too, but their sigma depends on the data.
+    Return None for any other: dp-lsw and dp-lsl have an alpha too, but their sigma depends on the
+    data.
     """
-    if study.mechanism.name in SMOOTH:
+    if study.mechanism.name != "dp-ssp":
         return None
     return gaussian(study.privacy.epsilon, study.privacy.delta).alpha
 
