@@ -157,8 +157,8 @@ def read_whole(path: str | os.PathLike[str], most: int, *, inside: Path | None =
         inside: the folder that the file must be in, all links resolved.
 
     Raises:
-        OSError: it is no regular file (EINVAL), too large (EFBIG), not inside the folder (EXDEV),
-            or the system refused; ``strerror`` is fit for a message.
+        OSError: it is not a regular file (EINVAL), is too large (EFBIG), is not inside the folder
+            (EXDEV), or the system refused; ``strerror`` is fit for a message.
     """
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
     try:
@@ -188,7 +188,7 @@ def read_whole(path: str | os.PathLike[str], most: int, *, inside: Path | None =
         os.close(handle)
 
 
-_IRREGULAR = "it is no regular file, but a pipe, a socket or a device"
+_IRREGULAR = "it is not a regular file, but a pipe, a socket or a device"
 
 
 def _is_inside(about: os.stat_result, path: str | os.PathLike[str], folder: Path) -> bool:

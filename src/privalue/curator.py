@@ -132,7 +132,7 @@ def with_columns(study: Study, columns: Mapping[str, str] | None) -> Study:
     """Return the study with names of columns added to those that it names.
 
     Raises:
-        UsageError: it is no study.
+        UsageError: it is not a study.
     """
     if not isinstance(study, Study):
         raise UsageError(
@@ -405,7 +405,7 @@ def _charge(reserved: Reservation, hold: Hold, say: Callable[[str], None] | None
         raise ChargedError(
             f'dataset "{reserved.dataset}": perhaps charged: the ledger did not answer when entry '
             f"{reserved.sequence} was charged, and nothing was drawn (interrupted); "
-            "ledger.show(DATASET) tells",
+            "ledger.show(DATASET) shows it",
             why="interrupted",
             exit_code=130,
         ) from problem

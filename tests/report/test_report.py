@@ -658,7 +658,7 @@ def test_a_private_page_replaces_a_private_page_and_nothing_else(folder, capsys)
     assert run([*INSPECT, "--page", "p.html", "--json"]) == 0
     assert stat.S_IMODE((folder / "p.html").stat().st_mode) == 0o600
     (folder / "notes.html").write_text("mine")
-    assert "is no private page" in failed(capsys, *INSPECT, "--page", "notes.html")
+    assert "is not a private page" in failed(capsys, *INSPECT, "--page", "notes.html")
     assert "must end in .html" in failed(capsys, *INSPECT, "--page", "notes.txt")
     assert "notes.html is not a directory" in failed(
         capsys, *INSPECT, "--page", "notes.html/p.html"

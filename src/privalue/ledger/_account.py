@@ -98,7 +98,7 @@ class Account(Standing):
     releases: tuple[Amount, ...]  # what is spent, release by release
     converted: tuple[Converted, ...]  # those of them that had another unit or relation
     plain_sum: Amount  # what the epsilons and deltas of all that is spent sum to
-    like_the_last: int | None  # how many more like the last; None before the first
+    like_the_last: int | None  # further releases of the last one's size; None before the first
     unfinished: tuple[Unfinished, ...]
     steps: tuple[Step, ...]  # in units
     notices: tuple[str, ...]

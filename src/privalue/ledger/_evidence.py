@@ -157,7 +157,7 @@ def fault(text: str | None, held: Held, *, strict: bool) -> str | None:
         *(ArithmeticError, AttributeError, KeyError, TypeError),
         *(ValueError, RecursionError, UsageError),
     ):
-        return "it is no release" if text is not None else "it is not there"
+        return "it is not a release" if text is not None else "it is not there"
     return None
 
 

@@ -327,7 +327,7 @@ class Ledger:
         with self._reading() as (book, transaction):
             held = self._recalled(book, transaction, entry)
         if held is None:
-            raise UsageError(f"entry {entry} is no reservation of the ledger {self.place}")
+            raise UsageError(f"entry {entry} is not a reservation of the ledger {self.place}")
         with self._writing(held.dataset, held.cost, entry) as (_, append, _):
             outcome = "charged" if charge else "cancelled"
             append("settle", reservation=entry, outcome=outcome, reason=reason)

@@ -164,7 +164,7 @@ def raw_states(study: Study, process: MarkovRewardProcess) -> Integers:
     unknown = np.flatnonzero((found < 0) & process.reachable)
     if unknown.size:
         raise StudyError(
-            f'[states] trajectories of the world visit state "{unknown[0]}", which is no raw '
+            f'[states] trajectories of the world visit state "{unknown[0]}", which is not a raw '
             "label of the study; add it to [states] groups, or use another world"
         )
     return found
