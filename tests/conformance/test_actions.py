@@ -113,6 +113,14 @@ def test_rows_in_order_and_quoted_cells_give_the_same(name, place):
     assert numbers(local.statistics(path, chosen)) == expected
 
 
+def test_a_workbook_gives_the_same(place):
+    chosen = STUDIES["allowed"]
+    table = arrow(HEADING, rows(chosen))
+    path = place.fresh(".xlsx")
+    table.to_pandas().to_excel(path, index=False)
+    assert numbers(local.statistics(path, chosen)) == numbers(local.statistics(table, chosen))
+
+
 @pytest.mark.parametrize("name", ["counted", "allowed"])
 def test_spark_gives_the_same(name, spark):
     chosen = STUDIES[name]
