@@ -273,7 +273,9 @@ def improve(release: Release | str | Path, *, level: float | None = None) -> Imp
     """
     release = release if isinstance(release, Release) else Release.load(release)
     if level is not None and not (isinstance(level, int | float) and 0 < level < 1):
-        raise UsageError(f"level = {level!r} must be a probability above 0 and below 1")
+        raise UsageError(
+            f"level = {level!r} must be a probability above 0 and below 1, such as 0.95"
+        )
     if release.column("action") is None or release.statistics is None:
         raise UsageError(
             "this release has no values of actions; give one of a study with [actions]"
