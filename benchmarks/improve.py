@@ -107,7 +107,7 @@ def without_noise(study: pv.Study, rows: object) -> GreedyStep:
         sum_noise=np.full(len(counts), NO_NOISE * (high - low)),
         count_noise=np.full(len(counts), NO_NOISE),
     )
-    return step_of_noisy(exact, study, means, 0.95, only_clear_gains=False)
+    return step_of_noisy(exact, study, 0.95, only_clear_gains=False)
 
 
 def error(means: np.ndarray) -> float:
