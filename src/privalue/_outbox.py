@@ -10,7 +10,7 @@ letter::
       "schema_version": 2,
       ...
 
-The owner alone may read it: the number of an entry tells of earlier attempts.
+The owner alone may read it: the number of an entry reveals earlier attempts.
 """
 
 import errno

@@ -544,13 +544,13 @@ def test_a_report_without_its_ledger_says_so_in_a_line(folder, capsys, monkeypat
     assert run(["report", "r", "--force"]) == 0
     said = capsys.readouterr().err
     assert said.count("\n") == 1
-    assert "none is named; the page tells no budget: --ledger LEDGER names it" in said
+    assert "none is named; the page shows no budget: --ledger LEDGER names it" in said
     monkeypatch.setenv("PRIVALUE_LEDGER", "nowhere/ledger.db")
     assert run(["report", "r", "--force"]) == 0
     said = capsys.readouterr().err
     assert said.count("\n") == 1
     assert "PRIVALUE_LEDGER: " in said
-    assert "the page tells no budget" in said
+    assert "the page shows no budget" in said
 
 
 def test_an_entry_that_cannot_be_read_is_not_overwritten(folder, capsys):

@@ -45,7 +45,7 @@ class Converted:
 
 @dataclass(frozen=True, kw_only=True)
 class Standing:
-    """How a dataset stands at one moment: what its pages tell, and no history."""
+    """How a dataset stands at one moment: what its pages show, and no history."""
 
     dataset: str
     terms: BudgetTerms
@@ -153,7 +153,7 @@ class Account(Standing):
         )
 
     def _pools(self) -> dict[str, Any]:
-        """Return what only a Gaussian book tells: its pools, and what plain sums would say."""
+        """Return what only a Gaussian book shows: its pools, and what plain sums would say."""
         if not self.gaussian:
             return {}
         return {

@@ -20,7 +20,7 @@ from privalue.ledger._squares import is_certified
 from privalue.ledger._units import cost
 
 GAUSSIANS = frozenset({"dp-ssp"})  # others may have an alpha, and no mu: their sigma is private
-_ROUNDING = 1e-12  # of a mu that is told as a double
+_ROUNDING = 1e-12  # of a mu that is written as a double
 
 
 @dataclass(frozen=True, kw_only=True)

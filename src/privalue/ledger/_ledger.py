@@ -181,7 +181,7 @@ class Ledger:
                     dataset,
                     requested,
                     f'"{twin}" has a total, and its name looks the same; use that one, or a name '
-                    "that people can tell from it",
+                    "that people cannot confuse with it",
                 )
             if stands and not replace:
                 told.append(f'dataset "{dataset}": its total stands; nothing was changed')
@@ -247,7 +247,7 @@ class Ledger:
                 too, but their sigma depends on the data: leave it out.
             spend: in place of epsilon, delta and alpha, a share of what is left, such as "25%", for
                 a Gaussian release; ``asked`` of the reservation is what it came to. Reservations in
-                progress are not taken off first: what is published would tell of them.
+                progress are not taken off first: what is published would reveal them.
             strict: whether only a ``release.json`` answers, which states this study, promise and
                 charge; anything else on the record is a notice. False, if you commit other texts.
 

@@ -224,7 +224,7 @@ def _sampled(process: MarkovRewardProcess, world: World | None = None) -> Episod
 
     Args:
         process: what is simulated.
-        world: that it belongs to, where rows are to tell the action.
+        world: that it belongs to, where rows are to have the action.
     """
     total = int(np.clip(_MOST_ROWS / expected_length(process), 100, _MOST_TRAJECTORIES))
     count = min(BATCHES, total)

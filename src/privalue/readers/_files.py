@@ -1,4 +1,4 @@
-"""Find files by name, folder or glob, and tell what kind each is."""
+"""Find files by name, folder or glob, and find out what kind each is."""
 
 import glob
 import os
@@ -38,7 +38,7 @@ def find_files(data: str | Path) -> list[Path]:
 
 
 def _require_plain(path: Path, given: Set[str]) -> None:
-    """Refuse what is no file of rows, and rows of which a column is in the name of a folder.
+    """Refuse files without rows, and rows one column of which is in the name of a folder.
 
     Args:
         path: a file that was found.

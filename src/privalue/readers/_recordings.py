@@ -166,7 +166,7 @@ def _form(data: Mapping[str, Any], rules: RowRules) -> _Form:
     if _RESETS[mode] and rules.drop_invalid:
         raise DataError(
             f'{PLACE} is reset in the next step, and [data] invalid = "drop-unit" leaves out '
-            "whoever is invalid; where one end follows another, it cannot be told whose they are: "
+            "whoever is invalid; where one end follows another, nobody can know whose they are: "
             "give a list of episodes, or a table"
         )
     environments = max(shape[1], 1) if len(shape) == 2 else 1
