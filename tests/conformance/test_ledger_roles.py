@@ -653,8 +653,10 @@ def test_a_file_has_no_roles(tmp_path):
 # Snapshots within races
 
 
-def test_snapshots_within_a_race(place):  # noqa: F811
-    answers = drive("race", place.location, 5, 3, 8, LEDGER_PERIOD="3")
+@BOTH_WAYS
+def test_snapshots_within_a_race(place, accounting):  # noqa: F811
+    options = {"LEDGER_PERIOD": "3", "LEDGER_ACCOUNTING": accounting}
+    answers = drive("race", place.location, 5, 3, 8, **options)
     judge_race(answers, 5, 3, 8, place.location)
     with open_ledger(place.location)._store.read() as transaction:
         kinds = [json.loads(body)["kind"] for _, body, *_ in transaction.rows()]

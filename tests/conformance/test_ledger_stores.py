@@ -53,6 +53,7 @@ from privalue.ledger._book import Book
 from privalue.ledger._chain import canonical, sha256
 from privalue.ledger._postgres import PostgresStore
 from privalue.ledger._squares import square_cost
+from privalue.ledger._units import cost as units_of
 from privalue.ledger._units import mu
 
 EVERY_STEP = 150  # a release has fewer: so many kills are one at each of them
@@ -1202,23 +1203,27 @@ def test_a_hundred_thousand_entries_are_verified(place, hundred_thousand):
 # Only here, only there
 
 
-def starved(location, mode):
-    return drive("starve", location, mode)
+def starved(location, mode, accounting="plain"):
+    return drive("starve", location, mode, LEDGER_ACCOUNTING=accounting)
 
 
+@pytest.mark.parametrize("accounting", ["plain", "gaussian"])
 @pytest.mark.parametrize("mode", ["full", "full-at-commit"])
-def test_a_full_disk_leaves_a_safe_state(tmp_path, mode):
-    ledger = open_ledger(tmp_path / "ledger.db")
-    ledger.declare(DATASET, epsilon=1.0, delta=1e-6)
-    answers = starved(tmp_path / "ledger.db", mode)
+def test_a_full_disk_leaves_a_safe_state(tmp_path, mode, accounting, monkeypatch):
+    monkeypatch.setenv(ledger_driver.ACCOUNTING, accounting)
+    ledger, asked = open_ledger(tmp_path / "ledger.db"), ledger_driver.cost_of(10)
+    ledger.declare(DATASET, **ledger_driver.total_of(10))
+    answers = starved(tmp_path / "ledger.db", mode, accounting)
     assert [answer["code"] for answer in answers] == ([5] if mode == "full" else [0, 0, 5])
-    assert answers[-1]["text"].startswith('dataset "people": requested epsilon 0.1, delta 1e-7;')
+    one = Cost(epsilon=10**11, delta=10**11)
+    if accounting == "gaussian":
+        one = Cost(square=square_cost(mu(asked["gaussian_alpha"]), 1))
+    requested = units_of(DATASET, asked["epsilon"], asked["delta"]) if mode == "full" else one
+    assert answers[-1]["text"].startswith(f'dataset "people": requested {requested};')
     ledger.verify()
     account = ledger.show(DATASET)
-    assert str(account.spent) == (
-        "epsilon 0, delta 0" if mode == "full" else "epsilon 0.1, delta 1e-7"
-    )
-    assert str(account.reserved) == "epsilon 0, delta 0"
+    assert account.spent.units == (Cost() if mode == "full" else one)
+    assert account.reserved.units == Cost()
 
 
 @pytest.fixture

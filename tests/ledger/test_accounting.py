@@ -14,6 +14,7 @@ import pytest
 from mpmath import mp, mpf
 
 import privalue as pv
+from oracles.accountings import IN_BOTH
 from oracles.ledgers import DECLARED, open_ledger
 from oracles.squares import composed_delta
 from privalue.cli import run
@@ -458,6 +459,21 @@ def test_squares_and_their_split_stay_once_something_is_used(tmp_path):
     assert more.total.units.square > before.total.units.square
     assert ledger.declare("trial", **split, **plain).total == before.total
     ledger.verify()
+
+
+@IN_BOTH
+def test_a_total_that_was_lowered_says_what_it_was(tmp_path, accounting):
+    """Who lowers it by looking promises no less: in other courses of events it was the larger."""
+    ledger = open_ledger(tmp_path / "ledger.db", accounting=accounting)
+    total = {"delta": 1e-6, "replace": True}
+    ledger.declare("trial", epsilon=5.0, **total)
+    assert not ledger.declare("trial", epsilon=2.0, **total).notices  # nothing was used
+    spend(ledger, 1, gaussian(0.1, 1e-7).alpha)
+    assert not ledger.declare("trial", epsilon=3.0, **total).notices
+    (line,) = ledger.declare("trial", epsilon=1.0, **{**total, "delta": 2e-6}).notices
+    assert "was lowered after releases were made, from up to epsilon 3, delta 2e-6" in line
+    assert ledger.show("trial").notices == (line,)
+    assert not ledger.declare("trial", epsilon=3.0, **{**total, "delta": 2e-6}).notices
 
 
 def test_a_move_back_that_somebody_wrote_is_ignored():
