@@ -200,8 +200,8 @@ def raw_pairs(study: Study, world: World, state_of: Integers) -> Integers:
     if strange.size:
         state, action = strange[0]
         raise StudyError(
-            f"[actions] people of the world take action {action} in state {state}, which is no "
-            "allowed pair of the study; allow it, or use another world"
+            f"[actions] people of the world take action {action} in state {state}, which is not "
+            "an allowed pair of the study; allow it, or use another world"
         )
     return np.asarray(found.ravel())
 
