@@ -233,12 +233,15 @@ class Release(Arrays, _Part):
     )
     state_values: StateValues | None = Field(
         default=None,
-        description="with actions: V, the mean over the actions that were taken; computed from the "
-        "same noisy numbers, at no further cost",
+        description="with actions: V, the mean over the first visits of a state's actions, which "
+        "is the policy's value where nobody returns to a state and acts otherwise; computed from "
+        "the same noisy numbers, at no further cost",
     )
     policy_value: float | None = Field(
         default=None,
-        description="sum_s start(s) V(s), where the study gives a start distribution and no arms",
+        description="sum_s start(s) V(s), where the study gives a start distribution and no arms; "
+        "with actions V is state_values, and neither value nor interval is exactly the policy's "
+        "where people return to a state and act otherwise",
     )
     policy_interval: PolicyInterval | None = None
     differences: StateValues | None = Field(

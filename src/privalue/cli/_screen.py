@@ -207,7 +207,7 @@ def print_release(console: Console, release: Release) -> None:
     for entry, row in zip(release.values[:MOST_ROWS], states[:MOST_ROWS], strict=True):
         ends = [(getattr(entry, low), getattr(entry, high)) for low, high in intervals.values()]
         table.add_row(
-            *(Text(label) for label in (entry.state, entry.action) if label is not None),
+            *(label for label in (entry.state, entry.action) if label is not None),
             written(entry.value, *(ends[0] if ends else ())).value,
             *(written(entry.value, *pair).within for pair in ends),
             "; ".join(row.flags) or "none",
@@ -261,6 +261,8 @@ def _policy(release: Release) -> str:
     assert release.policy_value is not None
     shown = _shown(release.policy_value, within)
     found = f"Overall value of the policy (averaged over where people start): {shown}"
+    if release.actions:
+        found += " (exact only where nobody returns to a state and acts otherwise)"
     if within is None or within.total_low is None:
         return found
     return (

@@ -8,7 +8,6 @@ release publishes; ``refit`` makes other choices from the same numbers, at no fu
 from privalue.estimate._fits import ridge_fit
 from privalue.estimate._greedy import (
     CAUTION,
-    CLEARLY,
     GreedyStep,
     StateChange,
     greedy_step_of,
@@ -24,17 +23,17 @@ from privalue.estimate._published import (
     state_values_of,
     values_of,
 )
-from privalue.estimate._ratios import normal_quantile
+from privalue.estimate._ratios import clear_limit, normal_quantile
 from privalue.estimate._refit import refit
 from privalue.estimate._stages import published_stages
 from privalue.estimate._statistics import NoisyStatistics
 
 __all__ = [
     "CAUTION",
-    "CLEARLY",
     "GreedyStep",
     "NoisyStatistics",
     "StateChange",
+    "clear_limit",
     "estimates_of",
     "greedy_step_of",
     "noise_factors",

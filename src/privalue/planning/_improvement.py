@@ -26,15 +26,14 @@ from privalue.planning._predict import (
     noisy_pairs,
     planned_size,
     planned_trajectories,
-    released_values,
 )
 from privalue.planning._public_model import SEED, PublicModel
 from privalue.simulation import MDP, Outcomes, Policy, World
 from privalue.study import Study, design, mechanism_for
 
-_MOST_DRAWS, _FEWEST_DRAWS = 100, 24
+_MOST_DRAWS, _FEWEST_DRAWS = 100, 16
 _PAIRS = 100_000  # a draw of so many takes as long as all of them may
-_DENSE = 256  # states; up to here all policies are solved at once
+_DENSE = 20_000_000  # N N A; up to here all transitions are held, and many policies solved at once
 _AT_ONCE = 4_000_000  # numbers in the matrices of the policies that are solved together
 _NO_NOISE = 1e-3  # visits: a standard deviation
 _ROUNDING = 1e-9  # of the world's values: a policy that is worse by so much is not worse
@@ -113,7 +112,6 @@ def predict_improvement(
             step_of_noisy(
                 noisy_pairs(mechanism, drawn),
                 study,
-                released_values(study, mechanism, drawn),
                 study.report.level,
                 only_clear_gains=False,
             )
@@ -149,8 +147,7 @@ def _step_without_noise(study: Study, statistics: VisitStatistics) -> GreedyStep
         sum_noise=np.full(len(counts), _NO_NOISE * (high - low)),
         count_noise=np.full(len(counts), _NO_NOISE),
     )
-    means = statistics.mean_returns(study.values.unvisited_value)
-    return step_of_noisy(noisy, study, means, study.report.level, only_clear_gains=False)
+    return step_of_noisy(noisy, study, study.report.level, only_clear_gains=False)
 
 
 def _checked(values: Vector) -> Vector:
@@ -253,8 +250,8 @@ def policy_values(mdp: MDP, policies: Vector) -> Vector:
     Returns:
         D values; NaN where trajectories may never end and nothing is discounted.
     """
-    count, states, _ = policies.shape
-    if states > _DENSE or mdp.discount == 1:
+    count, states, actions = policies.shape
+    if states * states * actions > _DENSE or mdp.discount == 1:
         return np.array([mdp.value(Policy(probabilities=each)) for each in policies])
     transitions = mdp.outcomes.transitions.toarray().reshape(states, -1, states)
     rewards = mdp.outcomes.expected_rewards.reshape(states, -1)

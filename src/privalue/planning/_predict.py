@@ -39,7 +39,7 @@ from privalue.core import (
     VisitStatistics,
 )
 from privalue.errors import StudyError, UsageError
-from privalue.estimate import CLEARLY, NoisyStatistics, noisy_of, state_values_of, values_of
+from privalue.estimate import NoisyStatistics, clear_limit, noisy_of, state_values_of, values_of
 from privalue.planning._draws import Draws
 from privalue.planning._noiseless import theta_before_noise
 from privalue.planning._options import Option, options_of
@@ -383,7 +383,8 @@ class Forecaster:
     def _pairs(self, noisy: Sequence[NoisyStatistics]) -> OfPairs:
         """Summarise what is known of states and of counts, over all draws."""
         study, truth = self.option.study, self._model.state_values
-        clear = float(np.mean([each.ratios.clarity > CLEARLY for each in noisy]))
+        fewest = clear_limit(study.report.level, study.key_count)
+        clear = float(np.mean([each.ratios.clarity > fewest for each in noisy]))
         error = None
         if truth is not None and np.isfinite(truth).any():
             known = np.isfinite(truth)

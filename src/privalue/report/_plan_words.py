@@ -137,10 +137,10 @@ def improvement_in_words(found: ImprovementForecast) -> list[str]:
         f"(standard error {shown(default.standard_error)}); without noise it would be worth "
         f"{found.without_noise:.{digits}f}; what people do now has "
         f"{found.behaviour:.{digits}f}{best}",
-        f"Of ten releases eight give {_usual(default, digits)}; {_worse(default, digits)}",
+        f"Of ten releases eight give {_usual(default, digits)}; {_worse(default)}",
         f"With level {careful.level:g} only states with a clear gain move, {careful.moved:.0%} of "
         f"them in place of {default.moved:.0%}, and the policy is worth "
-        f"{careful.mean:.{digits}f} ({_usual(careful, digits)}); {_worse(careful, digits)}",
+        f"{careful.mean:.{digits}f} ({_usual(careful, digits)}); {_worse(careful)}",
     ]
 
 
@@ -156,13 +156,14 @@ def _usual(rule: RuleForecast, digits: int) -> str:
     return f"from {rule.usual[0]:.{digits}f} to {rule.usual[1]:.{digits}f}"
 
 
-def _worse(rule: RuleForecast, digits: int) -> str:
+def _worse(rule: RuleForecast) -> str:
     """Return how often a policy is worse than what people do, and by how much."""
     if rule.worse == 0:
         return "none gives a policy that is worse than what people do now"
     return (
         f"{max(rule.worse, 0.01):.0%} give a policy that is worse than what people do now, by "
-        f"{rule.loss:.{digits}f} on average"
+        f"{shown(rule.loss)} on average"
+        + (", because the shares of actions that it keeps are noisy" if rule.moved < 0.005 else "")
     )
 
 
