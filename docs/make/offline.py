@@ -55,5 +55,5 @@ def finish(site: Path) -> None:
             script.write_text(_OUTSIDE.sub("none/", text), encoding="utf-8")
     font = distribution("ziamath").locate_file(f"ziamath/fonts/{_FONT}")
     shutil.copy(str(font), site / "assets" / _FONT)
-    for surplus in site.rglob("*.map"):
+    for surplus in [*site.rglob("*.map"), site / "404.html"]:  # the latter is for servers
         surplus.unlink()

@@ -65,6 +65,7 @@ def people(
         )
     return found
 
+
 _PAGE = """<!doctype html>
 <html lang="en">
 <head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
@@ -85,20 +86,18 @@ def files(config: MkDocsConfig) -> Iterator[File]:
 
 
 def sample_pages(folder: Path) -> dict[str, str]:
-    """Return the sample pages by name.
+    """Return the sample pages, and what they link to, by name.
 
     Args:
         folder: an empty folder to work in.
     """
     wards = study(WARDS, "Respiratory wards, 2026 (made-up people)")
     rows = people(WARDS, 9000, rare=(4, 9))
-    release = pv.release(wards, rows, seed=1)
-    made = pv.publish(release, folder / "released", study=wards)
-    private = write_private_page(pv.inspect(wards, rows), folder / "private.html")
-    assert made.page is not None
+    pv.publish(pv.release(wards, rows, seed=1), folder / "released", study=wards)
+    write_private_page(pv.inspect(wards, rows), folder / "private.html")
     plan = pv.plan(wards, trajectories=len(rows), draws=16)
+    made = [*(folder / "released").iterdir(), folder / "private.html"]
     return {
         "plan.html": _PAGE.format(title="A sample plan", body=plan._repr_html_()),
-        "report.html": made.page.read_text(encoding="utf-8"),
-        "private.html": private.read_text(encoding="utf-8"),
+        **{path.name: path.read_text(encoding="utf-8") for path in made},
     }
