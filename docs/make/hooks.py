@@ -26,6 +26,7 @@ _PROJECT = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"
 }
 _NOTEBOOK = "examples/notebook.ipynb"
 _LINK = re.compile(r"(?<=\]\()(?!https?:|mailto:|#)(?P<path>[^)#\s]+)(?P<anchor>#[^)\s]*)?(?=\))")
+_ONE_LINE = re.compile(r'<div class="language-text highlight(?=">[^\n]*\n</code>)')
 _WEIGHT = {"decisions/": 0.2, "proofs/": 0.3, "changelog.md": 0.1, "howto/": 4.0, "start/": 1.5}
 
 
@@ -126,9 +127,10 @@ def _in_site(path: Path, root: Path) -> str | None:
 
 
 def on_page_content(html: str, *, page: Page, **_: Any) -> str:
-    """Set the formulas of a page, and let wide tables be scrolled by the keyboard."""
-    if page.file.src_uri.startswith("files/"):
-        return html
+    """Set the formulas of a page, and let messages of one line be read without scrolling."""
+    html = _ONE_LINE.sub(r"\g<0> one-line", html)
+    if page.file.src_uri.startswith("files/") or page.file.src_uri == "api.md":
+        return html  # programs, and docstrings with names such as stay_id
     text, unset = set_mathematics(html)
     for problem in unset:
         _log.warning("%s: formula %s", page.file.src_uri, problem)
