@@ -32,6 +32,7 @@ sys.path.append(str(ROOT))  # docs.make is not installed
 
 # Commands that need what a test has not are parsed, not run.
 PARSED = {
+    "README.md": "tests/house/test_readme.py runs it",
     "docs/engines.md": "a study and data; tests/conformance/test_local_engine.py runs the like",
     "docs/examples.md": "tests/house/test_examples.py runs it",
     "docs/install.md": "an environment; tests/house/test_install.py makes one",
