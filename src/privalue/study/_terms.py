@@ -15,6 +15,7 @@ from privalue.core import (
     LswBound,
     LswTerms,
     Mechanism,
+    OpeTerms,
     PublicSize,
     SmoothBound,
     SspTerms,
@@ -97,7 +98,7 @@ def terms_for(study: Study, design: Design, size: PublicSize) -> Terms:
         design=design,
         constants=resolved[study.mechanism.name](study, size),
     )
-    if isinstance(terms.constants, SspTerms) or study.mechanism.calibration != "exact":
+    if isinstance(terms.constants, SspTerms | OpeTerms) or study.mechanism.calibration != "exact":
         return terms
     beta = study.mechanism.beta
     if isinstance(beta, str):
