@@ -28,7 +28,7 @@ from privalue.core import Vector
 from privalue.estimate._ratios import normal_quantile
 
 SUPPORTED = 0.8  # the lower end of the kept mass, above which a value is vouched for
-_NODES = 128  # on either side of the estimate, at which a set is looked at
+_NODES = 64  # on either side of the estimate, at which a set is looked at
 _HALVINGS = 48  # of the gap between two nodes, in which a set ends
 _APART = (
     1e-5  # two scales closer than this, relatively, are taken as so far apart: no digits cancel
@@ -146,6 +146,9 @@ def _laplace_tail(away: Vector, scale: Vector, spread: Vector) -> NDArray[np.flo
     e^{s^2/2 + t} Phi(-t/s - s), each product by logarithms: factors overflow where it does not.
     """
     t = away / np.where(scale > 0, scale, 1.0)
+    noise = np.where(scale > 0, np.exp(-t), np.where(away > 0, 0.0, 1.0))
+    if not np.any(spread):
+        return noise
     s = spread / np.where(scale > 0, scale, 1.0)
     with np.errstate(all="ignore"):
         ratio = np.where(spread > 0, away / np.where(spread > 0, spread, 1.0), 0.0)
@@ -154,7 +157,6 @@ def _laplace_tail(away: Vector, scale: Vector, spread: Vector) -> NDArray[np.flo
         down = np.exp(s * s / 2 + t + special.log_ndtr(-ratio - s))
     # Beyond 1e4 scales of noise, sampling is all that there is, and products are 0 to all digits.
     both = np.where(s < 1e4, normal + up - down, normal)
-    noise = np.where(scale > 0, np.exp(-t), np.where(away > 0, 0.0, 1.0))
     alone = np.where(spread > 0, normal, np.where(away > 0, 0.0, 1.0))
     return np.asarray(np.where(scale > 0, np.where(spread > 0, both, noise), alone))
 
