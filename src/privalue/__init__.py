@@ -32,6 +32,7 @@ if TYPE_CHECKING:  # for those who read types; at run time a name is fetched whe
     from privalue._checked import Checked, check
     from privalue._comparison import Comparison, compare
     from privalue._diagnostics import Diagnostics
+    from privalue._improved import Improvement, improve
     from privalue._outbox import Outbox
     from privalue._planned import Plan, plan
     from privalue.artefact import Release
@@ -57,6 +58,7 @@ if TYPE_CHECKING:  # for those who read types; at run time a name is fetched whe
     from privalue.simulation import simulate
     from privalue.study import (
         About,
+        Actions,
         Arms,
         Columns,
         Features,
@@ -75,6 +77,7 @@ _ROOMS = {
     "_checked": ("Checked", "check"),
     "_comparison": ("Comparison", "compare"),
     "_diagnostics": ("Diagnostics",),
+    "_improved": ("Improvement", "improve"),
     "_outbox": ("Outbox",),
     "_planned": ("Plan", "plan"),
     "artefact": ("Release",),
@@ -91,14 +94,15 @@ _ROOMS = {
     "report": ("Published", "publish"),
     "simulation": ("simulate",),
     "study": (
-        *("About", "Arms", "Columns", "Features", "Mechanism", "Privacy", "Report", "States"),
-        *("Study", "Values", "Weights", "bins"),
+        *("About", "Actions", "Arms", "Columns", "Features", "Mechanism", "Privacy", "Report"),
+        *("States", "Study", "Values", "Weights", "bins"),
     ),
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
 
 __all__ = [
     "About",
+    "Actions",
     "Arms",
     "BudgetError",
     "ChargedError",
@@ -108,6 +112,7 @@ __all__ = [
     "DataError",
     "Diagnostics",
     "Features",
+    "Improvement",
     "LedgerError",
     "Mechanism",
     "MissingComponentError",
@@ -134,6 +139,7 @@ __all__ = [
     "check",
     "compare",
     "finish",
+    "improve",
     "inspect",
     "open_ledger",
     "plan",

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from privalue._notebook import comparison_html
 from privalue._plots import plot_releases
-from privalue.artefact import NOT_PRIVATE, Release, Tabular
+from privalue.artefact import NOT_PRIVATE, Release, StateValue, Tabular
 from privalue.errors import NotReleasedError, UsageError
 
 if TYPE_CHECKING:
@@ -143,10 +143,10 @@ def compare(
         raise UsageError("releases is empty; give some, as compare([release, other])")
     first = found[0]
     for each in found[1:]:
-        if (each.states, each.arms) != (first.states, first.arms):
+        if (each.value_names, each.arms) != (first.value_names, first.arms):
             raise UsageError(
-                "the releases are not of the same states and arms; compare those of one study, or "
-                "of studies that list the same states in the same order"
+                "the releases are not of the same states, arms and actions; compare those of one "
+                "study, or of studies that list the same states in the same order"
             )
     names = [str(name) for name in releases] if named else _names(found)
     return Comparison(
@@ -168,6 +168,13 @@ def _names(releases: Sequence[Release]) -> list[str]:
     return [f"{name} ({n + 1})" if n else name for name, n in zip(names, counts, strict=True)]
 
 
+def _label(entry: StateValue) -> str | tuple[str, str]:
+    """Return what a value is found by: the state, with its arm or its action."""
+    if entry.action is not None:
+        return entry.state, entry.action
+    return entry.state if entry.arm is None else (entry.arm, entry.state)
+
+
 def _truth(truth: Any, release: Release) -> NDArray[np.float64]:
     """Return the true values in the order of the release's."""
     if hasattr(truth, "keys"):
@@ -175,10 +182,7 @@ def _truth(truth: Any, release: Release) -> NDArray[np.float64]:
         if list(told) == list(range(len(release))):
             truth = list(told.values())
         else:
-            wanted = [
-                (entry.arm, entry.state) if entry.arm is not None else entry.state
-                for entry in release
-            ]
+            wanted = [_label(entry) for entry in release]
             told = {key if isinstance(key, tuple) else str(key): v for key, v in told.items()}
             missing = [key for key in wanted if key not in told]
             if missing:

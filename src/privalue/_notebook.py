@@ -94,6 +94,7 @@ def release_html(release: Release) -> str:
     useless = accepted_in_words(release)
     states = f"{release.state_count:,} states"
     arms = f" in {len(release.arms)} arms" if release.arms else ""
+    arms += f" and {len(release.actions)} actions" if release.actions else ""
     return _shown(
         _paragraph(
             _named(_name(release)),
@@ -134,7 +135,7 @@ def _name(release: Release) -> str:
 def _first(release: Release) -> list[StateValue]:
     """Return the records of the first states, those of all arms of a state together."""
     arms = max(len(release.arms), 1)
-    each = release.state_count
+    each = len(release) // arms
     states = range(min(each, max(MOST_ROWS // arms, 1)))
     return [release.values[arm * each + at] for at in states for arm in range(arms)][:MOST_ROWS]
 
@@ -158,7 +159,7 @@ def _plot(release: Release, shown: Sequence[StateValue]) -> str:
     """Return a forest plot of some states."""
     rows = [
         PlotRow(
-            name=entry.state,
+            name=_called(entry),
             value=entry.value,
             total=(entry.total_low, entry.total_high),
             privacy=(entry.low, entry.high),
@@ -168,7 +169,13 @@ def _plot(release: Release, shown: Sequence[StateValue]) -> str:
         for entry in shown
     ]
     told = "" if release.private else f"{NOT_PRIVATE}: "
-    return _forest(rows, f"{told}Values of {len({row.name for row in rows})} states", release.level)
+    what = "states and actions" if release.actions else "states"
+    return _forest(rows, f"{told}Values of {len({row.name for row in rows})} {what}", release.level)
+
+
+def _called(entry: StateValue) -> str:
+    """Return what a value is of: the state, with the action where there is one."""
+    return entry.state if entry.action is None else f"{entry.state}, {entry.action}"
 
 
 def _forest(
@@ -201,6 +208,7 @@ def _values(release: Release, shown: Sequence[StateValue]) -> _Escaped:
     heads = [
         "state",
         *(["arm"] if release.arms else []),
+        *(["action"] if release.actions else []),
         "value",
         *([f"{level}total interval"] if total else []),
         *([f"{level}privacy interval"] if private else []),
@@ -212,13 +220,14 @@ def _values(release: Release, shown: Sequence[StateValue]) -> _Escaped:
         return [
             _named(entry.state),
             *([_named(entry.arm or "")] if release.arms else []),
+            *([_named(entry.action or "")] if release.actions else []),
             texts.value,
             *([texts.within] if total else []),
             *([written(entry.value, entry.low, entry.high).within] if private else []),
             _tag("span", ", ".join(entry.flags), class_="pv-warn"),
         ]
 
-    first = 2 if release.arms else 1
+    first = 2 if release.arms or release.actions else 1
     return _table(heads, map(cells, shown), numbers=range(first, len(heads) - 1))
 
 
@@ -282,7 +291,7 @@ def comparison_html(
     shown = [_first(release)[: MOST_ROWS // len(releases) or 1] for release in releases]
     rows = [
         PlotRow(
-            name=": ".join(filter(None, (entry.arm, entry.state))),
+            name=": ".join(filter(None, (entry.arm, _called(entry)))),
             value=entry.value,
             total=(entry.total_low, entry.total_high),
             privacy=(entry.low, entry.high),

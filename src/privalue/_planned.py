@@ -40,7 +40,7 @@ from privalue.planning import (
     unvisited_words,
 )
 from privalue.report import misfit_known, paragraph, verdict
-from privalue.simulation import World, parse_world
+from privalue.simulation import World, parse_world, policy_of
 from privalue.study import Study
 
 if TYPE_CHECKING:
@@ -296,10 +296,15 @@ def plan(
     )
 
 
-def named_world(text: str) -> World:
-    """Return the world of that name; raise UsageError if there is none."""
+def named_world(text: str, policy: str | None = None) -> World:
+    """Return the world of that name, under another policy if one is given.
+
+    Raises:
+        UsageError: if there is no such world, or no such policy in it.
+    """
     try:
-        return parse_world(text)
+        world = parse_world(text)
+        return world if policy is None else policy_of(world, policy)
     except StudyError as problem:
         raise UsageError(str(problem)) from None
 

@@ -48,7 +48,7 @@ def marks_of(release: Release, name: str = "") -> list[Marks]:
         release: what was released.
         name: what it is called where there are several.
     """
-    each = release.state_count
+    each = len(release) // max(len(release.arms), 1)
 
     def ends(kind: str, part: slice) -> tuple[Floats, Floats] | None:
         low, high = (release.column(f"{kind}{end}") for end in ("low", "high"))
@@ -79,7 +79,7 @@ def marks_of(release: Release, name: str = "") -> list[Marks]:
 def plot_release(release: Release, ax: "Axes | None" = None) -> "Axes":
     """Draw the values of a release; see ``Release.plot``."""
     told = release.privacy
-    axes = _states(release.states, marks_of(release), ax, level=release.level)
+    axes = _states(release.value_names, marks_of(release), ax, level=release.level)
     promise = (
         f"epsilon = {told.epsilon:g}, delta = {told.delta:g}"
         if release.private
@@ -114,7 +114,7 @@ def plot_releases(
     ]
     levels = {release.level for release in releases}
     level = levels.pop() if len(levels) == 1 else None
-    axes = _states(releases[0].states, marks, ax, level=level, truth=truth)
+    axes = _states(releases[0].value_names, marks, ax, level=level, truth=truth)
     if not all(release.private for release in releases):
         axes.set_title(f"{NOT_PRIVATE}: experiments are among these", loc="left")
     return axes

@@ -376,7 +376,12 @@ def _require_memory(study: Study) -> None:
 
     A release takes some 700 bytes a state as a text, and a few times that on the way.
     """
-    np.empty(2_000 * study.key_count, dtype=np.uint8)
+    np.empty(2_000 * _entries(study), dtype=np.uint8)
+
+
+def _entries(study: Study) -> int:
+    """Return how many values a release has; with actions, those of states besides."""
+    return study.key_count + (0 if study.pairs is None else study.state_count)
 
 
 def _charge(reserved: Reservation, hold: Hold, say: Callable[[str], None] | None) -> str:
@@ -547,7 +552,7 @@ def _tell(lines: Iterable[str], say: Callable[[str], None] | None) -> None:
 def _require_room_on_ledger(study: Study) -> None:
     """Refuse what could not be stored once it is paid for: a ledger's text has a limit."""
     each = 560 if study.has_intervals or study.mechanism.name == "dp-ssp" else 100  # bytes, about
-    if study.key_count * each > MOST_STORED:
+    if _entries(study) * each > MOST_STORED:
         raise UsageError(
             f"a release of {study.key_count} states is too large to be stored on a ledger; use "
             "fewer states, or ledger=None and keep count yourself"
@@ -561,7 +566,7 @@ def _make_room(outbox: Outbox | None, study: Study) -> None:
     """
     if outbox is not None:
         described = len(json.dumps(study.public_description()))
-        outbox.make_room(16_384 + 3 * described + 1_800 * study.key_count)
+        outbox.make_room(16_384 + 3 * described + 1_800 * _entries(study))
 
 
 def _reserve(ledger: Ledger, study: Study) -> Reservation | StoredRelease:
@@ -627,7 +632,7 @@ def _drawn(ready: _Ready, source: Entropy, head: str | None) -> Release:
         ridge=ridge_of(study, size.trajectories),
         trajectories=size.units if study.privacy.unit == "trajectory" else None,
         persons=size.units if study.privacy.unit == "person" else None,
-        **published(estimates, study.state_names, study.arm_labels),
+        **published(estimates, study),
         **published_stages(mechanism, stages, chosen, study.report.level),
         accepted=list(ready.accepted),
         ledger_head=head,
@@ -671,7 +676,7 @@ def _rehearse(mechanism: Mechanism, study: Study) -> None:
     try:
         made = rehearsal(study, mechanism)
         if made is not None:
-            published(made, study.state_names, study.arm_labels)
+            published(made, study)
     except StudyError:
         raise
     except (ValueError, ArithmeticError):

@@ -11,7 +11,7 @@ from pathlib import Path
 import privalue
 
 SOURCE = Path(privalue.__file__).parent
-COMMANDS = "demo|simulate|init|check|plan|ledger|inspect|release|report|refit|reproduce"
+COMMANDS = "demo|simulate|init|check|plan|ledger|inspect|release|report|refit|improve|reproduce"
 SPOKEN = re.compile(rf"(?<![\w-])--[a-z]|\bprivalue ({COMMANDS})\b")
 
 # What may name a command or an option outside of cli/, and why.

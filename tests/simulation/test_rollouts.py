@@ -138,3 +138,26 @@ def test_observations_and_actions_must_be_discrete():
     env.observation_space = gymnasium.spaces.MultiDiscrete([2, 2])
     with pytest.raises(UsageError, match="they must be Discrete, one number per state"):
         rollout(env, "uniform", trajectories=1, seed=0)
+
+
+def test_actions_are_recorded_where_they_are_asked_for():
+    table = np.array([[0.2, 0.8], [0.5, 0.5], [0.0, 1.0]])
+    asked = {"trajectories": 20, "seed": 3, "actions": True}
+    rows = rollout(Corridor(), Policy(probabilities=table), **asked)
+    assert rows.columns[-2:] == ("action", "probability")
+    np.testing.assert_array_equal(rows.probability, table[rows.state, rows.action])
+    plain = rollout(Corridor(), Policy(probabilities=table), trajectories=20, seed=3)
+    assert plain.columns == rows.columns[:4]
+    np.testing.assert_array_equal(plain.state, rows.state)
+    assert set(rollout(Corridor(), "uniform", **asked).probability) == {0.5}
+    # A function does not tell how likely its choice was.
+    last = Corridor().action_space.start + 1
+    own = rollout(Corridor(), lambda observation: last, **asked)
+    assert own.columns[-1] == "action"
+    assert set(own.action) == {1}
+    cut = rollout(Corridor(cut_after=3), "uniform", truncated="drop", **asked)
+    assert cut.action.size == cut.state.size
+    env = Corridor()
+    env.action_space = gymnasium.spaces.MultiDiscrete([2, 2])
+    with pytest.raises(UsageError, match="only Discrete ones are recorded"):
+        rollout(env, lambda observation: 0, **asked)

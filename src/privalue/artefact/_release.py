@@ -9,7 +9,8 @@ import hashlib
 import os
 from collections import deque
 from collections.abc import Iterator, Mapping
-from itertools import chain
+from graphlib import TopologicalSorter
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -97,7 +98,9 @@ class ReleasedStatistics(_Part):
     """The output of dp-ssp itself: everything else is computed from it, at no further cost."""
 
     sums: Numbers = Field(description="noisy sums of returns less the middle of their bounds")
-    counts: Numbers = Field(description="noisy numbers of trajectories that visit each state")
+    counts: Numbers = Field(
+        description="noisy numbers of trajectories that visit each state (with actions: each pair)"
+    )
     sum_noise: Numbers = Field(description="the standard deviation of each sum's noise")
     count_noise: Numbers = Field(description="the standard deviation of each count's noise")
 
@@ -143,7 +146,8 @@ class ReleasedLimits(_Part):
     """What limits cost: shares of trajectories (the last one: of persons) that they changed."""
 
     beyond_h: Share | None = Field(
-        default=None, description="with visits beyond max_states_per_trajectory"
+        default=None,
+        description="with visits (with actions: of pairs) beyond max_states_per_trajectory",
     )
     rewards_clamped: Share | None = None
     returns_clamped: Share | None = None
@@ -183,7 +187,8 @@ class Release(Arrays, _Part):
     """A value function, released once under differential privacy.
 
     It is read by label (``release["ill"]``: value, intervals, flags), as arrays in the order of the
-    states (``release.value``, ``.low``, ``.total_high``, ...; with arms, arm after arm), or as a
+    states (``release.value``, ``.low``, ``.total_high``, ...; with arms, arm after arm; with
+    actions, the pairs of every state, ``release["ill", "treat"]``, state after state), or as a
     table: ``to_pandas``, ``to_polars``, ``to_arrow``, and whatever reads Arrow streams. ``plot``
     draws it, and a notebook shows it. ``save`` writes it, and ``Release.load`` reads it.
 
@@ -222,7 +227,15 @@ class Release(Arrays, _Part):
     )
     level: float | None = Field(default=None, gt=0, lt=1, description="of every interval")
     theta: Numbers
-    values: StateValues
+    values: StateValues = Field(
+        description="of states; with arms, of the states of each; with actions Q: of every state "
+        "and action, state after state"
+    )
+    state_values: StateValues | None = Field(
+        default=None,
+        description="with actions: V, the mean over the actions that were taken; computed from the "
+        "same noisy numbers, at no further cost",
+    )
     policy_value: float | None = Field(
         default=None,
         description="sum_s start(s) V(s), where the study gives a start distribution and no arms",
@@ -267,7 +280,10 @@ class Release(Arrays, _Part):
     def __repr__(self) -> str:
         kind = "private" if self.private else NOT_PRIVATE
         use = ", no better than guessing" if "useless" in self.accepted else ""
-        return f"Release({self.mechanism}, {kind}{use}, states={len(self.values)}, {self.created})"
+        count = f"states={len(self.values)}"
+        if self.state_values is not None:
+            count = f"states={len(self.state_values)}, pairs={len(self.values)}"
+        return f"Release({self.mechanism}, {kind}{use}, {count}, {self.created})"
 
     __str__ = __repr__
 
@@ -286,7 +302,7 @@ class Release(Arrays, _Part):
         )
 
     def as_dict(self, arm: str | None = None) -> dict[str, float]:
-        """Return the values by state label.
+        """Return the values by state label; with actions, V.
 
         Args:
             arm: whose values, where the study has arms.
@@ -295,10 +311,9 @@ class Release(Arrays, _Part):
         if (arm is None and arms) or (arm is not None and arm not in arms):
             known = ", ".join(map(repr, arms)) or "none: leave it out"
             raise UsageError(f"arm={arm!r}; the arms of this release are {known}")
+        values = self.values if self.state_values is None else self.state_values
         return {
-            entry["state"]: entry["value"]
-            for entry in self.values.fields()
-            if entry.get("arm") == arm
+            entry["state"]: entry["value"] for entry in values.fields() if entry.get("arm") == arm
         }
 
     @property
@@ -309,7 +324,54 @@ class Release(Arrays, _Part):
     @property
     def state_count(self) -> int:
         """Return how many states there are, in each arm."""
+        if self.state_values is not None:
+            return len(self.state_values)
         return len(self.values) // max(len(self.arms), 1)
+
+    @property
+    def actions(self) -> tuple[str, ...]:
+        """Return the labels of the actions, in order; empty where the study has none."""
+        described = self.study.get("actions", {})
+        if "labels" in described:
+            return tuple(str(label).strip() for label in described["labels"])
+        if "count" in described:
+            return tuple(map(str, range(described["count"])))
+        # A file of labels is named, and not held. Those of each state stand in their order.
+        after: dict[str, set[str]] = {}
+        for label in self._actions_by_state().values() if described else ():
+            after.setdefault(label[0], set())
+            for before, each in pairwise(label):
+                after.setdefault(each, set()).add(before)
+        return tuple(TopologicalSorter(after).static_order())
+
+    def _actions_by_state(self) -> dict[str, list[str]]:
+        """Return the actions that each state has."""
+        found: dict[str, list[str]] = {}
+        for entry in self.values.fields():
+            found.setdefault(entry["state"], []).append(entry["action"])
+        return found
+
+    def described_actions(self) -> dict[str, Any]:
+        """Return the section of actions without the files that it names; nothing without any."""
+        described = self.study.get("actions")
+        if not described:
+            return {}
+        allowed = {"allowed": self._actions_by_state()} if "allowed" in described else {}
+        return {"actions": {"labels": list(self.actions), **allowed}}
+
+    def q(self, state: str | int, action: str | int) -> StateValue:
+        """Return the record of an action in a state: its value, its intervals, its flags.
+
+        Args:
+            state: its label.
+            action: its label.
+
+        Raises:
+            UnknownLabelError: there is no such state or action, or the two do not go together.
+        """
+        if self.state_values is None:
+            raise UsageError('this release has no actions; release["STATE"] is a state\'s record')
+        return self.values[str(state), str(action)]
 
     # Values by label, as arrays, as a table
 
@@ -317,7 +379,8 @@ class Release(Arrays, _Part):
         """Return the record of a state: its value, its intervals, what to be careful about.
 
         Args:
-            label: of the state; with arms, the arm's and the state's: ``release["new", "ill"]``.
+            label: of the state; with arms, the arm's and the state's: ``release["new", "ill"]``;
+                with actions, the state's and the action's: ``release["ill", "treat"]``.
 
         Raises:
             UnknownLabelError: there is no such state; the message names those that are close.
@@ -362,7 +425,16 @@ class Release(Arrays, _Part):
     @property
     def states(self) -> tuple[str, ...]:
         """Return the labels of the states, in order; with arms, those of one arm."""
+        if self.state_values is not None:
+            return tuple(map(str, self.state_values.states))
         return tuple(map(str, self.values.states[: self.state_count]))
+
+    @property
+    def value_names(self) -> tuple[str, ...]:
+        """Return what the values of one arm are called: states, or "state, action"."""
+        if self.state_values is None:
+            return self.states
+        return tuple(f"{entry['state']}, {entry['action']}" for entry in self.values.fields())
 
     @property
     def flags(self) -> Flags:
@@ -375,7 +447,7 @@ class Release(Arrays, _Part):
         It has the columns of values.csv; its metadata holds the sentence on what is promised.
         """
         table = above("report", "state_table")(self)
-        columns = {name: self.column(name) for name in ("arm", "value")}
+        columns = {name: self.column(name) for name in ("arm", "action", "value")}
         more = {name: self.column(name) for name in ("clamped", "supported")}
         told = {"privalue": self.sentence()}
         return arrow_table(
@@ -418,10 +490,19 @@ class Release(Arrays, _Part):
         by_arm = flags.bits.reshape(len(self.arms), -1)
         return flags.of((by_arm[1:] | by_arm[:1]).reshape(-1))
 
+    def _flags_of_states(self) -> Flags:
+        """Return the flags of the values of states, which are made of those of pairs."""
+        flags: Flags = above("report", "flags_of_states")(self)
+        return flags
+
     def model_post_init(self, _: Any) -> None:
         """Let every value know its flags."""
         self._flagged = None
-        told = {"values": self._flags_of_values, "differences": self._flags_of_differences}
+        told = {
+            "values": self._flags_of_values,
+            "differences": self._flags_of_differences,
+            "state_values": self._flags_of_states,
+        }
         for name, flags in told.items():
             values: StateValues | None = self.__dict__[name]
             self.__dict__[name] = values and values.with_flags(flags)

@@ -89,6 +89,7 @@ class Entry(BaseModel):
 
     state: str
     arm: str | None = Field(default=None, description="where the study has arms")
+    action: str | None = Field(default=None, description="where the study has actions")
     value: float
     total_low: float | None = None
     total_high: float | None = None
@@ -124,6 +125,7 @@ class StateValue:
 
     state: str
     arm: str | None = None
+    action: str | None = None
     value: float
     total_low: float | None = None
     total_high: float | None = None
@@ -226,46 +228,53 @@ class StateValues(Arrays, Sequence[StateValue]):
         return f"StateValues({len(self)} states)"
 
     def place_of(self, label: object) -> int:
-        """Return the position of a state by its label, or by arm and state.
+        """Return the position of a state by its label, by arm and state, or by state and action.
 
         Raises:
             UnknownLabelError: there is no such state; the message names those that are close.
         """
-        arms = self._columns.get("arm")
-        if arms is not None and not isinstance(label, tuple):
-            one = arms[0].item()
-            raise UnknownLabelError(
-                f"[{label!r}] is not understood: there are arms; give the arm and the state, as "
-                f"[{one!r}, {str(self.states[0])!r}]"
-            )
+        kinds = self._kinds
         parts = label if isinstance(label, tuple) else (label,)
-        if len(parts) != (1 if arms is None else 2):
-            known = "no arms" if arms is None else "arms: give the arm and the state"
-            raise UnknownLabelError(f"[{label!r}] is not understood: there are {known}")
+        if len(parts) != len(kinds):
+            if len(kinds) == 1:
+                raise UnknownLabelError(f"[{label!r}] is not understood: there are no arms")
+            other = next(kind for kind in kinds if kind != "state")
+            first = ", ".join(repr(self._labels(kind)[0]) for kind in kinds)
+            raise UnknownLabelError(
+                f"[{label!r}] is not understood: there are {other}s; give the {kinds[0]} and the "
+                f"{kinds[1]}, as [{first}]"
+            )
         name = "\0".join(map(str, parts))
-        if isinstance(self.states, range) and arms is None:
+        if isinstance(self.states, range) and len(kinds) == 1:
             if name.isdecimal() and str(int(name)) == name and int(name) in self.states:
                 return self.states.index(int(name))
         elif name in self._index():
             return self._index()[name]
         raise UnknownLabelError(self._about(*map(str, parts)))
 
+    @property
+    def _kinds(self) -> tuple[str, ...]:
+        """Return what an entry is named by, in the order of its labels."""
+        if "arm" in self._columns:
+            return "arm", "state"
+        return ("state", "action") if "action" in self._columns else ("state",)
+
+    def _labels(self, kind: str) -> list[str]:
+        """Return the labels of that kind, one for each entry."""
+        return list(map(str, self.states if kind == "state" else self._columns[kind].tolist()))
+
     def _index(self) -> dict[str, int]:
         """Return the position of every label, found once."""
         if self._found is None:
-            names = map(str, self.states)
-            arms = self._columns.get("arm")
-            if arms is not None:
-                names = map("\0".join, zip(arms.tolist(), names, strict=True))
-            self._found = {name: at for at, name in enumerate(names)}
+            labels = zip(*map(self._labels, self._kinds), strict=True)
+            self._found = {name: at for at, name in enumerate(map("\0".join, labels))}
         return self._found
 
     def _about(self, *parts: str) -> str:
         """Return what helps a user who wrote a label that there is not."""
         told = []
-        kinds = ("state",) if len(parts) == 1 else ("arm", "state")
-        for kind, part in zip(kinds, parts, strict=True):
-            column = self.states if kind == "state" else self._columns["arm"].tolist()
+        for kind, part in zip(self._kinds, parts, strict=True):
+            column = self.states if kind == "state" else self._columns[kind].tolist()
             known = list(dict.fromkeys(map(str, islice(column, _SEARCHED))))
             if part in known:
                 continue
@@ -278,6 +287,8 @@ class StateValues(Arrays, Sequence[StateValue]):
                 else f"there are {', '.join(map(repr, known[:5]))}{more}"
             )
             told.append(f"there is no {kind} {part!r}; {what}")
+        if not told and "action" in self._columns:
+            return f"the action {parts[1]!r} is not allowed in the state {parts[0]!r}"
         return "; ".join(told) or f"there is no state {parts[-1]!r} here"
 
     def column(self, name: str) -> NDArray[Any] | None:

@@ -43,6 +43,7 @@ COMMANDS = {
     "release": "Release the value function once, with noise.",
     "report": "Make the pages and tables of a release again; spends nothing.",
     "refit": "Fit other features to a dp-ssp release; spends nothing.",
+    "improve": "Make a better policy from released action values; spends nothing.",
     "reproduce": "Reproduce the paper's experiments, and surpass them.",
 }
 EXAMPLE = """

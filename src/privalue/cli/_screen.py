@@ -95,6 +95,8 @@ def _arms(study: Study) -> list[tuple[str, object]]:
     found: list[tuple[str, object]] = []
     if study.arm_labels:
         found.append(("arms", ", ".join(study.arm_labels)))
+    if study.pairs is not None:
+        found.append(("actions", f"{study.action_count}; {study.key_count} pairs with a state"))
     if study.data.truncated is not None:
         what = "left out with their unit" if study.drops_cut else "kept, as if they had ended there"
         found.append(("cut-off trajectories", what))
@@ -105,6 +107,8 @@ def _sizes(prepared: Prepared) -> str:
     """Return how many states and features there are."""
     arms = prepared.study.arm_count
     each = f" in each of {arms} arms" if arms > 1 else ""
+    if prepared.study.pairs is not None:
+        return f"{prepared.study.state_count}, {prepared.design.dimension} of states and actions"
     return f"{prepared.design.states // arms}, {prepared.design.dimension // arms}{each}"
 
 
@@ -138,7 +142,8 @@ def _mechanism(study: Study) -> str:
 
 def _contribution(study: Study) -> str:
     """Return how much one unit counts for at most, in words."""
-    each = f"{study.states_per_trajectory} states of a trajectory"
+    what = "states" if study.pairs is None else "pairs of state and action"
+    each = f"{study.states_per_trajectory} {what} of a trajectory"
     if study.privacy.unit == "trajectory":
         return f"at most {each}"
     return f"at most {study.trajectories_per_person} trajectories, and {each}"
@@ -191,6 +196,8 @@ def print_release(console: Console, release: Release) -> None:
         return
     table = Table(title="Released values", title_justify="left")
     table.add_column("state")
+    if release.actions:
+        table.add_column("action")
     table.add_column("value", justify="right")
     intervals, meaning = _intervals(release)
     for head in intervals:
@@ -200,14 +207,15 @@ def print_release(console: Console, release: Release) -> None:
     for entry, row in zip(release.values[:MOST_ROWS], states[:MOST_ROWS], strict=True):
         ends = [(getattr(entry, low), getattr(entry, high)) for low, high in intervals.values()]
         table.add_row(
-            entry.state,
+            *(Text(label) for label in (entry.state, entry.action) if label is not None),
             written(entry.value, *(ends[0] if ends else ())).value,
             *(written(entry.value, *pair).within for pair in ends),
             "; ".join(row.flags) or "none",
         )
     console.print(table)
     if len(states) > MOST_ROWS:
-        console.print(f"... and {len(states) - MOST_ROWS} more states in the file.")
+        more = "pairs" if release.actions else "states"
+        console.print(f"... and {len(states) - MOST_ROWS} more {more} in the file.")
     if meaning:
         console.print(meaning)
     if release.policy_value is not None:
@@ -317,6 +325,7 @@ def _what_was_public(release: Release) -> str:
     """Return a paragraph on what was public before the release."""
     values, files = release.study["values"], len(release.study["side_files"])
     arms = f" and {len(release.arms)} arms" if release.arms else ""
+    arms += f" and {len(release.actions)} actions" if release.actions else ""
     number = (
         f", and the number of trajectories, {release.trajectories}"
         if release.trajectories is not None

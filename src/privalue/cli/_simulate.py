@@ -9,7 +9,7 @@ from privalue._planned import named_world
 from privalue.cli._console import Json, print_json, progress, say
 from privalue.cli._given import WHOLE, require_absent
 from privalue.errors import UsageError
-from privalue.simulation import simulate_to_file
+from privalue.simulation import simulate_to_file, write_truth
 
 
 def simulate(
@@ -18,7 +18,7 @@ def simulate(
         typer.Argument(
             metavar="MDP",
             help="chain, chain:N=40,p=0.5, random-chain:N=20, grid:rows=4,columns=5, "
-            "gym:FrozenLake-v1,policy=greedy, icu-sepsis",
+            "garnet:seed=7, gym:FrozenLake-v1,policy=greedy, icu-sepsis",
         ),
     ],
     trajectories: Annotated[int, typer.Option("--trajectories", **WHOLE, help="How many.")],
@@ -33,6 +33,24 @@ def simulate(
     truncated: Annotated[
         str | None, typer.Option("--truncated", help="keep or drop those that were cut.")
     ] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            "--policy",
+            help="What people follow: uniform, greedy, optimal:0.5 (half of the way there), or a "
+            "CSV file of state, action, probability.",
+        ),
+    ] = None,
+    actions: Annotated[
+        bool,
+        typer.Option("--actions", help="Write each row's action, and how likely it was chosen."),
+    ] = False,
+    truth: Annotated[
+        Path | None,
+        typer.Option(
+            "--truth", help="A folder for a study of these rows, exact values and policies."
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -40,7 +58,11 @@ def simulate(
     if truncated not in {None, "keep", "drop"}:
         raise UsageError(f"--truncated {truncated}: it must be keep or drop")
     require_absent(out, force)
-    chosen = named_world(world)
+    if truth is not None:
+        require_absent(truth / "study.toml", force)
+    chosen = named_world(world, policy)
+    if actions and chosen.mdp is None:
+        raise UsageError(f"--actions: nobody chooses in the world {chosen.text}; leave it out")
     with progress("Simulating") as update:
         written = simulate_to_file(
             chosen,
@@ -50,16 +72,22 @@ def simulate(
             progress=lambda done: update(done, trajectories),
             truncate_at=truncate_at,
             truncated=truncated,  # type: ignore[arg-type]  # checked above
+            actions=actions,
         )
+    files = []
+    if truth is not None:
+        files = write_truth(chosen, truth, trajectories=written.trajectories, actions=actions)
     if as_json:
         print_json(
             {
                 "mdp": chosen.text,
                 "states": chosen.process.states,
+                **({"actions": chosen.decisions[0].actions} if actions else {}),
                 "reward_bounds": list(chosen.process.reward_bounds),
                 "discount": chosen.process.discount,
                 "seed": seed,
                 "file": str(written.path),
+                **({} if truth is None else {"truth": [str(file) for file in files]}),
                 "rows": written.rows,
                 "trajectories": written.trajectories,
                 "truncated": written.truncated,
@@ -73,5 +101,7 @@ def simulate(
             f"{chosen.text}: {chosen.process.states} states, rewards within [{low:g}, {high:g}], "
             f"discount {chosen.process.discount:g}"
         )
+        if truth is not None:
+            say(f"Wrote what is true of it: {', '.join(file.name for file in files)} in {truth}")
         if written.truncated:
             print(f"{written.truncated:,} were cut, {written.dropped:,} of them dropped.")

@@ -2,7 +2,7 @@
 
 | symbol      | here                        | meaning                                            |
 |-------------|-----------------------------|----------------------------------------------------|
-| N           | ``limits.keys``             | number of keys; a key is a state, or (arm, state)  |
+| N           | ``limits.keys``             | keys: states, (arm, state) or (state, action)      |
 | gamma       | ``limits.discount``         | discount                                           |
 | F_lo, F_hi  | ``limits.return_bounds``    | bounds of a first-visit return                     |
 | H           | ``limits.most_keys``        | distinct keys that count per trajectory            |

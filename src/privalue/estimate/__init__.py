@@ -6,6 +6,7 @@ release publishes; ``refit`` makes other choices from the same numbers, at no fu
 """
 
 from privalue.estimate._fits import ridge_fit
+from privalue.estimate._greedy import CAUTION, CLEARLY, GreedyStep, StateChange, greedy_step_of
 from privalue.estimate._linear import noise_factors, row_norms
 from privalue.estimate._published import estimates_of, published, rehearsal, values_of
 from privalue.estimate._ratios import normal_quantile
@@ -13,7 +14,12 @@ from privalue.estimate._refit import refit
 from privalue.estimate._stages import published_stages
 
 __all__ = [
+    "CAUTION",
+    "CLEARLY",
+    "GreedyStep",
+    "StateChange",
     "estimates_of",
+    "greedy_step_of",
     "noise_factors",
     "normal_quantile",
     "published",

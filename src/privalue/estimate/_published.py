@@ -35,6 +35,7 @@ from privalue.core import (
 )
 from privalue.estimate._arms import ArmEstimates, Ends, by_arm
 from privalue.estimate._linear import linear_estimates
+from privalue.estimate._pairs import with_states
 from privalue.estimate._statistics import (
     Estimates,
     NoisyStatistics,
@@ -42,7 +43,7 @@ from privalue.estimate._statistics import (
     estimated_values,
 )
 from privalue.estimate._totals import Clamped
-from privalue.study import Study, ridge_of
+from privalue.study import PairNames, Study, ridge_of
 
 FAR = 64.0  # standard deviations that no draw is away: the chance is below 1e-800
 
@@ -102,6 +103,7 @@ def values_of(
         features=study.shrink_targets,
         level=study.report.level,
         arms=study.arm_count,
+        state_of=None if study.pairs is None else study.pairs.state_of,
     )
 
 
@@ -143,21 +145,33 @@ def fitted(noisy: NoisyStatistics, design: Design, study: Study, ridge: float | 
         What is published.
     """
 
+    unvisited = noisy.inside(study.values.unvisited_value)
+    shrinkage, alike = study.mechanism.shrinkage, study.trajectories_per_person
+
     def at(level: float, start: Vector | None) -> Estimates:
         return estimate(
             noisy,
             design,
-            unvisited=noisy.inside(study.values.unvisited_value),
+            unvisited=unvisited,
             ridge=ridge,
-            shrinkage=study.mechanism.shrinkage,
+            shrinkage=shrinkage,
             features=study.shrink_targets,
             level=level,
             start=start,
-            alike=study.trajectories_per_person,
+            alike=alike,
             arms=study.arm_count,
+            state_of=None if study.pairs is None else study.pairs.state_of,
         )
 
-    level, start = study.report.level, study.start_distribution
+    level, start, pairs = study.report.level, study.start_distribution, study.pairs
+    if pairs is not None:
+
+        def of_states(summed: NoisyStatistics, design: Design, alike: int | Vector) -> Estimates:
+            chosen: Any = {"unvisited": unvisited, "shrinkage": shrinkage, "level": level}
+            return estimate(summed, design, **chosen, start=start, alike=alike)
+
+        most = study.states_per_trajectory
+        return with_states(at(level, None), pairs, of_states, most=most, alike=alike)
     if study.arm_count == 1:
         return at(level, start)
     return by_arm(at, arms=study.arm_count, level=level, start=start)
@@ -203,28 +217,25 @@ def _largest_center(mechanism: DpLsw | DpLsl) -> float:
     return largest * math.sqrt(weight) * (1.0 if mechanism.whitened else design.pseudo_inverse_norm)
 
 
-def published(
-    estimates: Estimates, states: Sequence[str] | range, arms: Sequence[str] = ()
-) -> dict[str, Any]:
+def published(estimates: Estimates, study: Study) -> dict[str, Any]:
     """Return the parts of a release that come from the mechanism's output alone.
 
     Fields that were not computed are left out of the values, for all states alike.
 
     Args:
         estimates: what was computed.
-        states: the states' labels.
-        arms: the arms' labels; empty where there are none.
+        study: whose states, arms and actions have labels.
     """
-    columns = {"value": estimates.values} | {
-        name: getattr(estimates, name)
-        for name in FIELDS
-        if getattr(estimates, name, None) is not None
-    }
-    compared = {} if estimates.arms is None else _compared(estimates.arms, states, arms)
+    states, arms, pairs = study.state_names, study.arm_labels, study.pairs
+    more = {} if estimates.arms is None else _compared(estimates.arms, states, arms)
+    columns = _columns(estimates)
+    values = _by_arm(states, arms, columns) if pairs is None else _by_action(pairs, columns)
+    if estimates.of_states is not None:
+        more["state_values"] = StateValues(states, _columns(estimates.of_states))
     return {
         "theta": as_numbers(estimates.theta),
-        "values": _by_arm(states, arms, columns),
-        **compared,
+        "values": values,
+        **more,
         "level": estimates.level,
         "policy_value": estimates.policy_value,
         "policy_interval": _policy_interval(estimates),
@@ -251,6 +262,23 @@ def _policy_interval(estimates: Estimates) -> PolicyInterval | None:
         total_high=total_high,
         clamped=estimates.policy_clamped,
     )
+
+
+def _columns(estimates: Estimates) -> dict[str, NDArray[Any]]:
+    """Return the fields of values that were computed."""
+    return {"value": estimates.values} | {
+        name: getattr(estimates, name)
+        for name in FIELDS
+        if getattr(estimates, name, None) is not None
+    }
+
+
+def _by_action(pairs: PairNames, columns: dict[str, NDArray[Any]]) -> StateValues:
+    """Return an entry for each pair of a state and an action, state after state."""
+    states = tuple(map(str, pairs.states.names))
+    actions = np.array(list(map(str, pairs.actions.names)))
+    names = tuple(states[at] for at in pairs.state_of.tolist())
+    return StateValues(names, {"action": actions[pairs.action_of], **columns})
 
 
 def _by_arm(

@@ -63,7 +63,32 @@ def refit(
             "another fit would need the data, and a budget"
         )
     study = _study(release, features, weights, mechanism, start, level)
+    noisy = noisy_statistics(release, study)
+    built = design(study)
+    refuse_early(study, built)
+    ridge = ridge_of(study, release.trajectories or study.study.trajectories)
+    return Release(
+        **{
+            **{name: getattr(release, name) for name in _KEPT},
+            "study": study.public_description(),
+            "ridge": ridge,
+            **published(fitted(noisy, built, study, ridge), study),
+            "refit_of": release.sha256,
+            "created": datetime.now(UTC).strftime("%Y-%m-%d"),
+            "software": Software(version=VERSION),
+        }
+    )
+
+
+def noisy_statistics(release: Release, study: Study) -> NoisyStatistics:
+    """Return the noisy numbers of a dp-ssp release.
+
+    Args:
+        release: which holds statistics.
+        study: its study.
+    """
     kept = release.statistics
+    assert kept is not None
     stages = {stage.name: stage for stage in release.stages or ()}
     bounds, visits = stages.get("bounds"), stages.get("visits")
     clamped = None
@@ -76,7 +101,7 @@ def refit(
             -1 if at is None else at,
             study.return_bounds,
         )
-    noisy = NoisyStatistics(
+    return NoisyStatistics(
         return_bounds=study.return_bounds if bounds is None else _bounds(bounds.chosen),
         sums=np.array(kept.sums),
         counts=np.array(kept.counts),
@@ -86,20 +111,11 @@ def refit(
         more_noise=None if visits is None else visits.noise,
         clamped=clamped,
     )
-    built = design(study)
-    refuse_early(study, built)
-    ridge = ridge_of(study, release.trajectories or study.study.trajectories)
-    return Release(
-        **{
-            **{name: getattr(release, name) for name in _KEPT},
-            "study": study.public_description(),
-            "ridge": ridge,
-            **published(fitted(noisy, built, study, ridge), study.state_names, study.arm_labels),
-            "refit_of": release.sha256,
-            "created": datetime.now(UTC).strftime("%Y-%m-%d"),
-            "software": Software(version=VERSION),
-        }
-    )
+
+
+def tabular_study(release: Release) -> Study:
+    """Return the release's study without features and weights, whose files it does not hold."""
+    return _study(release, {"kind": "tabular"}, {"kind": "uniform"}, None, None, None)
 
 
 _KEPT = (
@@ -133,11 +149,12 @@ def _study(
                 f"the release's {section} came from a file, which it names but does not hold; give "
                 f"the {section} again"
             )
-    labels = {"labels": list(dict.fromkeys(entry.state for entry in release.values))}
+    labels = {"labels": list(release.states)}
     bins = {key: value for key, value in described["states"].items() if key == "bins"}
     given |= {
         "states": bins or labels,
         "mechanism": {"name": "dp-ssp", **given.get("mechanism", described["mechanism"])},
         "report": {"level": level or release.level},
+        **release.described_actions(),
     }
     return Study.from_description(described, start=start, **given)

@@ -17,13 +17,13 @@ in docs/proofs/shrinkage.md.
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from privalue.core import Vector
-from privalue.estimate._ratios import Ratios
+from privalue.core import Integers, Vector
+from privalue.estimate._ratios import Ratios, plain_values
 
 FEWEST_STATES = 4  # the smallest worlds that the rule was tried on
 SPREADS = np.geomspace(1.0, 3e-4, 8)  # tau, as shares of half the range of returns
@@ -36,6 +36,7 @@ TILT, MOST_TILT = 8.0, 0.1  # the same of a feature
 DOUBT = np.array([0.0, 1.0, 3.0])  # of a constant, one that is near, and a parabola: e^-3
 TILTED = 1.0  # and of features
 STEPS = 2
+PEOPLE = 0.6  # of the variance that returns can have at most, for the choice of people
 NOWHERE = 40.0  # a weight of e^-40 is none
 NOTHING = -300.0  # the logarithm of no likelihood, beside others
 MOST_AT_ONCE = 10_000  # models times states: beyond, the likelier half may be enough
@@ -51,6 +52,8 @@ class _Scene:
     sum_variance: Vector
     count_variance: Vector
     mean_visits: float
+    people: float = 0.0  # the variance of a return, as a share of the most that it can be
+    with_squares: bool = False
 
     @property
     def pooled(self) -> float:
@@ -70,9 +73,10 @@ class _Scene:
         """Return the variance of counts over that of sums."""
         return self.count_variance / self.sum_variance
 
-    def noise(self, y: Vector) -> Vector:
+    def noise(self, y: Vector, visits: Vector) -> Vector:
         """Return the variance of T~ - y n~ where y is the value."""
-        return self.sum_variance + y * y * self.count_variance
+        noise: Vector = self.sum_variance + y * y * self.count_variance
+        return noise + self.people * visits * (1 - y * y) if self.people else noise
 
     def visits(self, y: Vector) -> Vector:
         """Return how many visits to believe in where y is the value; always above 0.
@@ -94,6 +98,10 @@ class _Models:
 
     columns: Vector  # state x coefficient, the first one the common value
     deviations: Vector  # tau x kind x coefficient
+    base: Vector  # the target where all coefficients are as they are likely to be
+    first: float  # where the common value begins, less the base
+    unsure: Vector | float = 0.0  # the variance of the base
+    near: bool = False  # whether no state is farther than a normal number says
     doubt: Vector  # how much less likely each kind is beforehand, as a logarithm
 
 
@@ -104,7 +112,11 @@ def _above_zero(number: Vector, variance: Vector) -> Vector:
 
 
 def shrunk(
-    ratios: Ratios, plain: Vector, unvisited: float, features: Vector | None = None
+    ratios: Ratios,
+    plain: Vector,
+    unvisited: float,
+    features: Vector | None = None,
+    around: Vector | None = None,
 ) -> Vector:
     """Return the posterior means of the values, where these spread around a common target.
 
@@ -120,6 +132,7 @@ def shrunk(
         unvisited: what a state is worth about which nothing is known.
         features: public features, whose combinations are targets too: one row for each state,
             columns of mean 0, the larger the more they are likely to say.
+        around: targets of their own, in place of a constant and a parabola.
 
     Returns:
         Values between the bounds. Nothing may fail once a release is paid for: a value that cannot
@@ -128,14 +141,87 @@ def shrunk(
     if len(plain) < FEWEST_STATES:
         return plain
     try:
-        drawn = _drawn(ratios, unvisited, features)
+        drawn, _ = _drawn(ratios, unvisited, features, around)
     except np.linalg.LinAlgError:
         return plain
     return np.where(np.isfinite(drawn), drawn, plain)
 
 
-def _drawn(ratios: Ratios, unvisited: float, features: Vector | None) -> Vector:
-    """Return the values that all models give together."""
+def posterior(ratios: Ratios, unvisited: float, states: Integers) -> tuple[Vector, Vector]:
+    """Return posterior means and standard deviations of action values, people's choice included.
+
+    The actions of a state are compared with each other, so that they are drawn towards the state's
+    own value and no other; returns are taken to vary as much as they can between their bounds.
+
+    Args:
+        ratios: of the noisy sums and counts of every pair (state, action).
+        unvisited: what a pair is worth about which nothing is known.
+        states: the state of every pair, ascending from 0.
+    """
+    around = _posterior(pooled(ratios, states), unvisited, None)
+    targets, doubts = (each[states] for each in around)
+    return _posterior(ratios, unvisited, targets, doubts)
+
+
+def _posterior(
+    ratios: Ratios, unvisited: float, around: Vector | None, doubts: Vector | float = 0.0
+) -> tuple[Vector, Vector]:
+    """Return means and deviations, by the noise of each alone where models do not apply."""
+    reach = 0.5 * ratios.bounds[1] - 0.5 * ratios.bounds[0]
+    plain = plain_values(ratios, unvisited)
+    own = np.hypot(ratios.sum_noise, reach * ratios.count_noise)
+    apart = own / _above_zero(ratios.counts, np.square(ratios.count_noise))
+    alone = plain, np.minimum(np.where(ratios.counts > 0, apart, reach), reach)
+    if around is None and len(plain) < FEWEST_STATES:
+        return alone
+    try:
+        found = _drawn(ratios, unvisited, None, around, doubts, people=PEOPLE)
+    except np.linalg.LinAlgError:
+        return alone
+    fine = np.isfinite(found[0]) & np.isfinite(found[1])
+    return np.where(fine, found[0], alone[0]), np.where(fine, found[1], alone[1])
+
+
+def pooled(ratios: Ratios, states: Integers) -> Ratios:
+    """Return the sums and counts of every state: those of its pairs together."""
+
+    def summed(numbers: Vector) -> Vector:
+        return np.asarray(np.bincount(states, weights=numbers), dtype=np.float64)
+
+    return replace(
+        ratios,
+        sums=summed(ratios.sums),
+        counts=summed(ratios.counts),
+        sum_noise=np.sqrt(summed(np.square(ratios.sum_noise))),
+        count_noise=np.sqrt(summed(np.square(ratios.count_noise))),
+    )
+
+
+def state_targets(ratios: Ratios, unvisited: float, states: Integers) -> Vector:
+    """Return for every pair the value of its state, shrunk towards those of the others."""
+    whole = pooled(ratios, states)
+    return shrunk(whole, plain_values(whole, unvisited), unvisited)[states]
+
+
+def _drawn(
+    ratios: Ratios,
+    unvisited: float,
+    features: Vector | None,
+    around: Vector | None,
+    doubts: Vector | float = 0.0,
+    *,
+    people: float | None = None,
+) -> tuple[Vector, Vector]:
+    """Return the values that all models give together; their deviations, if people are given.
+
+    Args:
+        ratios: of noisy sums and counts.
+        unvisited: what a state is worth about which nothing is known.
+        features: public features.
+        around: targets of their own.
+        doubts: the standard deviations of these targets.
+        people: the variance of returns, as a share of the most that it can be.
+    """
     states = len(ratios.sums)
     low, high = ratios.bounds
     reach = 0.5 * high - 0.5 * low
@@ -148,46 +234,73 @@ def _drawn(ratios: Ratios, unvisited: float, features: Vector | None) -> Vector:
         mean_visits=max(
             float(ratios.counts.mean()), math.sqrt(float(count_variance.sum())) / states
         ),
+        people=people or 0.0,
+        with_squares=people is not None,
     )
     level = (unvisited - ratios.centre) / reach
-    found = [each for models in _models(scene, features) for each in _tried(scene, models, level)]
-    weights = np.concatenate([evidence for evidence, _ in found])
+    targets = None if around is None else (around - ratios.centre) / reach
+    models = _models(scene, features, level, targets, np.square(doubts / reach))
+    found = [each for some in models for each in _tried(scene, some)]
+    weights, values, squares = (np.concatenate(each) for each in zip(*found, strict=True))
     weights = np.exp(weights - weights.max())
-    y = weights @ np.concatenate([values for _, values in found]) / weights.sum()
-    return np.asarray(ratios.centre + reach * np.clip(y, -1, 1))
+    weights /= weights.sum()
+    y = weights @ values
+    # The mean square of y under a model, less that of the mean: models differ, too.
+    variance = np.maximum(weights @ squares - np.square(y), 0.0)
+    return np.asarray(ratios.centre + reach * np.clip(y, -1, 1)), reach * np.sqrt(variance)
 
 
-def _models(scene: _Scene, features: Vector | None) -> Iterator[_Models]:
-    """Yield the models: constants and parabolas, then features.
+def _models(
+    scene: _Scene,
+    features: Vector | None,
+    level: float,
+    around: Vector | None,
+    unsure: Vector | float,
+) -> Iterator[_Models]:
+    """Yield the models: constants and parabolas, or targets of their own; then features.
 
     A constant is a parabola whose other coefficients do not spread. Visits are those at the pooled
     value, which are independent of what a state says about itself there: were they taken
     elsewhere, noise in a count would look like a parabola.
     """
-    visits = scene.visits(np.full(len(scene.sums), scene.pooled))
-    x = 2 * visits / visits.max() - 1
-    deviations = np.zeros((len(SPREADS), 3, 3))
-    deviations[:, :, 0] = LEVEL
-    deviations[:, 1, 0] = np.minimum(NEAR * SPREADS, LEVEL)
-    deviations[:, 2, 1:] = np.minimum(BEND * SPREADS[:, None], MOST_BEND)
-    yield _Models(
-        columns=np.column_stack([np.ones(len(x)), x, 2 * x * x - 1]),
-        deviations=deviations,
-        doubt=DOUBT,
-    )
+    ones = np.ones(len(scene.sums))
+    base, first = level * ones, scene.pooled - level
+    if around is None:
+        visits = scene.visits(scene.pooled * ones)
+        x = 2 * visits / visits.max() - 1
+        deviations = np.zeros((len(SPREADS), 3, 3))
+        deviations[:, :, 0] = LEVEL
+        deviations[:, 1, 0] = np.minimum(NEAR * SPREADS, LEVEL)
+        deviations[:, 2, 1:] = np.minimum(BEND * SPREADS[:, None], MOST_BEND)
+        columns = np.column_stack([ones, x, 2 * x * x - 1])
+        yield _Models(columns=columns, deviations=deviations, doubt=DOUBT, base=base, first=first)
+    else:
+        # Targets were fitted to the same numbers, one for each state: half a unit each is what
+        # that adds to a likelihood by chance.
+        yield _Models(
+            columns=ones[:, None],
+            deviations=np.zeros((len(SPREADS), 1, 1)),
+            doubt=np.array([0.5 * len(np.unique(around))]),
+            base=around,
+            first=0.0,
+            unsure=unsure,
+            near=True,
+        )
     if features is not None and features.shape[1]:
         deviations = np.empty((len(SPREADS), 1, features.shape[1] + 1))
         deviations[:, 0, 0] = LEVEL
         deviations[:, 0, 1:] = np.minimum(TILT * SPREADS, MOST_TILT)[:, None]
         yield _Models(
-            columns=np.column_stack([np.ones(len(x)), features]),
+            columns=np.column_stack([ones, features]),
             deviations=deviations,
             doubt=np.array([TILTED]),
+            base=base,
+            first=first,
         )
 
 
-def _tried(scene: _Scene, models: _Models, level: float) -> Iterator[tuple[Vector, Vector]]:
-    """Yield evidence and values of some models at once, until smaller tau cannot fit any better."""
+def _tried(scene: _Scene, models: _Models) -> Iterator[tuple[Vector, Vector, Vector]]:
+    """Yield what ``_fitted`` says of some models at once, until smaller tau cannot fit better."""
     kinds = len(models.doubt)
     together = max(MOST_AT_ONCE // (len(models.columns) * kinds), 1)
     going = np.ones(kinds, dtype=np.bool_)
@@ -195,15 +308,14 @@ def _tried(scene: _Scene, models: _Models, level: float) -> Iterator[tuple[Vecto
     for at in range(0, len(SPREADS), together):
         spreads = SPREADS[at : at + together]
         deviations = models.deviations[at : at + together, going]
-        evidence, values = _fitted(
+        evidence, values, squares = _fitted(
             scene,
-            models.columns,
+            models,
             np.repeat(spreads, deviations.shape[1]),
             deviations.reshape(-1, models.columns.shape[1]),
-            level,
         )
         by_kind = evidence.reshape(len(spreads), -1) - models.doubt[going]
-        yield by_kind.ravel(), values
+        yield by_kind.ravel(), values, squares
         best[going] = np.maximum(best[going], by_kind.max(axis=0))
         going[going] = by_kind[-1] >= best[going] - NOWHERE
         if not going.any():
@@ -211,9 +323,9 @@ def _tried(scene: _Scene, models: _Models, level: float) -> Iterator[tuple[Vecto
 
 
 def _fitted(
-    scene: _Scene, columns: Vector, tau: Vector, deviations: Vector, level: float
-) -> tuple[Vector, Vector]:
-    """Return the logarithm of each model's evidence, and the values that go with it.
+    scene: _Scene, models: _Models, tau: Vector, deviations: Vector
+) -> tuple[Vector, Vector, Vector]:
+    """Return the logarithm of each model's evidence, the values that go with it, their squares.
 
     Visits and the noise are taken at the target: there they are independent of T~ - mu n~, so that
     the score has mean 0, and no state chooses its own weight. Coefficients are u times their
@@ -221,21 +333,23 @@ def _fitted(
 
     Args:
         scene: the noisy statistics.
-        columns: state x coefficient, the first one the common value.
+        models: with their columns, and where targets begin.
         tau: of each model.
         deviations: model x coefficient.
-        level: where the common value is likely to be.
     """
+    columns = models.columns
     states, unit = len(columns), np.eye(columns.shape[1])
     across = deviations[:, :, None] * deviations[:, None, :]
-    anywhere = min(ANYWHERE / states, 1.0 - 2 * FARTHER)
-    shares = np.array([1.0 - FARTHER - anywhere, FARTHER, anywhere])[:, None, None]
+    farther = 0.0 if models.near else FARTHER
+    anywhere = 0.0 if models.near else min(ANYWHERE / states, 1.0 - 2 * FARTHER)
+    shares = np.array([1.0 - farther - anywhere, farther, anywhere])[:, None, None]
     far = np.minimum(FAR * tau, 1.0)
     spreads = np.square(np.stack([tau, far, np.ones_like(far)]))[:, :, None]
     theta = np.zeros_like(deviations)
-    theta[:, 0] = scene.pooled - level  # away from where they are likely to be
-    target = np.full((1, states), scene.pooled)
-    noise, visits = scene.noise(target), scene.visits(target)
+    theta[:, 0] = models.first  # away from where they are likely to be
+    target = models.base[None, :] + models.first
+    visits = scene.visits(target)
+    noise = scene.noise(target, visits)
     away = scene.sums - target * scene.counts
     inverse = 1 / (noise + spreads * (visits * visits))
     weights = visits * (shares * inverse).sum(axis=0)
@@ -245,8 +359,9 @@ def _fitted(
         scaled = unit + across * information
         u = np.linalg.solve(scaled, (deviations * score)[:, :, None])[:, :, 0]
         theta = deviations * u
-        target = np.clip(theta @ columns.T + level, -1, 1)
-        noise, visits = scene.noise(target), scene.visits(target)
+        target = np.clip(theta @ columns.T + models.base, -1, 1)
+        visits = scene.visits(target)
+        noise = scene.noise(target, visits)
         away = scene.sums - target * scene.counts
         inverse = 1 / (noise + spreads * (visits * visits))
         likely = np.maximum((-0.5 * away * away) * inverse, NOTHING)
@@ -260,8 +375,18 @@ def _fitted(
     evidence -= 0.5 * (np.linalg.slogdet(scaled)[1] + np.square(u).sum(axis=1))
     # tau^2 n/v over 1 + tau^2 n D/v, in the mean over the three spreads
     gains = spreads * visits
-    drawn = (likely * gains / (noise + gains * scene.divisor)).sum(axis=0) / total
-    return evidence, np.clip(target + drawn * away, -1, 1)
+    each = gains / (noise + gains * scene.divisor)
+    drawn = (likely * each).sum(axis=0) / total
+    values = np.clip(target + drawn * away, -1, 1)
+    if not scene.with_squares:
+        return evidence, values, values
+    # A component's variance is tau^2 (1 - its gain); its mean is apart from the mixture's; and so
+    # far as a value follows its target, it is as uncertain as the coefficients.
+    left = 1 - each * scene.divisor
+    covariance = across * np.linalg.inv(scaled)
+    of_target = np.einsum("sp,mpq,sq->ms", columns, covariance, columns) + models.unsure
+    apart = np.square(away * (each - drawn)) + spreads * left + np.square(left) * of_target
+    return evidence, values, np.square(values) + (likely * apart).sum(axis=0) / total
 
 
 def _information(columns: Vector, weights: Vector) -> Vector:

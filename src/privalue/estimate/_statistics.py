@@ -20,11 +20,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy import special
 
-from privalue.core import Design, Vector, absolute, column_squares, scaled_rows
+from privalue.core import Design, Integers, Vector, absolute, column_squares, scaled_rows
 from privalue.errors import StudyError, UsageError
 from privalue.estimate._fits import Fit, group_fit, lsl_fit, lsw_fit, ratio_fit
 from privalue.estimate._ratios import Ratios, normal_quantile, plain_values
-from privalue.estimate._shrinkage import shrunk
+from privalue.estimate._shrinkage import shrunk, state_targets
 from privalue.estimate._totals import (
     Clamped,
     clamping_bias,
@@ -48,7 +48,7 @@ class NoisyStatistics:
     sum_noise: Vector
     count_noise: Vector
     more_counts: Vector | None = None  # of a stage before, with noise of their own
-    more_noise: float | None = None
+    more_noise: Vector | float | None = None
     clamped: Clamped | None = None  # where ``return_bounds`` were chosen, tighter than the study's
 
     def __post_init__(self) -> None:
@@ -87,7 +87,7 @@ class NoisyStatistics:
         plain = self.ratios
         if self.more_counts is None or self.more_noise is None:
             return plain
-        here, there = 1 / np.square(self.count_noise), 1 / self.more_noise**2
+        here, there = 1 / np.square(self.count_noise), 1 / np.square(self.more_noise)
         return replace(
             plain,
             counts=(here * self.counts + there * self.more_counts) / (here + there),
@@ -145,6 +145,7 @@ class Estimates:
     policy_clamped: bool | None = None
     statistics: NoisyStatistics | None = None  # of DP-SSP: what all of it was computed from
     arms: "ArmEstimates | None" = None  # how the arms differ, where there are several
+    of_states: "Estimates | None" = None  # V from Q, where values are of states and actions
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -208,8 +209,9 @@ def estimate(
     features: Vector | None = None,
     level: float = 0.95,
     start: Vector | None = None,
-    alike: int = 1,
+    alike: int | Vector = 1,
     arms: int = 1,
+    state_of: Integers | None = None,
 ) -> Estimates:
     """Return values, intervals, bands and flags from the noisy statistics.
 
@@ -226,15 +228,18 @@ def estimate(
         features: towards which they are drawn too, one row for each state.
         level: of every interval and band.
         start: a distribution over states, for the policy's one number.
-        alike: how many trajectories of one unit count, which may resemble each other.
+        alike: how many trajectories of one unit count, which may resemble each other; or how many
+            of its visits, state by state.
         arms: how many arms the keys belong to; the values of one are not drawn to another's.
+        state_of: the state of every key, where keys are pairs of a state and an action; they are
+            drawn towards their state's own value.
 
     Returns:
         What is published, everything between the return bounds but for theta.
     """
     _require(noisy, design, unvisited, ridge, level, start)
     z = normal_quantile(level)
-    fit = _fit(noisy, design, unvisited, ridge, shrinkage, features, level, arms)
+    fit = _fit(noisy, design, unvisited, ridge, shrinkage, features, level, arms, state_of)
     values = design.values(fit.theta)
     joint = normal_quantile(level, fit.directions, fit.dimension)
     low, high = _union((values, values), fit.ends(design.phi, z))
@@ -300,9 +305,10 @@ def estimated_values(
     features: Vector | None,
     level: float,
     arms: int = 1,
+    state_of: Integers | None = None,
 ) -> Vector:
     """Return the values of ``estimate`` alone: planning asks for hundreds, and for nothing else."""
-    fit = _fit(noisy, design, unvisited, ridge, shrinkage, features, level, arms)
+    fit = _fit(noisy, design, unvisited, ridge, shrinkage, features, level, arms, state_of)
     return np.clip(design.values(fit.theta), *noisy.return_bounds)
 
 
@@ -315,6 +321,7 @@ def _fit(
     features: Vector | None,
     level: float,
     arms: int,
+    state_of: Integers | None,
 ) -> Fit:
     """Return theta, by the estimator that the ridge and the features call for."""
     ratios = noisy.ratios
@@ -322,7 +329,7 @@ def _fit(
         pooled = noisy.pooled
         means = plain_values(pooled, unvisited)
         if shrinkage:
-            means = _shrunk(pooled, means, unvisited, features, arms)
+            means = _shrunk(pooled, means, unvisited, features, arms, state_of)
         if design.is_tabular:
             # Of many states some are outside of their own interval by chance: a drawn value goes
             # back only if all states together speak against it.
@@ -334,9 +341,21 @@ def _fit(
 
 
 def _shrunk(
-    ratios: Ratios, plain: Vector, unvisited: float, features: Vector | None, arms: int
+    ratios: Ratios,
+    plain: Vector,
+    unvisited: float,
+    features: Vector | None,
+    arms: int,
+    state_of: Integers | None,
 ) -> Vector:
-    """Shrink the means of each arm by themselves, so that no difference of arms is drawn to 0."""
+    """Shrink the means of each arm by themselves, so that no difference of arms is drawn to 0.
+
+    Actions are compared within a state: drawn towards what all pairs have in common, a rare action
+    of a bad state would look better than the others there.
+    """
+    if state_of is not None:
+        around = state_targets(ratios, unvisited, state_of)
+        return shrunk(ratios, plain, unvisited, features, around)
     if arms == 1:
         return shrunk(ratios, plain, unvisited, features)
     each = len(plain) // arms

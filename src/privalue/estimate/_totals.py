@@ -6,7 +6,7 @@
 | s_T, s_n    | ``ratios``          | N     | yes, standard deviations |
 | c           | ``ratios.centre``   |       | yes    |
 | F_lo, F_hi  | ``ratios.bounds``   |       | yes, of the returns that were added up |
-| kappa       | ``alike``           |       | yes: trajectories of one unit, which may be alike |
+| kappa       | ``alike``           |       | yes: visits of one unit, which may be alike |
 | z           | ``z``               |       | yes    |
 | V           |                     | N     | **unknown**: mean return of people at large |
 
@@ -36,6 +36,7 @@ class Clamped:
     bounds: tuple[float, float]  # of the study
     trajectories: float  # noisy: how many have such a return
     noise: float  # its standard deviation
+    visits: Vector | int = 1  # of a state, that one trajectory may count for
 
     @classmethod
     def beyond(
@@ -62,7 +63,7 @@ def total_intervals(
     z: float,
     around: Ends,
     *,
-    alike: int = 1,
+    alike: int | Vector = 1,
 ) -> Ends:
     """Return the ends of the smallest interval that holds ``around`` and the set of possible V.
 
@@ -74,7 +75,8 @@ def total_intervals(
         ratios: sums and counts of the states, with their noise.
         z: the quantile of a standard normal number that goes with the level.
         around: the ends of what the result must hold: the privacy interval.
-        alike: how many trajectories of one unit count; they may all be the same.
+        alike: how many trajectories of one unit count (or how many of its visits, state by
+            state); they may all be the same.
 
     Returns:
         The lower ends and the upper ends.
@@ -121,10 +123,11 @@ def clamping_bias(clamped: Clamped, ratios: Ratios, z: float) -> Ends:
     """Return how far V may be below and above the mean of the clamped returns.
 
     A trajectory has one first visit of a state, so that of n_s visits no more were clamped than
-    there are trajectories with a clamped return. Each was moved by no more than the study's bounds
+    there are trajectories with a clamped return; with actions, times the pairs of the state that
+    it may count for. Each was moved by no more than the study's bounds
     allow. Both numbers are taken at the worse end of their intervals.
     """
-    most = max(clamped.trajectories + z * clamped.noise, 0.0)
+    most = max(clamped.trajectories + z * clamped.noise, 0.0) * np.asarray(clamped.visits)
     fewest = ratios.counts - z * ratios.count_noise
     enough = fewest > most
     share = np.where(enough, most / np.where(enough, fewest, 1.0), 1.0)
@@ -144,7 +147,7 @@ def widened(ends: Ends, bias: Ends, unknown: NDArray[np.bool_]) -> Ends:
 
 
 def total_of_mixture(
-    ratios: Ratios, mixture: Vector, z: float, totals: Ends, *, alike: int = 1
+    ratios: Ratios, mixture: Vector, z: float, totals: Ends, *, alike: int | Vector = 1
 ) -> tuple[float, float]:
     """Return where sum_s mixture(s) V(s) may be: the policy's one number.
 

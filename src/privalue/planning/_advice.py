@@ -205,8 +205,8 @@ def _variants(
     def informed() -> Iterator[_Variant]:
         if world is not None and study.visit_prior is None:
             # Of a state: the arms are equally large in the model.
-            visits = model.visits[: study.state_count] * study.arm_count
-            prior = dict(zip(study.state_labels, visits.tolist(), strict=True))
+            visits = model.visits[: study.keys_per_arm] * study.arm_count
+            prior = visits.tolist()
             states = study.states.model_copy(update={"visits": prior})
             yield _Variant(
                 what="a public prior of visits, such as the world's",

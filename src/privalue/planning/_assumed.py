@@ -2,7 +2,7 @@
 
 | symbol  | here         | shape | public |
 |---------|--------------|-------|--------|
-| N       | ``states``   |       | yes    |
+| N       | ``states``   |       | yes: of states, or of pairs with an action |
 | H       | ``study.states_per_trajectory`` | | yes: the most states that a trajectory counts for |
 | D       | ``total``    |       | yes: sum_s p_s, how many states a trajectory visits on average |
 | z       | ``skew``     |       | yes: 0 where all states are visited alike |
@@ -58,18 +58,20 @@ def study_model(study: Study) -> PublicModel:
     if study.arm_count > 1:
         return study_model(study.in_one_arm()).in_every_arm(study.arm_count)
     low, high = study.return_bounds
-    most = study.states_per_trajectory
+    most, keys = study.states_per_trajectory, "states" if study.pairs is None else "pairs"
     if study.visit_prior is None:
+        whole = "states" if study.pairs is None else "pairs of a state and an action"
         seen = (
-            f"a trajectory visits {_number(_total(study, MIDDLE))} of the states on average, some "
+            f"a trajectory visits {_number(_total(study, MIDDLE))} of the {whole} on average, some "
             f"of them much more often than others, since the study gives no prior of visits; the "
-            f"optimistic end has {_number(_total(study, OPTIMISTIC))} states and all visited "
-            f"alike, the cautious end {_number(_total(study, CAUTIOUS))} and states that few visit"
+            f"optimistic end has {_number(_total(study, OPTIMISTIC))} {keys} and all visited "
+            f"alike, the cautious end {_number(_total(study, CAUTIOUS))} and {keys} that few visit"
         )
     else:
         fits = "" if study.visit_prior.sum() <= most else f", lowered so that {most} fit"
         seen = (
-            f"the chance that a trajectory visits a state is the study's prior of visits{fits}; "
+            f"the chance that a trajectory visits a {keys[:-1]} is the study's prior of "
+            f"visits{fits}; "
             "at the optimistic end it is a quarter more, at the cautious end a quarter less"
         )
     middle = _model(
@@ -102,7 +104,7 @@ def assumed_visits(study: Study, case: Case) -> Vector:
     """Return the chance that a trajectory visits each state in its arm; their sum is at most H."""
     prior, most = study.visit_prior, study.states_per_trajectory
     if prior is None:
-        return skewed_visits(study.state_count, _total(study, case), case.skew)
+        return skewed_visits(study.keys_per_arm, _total(study, case), case.skew)
     visits = np.minimum(case.prior * prior, 1.0)
     return np.asarray(visits * min(1.0, most / max(float(visits.sum()), 1e-300)))
 
@@ -170,12 +172,12 @@ def _where(study: Study, case: Case) -> tuple[float, float]:
 def _spread_values(study: Study, low: float, high: float) -> Vector:
     """Return evenly spread values that the study's features can represent."""
     if study.features.kind == "tabular":
-        return even_spread(study.state_count, low, high)
+        return even_spread(study.keys_per_arm, low, high)
     phi = design(study).phi
     if study.features.kind == "aggregate":
         return np.asarray(phi @ even_spread(phi.shape[1], low, high))
     dense = phi if isinstance(phi, np.ndarray) else phi.toarray()
-    target = even_spread(study.state_count, low, high)
+    target = even_spread(study.keys_per_arm, low, high)
     return np.asarray(dense @ np.linalg.lstsq(dense, target, rcond=None)[0])
 
 

@@ -51,6 +51,11 @@ def require_few_states(study: Study) -> None:
 
 def world_model(study: Study, world: World) -> PublicModel:
     """Return the law of a world's trajectories, as the study counts them."""
+    if study.pairs is not None:
+        raise StudyError(
+            "[actions] a plan for values of states and actions is made without a world; leave the "
+            "world out"
+        )
     if study.arm_count > 1:
         return world_model(study.in_one_arm(), world).in_every_arm(study.arm_count)
     process = MarkovRewardProcess(

@@ -59,6 +59,8 @@ def resolve(study: Study, *, trajectories: int | None = None) -> Resolution:
         )
     if study.arm_count > 1:
         return _settled(study, "it is the mechanism for which values by arm are proved")
+    if study.pairs is not None:
+        return _settled(study, "it is the mechanism for which values of actions are proved")
     if study.state_count > MOST_STATES:
         return _settled(
             study, f"errors are predicted for at most {MOST_STATES:,} states; {_VIRTUES}"

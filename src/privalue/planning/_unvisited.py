@@ -9,7 +9,7 @@ _NAMED = 5
 
 
 def unvisited_states(study: Study, model: PublicModel | None = None) -> list[str]:
-    """Return the labels of the states that no trajectory visits, in the study's order.
+    """Return the labels of the states, or pairs, that no trajectory visits, in their order.
 
     Args:
         study: what is public.
@@ -22,7 +22,9 @@ def unvisited_states(study: Study, model: PublicModel | None = None) -> list[str
     if visits is None:
         return []
     # With arms, the first is like the others.
-    nobody = np.flatnonzero(visits[: study.state_count] == 0)
+    nobody = np.flatnonzero(visits[: study.keys_per_arm] == 0)
+    if study.pairs is not None:
+        return [study.pairs.label(at) for at in nobody.tolist()]
     return [study.state_labels[at] for at in nobody.tolist()]
 
 

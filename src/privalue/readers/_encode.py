@@ -7,15 +7,17 @@ the row stays, with ``keys`` (one more than the last key) as its key, so that th
 its whole unit. A row whose unit is not known cannot be kept for that, and is left out at once.
 
 With bins, a state is the number of the bin of each of its columns, the last column's the fastest.
-With arms, a key is the number of the arm times the number of states, plus the state. A row that is
-marked as cut off gets the key of an invalid row where such units are left out.
+With arms, a key is the number of the arm times the number of states, plus the state. With actions
+it is the number of the state times the number of actions, plus the action, counted among those
+pairs that are allowed. A row that is marked as cut off gets the key of an invalid row where such
+units are left out.
 """
 
 import difflib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -32,6 +34,7 @@ from privalue.readers._python_cells import NO_TEXT
 from privalue.readers._rules import RowRules
 from privalue.readers._text_kernels import INVALID, MISSING, OK
 
+NEVER = 255  # a status: an action that is none of its state's
 PART_ROWS = 1 << 18  # a part costs a third of a millisecond besides, and its arrays some memory
 
 
@@ -39,7 +42,7 @@ class Tally(NamedTuple):
     """What was done to rows on the way, for the curator."""
 
     rows_left_out: int = 0  # it is not known whose they are
-    rows_missing: int = 0  # dropped, as the study says, for a missing state or reward
+    rows_missing: int = 0  # dropped, as the study says, for a missing state, action or reward
 
     def __add__(self, other: "Tally") -> "Tally":  # type: ignore[override]
         return Tally(*(mine + its for mine, its in zip(self, other, strict=True)))
@@ -98,6 +101,7 @@ class Encoder:
             self._raw_labels = text_array(list(rules.raw_labels))
             self._codes = np.fromiter(rules.raw_labels.values(), dtype=np.int32)
         self._arms = text_array(list(rules.arms))
+        self._actions = text_array(list(rules.action_labels))
         self._edges = [np.array(edges) for edges in rules.bins]
 
     def parts(self, chunk: Chunk) -> Iterator[Rows]:
@@ -123,6 +127,8 @@ class Encoder:
             raise DataError(
                 f"{chunk.location.where(0)} and on: a column cannot be read: {one_line(problem)}"
             ) from None
+        if rules.allowed is not None:
+            found["action"] = self._allowed(found)
         kept, tally = self._kept(chunk, found)
         if kept is not None:
             found = {
@@ -157,26 +163,46 @@ class Encoder:
             return Cells(cells.bins(found.values, edges), found.status)
         if role == "arm":
             return cells.positions(column, self._arms, self._missing)
+        if role == "action":
+            if rules.action_labels:
+                return cells.positions(column, self._actions, self._missing)
+            return _below(cells.whole_numbers(column, *texts), rules.actions)
         if role == "truncated":
             return cells.flags(column, self._missing)
         if self._raw_labels is not None:
             return cells.positions(column, self._raw_labels, self._missing)
-        numbers = cells.whole_numbers(column, *texts)
-        codes, status = numbers.values, numbers.status
-        if len(codes) and not (codes.min() >= 0 and codes.max() < rules.states):
-            status = np.zeros(len(codes), dtype=np.uint8) if status is None else status
-            outside = (codes < 0) | (codes >= rules.states)
-            status[outside & (status == OK)] = INVALID
-        return Cells(codes, status)
+        return _below(cells.whole_numbers(column, *texts), rules.states)
+
+    def _allowed(self, found: dict[str, Cells]) -> Cells:
+        """Return the actions, with those that are not allowed in their state as invalid."""
+        allowed, actions = self._rules.allowed, found["action"]
+        assert allowed is not None
+        codes = self._pairs(found)
+        places = np.minimum(np.searchsorted(allowed, codes), len(allowed) - 1)
+        never = allowed[places] != codes
+        for role in (*self._rules.state_roles, "action"):  # what cannot be read is said of itself
+            failed = found[role].failed()
+            if failed is not None:
+                never &= ~failed
+        if not never.any():
+            return actions
+        status = np.zeros(len(codes), np.uint8) if actions.status is None else actions.status.copy()
+        status[never] = NEVER
+        return Cells(actions.values, status)
+
+    def _pairs(self, found: dict[str, Cells]) -> Integers:
+        """Return the codes of pairs of a state and an action; of invalid rows, any number."""
+        actions = found["action"].values.astype(np.int64)
+        return self._positions(found).astype(np.int64) * self._rules.actions + actions
 
     def _states(self, found: dict[str, Cells]) -> NDArray[np.int32]:
-        """Return the keys: positions of states, in their arms; invalid rows get the next number."""
-        codes = found[self._rules.state_roles[0]].values
-        if self._raw_labels is not None:
-            codes = self._codes[codes]
-        states = codes.astype(np.int32)
-        for role, edges in zip(self._rules.state_roles[1:], self._edges[1:], strict=True):
-            states = states * np.int32(len(edges) + 1) + found[role].values.astype(np.int32)
+        """Return the keys, in their arms or with their actions; invalid rows get the next one."""
+        if self._rules.allowed is not None:
+            states = np.searchsorted(self._rules.allowed, self._pairs(found)).astype(np.int32)
+        elif self._rules.actions:
+            states = self._pairs(found).astype(np.int32)
+        else:
+            states = self._positions(found)
         if "arm" in found:
             states += found["arm"].values.astype(np.int32) * np.int32(self._rules.states)
         if self._rules.drop_cut:
@@ -185,6 +211,16 @@ class Encoder:
             failed = column.failed()
             if failed is not None:
                 states[failed] = self._rules.keys
+        return states
+
+    def _positions(self, found: dict[str, Cells]) -> NDArray[np.int32]:
+        """Return the positions of states; of invalid rows, any number."""
+        codes = found[self._rules.state_roles[0]].values
+        if self._raw_labels is not None:
+            codes = self._codes[codes]
+        states = codes.astype(np.int32)
+        for role, edges in zip(self._rules.state_roles[1:], self._edges[1:], strict=True):
+            states = states * np.int32(len(edges) + 1) + found[role].values.astype(np.int32)
         return states
 
     def _kept(self, chunk: Chunk, found: dict[str, Cells]) -> tuple[Integers | None, Tally]:
@@ -200,7 +236,7 @@ class Encoder:
         excused = out
         if rules.drop_missing_rows:
             incomplete = np.zeros_like(out)
-            for role in (*rules.state_roles, "reward"):
+            for role in rules.needed_roles:
                 status = found[role].status
                 if status is not None:
                     incomplete |= status == MISSING
@@ -235,10 +271,20 @@ class Encoder:
         assert column.status is not None
         if column.status[at] == MISSING:
             hint = "every row needs one"
-            if role in {*self._rules.state_roles, "reward"}:
+            if role in self._rules.needed_roles:
                 hint += ', or [data] missing_rows = "drop-row" leaves such rows out'
             raise RowError(chunk.location, at, f"{name} is missing; {hint}")
         shown = _shown(chunk.rows.column(name), at)
+        if column.status[at] == NEVER:
+            roles = self._rules.state_roles
+            state = ", ".join(
+                _shown(chunk.rows.column(self._rules.columns[one]), at) for one in roles
+            )
+            raise RowError(
+                chunk.location,
+                at,
+                f"{name} = {shown} is not allowed in the state {state}, by [actions] allowed",
+            )
         if shown == repr(NO_TEXT) and role.startswith("bin "):  # what was there had no such number
             count = len(self._rules.state_roles)
             raise RowError(
@@ -275,6 +321,13 @@ class Encoder:
             return f"must be a finite number{self._about_numbers(shown)}"
         if role == "arm":
             return f"is not one of the arms: {', '.join(map(repr, rules.arms))}"
+        if role == "action" and not rules.action_labels:
+            return (
+                f"is not an action: actions are the whole numbers 0 to {rules.actions - 1}, or "
+                "what [actions] labels lists"
+            )
+        if role == "action":
+            return _not_among("the actions", rules.action_labels, shown)
         if role == "truncated":
             return "must be true, yes or 1 if the trajectory was cut off, and false, no or 0 if not"
         if rules.raw_labels is None:
@@ -283,14 +336,7 @@ class Encoder:
                 "[states] labels lists"
             )
         known = "the raw labels of [states] groups" if rules.grouped else "the states"
-        few = min(len(rules.raw_labels), 5)
-        first = [repr(label) for label, _ in zip(rules.raw_labels, range(few), strict=False)]
-        more = ", ..." if len(rules.raw_labels) > few else ""
-        near = _nearest(shown.strip("'"), list(rules.raw_labels)[:1000])
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        return (
-            f"is not one of {known}, {len(rules.raw_labels)} in all: {', '.join(first)}{more}{hint}"
-        )
+        return _not_among(known, rules.raw_labels, shown)
 
     def _about_numbers(self, shown: str) -> str:
         """Return what to declare if a text looks like a number written otherwise, or missing."""
@@ -302,6 +348,25 @@ class Encoder:
         if re.fullmatch(r"'(?i:na|n/a|nan|null|none|missing|unknown|[.?-]+)'", shown):
             return f'; if that means missing, set [data] missing = ["", "{shown[1:-1]}"]'
         return ""
+
+
+def _below(numbers: Cells, count: int) -> Cells:
+    """Return the numbers, with those that are not 0 to ``count`` - 1 as invalid."""
+    codes, status = numbers.values, numbers.status
+    if len(codes) and not (codes.min() >= 0 and codes.max() < count):
+        status = np.zeros(len(codes), dtype=np.uint8) if status is None else status
+        outside = (codes < 0) | (codes >= count)
+        status[outside & (status == OK)] = INVALID
+    return Cells(codes, status)
+
+
+def _not_among(known: str, labels: Collection[str], shown: str) -> str:
+    """Return what to say of a cell that is none of the labels: the first, and one that is near."""
+    first = [repr(label) for label in islice(labels, 5)]
+    more = ", ..." if len(labels) > 5 else ""
+    near = _nearest(shown.strip("'"), list(islice(labels, 1000)))
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    return f"is not one of {known}, {len(labels)} in all: {', '.join(first)}{more}{hint}"
 
 
 def _nearest(written: str, labels: list[str]) -> list[str]:

@@ -2,8 +2,9 @@
 
 ``minari:toy/lake-v0`` is a dataset of the local Minari storage; nothing is ever downloaded. The
 folder of a dataset and a ``MinariDataset`` are accepted as well. An episode is a trajectory, and
-each of its transitions is a row: the observation acted on, counted from the first of its space, and
-the reward received. The final observation has no row. Where the study has bins, observations are
+each of its transitions is a row: the observation acted on, counted from the first of its space, the
+reward received and, where the study has actions, the action taken, counted likewise. The final
+observation has no row. Where the study has bins, observations are
 arrays of numbers, or dicts of them by the names of the columns. Values are passed on as they are;
 the encoder checks them.
 """
@@ -45,14 +46,17 @@ def open_minari(data: Any, rules: RowRules) -> Source | None:
             "give a table that has it"
         )
     rules.require_types([(rules.columns["step"], pa.int64())], place)
-    first_state = 0 if rules.bins else _first_state(dataset.observation_space, place)
+    firsts = (
+        0 if rules.bins else _first(dataset.observation_space, place, "observations", _BINS),
+        _first(dataset.action_space, place, "actions", "") if rules.actions else 0,
+    )
     indices = [int(index) for index in dataset.episode_indices]
     try:
         total_rows = int(dataset.total_steps)
     except _UNREADABLE as problem:
         raise _unreadable(place, problem) from None
     return Source(
-        lambda: _chunks(dataset.storage, indices, first_state, rules, place),
+        lambda: _chunks(dataset.storage, indices, firsts, rules, place),
         # An episode that is listed twice goes the way of unsorted rows, which finds duplicates.
         in_order=all(here < after for here, after in pairwise(indices)),
         total_rows=total_rows,
@@ -101,33 +105,34 @@ def _data_folder(path: Path) -> Path | None:
     return None
 
 
-def _first_state(space: Any, place: str) -> int:
-    """Return the observation that is state 0: the first of the space."""
+_BINS = ", one number per state; [states] bins makes states of numbers"
+
+
+def _first(space: Any, place: str, what: str, more: str) -> int:
+    """Return the observation that is state 0, or the action that is 0: the first of the space."""
     spaces: Any = import_module("gymnasium.spaces")
     if isinstance(space, spaces.Discrete):
         return int(space.start)
     if isinstance(space, spaces.MultiDiscrete) and space.shape == (1,):
         return int(space.start[0])
-    raise DataError(
-        f"{place} has observations {one_line(space)}; they must be Discrete, one number per "
-        "state; [states] bins makes states of numbers"
-    )
+    raise DataError(f"{place} has {what} {one_line(space)}; they must be Discrete{more}")
 
 
 def _chunks(
-    storage: Any, indices: Sequence[int], first_state: int, rules: RowRules, place: str
+    storage: Any, indices: Sequence[int], firsts: tuple[int, int], rules: RowRules, place: str
 ) -> Iterator[Chunk]:
     """Yield the rows of all episodes; a chunk holds whole episodes of the same types."""
     parts: list[tuple[Values, ...]] = []
     first_row, waiting = 1, 0
-    episodes = _episodes(storage, indices)
+    episodes = _episodes(storage, indices, bool(rules.actions))
     for index in indices:
         try:
-            observations, rewards, cuts = next(episodes)
+            observations, actions, rewards, cuts = next(episodes)
         except _UNREADABLE as problem:  # of the storage, and not of one episode
             raise _unreadable(f"{place}, episode {index}", problem) from None
         try:
-            seen = [_counted_from(first_state, one) for one in _observed(observations, rules)]
+            seen = [_counted_from(firsts[0], one) for one in _observed(observations, rules)]
+            taken = [_counted_from(firsts[1], actions)] if rules.actions else []
         except _UNREADABLE as problem:
             if rules.drop_invalid:
                 continue
@@ -135,15 +140,23 @@ def _chunks(
                 raise DataError(f"{place}, episode {index}: {problem}") from None
             raise _unreadable(f"{place}, episode {index}", problem) from None
         steps = len(rewards)
-        if any(len(one) != steps + 1 for one in seen) or len(cuts) != steps or steps == 0:
+        beside = (cuts, *taken)
+        if any(len(one) != steps + 1 for one in seen) or steps == 0:
             if rules.drop_invalid:
                 continue
             raise DataError(
                 f"{place}, episode {index}, has {len(seen[0])} observations and {steps} "
                 "rewards; an episode has at least one reward, and one more observation"
             )
+        if any(len(one) != steps for one in beside):
+            if rules.drop_invalid:
+                continue
+            raise DataError(
+                f"{place}, episode {index}, has {steps} rewards, and not as many of what goes with "
+                "each: actions and truncations"
+            )
         ids = [np.full(steps, index)] * len(rules.id_roles)
-        part = (*ids, np.arange(steps), *(one[:-1] for one in seen), rewards)
+        part = (*ids, np.arange(steps), *(one[:-1] for one in seen), *taken, rewards)
         part += (cuts,) if "truncated" in rules.columns else ()
         if parts and _types(parts[-1]) != _types(part):  # no episode may change another's type
             yield Chunk(Location(place, first_row), _batch(parts, rules, place))
@@ -198,19 +211,23 @@ def _batch(parts: list[tuple[Values, ...]], rules: RowRules, place: str) -> pa.R
     return pa.record_batch(arrays, names=rules.names)
 
 
-def _episodes(storage: Any, indices: Sequence[int]) -> Iterator[tuple[Any, Values, Values]]:
-    """Yield observations, rewards and whether it was cut off, of every episode, one by one."""
+_Episode = tuple[Any, Values, Values, Values]
+
+
+def _episodes(storage: Any, indices: Sequence[int], acting: bool) -> Iterator[_Episode]:
+    """Yield observations, actions where they count, rewards and cuts of every episode."""
     if storage.FORMAT in {"arrow", "parquet"}:
         # Minari 0.5.4 takes an episode for one Arrow batch; one of over 32,768 rows has several.
         for index in indices:
-            yield _arrow_episode(storage, index)
+            yield _arrow_episode(storage, index, acting)
         return
     for episode in storage.get_episodes(indices):
         rewards, cuts = np.asarray(episode["rewards"]), np.asarray(episode["truncations"])
-        yield episode["observations"], rewards.ravel(), cuts.ravel()
+        actions = np.asarray(episode["actions"] if acting else ())
+        yield episode["observations"], actions.ravel(), rewards.ravel(), cuts.ravel()
 
 
-def _arrow_episode(storage: Any, index: int) -> tuple[Any, Values, Values]:
+def _arrow_episode(storage: Any, index: int, acting: bool) -> _Episode:
     """Read an episode from its Arrow or Parquet files.
 
     The column of rewards is padded at the end; the metadata says how many there are.
@@ -221,10 +238,13 @@ def _arrow_episode(storage: Any, index: int) -> tuple[Any, Values, Values]:
         storage.data_path / str(index),
         format=storage.FORMAT,
         ignore_prefixes=["_", ".", "metadata.json"],
-    ).to_table(columns=["observations", "rewards", "truncations"])
+    ).to_table(columns=["observations", *(["actions"] if acting else []), "rewards", "truncations"])
     steps = metadata["total_steps"]
     rewards, cuts = (table.column(name).to_numpy()[:steps] for name in ("rewards", "truncations"))
-    return _arrow_values(table.column("observations").combine_chunks()), rewards, cuts
+    actions: Values = np.array(())
+    if acting:
+        actions = np.ravel(_arrow_values(table.column("actions").combine_chunks()))[:steps]
+    return _arrow_values(table.column("observations").combine_chunks()), actions, rewards, cuts
 
 
 def _arrow_values(column: pa.Array) -> Any:

@@ -9,10 +9,11 @@
 | an iterable                                      | each element by itself: a dict is a row, a   |
 |                                                  | table is its rows, anything else an episode  |
 
-An episode is a list of steps, and a step is (state, reward), what the study's arm and mark of cuts
-are after it; or (state, action, reward), with or without next state, terminated and truncated after
-it; or a dict. What an element, a step or a cell is depends on nothing but itself and the study: a
-dict is an episode only if it has observations and rewards and none of the study's columns.
+An episode is a list of steps, and a step is (state, reward), or (state, action, reward) where the
+study has actions, with what the study's arm and mark of cuts are after it; or (state, action,
+reward), with or without next state, terminated and truncated after it; or a dict. What an element,
+a step or a cell is depends on nothing but itself and the study: a dict is an episode only if it has
+observations and rewards and none of the study's columns.
 Episodes are numbered, and no row has such a number as its id, whatever is written there
 (``Chunk.numbered``): an episode among rows changes none of them. With ``invalid = "drop-unit"`` no
 element ends the reading: one that cannot be read is left out.
@@ -229,6 +230,10 @@ def _by_role(data: Any, rules: RowRules) -> dict[str, Any]:
     """Return the columns of simulated rows by the names that the study has for them."""
     _require_no_marks(rules, "the episodes")
     columns = {name: getattr(data, name) for name in ("trajectory", "step", "state", "reward")}
+    if rules.actions:
+        columns["action"] = getattr(data, "action", None)
+        if columns["action"] is None:
+            raise DataError("the episodes have no actions, and the study has; give some that do")
     columns |= {"person": columns["trajectory"], "bin 0": columns["state"]}
     if len(rules.bins) > 1:
         raise DataError("the episodes have one number as their state, and the bins are of several")
@@ -437,8 +442,10 @@ class _Steps:
             return element  # type: ignore[no-any-return]
         try:
             if type(element) is not list and isinstance(element, Mapping):
-                rewards = python_cells.flat(element["rewards"])
-                element = zip(element["observations"], rewards, strict=True)
+                columns = [element["observations"]]
+                columns += [python_cells.flat(element["actions"])] if rules.actions else []
+                columns += [python_cells.flat(element["rewards"])]
+                element = zip(*columns, strict=True)
             found = [self._cells(step) for step in element]
             steps = [step for step in found if step is not None]
             if len(steps) < len(found):
@@ -464,8 +471,11 @@ class _Steps:
             return None
         if len(step) == len(roles):
             return tuple(step)
-        if len(roles) == 2 and 3 <= len(step) <= 6:
-            return step[0], step[2]
-        if roles[2:] == ["truncated"] and len(step) == 6:
-            return step[0], step[2], step[5]
+        # As an environment has them: state, action, reward, next state, terminated, truncated.
+        counted = step[:3] if self._rules.actions else (step[0], *step[2:3])
+        marks = roles[len(counted) :]
+        if not marks and 3 <= len(step) <= 6:
+            return tuple(counted)
+        if marks == ["truncated"] and len(step) == 6:
+            return *counted, step[5]
         return None

@@ -8,8 +8,9 @@ usual way, which reads every cell by itself and has the messages: what a cell be
 both.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -35,10 +36,7 @@ class PlainLines:
     slots: NDArray[np.int8]  # where the numbers of a column go
     marks: tuple[int, int]  # delimiter and decimal mark
     states: int  # how many there are, if they are counted
-    labels: pa.Array
-    label_bytes: NDArray[np.uint8]
-    label_ends: Integers
-    table: NDArray[np.int32]  # positions of labels, by the hash of their bytes
+    labels: Mapping[int, "_Labels"]  # of states, and of actions, by where they go
 
     @classmethod
     def of(cls, columns: Sequence[str], delimiter: str, rules: RowRules) -> "PlainLines | None":
@@ -48,6 +46,7 @@ class PlainLines:
             "trajectory": _ID,
             "step": _WHOLE if rules.step_type == "integer" else None,
             "state": _STATE if rules.raw_labels is None else _LABEL,
+            "action": _LABEL if rules.action_labels else _WHOLE,  # the encoder looks at its size
             "reward": _DECIMAL,
         }
         listed = any(text.strip() for text in rules.missing)
@@ -56,8 +55,7 @@ class PlainLines:
         if listed or inside or any(kinds.get(role) is None for role in rules.columns):
             return None
         by_name = {name: kinds[role] for role, name in rules.columns.items()}
-        labels = list(rules.raw_labels or ())
-        encoded = [label.encode() for label in labels]
+        known = {"state": list(rules.raw_labels or ()), "action": list(rules.action_labels)}
         return cls(
             names=tuple(rules.names),
             kinds=np.array([by_name.get(name, _IGNORED) for name in columns], dtype=np.int8),
@@ -66,10 +64,11 @@ class PlainLines:
             ),
             marks=(ord(delimiter), ord(rules.decimal)),
             states=rules.states,
-            labels=text_array(labels),
-            label_bytes=np.frombuffer(b"".join(encoded) or b"\0", np.uint8),
-            label_ends=np.cumsum([0, *map(len, encoded)], dtype=np.int64),
-            table=_table(encoded),
+            labels={
+                at: _Labels.of(known[role])
+                for at, role in enumerate(rules.columns)
+                if kinds[role] == _LABEL
+            },
         )
 
     def read(self, text: NDArray[np.uint8]) -> pa.RecordBatch | None:
@@ -110,10 +109,10 @@ class PlainLines:
             column = numbers[slot]
             if kinds[slot] == _LABEL:
                 codes = np.empty(len(column), dtype=np.int32)
-                known = self.label_bytes, self.label_ends, self.table
-                if not _find_labels(text, column, *known, codes):
+                known = self.labels[slot]
+                if not _find_labels(text, column, known.joined, known.ends, known.table, codes):
                     return None
-                labels = number_array(codes), self.labels
+                labels = number_array(codes), known.labels
                 found.append(pa.DictionaryArray.from_arrays(*labels, safe=False))
                 continue
             if kinds[slot] == _DECIMAL:
@@ -122,6 +121,26 @@ class PlainLines:
                     return None
             found.append(number_array(column))
         return found
+
+
+class _Labels(NamedTuple):
+    """The labels of states, or of actions, and where to find one by its bytes."""
+
+    labels: pa.Array
+    joined: NDArray[np.uint8]  # the bytes of all, one after the other
+    ends: Integers
+    table: NDArray[np.int32]  # positions of labels, by the hash of their bytes
+
+    @classmethod
+    def of(cls, labels: list[str]) -> "_Labels":
+        """Return these labels."""
+        encoded = [label.encode() for label in labels]
+        return cls(
+            text_array(labels),
+            np.frombuffer(b"".join(encoded) or b"\0", np.uint8),
+            np.cumsum([0, *map(len, encoded)], dtype=np.int64),
+            _table(encoded),
+        )
 
 
 def _fill(

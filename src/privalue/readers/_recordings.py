@@ -2,7 +2,8 @@
 
 A recording has ``observations`` and ``rewards``, one for each transition, and marks that say where
 an episode ends: ``terminals`` (``terminations``, ``dones``, ``episode_terminals``) and ``timeouts``
-(``truncations``). Every transition is a row: the observation acted on, and the reward received.
+(``truncations``). Every transition is a row: the observation acted on, and the reward received;
+where the study has actions, the action taken, from ``actions``.
 
 Arrays of rollouts of n environments at once have the time first and the environment second, and
 ``autoreset`` says how these were reset: "same-step", or "next-step" as Gymnasium does since 1.0,
@@ -67,8 +68,9 @@ def as_episodes(data: Any, rules: RowRules) -> Iterator[Any] | None:
 
     def steps(episode: Any) -> Any:
         try:
-            rewards = flat(episode.rewards)
-            found = list(zip(episode.observations, rewards, strict=True))
+            actions = [flat(episode.actions)] if rules.actions else []
+            columns = (episode.observations, *actions, flat(episode.rewards))
+            found = list(zip(*columns, strict=True))
             cut = not getattr(episode, "terminated", True)
         except Exception:  # an object of any class, and no episode: invalid
             return None
@@ -125,6 +127,10 @@ def open_recording(data: Mapping[str, Any], rules: RowRules) -> Source:
         "truncated": (ends & ~done[rows]),
         **{role: column[rows] for role, column in _states(data, rules, form).items()},
     }
+    if rules.actions:
+        if "actions" not in data:
+            raise DataError(f"{PLACE} has no actions, and the study has; give actions")
+        given["action"] = _flat(data["actions"], form, "actions", _single)[rows]
 
     def chunks() -> Iterator[Chunk]:
         for start in range(0, len(rows), BATCH_ROWS):

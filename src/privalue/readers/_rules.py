@@ -7,19 +7,21 @@ that the study names, or needs, are read, whatever other columns there are.
 import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
+from privalue.core import Integers
 from privalue.errors import DataError
 from privalue.readers import _cells as cells
 from privalue.readers._python_cells import flat
 from privalue.study import Study
 
-ROLES = ("person", "trajectory", "step", "state", "reward")
+ROLES = ("person", "trajectory", "step", "state", "action", "reward")
 NOTHING = object()  # a cell that is none, and so invalid
 _OBSERVATION = re.compile(r"observation_(\d{1,6})")
+_OF_STEPS = ("state", "action", "reward")
 MARKS = ("arm", "truncated")  # roles of columns that are read where the study names them
 
 
@@ -44,6 +46,10 @@ class RowRules:
     bins: tuple[tuple[float, ...], ...]  # the edges of each column that states are made of
     grouped: bool
     arms: tuple[str, ...]  # their labels; empty where there are none
+    actions: int  # how many there are; 0 without any
+    action_labels: tuple[str, ...]  # empty where actions are the numbers 0, 1, ...
+    # The codes of allowed pairs: the state times the number of actions, plus the action; None: all.
+    allowed: Integers | None = field(compare=False)
     drop_cut: bool  # a unit with a trajectory that was cut off is left out
 
     @classmethod
@@ -55,6 +61,9 @@ class RowRules:
             del named["person"]
         if data.one_trajectory_per_person:
             del named["trajectory"]
+        pairs = study.pairs
+        if pairs is None:
+            del named["action"]
         if study.bins:
             of_bins = {f"bin {at}": column for at, column in enumerate(study.bins)}
             columns = ((role, {role: name}) for role, name in named.items())
@@ -82,13 +91,18 @@ class RowRules:
             bins=tuple(study.bins.values()),
             grouped=study.states.groups is not None,
             arms=study.arm_labels,
+            actions=study.action_count,
+            action_labels=() if pairs is None else pairs.actions.labels or (),
+            allowed=None if pairs is None else pairs.allowed,
             drop_cut=study.drops_cut,
         )
 
     @property
     def keys(self) -> int:
-        """Return how many keys there are: states, or states of each arm."""
-        return self.states * max(len(self.arms), 1)
+        """Return how many keys there are: states, of each arm, or pairs with an action."""
+        if self.allowed is not None:
+            return len(self.allowed)
+        return self.states * max(len(self.arms), self.actions, 1)
 
     @property
     def state_roles(self) -> list[str]:
@@ -98,7 +112,12 @@ class RowRules:
     @property
     def step_roles(self) -> list[str]:
         """Return what an episode says of each step."""
-        return ["state", "reward", *(role for role in MARKS if role in self.columns)]
+        return [role for role in (*_OF_STEPS, *MARKS) if role == "state" or role in self.columns]
+
+    @property
+    def needed_roles(self) -> list[str]:
+        """Return the roles without which a row may be left out, as the study says."""
+        return [*self.state_roles, *(["action"] if self.actions else []), "reward"]
 
     @property
     def observed(self) -> list[int] | None:
@@ -209,6 +228,9 @@ class RowRules:
         elif role == "state":
             fits = cells.is_number(kind) or (times and self.raw_labels is not None)
             allowed = "states are numbers or texts"
+        elif role == "action":
+            fits = cells.is_number(kind) or (times and bool(self.action_labels))
+            allowed = "actions are numbers or texts"
         elif role == "arm":
             fits, allowed = cells.is_number(kind) or times, "arms are numbers or texts"
         elif role == "truncated":

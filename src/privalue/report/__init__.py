@@ -26,6 +26,7 @@ from privalue.report._planning_picture import (
     draw_plan,
     trajectories_around,
 )
+from privalue.report._policy_page import policy_page
 from privalue.report._precision import require_same_study
 from privalue.report._private_page import require_private_place, write_private_page
 from privalue.report._public_page import public_page
@@ -41,7 +42,7 @@ from privalue.report._publish import (
     write_text,
 )
 from privalue.report._spending import account_json, account_rows, draw_spending
-from privalue.report._states import flags_by_state, state_table
+from privalue.report._states import flags_by_state, flags_of_states, state_table
 from privalue.report._verdict import accepted_in_words
 
 __all__ = [
@@ -68,6 +69,7 @@ __all__ = [
     "draw_spending",
     "ends_of",
     "flags_by_state",
+    "flags_of_states",
     "guess",
     "guessed_json",
     "listed",
@@ -75,6 +77,7 @@ __all__ = [
     "name_of",
     "named",
     "paragraph",
+    "policy_page",
     "public_page",
     "publish",
     "require_no_private_page",

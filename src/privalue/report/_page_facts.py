@@ -79,6 +79,9 @@ def _arms(release: Release) -> list[list[object]]:
         rows.append(
             ["arms", PageHtml(f"{listed(release.arms)}; how many are in each is not public")]
         )
+    if release.actions:
+        pairs = f"; {len(release):,} pairs with a state"
+        rows.append(["actions", PageHtml(f"{listed(release.actions)}{pairs}")])
     if "truncated" in release.study["data"]:
         kept = release.study["values"].get("truncated") != "drop-unit"
         what = "kept, as if they had ended there" if kept else "left out with their unit"

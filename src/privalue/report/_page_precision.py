@@ -150,6 +150,16 @@ def limits_context(release: Release, states: StateTable) -> list[tuple[str, str]
         ),
         _cut(release),
     ]
+    if release.actions:
+        found.insert(
+            2,
+            (
+                "The better action is not known to be better.",
+                "People who were given one action may differ from those who were given another in "
+                "ways that the states do not tell: a difference of values is an association, and a "
+                "hypothesis for a trial.",
+            ),
+        )
     if release.study["features"].get("kind", "tabular") != "tabular":
         found.append(
             (

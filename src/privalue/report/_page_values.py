@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privalue._written import written, written_count
-from privalue.artefact import Release
+from privalue.artefact import NOT_PRIVATE, Release, StateValue
 from privalue.report._page_stages import policy_words, unclear_words
 from privalue.report._pages import LABEL, PageHtml, PageTable, flags, listed, named
 from privalue.report._plots import MOST_ROWS, Series, figure
@@ -31,17 +31,63 @@ def values_context(release: Release, states: StateTable) -> dict[str, Any]:
             series,
             key="figure-values",
             number=1,
-            title="Value by state",
+            title=f"Value by {_key(release)}",
             caption=_caption(release, states, series),
             level=release.level,
             bounds=return_bounds(release),
         ),
-        "meaning": "The value of a state is the return to expect from the first time that a "
-        f"trajectory comes to it: the sum of rewards, discounted by {discount:g} per step.",
+        "meaning": f"The value of {_of(release)}: the sum of rewards, discounted by {discount:g} "
+        "per step.",
         "intervals": _about_the_intervals(release, states),
         "table": _table(release, states),
+        "states": _states(release),
         "link": _LINK,
     }
+
+
+def _key(release: Release) -> str:
+    """Return what a value is of."""
+    return "state and action" if release.actions else "state"
+
+
+def _of(release: Release) -> str:
+    """Return what a value is of, and when the return that it tells of begins."""
+    if release.actions:
+        return (
+            "an action in a state is the return to expect from the first time that a trajectory "
+            "takes it there, going on as people did"
+        )
+    return "a state is the return to expect from the first time that a trajectory comes to it"
+
+
+def _states(release: Release) -> PageTable | None:
+    """Return the table of V, where values are of states and actions; None without actions."""
+    found = release.state_values
+    if found is None:
+        return None
+    seen = HEAD_ROWS if len(found) > MOST_LISTED else len(found)
+
+    def cells(entry: StateValue) -> list[object]:
+        total = written(entry.value, entry.total_low, entry.total_high)
+        privacy = written(entry.value, entry.low, entry.high).within
+        known = tuple(flag for flag in entry.flags if flag != NOT_PRIVATE)
+        return [named(entry.state, LABEL), total.value, total.within, privacy, flags(known)]
+
+    more = f"The first {seen:,} of {len(found):,} states. " if seen < len(found) else ""
+    return PageTable(
+        key="values-of-states",
+        name="Values of states",
+        caption=f"{more}The value of a state, over the actions that were taken in it, each counted "
+        "the first time that a trajectory took it there; from the same noisy numbers.",
+        heads=[
+            *("State", "value", f"{100 * (release.level or 0):g}% total interval"),
+            *("privacy interval", "Flag"),
+        ],
+        rows=[cells(entry) for entry in found[:seen]],
+        numbers=range(1, 4),
+        kind="long" if seen > 12 else "",
+        flags=True,
+    )
 
 
 def state_names(states: StateTable) -> Any:
@@ -71,7 +117,7 @@ def _series(states: StateTable) -> Series:
 
 def _caption(release: Release, states: StateTable, series: Series) -> str:
     """Return what the plot shows, and which error bars it has."""
-    found = ["Released values by state."]
+    found = [f"Released values by {_key(release)}."]
     if series.grouped:
         found.append(
             "There are too many states to draw one by one: each row is a group of neighbours, "
@@ -143,7 +189,7 @@ def _table(release: Release, states: StateTable) -> PageTable:
     counted = "noisy_visits" in states.columns
     count = len(states)
     seen = HEAD_ROWS if count > MOST_LISTED else count
-    heads = ["State", "value", *(head for _, head in present)]
+    heads = [_key(release).capitalize(), "value", *(head for _, head in present)]
     heads[3:3] = ["visits, with noise"] if counted else []
 
     def cells(at: int) -> list[object]:
@@ -160,13 +206,14 @@ def _table(release: Release, states: StateTable) -> PageTable:
             found.insert(3, str(written_count(*visits)))
         return [*found, flags(row.flags)]
 
-    whole = "Every state, in the order of the study."
+    whole = f"Every {_key(release)}, in the order of the study."
+    what = "values" if release.actions else "states"
     cut: str | PageHtml = PageHtml(
-        f"The first {seen:,} of {count:,} states; all of them are in {_LINK}."
+        f"The first {seen:,} of {count:,} {what}; all of them are in {_LINK}."
     )
     return PageTable(
         key="all-states",
-        name="Released values by state",
+        name=f"Released values by {_key(release)}",
         caption=cut if seen < count else whole,
         heads=[*heads, "Flag"],
         rows=[cells(at) for at in range(seen)],
@@ -193,7 +240,7 @@ def flags_context(release: Release, states: StateTable) -> dict[str, Any]:
         "table": PageTable(
             name="Flags",
             caption="A flag comes from what was released or is public, never from the data itself.",
-            heads=["Flag", "states", "which", "what it means"],
+            heads=["Flag", "values" if release.actions else "states", "which", "what it means"],
             rows=rows,
             numbers=(1,),
         )

@@ -150,7 +150,9 @@ def paragraph(prediction: Prediction, answer: Answer | None = None) -> str:
 
 
 def _arms(study: Study) -> str:
-    """Return in how many arms values are estimated, if there are several."""
+    """Return in how many arms values are estimated, if there are several, or of which actions."""
+    if study.pairs is not None:
+        return f" and {study.action_count} actions, {study.key_count} pairs,"
     return f" in each of {study.arm_count} arms" if study.arm_count > 1 else ""
 
 

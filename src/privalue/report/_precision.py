@@ -82,7 +82,7 @@ def study_of(release: Release) -> Study:
     """
     described = release.study
     # The states themselves are in the release, whichever file they came from.
-    listed = {("states", "file"), ("states", "groups")}
+    listed = {("states", "file"), ("states", "groups"), ("actions", "file"), ("actions", "allowed")}
     files = [
         f"[{section}] {key}"
         for section, key in files_named(described)
@@ -98,11 +98,11 @@ def study_of(release: Release) -> Study:
     states: dict[str, Any] = (
         {"count": release.state_count}
         if "count" in described["states"]
-        else {"labels": list(release.values.states)[: release.state_count]}
+        else {"labels": list(release.states)}
     )
     if "visits" in described["states"]:
         states["visits"] = described["states"]["visits"]
-    return Study.from_description(described, states=states)
+    return Study.from_description(described, states=states, **release.described_actions())
 
 
 def require_same_study(release: Release, study: Study) -> None:

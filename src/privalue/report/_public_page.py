@@ -124,7 +124,8 @@ def _tiles(release: Release, states: StateTable) -> list[tuple[str, str, str]]:
     elif not release.policies:
         least, largest = float(states.value.min()), float(states.value.max())
         shown = written(least, least, largest)
-        tiles.append(("Values", shown.within, "over the states; the study declares no start"))
+        over = "over states and actions" if release.actions else "over the states"
+        tiles.append(("Values", shown.within, f"{over}; the study declares no start"))
     for policy in release.policies or ():
         ends = (None, None) if policy.interval is None else ends_of(policy.interval)
         shown = written(policy.value, *ends)
@@ -138,7 +139,9 @@ def _tiles(release: Release, states: StateTable) -> list[tuple[str, str, str]]:
     tiles.append(
         (
             "States",
-            f"{release.state_count:,}" + (f" in {len(release.arms)} arms" if release.arms else ""),
+            f"{release.state_count:,}"
+            + (f" in {len(release.arms)} arms" if release.arms else "")
+            + (f", {len(release.actions):,} actions" if release.actions else ""),
             f"{flagged:,} to be careful with" if flagged else "none is flagged",
         )
     )

@@ -104,7 +104,7 @@ def registry_entry(
     privacy, described = release.privacy, release.study
     low, high = return_bounds(release)
     limit = described["privacy"].get("max_trajectories_per_person")
-    states, arms = release.state_count, len(release.arms)
+    states, arms, actions = release.state_count, len(release.arms), len(release.actions)
     number = release.trajectories or release.persons
     unprotected = (
         f"The number of {'persons' if privacy.unit == 'person' else 'trajectories'}, {number}."
@@ -119,7 +119,8 @@ def registry_entry(
             "data_product_type": "Summary statistics",
             "data_product_region": Unanswered("where the people are"),
             "description": f"The value function of the policy that produced the data: an estimate "
-            f"for each of {states} states{f' in each of {arms} arms' if arms else ''} of the "
+            f"for each of {states} states{f' in each of {arms} arms' if arms else ''}"
+            f"{f' and {actions} actions' if actions else ''} of the "
             "expected return, discounted by "
             f"{described['values']['discount']:g} per step, from the first visit on.",
             "publication_date": release.created[:10],

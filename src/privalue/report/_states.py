@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privalue.artefact import NOT_PRIVATE, Flags, Release, json_cells
+from privalue.artefact import NOT_PRIVATE, Flags, Release, StateValues, json_cells
 from privalue.core import Vector
 from privalue.estimate import normal_quantile
 from privalue.report._limits import chosen_bound, clearly_beyond, clearly_moved
@@ -89,6 +89,7 @@ class StateTable(Sequence[StateRow]):
     columns: Mapping[str, Vector]  # whatever else was released, in the order of values.csv
     bits: NDArray[np.uint8]  # the flags of each state
     arms: tuple[str, ...] = ()  # values are arm after arm, and names begin with the arm
+    pairs: Sequence[tuple[str, str]] = ()  # the state and the action of each, where there are any
 
     def __len__(self) -> int:
         return len(self.names)
@@ -160,8 +161,11 @@ def state_table(release: Release, study: Study | None = None) -> StateTable:
     assert value is not None  # every state has one
     released = {name: release.values.column(name) for name in (*_TOTALS, *_ENDS, *_MORE)}
     counts = _counts(release)
+    actions = release.values.column("action")
+    states = release.values.states
     return StateTable(
         arms=release.arms,
+        pairs=() if actions is None else list(zip(map(str, states), actions.tolist(), strict=True)),
         names=_names(release),
         value=value,
         columns={name: c for name, c in released.items() if c is not None} | counts,
@@ -171,17 +175,33 @@ def state_table(release: Release, study: Study | None = None) -> StateTable:
 
 def flags_by_state(release: Release) -> Flags:
     """Return what to be careful about in every state of a release, from the release alone."""
-    return _as_flags(state_table(release), private=release.private)
+    return _as_flags(state_table(release).bits, private=release.private)
 
 
-def _as_flags(table: "StateTable", *, private: bool) -> Flags:
-    """Return the flags of a table as texts; those of a seeded experiment begin with what it is."""
-    return Flags(FLAGS, table.bits, () if private else (NOT_PRIVATE,))
+def flags_of_states(release: Release) -> Flags:
+    """Return what to be careful about in V of every state, where values are of actions, too."""
+    found = release.state_values
+    assert found is not None
+    bits = _own_bits(release, found)
+    limited = clearly_moved(release)
+    if limited is not None and not limited.all():  # V is made of these
+        places = {str(state): at for at, state in enumerate(found.states)}
+        of_state = np.array([places[str(state)] for state in release.values.states])
+        bits[of_state[limited]] |= _bit(LIMITED)
+    return _as_flags(bits, private=release.private)
+
+
+def _as_flags(bits: NDArray[np.uint8], *, private: bool) -> Flags:
+    """Return flags as texts; those of a seeded experiment begin with what it is."""
+    return Flags(FLAGS, bits, () if private else (NOT_PRIVATE,))
 
 
 def _names(release: Release) -> Sequence[str] | range:
-    """Return what each value is of: the state, with the arm before it where there are arms."""
-    arms = release.values.column("arm")
+    """Return what each value is of: the state, with the arm before it, or the action after."""
+    actions, arms = release.values.column("action"), release.values.column("arm")
+    if actions is not None:
+        named = zip(release.values.states, actions.tolist(), strict=True)
+        return [f"{state}, {action}" for state, action in named]
     if arms is None:
         return release.values.states
     both = zip(arms.tolist(), release.values.states, strict=True)
@@ -199,16 +219,7 @@ def _bits(
         value: the released values.
         counted: whether noisy counts were released; then the prior is not needed.
     """
-    bits = np.zeros(len(value), dtype=np.uint8)
-    supported = release.values.column("supported")
-    if supported is not None:
-        bits[~supported] |= _bit(UNSUPPORTED)
-    bits[_wide(release) & (bits == 0)] |= _bit(WIDE)
-    if "useless" in release.accepted:
-        bits |= _bit(GUESSED)
-    clamped = release.values.column("clamped")
-    if clamped is not None and clearly_beyond(release):
-        bits[clamped] |= _bit(CLAMPED)
+    bits = _own_bits(release, release.values)
     limited = clearly_moved(release)
     if limited is not None and not limited.all():  # what concerns all states is said once
         bits[limited] |= _bit(LIMITED)
@@ -228,7 +239,22 @@ def _bits(
     return bits
 
 
-def _wide(release: Release) -> NDArray[np.bool_]:
+def _own_bits(release: Release, values: StateValues) -> NDArray[np.uint8]:
+    """Return the flags that values have by what was released of each."""
+    bits = np.zeros(len(values), dtype=np.uint8)
+    supported = values.column("supported")
+    if supported is not None:
+        bits[~supported] |= _bit(UNSUPPORTED)
+    bits[_wide(release, values) & (bits == 0)] |= _bit(WIDE)
+    if "useless" in release.accepted:
+        bits |= _bit(GUESSED)
+    clamped = values.column("clamped")
+    if clamped is not None and clearly_beyond(release):
+        bits[clamped] |= _bit(CLAMPED)
+    return bits
+
+
+def _wide(release: Release, values: StateValues) -> NDArray[np.bool_]:
     """Return which intervals span more than half of what is possible, of those shown first.
 
     A mean of few people may be as uncertain as this whatever the noise is, which is all that
@@ -236,12 +262,12 @@ def _wide(release: Release) -> NDArray[np.bool_]:
     """
     bounds = chosen_bound(release) or return_bounds(release)
     kinds = (_TOTALS, _ENDS)
-    shown = next((k for k in kinds if any(release.column(end) is not None for end in k)), None)
+    shown = next((k for k in kinds if any(values.column(end) is not None for end in k)), None)
     if shown is None:
-        return np.zeros(len(release.values), dtype=np.bool_)
+        return np.zeros(len(values), dtype=np.bool_)
     low, high = (
         0.5 * (bound if column is None else column)  # an end that was not released is anywhere
-        for column, bound in zip(map(release.column, shown), bounds, strict=True)
+        for column, bound in zip(map(values.column, shown), bounds, strict=True)
     )
     return np.asarray(high - low > 0.5 * (0.5 * bounds[1] - 0.5 * bounds[0]))
 
@@ -264,7 +290,7 @@ def _prior(release: Release, study: Study | None) -> Vector | None:
     if study is not None:
         return study.key_visits
     described = release.study["states"].get("visits")
-    if not isinstance(described, dict):
+    if not isinstance(described, dict) or release.actions:
         return None
     arms = max(len(release.arms), 1)
     return np.array([float(described[str(name)]) / arms for name in release.values.states])
@@ -275,6 +301,9 @@ def _weights(release: Release, study: Study | None) -> Vector | None:
     if study is not None:
         return study.key_weights
     described = release.study["weights"].get("values")
+    if described is not None and release.actions:
+        by_state = dict(zip(release.states, described, strict=True))
+        return np.array([by_state[str(state)] for state in release.values.states])
     arms = max(len(release.arms), 1)
     return None if described is None else np.tile(np.array(described, dtype=np.float64), arms)
 
@@ -289,15 +318,18 @@ def values_csv(table: StateTable, *, private: bool = True) -> Iterator[str]:
     totals = _TOTALS if table.has_totals else ()
     ends = (*totals, *(_ENDS if table.has_intervals else ()))
     heads = [*ends, *(name for name in table.columns if name not in ends)]
-    labels = ["state", "arm"] if table.arms else ["state"]
+    labels = ["state", *(["arm"] if table.arms else ["action"] if table.pairs else [])]
     yield ",".join([*labels, "value", *heads, "flags"]) + "\n"
-    words = [_quoted(text) for text in _as_flags(table, private=private).texts]
+    words = [_quoted(text) for text in _as_flags(table.bits, private=private).texts]
     line = ",".join(["%s"] * (len(heads) + 3))
     for start in range(0, len(table), _AT_ONCE):
         part = slice(start, start + _AT_ONCE)
         names = [_label(as_cell(str(name))) for name in table.names[part]]
         if table.arms:
             names = [_in_arm(table, at) for at in range(start, start + len(names))]
+        if table.pairs:
+            both = table.pairs[part]
+            names = [",".join(_label(as_cell(one)) for one in pair) for pair in both]
         cells = [
             json_cells(column[part].tolist()) if column is not None else [""] * len(names)
             for column in (table.value, *(table.columns.get(name) for name in heads))

@@ -6,16 +6,19 @@ are their trajectories.
 
 from privalue.simulation._chain_sampler import ChainStatistics, chain_statistics
 from privalue.simulation._files import SimulatedFile, simulate, simulate_to_file
-from privalue.simulation._icu_sepsis import icu_sepsis
+from privalue.simulation._groups import grouped
+from privalue.simulation._icu_sepsis import icu_sepsis, sepsis_groups
 from privalue.simulation._markov import MDP, MarkovRewardProcess
 from privalue.simulation._names import parse_world
 from privalue.simulation._outcomes import END, Outcomes
 from privalue.simulation._policies import Policy, optimal_policy
+from privalue.simulation._policy_files import policy_of, read_policy, write_policy
 from privalue.simulation._rollouts import rollout
 from privalue.simulation._simulation import Episodes, StepBatch, simulate_batches, simulate_episodes
 from privalue.simulation._toy_text import from_gymnasium, toy_text
+from privalue.simulation._truth import return_bounds, write_truth
 from privalue.simulation._visits import VisitProbabilities
-from privalue.simulation._worlds import World, chain, grid, random_chain
+from privalue.simulation._worlds import World, chain, garnet, grid, random_chain
 
 __all__ = [
     "END",
@@ -32,15 +35,23 @@ __all__ = [
     "chain",
     "chain_statistics",
     "from_gymnasium",
+    "garnet",
     "grid",
+    "grouped",
     "icu_sepsis",
     "optimal_policy",
     "parse_world",
+    "policy_of",
     "random_chain",
+    "read_policy",
+    "return_bounds",
     "rollout",
+    "sepsis_groups",
     "simulate",
     "simulate_batches",
     "simulate_episodes",
     "simulate_to_file",
     "toy_text",
+    "write_policy",
+    "write_truth",
 ]

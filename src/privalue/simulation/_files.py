@@ -1,10 +1,11 @@
 """Write simulated rows to CSV, compressed CSV or Parquet, streamed, whole or not at all.
 
-The columns are trajectory, step, state (int64) and reward (float64), sorted by trajectory, then
-step. The world's text and parameters, the seed, the number of trajectories and the software's
-version are in Parquet's schema metadata under the key ``privalue``, and beside a CSV file in
-``<file>.meta.json``. How many trajectories were written, truncated and dropped is known only at the
-end: Parquet has these counts in the file's metadata under ``privalue.counts``.
+The columns are trajectory, step, state (int64) and reward (float64), and where they are asked for
+action (int64) and its probability (float64), sorted by trajectory, then step. The world's text and
+parameters, the seed, the number of trajectories and the software's version are in Parquet's schema
+metadata under the key ``privalue``, and beside a CSV file in ``<file>.meta.json``. How many
+trajectories were written, truncated and dropped is known only at the end: Parquet has these counts
+in the file's metadata under ``privalue.counts``.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import pyarrow.parquet
 from privalue._files import whole_file
 from privalue.errors import UsageError
 from privalue.simulation._names import parse_world
+from privalue.simulation._policy_files import policy_of
 from privalue.simulation._simulation import (
     StepBatch,
     Truncated,
@@ -34,6 +36,7 @@ from privalue.simulation._simulation import (
 from privalue.version import VERSION
 
 if TYPE_CHECKING:
+    from privalue.simulation._policies import Policy
     from privalue.simulation._worlds import World
 
 SCHEMA = pa.schema(
@@ -44,6 +47,7 @@ SCHEMA = pa.schema(
         ("reward", pa.float64()),
     ]
 )
+ACTING_SCHEMA = pa.schema([*SCHEMA, ("action", pa.int64()), ("probability", pa.float64())])
 
 METADATA_KEY = "privalue"
 
@@ -70,6 +74,7 @@ def simulate_to_file(
     progress: Callable[[int], None] | None = None,
     truncate_at: int | None = None,
     truncated: Truncated | None = None,
+    actions: bool = False,
 ) -> SimulatedFile:
     """Simulate trajectories into a file, of the kind that its ending says.
 
@@ -83,6 +88,7 @@ def simulate_to_file(
         progress: called now and then with the number of trajectories that are done.
         truncate_at: cut a trajectory that has not ended after so many rows.
         truncated: "keep" or "drop" those; required with ``truncate_at``.
+        actions: whether to write which action was chosen, and with what probability.
 
     Returns:
         The path, and the numbers of rows and trajectories.
@@ -95,8 +101,14 @@ def simulate_to_file(
     path = Path(out)
     ending = _ending_of(path)
     batches = simulate_batches(
-        world, trajectories=trajectories, seed=seed, truncate_at=truncate_at, truncated=truncated
+        world,
+        trajectories=trajectories,
+        seed=seed,
+        truncate_at=truncate_at,
+        truncated=truncated,
+        actions=actions,
     )
+    schema = ACTING_SCHEMA if actions else SCHEMA
     asked = {
         "world": world.text,
         "parameters": dict(world.parameters),
@@ -110,12 +122,13 @@ def simulate_to_file(
     try:
         if ending == ".parquet":
             with whole_file(path) as partial:
-                counts = _write_parquet(partial, batches, progress, asked)
+                counts = _write_parquet(partial, batches, progress, schema, asked)
         else:
             meta = path.with_name(path.name + ".meta.json")
             # Both are complete before either gets its name, the rows first.
             with whole_file(meta) as partial_meta, whole_file(path) as partial:
-                counts = _write_csv(partial, batches, progress, compressed=ending == ".csv.gz")
+                compressed = ending == ".csv.gz"
+                counts = _write_csv(partial, batches, progress, schema, compressed=compressed)
                 partial_meta.write_text(json.dumps(asked | counts, indent=2) + "\n")
     except OSError as error:
         raise UsageError(
@@ -133,6 +146,8 @@ def simulate(
     columns: Mapping[str, str] | None = None,
     truncate_at: int | None = None,
     truncated: Truncated | None = None,
+    policy: str | os.PathLike[str] | Policy | None = None,
+    actions: bool = False,
 ) -> pa.Table | SimulatedFile:
     """Simulate trajectories of a world: made-up people, who need no privacy.
 
@@ -145,6 +160,9 @@ def simulate(
         columns: other names of columns, e.g. {"trajectory": "stay_id"}.
         truncate_at: cut a trajectory that has not ended after so many rows.
         truncated: "keep" or "drop" those; required with ``truncate_at``.
+        policy: what people follow, in place of the world's own: "uniform", "greedy", "optimal:0.5",
+            a Policy, or a CSV file of state, action and probability.
+        actions: whether rows have the ``action`` that was chosen, and its ``probability``.
 
     Returns:
         An Arrow table, which ``release`` takes, and pandas and Polars read; or the file.
@@ -153,7 +171,13 @@ def simulate(
     [0, 1, 2]
     """
     chosen = parse_world(world) if isinstance(world, str) else world
-    cut: dict[str, Any] = {"truncate_at": truncate_at, "truncated": truncated}
+    if policy is not None:
+        chosen = policy_of(chosen, policy)
+    cut: dict[str, Any] = {
+        "truncate_at": truncate_at,
+        "truncated": truncated,
+        "actions": actions,
+    }
     if out is None:
         rows = simulate_episodes(chosen, trajectories=trajectories, seed=seed, **cut)
         return rows.table(columns)
@@ -174,13 +198,14 @@ def _pour(
     batches: Iterator[StepBatch],
     write_batch: Callable[[Any], None],
     progress: Callable[[int], None] | None,
+    schema: pa.Schema,
 ) -> dict[str, int]:
     """Write all batches, and return the counts of rows and trajectories."""
     rows = 0
     for batch in batches:
         if batch.state.size:
-            columns = (batch.trajectory, batch.step, batch.state, batch.reward)
-            write_batch(pa.record_batch([pa.array(column) for column in columns], schema=SCHEMA))
+            columns = [pa.array(column) for column in batch.columns]
+            write_batch(pa.record_batch(columns, schema=schema))
             rows += batch.state.size
         if progress is not None:
             progress(batch.done)
@@ -196,12 +221,13 @@ def _write_parquet(
     path: Path,
     batches: Iterator[StepBatch],
     progress: Callable[[int], None] | None,
+    schema: pa.Schema,
     asked: dict[str, Any],
 ) -> dict[str, int]:
     """Write a Parquet file: the settings in its schema, the counts in its metadata."""
-    schema = SCHEMA.with_metadata({METADATA_KEY: json.dumps(asked)})
-    with pyarrow.parquet.ParquetWriter(path, schema) as writer:
-        counts = _pour(batches, writer.write_batch, progress)
+    described = schema.with_metadata({METADATA_KEY: json.dumps(asked)})
+    with pyarrow.parquet.ParquetWriter(path, described) as writer:
+        counts = _pour(batches, writer.write_batch, progress, described)
         writer.add_key_value_metadata({METADATA_KEY + ".counts": json.dumps(counts)})
     return counts
 
@@ -210,6 +236,7 @@ def _write_csv(
     path: Path,
     batches: Iterator[StepBatch],
     progress: Callable[[int], None] | None,
+    schema: pa.Schema,
     *,
     compressed: bool,
 ) -> dict[str, int]:
@@ -223,7 +250,7 @@ def _write_csv(
                 gzip.GzipFile(filename="", fileobj=sink, mode="wb", compresslevel=1, mtime=0)
             )
         # Arrow would put the names in quotes.
-        sink.write((",".join(SCHEMA.names) + "\n").encode())
+        sink.write((",".join(schema.names) + "\n").encode())
         options = pyarrow.csv.WriteOptions(include_header=False)
-        writer = stack.enter_context(pyarrow.csv.CSVWriter(sink, SCHEMA, write_options=options))
-        return _pour(batches, writer.write_batch, progress)
+        writer = stack.enter_context(pyarrow.csv.CSVWriter(sink, schema, write_options=options))
+        return _pour(batches, writer.write_batch, progress, schema)

@@ -160,7 +160,7 @@ def walk(
     trajectories: int,
     limit: int,
     drop: bool,
-    rows: tuple[Integers, Integers, Integers, Vector],
+    rows: tuple[Integers, Integers, Integers, Vector, Integers],
 ) -> int:  # pragma: no cover - compiled
     """Write rows until the arrays are full or all trajectories are done.
 
@@ -176,13 +176,13 @@ def walk(
         trajectories: how many to walk in all.
         limit: the most rows of a trajectory.
         drop: whether truncated trajectories are left out.
-        rows: the arrays to fill: trajectory, step, state, reward.
+        rows: the arrays to fill: trajectory, step, state, reward, and the outcome that was drawn.
 
     Returns:
         How many rows were written.
     """
     offsets, thresholds, aliases, successors, rewards = table
-    trajectory_of, step_of, state_of, reward_of = rows
+    trajectory_of, step_of, state_of, reward_of, outcome_of = rows
     start = offsets.size - 2
     written = 0
     while place[TRAJECTORY] < trajectories:
@@ -209,6 +209,7 @@ def walk(
             step_of[written] = step
             state_of[written] = state
             reward_of[written] = rewards[k]
+            outcome_of[written] = k
             written += 1
             step += 1
             state = successors[k]

@@ -8,6 +8,8 @@ r                 expected_rewards     (N,)      of the row of s
 mu                start                (N,)      distribution of the first row's state
 gamma             discount             ()        in (0, 1]
 V                 values               (N,)      V = r + gamma P V
+Q                 MDP.q                (N, A)    Q(s, a) = r(s, a) + gamma sum_s' P(s'|s, a) V(s')
+J                 MDP.value            ()        sum_s mu(s) V(s)
 ================  ===================  ========  =================================================
 
 V(s) is the expected discounted return from the first visit of s, [BGP16] section 2.2: after a
@@ -28,15 +30,15 @@ from scipy.sparse.linalg import splu
 
 from privalue.errors import StudyError
 from privalue.simulation._outcomes import END, Outcomes, distribution, read_only
+from privalue.simulation._policies import Policy, optimal_policy
 from privalue.simulation._tables import outcomes_of
-from privalue.simulation._visits import VisitProbabilities, visit_probabilities
+from privalue.simulation._visits import VisitProbabilities, key_visits, visit_probabilities
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from privalue.core import Vector
+    from privalue.core import Integers, Vector
     from privalue.simulation._outcomes import Matrix
-    from privalue.simulation._policies import Policy
     from privalue.simulation._tables import TransitionTable
 
 
@@ -116,24 +118,105 @@ class MDP(_Process):
 
     def under(self, policy: Policy) -> MarkovRewardProcess:
         """Return the Markov reward process in which every action is drawn from the policy."""
+        rows, chances = self._drawn_by(policy)
+        return MarkovRewardProcess(
+            outcomes=Outcomes.collect(
+                states=self.states,
+                actions=1,
+                rows=rows // self.actions,
+                probabilities=chances,
+                successors=self.outcomes.successors,
+                rewards=self.outcomes.rewards,
+            ),
+            start=self.start,
+            discount=self.discount,
+        )
+
+    def _drawn_by(self, policy: Policy) -> tuple[Integers, Vector]:
+        """Return the row of each outcome, and pi(a | s) P(k | s, a), its chance in state s."""
         if (policy.states, policy.actions) != (self.states, self.actions):
             raise StudyError(
                 f"the policy is for {policy.states} states and {policy.actions} actions; "
                 f"this MDP has {self.states} and {self.actions}"
             )
         rows = self.outcomes.rows
-        chosen = policy.probabilities.ravel()[rows]
+        return rows, policy.probabilities.ravel()[rows] * self.outcomes.probabilities
+
+    def choices(self, policy: Policy) -> tuple[MarkovRewardProcess, Integers]:
+        """Return the process under a policy, and the action that each of its outcomes came by.
+
+        It has the law of ``under``. Outcomes of different actions stay apart there, though they may
+        have the same successor and reward, so that whoever draws an outcome knows the action.
+        """
+        rows, chances = self._drawn_by(policy)
+        kept = np.flatnonzero(chances)
+        state, action = np.divmod(rows[kept], self.actions)
         return MarkovRewardProcess(
-            outcomes=Outcomes.collect(
+            outcomes=Outcomes(
                 states=self.states,
                 actions=1,
-                rows=rows // self.actions,
-                probabilities=chosen * self.outcomes.probabilities,
-                successors=self.outcomes.successors,
-                rewards=self.outcomes.rewards,
+                offsets=np.searchsorted(state, np.arange(self.states + 1)),
+                probabilities=chances[kept],
+                successors=self.outcomes.successors[kept],
+                rewards=self.outcomes.rewards[kept],
             ),
             start=self.start,
             discount=self.discount,
+        ), read_only(action, np.int64)
+
+    def keyed(self, policy: Policy) -> MarkovRewardProcess:
+        """Return the process of the pairs (state, action): its state s * A + a is taking a in s.
+
+        P((s, a), (s', a')) = P(s' | s, a) pi(a' | s'), and the start is mu(s) pi(a | s). Whatever
+        is known of the states of a process is known here of pairs: its values are Q, and its visits
+        those of pairs. It has up to A times as many outcomes as the MDP.
+        """
+        self._drawn_by(policy)
+        outcomes, table = self.outcomes, policy.probabilities
+        # One outcome for the end, or as many as there are actions to go on with.
+        width = np.where(outcomes.successors == END, 1, self.actions)
+        origin = np.repeat(np.arange(width.size), width)
+        action = np.arange(origin.size) - np.repeat(np.cumsum(width) - width, width)
+        successor = outcomes.successors[origin]
+        ends = successor == END
+        return MarkovRewardProcess(
+            outcomes=Outcomes.collect(
+                states=self.states * self.actions,
+                actions=1,
+                rows=outcomes.rows[origin],
+                probabilities=outcomes.probabilities[origin]
+                * np.where(ends, 1.0, table[successor, action]),
+                successors=np.where(ends, END, successor * self.actions + action),
+                rewards=outcomes.rewards[origin],
+            ),
+            start=(self.start[:, None] * table).ravel(),
+            discount=self.discount,
+        )
+
+    def q(self, policy: Policy) -> Vector:
+        """Return Q, (N, A): the value of taking an action once, and of the policy from then on."""
+        going_on = self.outcomes.transitions @ self.under(policy).values
+        values = self.outcomes.expected_rewards + self.discount * going_on
+        return read_only(values.reshape(self.states, self.actions))
+
+    def value(self, policy: Policy) -> float:
+        """Return J, the expected return of a trajectory under the policy."""
+        return self.under(policy).start_value
+
+    def optimal(self) -> Policy:
+        """Return a policy that no other one beats, in any state."""
+        return optimal_policy(self)
+
+    def key_visits(self, policy: Policy) -> Vector:
+        """Return (N, A): the probability that a trajectory ever takes each action in each state."""
+        process = self.under(policy)
+        process.require_end()
+        return key_visits(
+            process.transitions,
+            self.start,
+            process.reachable,
+            outcomes=self.outcomes.transitions,
+            policy=policy.probabilities,
         )
 
 

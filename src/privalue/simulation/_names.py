@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 from privalue.errors import UsageError
 from privalue.simulation._icu_sepsis import icu_sepsis
+from privalue.simulation._policies import POLICIES, share_of
 from privalue.simulation._toy_text import environment_options, toy_text
-from privalue.simulation._worlds import World, chain, grid, random_chain
+from privalue.simulation._worlds import World, chain, garnet, grid, random_chain
 
 
 class _Key(NamedTuple):
@@ -20,7 +21,7 @@ class _Key(NamedTuple):
 
 
 _START = _Key("start", ("uniform", "first"))
-_POLICY = _Key("policy", ("uniform", "greedy"))
+_POLICY = _Key("policy", POLICIES)
 _DISCOUNT = _Key("discount", float)
 
 _BUILT_IN: dict[str, tuple[Callable[..., World], dict[str, _Key]]] = {
@@ -54,9 +55,28 @@ _BUILT_IN: dict[str, tuple[Callable[..., World], dict[str, _Key]]] = {
             "discount": _DISCOUNT,
         },
     ),
+    "garnet": (
+        garnet,
+        {
+            "N": _Key("states", int),
+            "A": _Key("actions", int),
+            "branching": _Key("branching", int),
+            "least_end": _Key("least_end", float),
+            "most_end": _Key("most_end", float),
+            "seed": _Key("seed", int),
+            "policy": _POLICY,
+            "start": _START,
+            "discount": _DISCOUNT,
+        },
+    ),
     "icu-sepsis": (
         icu_sepsis,
-        {"policy": _Key("policy", ("expert", "uniform", "greedy")), "discount": _DISCOUNT},
+        {
+            "groups": _Key("groups", int),
+            "actions": _Key("actions", int),
+            "policy": _Key("policy", ("expert", *POLICIES)),
+            "discount": _DISCOUNT,
+        },
     ),
 }
 
@@ -117,7 +137,8 @@ def _settings(name: str, items: list[str], known: Iterable[str]) -> list[tuple[s
 def _converted(key: str, value: str, kind: type[int] | type[float] | tuple[str, ...]) -> Any:
     """Convert a value to the kind that its key needs."""
     if isinstance(kind, tuple):
-        if value not in kind:
+        # A share of the optimal policy is the only word with a number in it.
+        if value not in kind and (POLICIES[-1] not in kind or share_of(value) is None):
             raise UsageError(f"{key} is {value!r}; it must be {' or '.join(kind)}")
         return value
     try:

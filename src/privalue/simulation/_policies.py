@@ -83,6 +83,12 @@ class Policy:
             )
         return cls(probabilities=np.eye(actions)[chosen])
 
+    def towards(self, other: Policy, share: float) -> Policy:
+        """Return the policy that follows the other one with probability ``share``, row by row."""
+        if not 0 <= share <= 1:
+            raise StudyError(f"share is {share}; it must be in [0, 1]")
+        return Policy(probabilities=(1 - share) * self.probabilities + share * other.probabilities)
+
 
 def optimal_policy(mdp: MDP) -> Policy:
     """Return the greedy policy of the optimal values, by value iteration at the MDP's discount.
@@ -110,12 +116,40 @@ def optimal_policy(mdp: MDP) -> Policy:
     return Policy.deterministic(near_best.argmax(axis=1), actions=mdp.actions)
 
 
-def named_policy(mdp: MDP, policy: str | Policy) -> Policy:
-    """Return the policy that "uniform" or "greedy" names; a Policy is returned as it is."""
+POLICIES = ("uniform", "greedy", "optimal", "optimal:SHARE")
+"""The policies that every MDP has by name."""
+
+
+def share_of(name: str) -> float | None:
+    """Return the share of the optimal policy that ``greedy`` or ``optimal:0.5`` names, or None."""
+    if name in {"greedy", "optimal"}:
+        return 1.0
+    word, _, number = name.partition(":")
+    try:
+        share = float(number)
+    except ValueError:
+        return None
+    return share if word == "optimal" and 0 <= share <= 1 else None
+
+
+def named_policy(mdp: MDP, policy: str | Policy, behaviour: Policy | None = None) -> Policy:
+    """Return the policy that a name stands for; a Policy is returned as it is.
+
+    Args:
+        mdp: what the policy is for.
+        policy: "uniform"; "greedy" or "optimal", which are the same; "optimal:0.5", half of the way
+            there from the behaviour; or a Policy.
+        behaviour: the world's own policy; uniform, if left out.
+    """
     if isinstance(policy, Policy):
         return policy
+    uniform = Policy.uniform(states=mdp.states, actions=mdp.actions)
     if policy == "uniform":
-        return Policy.uniform(states=mdp.states, actions=mdp.actions)
-    if policy == "greedy":
-        return optimal_policy(mdp)
-    raise StudyError(f"policy is {policy!r}; it must be 'uniform' or 'greedy'")
+        return uniform
+    share = share_of(policy)
+    if share is None:
+        raise StudyError(
+            f"policy is {policy!r}; it must be 'uniform' or 'greedy', "
+            "or 'optimal:SHARE' with a share in [0, 1]"
+        )
+    return (behaviour or uniform).towards(mdp.optimal(), share)

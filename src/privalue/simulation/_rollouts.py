@@ -7,8 +7,8 @@ than the simulation of a world.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from privalue.simulation._simulation import (
 )
 from privalue.simulation._toy_text import gymnasium
 
+if TYPE_CHECKING:
+    from privalue.core import Vector
+
 
 def rollout(
     env: Any,
@@ -33,6 +36,7 @@ def rollout(
     seed: int,
     truncated: Truncated | None = None,
     truncate_at: int | None = None,
+    actions: bool = False,
 ) -> Episodes:
     """Collect rows of an environment under a policy.
 
@@ -45,6 +49,8 @@ def rollout(
         truncated: "keep" or "drop" the trajectories that are cut by a time limit. Required if
             the environment has one, or if one is cut: either choice biases the values.
         truncate_at: a time limit of your own, for environments without one.
+        actions: whether to record the action of every row, 0 for the first, and how likely it was;
+            the latter not for a function, which does not tell.
 
     Returns:
         The rows, and how many trajectories were truncated and dropped.
@@ -64,15 +70,20 @@ def rollout(
         )
     first_state = _first_observation(env)
     act = _chooser(env, policy, np.random.default_rng(seed), first_state)
+    first_action = _first_action(env) if actions else 0
 
     rows: list[tuple[int, int, int, float]] = []
+    taken: list[int] = []
     kept = cut = 0
     for index in range(wanted):
         observation, _ = env.reset(seed=seed if index == 0 else None)
         begin, step, over, stopped = len(rows), 0, False, False
         while not (over or stopped):
             state = int(observation) - first_state
-            observation, reward, over, stopped, _ = env.step(act(observation))
+            action = act(observation)
+            observation, reward, over, stopped, _ = env.step(action)
+            if actions:
+                taken.append(int(action) - first_action)
             rows.append((kept, step, state, float(reward)))
             step += 1
             stopped = bool(stopped) or (truncate_at is not None and step >= truncate_at)
@@ -84,7 +95,7 @@ def rollout(
                 )
             cut += 1
             if truncated == "drop":
-                del rows[begin:]
+                del rows[begin:], taken[begin:]
                 continue
         kept += 1
     if not kept:
@@ -98,6 +109,8 @@ def rollout(
         trajectories=kept,
         truncated=cut,
         dropped=wanted - kept,
+        action=np.array(taken, dtype=np.int64) if actions else None,
+        probability=_chances(env, policy, state_of, taken) if actions else None,
     )
 
 
@@ -120,6 +133,24 @@ def _first_observation(env: Any) -> int:
             "one number per state"
         )
     return int(space.start)
+
+
+def _first_action(env: Any) -> int:
+    """Return the smallest action; raise UsageError unless they are discrete."""
+    space = env.action_space
+    if not isinstance(space, gymnasium().spaces.Discrete):
+        raise UsageError(
+            f"the actions of this environment are {space}; only Discrete ones are recorded"
+        )
+    return int(space.start)
+
+
+def _chances(env: Any, policy: Any, states: Sequence[int], taken: list[int]) -> Vector | None:
+    """Return how likely the policy was to take each action, if that is known."""
+    if isinstance(policy, Policy):
+        found: Vector = policy.probabilities[list(states), taken]
+        return found
+    return None if callable(policy) else np.full(len(taken), 1 / int(env.action_space.n))
 
 
 def _chooser(

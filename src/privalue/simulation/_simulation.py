@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 Truncated = Literal["keep", "drop"]
 COLUMNS = ("trajectory", "step", "state", "reward")
+CHOICES = ("action", "probability")
+REALS = ("reward", "probability")
 
 BATCH_ROWS = 1_000_000
 
@@ -46,8 +48,10 @@ BIAS = (
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Episodes:
-    """Rows sorted by trajectory and step, in four arrays of one length.
+    """Rows sorted by trajectory and step, in arrays of one length.
 
+    Where they were asked for, ``action`` is what was chosen in each row, and ``probability`` how
+    likely the policy was to choose it, if that is known.
     ``truncated`` counts the trajectories that were cut, ``dropped`` those of them that are left
     out; the ones that are here number 0 to ``trajectories`` - 1.
     """
@@ -61,11 +65,18 @@ class Episodes:
     trajectories: int
     truncated: int
     dropped: int
+    action: Integers | None = None
+    probability: Vector | None = None
 
     def __post_init__(self) -> None:
-        for name in COLUMNS:
-            kind = np.float64 if name == "reward" else np.int64
+        for name in self.columns:
+            kind = np.float64 if name in REALS else np.int64
             object.__setattr__(self, name, read_only(getattr(self, name), kind))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Return the names of the columns that are there."""
+        return (*COLUMNS, *(name for name in CHOICES if getattr(self, name) is not None))
 
     def __len__(self) -> int:
         return len(self.step)
@@ -76,13 +87,14 @@ class Episodes:
         Args:
             columns: other names of columns, e.g. {"trajectory": "stay_id"}.
         """
-        unknown = set(columns or ()) - set(COLUMNS)
+        unknown = set(columns or ()) - set(self.columns)
         if unknown:
             raise UsageError(
-                f"columns: {min(unknown)!r} is none of {', '.join(COLUMNS)}, which are simulated"
+                f"columns: {min(unknown)!r} is none of {', '.join(self.columns)}, which are "
+                "simulated"
             )
-        names = [(columns or {}).get(name, name) for name in COLUMNS]
-        return pa.table([pa.array(getattr(self, name)) for name in COLUMNS], names=names)
+        names = [(columns or {}).get(name, name) for name in self.columns]
+        return pa.table([pa.array(getattr(self, name)) for name in self.columns], names=names)
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         """Let whatever reads Arrow read the rows."""
@@ -105,6 +117,14 @@ class StepBatch:
     written: int
     truncated: int
     dropped: int
+    action: Integers | None = None
+    probability: Vector | None = None
+
+    @property
+    def columns(self) -> list[Any]:
+        """Return the arrays that are there, in the order of their names."""
+        four = [self.trajectory, self.step, self.state, self.reward]
+        return four if self.action is None else [*four, self.action, self.probability]
 
 
 def checked_count(value: Any, *, name: str, least: int) -> int:
@@ -157,6 +177,7 @@ def simulate_batches(
     seed: int,
     truncate_at: int | None = None,
     truncated: Truncated | None = None,
+    actions: bool = False,
     batch_rows: int = BATCH_ROWS,
 ) -> Iterator[StepBatch]:
     """Simulate rows in batches, so that they need not fit into memory at once.
@@ -167,6 +188,8 @@ def simulate_batches(
         seed: a whole number of at least 0.
         truncate_at: cut a trajectory that has not ended after so many rows.
         truncated: "keep" or "drop" those; required with ``truncate_at``, since either biases.
+        actions: whether rows tell which action was chosen, and with what probability; only for a
+            world in which people choose. The rows of a seed are other ones than without.
         batch_rows: the most rows of a batch; the rows do not depend on it.
 
     Returns:
@@ -177,6 +200,13 @@ def simulate_batches(
         StudyError: if a trajectory may never end and there is no ``truncate_at``.
     """
     process = world.process if isinstance(world, World) else world
+    choices = None
+    if actions:
+        if not isinstance(world, World):
+            raise UsageError("actions=True needs a world in which people choose, not a process")
+        mdp, policy = world.decisions
+        process, taken = mdp.choices(policy)
+        choices = _Choices(taken, policy.probabilities[process.outcomes.rows, taken])
     wanted = checked_count(trajectories, name="trajectories", least=1)
     entropy = checked_count(seed, name="seed", least=0)
     size = checked_count(batch_rows, name="batch_rows", least=1)
@@ -186,12 +216,32 @@ def simulate_batches(
     if truncate_at is None:
         process.require_end()
     return _batches(
-        process, wanted=wanted, seed=entropy, size=size, limit=limit, drop=truncated == "drop"
+        process,
+        choices,
+        wanted=wanted,
+        seed=entropy,
+        size=size,
+        limit=limit,
+        drop=truncated == "drop",
     )
 
 
+class _Choices(NamedTuple):
+    """The action that each outcome came by, and its probability in that state."""
+
+    action: Integers
+    probability: Vector
+
+
 def _batches(
-    process: MarkovRewardProcess, *, wanted: int, seed: int, size: int, limit: int, drop: bool
+    process: MarkovRewardProcess,
+    choices: _Choices | None,
+    *,
+    wanted: int,
+    seed: int,
+    size: int,
+    limit: int,
+    drop: bool,
 ) -> Iterator[StepBatch]:
     """Yield the batches of a checked request, and refuse a result without any trajectory."""
     table = alias_table(process)
@@ -203,10 +253,12 @@ def _batches(
         np.empty(size, dtype=np.int64),
         np.empty(size, dtype=np.int64),
         np.empty(size, dtype=np.float64),
+        np.empty(size, dtype=np.int64),
     )
     while place[TRAJECTORY] < wanted:
         count = walk(table, generator, place, wanted, limit, drop, rows)
-        trajectory, step, state, reward = rows
+        trajectory, step, state, reward, outcome = rows
+        drawn = outcome[:count]
         yield StepBatch(
             trajectory=trajectory[:count],
             step=step[:count],
@@ -216,6 +268,8 @@ def _batches(
             written=int(place[KEPT]),
             truncated=int(place[TRUNCATED]),
             dropped=int(place[DROPPED]),
+            action=None if choices is None else choices.action[drawn],
+            probability=None if choices is None else choices.probability[drawn],
         )
     if not place[KEPT]:
         raise UsageError(none_left(wanted))
@@ -228,6 +282,7 @@ def simulate_episodes(
     seed: int,
     truncate_at: int | None = None,
     truncated: Truncated | None = None,
+    actions: bool = False,
     batch_rows: int = BATCH_ROWS,
 ) -> Episodes:
     """Simulate trajectories in memory.
@@ -238,6 +293,8 @@ def simulate_episodes(
         seed: a whole number of at least 0.
         truncate_at: cut a trajectory that has not ended after so many rows.
         truncated: "keep" or "drop" those; required with ``truncate_at``, since either biases.
+        actions: whether rows tell which action was chosen, and with what probability; only for a
+            world in which people choose. The rows of a seed are other ones than without.
         batch_rows: rows that are simulated at a time; the result does not depend on it.
 
     Returns:
@@ -262,19 +319,14 @@ def simulate_episodes(
         seed=seed,
         truncate_at=truncate_at,
         truncated=truncated,
+        actions=actions,
         batch_rows=batch_rows,
     ):
-        columns = (batch.trajectory, batch.step, batch.state, batch.reward)
-        parts.append(tuple(column.copy() for column in columns))
+        parts.append(tuple(column.copy() for column in batch.columns))
         written, cut, dropped = batch.written, batch.truncated, batch.dropped
-    trajectory, step, state, reward = (
-        np.concatenate(column) for column in zip(*parts, strict=True)
-    )
+    columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
     return Episodes(
-        trajectory=trajectory,
-        step=step,
-        state=state,
-        reward=reward,
+        **dict(zip((*COLUMNS, *CHOICES), columns, strict=False)),
         trajectories=written,
         truncated=cut,
         dropped=dropped,

@@ -19,7 +19,7 @@ import numpy as np
 from privalue.errors import MissingComponentError, StudyError, UsageError
 from privalue.simulation._markov import MDP
 from privalue.simulation._outcomes import END, Outcomes
-from privalue.simulation._policies import Policy, named_policy
+from privalue.simulation._policies import Policy
 from privalue.simulation._worlds import Parameter, World
 
 
@@ -118,7 +118,8 @@ def toy_text(
 
     Args:
         environment: such as "FrozenLake-v1".
-        policy: "uniform", "greedy" (optimal, by value iteration at the discount), or a Policy.
+        policy: "uniform", "greedy" (optimal, by value iteration at the discount), "optimal:0.5"
+            (half of the way there), or a Policy.
         discount: gamma, in (0, 1].
         options: of the environment, such as ``is_slippery=False``.
 
@@ -139,12 +140,9 @@ def toy_text(
         mdp = from_gymnasium(env, discount=discount)
     finally:
         env.close()
-    return World(
+    return World.of(
+        mdp,
+        policy,
         name=f"gym:{environment}",
-        parameters={
-            "policy": policy if isinstance(policy, str) else "given",
-            "discount": float(discount),
-            **options,
-        },
-        process=mdp.under(named_policy(mdp, policy)),
+        parameters={"policy": "", "discount": float(discount), **options},
     )

@@ -9,6 +9,7 @@ p_s                   single       (N,)      P[s visited] = sum_i mu(i) h[i, s]
 f_{s,s'}              first        (N, N)    P[s visited, and s' not before]
 p_{s,s'}              joint        (N, N)    P[s and s' visited]
 pbar_{s,s'}           without      (N, N)    P[s visited, s' not]
+p_{s,a}               key_visits   (N, A)    P[action a is ever taken in s]
 ====================  ===========  ========  =====================================================
 
 The p are those of [BGP16] section 5 and appendix E. The system I - P is solved once; no simulation.
@@ -90,3 +91,44 @@ def visit_probabilities(
         without=read_only(without),
         expected_length=float(start[kept] @ expected.sum(axis=1)),
     )
+
+
+def key_visits(
+    transitions: Matrix,
+    start: Vector,
+    reachable: NDArray[np.bool_],
+    *,
+    outcomes: Matrix,
+    policy: Vector,
+) -> Vector:
+    """Return the probability that a trajectory ever takes each action in each state.
+
+    The rows with (s, a) number mu Z[., s] pi(a | s) on average; after the first of them there are,
+    the first included, 1 + pi(a | s) sum_s' P(s' | s, a) Z[s', s] on average. So
+
+        p_{s,a} = pi(a | s) (mu Z)_s / (1 + pi(a | s) sum_s' P(s' | s, a) Z[s', s])
+
+    Args:
+        transitions: P under the policy, (N, N).
+        start: mu.
+        reachable: whether a trajectory can visit each state.
+        outcomes: P of every state and action, (N * A, N).
+        policy: pi, (N, A).
+    """
+    states, actions = policy.shape
+    kept = np.flatnonzero(reachable)
+    system = sparse.eye_array(kept.size) - transitions[kept][:, kept]
+    expected = splu(system.tocsc()).solve(np.eye(kept.size))
+    place = np.full(states, -1)
+    place[kept] = np.arange(kept.size)
+    # A pair that leads out of `kept` is one that the policy never takes: its p is 0 in any case.
+    table = outcomes.tocoo()
+    row, successor = table.coords
+    known = reachable[row // actions] & reachable[successor]
+    row, successor, chance = row[known], successor[known], table.data[known]
+    weights = chance * expected[place[successor], place[row // actions]]
+    again = np.bincount(row, weights=weights, minlength=states * actions).reshape(states, actions)
+    taken = policy[kept]
+    probabilities = np.zeros((states, actions))
+    probabilities[kept] = taken * (start[kept] @ expected)[:, None] / (1 + taken * again[kept])
+    return read_only(np.clip(probabilities, 0, 1))

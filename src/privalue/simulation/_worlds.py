@@ -36,14 +36,89 @@ class World:
 
     ``text`` spells out every parameter; ``parse_world(world.text)`` is the same world again,
     unless a policy was handed over as a table, which the text calls ``given``.
+
+    Where people choose, ``mdp`` has the outcomes of every choice, ``policy`` is what they follow,
+    and ``process`` is the one under the other. ``behaviour`` is the world's own policy.
     """
 
     name: str
     parameters: Mapping[str, Parameter]
     process: MarkovRewardProcess
+    mdp: MDP | None = None
+    policy: Policy | None = None
+    behaviour: Policy | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parameters", MappingProxyType(dict(self.parameters)))
+
+    @classmethod
+    def of(
+        cls,
+        mdp: MDP,
+        policy: str | Policy = "uniform",
+        *,
+        name: str = "given",
+        parameters: Mapping[str, Parameter] | None = None,
+        behaviour: Policy | None = None,
+    ) -> World:
+        """Return the world of an MDP under a policy.
+
+        Args:
+            mdp: what follows every choice.
+            policy: a Policy, or the name of one: "uniform", "greedy", "optimal:0.5", or "expert",
+                which is the behaviour.
+            name: of the world.
+            parameters: that made it; "policy" is set here.
+            behaviour: the world's own policy; uniform, if left out.
+        """
+        named = "expert" if behaviour is not None and policy == "expert" else None
+        chosen = behaviour if named else named_policy(mdp, policy, behaviour)
+        assert chosen is not None
+        spelled = policy if isinstance(policy, str) else "given"
+        return cls(
+            name=name,
+            parameters={**(parameters or {}), "policy": spelled},
+            process=mdp.under(chosen),
+            mdp=mdp,
+            policy=chosen,
+            behaviour=behaviour,
+        )
+
+    def under(self, policy: str | Policy) -> World:
+        """Return the world in which people follow another policy.
+
+        Raises:
+            StudyError: if nobody chooses in this world, or the policy is not for it.
+        """
+        return World.of(
+            self.decisions[0],
+            policy,
+            name=self.name,
+            parameters=self.parameters,
+            behaviour=self.behaviour,
+        )
+
+    @property
+    def decisions(self) -> tuple[MDP, Policy]:
+        """Return the MDP and the policy; raise StudyError where nobody chooses."""
+        if self.mdp is None or self.policy is None:
+            raise StudyError(
+                f"nobody chooses in the world {self.text}; worlds with actions are garnet, grid, "
+                "gym:FrozenLake-v1 and its like, and icu-sepsis"
+            )
+        return self.mdp, self.policy
+
+    @property
+    def keyed(self) -> MarkovRewardProcess:
+        """Return the process of the pairs (state, action), numbered state * A + action."""
+        mdp, policy = self.decisions
+        return mdp.keyed(policy)
+
+    @property
+    def key_visits(self) -> Vector:
+        """Return (N, A): the probability that a trajectory ever takes each action in each state."""
+        mdp, policy = self.decisions
+        return mdp.key_visits(policy)
 
     @property
     def text(self) -> str:
@@ -249,15 +324,97 @@ def grid(
         discount=discount,
         absorbing=[goal],
     )
-    return World(
+    return World.of(
+        mdp,
+        policy,
         name="grid",
         parameters={
             "rows": rows,
             "columns": columns,
             "slip": float(slip),
-            "policy": policy if isinstance(policy, str) else "given",
+            "policy": "",
             "start": start,
             "discount": float(discount),
         },
-        process=mdp.under(named_policy(mdp, policy)),
+    )
+
+
+def garnet(
+    *,
+    states: int = 20,
+    actions: int = 4,
+    branching: int = 3,
+    least_end: float = 0.02,
+    most_end: float = 0.25,
+    seed: int = 0,
+    policy: str | Policy = "uniform",
+    start: Start = "uniform",
+    discount: float = 0.95,
+) -> World:
+    """Build a Garnet [Archibald, McKinnon and Thomas 1995] that may end in every row.
+
+    Every action in every state leads to ``branching`` successors, drawn without replacement among
+    all states, with random probabilities (the spacings of uniform numbers); it pays a reward that
+    is uniform in [0, 1), and ends the trajectory with a probability that is uniform between
+    ``least_end`` and ``most_end``.
+
+    Args:
+        states: N, at least 1.
+        actions: A, at least 1.
+        branching: how many successors a pair of state and action has, from 1 to N.
+        least_end: the least probability that a row is the last, above 0.
+        most_end: the largest, at most 1.
+        seed: of everything that is random.
+        policy: "uniform", "greedy", "optimal:0.5", or a Policy.
+        start: "uniform" over the states, or "first".
+        discount: gamma, in (0, 1].
+
+    Returns:
+        The world ``garnet``.
+    """
+    states = _whole(states, 1, "N")
+    actions = _whole(actions, 1, "A")
+    branching = _whole(branching, 1, "branching", states)
+    seed = _whole(seed, 0, "seed", math.inf)
+    if not 0 < least_end <= most_end <= 1:
+        raise StudyError(
+            f"least_end is {least_end} and most_end {most_end}; "
+            "they must be above 0 and at most 1, the least first"
+        )
+    # Only .random(), whose stream is the one least likely to change between NumPy versions.
+    generator = np.random.default_rng(seed)
+    pairs = states * actions
+    ends = least_end + (most_end - least_end) * generator.random(pairs)
+    rewards = generator.random(pairs)
+    heads = np.argsort(generator.random((pairs, states)), axis=1)[:, :branching]
+    cuts = np.sort(generator.random((pairs, branching - 1)), axis=1)
+    spacings = np.diff(np.column_stack([np.zeros(pairs), cuts, np.ones(pairs)]), axis=1)
+    rows = np.arange(pairs)
+    mdp = MDP(
+        outcomes=Outcomes.collect(
+            states=states,
+            actions=actions,
+            rows=np.concatenate([np.repeat(rows, branching), rows]),
+            probabilities=np.concatenate([((1 - ends)[:, None] * spacings).ravel(), ends]),
+            successors=np.concatenate([heads.ravel(), np.full(pairs, END)]),
+            rewards=np.concatenate([np.repeat(rewards, branching), rewards]),
+        ),
+        start=_start_of(start, states),
+        discount=discount,
+    )
+    return World.of(
+        mdp,
+        policy,
+        name="garnet",
+        parameters={
+            "N": states,
+            "A": actions,
+            "branching": branching,
+            "least_end": float(least_end),
+            "most_end": float(most_end),
+            "seed": seed,
+            "policy": "",
+            "start": start,
+            "discount": float(discount),
+        },
     )

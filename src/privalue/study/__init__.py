@@ -10,8 +10,10 @@ from privalue.study._bins import bins
 from privalue.study._features import aggregation, design
 from privalue.study._keywords import section_keys
 from privalue.study._mechanism import MECHANISM_KEYS, Mechanism
+from privalue.study._names import PairNames
 from privalue.study._sections import (
     About,
+    Actions,
     Arms,
     Columns,
     Features,
@@ -43,10 +45,12 @@ __all__ = [
     "MECHANISM_KEYS",
     "SMOOTH",
     "About",
+    "Actions",
     "Arms",
     "Columns",
     "Features",
     "Mechanism",
+    "PairNames",
     "Privacy",
     "Report",
     "States",

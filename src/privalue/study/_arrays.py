@@ -69,21 +69,30 @@ def is_array(value: Any) -> bool:
     )
 
 
-def labelled_rows(matrix: Any) -> tuple[list[str] | None, Any]:
+def labelled_rows(matrix: Any, columns: int = 1, between: str = "") -> tuple[list[str] | None, Any]:
     """Return the labels of a matrix's rows, where it has some, and the matrix without them.
 
     A pandas frame has them as its index; another frame, or a table, as a first column of texts.
+
+    Args:
+        matrix: an array, a frame or a table.
+        columns: how many labels a row has: two, where it is of a state and an action.
+        between: joins the labels of a row.
     """
     if _indexed(matrix) and hasattr(matrix, "columns"):
-        labels = None if _by_position(matrix.index) else [str(one) for one in matrix.index.tolist()]
-        return labels, matrix.to_numpy()
+        if _by_position(matrix.index):
+            return None, matrix.to_numpy()
+        index = matrix.index.tolist()
+        several = [one if isinstance(one, tuple) else (one,) for one in index]
+        return [between.join(map(str, one)) for one in several], matrix.to_numpy()
     if hasattr(matrix, "__arrow_c_stream__") and hasattr(matrix, "columns"):
         import pyarrow as pa  # noqa: PLC0415 - studies in files need it later, or never
 
-        columns = [column.to_pylist() for column in pa.table(matrix).columns]
-        texts = bool(columns) and all(isinstance(cell, str) for cell in columns[0])
-        labels = columns.pop(0) if texts else None
-        return labels, np.array(columns, dtype=object).T
+        cells = [column.to_pylist() for column in pa.table(matrix).columns]
+        texts = len(cells) >= columns and all(isinstance(cell, str) for cell in cells[0])
+        named = zip(*(cells.pop(0) for _ in range(columns)), strict=True) if texts else None
+        labels = None if named is None else [between.join(map(str, one)) for one in named]
+        return labels, np.array(cells, dtype=object).T
     return None, matrix
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import scipy.sparse as sp
 
-from privalue.core import Design, Matrix, dense
+from privalue.core import Design, Integers, Matrix, dense
 from privalue.errors import StudyError
 from privalue.study._study import Study
 
@@ -15,12 +15,12 @@ def design(study: Study) -> Design:
 
     Where values are only shrunk towards the features, Phi is the tabular one.
     """
-    n, chosen, weights = study.state_count, study.features, study.key_weights
+    chosen, weights = study.features, study.key_weights
     phi: Matrix
     if study.feature_matrix is not None and not chosen.shrink:
         phi = study.feature_matrix
     else:
-        phi = aggregation(n, 1 if chosen.shrink else chosen.size or 1)
+        phi = _indicators(study.tied_keys(1 if chosen.shrink else chosen.size or 1))
     if study.arm_count > 1:  # each arm has coefficients of its own: no value mixes two arms
         phi = sp.csr_array(sp.kron(sp.eye_array(study.arm_count), phi, format="csr"))
     built = Design(phi=phi, weights=weights)
@@ -39,8 +39,13 @@ def aggregation(states: int, size: int) -> sp.csr_array:
 
     The last group is smaller if ``size`` does not divide the number of states.
     """
-    group = np.arange(states, dtype=np.int64) // size
+    return _indicators(np.arange(states, dtype=np.int64) // size)
+
+
+def _indicators(group: Integers) -> sp.csr_array:
+    """Return the Phi in which every row has one 1, in the column of its group."""
+    states = len(group)
     return sp.csr_array(
         (np.ones(states), group, np.arange(states + 1, dtype=np.int64)),
-        shape=(states, int(group[-1]) + 1),
+        shape=(states, int(group.max()) + 1),
     )

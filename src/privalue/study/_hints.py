@@ -24,6 +24,9 @@ _CALLED: Mapping[str, str] = {
     "step in [data]": "time timestep time_step t day date",
     "state in [data]": "observation obs s",
     "reward in [data]": "r",
+    "action in [data]": "a act drug",
+    "count in [actions]": "n_actions num_actions action_count",
+    "allowed in [actions]": "allowed_actions action_mask mask valid_actions",
     "truncated in [data]": "censored censoring truncation cut cut_off",
     "column in [arms]": "arm treatment treatment_arm",
 }
@@ -36,8 +39,6 @@ _FOLLOWS: Mapping[str, str] = {
 }
 
 _NOT_BUILT: Mapping[str, str] = {
-    "action": "it would name the column of actions, for a value of every state and action",
-    "actions": "it would list actions, for a value of every state and action",
     "probability": "it would name the column of the probabilities with which actions were chosen",
     "policy": "it would name another policy, to be evaluated from these data",
     "model": "it would release transitions and rewards themselves",

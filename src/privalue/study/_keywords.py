@@ -16,6 +16,7 @@ from privalue.study._hints import about_unknown
 from privalue.study._mechanism import MECHANISM_KEYS, Mechanism, MechanismSection
 from privalue.study._sections import (
     About,
+    Actions,
     Arms,
     Columns,
     Features,
@@ -41,7 +42,12 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
 SECTION_OF = {keyword: section for section, keys in _KEYS.items() for keyword in keys}
 
 # Keys that stay where a section is written short: ``states=3`` says nothing of visits.
-_BESIDE = {"states": ("groups", "visits"), "features": ("shrink",), "arms": ("column",)}
+_BESIDE = {
+    "states": ("groups", "visits"),
+    "features": ("shrink",),
+    "arms": ("column",),
+    "actions": ("allowed",),
+}
 
 _MAKERS: Mapping[str, Callable[..., Any]] = {
     "study": About,
@@ -51,6 +57,7 @@ _MAKERS: Mapping[str, Callable[..., Any]] = {
     "features": Features,
     "weights": Weights,
     "arms": Arms,
+    "actions": Actions,
     "mechanism": Mechanism,
     "report": Report,
     "data": Columns,
@@ -216,17 +223,27 @@ def _section(name: str, value: Any) -> Any:
 
 def _states(value: Any) -> Any:
     """Return the states that a number, a list of labels or the name of a file stands for."""
+    return _counted_or_listed("states", States, value, "labels, pv.bins(...)")
+
+
+def _actions(value: Any) -> Any:
+    """Return the actions that a number, a list of labels or the name of a file stands for."""
+    return _counted_or_listed("actions", Actions, value, "labels")
+
+
+def _counted_or_listed(keyword: str, make: Callable[..., Any], value: Any, ways: str) -> Any:
+    """Return the section of states or actions, which are counted, or have labels."""
     if isinstance(value, str):
-        return States(file=value)
+        return make(file=value)
     if isinstance(value, int | np.integer) and not isinstance(value, bool):
-        return _named("count", "states", States, count=value)
+        return _named("count", keyword, make, count=value)
     if isinstance(value, range) and value.start == 0 and value.step == 1:
-        return States(count=len(value))
+        return make(count=len(value))
     if isinstance(value, range) or is_array(value):
-        return _named("labels", "states", States, labels=list(map(_label, listed(value))))
+        return _named("labels", keyword, make, labels=list(map(_label, listed(value))))
     raise StudyError(
-        f"states = {shown(value)} is not allowed; it must be how many there are, a list of their "
-        "labels, pv.bins(...), or the name of a file"
+        f"{keyword} = {shown(value)} is not allowed; it must be how many there are, a list of "
+        f"their {ways}, or the name of a file"
     )
 
 
@@ -287,5 +304,6 @@ _SHORT: Mapping[str, Callable[[Any], Any]] = {
     "features": _features,
     "weights": _weights,
     "arms": _arms,
+    "actions": _actions,
     "mechanism": _mechanism,
 }

@@ -61,6 +61,7 @@ Whole = Annotated[int, BeforeValidator(_whole)]
 Label = str | Annotated[int, Field(ge=-(2**63), lt=2**63)]
 # Numbers of states: in their order, or by label; an array or a Series is as good as a list.
 ByState = Annotated[list[Number] | dict[str, Number], WrapValidator(by_state)]
+ByPair = dict[str, dict[str, Number]]  # by the labels of state and action
 
 
 def key(meaning: str, allowed: str, default: Any = ..., **limits: Any) -> Any:
@@ -189,7 +190,8 @@ class Privacy(Section):
         le=1_000_000,
     )
     max_states_per_trajectory: Whole | None = key(
-        "the most distinct states that a trajectory counts for: its first ones",
+        "the most distinct states (with actions: pairs of state and action) that a trajectory "
+        "counts for: its first ones",
         f"a whole number of at least 1 and at most {MOST_STATES}",
         None,
         ge=1,
@@ -340,10 +342,11 @@ class States(Section):
         "a CSV file of raw label and state",
         None,
     )
-    visits: str | ByState | None = key(
-        "public prior of the probability that a trajectory visits each state",
-        "a CSV file of state and probability, a list in the order of the states, or a table by "
-        "label",
+    visits: str | ByState | ByPair | None = key(
+        "public prior of the probability that a trajectory visits each state (with actions: also "
+        "each pair of state and action)",
+        "a CSV file of state (, action) and probability, a list in the order of the states, or a "
+        "table by label",
         None,
     )
 
@@ -477,6 +480,39 @@ class Arms(Section):
         return tuple(str(label).strip() for label in self.labels)
 
 
+class Actions(Section):
+    """``[actions]``: a value of every state and action; without a list there are no actions."""
+
+    count: Whole | None = key(
+        "number of actions, labelled 0 .. count-1; values are then of every state and action",
+        f"a whole number from 1 to {MOST_STATES}",
+        None,
+        ge=1,
+        le=MOST_STATES,
+    )
+    labels: list[Label] | None = key("the actions' labels", "a list of texts", None)
+    file: str | None = key("a CSV file with one label a row", "a file name", None)
+    allowed: str | dict[str, list[Label]] | None = key(
+        "the pairs that there are, where not every action is possible in every state; another one "
+        "in a row is invalid",
+        "a CSV file of state and action, or a table of each state's actions",
+        None,
+    )
+
+    @model_validator(mode="after")
+    def _one_way_to_name_them(self) -> "Actions":
+        """Refuse several of the keys that name the actions, and pairs of none."""
+        ways = [way for way in (self.count, self.labels, self.file) if way is not None]
+        if len(ways) > 1 or (self.allowed is not None and not ways):
+            raise ValueError("give exactly one of the keys count, labels and file")
+        return self
+
+    @property
+    def named(self) -> bool:
+        """Return whether there are actions."""
+        return (self.count, self.labels, self.file) != (None, None, None)
+
+
 class Report(Section):
     """``[report]``: how the release is presented."""
 
@@ -495,6 +531,7 @@ class Columns(Section):
     step: str = key("column that orders a trajectory's rows", "a text", "step", min_length=1)
     state: str = key("column of the state", "a text", "state", min_length=1)
     reward: str = key("column of the reward", "a text", "reward", min_length=1)
+    action: str = key("column of the action, with [actions]", "a text", "action", min_length=1)
     person: str = key(
         "column of the person's id; if it is named and trajectory is not, each person has one "
         "trajectory",
@@ -525,12 +562,12 @@ class Columns(Section):
         "refuse",
     )
     missing: list[str] = key(
-        "the texts that mean that a state, a reward or a step is missing",
+        "the texts that mean that a state, an action, a reward or a step is missing",
         "a list of texts",
         [""],
     )
     missing_rows: Literal["invalid", "drop-row"] = key(
-        "what becomes of a row whose state or reward is missing",
+        "what becomes of a row whose state, action or reward is missing",
         '"invalid" or "drop-row"',
         "invalid",
     )

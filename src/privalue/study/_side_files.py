@@ -1,7 +1,8 @@
 """Read the files beside a study file: labels, groups, priors, weights and feature matrices.
 
-Every file is public, is keyed by state label (``.npy`` and ``.npz`` by position), and is hashed, so
-that a release can say exactly which one it used. Nothing here ever loads a pickle.
+Every file is public, is keyed by state label, or by those of a state and an action (``.npy`` and
+``.npz`` by position), and is hashed, so that a release can say exactly which one it used. Nothing
+here ever loads a pickle.
 """
 
 import csv
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 from privalue.core import Matrix
 from privalue.errors import StudyError
 from privalue.study._array_files import read_npy, read_npz
+from privalue.study._names import BETWEEN, KeyNames, said
 from privalue.study._places import MOST_ARRAY, Place
 from privalue.study._sections import LARGEST, SMALLEST
 
@@ -84,10 +86,21 @@ def _why(problem: csv.Error) -> str:
     return "a quote is not closed, or stands inside a cell"
 
 
-def read_labels(file: SideFile) -> list[str]:
-    """Return the labels of the first column; skip a heading ``state`` or ``label``."""
+def read_labels(file: SideFile, what: str) -> list[str]:
+    """Return the labels of the first column; skip a heading ``label``, or what they are of."""
     labels = [row[0].strip() for row in _cells(file, 1)]
-    return labels[1:] if labels[0].lower() in {"state", "label"} else labels
+    return labels[1:] if labels[0].lower() in {what, "label"} else labels
+
+
+def read_pairs(file: SideFile) -> list[tuple[str, str]]:
+    """Return the pairs of the first two columns; skip a heading ``state,action``."""
+    rows = [(row[0].strip(), row[1].strip()) for row in _cells(file, 2)]
+    return rows[1:] if [cell.lower() for cell in rows[0]] == ["state", "action"] else rows
+
+
+def width(file: SideFile) -> int:
+    """Return how many columns the first row has."""
+    return len(_cells(file, 1)[0])
 
 
 def read_groups(file: SideFile, is_state: Callable[[str], bool]) -> dict[str, str]:
@@ -103,9 +116,10 @@ def read_groups(file: SideFile, is_state: Callable[[str], bool]) -> dict[str, st
     return groups
 
 
-def read_numbers(file: SideFile) -> dict[str, float]:
-    """Map state labels to numbers. A first row whose second cell is no number is a heading."""
-    rows = [(row[0].strip(), row[1].strip()) for row in _cells(file, 2)]
+def read_numbers(file: SideFile, names: KeyNames) -> dict[str, float]:
+    """Map labels of states, or of pairs, to numbers. A first row without a number is a heading."""
+    by = names.columns
+    rows = [(_label(row, by), row[by].strip()) for row in _cells(file, by + 1)]
     numbers: dict[str, float] = {}
     for position, (label, cell) in enumerate(rows):
         try:
@@ -114,111 +128,123 @@ def read_numbers(file: SideFile) -> dict[str, float]:
             if position == 0:
                 continue
             raise StudyError(
-                f'{file.key} = "{file.name}", state "{label}": "{cell}" is not a number'
+                f'{file.key} = "{file.name}", {names.what} "{said(label)}": "{cell}" is not a '
+                "number"
             ) from None
         if label in numbers:
-            raise StudyError(f'{file.key} = "{file.name}" names the state "{label}" twice')
+            raise StudyError(
+                f'{file.key} = "{file.name}" names the {names.what} "{said(label)}" twice'
+            )
         numbers[label] = number
     return numbers
+
+
+def _label(row: Sequence[Any], columns: int) -> str:
+    """Return the label of a row: of a state, or those of a pair, joined."""
+    return BETWEEN.join(str(cell).strip() for cell in row[:columns])
 
 
 def by_state(
     key: str,
     numbers: Mapping[str, float],
-    position: Callable[[str], int | None],
-    states: int,
+    names: KeyNames,
     *,
     absent: float | None = None,
-    label: Callable[[int], str] = str,
 ) -> NDArray[np.float64]:
-    """Return a table of label and number as a vector over the states.
+    """Return a table of label and number as a vector over the states, or pairs.
 
     Args:
         key: the key of the study that gives the table, for errors.
         numbers: the table.
-        position: maps a label to its state's position, or to None.
-        states: N.
+        names: the states, or the pairs.
         absent: the number of states that the table omits; None: every state needs one.
-        label: maps a position to its label, for errors.
 
     Returns:
         One number for each state.
     """
-    vector = np.full(states, np.nan if absent is None else absent)
-    seen = np.zeros(states, dtype=bool)
+    vector = np.full(names.count, np.nan if absent is None else absent)
+    seen = np.zeros(names.count, dtype=bool)
     for name, number in numbers.items():
-        at = position(str(name))
+        at = names.position(str(name))
         if at is None:
-            raise StudyError(f'{key} names "{name}", which is not a state of the study')
+            raise StudyError(
+                f'{key} names "{said(str(name))}", which is not a {names.what} of the study'
+            )
         if seen[at]:
-            raise StudyError(f'{key} names the state "{label(at)}" twice')
+            raise StudyError(f'{key} names the {names.what} "{names.label(at)}" twice')
         vector[at] = number
         seen[at] = True
     if absent is None and not seen.all():
         raise StudyError(
-            f"{key} leaves out {int((~seen).sum())} of {states} states, the first of them "
-            f'"{label(int(np.flatnonzero(~seen)[0]))}"; every state needs a number'
+            f"{key} leaves out {int((~seen).sum())} of {names.count} {names.what}s, the first of "
+            f'them "{names.label(int(np.flatnonzero(~seen)[0]))}"; every {names.what} needs a '
+            "number"
         )
     return vector
 
 
-def read_matrix(file: SideFile, position: Callable[[str], int | None], states: int) -> Matrix:
+def read_matrix(file: SideFile, names: KeyNames) -> Matrix:
     """Read Phi from ``.npy`` (dense) or ``.npz`` (sparse), by position, or ``.csv``/``.parquet``.
 
-    In a table the first column is the state label and every other column is a feature.
+    In a table the first column is the state label, and with actions the second is the action's;
+    every other column is a feature.
 
     Args:
         file: the file.
-        position: maps a label to its state's position, or to None.
-        states: N.
+        names: the states, or the pairs.
     """
+    states = names.count
     suffix = Path(file.name).suffix.lower()
     try:
         if suffix == ".npy":
-            return as_matrix(file.key, read_npy(file.content), states)
+            return as_matrix(file.key, read_npy(file.content), states, names.what)
         if suffix == ".npz":
-            check = partial(_require_shape, file.key, states=states)
-            return as_matrix(file.key, read_npz(file.content, MOST_ARRAY, check), states)
+            check = partial(_require_shape, file.key, states=states, what=names.what)
+            found = read_npz(file.content, MOST_ARRAY, check)
+            return as_matrix(file.key, found, states, names.what)
     except StudyError:
         raise
     except ValueError as problem:
         raise StudyError(f"{_unreadable(file, suffix)}: {problem}") from None
     if suffix == ".parquet":
-        return _table_matrix(file, _parquet_rows(file, states), position, states)
+        return _table_matrix(file, _parquet_rows(file, names), names)
     if suffix == ".csv":
-        rows = _cells(file, 2)
-        return _table_matrix(file, rows[1:] if _is_heading(rows[0]) else rows, position, states)
+        rows = _cells(file, names.columns + 1)
+        heading = _is_heading(rows[0][names.columns :])
+        return _table_matrix(file, rows[1:] if heading else rows, names)
     raise StudyError(f'{file.key} = "{file.name}" must end in .npy, .npz, .csv or .parquet')
 
 
-def _parquet_rows(file: SideFile, states: int) -> list[tuple[Any, ...]]:
-    """Return the rows of a Parquet file, one for each state.
+def _parquet_rows(file: SideFile, keys: KeyNames) -> list[tuple[Any, ...]]:
+    """Return the rows of a Parquet file, one for each state, or pair.
 
     The file's own counts are compared with that, and with the limits, before a row is read. Labels
     are read as a dictionary, in which a long one that is repeated takes its bytes once.
     """
-    shown = f'{file.key} = "{file.name}"'
+    shown, states, by = f'{file.key} = "{file.name}"', keys.count, keys.columns
     try:
         content = io.BytesIO(file.content)
         names = pq.read_schema(content).names
         with pq.ParquetFile(
-            content, read_dictionary=names[:1], page_checksum_verification=True
+            content, read_dictionary=names[:by], page_checksum_verification=True
         ) as opened:
             found = opened.metadata
             groups = [found.row_group(at) for at in range(found.num_row_groups)]
             if found.num_rows != states or sum(group.num_rows for group in groups) != states:
                 raise StudyError(
-                    f"{shown} has {found.num_rows} rows; it needs one for each of {states} states"
+                    f"{shown} has {found.num_rows} rows; it needs one for each of {states} "
+                    f"{keys.what}s"
                 )
             unpacked = sum(max(group.total_byte_size, 0) for group in groups)
             if max(unpacked, _CELL_BYTES * states * found.num_columns) > MOST_ARRAY:
                 raise StudyError(f"{shown} unpacks to more than {MOST_ARRAY:,} bytes, the most")
-            for field in list(opened.schema_arrow)[1:]:
+            for field in list(opened.schema_arrow)[by:]:
                 if not (pa.types.is_primitive(field.type) or pa.types.is_decimal(field.type)):
                     raise StudyError(f"{shown}: the column {field.name!r} is not one of numbers")
             table = opened.read(use_threads=False)
-            if table.num_rows != states or _distinct(table.column(0)) < states:
-                raise StudyError(f"{shown} names a state twice, or is damaged")
+            fewest = _distinct(table.column(0)) * (_distinct(table.column(1)) if by > 1 else 1)
+            if table.num_rows != states or fewest < states:
+                raise StudyError(f"{shown} names a {keys.what} twice, or is damaged")
             columns = [column.to_pylist() for column in table.columns]
         return list(zip(*columns, strict=True))
     except StudyError:
@@ -236,49 +262,47 @@ def _distinct(labels: pa.ChunkedArray) -> int:
 
 
 def _is_heading(row: Sequence[str]) -> bool:
-    """Return whether a row has a cell, after the first, that is not a number."""
+    """Return whether some cells are not all numbers."""
     try:
-        [float(cell) for cell in row[1:]]
+        [float(cell) for cell in row]
     except ValueError:
         return True
     return False
 
 
-def _table_matrix(
-    file: SideFile,
-    rows: Iterable[Sequence[Any]],
-    position: Callable[[str], int | None],
-    states: int,
-) -> Matrix:
+def _table_matrix(file: SideFile, rows: Iterable[Sequence[Any]], names: KeyNames) -> Matrix:
     """Return Phi from rows of label and features."""
     columns: dict[str, tuple[float, ...]] = {}
     for row in rows:
-        label = str(row[0]).strip()
+        label = _label(row, names.columns)
+        what = f'{names.what} "{said(label)}"'
         if label in columns:
-            raise StudyError(f'{file.key} = "{file.name}" names the state "{label}" twice')
+            raise StudyError(f'{file.key} = "{file.name}" names the {what} twice')
         try:
-            columns[label] = tuple(float(cell) for cell in row[1:])
+            columns[label] = tuple(float(cell) for cell in row[names.columns :])
         except (ValueError, TypeError):
             raise StudyError(
-                f'{file.key} = "{file.name}", state "{label}": a feature is not a number'
+                f'{file.key} = "{file.name}", {what}: a feature is not a number'
             ) from None
     if len({len(row) for row in columns.values()}) > 1:
         raise StudyError(f'{file.key} = "{file.name}" has rows of different lengths')
     width = len(next(iter(columns.values()), ()))
     features = [
-        by_state(file.key, {label: row[j] for label, row in columns.items()}, position, states)
+        by_state(file.key, {label: row[j] for label, row in columns.items()}, names)
         for j in range(width)
     ]
-    return as_matrix(file.key, np.column_stack(features) if features else np.empty(0), states)
+    stacked = np.column_stack(features) if features else np.empty(0)
+    return as_matrix(file.key, stacked, names.count, names.what)
 
 
-def as_matrix(key: str, matrix: Any, states: int) -> Matrix:
+def as_matrix(key: str, matrix: Any, states: int, what: str = "state") -> Matrix:
     """Return a finite N x d matrix of doubles, dense or sparse by rows, and read-only.
 
     Args:
         key: the key of the study that gives it, for errors.
         matrix: anything that numpy or scipy can convert.
         states: N.
+        what: a row is of: "state" or "pair".
     """
     if np.iscomplexobj(matrix):
         raise StudyError(f"{key} holds complex numbers; features are real")
@@ -295,7 +319,7 @@ def as_matrix(key: str, matrix: Any, states: int) -> Matrix:
         dense.setflags(write=False)
         shape, entries = dense.shape, dense
         result = dense
-    _require_shape(key, shape, states)
+    _require_shape(key, shape, states, what)
     size = np.abs(entries)
     if not ((size == 0) | ((size >= SMALLEST) & (size <= LARGEST))).all():
         raise StudyError(
@@ -305,11 +329,11 @@ def as_matrix(key: str, matrix: Any, states: int) -> Matrix:
     return result
 
 
-def _require_shape(key: str, shape: tuple[int, ...], states: int) -> None:
+def _require_shape(key: str, shape: tuple[int, ...], states: int, what: str) -> None:
     """Raise StudyError unless the shape has a row for each state."""
     if len(shape) != 2 or shape[0] != states or not 1 <= shape[1] <= MOST_FEATURES:
         raise StudyError(
-            f"{key} has shape {tuple(shape)}; it needs a row for each of the {states} states "
+            f"{key} has shape {tuple(shape)}; it needs a row for each of the {states} {what}s "
             f"and from 1 to {MOST_FEATURES:,} columns"
         )
 

@@ -101,7 +101,7 @@ def limit_tallies(study: "Study") -> tuple[str, ...]:
     tight = limits.return_bounds[0] > low or limits.return_bounds[1] < high
     several = limits.by_person and not study.data.one_trajectory_per_person
     counted = {
-        "trajectories_beyond": limits.most_keys < study.state_count,
+        "trajectories_beyond": limits.most_keys < study.keys_per_arm,
         "trajectories_with_clamped_rewards": True,
         "trajectories_with_clamped_returns": tight,
         "trajectories": not limits.counts_trajectories,

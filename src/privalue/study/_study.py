@@ -21,6 +21,7 @@ Python with the same names::
 | q             | ``study.states_touched``      | most keys in which neighbours differ    |
 | G             | ``study.arm_count``           | number of arms; 1 without any           |
 | G N           | ``study.key_count``           | number of keys: states, or (arm, state) |
+|               |                               | with actions, pairs (state, action)     |
 
 A key that does not apply is refused, never accepted and ignored.
 """
@@ -49,10 +50,12 @@ from privalue.study._keywords import (
     where_is,
 )
 from privalue.study._mechanism import MECHANISM_KEYS, MechanismField, SspSection
+from privalue.study._names import PairNames
 from privalue.study._places import MOST_STUDY, Place
 from privalue.study._sections import (
     MOST_STATES,
     About,
+    Actions,
     Arms,
     Columns,
     Features,
@@ -67,13 +70,14 @@ from privalue.study._sections import (
 )
 from privalue.study._side_files import describe_matrix
 from privalue.study._stages import automatic_stages
-from privalue.study._tables import Tables, read_tables
+from privalue.study._tables import Tables, read_tables, tied
 
 FILE_KEYS: Mapping[str, tuple[str, ...]] = {
     "states": ("file", "groups", "visits"),
     "features": ("file",),
     "weights": ("file",),
     "values": ("start",),
+    "actions": ("file", "allowed"),
 }
 _BY_KEYWORDS = Place(anywhere=True)  # whoever builds a study gives keywords, and no place
 
@@ -107,6 +111,7 @@ class Study(Section):
         features: a matrix with a row for each state, or ``Features(...)`` (default tabular).
         weights: regression weights by state, or ``Weights(...)`` (default 1 everywhere).
         arms: labels of arms, or ``Arms(...)`` (default none).
+        actions: labels of actions, their number, or ``Actions(...)`` (default none).
         mechanism: "dp-ssp", "dp-lsw", "dp-lsl", "auto", or ``Mechanism(...)`` (default "dp-ssp").
         level: of intervals (default 0.95).
         columns: names of columns, as {"trajectory": "stay_id"} (default: as they are called here).
@@ -132,6 +137,7 @@ class Study(Section):
     features: Features = key("Phi", "a section", Features())
     weights: Weights = key("w or rho", "a section", Weights())
     arms: Arms = key("values by arm", "a section", Arms())
+    actions: Actions = key("values by state and action", "a section", Actions())
     mechanism: MechanismField = key("the algorithm", "a section", SspSection())
     report: Report = key("presentation", "a section", Report())
     data: Columns = key("column names", "a section", Columns())
@@ -167,6 +173,7 @@ class Study(Section):
         features: Any = None,
         weights: Any = None,
         arms: Any = None,
+        actions: Any = None,
         mechanism: Any = None,
         level: float | None = None,
         columns: Mapping[str, str] | None = None,
@@ -194,7 +201,10 @@ class Study(Section):
         self._require_column_of_cuts()
         self._require_columns_of_bins()
         self._place = place
-        self._tables = read_tables(self.states, self.values, self.weights, self.features, place)
+        self._require_actions()
+        self._tables = read_tables(
+            self.states, self.values, self.weights, self.features, self.actions, place
+        )
         self._require_arms()
 
     @classmethod
@@ -435,12 +445,40 @@ class Study(Section):
         data = self.data
         taken = {data.trajectory, data.step, data.reward, data.person, data.truncated}
         taken |= {self.arms.column} if self.arms.labels else set()
+        taken |= {data.action} if self.actions.named else set()
         for column in self.states.bins:
             if column in taken:
                 raise StudyError(
                     f"[states] bins {column} is a column of [data] or [arms], too; give a copy of "
                     "it another name"
                 )
+
+    def _require_actions(self) -> None:
+        """Refuse actions for which nothing is proved, and a column of actions without any."""
+        data = self.data
+        if not self.actions.named:
+            if "action" in data.given:
+                raise StudyError(
+                    f'[data] action = "{data.action}" names the column of actions, and there are '
+                    "none; say which there are, e.g. [actions] count = 4, or remove it"
+                )
+            return
+        if self.arms.labels:
+            raise StudyError(
+                "[actions] and [arms] do not go together; remove one of the two, or make one "
+                "release for each arm"
+            )
+        if self.mechanism.name in {"dp-lsw", "dp-lsl"}:
+            raise StudyError(
+                f'[actions] needs dp-ssp, and [mechanism] name = "{self.mechanism.name}": no bound '
+                'is proved for values of states and actions there; use "dp-ssp"'
+            )
+        taken = {data.trajectory, data.step, data.state, data.reward, data.person, data.truncated}
+        if data.action in taken:
+            raise StudyError(
+                f'[data] action = "{data.action}" is another column of [data], too; each needs '
+                "its own"
+            )
 
     def _require_arms(self) -> None:
         """Refuse arms for which no mechanism is proved, or that no row could hold."""
@@ -482,10 +520,30 @@ class Study(Section):
     @property
     def state_names(self) -> tuple[str, ...] | range:
         """Return the labels, or a range of numbers in their place: there may be very many."""
-        labels = self._tables.names.labels
-        return range(self.state_count) if labels is None else labels
+        return self._tables.names.names
 
-    # The keys: states, or every state of every arm, the first arm's states first
+    # The keys: states, or every state of every arm, the first arm's states first; or the pairs of
+    # a state and an action, the first state's actions first
+
+    @property
+    def pairs(self) -> PairNames | None:
+        """Return the pairs of a state and an action that have values; None without actions."""
+        return self._tables.pairs
+
+    @property
+    def action_count(self) -> int:
+        """Return how many actions there are; 0 without any."""
+        return 0 if self.pairs is None else self.pairs.actions.count
+
+    @property
+    def action_labels(self) -> tuple[str, ...]:
+        """Return the labels of the actions, in order; empty where there are none."""
+        return () if self.pairs is None else tuple(map(str, self.pairs.actions.names))
+
+    @property
+    def keys_per_arm(self) -> int:
+        """Return how many keys one arm has: its states, or all pairs of a state and an action."""
+        return self.state_count if self.pairs is None else self.pairs.count
 
     @property
     def arm_labels(self) -> tuple[str, ...]:
@@ -499,12 +557,14 @@ class Study(Section):
 
     @property
     def key_count(self) -> int:
-        """Return G N, the number of values."""
-        return self.arm_count * self.state_count
+        """Return the number of values: N, G N, or how many pairs of a state and an action."""
+        return self.arm_count * self.keys_per_arm
 
     @property
     def key_names(self) -> tuple[str, ...] | range:
-        """Return the labels of the keys: those of the states, with the arm before each."""
+        """Return the labels of the keys: the states', with the arm before or the action after."""
+        if self.pairs is not None:
+            return tuple(map(self.pairs.label, range(self.pairs.count)))
         if not self.arm_labels:
             return self.state_names
         return tuple(f"{arm}: {state}" for arm in self.arm_labels for state in self.state_names)
@@ -521,7 +581,9 @@ class Study(Section):
 
     @property
     def key_weights(self) -> NDArray[np.float64]:
-        """Return the weights of each key: those of the states, in every arm."""
+        """Return the weights of each key: those of the states, in every arm, for every action."""
+        if self.pairs is not None:
+            return self.state_weights[self.pairs.state_of]
         return np.tile(self.state_weights, self.arm_count)
 
     @property
@@ -544,8 +606,8 @@ class Study(Section):
 
     @property
     def states_per_trajectory(self) -> int:
-        """Return H, the most distinct states that a trajectory counts for."""
-        return min(self.state_count, self.privacy.max_states_per_trajectory or self.state_count)
+        """Return H, the most distinct states, or pairs, that a trajectory counts for."""
+        return min(self.keys_per_arm, self.privacy.max_states_per_trajectory or self.keys_per_arm)
 
     @property
     def trajectories_per_person(self) -> int:
@@ -620,7 +682,7 @@ class Study(Section):
 
     @property
     def visit_prior(self) -> NDArray[np.float64] | None:
-        """Return the public prior of the probability of visiting each state, or None."""
+        """Return the public prior of the probability of visiting each state, or pair, or None."""
         return self._tables.visits
 
     @property
@@ -632,6 +694,10 @@ class Study(Section):
     def shrink_targets(self) -> NDArray[np.float64] | None:
         """Return a basis of the features that tabular values are shrunk towards, or None."""
         return self._tables.targets
+
+    def tied_keys(self, size: int) -> NDArray[np.int64]:
+        """Return which value each key of an arm shares with ``size - 1`` adjacent states'."""
+        return tied(self._tables.names, self.pairs, size)
 
     @property
     def side_files(self) -> Mapping[str, str]:
@@ -651,7 +717,7 @@ class Study(Section):
         del described["side_files"]
         for section, keys in FILE_KEYS.items():
             for name in keys:
-                if isinstance(described[section].get(name), str):
+                if isinstance(described.get(section, {}).get(name), str):
                     described[section][name] = "a file"
         described["features"].pop("file", None)
         matrix = self.feature_matrix
@@ -669,6 +735,8 @@ class Study(Section):
         description = self.model_dump(mode="json", exclude=unused, exclude_none=True)
         if not self.arms.labels:
             del description["arms"]  # as studies without arms were always described
+        if not self.actions.named:
+            del description["actions"], description["data"]["action"]  # likewise
         if self.states.bins is not None:
             del description["data"]["state"]  # no such column is read
         description["side_files"] = [
@@ -692,7 +760,7 @@ def files_named(description: Mapping[str, Any]) -> list[tuple[str, str]]:
         (section, name)
         for section, names in FILE_KEYS.items()
         for name in names
-        if section != "values" and isinstance(description[section].get(name), str)
+        if section != "values" and isinstance(description.get(section, {}).get(name), str)
     ]
     if description["features"].get("kind") == "matrix" and ("features", "file") not in found:
         found.append(("features", "matrix"))

@@ -1,5 +1,7 @@
 """Read what a study says of each state: labels, groups, start, visits, weights and features.
 
+With actions, visits and features are of pairs of a state and an action.
+
 Each comes from a side file, from the study file itself, or from a default. `read_tables` is the
 only function that opens side files, and everything that it reads is public.
 """
@@ -7,20 +9,28 @@ only function that opens side files, and everything that it reads is public.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from privalue.core import Matrix, Vector, dense
+from privalue.core import Integers, Matrix, Vector, dense
 from privalue.errors import StudyError
 from privalue.study import _side_files as side_files
 from privalue.study._arrays import UNCLEAR, labelled_rows, unclear
 from privalue.study._bins import bin_labels
+from privalue.study._names import BETWEEN, KeyNames, PairNames, StateNames
 from privalue.study._places import Place
-from privalue.study._sections import LARGEST, SMALLEST, Features, States, Values, Weights
+from privalue.study._sections import (
+    LARGEST,
+    MOST_STATES,
+    SMALLEST,
+    Actions,
+    Features,
+    States,
+    Values,
+    Weights,
+)
 from privalue.study._side_files import SideFile
-from privalue.study._spreadsheets import of_cell
 
 # Features that values are shrunk towards: each fit solves d x d systems of dense rows.
 MOST_TARGETS, MOST_ENTRIES = 1_000, 4_000_000
@@ -29,45 +39,16 @@ LEAST_SHARE = 0.03  # of the first component: what is smaller could hardly move 
 STANDS_OUT = 0.9  # the first component does, if the second is smaller than this
 
 
-@dataclass(frozen=True, kw_only=True)
-class StateNames:
-    """The states in order: their labels, or only how many there are."""
-
-    count: int
-    labels: tuple[str, ...] | None = None
-
-    def label(self, at: int) -> str:
-        """Return the label of the state at a position."""
-        return str(at) if self.labels is None else self.labels[at]
-
-    def position(self, label: str) -> int | None:
-        """Return the position of the state with this label, or None.
-
-        A label may be as values.csv has it, with an apostrophe where it looks like a formula.
-        """
-        if self.labels is not None:
-            at = self.positions.get(label)
-            return self.positions.get(of_cell(label)) if at is None else at
-        if not (len(label) <= 10 and label.isascii() and label.isdigit()):
-            return None
-        at = int(label)
-        return at if str(at) == label and at < self.count else None
-
-    @cached_property
-    def positions(self) -> dict[str, int]:
-        """Return label -> position; empty if states are only counted."""
-        return {label: at for at, label in enumerate(self.labels or ())}
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Tables:
     """What is known of each state; arrays are read-only."""
 
     names: StateNames
+    pairs: PairNames | None  # of states and actions, where there are actions
     raw_labels: Mapping[str, int] | None  # raw label -> position; None: rows hold 0 .. N-1
     start: Vector | None
-    visits: Vector | None
-    weights: Vector
+    visits: Vector | None  # of each state, or pair
+    weights: Vector  # of each state
     matrix: Matrix | None
     targets: Vector | None  # a basis of the features that values are shrunk towards
     files: tuple[SideFile, ...]
@@ -87,7 +68,12 @@ class _Files:
 
 
 def read_tables(
-    states: States, values: Values, weights: Weights, features: Features, place: Place
+    states: States,
+    values: Values,
+    weights: Weights,
+    features: Features,
+    actions: Actions,
+    place: Place,
 ) -> Tables:
     """Read every table that the sections name.
 
@@ -96,6 +82,7 @@ def read_tables(
         values: ``[values]``, for the start distribution.
         weights: ``[weights]``.
         features: ``[features]``.
+        actions: ``[actions]``, which may name none.
         place: where side files are.
 
     Returns:
@@ -103,34 +90,66 @@ def read_tables(
     """
     files = _Files(place)
     names = _names(states, files)
-    matrix = _matrix(features, names, files)
+    pairs = _pairs(actions, names, files)
+    matrix = _matrix(features, names if pairs is None else pairs, names.count, files)
     return Tables(
         names=names,
+        pairs=pairs,
         raw_labels=_raw_labels(states, names, files),
         start=_start(values, names, files),
-        visits=_visits(states, names, files),
+        visits=_visits(states, names, pairs, files),
         weights=_weights(weights, names, files),
         matrix=matrix,
-        targets=_targets(matrix, features.size or 1, names.count) if features.shrink else None,
+        targets=_shrunk_towards(features, matrix, names, pairs),
         files=tuple(files.opened),  # last, because the lines above open them
     )
 
 
-def _targets(matrix: Matrix | None, size: int, states: int) -> Vector:
+def tied(names: StateNames, pairs: PairNames | None, size: int) -> Integers:
+    """Return which value each key shares with others: that of ``size`` adjacent states.
+
+    With actions, the states share the value of each action by itself. Groups are numbered from 0,
+    in the order in which they come.
+    """
+    if pairs is None:
+        return np.arange(names.count) // size
+    both = pairs.state_of // size * pairs.actions.count + pairs.action_of
+    _, first, group = np.unique(both, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), dtype=np.int64)
+    rank[np.argsort(first)] = np.arange(len(first))
+    return np.asarray(rank[group])
+
+
+def _shrunk_towards(
+    features: Features, matrix: Matrix | None, names: StateNames, pairs: PairNames | None
+) -> Vector | None:
+    """Return the features that values are shrunk towards, or None where they are not."""
+    if not features.shrink:
+        return None
+    size = features.size or 1
+    if pairs is None:
+        return _targets(matrix, size, names.count)
+    return _targets(matrix, size, pairs.count, tied(names, pairs, size))
+
+
+def _targets(
+    matrix: Matrix | None, size: int, states: int, groups: Integers | None = None
+) -> Vector:
     """Return what the features have in common: their components, the larger the likelier to matter.
 
     Features are taken in units of their own spread, so that theirs do not matter. A component is as
     large as the square of its share beside the first one. Where one stands out, it may be bent: its
     square is a column, half as large.
     """
-    dimension = -(-states // size) if matrix is None else matrix.shape[1]
+    groups = np.arange(states) // size if groups is None else groups
+    dimension = int(groups.max()) + 1 if matrix is None else matrix.shape[1]
     if dimension > MOST_TARGETS or states * dimension > MOST_ENTRIES:
         raise StudyError(
             f"[features] shrink = true with {dimension} features of {states} states is too much "
             f"to compute; use at most {MOST_TARGETS:,} features, and {MOST_ENTRIES:,} numbers"
         )
     if matrix is None:
-        phi = np.equal.outer(np.arange(states) // size, np.arange(dimension)).astype(np.float64)
+        phi = np.equal.outer(groups, np.arange(dimension)).astype(np.float64)
     else:
         phi = dense(matrix)
     phi = phi / np.maximum(np.abs(phi).max(axis=0), np.finfo(float).tiny)
@@ -160,16 +179,82 @@ def _names(states: States, files: _Files) -> StateNames:
     if states.bins is not None:
         made = bin_labels(states.bins)
         return StateNames(count=len(made), labels=made)
-    if states.file is not None:
-        labels = side_files.read_labels(files.open("[states] file", states.file))
+    return _labelled("states", states, files)
+
+
+def _labelled(section: str, named: States | Actions, files: _Files) -> StateNames:
+    """Return what labels name, or a file of them; refuse labels that are empty or alike."""
+    if named.file is not None:
+        opened = files.open(f"[{section}] file", named.file)
+        labels = side_files.read_labels(opened, section.removesuffix("s"))
     else:
-        labels = [str(label).strip() for label in states.labels or ()]
+        labels = [str(label).strip() for label in named.labels or ()]
     if not labels or "" in labels:
-        raise StudyError("[states] labels must be a list of at least one text, none empty")
+        raise StudyError(f"[{section}] labels must be a list of at least one text, none empty")
     label, times = Counter(labels).most_common(1)[0]
     if times > 1:
-        raise StudyError(f'[states] the label "{label}" appears {times} times; labels are unique')
+        raise StudyError(
+            f'[{section}] the label "{label}" appears {times} times; labels are unique'
+        )
     return StateNames(count=len(labels), labels=tuple(labels))
+
+
+def _pairs(section: Actions, states: StateNames, files: _Files) -> PairNames | None:
+    """Return the pairs of a state and an action, or None where there are no actions."""
+    if not section.named:
+        return None
+    if section.count is not None:
+        actions = StateNames(count=section.count)
+    else:
+        actions = _labelled("actions", section, files)
+    if BETWEEN in "".join((*(states.labels or ()), *(actions.labels or ()))):
+        raise StudyError("[actions] labels of states and actions may not hold the character NUL")
+    every = PairNames(states=states, actions=actions)
+    if every.count > MOST_STATES:
+        raise StudyError(
+            f"[actions] {actions.count} actions of {states.count} states are {every.count} pairs; "
+            f"there may be at most {MOST_STATES}"
+        )
+    if section.allowed is None:
+        return every
+    return PairNames(states=states, actions=actions, allowed=_allowed(section, every, files))
+
+
+def _allowed(section: Actions, every: PairNames, files: _Files) -> Integers:
+    """Return the codes of the allowed pairs, in order; every state needs at least one."""
+    given = section.allowed
+    if isinstance(given, str):
+        listed = side_files.read_pairs(files.open("[actions] allowed", given))
+    else:
+        listed = [
+            (str(state), str(action))
+            for state, actions in (given or {}).items()
+            for action in actions
+        ]
+    codes = np.empty(len(listed), dtype=np.int64)
+    for row, (state, action) in enumerate(listed):
+        for label, known in ((state, every.states), (action, every.actions)):
+            if known.position(label) is None:
+                what = "a state" if known is every.states else "an action"
+                raise StudyError(
+                    f'[actions] allowed names "{label}", which is not {what} of the study'
+                )
+        code = every.position(f"{state}{BETWEEN}{action}")
+        assert code is not None
+        codes[row] = code
+    allowed, times = np.unique(codes, return_counts=True)
+    if len(allowed) < len(codes):
+        label = every.label(int(allowed[np.argmax(times > 1)]))
+        raise StudyError(f'[actions] allowed names the pair "{label}" twice')
+    without = np.setdiff1d(np.arange(every.states.count), allowed // every.actions.count)
+    if len(without):
+        label = every.states.label(int(without[0]))
+        raise StudyError(
+            f"[actions] allowed leaves {len(without)} of {every.states.count} states without an "
+            f'action, the first of them "{label}"; every state needs one'
+        )
+    allowed.setflags(write=False)
+    return allowed
 
 
 def _raw_labels(states: States, names: StateNames, files: _Files) -> Mapping[str, int] | None:
@@ -198,7 +283,7 @@ def _raw_labels(states: States, names: StateNames, files: _Files) -> Mapping[str
 def _by_state(
     key: str,
     given: str | Mapping[str, float] | Sequence[float],
-    names: StateNames,
+    names: KeyNames,
     files: _Files,
     *,
     absent: float | None = None,
@@ -208,22 +293,20 @@ def _by_state(
     Args:
         key: the key of the study, for errors.
         given: the name of a file, the table itself, or numbers in the order of the states.
-        names: the states.
+        names: the states, or the pairs.
         files: opens side files.
         absent: the number of states that the table omits; None: every state needs one.
     """
     if unclear(given, names.labels):
         raise StudyError(f"{key} {UNCLEAR}")
     if isinstance(given, str):
-        given = side_files.read_numbers(files.open(key, given))
+        given = side_files.read_numbers(files.open(key, given), names)
     if isinstance(given, Mapping):
-        vector = side_files.by_state(
-            key, given, names.position, names.count, absent=absent, label=names.label
-        )
+        vector = side_files.by_state(key, given, names, absent=absent)
     else:
         vector = np.array(given, dtype=np.float64)
         if len(vector) != names.count:
-            raise StudyError(f"{key} has {len(vector)} numbers for {names.count} states")
+            raise StudyError(f"{key} has {len(vector)} numbers for {names.count} {names.what}s")
     vector.setflags(write=False)
     return vector
 
@@ -240,14 +323,45 @@ def _start(values: Values, names: StateNames, files: _Files) -> Vector | None:
     return start
 
 
-def _visits(states: States, names: StateNames, files: _Files) -> Vector | None:
-    """Return the prior of visits, or None; refuse what is not a probability."""
-    if states.visits is None:
+def _visits(
+    states: States, names: StateNames, pairs: PairNames | None, files: _Files
+) -> Vector | None:
+    """Return the prior of visits of each key, or None; refuse what is not a probability.
+
+    With actions, it may be of pairs, or of states: then each of a state's actions gets its share.
+    """
+    given: Any = states.visits
+    if given is None:
         return None
-    visits = _by_state("[states] visits", states.visits, names, files)
+    if isinstance(given, Mapping) and any(isinstance(one, Mapping) for one in given.values()):
+        if pairs is None:
+            raise StudyError("[states] visits is by state and action, and there are no [actions]")
+        given = {
+            f"{state}{BETWEEN}{action}": number
+            for state, numbers in given.items()
+            for action, number in (numbers.items() if isinstance(numbers, Mapping) else ())
+        }
+        visits = _by_state("[states] visits", given, pairs, files)
+    elif pairs is not None and _of_pairs(given, pairs, files):
+        visits = _by_state("[states] visits", given, pairs, files)
+    else:
+        visits = _by_state("[states] visits", given, names, files)
+        if pairs is not None:
+            each = np.bincount(pairs.state_of, minlength=names.count)
+            visits = (visits / each)[pairs.state_of]
+            visits.setflags(write=False)
     if not ((visits >= 0) & (visits <= 1)).all():
         raise StudyError("[states] visits holds a number that is not between 0 and 1")
     return visits
+
+
+def _of_pairs(given: Any, pairs: PairNames, files: _Files) -> bool:
+    """Return whether numbers are of pairs: by the columns of a file, or by how many there are."""
+    if isinstance(given, str):
+        return (
+            side_files.width(side_files.open_side_file("[states] visits", given, files.place)) > 2
+        )
+    return not isinstance(given, Mapping) and len(given) == pairs.count != pairs.states.count
 
 
 def _weights(section: Weights, names: StateNames, files: _Files) -> Vector:
@@ -271,13 +385,12 @@ def _weights(section: Weights, names: StateNames, files: _Files) -> Vector:
     return weights
 
 
-def _matrix(features: Features, names: StateNames, files: _Files) -> Matrix | None:
+def _matrix(features: Features, names: KeyNames, states: int, files: _Files) -> Matrix | None:
     """Return Phi if it is given as a matrix, or None."""
-    if features.size is not None and features.size > names.count:
-        raise StudyError(f"[features] size = {features.size}: there are only {names.count} states")
+    if features.size is not None and features.size > states:
+        raise StudyError(f"[features] size = {features.size}: there are only {states} states")
     if features.file is not None:
-        file = files.open("[features] file", features.file)
-        return side_files.read_matrix(file, names.position, names.count)
+        return side_files.read_matrix(files.open("[features] file", features.file), names)
     if features.matrix is None:
         return None
     matrix = _in_order_of_states(features.matrix, names)
@@ -285,14 +398,14 @@ def _matrix(features: Features, names: StateNames, files: _Files) -> Matrix | No
     return matrix
 
 
-def _in_order_of_states(given: Any, names: StateNames) -> Matrix:
+def _in_order_of_states(given: Any, names: KeyNames) -> Matrix:
     """Return a matrix that was given in Python; rows with labels go where their states are."""
     key = "[features] matrix"
     if unclear(given, names.labels):
         raise StudyError(f"{key} {UNCLEAR}")
-    labels, rows = labelled_rows(given)
+    labels, rows = labelled_rows(given, names.columns, BETWEEN)
     try:
-        matrix = side_files.as_matrix(key, rows, names.count)
+        matrix = side_files.as_matrix(key, rows, names.count, names.what)
     except (TypeError, ValueError) as problem:
         if isinstance(problem, StudyError):
             raise
@@ -301,6 +414,6 @@ def _in_order_of_states(given: Any, names: StateNames) -> Matrix:
         return matrix
     rank = {label: float(at) for at, label in enumerate(labels)}
     if len(rank) < len(labels):
-        raise StudyError(f"{key} has rows with the same label; each state has one row")
-    order = side_files.by_state(key, rank, names.position, names.count, label=names.label)
+        raise StudyError(f"{key} has rows with the same label; each {names.what} has one row")
+    order = side_files.by_state(key, rank, names)
     return side_files.as_matrix(key, dense(matrix)[order.astype(np.int64)], names.count)

@@ -20,6 +20,7 @@ STARTING_POINT: Mapping[str, Mapping[str, str]] = {
     "features": {"kind": '"tabular"'},
     "weights": {"kind": '"uniform"'},
     "arms": {},
+    "actions": {},
     "mechanism": {"name": '"dp-ssp"'},
     "report": {},
     "data": {},
@@ -64,17 +65,26 @@ _EXAMPLES: Mapping[str, str] = {
     "step": '"day"',
     "state": '"ward"',
     "reward": '"score"',
+    "action": '"drug"',
     "person": '"patient_id"',
     "truncated": '"cut"',
     "column": '"arm"',
+    "allowed": '"allowed.csv"',
 }
 
 # Of keys that several sections have, or that mean something else in another one.
 _OF_SECTION = {
+    ("actions", "count"): "9",
+    ("actions", "labels"): '["wait", "treat"]',
     ("arms", "labels"): '["control", "treated"]',
     ("values", "truncated"): '"drop-unit"',
 }
-_FILES = {"states": '"states.csv"', "features": '"features.npy"', "weights": '"weights.csv"'}
+_FILES = {
+    "states": '"states.csv"',
+    "features": '"features.npy"',
+    "weights": '"weights.csv"',
+    "actions": '"actions.csv"',
+}
 
 
 def study_template(

@@ -1,0 +1,209 @@
+"""Take one greedy step on noisy action values: which action looks best in each state.
+
+| symbol     | here                | shape | public |
+|------------|---------------------|-------|--------|
+| Q          | ``values``          | K     | yes, of every key (state, action), as released |
+| T~, n~     | ``ratios``          | K     | yes    |
+| s          | ``states``          | K     | yes, the state of a key; keys of a state are adjacent |
+| b          | ``behaviour``       | K     | yes, shares of the noisy visits of a state |
+| V          |                     | S     | yes, (sum_a T~)/(sum_a n~), the state's own value |
+| A          | ``advantage``       | K     | yes, Q - V |
+
+Post-processing: it costs no privacy. Intervals of advantages hold for all keys at once, so that
+picking the largest of many does not spoil them (docs/proofs/improvement.md).
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privalue.artefact import Release
+from privalue.core import Integers, Vector
+from privalue.estimate._ratios import Ratios, normal_quantile, plain_values, ratio_intervals
+from privalue.estimate._refit import noisy_statistics, tabular_study
+from privalue.estimate._shrinkage import pooled, posterior
+from privalue.estimate._totals import Clamped, clamping_bias, hidden, total_intervals, widened
+
+CLEARLY = 2.0  # standard deviations that a noisy count is above 0 where an action was taken
+CAUTION = 0.5  # so many posterior standard deviations are taken off a value before they compete
+
+
+REASONS = {
+    "best": "its value, less half of its posterior standard deviation, is the largest",
+    "clear gain": "its gain is clear, noise and the choice of people accounted for",
+    "no clear gain": "no action is clearly better than what was done",
+    "too few": "no action was taken often enough to be judged",
+    "nothing known": "hardly anybody was there: all allowed actions are equally likely",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class StateChange:
+    """What the new policy does in one state, and why.
+
+    ``action`` is None where the behaviour is kept. ``advantage`` is what the action is worth more
+    than the behaviour, with the ends of an interval that holds for all states and actions at once.
+    """
+
+    state: str
+    reason: str  # a key of REASONS
+    action: str | None = None
+    behaviour: float | None = None  # how often the data took that action
+    advantage: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def why(self) -> str:
+        """Return in words why the state moves or stays."""
+        return REASONS[self.reason]
+
+    @property
+    def moved(self) -> bool:
+        """Return whether the state moves to one action."""
+        return self.action is not None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GreedyStep:
+    """What the rule does in every state, and why."""
+
+    policy: Vector  # K: probabilities of the new policy
+    behaviour: Vector  # K: noisy shares of the actions in the data
+    means: Vector  # K: posterior means of the values, drawn towards their state's
+    deviations: Vector  # K: their standard deviations
+    clear: NDArray[np.bool_]  # K: the noisy count is above what nobody's visits would give
+    advantage: Vector  # K
+    low: Vector  # K: ends of the advantage's interval
+    high: Vector
+    known: NDArray[np.bool_]  # S: the state as a whole was clearly visited
+    chosen: Integers  # S: the key that the state moves to; -1 where it keeps the behaviour
+
+
+def greedy_step(
+    ratios: Ratios,
+    values: Vector,
+    states: Integers,
+    *,
+    unvisited: float,
+    level: float,
+    only_clear_gains: bool,
+    alike: int,
+    repeats: Vector,
+    clamped: Clamped | None = None,
+) -> GreedyStep:
+    """Return the improved policy.
+
+    A state moves to the action whose value less half its posterior standard deviation is largest,
+    among those that were clearly taken. With ``only_clear_gains`` the lower end of its advantage
+    must be above 0, too. Elsewhere the behaviour stays, and where nothing is known of it, all
+    allowed actions are equally likely.
+
+    Args:
+        ratios: noisy sums and counts of all keys.
+        values: Q, as it was released.
+        states: the state of every key, ascending from 0.
+        unvisited: what a key is worth about which nothing is known.
+        level: with which all intervals hold together.
+        only_clear_gains: whether a state moves only where the gain is clear.
+        alike: how many trajectories of one unit count, which may resemble each other.
+        repeats: for every state how many of its keys one trajectory may count for.
+        clamped: what is known of returns outside of tighter bounds that a stage chose.
+
+    Returns:
+        The step.
+    """
+    of_states = pooled(ratios, states)
+    number = len(of_states.sums)
+    z = normal_quantile(level, len(values) + number)
+    low, high, hiding = _totals(ratios, z, alike, clamped)
+    state_low, state_high, state_hiding = _totals(
+        of_states, z, alike * repeats, clamped and replace(clamped, visits=repeats)
+    )
+    own = plain_values(of_states, unvisited)[states]  # V, for every key
+    clear, known = ratios.clarity > CLEARLY, of_states.clarity > CLEARLY
+    means, deviations = posterior(ratios, unvisited, states)
+    allowed = np.bincount(states, minlength=number)
+    seen = np.maximum(ratios.counts, 0.0)
+    whole = np.bincount(states, weights=seen, minlength=number)
+    behaviour = np.where(
+        (known & (whole > 0))[states],
+        seen / np.where(whole > 0, whole, 1.0)[states],
+        1.0 / allowed[states],
+    )
+    advantage = values - own
+    # The half-widths of Q and V add up as squares, each side for itself (Zou and Donner 2008): V
+    # holds Q's own people and noise, and what both have in common only brings them closer.
+    advantage_low = advantage - np.hypot(values - low, state_high[states] - own)
+    advantage_high = advantage + np.hypot(high - values, own - state_low[states])
+    candidates = clear.copy()
+    if only_clear_gains:
+        candidates &= (advantage_low > 0) & ~hiding & ~state_hiding[states]
+    lowered = np.where(candidates, means - CAUTION * deviations, -np.inf)
+    chosen = _largest(lowered, states, number)
+    policy = np.where(chosen[states] >= 0, 0.0, behaviour)
+    policy[chosen[chosen >= 0]] = 1.0
+    return GreedyStep(
+        policy=policy,
+        behaviour=behaviour,
+        means=means,
+        deviations=deviations,
+        clear=clear,
+        advantage=advantage,
+        low=advantage_low,
+        high=advantage_high,
+        known=known,
+        chosen=chosen,
+    )
+
+
+def greedy_step_of(
+    release: Release, *, level: float, only_clear_gains: bool
+) -> tuple[tuple[str, ...], Integers, GreedyStep]:
+    """Return the labels of a release's states, the state of every pair, and the step.
+
+    Args:
+        release: of values of states and actions.
+        level: with which all intervals hold together.
+        only_clear_gains: whether a state moves only where the gain is clear.
+    """
+    study = tabular_study(release)
+    pairs = study.pairs
+    assert pairs is not None  # whoever asks has seen actions
+    noisy = noisy_statistics(release, study)
+    repeats = np.minimum(np.bincount(pairs.state_of), float(study.states_per_trajectory))
+    step = greedy_step(
+        noisy.ratios,
+        release.value,
+        pairs.state_of,
+        unvisited=noisy.inside(study.values.unvisited_value),
+        level=level,
+        only_clear_gains=only_clear_gains,
+        alike=study.trajectories_per_person,
+        repeats=repeats,
+        clamped=noisy.clamped,
+    )
+    return release.states, pairs.state_of, step
+
+
+def _totals(
+    ratios: Ratios, z: float, alike: int | Vector, clamped: Clamped | None
+) -> tuple[Vector, Vector, NDArray[np.bool_]]:
+    """Return the ends of total intervals, and where clamping may hide more than they say."""
+    ends = total_intervals(ratios, z, ratio_intervals(ratios, z), alike=alike)
+    if clamped is None:
+        return *ends, np.zeros(len(ratios.sums), dtype=np.bool_)
+    bias = clamping_bias(clamped, ratios, z)
+    unknown = hidden(ends, bias)
+    return *widened(ends, bias, unknown), unknown
+
+
+def _largest(numbers: Vector, states: Integers, number: int) -> Integers:
+    """Return the key with the largest number in each state, the first of equal ones; -1 for none.
+
+    Minus infinity is not in the running.
+    """
+    order = np.lexsort((np.arange(len(numbers)), -numbers, states))
+    first = order[np.searchsorted(states[order], np.arange(number))]
+    return np.where(np.isfinite(numbers[first]), first, -1)

@@ -1,0 +1,77 @@
+"""Make values of states from values of pairs of a state and an action: V from Q.
+
+| symbol          | here       | shape | public |
+|-----------------|------------|-------|--------|
+| T~_sa, n~_sa    | ``noisy``  | keys  | yes, with their noise |
+| T~_s, n~_s      |            | N     | yes, sums over the state's actions |
+| A_s             |            | N     | yes: how many actions the state has |
+| H, L            | ``most``, ``alike`` | | yes: pairs of a trajectory, trajectories of a unit |
+
+Post-processing. The noise of a sum is the sum of independent normal numbers, so that at
+v = c + T_s/n_s the number T~_s - (v - c) n~_s is exactly normal, as for a state by itself: privacy
+intervals are exact by the same argument (docs/proofs/actions.md). A trajectory may count for
+several actions of a state, at most min(A_s, H): its visits may all be alike, as the trajectories of
+a person may, and the choice of people counts so many times.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from privalue.core import Design, Vector
+from privalue.estimate._statistics import Estimates, NoisyStatistics
+from privalue.study import PairNames, aggregation
+
+At = Callable[[NoisyStatistics, Design, int | Vector], Estimates]  # by statistics, Phi and kappa
+
+
+def with_states(
+    pairs_of: Estimates, pairs: PairNames, at: At, *, most: int, alike: int
+) -> Estimates:
+    """Return the estimates of pairs with those of states, and the policy's one number from these.
+
+    Args:
+        pairs_of: values of pairs, with the statistics that they come from.
+        pairs: which pairs there are.
+        at: returns tabular estimates of states.
+        most: H.
+        alike: L.
+    """
+    noisy = pairs_of.statistics
+    assert noisy is not None
+    visits = np.minimum(np.bincount(pairs.state_of, minlength=pairs.states.count), most)
+    phi = aggregation(pairs.states.count, 1)
+    design = Design(phi=phi, weights=np.ones(pairs.states.count))
+    found = at(_summed(noisy, pairs, visits), design, alike * visits)
+    return replace(
+        pairs_of,
+        of_states=found,
+        policy_value=found.policy_value,
+        policy_interval=found.policy_interval,
+        policy_total=found.policy_total,
+        policy_clamped=found.policy_clamped,
+    )
+
+
+def _summed(noisy: NoisyStatistics, pairs: PairNames, visits: Vector) -> NoisyStatistics:
+    """Return the noisy sums and counts of states, over their actions."""
+
+    def total(numbers: Vector) -> Vector:
+        return np.asarray(
+            np.bincount(pairs.state_of, weights=numbers, minlength=pairs.states.count), np.float64
+        )
+
+    def together(noise: Vector | float) -> Vector:
+        return np.sqrt(total(np.square(np.broadcast_to(noise, pairs.count))))
+
+    return NoisyStatistics(
+        return_bounds=noisy.return_bounds,
+        sums=total(noisy.sums),
+        counts=total(noisy.counts),
+        sum_noise=together(noisy.sum_noise),
+        count_noise=together(noisy.count_noise),
+        more_counts=None if noisy.more_counts is None else total(noisy.more_counts),
+        more_noise=None if noisy.more_noise is None else together(noisy.more_noise),
+        clamped=noisy.clamped and replace(noisy.clamped, visits=visits),
+    )

@@ -1,0 +1,146 @@
+"""Write what is true of a world beside its rows: exact values, policies, and a study for them.
+
+===================  ===============================  ==============================================
+file                 columns                          what it is
+===================  ===============================  ==============================================
+study.toml                                            describes the rows; edit it as you like
+values.csv           state, value                     V under the world's policy
+start.csv            state, probability               where trajectories start
+action_values.csv    state, action, value             Q of the policy, for worlds with actions
+policy.csv           state, action, probability       the policy that people follow
+optimal.csv          state, action, probability       a best one
+===================  ===============================  ==============================================
+
+States that no trajectory can visit have no value there, and a pair has one if its state can be
+visited, whether the policy takes it or not.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from privalue.errors import UsageError
+from privalue.simulation._outcomes import END
+from privalue.simulation._policy_files import write_csv, write_policy
+
+if TYPE_CHECKING:
+    from privalue.simulation._markov import MarkovRewardProcess
+    from privalue.simulation._worlds import World
+
+SWEEPS = 100_000
+MOST_STATES = 5_000  # whose visits are found in seconds
+
+
+def write_truth(
+    world: World, folder: str | os.PathLike[str], *, trajectories: int, actions: bool = False
+) -> list[Path]:
+    """Write a study and the exact answers into a folder, which is made.
+
+    Args:
+        world: what is simulated.
+        folder: where to write; files of the same names are replaced.
+        trajectories: how many the study says there are.
+        actions: whether the rows have actions, and the study is one of pairs.
+
+    Returns:
+        The files.
+
+    Raises:
+        UsageError: if they cannot be written.
+    """
+    try:
+        return _written(world, Path(folder), trajectories, actions=actions)
+    except OSError as error:
+        raise UsageError(
+            f"cannot write to {folder}: {error.strerror or error}; choose another folder"
+        ) from error
+
+
+def _written(world: World, out: Path, trajectories: int, *, actions: bool) -> list[Path]:
+    """Write the files, and return their paths."""
+    out.mkdir(parents=True, exist_ok=True)
+    process = world.process
+    visited = np.flatnonzero(process.reachable).tolist()
+    begins = np.flatnonzero(process.start).tolist()
+    write_csv(out / "values.csv", ["state", "value"], [(s, process.values[s]) for s in visited])
+    write_csv(out / "start.csv", ["state", "probability"], [(s, process.start[s]) for s in begins])
+    written = ["values.csv", "start.csv"]
+    if actions:
+        mdp, policy = world.decisions
+        values = mdp.q(policy)
+        write_csv(
+            out / "action_values.csv",
+            ["state", "action", "value"],
+            [(s, a, values[s, a]) for s in visited for a in range(mdp.actions)],
+        )
+        write_policy(policy, out / "policy.csv")
+        write_policy(mdp.optimal(), out / "optimal.csv")
+        written += ["action_values.csv", "policy.csv", "optimal.csv"]
+    (out / "study.toml").write_text(_study(world, trajectories, actions=actions))
+    return [out / name for name in ("study.toml", *written)]
+
+
+def _study(world: World, trajectories: int, *, actions: bool) -> str:
+    """Return the text of a study that describes the rows."""
+    process = world.process
+    rewards, returns = process.reward_bounds, return_bounds(process)
+    lines = [
+        f"# Rows of the world {world.text}.",
+        "[study]",
+        f'name = "{world.name}"',
+        f"trajectories = {trajectories}",
+        "",
+        "[privacy]",
+        "epsilon = 1.0",
+        "delta = 1e-6",
+        'unit = "trajectory"',
+        *_most_keys(world, actions=actions),
+        "",
+        "[values]",
+        f"discount = {process.discount!r}",
+        f"rewards = [{rewards[0]!r}, {rewards[1]!r}]",
+        f"returns = [{returns[0]!r}, {returns[1]!r}]",
+        'start = "start.csv"',
+        "",
+        "[states]",
+        f"count = {process.states}",
+    ]
+    if actions:
+        lines += ["", "[actions]", f"count = {world.decisions[0].actions}"]
+    return "\n".join([*lines, ""])
+
+
+def _most_keys(world: World, *, actions: bool) -> list[str]:
+    """Return the line for H, half more than a trajectory's distinct keys: where that is few."""
+    process = world.process
+    if process.states > MOST_STATES or not process.surely_ends[process.reachable].all():
+        return []
+    chances = world.key_visits if actions else process.visits.single
+    most = int(np.ceil(1.5 * chances.sum()))
+    return [f"max_states_per_trajectory = {most}"] if 2 * most <= chances.size else []
+
+
+def return_bounds(process: MarkovRewardProcess) -> tuple[float, float]:
+    """Return the least and the largest return that a trajectory can have, rounded outwards.
+
+    The largest is u_s = max_k (r_k + gamma u_{s'_k}), over all outcomes k of s that can happen, by
+    value iteration from zero; 0 where the trajectory ends.
+    """
+    outcomes, bounds = process.outcomes, []
+    going_on = outcomes.successors != END
+    for sign in (1.0, -1.0):
+        values = np.zeros(process.states)
+        for _ in range(SWEEPS):
+            following = np.where(going_on, values[outcomes.successors], 0.0)
+            each = sign * outcomes.rewards + process.discount * following
+            largest = np.maximum.reduceat(each, outcomes.offsets[:-1])
+            moved, values = float(np.abs(largest - values).max()), largest
+            if moved <= 1e-9:
+                break
+        visited = values[process.reachable]
+        bounds.append(sign * np.ceil(visited.max() * 1e4 - 1e-3) / 1e4)
+    return float(bounds[1]), float(bounds[0])

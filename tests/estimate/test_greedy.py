@@ -1,0 +1,194 @@
+"""One greedy step on noisy action values: its rule, a literal twin, and what it never does."""
+
+import numpy as np
+import pytest
+
+from privalue.estimate._greedy import CAUTION, CLEARLY, greedy_step
+from privalue.estimate._ratios import Ratios
+from privalue.estimate._shrinkage import posterior, shrunk, state_targets
+
+BOUNDS = (0.0, 1.0)
+
+
+def ratios_of(q, visits, rng=None, *, sum_noise=2.0, count_noise=4.0):
+    """Sums and counts of pairs whose values are q, with noise if there is a generator."""
+    q, visits = np.asarray(q, dtype=float), np.asarray(visits, dtype=float)
+    noise = np.zeros((2, len(q))) if rng is None else rng.standard_normal((2, len(q)))
+    return Ratios(
+        sums=(q - 0.5) * visits + sum_noise * noise[0],
+        counts=visits + count_noise * noise[1],
+        sum_noise=np.full(len(q), sum_noise),
+        count_noise=np.full(len(q), count_noise),
+        centre=0.5,
+        bounds=BOUNDS,
+    )
+
+
+def stepped(ratios, states, *, only=False, level=0.95, alike=1):
+    states = np.asarray(states)
+    values = np.clip(0.5 + ratios.sums / np.maximum(ratios.counts, 1.0), *BOUNDS)
+    return greedy_step(
+        ratios,
+        values,
+        states,
+        unvisited=0.5,
+        level=level,
+        only_clear_gains=only,
+        alike=alike,
+        repeats=np.bincount(states),
+    )
+
+
+def literal_policy(ratios, states, step, *, only):
+    """The rule in plain Python, pair by pair."""
+    policy = []
+    for state in range(max(states) + 1):
+        keys = [k for k in range(len(states)) if states[k] == state]
+        competing = [
+            k
+            for k in keys
+            if ratios.counts[k] > CLEARLY * ratios.count_noise[k]
+            and not (only and step.low[k] <= 0)
+        ]
+        if competing:
+            best = max(competing, key=lambda k: (step.means[k] - CAUTION * step.deviations[k], -k))
+            policy += [1.0 if k == best else 0.0 for k in keys]
+            continue
+        counted = [max(ratios.counts[k], 0.0) for k in keys]
+        noise = sum(ratios.count_noise[k] ** 2 for k in keys) ** 0.5
+        if sum(ratios.counts[k] for k in keys) > CLEARLY * noise:
+            policy += [n / sum(counted) for n in counted]
+        else:
+            policy += [1 / len(keys)] * len(keys)
+    return policy
+
+
+@pytest.mark.parametrize("only", [False, True])
+def test_the_rule_is_the_one_in_words(only):
+    rng = np.random.default_rng(3)
+    for _ in range(40):
+        states = np.sort(np.concatenate([np.arange(6), rng.integers(0, 6, 12)]))
+        visits = rng.choice([0.0, 5.0, 60.0, 4000.0], len(states))
+        ratios = ratios_of(rng.uniform(0, 1, len(states)), visits, rng)
+        step = stepped(ratios, states, only=only)
+        assert step.policy == pytest.approx(literal_policy(ratios, states, step, only=only))
+        assert np.bincount(states, weights=step.policy) == pytest.approx(np.ones(6))
+        assert (step.low <= step.advantage).all()
+        assert (step.advantage <= step.high).all()
+
+
+def test_the_better_of_two_common_actions_is_taken():
+    step = stepped(ratios_of([0.2, 0.8], [5000, 5000]), [0, 0])
+    assert step.policy.tolist() == [0.0, 1.0]
+    assert step.chosen.tolist() == [1]
+    assert step.low[1] > 0
+
+
+def test_an_action_that_hardly_anybody_took_is_never_chosen():
+    """However large its noisy value is."""
+    step = stepped(ratios_of([0.4, 1.0], [5000, 3]), [0, 0])
+    assert step.policy.tolist() == [1.0, 0.0]
+    assert step.clear.tolist() == [True, False]
+
+
+def test_where_nobody_was_all_allowed_actions_are_equally_likely():
+    step = stepped(ratios_of([0.5] * 5, [0, 0, 0, 9000, 9000]), [0, 0, 0, 1, 1])
+    assert step.policy[:3] == pytest.approx([1 / 3] * 3)
+    assert step.known.tolist() == [False, True]
+    assert step.chosen[0] == -1
+
+
+def test_where_no_single_action_is_clear_the_behaviour_stays():
+    ratios = ratios_of([0.9, 0.1, 0.5], [7.0, 5.0, 6.0], count_noise=4.0)
+    step = stepped(ratios, [0, 0, 0])
+    assert step.known.tolist() == [True]
+    assert step.policy == pytest.approx([7 / 18, 5 / 18, 6 / 18])
+
+
+def test_ties_go_to_the_first():
+    assert stepped(ratios_of([0.5, 0.5], [5000, 5000]), [0, 0]).policy.tolist() == [1.0, 0.0]
+
+
+def moves_of_equal_actions(*, only, level=0.9, spoiled=False):
+    """In how many of 300 releases something moves though all actions are worth the same."""
+    rng = np.random.default_rng(8)
+    states = np.repeat(np.arange(5), 10)
+    moved = 0
+    for _ in range(300):
+        people = rng.binomial(400, 0.5, 50)
+        ratios = ratios_of(people / 400, np.full(50, 400.0), rng)
+        step = stepped(ratios, states, only=only, level=1e-9 if spoiled else level)
+        moved += bool((step.chosen >= 0).any())
+    return moved / 300
+
+
+def test_equal_actions_seldom_look_clearly_different():
+    """Fifty of them are compared: without a correction for that, nearly every release would."""
+    assert moves_of_equal_actions(only=True) <= 0.1
+    assert moves_of_equal_actions(only=True, spoiled=True) > 0.5
+
+
+def test_gains_that_are_large_are_clear():
+    q = [0.2, 0.3, 0.8] * 4
+    step = stepped(
+        ratios_of(q, [20_000] * 12, np.random.default_rng(2)), np.repeat(range(4), 3), only=True
+    )
+    assert step.chosen.tolist() == [2, 5, 8, 11]
+
+
+def test_a_person_s_many_trajectories_count_less():
+    ratios, states = ratios_of([0.4, 0.6], [900, 900]), [0, 0]
+    one, many = (stepped(ratios, states, alike=alike) for alike in (1, 25))
+    assert many.low[1] < one.low[1]
+    assert many.high[1] > one.high[1]
+
+
+# The posterior that actions compete with
+
+
+def drawn_actions(rng, *, people=300):
+    """Values around those of their states, and what is released of them."""
+    states = np.repeat(np.arange(10), 6)
+    q = np.clip(rng.uniform(0.2, 0.8, 10)[states] + 0.05 * rng.standard_normal(60), 0, 1)
+    means = rng.binomial(people, q) / people
+    return (
+        q,
+        states,
+        ratios_of(means, np.full(60, float(people)), rng, sum_noise=12, count_noise=24),
+    )
+
+
+def errors_over_deviations(around_states):
+    rng = np.random.default_rng(5)
+    found = []
+    for _ in range(60):
+        q, states, ratios = drawn_actions(rng)
+        groups = states if around_states else np.zeros_like(states)
+        means, deviations = posterior(ratios, 0.5, groups)
+        found.append((means - q) / deviations)
+    return float(np.sqrt(np.mean(np.square(found))))
+
+
+def test_posterior_deviations_are_about_right():
+    assert 0.8 < errors_over_deviations(True) < 1.25
+
+
+def test_drawn_towards_their_state_actions_are_told_apart_better():
+    """Towards the mean of everything a rare action of a bad state looks good."""
+    rng = np.random.default_rng(6)
+    common, own = [], []
+    for _ in range(40):
+        q, states, ratios = drawn_actions(rng)
+        plain = np.clip(0.5 + ratios.sums / ratios.counts, 0, 1)
+        common.append(shrunk(ratios, plain, 0.5) - q)
+        own.append(shrunk(ratios, plain, 0.5, None, state_targets(ratios, 0.5, states)) - q)
+    assert np.mean(np.square(own)) < 0.8 * np.mean(np.square(common))
+
+
+@pytest.mark.parametrize("pairs", [1, 2, 3])
+def test_few_pairs_have_a_posterior_too(pairs):
+    means, deviations = posterior(
+        ratios_of([0.5] * pairs, [100.0] * pairs), 0.5, np.zeros(pairs, int)
+    )
+    assert np.isfinite(means).all()
+    assert ((deviations > 0) & (deviations <= 0.5)).all()

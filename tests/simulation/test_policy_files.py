@@ -1,0 +1,173 @@
+"""Policies and truths in files, and the rows of people who follow them."""
+
+import csv
+import json
+import tomllib
+
+import numpy as np
+import pyarrow.parquet
+import pytest
+
+import privalue as pv
+from privalue.cli import run
+from privalue.errors import StudyError, UsageError
+from privalue.simulation import (
+    Policy,
+    chain,
+    garnet,
+    parse_world,
+    policy_of,
+    read_policy,
+    return_bounds,
+    simulate_episodes,
+    write_policy,
+    write_truth,
+)
+
+WORLD = garnet(states=4, actions=2, branching=2, seed=1)
+TABLE = np.array([[1.0, 0.0], [0.25, 0.75], [1 / 3, 2 / 3], [0.5, 0.5]])
+
+
+def rows_of(path):
+    with path.open() as file:
+        return list(csv.reader(file))
+
+
+def test_a_policy_comes_back_as_it_went(tmp_path):
+    path = tmp_path / "policy.csv"
+    write_policy(Policy(probabilities=TABLE), path)
+    assert rows_of(path)[:3] == [
+        ["state", "action", "probability"],
+        ["0", "0", "1.0"],
+        ["1", "0", "0.25"],
+    ]
+    read = read_policy(path, states=4, actions=2)
+    assert read.probabilities.tolist() == Policy(probabilities=TABLE).probabilities.tolist()
+    world = policy_of(WORLD, path)
+    assert world.policy.probabilities.tolist() == read.probabilities.tolist()
+    assert world.process.start_value == WORLD.mdp.value(read)
+    assert policy_of(WORLD, "greedy").text == WORLD.under("greedy").text
+    assert policy_of(WORLD, read).process.start_value == world.process.start_value
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "message"),
+    [
+        ("0,0,1\n4,0,1\n", UsageError, "line 2: state 4, action 0; this world has states 0 to 3"),
+        ("0,0,1\n0,0,1\n", UsageError, "line 2: state 0, action 0 a second time"),
+        ("0,0\n", UsageError, "line 1: '0,0'; it must be a state, an action and a probability"),
+        ("state,action,probability\nill,0,1\n", UsageError, "line 2: 'ill,0,1'"),
+        ("0,0,1\n1,0,1\n2,0,1\n3,0,0.5\n", StudyError, "in state 3 sum to 0.5"),
+        ("0,0,1\n", StudyError, "in state 1 sum to 0"),
+    ],
+)
+def test_a_file_that_is_no_policy_is_named(tmp_path, text, error, message):
+    path = tmp_path / "policy.csv"
+    path.write_text(text)
+    with pytest.raises(error, match=message):
+        read_policy(path, states=4, actions=2)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(UsageError, match=r"cannot read the policy .*none\.csv"):
+        policy_of(WORLD, tmp_path / "none.csv")
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.parquet"])
+def test_rows_with_actions_in_files(tmp_path, name):
+    out = tmp_path / name
+    pv.simulate(WORLD, 30, seed=5, out=out, actions=True, policy=Policy(probabilities=TABLE))
+    expected = simulate_episodes(
+        WORLD.under(Policy(probabilities=TABLE)), trajectories=30, seed=5, actions=True
+    )
+    if name.endswith(".csv"):
+        table = pyarrow.csv.read_csv(out)
+    else:
+        table = pyarrow.parquet.read_table(out)
+        assert json.loads(table.schema.metadata[b"privalue"])["parameters"]["policy"] == "given"
+    assert table.column_names == ["trajectory", "step", "state", "reward", "action", "probability"]
+    for column in table.column_names:
+        assert table[column].to_pylist() == getattr(expected, column).tolist()
+    memory = pv.simulate(WORLD, 30, seed=5, actions=True, columns={"action": "dose"})
+    assert memory.column_names[-2:] == ["dose", "probability"]
+
+
+def test_what_is_true_is_written_beside_the_rows(tmp_path):
+    world = WORLD.under(Policy(probabilities=TABLE))
+    files = write_truth(world, tmp_path / "truth", trajectories=500, actions=True)
+    assert sorted(path.name for path in (tmp_path / "truth").iterdir()) == sorted(
+        path.name for path in files
+    )
+    values = {(int(s), int(a)): float(v) for s, a, v in rows_of(files[3])[1:]}
+    assert files[3].name == "action_values.csv"
+    q = world.mdp.q(world.policy)
+    assert values == {(s, a): q[s, a] for s in range(4) for a in range(2)}
+    read = read_policy(tmp_path / "truth" / "optimal.csv", states=4, actions=2)
+    assert world.mdp.value(read) == world.mdp.value(world.mdp.optimal())
+    study = tomllib.loads((tmp_path / "truth" / "study.toml").read_text())
+    assert study["actions"] == {"count": 2}
+    assert study["states"] == {"count": 4}
+    assert study["study"]["trajectories"] == 500
+    low, high = study["values"]["returns"]
+    assert low <= q.min()
+    assert q.max() <= high <= 1 / (1 - 0.95)
+
+
+def test_where_nobody_chooses_there_are_values_alone(tmp_path):
+    files = write_truth(chain(states=4), tmp_path, trajectories=10)
+    assert [file.name for file in files] == ["study.toml", "values.csv", "start.csv"]
+    study = pv.Study.load(tmp_path / "study.toml")
+    assert study.return_bounds == (0, 1)
+    assert study.state_count == 4
+    values = [float(value) for _, value in rows_of(tmp_path / "values.csv")[1:]]
+    assert values == chain(states=4).process.values.tolist()
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match=r"cannot write to .*file: .*; choose another folder"):
+        write_truth(WORLD, tmp_path / "file", trajectories=1)
+
+
+def test_return_bounds_are_those_of_the_best_and_worst_that_can_happen():
+    assert return_bounds(parse_world("chain:N=10").process) == (0, 1)
+    rows = simulate_episodes(WORLD, trajectories=3_000, seed=1)
+    low, high = return_bounds(WORLD.process)
+    returns = rows.reward.copy()
+    for row in range(len(rows) - 2, -1, -1):
+        if rows.trajectory[row] == rows.trajectory[row + 1]:
+            returns[row] += 0.95 * returns[row + 1]
+    assert low <= returns.min() < low + 0.1
+    assert returns.max() <= high
+    assert high < 20
+
+
+def test_the_command_writes_rows_and_truth(tmp_path, capsys):
+    rows, truth, policy = tmp_path / "rows.csv", tmp_path / "truth", tmp_path / "policy.csv"
+    world = "garnet:N=4,A=2,branching=2,seed=1"
+    asked = ["simulate", world, "--trajectories", "20", "--out", str(rows)]
+    write_policy(Policy(probabilities=TABLE), policy)
+    assert run([*asked, "--policy", str(policy), "--actions", "--truth", str(truth), "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["actions"] == 2
+    assert said["truth"][0] == str(truth / "study.toml")
+    assert rows_of(rows)[0] == ["trajectory", "step", "state", "reward", "action", "probability"]
+    written = read_policy(truth / "policy.csv", states=4, actions=2)
+    assert written.probabilities.tolist() == Policy(probabilities=TABLE).probabilities.tolist()
+    assert run([*asked, "--force", "--policy", "optimal:0.5"]) == 0  # and no truth this time
+    assert "policy=optimal:0.5" in capsys.readouterr().out
+    assert rows_of(rows)[0] == ["trajectory", "step", "state", "reward"]
+
+
+@pytest.mark.parametrize(
+    ("world", "options", "message"),
+    [
+        ("chain", ["--actions"], "--actions: nobody chooses in the world chain"),
+        ("chain", ["--policy", "uniform"], "nobody chooses in the world chain"),
+        ("garnet", ["--policy", "best"], "policy is 'best'"),
+    ],
+)
+def test_the_command_names_what_is_wrong(tmp_path, capsys, world, options, message):
+    out = ["--trajectories", "2", "--out", str(tmp_path / "rows.csv")]
+    assert run(["simulate", world, *out, *options]) == 2
+    assert message in capsys.readouterr().err
