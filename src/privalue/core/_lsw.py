@@ -18,8 +18,6 @@ noise is drawn for u = W theta with W^T W = Phi^T Gamma Phi, where the sensitivi
 (docs/proofs/whitened-noise.md).
 """
 
-from functools import partial
-
 import numpy as np
 import scipy.linalg as sl
 
@@ -40,8 +38,8 @@ class LswBound(SmoothBound):
         low, high = limits.return_bounds
         design.require_well_conditioned()  # else solver_slack bounds nothing
         per_unit, touched = limits.most_trajectories, limits.touched
-        unit = partial(smooth_lsw, pseudo_count=kappa, per_person=per_unit, touched=touched)
-        self._smooth = partial(unit, weights=design.weights)
+        self._weights, self._kappa = design.weights, kappa
+        self._unit = {"per_person": per_unit, "touched": touched}
         # A W^{-1} has orthonormal columns: whitened, F_X -> u has norm 1.
         norm = 1.0 if constants.whitened else design.pseudo_inverse_norm
         self.factor = (high - low) * norm * design.solver_slack
@@ -56,7 +54,7 @@ class LswBound(SmoothBound):
 
     def psi(self, counts: Integers, beta: float) -> float:
         """Return psi_X^w. PRIVATE."""
-        return self._smooth(counts, beta=beta)
+        return smooth_lsw(counts, self._weights, beta, pseudo_count=self._kappa, **self._unit)
 
 
 class DpLsw(SmoothMechanism):

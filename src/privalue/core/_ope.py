@@ -65,22 +65,24 @@ class DpOpe:
             per_unit = Fraction(self.calibration.alpha * self.sensitivity * _ROUNDING)
         self.exact_scales = [per_unit * unit for unit in units]  # of Laplace: nothing is rounded
         self.scales = [float(scale) for scale in self.exact_scales]
+        self.grids = [1.0 if self.laplace else public_grid(scale) for scale in self.scales]
+        # Standard deviations, and that of the weighted returns in units of returns.
+        self.deviations = np.array(self.scales) * (math.sqrt(2) if self.laplace else 1.0)
+        low, high = limits.return_bounds
+        self.sigma = float(self.deviations[0]) * (limits.clip * (high - low) / GRID_STEPS)
 
     def perturbation(self, statistics: VisitStatistics) -> Perturbation:
         """Return what gets noise: weighted returns, weights, returns and sizes. PRIVATE."""
         centred = statistics.return_steps - statistics.counts * (GRID_STEPS // 2)
         sums = (statistics.weighted_steps, statistics.weight_steps, centred, statistics.counts)
         keys, parts = len(statistics.counts), len(self.scales)
-        deviations = np.array(self.scales) * (math.sqrt(2) if self.laplace else 1.0)
-        low, high = self.terms.limits.return_bounds
-        step = self.terms.limits.clip * (high - low) / GRID_STEPS
         return Perturbation(
             center=np.concatenate(sums[:parts]),
-            deviations=np.repeat(deviations, keys),
-            grids=np.repeat([1.0 if self.laplace else public_grid(s) for s in self.scales], keys),
+            deviations=np.repeat(self.deviations, keys),
+            grids=np.repeat(self.grids, keys),
             laplace=tuple(scale for scale in self.exact_scales for _ in range(keys * self.laplace)),
             psi=self.sensitivity**2,
-            sigma=float(deviations[0]) * step,
+            sigma=self.sigma,
             calibration=self.calibration,
         )
 

@@ -8,6 +8,12 @@ release publishes; ``refit`` makes other choices from the same numbers, at no fu
 from privalue.estimate._fits import ridge_fit
 from privalue.estimate._greedy import CAUTION, CLEARLY, GreedyStep, StateChange, greedy_step_of
 from privalue.estimate._linear import noise_factors, row_norms
+from privalue.estimate._policies import (
+    estimates_of_policy,
+    largest_weights,
+    noisy_weights,
+    published_policy,
+)
 from privalue.estimate._published import estimates_of, published, rehearsal, values_of
 from privalue.estimate._ratios import normal_quantile
 from privalue.estimate._refit import refit
@@ -19,10 +25,14 @@ __all__ = [
     "GreedyStep",
     "StateChange",
     "estimates_of",
+    "estimates_of_policy",
     "greedy_step_of",
+    "largest_weights",
     "noise_factors",
+    "noisy_weights",
     "normal_quantile",
     "published",
+    "published_policy",
     "published_stages",
     "refit",
     "rehearsal",

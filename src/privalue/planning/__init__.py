@@ -25,6 +25,7 @@ from privalue.planning._consent import (
     large_delta,
     require_small_delta,
     require_useful,
+    require_useful_policy,
 )
 from privalue.planning._invert import (
     Aggregation,
@@ -90,6 +91,7 @@ __all__ = [
     "rare_state_words",
     "require_small_delta",
     "require_useful",
+    "require_useful_policy",
     "resolve",
     "shown",
     "theta_before_noise",

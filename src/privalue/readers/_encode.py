@@ -58,6 +58,7 @@ class Rows(Private):
     steps: Integers
     states: NDArray[np.int32]  # keys; one more than the last where the row is invalid
     rewards: NDArray[np.float64]  # the core clamps them to the public bounds
+    probabilities: NDArray[np.float64] | None = None  # of the actions, where they are logged
     tally: Tally = field(default_factory=Tally, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -70,7 +71,8 @@ class Rows(Private):
     @property
     def columns(self) -> tuple[NDArray[Any], ...]:
         """Return the arrays that are handed over to the core."""
-        return self.ids, self.steps, self.states, self.rewards
+        logged = () if self.probabilities is None else (self.probabilities,)
+        return self.ids, self.steps, self.states, self.rewards, *logged
 
     def part(self, begin: int, end: int) -> "Rows":
         """Return the rows from ``begin`` up to ``end``."""
@@ -142,6 +144,7 @@ class Encoder:
             found["step"].values,
             states,
             found["reward"].values,
+            found["probability"].values if "probability" in found else None,
             tally=tally,
         )
 
@@ -157,6 +160,8 @@ class Encoder:
             return cells.steps(column, rules.step_type, rules.step_format, *texts)
         if role == "reward":
             return cells.numbers(column, *texts)
+        if role == "probability":
+            return _probabilities(cells.numbers(column, *texts))
         if role.startswith("bin "):
             found = cells.numbers(column, *texts)
             edges = self._edges[int(role.removeprefix("bin "))]
@@ -317,8 +322,9 @@ class Encoder:
             return f"must be a {rules.step_type}{how}"
         if role.startswith("bin "):
             return f"must be a finite number, to be in a bin{self._about_numbers(shown)}"
-        if role == "reward":
-            return f"must be a finite number{self._about_numbers(shown)}"
+        if role in {"reward", "probability"}:
+            wanted = "finite number" if role == "reward" else "probability, from 0 to 1"
+            return f"must be a {wanted}{self._about_numbers(shown)}"
         if role == "arm":
             return f"is not one of the arms: {', '.join(map(repr, rules.arms))}"
         if role == "action" and not rules.action_labels:
@@ -385,6 +391,16 @@ def _shown(column: pa.Array, at: int) -> str:
     except UnicodeDecodeError as problem:
         shown = repr(problem.object)
     return shown if len(shown) <= 60 else shown[:57] + "..."
+
+
+def _probabilities(numbers: Cells) -> Cells:
+    """Return numbers from 0 to 1; others are invalid."""
+    outside = ~((numbers.values >= 0) & (numbers.values <= 1))
+    if not outside.any():
+        return numbers
+    status = np.zeros(len(outside), np.uint8) if numbers.status is None else numbers.status.copy()
+    status[outside & (status == OK)] = INVALID
+    return Cells(numbers.values, status)
 
 
 def _side_by_side(ids: list[Integers]) -> Integers:

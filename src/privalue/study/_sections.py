@@ -64,6 +64,9 @@ ByState = Annotated[list[Number] | dict[str, Number], WrapValidator(by_state)]
 ByPair = dict[str, dict[str, Number]]  # by the labels of state and action
 
 
+MOST_CLIP = 1e6  # a weight has 2^30 steps below it
+
+
 def key(meaning: str, allowed: str, default: Any = ..., **limits: Any) -> Any:
     """Describe a key of the study.
 
@@ -170,8 +173,10 @@ class Privacy(Section):
     )
     delta: Number = key(
         "the probability with which the loss may exceed epsilon",
-        "a number between 0 and 1, both excluded",
-        gt=0,
+        "a number between 0 and 1, both excluded (0, or left out, with dp-ope and Laplace noise: "
+        "then the loss never exceeds it)",
+        0.0,
+        ge=0,
         lt=1,
     )
     unit: Literal["trajectory", "person"] = key(
@@ -513,6 +518,40 @@ class Actions(Section):
         return (self.count, self.labels, self.file) != (None, None, None)
 
 
+class Policy(Section):
+    """``[policy]``: another policy than the data's, whose value dp-ope releases."""
+
+    target: str | ByPair | None = key(
+        "the policy to value: public, and the probability of each action in every state",
+        "a CSV file of state, action and probability, or a table by state and action; the "
+        "probabilities of a state sum to 1",
+        None,
+    )
+    behaviour: str | ByPair | None = key(
+        "the policy behind the data: it is never estimated silently",
+        'a CSV file as for target, "column" (probabilities logged in the rows), the release.json '
+        "of a release with actions (its noisy frequencies), or a table by state and action",
+        None,
+    )
+    clip: Number | None = key(
+        "C, the most that a trajectory weighs: noise grows with it, and what is above it is lost",
+        f"a number from 1 to {MOST_CLIP:g}",
+        None,
+        ge=1,
+        le=MOST_CLIP,
+    )
+    by: Literal["start"] | None = key(
+        "one number for each start state, after [states] groups, in place of one for all",
+        '"start"',
+        None,
+    )
+
+    @property
+    def is_logged(self) -> bool:
+        """Return whether the behaviour's probabilities are a column of the data."""
+        return self.behaviour == "column"
+
+
 class Report(Section):
     """``[report]``: how the release is presented."""
 
@@ -532,6 +571,12 @@ class Columns(Section):
     state: str = key("column of the state", "a text", "state", min_length=1)
     reward: str = key("column of the reward", "a text", "reward", min_length=1)
     action: str = key("column of the action, with [actions]", "a text", "action", min_length=1)
+    probability: str = key(
+        'column of the behaviour\'s probability of the action, with [policy] behaviour = "column"',
+        "a text",
+        "probability",
+        min_length=1,
+    )
     person: str = key(
         "column of the person's id; if it is named and trajectory is not, each person has one "
         "trajectory",
