@@ -145,8 +145,8 @@ def compare(
     for each in found[1:]:
         if (each.value_names, each.arms) != (first.value_names, first.arms):
             raise UsageError(
-                "the releases are not of the same states, arms and actions; compare those of one "
-                "study, or of studies that list the same states in the same order"
+                "the releases are not of the same states and arms, or actions; compare those of "
+                "one study, or of studies that list the same states in the same order"
             )
     names = [str(name) for name in releases] if named else _names(found)
     return Comparison(

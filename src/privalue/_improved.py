@@ -17,6 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privalue._files import write_whole
+from privalue._notebook import improvement_html
+from privalue._plots import plot_advantages
 from privalue.artefact import NOT_PRIVATE, Release, Tabular
 from privalue.errors import UnknownLabelError, UsageError
 from privalue.estimate import CAUTION, CLEARLY, GreedyStep, StateChange, greedy_step_of
@@ -24,6 +26,7 @@ from privalue.version import VERSION
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from matplotlib.axes import Axes
 
 WARNING = (
     "This policy is a hypothesis for a trial, not a recommendation. Values of actions are "
@@ -112,6 +115,23 @@ class Improvement(Tabular):
                 "clear": step.clear,
             }
         ).replace_schema_metadata({"privalue": self.release.sentence(), "warning": WARNING})
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """Draw what every action is worth more than what was done; what is unknown is hatched.
+
+        Args:
+            ax: Matplotlib axes to draw into; new ones, if left out.
+
+        Returns:
+            The axes.
+
+        Raises:
+            MissingComponentError: Matplotlib is not installed.
+        """
+        return plot_advantages(self.release, self.step.advantage, self.step.clear, ax)
+
+    def _repr_html_(self) -> str:
+        return improvement_html(self.release, self.changes, WARNING, self.level)
 
     def csv(self) -> str:
         """Return the policy as a table of state, action and probability, nothing escaped."""
@@ -210,9 +230,10 @@ def _without_none(fields: dict[str, Any]) -> dict[str, Any]:
 def improve(release: Release | str | Path, *, level: float | None = None) -> Improvement:
     """Return a policy that is one greedy step better, by released action values; spends nothing.
 
-    In each state it takes the action with the largest value, drawn towards the state's own and less
-    half its posterior standard deviation, among actions that were clearly taken. Where there is
-    none, the data's own policy stays. With ``level`` a state moves only where the gain is clear.
+    In each state it takes the action with the largest value, among actions that were clearly taken;
+    values are drawn towards the state's own, and towards what the action is worth in all states,
+    less half their posterior standard deviation. Where there is none, the data's own policy stays.
+    With ``level`` a state moves only where the gain is clear.
 
     Args:
         release: a release of a study with actions, its file, or its folder.

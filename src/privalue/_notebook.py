@@ -15,6 +15,7 @@ from pathlib import Path
 from privalue._forest import PlotRow, forest_plot
 from privalue._written import written, written_exactly
 from privalue.artefact import NOT_PRIVATE, PolicyInterval, Release, StateValue
+from privalue.estimate import StateChange
 from privalue.ledger import Account, Cost
 from privalue.planning import Forecast, Prediction
 from privalue.planning import shown as error_shown
@@ -119,6 +120,59 @@ def release_html(release: Release) -> str:
             for text in (bound_in_words(release), cost_in_words(release))
             if text is not None
         ),
+    )
+
+
+def improvement_html(
+    release: Release, changes: Sequence[StateChange], warning: str, level: float
+) -> str:
+    """Return an improved policy: the warning, a plot of the gains, and what happens where.
+
+    Args:
+        release: that it is made from.
+        changes: what happens in each state, moves first.
+        warning: what must not be overlooked.
+        level: of all intervals together.
+    """
+    shown = changes[:MOST_ROWS]
+    moved = [change for change in changes if change.moved]
+    rows = [
+        PlotRow(
+            name=f"{change.state}: {change.action}",
+            value=change.advantage or 0.0,
+            total=(change.low, change.high),
+        )
+        for change in shown
+        if change.moved
+    ]
+
+    def cells(change: StateChange) -> list[str]:
+        gain = written(change.advantage, change.low, change.high)
+        return [
+            _named(change.state),
+            _named(change.action or change.instead),
+            "" if change.behaviour is None else f"{100 * change.behaviour:.0f}%",
+            str(gain) if change.moved else "",
+            change.why,
+        ]
+
+    heads = ["state", "new action", "taken before", "gain", "why"]
+    return _shown(
+        _paragraph(
+            _named(_name(release)),
+            f": {len(moved):,} of {len(changes):,} states move to one action",
+            kind="pv-head",
+        ),
+        _paragraph(warning, kind="pv-warn"),
+        *([] if release.private else [_paragraph(release.sentence(), kind="pv-stop")]),
+        *([_Escaped(_forest(rows, "Gains over what was done", level))] if rows else []),
+        _table(heads, map(cells, shown), numbers=(2,)),
+        _paragraph(
+            f"These are {len(shown)} of {len(changes):,} states; to_pandas() has all actions.",
+            kind="pv-soft",
+        )
+        if len(shown) < len(changes)
+        else "",
     )
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 _MOST_ROWS = 40  # states that are rows; more are columns
+_MOST_CELLS = 150  # of a map, that show their numbers
 _MOST_NAMES = 16  # columns that are named
 _LABEL, _LINES = 32, 4  # characters of a line of a label, and how many lines it may have
 # Okabe and Ito's colours, which most colour-blind people can distinguish
@@ -79,7 +80,11 @@ def marks_of(release: Release, name: str = "") -> list[Marks]:
 def plot_release(release: Release, ax: "Axes | None" = None) -> "Axes":
     """Draw the values of a release; see ``Release.plot``."""
     told = release.privacy
-    axes = _states(release.value_names, marks_of(release), ax, level=release.level)
+    if release.actions:
+        known = release.column("supported")
+        axes = _map(release, release.value, known, ax, "value", "viridis")
+    else:
+        axes = _states(release.value_names, marks_of(release), ax, level=release.level)
     promise = (
         f"epsilon = {told.epsilon:g}, delta = {told.delta:g}"
         if release.private
@@ -91,6 +96,86 @@ def plot_release(release: Release, ax: "Axes | None" = None) -> "Axes":
         f"{_cut(release.study['study'].get('name') or 'release')}: {promise}", loc="left"
     )
     return axes
+
+
+def plot_advantages(
+    release: Release, advantage: Floats, known: NDArray[np.bool_], ax: "Axes | None" = None
+) -> "Axes":
+    """Draw what actions are worth more than what was done, as a map of states and actions.
+
+    Args:
+        release: whose actions they are.
+        advantage: of every pair.
+        known: where the data say something.
+        ax: axes to draw into; new ones, if left out.
+    """
+    most = float(np.abs(advantage[known]).max()) if known.any() else 1.0
+    axes = _map(release, advantage, known, ax, "advantage", "RdBu", (-most, most))
+    told = "" if release.private else f"{NOT_PRIVATE}: "
+    axes.set_title(f"{told}advantage over what was done; a hypothesis", loc="left")
+    return axes
+
+
+def _map(
+    release: Release,
+    values: Floats,
+    known: NDArray[np.bool_] | None,
+    ax: "Axes | None",
+    what: str,
+    colours: str,
+    between: tuple[float | None, float | None] = (None, None),
+) -> "Axes":
+    """Draw a number for every state and action; what is not known is hatched.
+
+    Args:
+        release: whose states and actions they are.
+        values: of every pair.
+        known: where the data say something; everywhere, if None.
+        ax: axes to draw into; new ones, if left out.
+        what: the numbers are.
+        colours: the name of a colour map.
+        between: the numbers at both ends of it.
+    """
+    states, actions = release.states, release.actions
+    row, column = ({label: at for at, label in enumerate(each)} for each in (states, actions))
+    taken = release.column("action")
+    assert taken is not None
+    cells = np.full((len(states), len(actions)), np.nan)
+    allowed = np.zeros(cells.shape, dtype=np.bool_)
+    for at, (state, action) in enumerate(zip(release.values.states, taken, strict=True)):
+        place = row[str(state)], column[str(action)]
+        allowed[place] = True
+        if known is None or known[at]:
+            cells[place] = values[at]
+    axes = _axes(ax, min(len(states), _MOST_ROWS), "plot()")
+    unknown = np.where(allowed & np.isnan(cells), 1.0, np.nan)
+    edges = np.arange(len(actions) + 1) - 0.5, np.arange(len(states) + 1) - 0.5
+    axes.pcolor(*edges, np.ma.masked_invalid(unknown), hatch="///", cmap="Greys", vmin=0, vmax=9)
+    low, high = between
+    drawn = axes.pcolormesh(*edges, np.ma.masked_invalid(cells), cmap=colours, vmin=low, vmax=high)
+    axes.figure.colorbar(drawn, ax=axes, label=what)
+    least, largest = drawn.get_clim()
+    span = (largest or 0.0) - (least or 0.0)
+    for place, value in np.ndenumerate(cells) if cells.size <= _MOST_CELLS else ():
+        if np.isfinite(value):
+            share = (value - (least or 0.0)) / span if span else 0.5
+            dark = abs(share - 0.5) > 0.35 if colours == "RdBu" else share < 0.6
+            told = f"{value:.2f}".replace("-0.00", "0.00")
+            colour = "white" if dark else "black"
+            axes.text(*place[::-1], told, ha="center", va="center", color=colour, fontsize=8)
+    _name_places(axes.set_xticks, actions)
+    _name_places(axes.set_yticks, states)
+    axes.invert_yaxis()
+    axes.set_xlabel("action (hatched: too little is known)")
+    axes.set_ylabel("state")
+    return axes
+
+
+def _name_places(set_ticks: Any, labels: Sequence[str]) -> None:
+    """Name the rows or columns of a map, or some of them."""
+    every = -(-len(labels) // _MOST_ROWS)
+    places = range(0, len(labels), every)
+    set_ticks(list(places), labels=[_cut(labels[at]) for at in places])
 
 
 def plot_releases(

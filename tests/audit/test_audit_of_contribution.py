@@ -149,3 +149,55 @@ def test_the_count_weight_of_one_arm_would_not_do(monkeypatch):
     monkeypatch.setattr(ssp, "sensitivity", lambda *_, **__: math.sqrt(STATES))
     audit = audit_of_a_move()
     assert audit.true > 2 * audit.claimed
+
+
+def taking(first, second, reward):
+    """One trajectory that takes two pairs of state and action."""
+    names = ("person", "trajectory", "step", "state", "action", "reward")
+    rows = [(0, 0, step, *pair, reward) for step, pair in enumerate((first, second))]
+    return pd.DataFrame(rows, columns=list(names))
+
+
+WORST = {
+    "one state, two actions": (taking((0, 0), (0, 1), 2.0), taking((0, 0), (0, 1), -2.0)),
+    "to other actions of the same states": (
+        taking((0, 0), (1, 0), 2.0),
+        taking((0, 1), (1, 1), 2.0),
+    ),
+    "to another state": (taking((0, 0), (0, 1), 2.0), taking((1, 0), (1, 1), 2.0)),
+}
+
+
+def audit_of_pairs(pair, releases=2):
+    """The distance of the two laws is computed whatever the number of releases is."""
+    chosen = described({**SSP, "stage_shares": {"limits": 0}}, 2, max_states_per_trajectory=2)
+    chosen = chosen.model_copy(update={"actions": {"count": 2}})
+    source = pv.SeededForExperimentsOnly(5)
+    return audit_release(chosen, *pair, releases=releases, entropy=lambda: source)
+
+
+@pytest.mark.parametrize("pair", WORST)
+def test_pairs_of_state_and_action_are_worst_cases_and_no_worse(pair):
+    audit = audit_of_pairs(WORST[pair], releases=40 if pair == "to another state" else 2)
+    assert not audit.rejected
+    assert 1.0 <= audit.slack < 1.01
+
+
+def test_a_limit_that_counted_states_would_not_do(monkeypatch):
+    """The planted mistake: H states, each of which has both of its actions counted."""
+    original = statistics._gather
+
+    def careless(ids, steps, keys, rewards, rules, *sums):
+        most = 2 * rules.most_keys
+        return original(ids, steps, keys, rewards, rules._replace(most_keys=most), *sums)
+
+    every = [(state, action) for state in (0, 1) for action in (0, 1)]
+    names = ["person", "trajectory", "step", "state", "action", "reward"]
+    pair = [
+        pd.DataFrame([(0, 0, at, *key, reward) for at, key in enumerate(every)], columns=names)
+        for reward in (2.0, -2.0)
+    ]
+    assert audit_of_pairs(pair).true <= audit_of_pairs(pair).claimed
+    monkeypatch.setattr(statistics, "_gather", careless)
+    found = audit_of_pairs(pair)
+    assert found.true > 2 * found.claimed

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from privalue.estimate import _shrinkage
 from privalue.estimate._greedy import CAUTION, CLEARLY, greedy_step
 from privalue.estimate._ratios import Ratios
 from privalue.estimate._shrinkage import posterior, shrunk, state_targets
@@ -183,6 +184,43 @@ def test_drawn_towards_their_state_actions_are_told_apart_better():
         common.append(shrunk(ratios, plain, 0.5) - q)
         own.append(shrunk(ratios, plain, 0.5, None, state_targets(ratios, 0.5, states)) - q)
     assert np.mean(np.square(own)) < 0.8 * np.mean(np.square(common))
+
+
+def squared_errors(effect, rng):
+    """Of posterior means that know which pairs are of one action, and of those that do not."""
+    states, actions = np.repeat(np.arange(10), 6), np.tile(np.arange(6), 10)
+    known, unknown = [], []
+    for _ in range(40):
+        own = rng.uniform(0.3, 0.7, 10)[states] + 0.03 * rng.standard_normal(60)
+        q = np.clip(own + effect * rng.standard_normal(6)[actions], 0, 1)
+        means = rng.binomial(300, q) / 300
+        ratios = ratios_of(means, np.full(60, 300.0), rng, sum_noise=12, count_noise=24)
+        known.append(posterior(ratios, 0.5, states, actions)[0] - q)
+        unknown.append(posterior(ratios, 0.5, states)[0] - q)
+    return np.mean(np.square(known)), np.mean(np.square(unknown))
+
+
+def test_what_an_action_does_everywhere_is_learnt_from_all_states():
+    known, unknown = squared_errors(0.05, np.random.default_rng(9))
+    assert known < 0.75 * unknown
+    # Where actions have nothing in common, it costs next to nothing to have asked.
+    known, unknown = squared_errors(0.0, np.random.default_rng(9))
+    assert known < 1.03 * unknown
+
+
+def test_an_action_is_what_it_is_called(monkeypatch):
+    """Actions that no state allows leave gaps, and their order says nothing."""
+    rng = np.random.default_rng(4)
+    _, states, ratios = drawn_actions(rng)
+    actions = np.tile(np.arange(6), 10)
+    names = np.array([7, 3, 11, 0, 25, 4])[actions]
+    for one, other in zip(
+        posterior(ratios, 0.5, states, actions), posterior(ratios, 0.5, states, names), strict=True
+    ):
+        assert one == pytest.approx(other)
+    monkeypatch.setattr(_shrinkage, "MOST_ACTIONS", 5)  # of more no effects are fitted
+    many = posterior(ratios, 0.5, states, actions)
+    assert many[0].tolist() == posterior(ratios, 0.5, states)[0].tolist()
 
 
 @pytest.mark.parametrize("pairs", [1, 2, 3])

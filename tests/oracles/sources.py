@@ -137,16 +137,22 @@ def as_minari(data_format):
     return write
 
 
-def minari_dataset(folder, episodes, data_format, space=None, final=STATES - 1, observed=np.array):
-    """A dataset in the storage ``folder``; every episode ends with the observation ``final``."""
+def minari_dataset(
+    folder, episodes, data_format, space=None, final=STATES - 1, observed=np.array, acting=None
+):
+    """A dataset in the storage ``folder``; every episode ends with the observation ``final``.
+
+    ``acting`` is the space of actions, and those of each episode; all are 0 where it is left out.
+    """
     import minari
     from minari.data_collector import EpisodeBuffer
 
+    actions, taken = acting or (gymnasium.spaces.Discrete(2), [[0] * len(one) for one in episodes])
     buffers = [
         EpisodeBuffer(
             id=number,
             observations=observed([*(state for state, _ in episode), final]),
-            actions=np.zeros(len(episode), dtype=np.int64),
+            actions=np.array(taken[number], dtype=np.int64),
             rewards=np.array([reward for _, reward in episode]),
             terminations=np.arange(len(episode)) == len(episode) - 1,
             truncations=np.zeros(len(episode), dtype=bool),
@@ -161,7 +167,7 @@ def minari_dataset(folder, episodes, data_format, space=None, final=STATES - 1, 
             f"toy/trial{next(_numbers)}-v0",
             buffers,
             observation_space=gymnasium.spaces.Discrete(STATES) if space is None else space,
-            action_space=gymnasium.spaces.Discrete(2),
+            action_space=actions,
             data_format=data_format,
             algorithm_name="none",
             author="nobody",

@@ -171,3 +171,36 @@ def test_the_command_names_what_is_wrong(tmp_path, capsys, world, options, messa
     out = ["--trajectories", "2", "--out", str(tmp_path / "rows.csv")]
     assert run(["simulate", world, *out, *options]) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory):
+    """Rows, and what was written beside them."""
+    out = tmp_path_factory.mktemp("simulated")
+    world = WORLD.under(Policy(probabilities=TABLE))
+    rows = pv.simulate(world, 20_000, seed=9, actions=True)
+    write_truth(world, out, trajectories=20_000, actions=True)
+    return world, rows, pv.Study.load(out / "study.toml")
+
+
+def test_the_study_counts_what_is_true(simulated):
+    """Means of first visits of pairs are Q, that of dynamic programming."""
+    world, rows, study = simulated
+    found = pv.inspect(study, rows).private_fields()
+    counts, means = np.array(found["counts"]).reshape(4, 2), np.array(found["mean_returns"])
+    shares = counts / 20_000
+    np.testing.assert_allclose(shares, world.key_visits, atol=7 * 0.5 / np.sqrt(20_000))
+    taken = TABLE > 0
+    reach = 0.5 * (study.return_bounds[1] - study.return_bounds[0])
+    off = np.abs(means.reshape(4, 2) - world.mdp.q(world.policy))
+    assert np.all(off[taken] < 7 * reach / np.sqrt(counts[taken]))
+    assert off[taken].max() < 0.1
+    assert np.abs(means.reshape(4, 2) - world.mdp.q(world.mdp.optimal()))[taken].max() > 0.5
+
+
+def test_an_improved_policy_goes_back_into_the_world(simulated, tmp_path):
+    world, rows, study = simulated
+    pv.improve(pv.release(study, rows, seed=1)).save(tmp_path / "policy.csv")
+    better = read_policy(tmp_path / "policy.csv", states=4, actions=2)
+    assert world.mdp.value(better) > world.process.start_value
+    assert pv.simulate(world, 10, policy=tmp_path / "policy.csv").num_rows >= 10

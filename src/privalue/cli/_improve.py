@@ -68,7 +68,7 @@ def _print(better: Improvement) -> None:
     for change in changes[:_MOST]:
         gain = written(change.advantage, change.low, change.high) if change.moved else ""
         taken = "" if change.behaviour is None else f"{100 * change.behaviour:.0f}%"
-        table.add_row(change.state, change.action or "as before", taken, str(gain), change.why)
+        table.add_row(change.state, change.action or change.instead, taken, str(gain), change.why)
     screen().print(table)
     if len(changes) > _MOST:
         say(f"{len(changes) - _MOST:,} more states are in the files.")

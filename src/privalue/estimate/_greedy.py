@@ -30,11 +30,11 @@ CAUTION = 0.5  # so many posterior standard deviations are taken off a value bef
 
 
 REASONS = {
-    "best": "its value, less half of its posterior standard deviation, is the largest",
+    "best": "the largest value, after caution for noise",
     "clear gain": "its gain is clear, noise and the choice of people accounted for",
     "no clear gain": "no action is clearly better than what was done",
     "too few": "no action was taken often enough to be judged",
-    "nothing known": "hardly anybody was there: all allowed actions are equally likely",
+    "nothing known": "hardly anybody was there",
 }
 
 
@@ -58,6 +58,11 @@ class StateChange:
     def why(self) -> str:
         """Return in words why the state moves or stays."""
         return REASONS[self.reason]
+
+    @property
+    def instead(self) -> str:
+        """Return what a state does that does not move to one action."""
+        return "any, equally likely" if self.reason == "nothing known" else "as before"
 
     @property
     def moved(self) -> bool:
@@ -92,6 +97,7 @@ def greedy_step(
     alike: int,
     repeats: Vector,
     clamped: Clamped | None = None,
+    actions: Integers | None = None,
 ) -> GreedyStep:
     """Return the improved policy.
 
@@ -110,6 +116,7 @@ def greedy_step(
         alike: how many trajectories of one unit count, which may resemble each other.
         repeats: for every state how many of its keys one trajectory may count for.
         clamped: what is known of returns outside of tighter bounds that a stage chose.
+        actions: the action of every key; None, if those of two states have nothing in common.
 
     Returns:
         The step.
@@ -123,7 +130,7 @@ def greedy_step(
     )
     own = plain_values(of_states, unvisited)[states]  # V, for every key
     clear, known = ratios.clarity > CLEARLY, of_states.clarity > CLEARLY
-    means, deviations = posterior(ratios, unvisited, states)
+    means, deviations = posterior(ratios, unvisited, states, actions)
     allowed = np.bincount(states, minlength=number)
     seen = np.maximum(ratios.counts, 0.0)
     whole = np.bincount(states, weights=seen, minlength=number)
@@ -183,6 +190,7 @@ def greedy_step_of(
         alike=study.trajectories_per_person,
         repeats=repeats,
         clamped=noisy.clamped,
+        actions=pairs.action_of,
     )
     return release.states, pairs.state_of, step
 

@@ -35,6 +35,8 @@ BEND, MOST_BEND = np.array([8.0, 4.0]), np.array([0.2, 0.1])  # the same of a pa
 TILT, MOST_TILT = 8.0, 0.1  # the same of a feature
 DOUBT = np.array([0.0, 1.0, 3.0])  # of a constant, one that is near, and a parabola: e^-3
 TILTED = 1.0  # and of features
+EFFECT = 2.0  # tau times this is how far what an action does everywhere may be from nothing
+MOST_ACTIONS = 100  # of which such effects are fitted
 STEPS = 2
 PEOPLE = 0.6  # of the variance that returns can have at most, for the choice of people
 NOWHERE = 40.0  # a weight of e^-40 is none
@@ -147,24 +149,41 @@ def shrunk(
     return np.where(np.isfinite(drawn), drawn, plain)
 
 
-def posterior(ratios: Ratios, unvisited: float, states: Integers) -> tuple[Vector, Vector]:
+def posterior(
+    ratios: Ratios, unvisited: float, states: Integers, actions: Integers | None = None
+) -> tuple[Vector, Vector]:
     """Return posterior means and standard deviations of action values, people's choice included.
 
     The actions of a state are compared with each other, so that they are drawn towards the state's
-    own value and no other; returns are taken to vary as much as they can between their bounds.
+    own value and no other; returns are taken to vary as much as they can between their bounds. An
+    action may be worth more or less than others everywhere: what it does in all states together is
+    known much better than in any one of them, and counts as far as the numbers say so.
 
     Args:
         ratios: of the noisy sums and counts of every pair (state, action).
         unvisited: what a pair is worth about which nothing is known.
         states: the state of every pair, ascending from 0.
+        actions: the action of every pair; None, if those of two states have nothing in common.
     """
     around = _posterior(pooled(ratios, states), unvisited, None)
     targets, doubts = (each[states] for each in around)
-    return _posterior(ratios, unvisited, targets, doubts)
+    return _posterior(ratios, unvisited, targets, doubts, _taken(actions))
+
+
+def _taken(actions: Integers | None) -> Vector | None:
+    """Return which action each pair is of, as columns of 0 and 1; None for too many of them."""
+    if actions is None:
+        return None
+    found, numbers = np.unique(actions, return_inverse=True)
+    return np.eye(len(found))[numbers] if len(found) <= MOST_ACTIONS else None
 
 
 def _posterior(
-    ratios: Ratios, unvisited: float, around: Vector | None, doubts: Vector | float = 0.0
+    ratios: Ratios,
+    unvisited: float,
+    around: Vector | None,
+    doubts: Vector | float = 0.0,
+    taken: Vector | None = None,
 ) -> tuple[Vector, Vector]:
     """Return means and deviations, by the noise of each alone where models do not apply."""
     reach = 0.5 * ratios.bounds[1] - 0.5 * ratios.bounds[0]
@@ -175,7 +194,7 @@ def _posterior(
     if around is None and len(plain) < FEWEST_STATES:
         return alone
     try:
-        found = _drawn(ratios, unvisited, None, around, doubts, people=PEOPLE)
+        found = _drawn(ratios, unvisited, None, around, doubts, people=PEOPLE, taken=taken)
     except np.linalg.LinAlgError:
         return alone
     fine = np.isfinite(found[0]) & np.isfinite(found[1])
@@ -211,6 +230,7 @@ def _drawn(
     doubts: Vector | float = 0.0,
     *,
     people: float | None = None,
+    taken: Vector | None = None,
 ) -> tuple[Vector, Vector]:
     """Return the values that all models give together; their deviations, if people are given.
 
@@ -221,6 +241,7 @@ def _drawn(
         around: targets of their own.
         doubts: the standard deviations of these targets.
         people: the variance of returns, as a share of the most that it can be.
+        taken: a column of 0 and 1 for each action, whose effects are added to such targets.
     """
     states = len(ratios.sums)
     low, high = ratios.bounds
@@ -239,7 +260,7 @@ def _drawn(
     )
     level = (unvisited - ratios.centre) / reach
     targets = None if around is None else (around - ratios.centre) / reach
-    models = _models(scene, features, level, targets, np.square(doubts / reach))
+    models = _models(scene, features, level, targets, np.square(doubts / reach), taken)
     found = [each for some in models for each in _tried(scene, some)]
     weights, values, squares = (np.concatenate(each) for each in zip(*found, strict=True))
     weights = np.exp(weights - weights.max())
@@ -256,8 +277,11 @@ def _models(
     level: float,
     around: Vector | None,
     unsure: Vector | float,
+    taken: Vector | None,
 ) -> Iterator[_Models]:
     """Yield the models: constants and parabolas, or targets of their own; then features.
+
+    Targets of their own come with effects of actions and without.
 
     A constant is a parabola whose other coefficients do not spread. Visits are those at the pooled
     value, which are independent of what a state says about itself there: were they taken
@@ -277,10 +301,13 @@ def _models(
     else:
         # Targets were fitted to the same numbers, one for each state: half a unit each is what
         # that adds to a likelihood by chance.
+        columns = ones[:, None] if taken is None else np.column_stack([ones, taken])
+        deviations = np.zeros((len(SPREADS), 1 if taken is None else 2, columns.shape[1]))
+        deviations[:, 1:, 1:] = EFFECT * SPREADS[:, None, None]
         yield _Models(
-            columns=ones[:, None],
-            deviations=np.zeros((len(SPREADS), 1, 1)),
-            doubt=np.array([0.5 * len(np.unique(around))]),
+            columns=columns,
+            deviations=deviations,
+            doubt=np.full(deviations.shape[1], 0.5 * len(np.unique(around))),
             base=around,
             first=0.0,
             unsure=unsure,

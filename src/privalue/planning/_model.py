@@ -28,7 +28,7 @@ from privalue.planning._returns import (
     return_range,
 )
 from privalue.simulation import Episodes, MarkovRewardProcess, World, simulate_episodes
-from privalue.study import Study
+from privalue.study import PairNames, Study
 
 BATCHES = 500
 _MOST_ROWS, _MOST_TRAJECTORIES = 4_000_000, 200_000  # simulated
@@ -51,31 +51,27 @@ def require_few_states(study: Study) -> None:
 
 def world_model(study: Study, world: World) -> PublicModel:
     """Return the law of a world's trajectories, as the study counts them."""
-    if study.pairs is not None:
-        raise StudyError(
-            "[actions] a plan for values of states and actions is made without a world; leave the "
-            "world out"
-        )
     if study.arm_count > 1:
         return world_model(study.in_one_arm(), world).in_every_arm(study.arm_count)
+    known = world.process if study.pairs is None else world.keyed
     process = MarkovRewardProcess(
-        outcomes=world.process.outcomes,
-        start=world.process.start,
-        discount=study.values.discount,
+        outcomes=known.outcomes, start=known.start, discount=study.values.discount
     )
     process.require_end()
-    state_of = raw_states(study, process)
+    state_of = raw_states(study, world.process)
+    if study.pairs is not None:
+        state_of = _raw_pairs(study.pairs, state_of, process)
     rows = _sampled(process)
     batches = _gathered(rows, state_of, study.limits, study.values.rewards)
     clamped = _clamps(study, process)
-    limited = study.states_per_trajectory < study.state_count
+    limited = study.states_per_trajectory < study.keys_per_arm
     law = simulated = _moments(batches)
     assumptions = [f"trajectories are those of the public world {world.text}"]
     merged = np.bincount(state_of[state_of >= 0]).max() > 1
     biased = clamped or (limited and merged)
     free = _free_means(study, rows, state_of, unlimited=bool(merged)) if biased else law.means
     if process.states <= MOST_EXACT:
-        law = first_visits(process, state_of, study.state_count)
+        law = first_visits(process, state_of, study.keys_per_arm)
     visits = simulated.visits if limited else law.visits
     if world.process.discount != study.values.discount:
         assumptions.append(f"its rewards are discounted by the study's {study.values.discount:g}")
@@ -83,12 +79,13 @@ def world_model(study: Study, world: World) -> PublicModel:
         assumptions.append("some of its returns or rewards lie outside the bounds, and are clamped")
     if limited:
         assumptions.append(
-            f"a trajectory counts for its first {study.states_per_trajectory} states only"
+            f"a trajectory counts for its first {study.states_per_trajectory} "
+            f"{'states' if study.pairs is None else 'pairs'} only"
         )
     if law is simulated or limited or clamped:
         assumptions.append(f"found by simulating {_total(batches):,} of its trajectories")
     values = free if law is simulated else law.means
-    change = simulated.means - free if biased else np.zeros(study.state_count)
+    change = simulated.means - free if biased else np.zeros(study.keys_per_arm)
     counted = values + np.where(np.isfinite(change), change, 0.0)
     low, high = study.return_bounds
     means = np.clip(
@@ -131,6 +128,33 @@ def raw_states(study: Study, process: MarkovRewardProcess) -> Integers:
             "label of the study; add it to [states] groups, or use another world"
         )
     return found
+
+
+def _raw_pairs(pairs: PairNames, state_of: Integers, process: MarkovRewardProcess) -> Integers:
+    """Return for each pair of a world's states and actions the key of the study, or -1.
+
+    Args:
+        pairs: of the study.
+        state_of: for each state of the world, that of the study, or -1.
+        process: of the world's pairs.
+    """
+    actions = process.states // len(state_of)
+    if actions != pairs.actions.count:
+        raise StudyError(
+            f"[actions] the world has {actions} actions and the study {pairs.actions.count}; use a "
+            "world of the same actions"
+        )
+    codes = (state_of[:, None] * actions + np.arange(actions)).ravel()
+    places = np.minimum(np.searchsorted(pairs.codes, codes), pairs.count - 1)
+    found = np.where((pairs.codes[places] == codes) & (codes >= 0), places, -1)
+    unknown = np.flatnonzero((found < 0) & process.reachable)
+    if unknown.size:
+        state, action = divmod(int(unknown[0]), actions)
+        raise StudyError(
+            f"[actions] people of the world take action {action} in state {state}, which is no "
+            "allowed pair of the study; allow it, or use another world"
+        )
+    return np.asarray(found)
 
 
 def _clamps(study: Study, process: MarkovRewardProcess) -> bool:
@@ -201,7 +225,7 @@ def _free_means(study: Study, rows: Episodes, state_of: Integers, *, unlimited: 
     largest = float(np.abs(rows.reward).max() * np.sum(study.values.discount**longest))
     free = replace(study.limits, return_bounds=(-max(largest, 1.0), max(largest, 1.0)))
     if unlimited:
-        free = replace(free, most_keys=study.state_count)
+        free = replace(free, most_keys=study.keys_per_arm)
     return _moments(_gathered(rows, state_of, free, (-np.inf, np.inf), batches=1)).means
 
 

@@ -7,6 +7,8 @@ from numpy.typing import NDArray
 
 from privalue._written import written, written_count
 from privalue.artefact import NOT_PRIVATE, Release, StateValue
+from privalue.estimate import greedy_step_of
+from privalue.report._heat import HeatTable, heat_table
 from privalue.report._page_stages import policy_words, unclear_words
 from privalue.report._pages import LABEL, PageHtml, PageTable, flags, listed, named
 from privalue.report._plots import MOST_ROWS, Series, figure
@@ -25,17 +27,18 @@ def values_context(release: Release, states: StateTable) -> dict[str, Any]:
         states: the same values, with their flags.
     """
     discount = release.study["values"]["discount"]
-    series = _series(states)
+    series = _series(states) if release.state_values is None else _series_of_states(release)
     return {
         "figure": figure(
             series,
             key="figure-values",
             number=1,
-            title=f"Value by {_key(release)}",
+            title="Value by state",
             caption=_caption(release, states, series),
             level=release.level,
             bounds=return_bounds(release),
         ),
+        "maps": _maps(release, states) if release.actions else [],
         "meaning": f"The value of {_of(release)}: the sum of rewards, discounted by {discount:g} "
         "per step.",
         "intervals": _about_the_intervals(release, states),
@@ -58,6 +61,75 @@ def _of(release: Release) -> str:
             "takes it there, going on as people did"
         )
     return "a state is the return to expect from the first time that a trajectory comes to it"
+
+
+def _series_of_states(release: Release) -> Series:
+    """Return V for the plot, where values are of states and actions: a map has these."""
+    found = release.state_values
+    assert found is not None
+    column, bits = found.column, found.flags.bits
+    few = len(found) <= MOST_ROWS
+    return Series(
+        names=found.states,
+        values=found.value,
+        outer=(column("total_low"), column("total_high")),
+        inner=(column("low"), column("high")),
+        flags=[_flags_in_words(entry) for entry in found] if few else None,
+        flagged=bits != 0,
+    )
+
+
+def _flags_in_words(entry: StateValue) -> str:
+    """Return the flags of one state beside a plot; that nothing is private stands above it."""
+    return "; ".join(flag for flag in entry.flags if flag != NOT_PRIVATE)
+
+
+def _maps(release: Release, states: StateTable) -> list[HeatTable]:
+    """Return the maps of actions: their values, and how much more than the state's each is."""
+    labels = release.states
+    place = {label: at for at, label in enumerate(labels)}
+    which = {label: at for at, label in enumerate(release.actions)}
+    actions = release.column("action")
+    assert actions is not None
+    state_of = np.array([place[str(label)] for label in release.values.states], dtype=np.int64)
+    action_of = np.array([which[str(label)] for label in actions], dtype=np.int64)
+    known = release.column("supported")
+    low, high = (release.column(f"total_{end}") for end in ("low", "high"))
+    _, _, step = greedy_step_of(release, level=release.level or 0.95, only_clear_gains=False)
+    common: dict[str, Any] = {
+        "states": labels,
+        "actions": release.actions,
+        "state_of": state_of,
+        "action_of": action_of,
+    }
+    return [
+        heat_table(
+            name="Values of actions",
+            caption=PageHtml(
+                "<strong>Values of actions.</strong> The stronger the colour, the larger the "
+                "value. A question mark is an action of which too little is known; an empty cell, "
+                "one that is not allowed. Point at a cell for its interval."
+            ),
+            values=states.value,
+            ends=(states.value if low is None else low, states.value if high is None else high),
+            known=np.ones(len(states), dtype=np.bool_) if known is None else known,
+            **common,
+        ),
+        heat_table(
+            name="Advantages of actions",
+            caption=PageHtml(
+                "<strong>Advantages.</strong> How much more (or less) an action is worth than what "
+                "was done in the state. These intervals hold for all actions at once. They are "
+                "associations: who got an action, and why, is not known here. A policy to try can "
+                "be made of them at no further cost."
+            ),
+            values=step.advantage,
+            ends=(step.low, step.high),
+            known=step.clear if known is None else step.clear & known,
+            middle=0.0,
+            **common,
+        ),
+    ]
 
 
 def _states(release: Release) -> PageTable | None:
@@ -117,7 +189,11 @@ def _series(states: StateTable) -> Series:
 
 def _caption(release: Release, states: StateTable, series: Series) -> str:
     """Return what the plot shows, and which error bars it has."""
-    found = [f"Released values by {_key(release)}."]
+    found = [
+        "Values of states, over the actions that were taken in them."
+        if release.actions
+        else "Released values by state."
+    ]
     if series.grouped:
         found.append(
             "There are too many states to draw one by one: each row is a group of neighbours, "

@@ -98,7 +98,7 @@ def icu_sepsis(
 
     Args:
         groups: merge the 713 conditions into so many groups of ``sepsis_groups``.
-        actions: 25 treatments (five doses of fluids times five of vasopressors), or 9: none, low
+        actions: 25 treatments (five doses of one drug times five of another), or 9: none, low
             (1, 2) and high (3, 4) of each.
         policy: "expert" (the clinicians'), "uniform", "greedy", "optimal:0.5", or a Policy. Where
             groups or actions are merged, "expert" tries each action in 2% / A of the cases besides:
@@ -123,7 +123,7 @@ def icu_sepsis(
         )
         doses = DOSES if actions == 9 else range(len(DOSES))
         levels = max(doses) + 1
-        action_groups = [fluid * levels + pressor for fluid in doses for pressor in doses]
+        action_groups = [one * levels + other for one in doses for other in doses]
         mdp, behaviour = grouped(
             mdp, behaviour, state_groups=state_groups, action_groups=action_groups
         )

@@ -1,0 +1,171 @@
+"""``pv.improve`` and ``privalue improve``: a policy from released action values, and its files."""
+
+import csv
+import json
+import re
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import privalue as pv
+from privalue._improved import WARNING
+from privalue.cli import app
+from privalue.errors import UnknownLabelError
+
+LABELS = ["ill", "=sum(A1)", 'quo"ted, state', "nobody"]
+ACTIONS = ["wait", "treat", "-operate"]
+
+
+@pytest.fixture(scope="module")
+def release():
+    """4 states; treating helps in the first two; nobody is in the last, nor operated on."""
+    study = pv.Study(
+        name="clinic",
+        states=LABELS,
+        actions=ACTIONS,
+        discount=1.0,
+        returns=(0, 1),
+        epsilon=1.0,
+        delta=1e-6,
+        unit="trajectory",
+        mechanism=pv.Mechanism(name="dp-ssp", stages="one"),
+    )
+    rng = np.random.default_rng(4)
+    people = []
+    for at in rng.integers(0, 3, 30_000):
+        action = ACTIONS[int(rng.random() < 0.4)]
+        works = at < 2 and action == "treat"
+        people.append([(LABELS[at], action, float(rng.random() < 0.3 + 0.4 * works))])
+    return pv.release(study, people, entropy=pv.SeededForExperimentsOnly(1))
+
+
+@pytest.fixture(scope="module")
+def folder(release, tmp_path_factory):
+    where = tmp_path_factory.mktemp("improve")
+    release.save(where / "released")
+    return where
+
+
+def test_it_takes_what_helps_and_knows_nothing_of_what_nobody_did(release):
+    better = pv.improve(release)
+    assert better.probabilities("ill") == {"wait": 0.0, "treat": 1.0, "-operate": 0.0}
+    assert better.probabilities("nobody") == pytest.approx(dict.fromkeys(ACTIONS, 1 / 3))
+    assert repr(better) == "Improvement(moves 3 of 4 states, NOT PRIVATE)"
+    by_state = {change.state: change for change in better.changes}
+    assert by_state["nobody"].reason == "nothing known"
+    assert by_state["ill"].low > 0
+    assert better.changes[0].state in LABELS[:2]
+
+
+def test_with_a_level_only_clear_gains_move(release):
+    better = pv.improve(release, level=0.95)
+    reasons = {change.state: change.reason for change in better.changes}
+    assert reasons == {
+        LABELS[0]: "clear gain",
+        LABELS[1]: "clear gain",
+        LABELS[2]: "no clear gain",
+        LABELS[3]: "nothing known",
+    }
+    kept = better.probabilities(LABELS[2])
+    assert 0.3 < kept["treat"] < 0.5 < kept["wait"] < 0.7
+    assert sum(kept.values()) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("level", [0, 1, -0.5, 1.5, float("nan"), "95%"])
+def test_a_level_is_a_probability(release, level):
+    with pytest.raises(pv.UsageError, match="must be a probability above 0 and below 1"):
+        pv.improve(release, level=level)
+
+
+def test_a_release_without_actions_has_nothing_to_improve():
+    study = pv.Study(
+        states=["ill"], discount=1.0, returns=(0, 1), epsilon=1.0, delta=1e-6, unit="trajectory"
+    )
+    with pytest.raises(pv.UsageError, match="no values of actions; give one of a study with"):
+        pv.improve(pv.release(study, [[("ill", 1.0)]] * 100))
+
+
+def test_an_unknown_state_is_named(release):
+    with pytest.raises(UnknownLabelError, match=r"no state 'well'; the states are 'ill'"):
+        pv.improve(release).probabilities("well")
+
+
+def test_the_table_has_every_pair(release):
+    frame = pv.improve(release).to_pandas()
+    assert list(frame.columns) == [
+        *("state", "action", "probability", "behaviour"),
+        *("value", "advantage", "low", "high", "clear"),
+    ]
+    assert len(frame) == 12
+    assert frame.groupby("state")["probability"].sum().to_numpy() == pytest.approx(np.ones(4))
+    assert frame.attrs["warning"] == WARNING
+
+
+def test_files_hold_labels_as_they_are(folder, release):
+    """A policy goes into a study: an apostrophe before a label would be another label."""
+    files = pv.improve(folder / "released").save(folder / "policy.csv")
+    assert [file.name for file in files] == ["policy.csv", "policy.json", "policy.html"]
+    rows = list(csv.DictReader(files[0].read_text().splitlines()))
+    assert list(dict.fromkeys(row["state"] for row in rows)) == LABELS
+    assert [row["action"] for row in rows[:3]] == ACTIONS
+    told = json.loads(files[1].read_text())
+    assert told["private"] is False
+    assert told["warning"] == WARNING
+    assert told["release"] == release.sha256
+    assert [state["state"] for state in told["states"]] == LABELS
+    first = told["states"][0]
+    assert first["action"] == "treat"
+    assert first["actions"][1]["low"] == first["low"] > 0
+    page = files[2].read_text()
+    assert "A hypothesis for a trial" in page
+    assert "NOT PRIVATE" in page
+    assert re.search("Association is not effect.*Hidden reasons.*Overlap", page, re.DOTALL)
+    assert page.index("Before you use it") < page.index("What changes") < page.index("What stays")
+    assert "<script>alert" not in page
+
+
+def test_nothing_is_overwritten_unasked(folder):
+    better = pv.improve(folder / "released")
+    better.save(folder / "twice.csv")
+    with pytest.raises(pv.UsageError, match=r"twice\.csv exists"):
+        better.save(folder / "twice.csv")
+    better.save(folder / "twice.csv", force=True)
+    with pytest.raises(pv.UsageError, match=r"give a name that ends in \.csv"):
+        better.save(folder / "policy")
+    with pytest.raises(pv.UsageError, match="is not a directory; create it first"):
+        better.save(folder / "nowhere" / "policy.csv")
+
+
+def test_the_command(folder):
+    ran = CliRunner().invoke(
+        app, ["improve", str(folder / "released"), "--out", str(folder / "p.csv"), "--level", ".95"]
+    )
+    assert ran.exit_code == 0, ran.output
+    assert "2 of 4 states move to one action." in ran.output
+    assert "hypothesis for a trial" in ran.output
+    assert (folder / "p.html").exists()
+    again = CliRunner().invoke(
+        app,
+        ["improve", str(folder / "released"), "--out", str(folder / "p.csv"), "--json", "--force"],
+    )
+    assert json.loads(again.stdout)["rule"]["moves"] == "best"
+
+
+def test_a_notebook_shows_it_and_matplotlib_draws_it(release):
+    better = pv.improve(release)
+    shown = better._repr_html_()
+    assert "hypothesis for a trial" in shown
+    assert "quo&quot;ted" in shown
+    axes = better.plot()
+    assert "hypothesis" in axes.get_title("left")
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ACTIONS
+
+
+def test_the_report_has_maps_of_actions(release):
+    from privalue.report import public_page
+
+    page = public_page(release)
+    assert "Values of actions" in page
+    assert "Advantages" in page
+    assert page.count('class="unknown"') >= 6
