@@ -170,6 +170,7 @@ def _account(release: Release, account: Standing) -> dict[str, Any]:
 def _further(release: Release, left: dict[str, float]) -> int:
     """Return how many more releases like this one fit into what is left."""
     own = {"epsilon": release.privacy.epsilon, "delta": release.privacy.delta}
+    own = {key: cost for key, cost in own.items() if cost}  # pure epsilon has no delta
     return min(int(Decimal(repr(left[key])) // Decimal(repr(own[key]))) for key in own)
 
 
