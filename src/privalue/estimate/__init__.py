@@ -18,10 +18,12 @@ from privalue.estimate._published import estimates_of, published, rehearsal, val
 from privalue.estimate._ratios import normal_quantile
 from privalue.estimate._refit import refit
 from privalue.estimate._stages import published_stages
+from privalue.estimate._weights import SUPPORTED
 
 __all__ = [
     "CAUTION",
     "CLEARLY",
+    "SUPPORTED",
     "GreedyStep",
     "StateChange",
     "estimates_of",

@@ -58,15 +58,18 @@ from privalue.planning._rare_states import planned_rare_state_words, rare_state_
 from privalue.planning._resolve import Resolution, resolve
 from privalue.planning._shown import shown
 from privalue.planning._unvisited import unvisited_states, unvisited_words
+from privalue.planning._weights import ClipForecast, PolicyPlan, plan_policy
 
 __all__ = [
     "Aggregation",
     "Answer",
     "Change",
+    "ClipForecast",
     "Forecast",
     "Forecaster",
     "Judgement",
     "Option",
+    "PolicyPlan",
     "Prediction",
     "PublicModel",
     "Resolution",
@@ -83,6 +86,7 @@ __all__ = [
     "most_helpful",
     "noise_by_state",
     "options_of",
+    "plan_policy",
     "planned_rare_state_words",
     "planned_trajectories",
     "predict",
