@@ -106,20 +106,17 @@ class Share:
         first, last = inside.argmax(axis=0), len(nodes) - 1 - inside[::-1].argmax(axis=0)
         column = np.arange(len(at))
 
-        def edge(into: NDArray[np.intp], step: int) -> Vector:
-            """Return where acceptance ends between an accepted node and the one beyond it."""
-            beyond = np.clip(into + step, 0, len(nodes) - 1)
-            good, bad = nodes[into, column], nodes[beyond, column]
-            for _ in range(_HALVINGS):
-                middle = (good + bad) / 2
-                fine = accepted(middle)
-                good, bad = np.where(fine, middle, good), np.where(fine, bad, middle)
-            return bad  # beyond it by nothing that a double shows
-
-        return (
-            np.where(found, np.clip(edge(first, -1), low, high), at),
-            np.where(found, np.clip(edge(last, 1), low, high), at),
-        )
+        # Between an accepted node and the one beyond it, acceptance ends: at both ends at once.
+        into = np.stack([first, last])
+        beyond = np.clip(into + np.array([[-1], [1]]), 0, len(nodes) - 1)
+        good, bad = nodes[into, column], nodes[beyond, column]
+        for _ in range(_HALVINGS):
+            middle = (good + bad) / 2
+            fine = accepted(middle)
+            good, bad = np.where(fine, middle, good), np.where(fine, bad, middle)
+        # Beyond it by nothing that a double shows.
+        found_low, found_high = np.where(found, np.clip(bad, low, high), at)
+        return found_low, found_high
 
 
 def tail(away: Vector, a: float, b: Vector, spread: Vector, laplace: bool) -> NDArray[np.float64]:
@@ -223,7 +220,9 @@ def policy_estimates(
     kept_low, kept_high = kept.ends(level, people, (0.0, noisy.clip))
     found = dict[str, tuple[Ends, Ends, Ends, Ends]]()
     for name, share, variance in (("target", value, weight), ("behaviour", plain, people)):
-        found[name] = (*intervals(share, variance, level), *intervals(share, variance, each))
+        alone = intervals(share, variance, level)
+        # One number has no bands beside its interval.
+        found[name] = (*alone, *(alone if keys == 1 else intervals(share, variance, each)))
     share_of = np.maximum(kept.value, 1e-12)
     apart = []
     for at, quantile in ((0, level), (2, each)):

@@ -521,8 +521,8 @@ class Study(Section):
             "[values] start": self.values.start,
             "[values] unvisited": self.values.unvisited,
             "[states] visits": self.states.visits,
-            "[weights]": self.weights.given or None,
-            "[features]": self.features.given or None,
+            "[weights]": self.weights.model_dump() != Weights().model_dump() or None,
+            "[features]": self.features.model_dump() != Features().model_dump() or None,
         }
         for name, given in idle.items():
             if given is not None:

@@ -21,6 +21,7 @@ STARTING_POINT: Mapping[str, Mapping[str, str]] = {
     "weights": {"kind": '"uniform"'},
     "arms": {},
     "actions": {},
+    "policy": {},
     "mechanism": {"name": '"dp-ssp"'},
     "report": {},
     "data": {},
@@ -70,6 +71,11 @@ _EXAMPLES: Mapping[str, str] = {
     "truncated": '"cut"',
     "column": '"arm"',
     "allowed": '"allowed.csv"',
+    "target": '"policy.csv"',
+    "behaviour": '"behaviour.csv"',
+    "clip": "10.0",
+    "by": '"start"',
+    "probability": '"propensity"',
 }
 
 # Of keys that several sections have, or that mean something else in another one.
