@@ -13,6 +13,7 @@ weights clipped: the last is what dp-ope releases, before its noise.
 """
 
 import argparse
+import json
 from pathlib import Path
 
 import numpy as np
@@ -89,24 +90,28 @@ def main() -> None:
     """Value another rule, with and without privacy, and compare with the truth."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path("shop"))
-    parser.add_argument("--visits", type=int, default=VISITS)
+    parser.add_argument("--quick", action="store_true", help="fewer visits")
     given = parser.parse_args()
     rates = click_rates()
     behaviour, target = soft(rates, 4.0), soft(rates, 25.0)
-    rows = visits(behaviour, given.visits, seed=2026)
+    rows = visits(behaviour, VISITS // 4 if given.quick else VISITS, seed=2026)
     study = study_of(target)
     release = pv.release(study, rows)
     pv.publish(release, given.out, study=study)
     print(release.sentence())
-    print(f"the rule's true rate of clicks   {(target * rates).sum(axis=1).mean():.4f}")
+    usual = without_privacy(rows, target)
+    true = float((target * rates).sum(axis=1).mean())
+    print(f"the rule's true rate of clicks   {true:.4f}")
     print(f"the rate of the rule in use      {(behaviour * rates).sum(axis=1).mean():.4f}")
-    for name, value in without_privacy(rows, target).items():
+    for name, value in usual.items():
         print(f"{name + ', not private':<32} {value:.4f}")
     assert release.policy_interval is not None
     assert release.kept_mass is not None
     low, high = release.policy_interval.total_low, release.policy_interval.total_high
     print(f"released, epsilon = 1            {release.policy_value:.4f} ({low:.4f} to {high:.4f})")
     print(f"kept mass                        {release.kept_mass.value:.3f}")
+    found = {"true": true, "released": release.policy_value, "low": low, "high": high, **usual}
+    (given.out / "result.json").write_text(json.dumps(found))
     print(f"Wrote {given.out / 'report.html'}")
 
 

@@ -31,7 +31,7 @@ from privalue.study import Study, declared_size, policy_mechanism
 
 CLIPS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 STEPS = 10  # of a trajectory, where nobody says otherwise
-_SIMULATED, _POINTS = 20_000, 4_000
+_SIMULATED, _POINTS = 8_000, 4_000
 _SHARE_OF_BOUND = 0.05
 
 
