@@ -24,8 +24,7 @@ from rich.table import Table
 import privalue as pv
 from benchmarks.clock import MISSED
 from benchmarks.worlds import drawn_seed
-from privalue.estimate._greedy import GreedyStep, greedy_step
-from privalue.estimate._ratios import Ratios
+from privalue.estimate import GreedyStep, NoisyStatistics, step_of_noisy
 from privalue.simulation import Policy, World, garnet, parse_world, simulate_episodes
 
 SEPSIS = "icu-sepsis:groups=10,actions=9"
@@ -101,27 +100,14 @@ def without_noise(study: pv.Study, rows: object) -> GreedyStep:
     found = pv.inspect(study, rows).private_fields()
     counts, means = np.array(found["counts"], dtype=float), np.array(found["mean_returns"])
     low, high = study.return_bounds
-    centre = 0.5 * low + 0.5 * high
-    states = study.pairs.state_of
-    ratios = Ratios(
-        sums=counts * (means - centre),
+    exact = NoisyStatistics(
+        return_bounds=(low, high),
+        sums=counts * (means - 0.5 * (low + high)),
         counts=counts,
         sum_noise=np.full(len(counts), NO_NOISE * (high - low)),
         count_noise=np.full(len(counts), NO_NOISE),
-        centre=centre,
-        bounds=(low, high),
     )
-    return greedy_step(
-        ratios,
-        means,
-        states,
-        unvisited=study.values.unvisited_value,
-        level=0.95,
-        only_clear_gains=False,
-        alike=1,
-        repeats=np.ones(int(states[-1]) + 1),
-        actions=study.pairs.action_of,
-    )
+    return step_of_noisy(exact, study, means, 0.95, only_clear_gains=False)
 
 
 def error(means: np.ndarray) -> float:

@@ -29,7 +29,9 @@ def navigation() -> list[Group]:
             "tutorials/rl-researcher.md",
             "tutorials/platform-engineer.md",
         ),
-        _docs("Describe and plan", "study.md", "arms.md", "off-policy.md", "planning.md"),
+        _docs(
+            "Describe and plan", "study.md", "arms.md", "actions.md", "off-policy.md", "planning.md"
+        ),
         _docs("Read the data", "sources.md", "engines.md", "spark.md", "worlds.md"),
         _docs("Add noise", "mechanisms.md", "calibration.md", "accuracy.md"),
         _docs("Release and keep count", "report.md", "ledger.md", "recurring.md"),

@@ -112,7 +112,9 @@ def _notes(prepared: Prepared) -> list[str]:
             found.append(useless_words(judged))
         elif judged.doubtful and rare is None:
             found.append(f"a release would warn: {doubtful_words(judged)}")
-    unvisited = unvisited_words(unvisited_states(study), "the prior of visits")
+    unvisited = unvisited_words(
+        unvisited_states(study), "the prior of visits", pairs=study.pairs is not None
+    )
     if unvisited is not None:
         found.append(unvisited)
     found += _on_returns(study)

@@ -371,12 +371,15 @@ def comparison_html(
 # A plan
 
 
-def plan_html(prediction: Prediction, advice: Sequence[str] = ()) -> str:
+def plan_html(
+    prediction: Prediction, advice: Sequence[str] = (), about_actions: Sequence[str] = ()
+) -> str:
     """Return a plan: the verdict, a plot and a table of the mechanisms, and what would help.
 
     Args:
         prediction: the errors to expect.
         advice: changes of the study, in words, the most helpful first.
+        about_actions: what is predicted of pairs and of improved policies, a sentence each.
     """
     study = prediction.study
     planned = [each for each in prediction.forecasts if each.refused is None][:MOST_ROWS]
@@ -396,6 +399,7 @@ def plan_html(prediction: Prediction, advice: Sequence[str] = ()) -> str:
             [_forecast(each) for each in planned],
             numbers=(1, 2, 3, 4),
         ),
+        *(_paragraph(sentence) for sentence in about_actions),
         *(
             [_paragraph("What would help:"), _tag("ul", *(_tag("li", line) for line in advice))]
             if advice
@@ -491,6 +495,7 @@ def account_html(account: Account) -> str:
     like = account.like_the_last
     rows = [
         ("protects", str(account.terms)),
+        *([("promises", str(account.promise))] if account.gaussian else []),
         ("total", str(account.total)),
         ("spent", str(account.spent)),
         ("reserved", str(account.reserved)),
@@ -500,11 +505,20 @@ def account_html(account: Account) -> str:
     if like is not None:
         rows.append(("like the last, left", f"{like:,}"))
     steps = account.steps[-MOST_ROWS:]
+
+    def has(part: str) -> bool:
+        return bool(getattr(account.total.units, part)) or (
+            part != "square" and not account.gaussian
+        )
+
     return _shown(
         _paragraph(
-            "Account of ", _named(account.dataset), f": left {account.left}", kind="pv-head"
+            "Account of ",
+            _named(account.dataset),
+            f": left {account.left}",
+            kind="pv-head",
         ),
-        *(_bar(account, part) for part in ("epsilon", "delta")),
+        *(_bar(account, part) for part in ("epsilon", "delta", "square") if has(part)),
         _table([], rows),
         _table(
             ["entry", "at", "what", "spent and reserved"],
@@ -522,13 +536,15 @@ def account_html(account: Account) -> str:
 
 
 def _bar(account: Account, part: str) -> _Escaped:
-    """Return what is spent, reserved and left of epsilon or of delta as a bar."""
+    """Return what is spent, reserved and left of epsilon, delta or mu^2 as a bar."""
 
     def share(cost: Cost) -> float:
-        return float(getattr(cost, part) / max(getattr(account.total, part), 1))
+        return float(getattr(cost, part) / max(getattr(account.total.units, part), 1))
 
-    spent, held = share(account.spent), share(account.spent + account.reserved)
-    label = f"{part}: {100 * spent:.3g}% of the total is spent, {100 * (1 - held):.3g}% is left"
+    used = account.spent.units
+    spent, held = share(used), share(used + account.reserved.units)
+    name = {"square": "mu²"}.get(part, part)
+    label = f"{name}: {100 * spent:.3g}% of the total is spent, {100 * (1 - held):.3g}% is left"
     bars = "".join(
         f'<rect x="0" y="0" width="{100 * width:.4g}" height="4" fill="var(--{colour})"/>'
         for width, colour in ((1.0, "line"), (held, "second"), (spent, "mark"))

@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import pyarrow as pa
@@ -12,12 +13,16 @@ import pyarrow as pa
 from privalue._above import above
 from privalue._types import Progress
 from privalue.core import MOST_TRAJECTORIES, Vector
-from privalue.curator import with_columns
+from privalue.curator import opened_ledger, with_columns
 from privalue.errors import StudyError, UsageError
+from privalue.ledger import Ledger, Protection, square_total, total_mu
 from privalue.planning import (
     Aggregation,
     Answer,
+    BookPlan,
+    Budget,
     Change,
+    ImprovementForecast,
     Judgement,
     Option,
     Prediction,
@@ -29,17 +34,26 @@ from privalue.planning import (
     epsilon_for,
     judge_planned,
     main_options,
+    plan_releases,
     planned_rare_state_words,
     planned_trajectories,
     predict,
+    predict_improvement,
     public_model,
+    release_groups,
     resolve,
     shown,
     trajectories_for,
     unvisited_states,
     unvisited_words,
 )
-from privalue.report import misfit_known, paragraph, verdict
+from privalue.report import (
+    improvement_in_words,
+    misfit_known,
+    pairs_in_words,
+    paragraph,
+    verdict,
+)
 from privalue.simulation import World, parse_world, policy_of
 from privalue.study import Study
 
@@ -79,23 +93,35 @@ class Plan:
     Attributes:
         prediction: everything that was predicted, mechanism by mechanism.
         solved: the answers, where a target was given.
+        improvement: what the policy that ``pv.improve`` would make is worth in the world, beside
+            what people do now and the best policy; None without actions or without a world.
     """
 
     prediction: Prediction
     solved: Solved | None = None
+    improvement: ImprovementForecast | None = None
     world: World | None = None
     draws: int | None = None
     reason: str | None = field(default=None, repr=False)  # why "auto" is this mechanism
+    unimproved: str | None = field(default=None, repr=False)  # why there is no ``improvement``
     phase: Phase = field(default=_silent, repr=False)
 
     def __repr__(self) -> str:
-        return f"Plan({self.verdict})"
+        return f"Plan({' '.join([self.verdict, *self._about_actions])})"
+
+    @property
+    def _about_actions(self) -> list[str]:
+        """Return what is predicted of pairs and of improved policies, a sentence each."""
+        of_pairs = pairs_in_words(self.prediction)
+        lines = [] if of_pairs is None else [of_pairs]
+        lines += [] if self.improvement is None else improvement_in_words(self.improvement)
+        return [f"{line}." for line in lines]
 
     def _repr_html_(self) -> str:
         # Advice takes as long as the plan itself: it is shown once somebody asked for it.
         asked: list[Change] = vars(self).get("advice", [])
         changes = [f"{each.what}: {shown(each.rmse)}" for each in asked]
-        return str(above("_notebook", "plan_html")(self.prediction, changes))
+        return str(above("_notebook", "plan_html")(self.prediction, changes, self._about_actions))
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw the predicted error of every mechanism, with its range, beside that of guessing.
@@ -129,8 +155,20 @@ class Plan:
 
     @property
     def rmse(self) -> float:
-        """Return the predicted root mean square error over the states."""
+        """Return the predicted root mean square error over the states, or over the pairs."""
         return self.prediction.chosen.rmse
+
+    @property
+    def state_rmse(self) -> float | None:
+        """Return the error of V over the states, where there are actions; else None."""
+        found = self.prediction.chosen.of_pairs
+        return None if found is None else found.state_rmse
+
+    @property
+    def clear(self) -> float | None:
+        """Return the share of pairs whose noisy count will be clear; None without actions."""
+        found = self.prediction.chosen.of_pairs
+        return None if found is None else found.clear
 
     @property
     def range(self) -> tuple[float, float]:
@@ -219,7 +257,8 @@ class Plan:
     def notes(self) -> list[str]:
         """Return what is assumed, and what else the reader should know, a line each."""
         chosen = [] if self.reason is None else [f"name = {self.reason}"]
-        return [*chosen, *_notes(self.prediction)]
+        unimproved = [] if self.unimproved is None else [self.unimproved]
+        return [*chosen, *_notes(self.prediction), *unimproved]
 
     @property
     def verdict(self) -> str:
@@ -229,7 +268,40 @@ class Plan:
     @property
     def paragraph(self) -> str:
         """Return a paragraph for the protocol of a study."""
-        return paragraph(self.prediction, None if self.solved is None else self.solved.own)
+        own = None if self.solved is None else self.solved.own
+        return paragraph(self.prediction, own, self.improvement)
+
+
+@overload
+def plan(
+    study: Study,
+    trajectories: int | None = None,
+    *,
+    target_rmse: float | None = None,
+    solve: str | None = None,
+    world: str | World | None = None,
+    draws: int | None = None,
+    columns: Mapping[str, str] | None = None,
+    releases: None = None,
+    ledger: None = None,
+    phase: Phase = _silent,
+) -> Plan: ...
+
+
+@overload
+def plan(
+    study: Study,
+    trajectories: int | None = None,
+    *,
+    target_rmse: None = None,
+    solve: None = None,
+    world: str | World | None = None,
+    draws: int | None = None,
+    columns: Mapping[str, str] | None = None,
+    releases: int | str,
+    ledger: str | Path | Ledger | None = None,
+    phase: Phase = _silent,
+) -> BookPlan: ...
 
 
 def plan(
@@ -241,8 +313,10 @@ def plan(
     world: str | World | None = None,
     draws: int | None = None,
     columns: Mapping[str, str] | None = None,
+    releases: int | str | None = None,
+    ledger: str | Path | Ledger | None = None,
     phase: Phase = _silent,
-) -> Plan:
+) -> Plan | BookPlan:
     """Predict the error of a study before any data is opened; nothing is spent.
 
     Args:
@@ -254,10 +328,16 @@ def plan(
         world: a public MDP that the data will resemble, e.g. "chain" or "gym:FrozenLake-v1".
         draws: made-up data sets per prediction, 8 to 100,000; by the number of states, if left out.
         columns: names of columns, as for ``release``; they change no prediction.
+        releases: plan several over one total: 52 (weekly for a year), "1+12" (one now, and one each
+            month).
+        ledger: with ``releases``: they share what is left there; else the study's epsilon and delta
+            are the total.
         phase: shows what is being worked on; nothing, if left out.
 
     Returns:
-        The plan: ``rmse``, ``range``, ``table``, ``advice``, ``verdict``.
+        The plan: ``rmse``, ``range``, ``table``, ``advice``, ``verdict``; with actions and a world
+        ``improvement``, what a better policy would be worth. With ``releases``, what each gets and
+        its error, for several ways to share the total: ``splits`` and ``best``.
 
     Raises:
         UsageError: a number or a choice is missing, or not allowed.
@@ -269,6 +349,9 @@ def plan(
     >>> plan = pv.plan(study, trajectories=5000)
     >>> plan.rmse < plan.guess, plan.hopeless
     (True, False)
+    >>> weekly = pv.plan(study, trajectories=5000, releases=52, draws=8)
+    >>> [(split.accounting, split.groups[0].epsilon) for split in weekly.splits]
+    [('gaussian', 0.12065), ('plain', 0.019230769230769232)]
     """
     quantity = _question(solve, target_rmse)
     if draws is not None and not 8 <= draws <= 100_000:
@@ -277,6 +360,12 @@ def plan(
     if study.values_a_policy:
         raise UsageError("dp-ope values one policy, and no states; use plan_policy(study, ...)")
     known = named_world(world) if isinstance(world, str) else world
+    if releases is not None:
+        if quantity is not None:
+            raise UsageError("releases plans several: leave out target_rmse and solve")
+        return _shared(study, release_groups(releases), ledger, known, trajectories, draws, phase)
+    if ledger is not None:
+        raise UsageError("ledger is for releases, which share what is left of it")
     if quantity != "trajectories" or trajectories is not None:
         planned_trajectories(study, trajectories)  # complains before anything takes time
     solved, m = None, trajectories
@@ -293,9 +382,88 @@ def plan(
         reason = resolved.why
     with phase("Predicting") as report:
         found = predict(resolved.study, model, trajectories=m, draws=draws, progress=report)
+    improvement = unimproved = None
+    if known is not None and study.pairs is not None and found.chosen.refused is None:
+        try:
+            with phase("Improving policies"):
+                improvement = predict_improvement(
+                    found.study, model, known, trajectories=m, draws=draws
+                )
+        except StudyError as problem:
+            unimproved = f"no improved policy could be judged: {problem}"
     return Plan(
-        prediction=found, solved=solved, world=known, draws=draws, reason=reason, phase=phase
+        prediction=found,
+        solved=solved,
+        improvement=improvement,
+        unimproved=unimproved,
+        world=known,
+        draws=draws,
+        reason=reason,
+        phase=phase,
     )
+
+
+def _shared(
+    study: Study,
+    groups: tuple[int, ...],
+    ledger: str | Path | Ledger | None,
+    world: World | None,
+    trajectories: int | None,
+    draws: int | None,
+    phase: Phase,
+) -> BookPlan:
+    """Return what each of several releases would get of a total, and its error.
+
+    Args:
+        study: what is public.
+        groups: how many releases each group has.
+        ledger: where the total is kept; None: it is the study's epsilon and delta.
+        world: the public MDP that the data will resemble, if one was given.
+        trajectories: m of each, if it was given.
+        draws: made-up data sets per prediction.
+        phase: shows what is being worked on.
+    """
+    budget = _budget(study, ledger)
+    if not study.privacy.is_fixed:
+        study = study.replace(epsilon=1.0, delta=budget.delta)  # which the plan does not use
+    with phase("Predicting") as report:
+        return plan_releases(
+            study,
+            public_model(study, world),
+            groups,
+            budget,
+            trajectories=trajectories,
+            draws=draws,
+            progress=report,
+        )
+
+
+def _budget(study: Study, ledger: str | Path | Ledger | None) -> Budget:
+    """Return what there is for all releases: of the ledger, or the study's own promise."""
+    if ledger is None:
+        if not study.privacy.is_fixed:
+            raise UsageError(
+                "releases share a total: give ledger=LEDGER, or epsilon and delta in the study"
+            )
+        epsilon, delta = study.privacy.epsilon, study.privacy.delta
+        square = square_total(total_mu(epsilon, delta))
+        return Budget(square=square, epsilon=epsilon, delta=delta)
+    if study.study.dataset is None:
+        raise UsageError("a ledger needs [study] dataset, which says whose budget it is")
+    standing = opened_ledger(ledger).standing(study.study.dataset)
+    asked = Protection(unit=study.privacy.unit, neighbours=study.privacy.neighbours)
+    if standing.terms.protection != asked:
+        raise UsageError(
+            f"the total is for {standing.terms}, and the study for {asked}; plan the same as the "
+            "total"
+        )
+    if standing.gaussian:
+        return Budget(
+            square=standing.unspent.units.square,
+            epsilon=None,
+            delta=standing.total.telling.rest.as_dict()["delta"],
+        )
+    return Budget(square=None, **standing.unspent.as_dict())
 
 
 def named_world(text: str, policy: str | None = None) -> World:
@@ -421,7 +589,9 @@ def _notes(prediction: Prediction) -> list[str]:
         )
     world = prediction.model.known
     unvisited = unvisited_words(
-        unvisited_states(study, prediction.model), "the world" if world else "the prior of visits"
+        unvisited_states(study, prediction.model),
+        "the world" if world else "the prior of visits",
+        pairs=study.pairs is not None,
     )
     if unvisited is not None:
         notes.append(unvisited)

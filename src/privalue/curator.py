@@ -290,57 +290,64 @@ def release(
     >>> release["well"].flags, release.private
     ((), True)
     """
-    prepared = prepare(with_columns(study, columns))
-    study = prepared.study
+    study = with_columns(study, columns)
+    prepared = prepare(study) if study.privacy.is_fixed else None
     if seed is not None:
         if entropy is not None:
             raise UsageError("seed= and entropy= both say where noise comes from; give one")
         entropy = SeededForExperimentsOnly(int(seed) if isinstance(seed, np.integer) else seed)
     if ledger is not None and entropy is not None:
         raise UsageError("seeded experiments do not go on a ledger; leave one of the two out")
-    kept_by = open_ledger(ledger) if isinstance(ledger, str | Path) else ledger
-    if kept_by is not None and not isinstance(kept_by, Ledger):
-        raise UsageError(
-            f"ledger is a {type(ledger).__name__}; give a file, the address of a server, or a "
-            "ledger from privalue.open_ledger(...)"
-        )
+    kept_by = None if ledger is None else opened_ledger(ledger)
     source = OperatingSystemEntropy() if entropy is None else entropy
     if not callable(getattr(source, "read", None)):
         raise UsageError("entropy must have a method read(count) that gives random bytes")
 
-    declared = declared_size(study).trajectories
-    known: list[Accepted] | None = None  # what can be decided before data is opened
-    if declared is not None or not study.limits.counts_trajectories:
-        known = _useful(prepared, prepared.mechanism, declared, accept_useless)
+    def ready(prepared: Prepared) -> Callable[[], _Ready]:
+        """Refuse what the study alone rules out, and return what reads the data."""
+        study, declared = prepared.study, declared_size(prepared.study).trajectories
+        known: list[Accepted] | None = None  # what can be decided before data is opened
+        if declared is not None or not study.limits.counts_trajectories:
+            known = _useful(prepared, prepared.mechanism, declared, accept_useless)
 
-    def read() -> _Ready:
-        """Read the statistics, and refuse what public sizes rule out.
+        def read() -> _Ready:
+            """Read the statistics, and refuse what public sizes rule out.
 
-        All of it comes before the charge: whatever is refused here costs nothing.
-        """
-        statistics = gathered(
-            data, study, engine=engine, memory=memory, threads=threads, progress=progress
-        )
-        size = public_size(study, statistics)
-        accepted = require_small_delta(study, size, accepted=accept_large_delta)
-        mechanism = prepared.mechanism_for(size)
-        useful = known
-        if useful is None:
-            useful = _useful(prepared, mechanism, size.trajectories, accept_useless)
-        _rehearse(mechanism, study)
-        return _Ready(
-            study=study,
-            statistics=statistics,
-            size=size,
-            mechanism=mechanism,
-            accepted=(*useful, *accepted),
-        )
+            All of it comes before the charge: whatever is refused here costs nothing.
+            """
+            statistics = gathered(
+                data, study, engine=engine, memory=memory, threads=threads, progress=progress
+            )
+            size = public_size(study, statistics)
+            accepted = require_small_delta(study, size, accepted=accept_large_delta)
+            mechanism = prepared.mechanism_for(size)
+            useful = known
+            if useful is None:
+                useful = _useful(prepared, mechanism, size.trajectories, accept_useless)
+            _rehearse(mechanism, study)
+            return _Ready(
+                study=study,
+                statistics=statistics,
+                size=size,
+                mechanism=mechanism,
+                accepted=(*useful, *accepted),
+            )
 
+        return read
+
+    read = None
+    if prepared is not None:
+        study, read = prepared.study, ready(prepared)
     own = outbox is not None and not isinstance(outbox, Outbox)
     box: AbstractContextManager[Outbox | None] = (
         Outbox(outbox) if own else nullcontext(outbox)  # type: ignore[arg-type]
     )
     if kept_by is None:
+        if read is None:
+            raise UsageError(
+                f'[privacy] spend = "{study.privacy.spend}" is a share of what a ledger has left; '
+                "release with one, or give epsilon and delta"
+            )
         with box as kept:
             _make_room(kept, study)
             return _drawn(read(), source, None)
@@ -354,6 +361,8 @@ def release(
         # inner block while another error ends it, as when a terminal is closed: hence the outer.
         with reserved, reserved:
             _tell(reserved.notices, say)
+            if read is None:  # the ledger fixed what the share comes to
+                read = ready(prepare(study.replace(**reserved.asked.as_dict())))
             return _paid_for(reserved, read(), source, kept_by, kept, say)
 
 
@@ -582,6 +591,17 @@ def _tell(lines: Iterable[str], say: Callable[[str], None] | None) -> None:
             say(line)
 
 
+def opened_ledger(ledger: str | Path | Ledger) -> Ledger:
+    """Return the ledger that somebody named, or raise UsageError if it is none."""
+    found = open_ledger(ledger) if isinstance(ledger, str | Path) else ledger
+    if not isinstance(found, Ledger):
+        raise UsageError(
+            f"ledger is a {type(ledger).__name__}; give a file, the address of a server, or a "
+            "ledger from privalue.open_ledger(...)"
+        )
+    return found
+
+
 def _require_room_on_ledger(study: Study) -> None:
     """Refuse what could not be stored once it is paid for: a ledger's text has a limit."""
     each = 560 if study.has_intervals or study.mechanism.name == "dp-ssp" else 100  # bytes, about
@@ -609,13 +629,32 @@ def _reserve(ledger: Ledger, study: Study) -> Reservation | StoredRelease:
         raise UsageError(
             "a ledger needs to know which people the data is about: set [study] dataset"
         )
+    request, privacy = study_hash(study.public_description()), study.privacy
+    if not privacy.is_fixed:
+        if study.mechanism.name != "dp-ssp":
+            raise StudyError(
+                f'[privacy] spend = "{privacy.spend}" is for dp-ssp alone, and [mechanism] name = '
+                f'"{study.mechanism.name}"; name dp-ssp, or give epsilon and delta'
+            )
+        return ledger.reserve(
+            dataset,
+            request,
+            spend=privacy.spend,
+            unit=privacy.unit,
+            neighbours=privacy.neighbours,
+        )
+    if privacy.spend is not None:
+        raise StudyError(
+            f'[privacy] spend = "{privacy.spend}" takes the place of epsilon and delta, which the '
+            "ledger fixes; leave them out"
+        )
     return ledger.reserve(
         dataset,
-        study_hash(study.public_description()),
-        epsilon=study.privacy.epsilon,
-        delta=study.privacy.delta,
-        unit=study.privacy.unit,
-        neighbours=study.privacy.neighbours,
+        request,
+        epsilon=privacy.epsilon,
+        delta=privacy.delta,
+        unit=privacy.unit,
+        neighbours=privacy.neighbours,
         gaussian_alpha=gaussian_alpha(study),
     )
 

@@ -32,6 +32,7 @@ def test_the_trusted_rooms_ask_for_nothing_but_to_be_shown():
     rooms = {(str(path.parts[0]), name) for path, _, name in asked()}
     assert rooms == {
         ("artefact", "flags_by_state"),
+        ("artefact", "flags_of_states"),
         ("artefact", "plot_release"),
         ("artefact", "release_html"),
         ("artefact", "state_table"),

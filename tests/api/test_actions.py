@@ -106,7 +106,7 @@ def test_tables_have_a_column_of_actions(release, tmp_path):
     assert rows[0]["action"] == "'=treat"
     assert [float(row["value"]) for row in rows] == release.value.tolist()
     page = made.page.read_text()
-    assert "Value by state and action" in page
+    assert "Released values by state and action" in page
     assert "Values of states" in page
     assert "better, operate" in page
     assert "3, 3 actions" in page
@@ -160,7 +160,9 @@ def test_notebooks_and_plots_name_pairs(release, study):
     assert "values of 3 states and 3 actions" in shown
     assert "<th>action</th>" in shown
     axes = release.plot()
-    assert [label.get_text() for label in axes.get_yticklabels()] == list(release.value_names)
+    assert [label.get_text() for label in axes.get_yticklabels()] == list(release.states)
+    both = pv.compare([release, release]).plot()
+    assert [label.get_text() for label in both.get_yticklabels()] == list(release.value_names)
     plan = pv.plan(study, trajectories=3000, draws=8)
     assert len(plan.by_state) == 5
     assert "of the pairs of a state and an action on average" in plan.paragraph

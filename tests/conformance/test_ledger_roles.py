@@ -11,10 +11,12 @@ import pytest
 
 import privalue as pv
 import privalue.ledger
-from conformance.test_ledger_stores import (  # noqa: F401 - two of them are fixtures
+from conformance.test_ledger_stores import (  # noqa: F401 - three of them are fixtures
+    BOTH_WAYS,
     PostgresPlace,
     SqlitePlace,
     _schemas,
+    accounting,
     drive,
     judge_race,
     place,
@@ -28,11 +30,17 @@ from privalue import curator
 from privalue.cli._app import run
 from privalue.cli._ledger import ledgers
 from privalue.errors import UsageError
-from privalue.ledger import BudgetError, LedgerError, StoredRelease, study_hash
+from privalue.ledger import BudgetError, Cost, LedgerError, StoredRelease, study_hash
 from privalue.ledger import _book as books
 from privalue.ledger._chain import canonical, sha256
+from privalue.ledger._squares import dominating_square
 
 TOTAL = {"dataset": DATASET, "epsilon": 10**17, "delta": 10**17, **DECLARED}
+SQUARES = {
+    **{**TOTAL, "epsilon": 10**13, "accounting": "gaussian", "mu": "1/1.0"},
+    **{"plain_epsilon": 0, "plain_delta": 0},
+}
+MOVE = {**SQUARES, "spent": [0, 0, 0], "before": [10**12, 10**12]}
 REQUEST = {"dataset": DATASET, "study": study_hash({"by": "hand"})}
 psycopg = pytest.importorskip("psycopg", reason="the extra postgres is not installed")
 
@@ -40,15 +48,15 @@ psycopg = pytest.importorskip("psycopg", reason="the extra postgres is not insta
 class Roles:
     """An owner who declared a total, and a clerk with the rights that the program prints."""
 
-    def __init__(self, server):  # noqa: F811
+    def __init__(self, server, accounting):  # noqa: F811
         self.place = PostgresPlace(server, next(_schemas))
-        self.owner = open_ledger(self.place.location)
+        self.owner = open_ledger(self.place.location, accounting=accounting)
         self.owner.declare(DATASET, epsilon=1.0, delta=1e-6)
         self.name = f"clerk_{self.place.schema}"
         server.execute(f"CREATE ROLE {self.name} LOGIN")
         self.place.execute(self.owner.grant_sql(self.name))
         self.location = self.place.location.replace("keeper@", f"{self.name}@")
-        self.clerk = open_ledger(self.location)
+        self.clerk = open_ledger(self.location, accounting=accounting)
 
     def execute(self, statement, parameters=None):
         with psycopg.connect(self.location, autocommit=True) as connection:
@@ -56,8 +64,11 @@ class Roles:
 
 
 @pytest.fixture
-def roles(server):  # noqa: F811
-    return Roles(server)
+def roles(server, accounting):  # noqa: F811
+    return Roles(server, accounting)
+
+
+IN_BOTH = pytest.mark.parametrize("accounting", ["plain", "gaussian"], indirect=True)
 
 
 def next_row(location, kind, **fields):
@@ -77,6 +88,7 @@ def next_row(location, kind, **fields):
 INSERT = "INSERT INTO ledger_entries (sequence, body, hash) VALUES (%s, %s, %s)"
 
 
+@IN_BOTH
 def test_a_clerk_releases_from_end_to_end(roles):
     artefact, head = spend(roles.clerk)
     again = roles.clerk.reserve(DATASET, study_hash({"study": 1}), epsilon=0.1, delta=DELTA)
@@ -88,18 +100,26 @@ def test_a_clerk_releases_from_end_to_end(roles):
     roles.clerk.settle(left.sequence, charge=True, reason="gone")
     for ledger in (roles.clerk, roles.owner):
         ledger.verify(head=head, artefact=artefact)
-        assert str(ledger.standing(DATASET, head=head).spent) == "epsilon 0.2, delta 2e-7"
+        spent = ledger.price(0.1, DELTA) + ledger.price(0.1, DELTA)
+        assert ledger.standing(DATASET, head=head).spent.units == spent
 
 
+@IN_BOTH
 def test_a_clerk_cannot_declare(roles):
     why = "the database lets this role release and not declare"
     for dataset, replace in ((DATASET, True), ("others", False)):
         with pytest.raises(BudgetError, match=why) as found:
-            roles.clerk.declare(dataset, epsilon=100.0, delta=1e-5, replace=replace)
+            roles.clerk.declare(dataset, epsilon=20.0, delta=1e-5, replace=replace)
         assert found.value.exit_code == 4
     with pytest.raises(BudgetError, match=why):  # not even what stands
         roles.clerk.declare(DATASET, epsilon=1.0, delta=1e-6)
-    assert str(roles.clerk.show(DATASET).total) == "epsilon 1, delta 1e-6"
+    spend(roles.clerk)
+    move = {"accounting": "gaussian", "replace": True, "add_deltas": True}
+    move |= {"plain_epsilon": 0.5, "plain_delta": 5e-7}
+    with pytest.raises(BudgetError, match=why):  # nor move to squares, or raise them
+        roles.clerk.declare(DATASET, epsilon=2.0, delta=1e-6, **move)
+    assert roles.clerk.show(DATASET).total == roles.owner.show(DATASET).total
+    assert (roles.owner.show(DATASET).total.epsilon, roles.owner.verify().entries) == (1.0, 5)
 
 
 FORBIDDEN = {
@@ -137,9 +157,12 @@ def test_what_the_database_refuses_a_clerk(roles, attempt):
     assert roles.owner.verify() == before
 
 
-def test_a_clerk_cannot_seal_what_it_writes(roles):
+@pytest.mark.parametrize(
+    ("kind", "fields"), [("declare", TOTAL), ("declare", SQUARES), ("move", MOVE)]
+)
+def test_a_clerk_cannot_seal_what_it_writes(roles, kind, fields):
     """Neither by naming the column, nor by a conflict, nor by COPY."""
-    row = next_row(roles.place.location, "declare", **TOTAL)
+    row = next_row(roles.place.location, kind, **fields)
     roles.execute("GRANT INSERT (seal) ON ledger_entries TO CURRENT_USER")  # a warning, no more
     columns = "ledger_entries (sequence, body, hash, seal)"
     for statement in (
@@ -194,6 +217,8 @@ def deep(depth):
 
 BY_HAND = {
     "a total": lambda at: ("declare", TOTAL),
+    "a total of squares": lambda at: ("declare", SQUARES),
+    "a move to squares": lambda at: ("move", MOVE),
     "a new dataset": lambda at: ("declare", {**TOTAL, "dataset": "others"}),
     "a begin": lambda at: ("begin", {"format": 3, "sealed": False}),
     "a snapshot": lambda at: (
@@ -258,11 +283,17 @@ BY_HAND = {
 }
 
 
+@BOTH_WAYS
 @pytest.mark.parametrize("what", BY_HAND)
-def test_a_row_by_hand_is_ignored_and_reported_and_stops_nobody(place, what, monkeypatch):  # noqa: F811
+def test_a_row_by_hand_is_ignored_and_reported_and_stops_nobody(
+    place,  # noqa: F811
+    what,
+    accounting,  # noqa: F811
+    monkeypatch,
+):
     """It keeps its place in the chain, and every reader agrees that it counts for nothing."""
     monkeypatch.setattr(books, "PERIOD", 6)
-    ledger = open_ledger(place.location)
+    ledger = open_ledger(place.location, accounting=accounting)
     ledger.declare(DATASET, epsilon=1.0, delta=1e-6)
     spend(ledger)
     before = ledger.show(DATASET)
@@ -272,7 +303,7 @@ def test_a_row_by_hand_is_ignored_and_reported_and_stops_nobody(place, what, mon
     write(place, insert, row[1:])
     ignored = row[0]
     for number in range(5):  # and behind a snapshot
-        after = open_ledger(place.location)
+        after = open_ledger(place.location, accounting=accounting)
         granted = after.reserve(DATASET, study_hash({"n": number}), epsilon=0.1, delta=DELTA)
         (notice,) = granted.notices
         assert notice.startswith(f"entry {ignored} was written by hand")
@@ -280,7 +311,7 @@ def test_a_row_by_hand_is_ignored_and_reported_and_stops_nobody(place, what, mon
         granted.commit(f"{number}")
     account = open_ledger(place.location).show(DATASET)
     assert (account.total, account.terms) == (before.total, before.terms)
-    assert str(account.spent) == "epsilon 0.6, delta 6e-7"
+    assert account.spent.units == sum([after.price(0.1, DELTA)] * 6, start=Cost())
     assert account.spent == after.standing(DATASET).spent
     assert account.head == after.head()
     assert after.datasets() == (DATASET,)
@@ -318,12 +349,14 @@ def test_what_only_the_server_reads_as_json_stops_nobody(roles, body):
     assert str(roles.owner.show(DATASET).spent) == "epsilon 0.2, delta 2e-7"
 
 
+@IN_BOTH
 def test_what_somebody_really_spends_by_hand_counts(roles):
     """Valid by the rules: the safe side."""
-    row = next_row(roles.location, "reserve", **REQUEST, epsilon=10**11, delta=0, **RESERVED)
+    row = next_row(roles.location, "reserve", **REQUEST, epsilon=10**10, delta=0, **RESERVED)
     roles.execute(INSERT, row)
     roles.execute(INSERT, next_row(roles.location, "charge", reservation=row[0]))
-    assert str(roles.owner.show(DATASET).spent) == "epsilon 0.1, delta 0"
+    spent = roles.owner.show(DATASET).spent.units
+    assert spent in (Cost(epsilon=10**10), Cost(square=dominating_square(10**10)))
     roles.owner.verify()
 
 

@@ -5,8 +5,10 @@ fail. The processes that race and die are in ``oracles/ledger_driver.py``.
 """
 
 import json
+import math
 import os
 import pwd
+import random
 import re
 import shutil
 import signal
@@ -20,6 +22,7 @@ from collections import Counter
 from contextlib import closing, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from fractions import Fraction
 from pathlib import Path
 from urllib.parse import quote
 
@@ -33,8 +36,10 @@ from privalue import _patience
 from privalue._outbox import Outbox
 from privalue._servers import TIME_LIMITS, TimeLimits
 from privalue.cli import run as run_command
+from privalue.core import gaussian
 from privalue.ledger import (
     BudgetError,
+    Cost,
     LedgerError,
     Reservation,
     StoredRelease,
@@ -45,6 +50,8 @@ from privalue.ledger import open_ledger as real_ledger
 from privalue.ledger._book import Book
 from privalue.ledger._chain import canonical, sha256
 from privalue.ledger._postgres import PostgresStore
+from privalue.ledger._squares import square_cost
+from privalue.ledger._units import mu
 
 EVERY_STEP = 150  # a release has fewer: so many kills are one at each of them
 STUDY = study_hash({"study": 1})
@@ -67,7 +74,10 @@ class SqlitePlace:
                 "SELECT name FROM sqlite_master WHERE type = 'trigger'"
             ).fetchall():
                 connection.execute(f"DROP TRIGGER {trigger}")
-            return [connection.execute(*each).fetchall() for each in statements]
+            connection.execute("BEGIN")  # one wait for the disk, not one for each statement
+            answers = [connection.execute(*each).fetchall() for each in statements]
+            connection.execute("COMMIT")
+            return answers
 
     def execute(self, statement):
         with closing(sqlite3.connect(self.location, isolation_level=None)) as connection:
@@ -110,9 +120,10 @@ class PostgresPlace:
                 "ALTER TABLE ledger_artefacts DROP CONSTRAINT IF EXISTS ledger_artefacts_check"
             )
             answers = []
-            for sql, *parameters in statements:
-                answer = connection.execute(sql.replace("?", "%s"), *parameters)
-                answers.append(answer.fetchall() if answer.description else [])
+            with connection.transaction():
+                for sql, *parameters in statements:
+                    answer = connection.execute(sql.replace("?", "%s"), *parameters)
+                    answers.append(answer.fetchall() if answer.description else [])
             return answers
 
     def execute(self, statement):
@@ -238,6 +249,36 @@ def place(request, tmp_path):
     return PostgresPlace(request.getfixturevalue("server"), next(_schemas))
 
 
+@pytest.fixture
+def accounting(request):
+    """How totals are counted: plain sums, unless a test is run over both."""
+    return getattr(request, "param", "plain")
+
+
+# Both accountings on both stores: three of the four ways as a rule, all in ``make long``.
+BOTH = pytest.mark.parametrize(
+    ("place", "accounting"),
+    [
+        ("sqlite", "plain"),
+        ("sqlite", "gaussian"),
+        ("postgres", "plain"),
+        pytest.param("postgres", "gaussian", marks=pytest.mark.long),
+    ],
+    indirect=True,
+)
+# The other way round, so that no store is without squares as a rule.
+BOTH_WAYS = pytest.mark.parametrize(
+    ("place", "accounting"),
+    [
+        ("sqlite", "plain"),
+        ("postgres", "gaussian"),
+        pytest.param("sqlite", "gaussian", marks=pytest.mark.long),
+        pytest.param("postgres", "plain", marks=pytest.mark.long),
+    ],
+    indirect=True,
+)
+
+
 def drive(*arguments, **environment):
     """The driver's answers, from a process of its own."""
     done = subprocess.run(
@@ -317,8 +358,9 @@ def test_delta_runs_out_too(place):
     assert isinstance(ledger.reserve(DATASET, OTHER, epsilon=0.1, delta=0.0), Reservation)
 
 
-def test_once_charged_it_stays(place):
-    ledger = open_ledger(place.location)
+@BOTH_WAYS
+def test_once_charged_it_stays(place, accounting):
+    ledger = open_ledger(place.location, accounting=accounting)
     ledger.declare(DATASET, epsilon=1.0, delta=1e-6)
     reservation = ledger.reserve(DATASET, STUDY, epsilon=0.7, delta=1e-7)
     with suppress(RuntimeError), reservation:
@@ -326,14 +368,15 @@ def test_once_charged_it_stays(place):
         raise RuntimeError
     with pytest.raises(BudgetError, match="is charged, and cannot be cancelled"):
         reservation.cancel("changed my mind")
-    assert str(ledger.show(DATASET).spent) == "epsilon 0.7, delta 1e-7"
+    assert ledger.show(DATASET).spent.units == ledger.price(0.7, 1e-7)
     with pytest.raises(BudgetError, match="cannot be cancelled"):
         ledger.settle(reservation.sequence, charge=False, reason="changed my mind")
 
 
-def test_a_charge_covers_one_draw(place):
+@BOTH
+def test_a_charge_covers_one_draw(place, accounting):
     """Not the next one of the same process, nor of a fork of it, nor after a commit."""
-    ledger = open_ledger(place.location)
+    ledger = open_ledger(place.location, accounting=accounting)
     ledger.declare(DATASET, epsilon=1.0, delta=1e-6)
     once = r"reservation 3 is charged, and cannot be charged: a charge covers one draw"
     with ledger.reserve(DATASET, STUDY, epsilon=0.7, delta=1e-7) as reservation:
@@ -345,11 +388,12 @@ def test_a_charge_covers_one_draw(place):
         reservation.commit(f'{{"ledger": "{head}"}}')
         with pytest.raises(BudgetError, match="is committed, and cannot be charged"):
             reservation.charge()
-    assert str(ledger.show(DATASET).spent) == "epsilon 0.7, delta 1e-7"
+    assert ledger.show(DATASET).spent.units == ledger.price(0.7, 1e-7)
 
 
-def test_the_first_of_two_forks_to_charge_is_the_only_one(place):
-    ledger = open_ledger(place.location)
+@BOTH_WAYS
+def test_the_first_of_two_forks_to_charge_is_the_only_one(place, accounting):
+    ledger = open_ledger(place.location, accounting=accounting)
     ledger.declare(DATASET, epsilon=1.0, delta=1e-6)
     reservation = ledger.reserve(DATASET, STUDY, epsilon=0.7, delta=1e-7)
     assert in_a_fork(reservation.charge) == ""
@@ -357,8 +401,9 @@ def test_the_first_of_two_forks_to_charge_is_the_only_one(place):
         reservation.charge()
 
 
-def test_what_a_person_settled_as_charged_still_covers_one_draw_only(place):
-    ledger = open_ledger(place.location)
+@BOTH_WAYS
+def test_what_a_person_settled_as_charged_still_covers_one_draw_only(place, accounting):
+    ledger = open_ledger(place.location, accounting=accounting)
     ledger.declare(DATASET, epsilon=1.0, delta=1e-6)
     reservation = ledger.reserve(DATASET, STUDY, epsilon=0.7, delta=1e-7)
     ledger.settle(reservation.sequence, charge=True, reason="it hangs")
@@ -369,7 +414,7 @@ def test_what_a_person_settled_as_charged_still_covers_one_draw_only(place):
         reservation.charge()
     reservation.commit("late")
     ledger.verify(head=head, artefact="late")
-    assert str(ledger.show(DATASET).spent) == "epsilon 0.7, delta 1e-7"
+    assert ledger.show(DATASET).spent.units == ledger.price(0.7, 1e-7)
 
 
 def in_a_fork(action):
@@ -392,12 +437,13 @@ def in_a_fork(action):
     return said
 
 
-def test_an_error_before_the_charge_cancels_without_quoting_it(place):
-    ledger = open_ledger(place.location)
+@BOTH_WAYS
+def test_an_error_before_the_charge_cancels_without_quoting_it(place, accounting):
+    ledger = open_ledger(place.location, accounting=accounting)
     ledger.declare(DATASET, epsilon=1.0, delta=1e-6)
-    with pytest.raises(ZeroDivisionError), ledger.reserve(DATASET, STUDY, epsilon=0.7, delta=0.0):
+    with pytest.raises(ZeroDivisionError), ledger.reserve(DATASET, STUDY, epsilon=0.1, delta=0.0):
         raise ZeroDivisionError("Mrs Miller")
-    assert ledger.show(DATASET).spent == ledger.show(DATASET).reserved
+    assert ledger.show(DATASET).spent.units == ledger.show(DATASET).reserved.units == Cost()
     ((bodies,),) = [place.tamper(("SELECT body FROM ledger_entries ORDER BY sequence",))]
     assert '"reason":"ZeroDivisionError"' in bodies[-1][0]
     assert "Miller" not in str(bodies)
@@ -418,8 +464,9 @@ def test_an_identical_request_gets_the_stored_artefact_and_spends_nothing(place)
     assert isinstance(ledger.reserve("others", STUDY, epsilon=0.1, delta=DELTA), Reservation)
 
 
-def test_an_identical_request_in_progress_is_refused(place):
-    ledger = open_ledger(place.location)
+@BOTH_WAYS
+def test_an_identical_request_in_progress_is_refused(place, accounting):
+    ledger = open_ledger(place.location, accounting=accounting)
     ledger.declare(DATASET, epsilon=1.0, delta=1e-6)
     first = ledger.reserve(DATASET, STUDY, epsilon=0.1, delta=DELTA)
     for status in ("reserved", "charged"):
@@ -431,8 +478,9 @@ def test_an_identical_request_in_progress_is_refused(place):
     assert isinstance(ledger.reserve(DATASET, STUDY, epsilon=0.1, delta=DELTA), StoredRelease)
 
 
-def test_a_commit_can_be_repeated_but_not_changed(place):
-    ledger = open_ledger(place.location)
+@BOTH_WAYS
+def test_a_commit_can_be_repeated_but_not_changed(place, accounting):
+    ledger = open_ledger(place.location, accounting=accounting)
     ledger.declare(DATASET, epsilon=1.0, delta=1e-6)
     reservation = ledger.reserve(DATASET, STUDY, epsilon=0.1, delta=DELTA)
     with pytest.raises(BudgetError, match="is reserved, and cannot be committed"):
@@ -461,20 +509,24 @@ def test_a_total_changes_on_the_record_and_never_below_what_is_used(place):
     assert [step.kind for step in ledger.show(DATASET).steps].count("declare") == 2
 
 
-def test_a_reservation_that_was_left_counts_until_a_person_settles_it(place):
-    ledger = open_ledger(place.location)
+@BOTH
+def test_a_reservation_that_was_left_counts_until_a_person_settles_it(place, accounting):
+    ledger = open_ledger(place.location, accounting=accounting)
     ledger.declare(DATASET, epsilon=1.0, delta=1e-6)
     left = ledger.reserve(DATASET, STUDY, epsilon=0.6, delta=DELTA)
     next_run = ledger.reserve(DATASET, OTHER, epsilon=0.1, delta=DELTA)
     assert len(next_run.notices) == 1
-    assert f"found entry {left.sequence}, epsilon 0.6, delta 1e-7, reserved" in next_run.notices[0]
+    assert (
+        f"found entry {left.sequence}, {ledger.show(DATASET).unfinished[0].cost}, reserved"
+        in (next_run.notices[0])
+    )
     assert f"ledger.settle({left.sequence}, charge=True, reason=WHY)" in next_run.notices[0]
     account = ledger.settle(left.sequence, charge=False, reason="the machine was switched off")
-    assert str(account.reserved) == "epsilon 0.1, delta 1e-7"
+    assert account.reserved.units == ledger.price(0.1, DELTA)
     with pytest.raises(BudgetError, match="cancelled and settled, and cannot be charged"):
         left.charge()  # it was alive after all: it may not go on
     account = ledger.settle(next_run.sequence, charge=True, reason="to be safe")
-    assert (str(account.spent), account.unfinished) == ("epsilon 0.1, delta 1e-7", ())
+    assert (account.spent.units, account.unfinished) == (ledger.price(0.1, DELTA), ())
     head = next_run.charge()  # it was alive after all: it is paid for
     next_run.commit("late")
     assert ledger.stored(DATASET, OTHER).head == head
@@ -501,6 +553,96 @@ def test_ten_tenths_are_one(place):
     assert (len(account.releases), account.like_the_last) == (10, 0)
 
 
+def test_squares_are_added_in_a_gaussian_book(place):
+    """Four of half the mu, where plain sums would allow fewer; a retry is answered."""
+    ledger, alpha = open_ledger(place.location), gaussian(1.0, 1e-6).alpha
+    ledger.declare(DATASET, epsilon=1.0, delta=1e-6, accounting="gaussian")
+    asked = {"epsilon": 0.5, "delta": 1e-6, "gaussian_alpha": 2 * alpha}
+    for number in (0, 1, 2, 3, 1):
+        found = ledger.reserve(DATASET, study_hash({"number": number}), **asked)
+        if isinstance(found, Reservation):
+            found.charge()
+            found.commit(f"the release {number}")
+    assert (found.artefact, ledger.show(DATASET).like_the_last) == ("the release 1", 0)
+    with pytest.raises(
+        BudgetError, match=r"requested epsilon 0.5, delta 1e-6 \(mu 0.118353\); left"
+    ):
+        ledger.reserve(DATASET, study_hash({"number": 4}), **asked)
+    with pytest.raises(BudgetError, match="release with dp-ssp, or declare"):
+        ledger.reserve(DATASET, STUDY, epsilon=0.5, delta=1e-6)
+    told = ledger.show(DATASET).as_dict()
+    assert (told["accounting"], told["plain_sums"]) == ("gaussian", {"epsilon": 2, "delta": 4e-6})
+    ledger.verify()
+
+
+@pytest.mark.parametrize("releases", [30, pytest.param(500, marks=pytest.mark.long)])
+def test_tiny_gaussian_releases_in_any_order_never_exceed_the_total(place, releases):
+    """Two clients, some releases given up, some left behind; the sum is exact, in Fractions."""
+    clients, chance = [open_ledger(place.location) for _ in range(2)], random.Random(releases)
+    clients[0].declare(DATASET, epsilon=1.0, delta=1e-6, accounting="gaussian")
+    alpha, spent, waiting, refused = gaussian(1.0, 1e-6).alpha, Fraction(0), [], 0
+
+    def end(found, each):
+        nonlocal spent
+        if chance.random() < 0.15:
+            found.cancel("given up")
+            return
+        found.charge()
+        spent += 1 / Fraction(each) ** 2
+        if chance.random() < 0.8:  # the others are left behind, charged
+            found.commit(f"a release with {found.head}")
+
+    for number in range(releases):
+        each = alpha * math.sqrt(releases) * chance.uniform(0.6, 1.0)
+        try:
+            found = chance.choice(clients).reserve(
+                DATASET,
+                study_hash({"number": number}),
+                epsilon=1.0,
+                delta=1e-6,
+                gaussian_alpha=each,
+            )
+            waiting.append((found, each))
+        except BudgetError:
+            refused += 1
+        while len(waiting) > chance.randrange(1, 6):
+            end(*waiting.pop(chance.randrange(len(waiting))))
+    for found, each in waiting:
+        end(found, each)
+    total = 1 / Fraction(alpha * (1 - 1e-9)) ** 2
+    account = clients[1].show(DATASET)
+    assert refused
+    assert total * Fraction(9, 10) < spent <= Fraction(account.spent.units.square, 10**24) <= total
+    assert account.reserved.units == Cost()
+    clients[0].verify()
+
+
+@pytest.mark.parametrize("period", [4, 64])
+def test_a_dataset_moves_to_squares(place, period, monkeypatch):
+    """With all that was spent, on the record, and whoever goes on from a snapshot agrees."""
+    monkeypatch.setattr("privalue.ledger._book.PERIOD", period)
+    ledger = open_ledger(place.location)
+    ledger.declare(DATASET, epsilon=1.0, delta=1e-6)
+    ledger.accounting = "gaussian"  # of requests: they state their mu
+    for number in range(5):
+        spend(ledger, study_hash({"number": number}))
+    left = ledger.reserve(DATASET, OTHER, epsilon=0.2, delta=DELTA)
+    total = {"epsilon": 1.0, "delta": 1e-6, "replace": True, "add_deltas": True}
+    with pytest.raises(BudgetError, match="a release is in progress"):
+        ledger.declare(DATASET, **total)
+    left.charge()
+    ledger.declare(DATASET, **total)
+    paid = sum([ledger.price(EPSILON, DELTA)] * 5, start=ledger.price(0.2, DELTA))
+    left.commit("after the move")
+    for each in (ledger, open_ledger(place.location)):
+        assert each.show(DATASET).spent.units == each.standing(DATASET).spent.units == paid
+        assert str(each.standing(DATASET).promise) == "epsilon 1, delta 2e-6"
+    assert isinstance(
+        ledger.reserve(DATASET, study_hash({"number": 3}), epsilon=0.1, delta=DELTA), StoredRelease
+    )
+    ledger.verify()
+
+
 # Many at once
 
 
@@ -515,26 +657,34 @@ def judge_race(answers, rounds, units, processes, location):
     for turn in range(rounds):
         assert kinds[turn, "granted"] == min(units, processes)
         account = ledger.show(f"{DATASET}-{turn}")
-        assert (account.left.epsilon, account.left.delta) == (0, 0)
+        assert account.like_the_last == 0
+        assert account.gaussian or account.left.units == Cost()
     for answer in answers:
         if answer["kind"] == "granted":
             ledger.verify(head=json.loads(answer["text"])["ledger"], artefact=answer["text"])
 
 
-@pytest.mark.parametrize("units", [1, 3])
-def test_eight_processes_race_for_the_last_units(place, units):
-    answers = drive("race", place.location, RACES, units, 8)
+@pytest.mark.parametrize(
+    ("units", "accounting"),
+    [(1, "plain"), (3, "gaussian"), pytest.param(3, "plain", marks=pytest.mark.long)],
+)
+def test_eight_processes_race_for_the_last_units(place, units, accounting):
+    answers = drive("race", place.location, RACES, units, 8, LEDGER_ACCOUNTING=accounting)
     judge_race(answers, RACES, units, 8, place.location)
 
 
-def test_eight_identical_requests_spend_once(place):
+@BOTH_WAYS
+def test_eight_identical_requests_spend_once(place, accounting, monkeypatch):
+    monkeypatch.setenv(ledger_driver.ACCOUNTING, accounting)
     answers = drive("race", place.location, RACES, 8, 8, LEDGER_IDENTICAL="1")
     kinds = Counter((answer["turn"], answer["kind"]) for answer in answers)
     assert {kind for turn, kind in kinds if turn >= 0} <= {"granted", "stored", "BudgetError"}
     ledger = open_ledger(place.location)
     for turn in range(RACES):
         assert kinds[turn, "granted"] == 1
-        assert str(ledger.show(f"{DATASET}-{turn}").spent) == "epsilon 0.1, delta 1e-7"
+        account = ledger.show(f"{DATASET}-{turn}")
+        assert len(account.releases) == 1
+        assert account.spent.units == account.releases[0].units != Cost()
         texts = {a["text"] for a in answers if a["turn"] == turn and a["kind"] != "BudgetError"}
         assert len(texts) == 1
 
@@ -558,8 +708,18 @@ def standing(ledger):
         return None
 
 
-@pytest.mark.parametrize("period", ["64", "1"])  # entries from one snapshot to the next
-def test_a_kill_at_any_step_never_leaves_less_spent_than_released(place, tmp_path, period):
+@pytest.mark.parametrize(
+    ("period", "accounting"),  # the period: entries from one snapshot to the next
+    [("64", "plain"), ("1", "gaussian"), pytest.param("1", "plain", marks=pytest.mark.long)],
+)
+def test_a_kill_at_any_step_never_leaves_less_spent_than_released(
+    place, tmp_path, period, accounting, monkeypatch
+):
+    monkeypatch.setenv(ledger_driver.ACCOUNTING, accounting)
+    cost = ledger_driver.cost_of(10)
+    whole = Cost(epsilon=10**11, delta=10**11)
+    if accounting == "gaussian":
+        whole = Cost(square=square_cost(mu(cost["gaussian_alpha"]), 1))
     place.prepare(runs=2 * KILLS + 2)
     killed = study_hash({"study": "killed"})
     runs = drive("crash", tmp_path, place.pattern, KILLS, LEDGER_PERIOD=period)
@@ -577,21 +737,21 @@ def test_a_kill_at_any_step_never_leaves_less_spent_than_released(place, tmp_pat
             assert not text
             found["no total"] += 1
             continue
-        assert (account.spent + account.reserved).epsilon in {0, 10**11}
-        assert not text or str(account.spent) == "epsilon 0.1, delta 1e-7"
+        assert account.spent.units + account.reserved.units in {Cost(), whole}
+        assert not text or account.spent.units == whole
         # The next run says what it found, and the amount that it found does not come back.
-        next_run = ledger.reserve(DATASET, OTHER, epsilon=EPSILON, delta=DELTA)
+        next_run = ledger.reserve(DATASET, OTHER, **cost)
         assert len(next_run.notices) == len(account.unfinished) <= 1
         for left in account.unfinished:
             status = "charged" if left.charged else "reserved"
             assert f"found entry {left.entry}, {left.cost}, {status}" in next_run.notices[0]
             with pytest.raises(BudgetError, match="the identical request is in progress"):
-                ledger.reserve(DATASET, killed, epsilon=EPSILON, delta=DELTA)
+                ledger.reserve(DATASET, killed, **cost)
             settled = ledger.settle(left.entry, charge=left.charged, reason="seen to be gone")
-            assert settled.spent.epsilon == (10**11 if left.charged else 0)
+            assert settled.spent.units == (whole if left.charged else Cost())
             found[status] += 1
         if not account.unfinished:
-            again = ledger.reserve(DATASET, killed, epsilon=EPSILON, delta=DELTA)
+            again = ledger.reserve(DATASET, killed, **cost)
             assert isinstance(again, StoredRelease) == bool(account.releases)
             assert not text or again.artefact == text
             found[type(again).__name__] += 1
@@ -669,10 +829,11 @@ def test_a_release_whose_server_goes_between_charge_and_commit(
     assert [step.kind for step in ledger.show("trial").steps][1:] == ["reserve", "charge", "commit"]
 
 
+@BOTH_WAYS
 @pytest.mark.parametrize("arrives", [True, False], ids=["stands", "undone"])
-def test_a_charge_whose_answer_is_lost_is_found_out(place, arrives):
+def test_a_charge_whose_answer_is_lost_is_found_out(place, arrives, accounting):
     """Neither doubled nor lost, whether it reached the store or not."""
-    ledger = open_ledger(place.location)
+    ledger = open_ledger(place.location, accounting=accounting)
     ledger.declare(DATASET, epsilon=1.0, delta=1e-6)
     reservation = ledger.reserve(DATASET, STUDY, epsilon=0.7, delta=1e-7)
     release_driver.lose_an_answer(ledger, arrives)
@@ -688,16 +849,17 @@ def test_a_charge_whose_answer_is_lost_is_found_out(place, arrives):
 
 
 @pytest.fixture
-def history(place):
-    """A ledger with entries of every kind, and its last release."""
-    ledger = open_ledger(place.location)
-    ledger.declare(DATASET, epsilon=1.0, delta=1e-6)
+def history(place, accounting):
+    """A ledger with entries of every kind, and its last release; of squares, with two pools."""
+    ledger = open_ledger(place.location, accounting=accounting)
+    pool = {"plain_epsilon": 0.3, "plain_delta": 2e-7} if accounting == "gaussian" else {}
+    ledger.declare(DATASET, epsilon=1.0, delta=1e-6, **pool)
     spend(ledger)
     with pytest.raises(ValueError), ledger.reserve(DATASET, OTHER, epsilon=0.1, delta=DELTA):  # noqa: PT011
         raise ValueError
-    left = ledger.reserve(DATASET, OTHER, epsilon=0.2, delta=DELTA)
+    left = ledger.reserve(DATASET, OTHER, epsilon=0.2, delta=DELTA, gaussian_alpha=None)
     ledger.settle(left.sequence, charge=True, reason="gone")
-    ledger.declare(DATASET, epsilon=0.9, delta=1e-6, replace=True)
+    ledger.declare(DATASET, epsilon=0.9, delta=1e-6, replace=True, **pool)
     artefact, head = spend(ledger, study=study_hash({"study": 3}))
     assert ledger.verify().entries == 13
     return ledger, artefact, head
@@ -727,6 +889,7 @@ def renumbered(rows):
     return [changed(row, sequence=number) for number, row in enumerate(rows, start=1)]
 
 
+@BOTH_WAYS
 def test_every_change_removal_reordering_and_insertion_is_found(history, place):
     ledger, *_ = history
     good = [tuple(row) for row in entries(place)]
@@ -770,6 +933,7 @@ def test_every_change_removal_reordering_and_insertion_is_found(history, place):
     ledger.verify()
 
 
+@BOTH
 def test_the_first_bad_entry_is_named(history, place):
     ledger, *_ = history
     rows = entries(place)
@@ -787,6 +951,7 @@ def rechained(rows):
     return made
 
 
+@BOTH
 def test_what_the_chain_alone_cannot_show_a_release_does(history, place):
     """Nobody's key is in the chain: who rewrites all of it is found by heads that left."""
     ledger, artefact, head = history
@@ -809,6 +974,7 @@ def test_what_the_chain_alone_cannot_show_a_release_does(history, place):
         ledger.verify(head=head)
 
 
+@BOTH_WAYS
 def test_who_saw_more_than_a_ledger_has_refuses_it(history, place, monkeypatch, tmp_path):
     monkeypatch.setenv("PRIVALUE_STATE", str(tmp_path / "state"))
     good = [tuple(row) for row in entries(place)]
@@ -830,17 +996,45 @@ def artefact_of(row):
     return json.loads(row[1])["artefact"]
 
 
+def broken_squares(good, reserve):
+    """What breaks the rules of a book with two pools."""
+    first, last = 1, len(good) - 4
+    return {
+        name: [changed(row, **fields) if at == here else row for here, row in enumerate(good)]
+        for name, at, fields in (
+            ("a mu that its promise does not allow", good.index(reserve), {"mu": "1/1.0"}),
+            (
+                "no mu, and more than the plain pool has",
+                good.index(reserve),
+                {"mu": "none", "epsilon": 3 * 10**11},
+            ),
+            ("a total whose mu is not certified", first, {"mu": "1/4.0"}),
+            ("a total without a mu", first, {"mu": "none"}),
+            ("a plain pool that leaves less for squares", first, {"plain_epsilon": 5 * 10**11}),
+            ("pools split anew", last, {"plain_epsilon": 2 * 10**11, "mu": "1/100.0"}),
+            ("a pool that is taken away", last, {"plain_epsilon": 0, "plain_delta": 0}),
+        )
+    }
+
+
+@BOTH
 def test_a_chain_that_fits_must_also_follow_the_rules(history, place):
     ledger, *_ = history
     good = [tuple(row) for row in entries(place)]
     kinds = [json.loads(body)["kind"] for _, body, *_ in good]
     at = {kind: kinds.index(kind) for kind in kinds}
     reserve = good[at["reserve"]]
+    squares = json.loads(good[1][1])["accounting"] == "gaussian"
+    another = "plain" if squares else "gaussian"
+    too_much = {"epsilon": 10**12 + 1}
+    if squares:  # certified, and more than there is
+        too_much = {"epsilon": 20 * 10**12, "delta": 10**17, "mu": "1/0.25"}
     broken = {
+        **(broken_squares(good, reserve) if squares else {}),
         "no begin": good[1:],
         "a second begin": [*good, good[0]],
-        "another format": [changed(good[0], format=4), *good[1:]],
-        "overdrawn": [changed(row, epsilon=10**12 + 1) if row is reserve else row for row in good],
+        "another format": [changed(good[0], format=3), *good[1:]],
+        "overdrawn": [changed(row, **too_much) if row is reserve else row for row in good],
         "a cost of nothing": [changed(row, epsilon=0) if row is reserve else row for row in good],
         "a negative delta": [changed(row, delta=-1) if row is reserve else row for row in good],
         "not declared": [changed(row, dataset="x") if row is reserve else row for row in good],
@@ -849,7 +1043,7 @@ def test_a_chain_that_fits_must_also_follow_the_rules(history, place):
         "a total below what is used": [
             changed(row, epsilon=1) if row is good[len(kinds) - 4] else row for row in good
         ],
-        "a number that is not whole": [changed(good[0], format=3.0), *good[1:]],
+        "a number that is not whole": [changed(good[0], format=4.0), *good[1:]],
         "an unknown kind": [*good, changed(good[-1], kind="refund")],
         "an unknown key": [*good, changed(good[-1], note="x")],
         "no time": [*good, changed(good[at["cancel"]], at="yesterday")],
@@ -865,7 +1059,7 @@ def test_a_chain_that_fits_must_also_follow_the_rules(history, place):
         ],
         "a mu that is none": [changed(row, mu="0.23") if row is reserve else row for row in good],
         "another accounting": [
-            changed(row, accounting="gaussian") if i == 1 else row for i, row in enumerate(good)
+            changed(row, accounting=another) if i == 1 else row for i, row in enumerate(good)
         ],
         "whom it protects, later": [
             changed(row, unit="person") if i == len(kinds) - 4 else row
@@ -918,6 +1112,7 @@ def test_a_ledger_of_0_1_is_refused_and_told_what_to_do(place):
     assert [tuple(row) for row in entries(place)] == of_0_1()
 
 
+@BOTH
 @pytest.mark.parametrize(
     "statement",
     [
@@ -936,6 +1131,7 @@ def test_stored_artefacts_are_checked_too(history, place, statement):
             ledger.reserve(DATASET, STUDY, epsilon=EPSILON, delta=DELTA)
 
 
+@BOTH
 def test_an_emptied_ledger_is_no_new_one(history, place):
     ledger, *_ = history
     rewrite(place, [])
@@ -948,6 +1144,7 @@ def test_an_emptied_ledger_is_no_new_one(history, place):
             action()
 
 
+@BOTH_WAYS
 @pytest.mark.parametrize("verb", ["UPDATE {} SET hash = 'x'", "DELETE FROM {}"])
 @pytest.mark.parametrize("table", ["ledger_entries", "ledger_artefacts"])
 def test_the_tables_refuse_accidents(history, place, verb, table):

@@ -23,7 +23,7 @@ from typing import Any
 
 import privalue as pv
 from fuzz.ledger_damage import damaged
-from fuzz.ledger_trial import PROMISE, WHOM, Release, described, released
+from fuzz.ledger_trial import ASKED, WHOM, Release, described, released
 from fuzz.outcome import Outcome
 from privalue.ledger import Reservation, study_hash
 
@@ -41,7 +41,7 @@ class Template:
 
     copies: list[dict[str, bytes]]
     releases: list[Release]
-    left: dict[str, tuple[int, int]]
+    left: dict[str, tuple[int, int, int]]
 
 
 def fuzz(seed: int, seconds: float | None = None, count: int | None = None) -> Outcome:
@@ -161,14 +161,14 @@ def _started() -> "subprocess.Popen[str]":
 
 
 def _template(folder: Path) -> Template:
-    """Make a ledger with entries of every kind; the last ones are a release's."""
+    """Make a ledger with entries of every kind, of both accountings; the last are a release's."""
     folder.mkdir()
     ledger = pv.open_ledger(folder / "ledger.db")
     copies: list[dict[str, bytes]] = []
     releases: list[Release] = []
 
     def reserved(dataset: str, name: str) -> Reservation:
-        granted = ledger.reserve(dataset, study_hash(described(name)), **PROMISE)
+        granted = ledger.reserve(dataset, study_hash(described(name)), **ASKED)
         assert isinstance(granted, Reservation)
         return granted
 
@@ -182,9 +182,14 @@ def _template(folder: Path) -> Template:
 
     ledger.declare("people", epsilon=1.0, delta=1e-5, **WHOM)
     release("people", "first")
-    ledger.declare("others", epsilon=1.0, delta=1e-5, **WHOM)
-    ledger.declare("others", epsilon=1.5, delta=1e-5, replace=True, **WHOM)
+    squares = {"accounting": "gaussian", "plain_epsilon": 0.3, "plain_delta": 1e-6}
+    ledger.declare("others", epsilon=1.0, delta=1e-5, **WHOM, **squares)
+    ledger.declare("others", epsilon=1.5, delta=1e-5, replace=True, **WHOM, **squares)
     release("others", "second")
+    ledger.declare("moved", epsilon=1.0, delta=1e-5, **WHOM)
+    release("moved", "before")
+    more = {"accounting": "gaussian", "replace": True, "add_deltas": True}
+    ledger.declare("moved", epsilon=1.0, delta=1e-5, **WHOM, **more)
     reserved("people", "cancelled").cancel("invalid input")
     left = reserved("people", "left by a crash")
     ledger.settle(left.sequence, charge=True, reason="nobody knows")
@@ -197,7 +202,7 @@ def _template(folder: Path) -> Template:
     return Template(
         copies=copies,
         releases=releases,
-        left={dataset: (cost.epsilon, cost.delta) for dataset, cost in accounts.items()},
+        left={dataset: amount.units.parts for dataset, amount in accounts.items()},
     )
 
 

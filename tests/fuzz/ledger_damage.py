@@ -29,7 +29,8 @@ _TEXTS = (
 _BYTES = (b"", b"\x00", b"\xff\xfe", b"\xc3\x28", b"x" * 100_000)
 _JSON: tuple[Any, ...] = (
     *(None, True, 0, -1, 1, 10**30, -(10**30), 1e308, "", "x", "0" * 64, [], {}, [[[]]]),
-    *("people", "others", "charge", "cancel", "declare", "trajectory", "person"),
+    *("people", "others", "charge", "cancel", "declare", "move"),
+    *("trajectory", "person", "gaussian"),
 )
 
 Copies = Sequence[dict[str, bytes]]  # the ledger's files after each step; the last is the whole

@@ -7,6 +7,7 @@ line of stdout says what happened, as JSON.
 import contextlib
 import io
 import json
+import math
 import os
 import resource
 import sys
@@ -16,11 +17,14 @@ from pathlib import Path
 from typing import Any
 
 import privalue as pv
+from privalue.core import gaussian
 from privalue.errors import PrivalueError
 from privalue.ledger import Account, LedgerError, Reservation, StoredRelease, study_hash
 
 WHOM: dict[str, Any] = {"unit": "trajectory", "neighbours": "replace-one"}
 PROMISE: dict[str, Any] = {"epsilon": 0.1, "delta": 1e-7, **WHOM}
+ALPHA = gaussian(0.1, 1e-7).alpha
+ASKED = {**PROMISE, "gaussian_alpha": ALPHA}  # every release is by dp-ssp
 
 
 def described(name: str) -> dict[str, Any]:
@@ -31,7 +35,8 @@ def described(name: str) -> dict[str, Any]:
 def released(name: str, head: str) -> str:
     """Return the text of a release that states what was paid for it."""
     stated = {"private": True, "study": described(name), "privacy": PROMISE, "ledger_head": head}
-    return json.dumps({**stated, "values": [0.25, 0.5]})
+    noise = {"mechanism": "dp-ssp", "noise": {"alpha": ALPHA}, "gaussian_mu": 1 / ALPHA}
+    return json.dumps({**stated, **noise, "values": [0.25, 0.5]})
 
 
 MEMORY = 4 << 30  # of addresses
@@ -101,15 +106,21 @@ class Trial:
         for dataset in self._before:
             account = self._tried("show", dataset)
             if isinstance(account, Account):
-                self.left[dataset] = [account.left.epsilon, account.left.delta]
+                self.left[dataset] = [*account.left.units.parts]
 
     def _ask_for_too_much(self) -> None:
-        """Ask for a thousandth more than was left, of epsilon and of delta."""
-        for dataset, (epsilon, delta) in self._before.items():
-            for number, more in enumerate(((1e-3, 0.0), (0.0, 1e-9))):
-                amounts = {"epsilon": epsilon / 1e12 + more[0], "delta": delta / 1e18 + more[1]}
+        """Ask for a thousandth more than was left, of epsilon, of delta, and of mu."""
+        for dataset, (epsilon, delta, square) in self._before.items():
+            plain = [
+                {"epsilon": epsilon / 1e12 + more, "delta": delta / 1e18 + most}
+                for more, most in ((1e-3, 0.0), (0.0, 1e-9))
+            ]
+            by_mu = {"epsilon": 20.0, "delta": 0.5}  # which allow any mu of a total
+            for number, amounts in enumerate([*plain, *([by_mu] if square else [])]):
                 request = study_hash({"too much": number, "of": dataset})
                 asked = {key: value if value else tiny(key) for key, value in amounts.items()}
+                if amounts is by_mu:
+                    asked["gaussian_alpha"] = 0.999 * math.sqrt(1e24 / square)
                 granted = self._tried("reserve", dataset, request, **asked, **WHOM)
                 if isinstance(granted, Reservation):
                     self.granted.append(dataset)
@@ -120,7 +131,7 @@ class Trial:
         """Ask for what was released: the same text comes, or an error."""
         for release in self._releases:
             request = study_hash(described(release.name))
-            answer = self._tried("reserve", release.dataset, request, **PROMISE)
+            answer = self._tried("reserve", release.dataset, request, **ASKED)
             if isinstance(answer, StoredRelease) and answer.artefact != release.artefact:
                 self.forgot = f"the release {release.name!r} has another text, and nobody told"
             if isinstance(answer, Reservation):
@@ -132,7 +143,7 @@ class Trial:
         """Release once more; what succeeds must count, and be on the record."""
         for dataset in self._before:
             request = study_hash(described(f"new {dataset}"))
-            granted = self._tried("reserve", dataset, request, **PROMISE)
+            granted = self._tried("reserve", dataset, request, **ASKED)
             if not isinstance(granted, Reservation):
                 continue
             try:
@@ -149,8 +160,10 @@ class Trial:
             )
             account = self._tried("show", dataset)
             if isinstance(account, Account) and dataset in self.left:
-                now = [account.left.epsilon, account.left.delta]
-                if not all(a < b for a, b in zip(now, self.left[dataset], strict=True)):
+                now = [*account.left.units.parts]
+                before = self.left[dataset]
+                more = any(a > b for a, b in zip(now, before, strict=True))
+                if more or now == before:
                     self.forgot = f"{dataset}: a new release does not count, and nobody told"
 
     def _command_line(self) -> None:

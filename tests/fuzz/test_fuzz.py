@@ -100,7 +100,7 @@ def test_what_a_trial_may_not_say(template):
         ({"codes": {"show": 0, "verify": 5}}, "verify tells"),
         ({"granted": ["people"]}, "granted more"),
         ({"forgot": "the release 'first' is forgotten"}, "forgotten"),
-        ({"left": {"people": [10**12, 0]}}, "nobody told"),
+        ({"left": {"people": [10**12, 0, 0]}}, "nobody told"),
     ):
         assert words in judge({**fine, **wrong}, template)
     told = {"told": True, "told_by_the_last": True, "codes": {"show": 5, "verify": 5}}

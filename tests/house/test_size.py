@@ -8,10 +8,12 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "privalue"
 MOST_CORE = 2_300
-MOST_LEDGER_RULES = 1480  # snapshots, seals and ignored rows are rules of the record, too
-STORES = {
-    *("_open.py", "_sqlite.py", "_postgres.py", "_store.py", "_heads.py", "_evidence.py"),
-    *("_queue.py", "_roles.py", "_signatures.py"),
+MOST_LEDGER_RULES = 1_610  # snapshots, ignored rows and squares of mu are rules, too
+BESIDE_THE_RULES = {
+    *("_open.py", "_sqlite.py", "_postgres.py", "_store.py", "_heads.py", "_evidence.py"),  # stores
+    *("_queue.py", "_roles.py", "_signatures.py", "_seal.py"),
+    # What people are told, and what is made of what they ask for: the rules judge that anew.
+    *("_account.py", "_told.py", "_conversions.py", "_requests.py"),
 }
 EXPLAINED = 0.4  # lines of explanation for a line of code
 
@@ -60,7 +62,8 @@ def test_the_core_explains_itself():
 
 
 def test_the_ledgers_rules_are_within_theirs():
-    rules = [path for path in (SOURCE / "ledger").glob("*.py") if path.name not in STORES]
+    files = (SOURCE / "ledger").glob("*.py")
+    rules = [path for path in files if path.name not in BESIDE_THE_RULES]
     assert sum(map(lines_of_code, rules)) <= MOST_LEDGER_RULES
 
 

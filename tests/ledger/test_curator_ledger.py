@@ -160,7 +160,7 @@ def test_kill_9_never_spends_less_than_is_released(step, killed, monkeypatch, ca
     ledger = open_ledger("ledger.db")
     ledger.verify()
     account = ledger.show("trial")
-    counted = (account.spent + account.reserved).as_dict()["epsilon"]
+    counted = (account.spent.units + account.reserved.units).as_dict()["epsilon"]
     released = (folder / "out" / "release.json").exists()
     assert released == (position == len(STEPS) - 1)
     assert counted == (0.5 if position >= 1 else 0.0)

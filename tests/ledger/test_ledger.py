@@ -391,7 +391,7 @@ def test_a_process_and_a_machine_are_named(ledger):
 def test_leaving_without_computing_cancels(ledger):
     with ledger.reserve("people", STUDY, epsilon=0.1, delta=1e-7) as reservation:
         assert isinstance(reservation, Reservation)
-    assert ledger.show("people").reserved == units.NOTHING
+    assert ledger.show("people").reserved.units == units.NOTHING
 
 
 # Names that look alike

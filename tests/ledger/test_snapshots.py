@@ -247,7 +247,7 @@ def test_the_clock_and_its_notice_go_on(tmp_path, monkeypatch):
 
 
 def test_an_entry_that_an_index_leads_to_says_what_the_index_says():
-    row = Book().write("begin", NOW, format=FORMAT, sealed=False)
+    row = Book().write("begin", NOW, format=FORMAT, sealed=False, squares=True)
     assert looked_up(row, kind="begin")["sequence"] == 1
     with pytest.raises(LedgerError, match="does not say what the index"):
         looked_up(row, kind="commit", study="a" * 64)

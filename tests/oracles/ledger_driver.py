@@ -16,6 +16,7 @@ database, before a file is synced, linked or closed, and after each step of a re
 import contextlib
 import itertools
 import json
+import math
 import multiprocessing
 import os
 import random
@@ -26,6 +27,7 @@ import sys
 import time
 from pathlib import Path
 
+from privalue.core import gaussian
 from privalue.errors import PrivalueError
 from privalue.ledger import Reservation, StoredRelease, _book, open_ledger, study_hash
 from privalue.ledger._sqlite import SQL, SqliteStore
@@ -38,7 +40,23 @@ DATASET = "people"
 CRASH_AT = "LEDGER_CRASH_AT"
 SETTINGS = ("PRAGMA synchronous", "PRAGMA fullfsync", "SHOW", "SELECT set_config")
 PLANTED = "LEDGER_PLANTED_MISTAKE"
+ACCOUNTING = "LEDGER_ACCOUNTING"  # "plain", if not said
 PERIOD = "LEDGER_PERIOD"  # entries from one snapshot to the next, if not the usual number
+
+
+def total_of(units):
+    """A total that has room for so many releases."""
+    if os.environ.get(ACCOUNTING) == "gaussian":
+        return {"epsilon": 1.0, "delta": 1e-6, **WHOM, "accounting": "gaussian"}
+    return {"epsilon": EPSILON * units, "delta": DELTA * units, **WHOM}
+
+
+def cost_of(units):
+    """What a release asks for, of which so many fit into the total."""
+    if os.environ.get(ACCOUNTING) == "gaussian":
+        alpha = math.sqrt(units) * gaussian(1.0, 1e-6).alpha
+        return {**COST, "epsilon": 1.0, "delta": 1e-6, "gaussian_alpha": alpha}
+    return COST
 
 
 def say(**words):
@@ -93,10 +111,10 @@ class Events:
 def one_release(location, out, event):
     """Everything from a total to a published artefact; ``out`` is the world outside."""
     ledger = open_ledger(location)
-    ledger.declare(DATASET, epsilon=1.0, delta=1e-6, **WHOM)
+    ledger.declare(DATASET, **total_of(10))
     event("declared")
     request = study_hash({"study": "killed"})
-    with ledger.reserve(DATASET, request, **COST) as reservation:
+    with ledger.reserve(DATASET, request, **cost_of(10)) as reservation:
         event("reserved")
         head = reservation.charge()
         event("charged")
@@ -176,7 +194,7 @@ def race(location, rounds, units, processes):
             if turn % processes == me:
                 answers.put((-1, me, *_declare(mine, f"{DATASET}-{turn}", units)))
             barrier.wait()
-            answers.put((turn, me, *_ask(mine, turn, me)))
+            answers.put((turn, me, *_ask(mine, turn, me, cost_of(units))))
 
     runners = [context.Process(target=runner, args=(me,)) for me in range(processes)]
     for process in runners:
@@ -190,17 +208,17 @@ def race(location, rounds, units, processes):
 
 def _declare(ledger, dataset, units):
     try:
-        ledger.declare(dataset, epsilon=EPSILON * units, delta=DELTA * units, **WHOM)
+        ledger.declare(dataset, **total_of(units))
     except PrivalueError as problem:
         return type(problem).__name__, str(problem)
     return "declared", dataset
 
 
-def _ask(ledger, turn, me):
+def _ask(ledger, turn, me, cost):
     identical = os.environ.get("LEDGER_IDENTICAL") == "1"
     request = study_hash({"turn": turn, "process": 0 if identical else me})
     try:
-        granted = ledger.reserve(f"{DATASET}-{turn}", request, **COST)
+        granted = ledger.reserve(f"{DATASET}-{turn}", request, **cost)
         if isinstance(granted, StoredRelease):
             return "stored", granted.artefact
         artefact = json.dumps({"turn": turn, "process": me, "ledger": granted.charge()})

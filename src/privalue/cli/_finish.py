@@ -18,13 +18,12 @@ from privalue._outbox import NAME, Outbox, Paid
 from privalue.artefact import FILE_NAME, Release
 from privalue.cli import _screen as terminal
 from privalue.cli._console import Json, log, print_json, screen
-from privalue.cli._given import DEFAULT_LEDGER
+from privalue.cli._given import DEFAULT_LEDGER, study_of
 from privalue.cli._options import in_options
 from privalue.cli._report import publish_and_tell
 from privalue.curator import finish as finish_release
 from privalue.errors import BudgetError, ChargedError, DataError, PrivalueError, UsageError
 from privalue.ledger import open_ledger, study_hash
-from privalue.planning import resolve
 from privalue.report import PAGE, REGISTRY, VALUES, require_publishable, require_same_study
 from privalue.study import Study
 
@@ -219,8 +218,9 @@ def _study(paid: Paid) -> Study | None:
     if paid.study is None:
         return None
     try:
-        study = resolve(Study.load(Path(paid.study))).study
-        require_same_study(Release.parse(paid.text), study)
+        release = Release.parse(paid.text)
+        study = study_of(release, Path(paid.study))
+        require_same_study(release, study)
     except PrivalueError as problem:
         log.warn(f"The pages go without what {paid.study} says of states: {problem}")
         return None

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 from pydantic_core import PydanticCustomError
 
+from privalue.artefact import Release
 from privalue.cli._console import log
 from privalue.errors import UsageError
 from privalue.planning import resolve
@@ -87,16 +88,40 @@ Threads = Annotated[
 ]
 
 
-def settled(study_file: Path, side_files: Path | None) -> Study:
+def settled(
+    study_file: Path, side_files: Path | None, *, spend: str | None = None, shares: bool = False
+) -> Study:
     """Return the study with its mechanism chosen.
 
     If the study leaves the choice open ("auto"), log which mechanism was chosen, and why.
+
+    Args:
+        study_file: where it is.
+        side_files: another folder for side files.
+        spend: a share of what the ledger has left, which fixes epsilon and delta later.
+        shares: whether a study may ask for a share: only a release may.
     """
-    study = Study.load(study_file, side_files=side_files)
+    study = Study.load(study_file, side_files=side_files, spend=spend)
+    if shares and not study.privacy.is_fixed:
+        return study
     chosen = resolve(study)
     if study.mechanism.name == "auto":
         log.print(f"Mechanism: {chosen.why}.")
     return chosen.study
+
+
+def study_of(release: Release, study_file: Path, side_files: Path | None = None) -> Study:
+    """Return the study in a file, with what the ledger fixed for a release of it."""
+    spend = release.study["privacy"].get("spend")
+    study = Study.load(study_file, side_files=side_files, spend=spend)
+    return resolve(fixed(study, release)).study
+
+
+def fixed(study: Study, release: Release) -> Study:
+    """Return the study with epsilon and delta as the ledger fixed them for its release."""
+    if study.privacy.is_fixed:
+        return study
+    return study.replace(epsilon=release.privacy.epsilon, delta=release.privacy.delta)
 
 
 def parse_memory(text: str) -> int:

@@ -66,11 +66,33 @@ def declare(
         ),
     ] = None,
     accounting: Annotated[
-        str, typer.Option("--accounting", help="plain: epsilons and deltas are summed.")
+        str,
+        typer.Option(
+            "--accounting",
+            help="plain: epsilons and deltas are summed; gaussian: squares of mu, for dp-ssp.",
+        ),
     ] = "plain",
+    plain_epsilon: Annotated[
+        float | None,
+        typer.Option(
+            "--plain-epsilon",
+            **NUMBER,
+            help="Of a Gaussian total: what is kept for releases other than dp-ssp's.",
+        ),
+    ] = None,
+    plain_delta: Annotated[
+        float | None, typer.Option("--plain-delta", **NUMBER, help="Likewise.")
+    ] = None,
     ledger: LedgerFile = DEFAULT_LEDGER,
     replace: Annotated[
         bool, typer.Option("--replace", help="Change a total, on the record.")
+    ] = False,
+    add_deltas: Annotated[
+        bool,
+        typer.Option(
+            "--add-deltas",
+            help="With --replace, to squares once something is used: promise both totals' deltas.",
+        ),
     ] = False,
     seal: SealFile = None,
     as_json: Json = False,
@@ -85,7 +107,10 @@ def declare(
         neighbours=neighbours,
         max_trajectories_per_person=most,
         accounting=accounting,
+        plain_epsilon=plain_epsilon,
+        plain_delta=plain_delta,
         replace=replace,
+        add_deltas=add_deltas,
     )
     _print_account(account, opened, as_json)
 

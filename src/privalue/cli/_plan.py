@@ -10,7 +10,14 @@ from privalue._planned import plan as planned
 from privalue.cli._console import Json, SideFiles, StudyFile, log, print_json, progress, screen
 from privalue.cli._given import NUMBER, WHOLE
 from privalue.cli._options import in_options
-from privalue.cli._plan_screen import plan_json, policy_plan_json, print_plan, print_policy_plan
+from privalue.cli._plan_screen import (
+    book_json,
+    plan_json,
+    policy_plan_json,
+    print_book,
+    print_plan,
+    print_policy_plan,
+)
 from privalue.errors import UsageError
 from privalue.planning import Prediction, plan_policy
 from privalue.report import checked_picture, curves_of, draw_plan, trajectories_around
@@ -46,10 +53,48 @@ def plan(
     draws: Annotated[
         int | None, typer.Option("--draws", **WHOLE, help="Made-up data sets per prediction.")
     ] = None,
+    releases: Annotated[
+        str | None,
+        typer.Option(
+            "--releases",
+            help="Several over one total: 52 (weekly for a year), 1+12 (one now, one each month).",
+        ),
+    ] = None,
+    ledger: Annotated[
+        str | None,
+        typer.Option(
+            "--ledger",
+            help="With --releases: over what this ledger has left; else the study's epsilon and "
+            "delta are the total.",
+        ),
+    ] = None,
     side_files: SideFiles = None,
     as_json: Json = False,
 ) -> None:
     """Predict the error of a study before any data is opened."""
+    if releases is not None:
+        if picture is not None or target is not None or solve is not None or by_state:
+            raise UsageError(
+                "--releases plans a book of releases: leave out --picture, --target-rmse, --solve "
+                "and --by-state"
+            )
+        study = Study.load(study_file, side_files=side_files)
+        book = planned(
+            study,
+            trajectories,
+            releases=releases,
+            ledger=ledger,
+            world=world,
+            draws=draws,
+            phase=progress,
+        )
+        if as_json:
+            print_json(book_json(book))
+        else:
+            print_book(screen(), book)
+        return
+    if ledger is not None:
+        raise UsageError("--ledger is for --releases, which plans what is left of it")
     if picture is not None:
         checked_picture(picture)
     study = Study.load(study_file, side_files=side_files)
@@ -75,9 +120,11 @@ def plan(
     if picture is not None:
         _draw(found.prediction, picture, target)
     if as_json:
-        print_json(plan_json(found.prediction, changes, found.solved, notes))
+        print_json(plan_json(found.prediction, changes, found.solved, notes, found.improvement))
     else:
-        print_plan(screen(), found.prediction, changes, found.solved, notes, by_state)
+        print_plan(
+            screen(), found.prediction, changes, found.solved, notes, by_state, found.improvement
+        )
 
 
 def _draw(prediction: Prediction, file: Path, target: float | None) -> None:

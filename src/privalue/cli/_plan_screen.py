@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from rich.console import Console
@@ -10,8 +11,10 @@ from rich.table import Table
 from privalue._planned import Solved
 from privalue.planning import (
     Answer,
+    BookPlan,
     Change,
     Forecast,
+    ImprovementForecast,
     PolicyPlan,
     Prediction,
     shown,
@@ -21,9 +24,13 @@ from privalue.report import (
     aggregation_in_words,
     answer_in_words,
     approximation_shown,
+    improvement_in_words,
+    keys_of,
     misfit_known,
     name_of,
+    pairs_in_words,
     paragraph,
+    steadied,
     verdict,
 )
 
@@ -69,6 +76,7 @@ def print_plan(
     solved: Solved | None,
     notes: Sequence[str],
     by_state: bool,
+    improvement: ImprovementForecast | None = None,
 ) -> None:
     """Print the verdict, the numbers, what would help, and a paragraph for the protocol.
 
@@ -79,12 +87,19 @@ def print_plan(
         solved: the answers to what was asked, if anything.
         notes: what is assumed, and what else there is to know.
         by_state: whether to print the error of every state too.
+        improvement: what improved policies are worth, where a world tells.
     """
     colour = "red" if prediction.hopeless else "yellow" if prediction.doubtful else "green"
     console.print(verdict(prediction), style=f"bold {colour}")
     if solved is not None:
         _print_solved(console, solved)
     console.print(_table(prediction))
+    of_pairs = pairs_in_words(prediction)
+    if of_pairs is not None:
+        console.print(f"{of_pairs}.")
+    if improvement is not None:
+        for sentence in improvement_in_words(improvement):
+            console.print(f"{sentence}.")
     if by_state:
         console.print(_states(prediction))
     if changes:
@@ -97,7 +112,7 @@ def print_plan(
     for note in notes:
         console.print(f"Note: {note}.", style="yellow")
     console.print("For the protocol:", style="bold")
-    console.print(_paragraph(prediction, solved), soft_wrap=True)
+    console.print(_paragraph(prediction, solved, improvement), soft_wrap=True)
 
 
 def _print_solved(console: Console, solved: Solved) -> None:
@@ -120,8 +135,8 @@ def _print_solved(console: Console, solved: Solved) -> None:
 def _table(prediction: Prediction) -> Table:
     """Return the table of predicted errors, one row for each mechanism."""
     table = Table(
-        title=f"Predicted root mean square error over the states, {prediction.trajectories:,} "
-        "trajectories",
+        title=f"Predicted root mean square error over the {keys_of(prediction.study)}, "
+        f"{prediction.trajectories:,} trajectories",
         title_justify="left",
     )
     ranged = prediction.ranged
@@ -142,7 +157,8 @@ def _table(prediction: Prediction) -> Table:
             style="bold" if option.chosen else None,
         )
     low, high = prediction.study.return_bounds
-    table.add_row("no privacy", "", shown(prediction.floor), style="dim")
+    plain = "plain means" if steadied(prediction) else "no privacy"
+    table.add_row(plain, "", shown(prediction.floor), style="dim")
     table.add_row("guessing", f"{(low + high) / 2:g}", shown(prediction.guess), style="dim")
     table.caption = "* this study; approx.: approximation error; " + (
         "range: from the optimistic end to the cautious one, all else is the middle case"
@@ -170,10 +186,10 @@ def _numbers(prediction: Prediction, forecast: Forecast) -> list[str]:
 
 def _states(prediction: Prediction) -> Table:
     """Return the table of predicted errors by state."""
-    chosen = prediction.chosen
-    table = Table(title=f"By state, {name_of(chosen)}", title_justify="left")
-    for name in ("state", "expected visits", "error"):
-        table.add_column(name, justify="left" if name == "state" else "right")
+    chosen, key = prediction.chosen, keys_of(prediction.study)[:-1]
+    table = Table(title=f"By {key}, {name_of(chosen)}", title_justify="left")
+    for name in (key, "expected visits", "error"):
+        table.add_column(name, justify="left" if name == key else "right")
     errors = [] if chosen.by_state is None else chosen.by_state.tolist()
     visits = prediction.trajectories * prediction.model.visits
     rows = list(zip(map(str, prediction.study.key_names), visits.tolist(), errors, strict=False))
@@ -184,9 +200,11 @@ def _states(prediction: Prediction) -> Table:
     return table
 
 
-def _paragraph(prediction: Prediction, solved: Solved | None) -> str:
+def _paragraph(
+    prediction: Prediction, solved: Solved | None, improvement: ImprovementForecast | None
+) -> str:
     """Return the paragraph for the protocol."""
-    return paragraph(prediction, None if solved is None else solved.own)
+    return paragraph(prediction, None if solved is None else solved.own, improvement)
 
 
 # For programs
@@ -197,6 +215,7 @@ def plan_json(
     changes: Sequence[Change],
     solved: Solved | None,
     notes: Sequence[str],
+    improvement: ImprovementForecast | None = None,
 ) -> dict[str, Any]:
     """Return what ``plan --json`` prints.
 
@@ -205,6 +224,7 @@ def plan_json(
         changes: what would help.
         solved: the answers to what was asked, if anything.
         notes: what is assumed, and what else there is to know.
+        improvement: what improved policies are worth, where a world tells.
 
     Returns:
         Plain values; numbers that are not finite are None.
@@ -235,6 +255,8 @@ def plan_json(
             "assumptions": list(model.assumptions),
             "visits": model.visits.tolist(),
         },
+        "pairs": None if prediction.chosen.of_pairs is None else vars(prediction.chosen.of_pairs),
+        "improvement": None if improvement is None else asdict(improvement),
         "target": None if solved is None else _solved_json(solved),
         "advice": [
             {
@@ -246,7 +268,7 @@ def plan_json(
             for change in changes
         ],
         "notes": list(notes),
-        "paragraph": _paragraph(prediction, solved),
+        "paragraph": _paragraph(prediction, solved, improvement),
     }
 
 
@@ -328,3 +350,51 @@ def _value(answer: Answer) -> float | int | None:
 def _finite(value: float) -> float | None:
     """Return a number, or None, which JSON has in place of infinities."""
     return value if math.isfinite(value) else None
+
+
+def print_book(console: Console, plan: BookPlan) -> None:
+    """Print every split of a book, with the error of each release, and which is the best."""
+    made = Table(title=f"{plan.trajectories:,} trajectories in each release")
+    for name in ("accounting", "split", "releases", "epsilon of each", "error of each", "all"):
+        made.add_column(name, justify="left" if name in {"accounting", "split"} else "right")
+    for split in plan.splits:
+        for number, group in enumerate(split.groups):
+            epsilon = "too little" if group.epsilon is None else f"{group.epsilon:.4g}"
+            head = ("", "") if number else (split.accounting, split.name)
+            whole = "" if number else shown(split.rmse)
+            made.add_row(*head, f"{group.count:,}", epsilon, shown(group.rmse), whole)
+    console.print(made)
+    best = plan.best
+    console.print(
+        f"Best over all releases: {best.name}, {best.accounting} accounting, error "
+        f"{shown(best.rmse)}; guessing the middle of the bounds has {shown(plan.guess)}.",
+        style="bold",
+    )
+
+
+def book_json(plan: BookPlan) -> dict[str, Any]:
+    """Return what ``plan --releases --json`` prints; errors that are not finite are None."""
+    splits = [
+        {
+            "accounting": split.accounting,
+            "split": split.name,
+            "rmse": _finite(split.rmse),
+            "releases": [
+                {
+                    "count": group.count,
+                    "share": group.share,
+                    "epsilon": group.epsilon,
+                    "delta": group.delta,
+                    "rmse": _finite(group.rmse),
+                }
+                for group in split.groups
+            ],
+        }
+        for split in plan.splits
+    ]
+    return {
+        "trajectories": plan.trajectories,
+        "guessing_rmse": plan.guess,
+        "splits": splits,
+        "best": plan.splits.index(plan.best),
+    }

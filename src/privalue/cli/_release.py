@@ -20,7 +20,7 @@ from privalue.cli._console import (
     screen,
 )
 from privalue.cli._finish import published, require_finished
-from privalue.cli._given import WHOLE, Data, Engine, Memory, Threads, parse_memory, settled
+from privalue.cli._given import WHOLE, Data, Engine, Memory, Threads, fixed, parse_memory, settled
 from privalue.cli._ledger import tell
 from privalue.cli._memory import keep_freed_memory
 from privalue.cli._report import Justification, publish_and_tell
@@ -50,6 +50,15 @@ def release(
         bool,
         typer.Option("--expect-new", help="Exit 4 where the ledger would answer with an old one."),
     ] = False,
+    spend: Annotated[
+        str | None,
+        typer.Option(
+            "--spend",
+            metavar="<share>",
+            help="A share of what the ledger has left, e.g. 25%; the study leaves out epsilon and "
+            "delta.",
+        ),
+    ] = None,
     accept_large_delta: Annotated[
         bool, typer.Option("--accept-large-delta", help="Allow delta >= 1/m.")
     ] = False,
@@ -86,7 +95,9 @@ def release(
     limit = parse_memory(memory)
     require_finished(out)
     require_publishable(out)
-    study = settled(study_file, side_files)
+    if spend is not None and no_ledger:
+        raise UsageError("--spend is a share of what a ledger has left: give --ledger FILE")
+    study = settled(study_file, side_files, spend=spend, shares=True)
     keep_freed_memory()
     with published(out, study=study_file, justification=justification) as outbox:
         with notes(), progress("Reading rows", then="Computing") as update:
@@ -108,7 +119,7 @@ def release(
         publish_and_tell(
             released,
             out,
-            study=study,
+            study=fixed(study, released),
             ledger=ledger,
             justification=justification,
             page=not no_report,

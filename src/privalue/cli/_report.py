@@ -8,10 +8,10 @@ import typer
 
 from privalue.artefact import FILE_NAME, Release
 from privalue.cli._console import Json, SideFiles, log, print_json, say
+from privalue.cli._given import study_of
 from privalue.cli._options import in_options
 from privalue.errors import PrivalueError, UnavailableError, UsageError
 from privalue.ledger import Standing, open_ledger
-from privalue.planning import resolve
 from privalue.report import (
     PAGE,
     REGISTRY,
@@ -78,9 +78,7 @@ def report(
         if (folder / name).exists() and not force:
             raise UsageError(f"{folder / name} exists; use --force to overwrite it, or --out FILE")
     require_no_private_page(folder)
-    study = (
-        None if study_file is None else resolve(Study.load(study_file, side_files=side_files)).study
-    )
+    study = None if study_file is None else study_of(release, study_file, side_files)
     if study is not None:
         require_same_study(release, study)
     answers = answers_in(_folder(release_file, None) / REGISTRY)

@@ -246,7 +246,7 @@ def print_release(console: Console, release: Release) -> None:
     for entry, row in zip(release.values[:MOST_ROWS], states[:MOST_ROWS], strict=True):
         ends = [(getattr(entry, low), getattr(entry, high)) for low, high in intervals.values()]
         table.add_row(
-            *(Text(label) for label in (entry.state, entry.action) if label is not None),
+            *(label for label in (entry.state, entry.action) if label is not None),
             written(entry.value, *(ends[0] if ends else ())).value,
             *(written(entry.value, *pair).within for pair in ends),
             "; ".join(row.flags) or "none",

@@ -6,7 +6,15 @@ release publishes; ``refit`` makes other choices from the same numbers, at no fu
 """
 
 from privalue.estimate._fits import ridge_fit
-from privalue.estimate._greedy import CAUTION, CLEARLY, GreedyStep, StateChange, greedy_step_of
+from privalue.estimate._greedy import (
+    CAUTION,
+    CLEARLY,
+    GreedyStep,
+    StateChange,
+    greedy_step_of,
+    step_of_noisy,
+    with_clear_gains,
+)
 from privalue.estimate._linear import noise_factors, row_norms
 from privalue.estimate._policies import (
     estimates_of_policy,
@@ -14,10 +22,18 @@ from privalue.estimate._policies import (
     noisy_weights,
     published_policy,
 )
-from privalue.estimate._published import estimates_of, published, rehearsal, values_of
+from privalue.estimate._published import (
+    estimates_of,
+    noisy_of,
+    published,
+    rehearsal,
+    state_values_of,
+    values_of,
+)
 from privalue.estimate._ratios import normal_quantile
 from privalue.estimate._refit import refit
 from privalue.estimate._stages import published_stages
+from privalue.estimate._statistics import NoisyStatistics
 from privalue.estimate._weights import SUPPORTED
 
 __all__ = [
@@ -25,12 +41,14 @@ __all__ = [
     "CLEARLY",
     "SUPPORTED",
     "GreedyStep",
+    "NoisyStatistics",
     "StateChange",
     "estimates_of",
     "estimates_of_policy",
     "greedy_step_of",
     "largest_weights",
     "noise_factors",
+    "noisy_of",
     "noisy_weights",
     "normal_quantile",
     "published",
@@ -40,5 +58,8 @@ __all__ = [
     "rehearsal",
     "ridge_fit",
     "row_norms",
+    "state_values_of",
+    "step_of_noisy",
     "values_of",
+    "with_clear_gains",
 ]

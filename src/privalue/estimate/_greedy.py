@@ -23,7 +23,9 @@ from privalue.core import Integers, Vector
 from privalue.estimate._ratios import Ratios, normal_quantile, plain_values, ratio_intervals
 from privalue.estimate._refit import noisy_statistics, tabular_study
 from privalue.estimate._shrinkage import pooled, posterior
+from privalue.estimate._statistics import NoisyStatistics
 from privalue.estimate._totals import Clamped, clamping_bias, hidden, total_intervals, widened
+from privalue.study import Study
 
 CLEARLY = 2.0  # standard deviations that a noisy count is above 0 where an action was taken
 CAUTION = 0.5  # so many posterior standard deviations are taken off a value before they compete
@@ -79,6 +81,7 @@ class GreedyStep:
     means: Vector  # K: posterior means of the values, drawn towards their state's
     deviations: Vector  # K: their standard deviations
     clear: NDArray[np.bool_]  # K: the noisy count is above what nobody's visits would give
+    gains: NDArray[np.bool_]  # K: and the gain is clear, too
     advantage: Vector  # K
     low: Vector  # K: ends of the advantage's interval
     high: Vector
@@ -144,25 +147,39 @@ def greedy_step(
     # holds Q's own people and noise, and what both have in common only brings them closer.
     advantage_low = advantage - np.hypot(values - low, state_high[states] - own)
     advantage_high = advantage + np.hypot(high - values, own - state_low[states])
-    candidates = clear.copy()
-    if only_clear_gains:
-        candidates &= (advantage_low > 0) & ~hiding & ~state_hiding[states]
-    lowered = np.where(candidates, means - CAUTION * deviations, -np.inf)
-    chosen = _largest(lowered, states, number)
-    policy = np.where(chosen[states] >= 0, 0.0, behaviour)
-    policy[chosen[chosen >= 0]] = 1.0
+    gains = clear & (advantage_low > 0) & ~hiding & ~state_hiding[states]
+    candidates = gains if only_clear_gains else clear
+    chosen, policy = _moved(candidates, means - CAUTION * deviations, behaviour, states, number)
     return GreedyStep(
         policy=policy,
         behaviour=behaviour,
         means=means,
         deviations=deviations,
         clear=clear,
+        gains=gains,
         advantage=advantage,
         low=advantage_low,
         high=advantage_high,
         known=known,
         chosen=chosen,
     )
+
+
+def with_clear_gains(step: GreedyStep, states: Integers) -> GreedyStep:
+    """Return the step of the same numbers that moves only where the gain is clear."""
+    lowered = step.means - CAUTION * step.deviations
+    chosen, policy = _moved(step.gains, lowered, step.behaviour, states, len(step.chosen))
+    return replace(step, chosen=chosen, policy=policy)
+
+
+def _moved(
+    candidates: NDArray[np.bool_], lowered: Vector, behaviour: Vector, states: Integers, number: int
+) -> tuple[Integers, Vector]:
+    """Return the key that each state moves to, -1 for none, and the policy that this makes."""
+    chosen = _largest(np.where(candidates, lowered, -np.inf), states, number)
+    policy = np.where(chosen[states] >= 0, 0.0, behaviour)
+    policy[chosen[chosen >= 0]] = 1.0
+    return chosen, policy
 
 
 def greedy_step_of(
@@ -179,20 +196,36 @@ def greedy_step_of(
     pairs = study.pairs
     assert pairs is not None  # whoever asks has seen actions
     noisy = noisy_statistics(release, study)
-    repeats = np.minimum(np.bincount(pairs.state_of), float(study.states_per_trajectory))
-    step = greedy_step(
+    step = step_of_noisy(noisy, study, release.value, level, only_clear_gains=only_clear_gains)
+    return release.states, pairs.state_of, step
+
+
+def step_of_noisy(
+    noisy: NoisyStatistics, study: Study, values: Vector, level: float, *, only_clear_gains: bool
+) -> GreedyStep:
+    """Return the step of noisy statistics, as the study counts.
+
+    Args:
+        noisy: of every pair.
+        study: with actions.
+        values: Q, as it was released.
+        level: with which all intervals hold together.
+        only_clear_gains: whether a state moves only where the gain is clear.
+    """
+    pairs = study.pairs
+    assert pairs is not None
+    return greedy_step(
         noisy.ratios,
-        release.value,
+        values,
         pairs.state_of,
         unvisited=noisy.inside(study.values.unvisited_value),
         level=level,
         only_clear_gains=only_clear_gains,
         alike=study.trajectories_per_person,
-        repeats=repeats,
+        repeats=np.minimum(np.bincount(pairs.state_of), float(study.states_per_trajectory)),
         clamped=noisy.clamped,
         actions=pairs.action_of,
     )
-    return release.states, pairs.state_of, step
 
 
 def _totals(

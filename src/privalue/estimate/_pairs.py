@@ -40,10 +40,10 @@ def with_states(
     """
     noisy = pairs_of.statistics
     assert noisy is not None
-    visits = np.minimum(np.bincount(pairs.state_of, minlength=pairs.states.count), most)
     phi = aggregation(pairs.states.count, 1)
     design = Design(phi=phi, weights=np.ones(pairs.states.count))
-    found = at(_summed(noisy, pairs, visits), design, alike * visits)
+    summed = summed_over_actions(noisy, pairs, most=most)
+    found = at(summed, design, alike * _repeats(pairs, most))
     return replace(
         pairs_of,
         of_states=found,
@@ -54,8 +54,14 @@ def with_states(
     )
 
 
-def _summed(noisy: NoisyStatistics, pairs: PairNames, visits: Vector) -> NoisyStatistics:
-    """Return the noisy sums and counts of states, over their actions."""
+def _repeats(pairs: PairNames, most: int) -> Vector:
+    """Return min(A_s, H): for how many actions of each state one trajectory may count."""
+    actions = np.bincount(pairs.state_of, minlength=pairs.states.count)
+    return np.asarray(np.minimum(actions, most))
+
+
+def summed_over_actions(noisy: NoisyStatistics, pairs: PairNames, *, most: int) -> NoisyStatistics:
+    """Return the noisy sums and counts of states, over their actions; ``most`` is H."""
 
     def total(numbers: Vector) -> Vector:
         return np.asarray(
@@ -73,5 +79,5 @@ def _summed(noisy: NoisyStatistics, pairs: PairNames, visits: Vector) -> NoisySt
         count_noise=together(noisy.count_noise),
         more_counts=None if noisy.more_counts is None else total(noisy.more_counts),
         more_noise=None if noisy.more_noise is None else together(noisy.more_noise),
-        clamped=noisy.clamped and replace(noisy.clamped, visits=visits),
+        clamped=noisy.clamped and replace(noisy.clamped, visits=_repeats(pairs, most)),
     )

@@ -35,7 +35,7 @@ from privalue.core import (
 )
 from privalue.estimate._arms import ArmEstimates, Ends, by_arm
 from privalue.estimate._linear import linear_estimates
-from privalue.estimate._pairs import with_states
+from privalue.estimate._pairs import summed_over_actions, with_states
 from privalue.estimate._statistics import (
     Estimates,
     NoisyStatistics,
@@ -43,7 +43,7 @@ from privalue.estimate._statistics import (
     estimated_values,
 )
 from privalue.estimate._totals import Clamped
-from privalue.study import PairNames, Study, ridge_of
+from privalue.study import PairNames, Study, aggregation, ridge_of
 
 FAR = 64.0  # standard deviations that no draw is away: the chance is below 1e-800
 
@@ -79,7 +79,7 @@ def estimates_of(
             level=study.report.level,
         )
     ridge = ridge_of(study, mechanism.terms.size.trajectories)
-    return fitted(_noisy(mechanism, drawn, stages, chosen), mechanism.design, study, ridge)
+    return fitted(noisy_of(mechanism, drawn, stages, chosen), mechanism.design, study, ridge)
 
 
 def values_of(
@@ -93,7 +93,7 @@ def values_of(
     """Return the values of ``estimates_of`` alone, in a fraction of the time."""
     if not isinstance(mechanism, DpSsp):
         return estimates_of(study, mechanism, drawn).values
-    noisy = _noisy(mechanism, drawn, stages, chosen)
+    noisy = noisy_of(mechanism, drawn, stages, chosen)
     return estimated_values(
         noisy,
         mechanism.design,
@@ -107,8 +107,28 @@ def values_of(
     )
 
 
-def _noisy(
-    mechanism: DpSsp, drawn: Vector, stages: Sequence[Stage], chosen: Chosen | None
+def state_values_of(noisy: NoisyStatistics, study: Study) -> Vector:
+    """Return the values of states that go with the noisy statistics of pairs: V from Q, alone."""
+    pairs = study.pairs
+    assert pairs is not None
+    summed = summed_over_actions(noisy, pairs, most=study.states_per_trajectory)
+    count = pairs.states.count
+    return estimated_values(
+        summed,
+        Design(phi=aggregation(count, 1), weights=np.ones(count)),
+        unvisited=noisy.inside(study.values.unvisited_value),
+        ridge=None,
+        shrinkage=study.mechanism.shrinkage,
+        features=None,
+        level=study.report.level,
+    )
+
+
+def noisy_of(
+    mechanism: DpSsp,
+    drawn: Vector,
+    stages: Sequence[Stage] = (),
+    chosen: Chosen | None = None,
 ) -> NoisyStatistics:
     """Return the drawn numbers in the units of returns and visits."""
     noise, states = mechanism.noise_for(chosen or mechanism.unchosen), mechanism.design.states

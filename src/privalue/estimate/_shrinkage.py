@@ -411,7 +411,7 @@ def _fitted(
     # far as a value follows its target, it is as uncertain as the coefficients.
     left = 1 - each * scene.divisor
     covariance = across * np.linalg.inv(scaled)
-    of_target = np.einsum("sp,mpq,sq->ms", columns, covariance, columns) + models.unsure
+    of_target = np.einsum("msp,sp->ms", columns @ covariance, columns) + models.unsure
     apart = np.square(away * (each - drawn)) + spreads * left + np.square(left) * of_target
     return evidence, values, np.square(values) + (likely * apart).sum(axis=0) / total
 

@@ -35,18 +35,23 @@ from privalue.errors import BudgetError, LedgerError, UnavailableError
 from privalue.ledger._account import Account, Converted, Standing, Unfinished
 from privalue.ledger._balance import Step
 from privalue.ledger._chain import study_hash
+from privalue.ledger._conversions import affordable
 from privalue.ledger._evidence import Evidence
 from privalue.ledger._ledger import Ledger, StoredRelease, Verified
 from privalue.ledger._open import open_ledger
+from privalue.ledger._requests import total_mu
 from privalue.ledger._reservation import Reservation
 from privalue.ledger._signatures import MARK, require_signed, sign_head
+from privalue.ledger._squares import square_total
 from privalue.ledger._store import what_happened
 from privalue.ledger._terms import BudgetTerms, Protection
+from privalue.ledger._told import Amount
 from privalue.ledger._units import Cost
 
 __all__ = [
     "MARK",
     "Account",
+    "Amount",
     "BudgetError",
     "BudgetTerms",
     "Converted",
@@ -62,9 +67,12 @@ __all__ = [
     "UnavailableError",
     "Unfinished",
     "Verified",
+    "affordable",
     "open_ledger",
     "require_signed",
     "sign_head",
+    "square_total",
     "study_hash",
+    "total_mu",
     "what_happened",
 ]

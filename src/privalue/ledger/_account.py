@@ -6,9 +6,11 @@ from typing import Any
 
 from privalue._above import above
 from privalue.ledger._balance import Held, Step
-from privalue.ledger._book import Book
-from privalue.ledger._terms import BudgetTerms, Protection
-from privalue.ledger._units import Cost
+from privalue.ledger._book import PAID, Book
+from privalue.ledger._terms import GAUSSIAN, BudgetTerms, Protection, over_steps
+from privalue.ledger._told import Amount, plainly
+from privalue.ledger._units import NOTHING, Cost, mu, square_root
+from privalue.ledger._units import cost as cost_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,7 +18,7 @@ class Unfinished:
     """A reservation that neither ended nor was settled: in progress, or left by a crash."""
 
     entry: int
-    cost: Cost
+    cost: Amount
     charged: bool
     at: str
     age: timedelta  # by clocks that nobody trusts; negative where they ran backwards
@@ -30,9 +32,9 @@ class Converted:
 
     entry: int
     protection: Protection
-    asked: Cost
+    asked: Amount
     steps: int
-    cost: Cost
+    cost: Amount
 
     def __str__(self) -> str:
         return (
@@ -47,20 +49,39 @@ class Standing:
 
     dataset: str
     terms: BudgetTerms
-    total: Cost
-    spent: Cost
+    promise: Amount  # epsilon and delta that all releases together keep
+    before: Amount | None  # of a book that moved to squares: the plain total, in the promise too
+    total: Amount
+    spent: Amount
     number_of_releases: int
     number_converted: int  # those of them that had another unit or relation
     head: str
 
     @property
-    def unspent(self) -> Cost:
+    def unspent(self) -> Amount:
         """Return what is left once no run is under way.
 
         A reservation in progress shows that somebody is working with the data, so a published page
         states this amount and not ``left``.
         """
-        return self.total - self.spent
+        return self.total.telling.of(self.total.units - self.spent.units, left=True)
+
+    @property
+    def gaussian(self) -> bool:
+        """Return whether squares of mu are summed."""
+        return self.terms.accounting == GAUSSIAN
+
+    def further(self, epsilon: float, delta: float, alpha: float | None) -> int:
+        """Return how many releases fit into what is left once no run is under way.
+
+        Args:
+            epsilon: of each, to those whom the total protects.
+            delta: likewise.
+            alpha: of a Gaussian release; None for others.
+        """
+        asked = cost_of(self.dataset, epsilon, delta)
+        one = self.terms.cost(asked, mu(alpha), 1, self.total.units)
+        return one.times_in(self.unspent.units)
 
     @classmethod
     def now(cls, book: Book, dataset: str) -> "Standing":
@@ -72,13 +93,14 @@ class Standing:
 class Account(Standing):
     """The account of a dataset, at one moment, with its history."""
 
-    reserved: Cost
-    left: Cost
-    releases: tuple[Cost, ...]  # what is spent, release by release
+    reserved: Amount
+    left: Amount
+    releases: tuple[Amount, ...]  # what is spent, release by release
     converted: tuple[Converted, ...]  # those of them that had another unit or relation
+    plain_sum: Amount  # what the epsilons and deltas of all that is spent sum to
     like_the_last: int | None  # how many more like the last; None before the first
     unfinished: tuple[Unfinished, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[Step, ...]  # in units
     notices: tuple[str, ...]
 
     @classmethod
@@ -94,30 +116,58 @@ class Account(Standing):
             The account, with a notice for everything that a person should settle.
         """
         balance = book.balances[dataset]
+        told = balance.telling.of
         mine = [held for held in book.reservations.values() if held.dataset == dataset]
-        asked = [held.cost for held in mine if held.status != "cancelled"]
-        paid = [held for held in mine if held.status in {"charged", "committed"}]
+        asked = [held for held in mine if held.status != "cancelled"]
+        paid = [held for held in mine if held.status in PAID]
+
+        def cost(held: Held) -> Cost:
+            """Return what a release costs as the dataset is accounted for now."""
+            if held.accounting == balance.terms.accounting:
+                return held.cost
+            return balance.terms.cost(held.asked, held.mu, held.steps, balance.total)
+
         return cls(
             **_standing(book, dataset),
-            reserved=balance.reserved,
-            left=balance.left,
-            releases=tuple(held.cost for held in paid),
+            reserved=told(balance.reserved),
+            left=told(balance.left, left=True),
+            releases=tuple(told(cost(held)) for held in paid),
             converted=tuple(
                 Converted(
                     entry=held.sequence,
                     protection=held.protection,
-                    asked=held.asked,
+                    asked=plainly(held.asked),
                     steps=held.steps,
-                    cost=held.cost,
+                    cost=told(cost(held)),
                 )
                 for held in paid
                 if held.protection != balance.terms.protection
             ),
-            like_the_last=asked[-1].times_in(balance.left) if asked else None,
+            plain_sum=plainly(
+                sum((over_steps(held.asked, held.steps) for held in paid), start=NOTHING)
+            ),
+            like_the_last=cost(asked[-1]).times_in(balance.left) if asked else None,
             unfinished=unfinished(book, dataset, now),
             steps=tuple(balance.steps),
             notices=notices(book, dataset, now),
         )
+
+    def _pools(self) -> dict[str, Any]:
+        """Return what only a Gaussian book tells: its pools, and what plain sums would say."""
+        if not self.gaussian:
+            return {}
+        return {
+            "plain_pool": {
+                name: amount.units.as_dict()
+                for name, amount in (
+                    ("total", self.total),
+                    ("spent", self.spent),
+                    ("reserved", self.reserved),
+                    ("left", self.left),
+                )
+            },
+            "plain_sums": self.plain_sum.as_dict(),
+        }
 
     def _repr_html_(self) -> str:
         return str(above("_notebook", "account_html")(self))
@@ -130,10 +180,13 @@ class Account(Standing):
             "neighbours": self.terms.protection.neighbours,
             "max_trajectories_per_person": self.terms.trajectories_per_person,
             "accounting": self.terms.accounting,
+            "promise": self.promise.as_dict(),
+            "before_the_move": None if self.before is None else self.before.as_dict(),
             "total": self.total.as_dict(),
             "spent": self.spent.as_dict(),
             "reserved": self.reserved.as_dict(),
             "left": self.left.as_dict(),
+            **self._pools(),
             "releases": len(self.releases),
             "converted": [
                 {
@@ -161,7 +214,7 @@ class Account(Standing):
             ],
             "history": [
                 {
-                    name: value.as_dict() if isinstance(value, Cost) else value
+                    name: _history(value) if isinstance(value, Cost) else value
                     for name, value in step._asdict().items()
                 }
                 for step in self.steps
@@ -171,14 +224,22 @@ class Account(Standing):
         }
 
 
+def _history(amount: Cost) -> dict[str, float]:
+    """Return an amount of the history: of each pool by itself, without what it comes to."""
+    mu = {"mu": float(square_root(amount.square, up=True))} if amount.square else {}
+    return {**amount.as_dict(), **mu}
+
+
 def _standing(book: Book, dataset: str) -> dict[str, Any]:
     """Return what a dataset's standing and its account have in common."""
     balance = book.balances[dataset]
     return {
         "dataset": dataset,
         "terms": balance.terms,
-        "total": balance.total,
-        "spent": balance.spent,
+        "promise": plainly(balance.kept),
+        "before": None if balance.before == NOTHING else plainly(balance.before),
+        "total": balance.telling.of(balance.total),
+        "spent": balance.telling.of(balance.spent),
         "number_of_releases": balance.releases,
         "number_converted": balance.converted,
         "head": book.head,
@@ -187,12 +248,25 @@ def _standing(book: Book, dataset: str) -> dict[str, Any]:
 
 def notices(book: Book, dataset: str, now: datetime) -> tuple[str, ...]:
     """Return what a person should know before going on, one line for each point."""
-    return tuple(found.notice for found in unfinished(book, dataset, now)) + book_notices(book)
+    left = tuple(found.notice for found in unfinished(book, dataset, now))
+    return left + moved_notices(book, dataset) + book_notices(book)
+
+
+def moved_notices(book: Book, dataset: str) -> tuple[str, ...]:
+    """Return what a book that moved to squares keeps: for good, more than its total says."""
+    balance = book.balances.get(dataset)
+    if balance is None or balance.before == NOTHING:
+        return ()
+    return (
+        f'dataset "{dataset}": it moved to squares of mu after releases were made, so all of them '
+        f"together promise {balance.kept}: the total of {balance.promise}, and the delta of the "
+        f"total before the move, {balance.before}",
+    )
 
 
 def unfinished(book: Book, dataset: str, now: datetime) -> tuple[Unfinished, ...]:
     """Return every open reservation of a dataset."""
-    return tuple(_found(held, now) for held in book.open.values() if held.dataset == dataset)
+    return tuple(_found(book, held, now) for held in book.open.values() if held.dataset == dataset)
 
 
 def book_notices(book: Book) -> tuple[str, ...]:
@@ -220,17 +294,20 @@ def book_notices(book: Book) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _found(held: Held, now: datetime) -> Unfinished:
+def _found(book: Book, held: Held, now: datetime) -> Unfinished:
     """Describe an open reservation, and how to settle it."""
+    balance = book.balances[held.dataset]
+    moved = held.accounting != balance.terms.accounting
+    cost = plainly(held.cost) if moved else balance.telling.of(held.cost)
     age = now - datetime.fromisoformat(held.at)
     return Unfinished(
         entry=held.sequence,
-        cost=held.cost,
+        cost=cost,
         charged=held.status == "charged",
         at=held.at,
         age=age,
         process=held.process,
-        notice=f'dataset "{held.dataset}": found entry {held.sequence}, {held.cost}, {held.status} '
+        notice=f'dataset "{held.dataset}": found entry {held.sequence}, {cost}, {held.status} '
         f"at {held.at} by process {held.process} and not finished: it counts until it is; if that "
         f"process is gone: {held.how_to_settle}",
     )

@@ -11,19 +11,32 @@ rows count, and it changes nothing.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from privalue.errors import BudgetError, LedgerError, PrivalueError, UsageError
-from privalue.ledger._balance import FINAL, OUTCOME, Balance, Held, Step, protection, terms
+from privalue.ledger._balance import (
+    FINAL,
+    OUTCOME,
+    Balance,
+    Held,
+    Step,
+    pools,
+    protection,
+    terms,
+)
 from privalue.ledger._chain import (
     DECLARE,
     EARLIER,
     FORMAT,
     GENESIS,
     KEEPERS,
+    LATER,
     LONGEST_TEXT,
+    PLAIN_ALONE,
     UNSEALED,
+    WITHOUT_SQUARES,
     Entry,
     EntryRow,
     canonical,
@@ -37,8 +50,9 @@ from privalue.ledger._chain import (
 )
 from privalue.ledger._names import nearest
 from privalue.ledger._seal import Seal
-from privalue.ledger._terms import Protection, over_steps
-from privalue.ledger._units import NOTHING, Cost, check_mu
+from privalue.ledger._terms import GAUSSIAN, PLAIN, BudgetTerms, Protection
+from privalue.ledger._told import Telling
+from privalue.ledger._units import NOTHING, Cost, check_mu, of_parts
 
 PERIOD = 64  # entries from one snapshot to the next, if what it holds is not longer itself
 _MOVES = {
@@ -47,6 +61,9 @@ _MOVES = {
     "cancel": {("reserved", "cancelled")},
     "settle": {("reserved", "charged"), ("charged", "charged"), ("reserved", "cancelled")},
 }
+
+
+PAID = frozenset({"charged", "committed"})
 
 
 class Backwards(NamedTuple):
@@ -65,8 +82,10 @@ class Book:
         self.sequence = 0
         self.head = GENESIS
         self.salt = ""  # of the first entry, if the ledger is sealed
+        self.squares = False  # whether the first entry says that totals may be Gaussian
         self.seal = seal  # the secret, where it is at hand
         self.rested = 0  # the number of the last snapshot
+        self.whole = True  # every entry was replayed, none is taken from a snapshot
         self.hashes: set[str] = set()  # of the entries that were replayed and count
         self.balances: dict[str, Balance] = {}
         self.reservations: dict[int, Held] = {}  # that were replayed
@@ -153,7 +172,7 @@ class Book:
         self.accepted = [(*each,) for each in state["accepted"]]
         self.backwards = Backwards(*state["backwards"]) if state["backwards"] else None
         self._at = state["at"]
-        self.sequence, self.head, self.rested = sequence, head, rested
+        self.sequence, self.head, self.rested, self.whole = sequence, head, rested, False
         return self
 
     def begin_with(self, row: EntryRow | None) -> None:
@@ -161,7 +180,7 @@ class Book:
         begin = None if row is None else checked(row)
         if row is None or begin is None or begin["kind"] != "begin" or row[0] != 1:
             raise LedgerError("entry 1 is missing or changed")
-        self.salt = begin["salt"] if begin["sealed"] else ""
+        self._begin(begin, row[1])
 
     def rest_at(self, row: EntryRow) -> bool:
         """Go on from a row that says that it is a snapshot; return whether it counts as one."""
@@ -174,6 +193,8 @@ class Book:
         except UsageError:
             return False
         try:
+            for each in entry["state"]["datasets"]:
+                self._require_squares(sequence, each["accounting"])
             self.go_on(entry["state"], sequence, digest, sequence)
             self._clock(entry)
         except (KeyError, TypeError, ValueError) as problem:
@@ -210,12 +231,19 @@ class Book:
             self.sequence, self.head = sequence, digest
 
     def _begin(self, entry: Entry | None, body: str) -> None:
-        """Refuse a ledger of another format; learn whether this one is sealed."""
+        """Refuse a ledger of another format; learn whether this one is sealed, and adds squares."""
         said = loosely(body)
-        if said.get("kind") == "begin" and said.get("format") in {1, 2}:
-            raise LedgerError(EARLIER)
-        if entry is not None and entry["kind"] == "begin" and entry["sealed"]:
-            self.salt = entry["salt"]
+        version = said.get("format") if said.get("kind") == "begin" else None
+        if isinstance(version, int) and version not in {WITHOUT_SQUARES, FORMAT}:
+            raise LedgerError(EARLIER if version < WITHOUT_SQUARES else LATER)
+        if entry is not None and entry["kind"] == "begin":
+            self.salt = entry["salt"] if entry["sealed"] else ""
+            self.squares = entry.get("squares", False)
+
+    def _require_squares(self, sequence: int, accounting: str) -> None:
+        """Stop where a Gaussian total stands in a ledger that others read as plain sums."""
+        if accounting != PLAIN and not self.squares:
+            raise LedgerError(f"entry {sequence} has a Gaussian total: {PLAIN_ALONE}")
 
     def _authorise(self, entry: Entry, body: str, seal: str) -> None:
         """Refuse what only a keeper writes, and no keeper did.
@@ -242,8 +270,12 @@ class Book:
     def _apply(self, entry: Entry, digest: str) -> None:
         """Apply an entry by the rule of its kind, then go on to the next number and hash."""
         kind, sequence = entry["kind"], entry["sequence"]
-        if (kind == "begin") != (sequence == 1) or entry.get("format", FORMAT) != FORMAT:
-            raise UsageError(f'a ledger starts with "begin", once, and here has format {FORMAT}')
+        known = entry.get("format", FORMAT) in {WITHOUT_SQUARES, FORMAT}
+        if (kind == "begin") != (sequence == 1) or not known:
+            raise UsageError(
+                f'a ledger starts with "begin", once, and here has format {WITHOUT_SQUARES} or '
+                f"{FORMAT}"
+            )
         for name, value in entry.items():
             if isinstance(value, str) and len(value) > LONGEST_TEXT:
                 raise UsageError(
@@ -253,6 +285,8 @@ class Book:
         dataset = None
         if kind == "declare":
             dataset = self._declare(entry)
+        elif kind == "move":
+            dataset = self._move_to(entry)
         elif kind == "reserve":
             dataset = self._reserve(entry, digest)
         elif kind == "snapshot":
@@ -267,8 +301,8 @@ class Book:
             self.accepted.append((sequence, entry["at"], lost, entry["reason"]))
         elif kind != "begin":
             dataset = self._move(entry, digest)
-        elif entry["sealed"]:
-            self.salt = entry["salt"]
+        else:
+            self._begin(entry, "")
         self.sequence, self.head = sequence, digest
         self.hashes.add(digest)
         self._clock(entry)
@@ -285,15 +319,17 @@ class Book:
         self._at = at
 
     def _declare(self, entry: Entry) -> str:
-        """Set a dataset's total; refuse one below what is used, or new terms for used amounts."""
+        """Set a dataset's total; refuse one below what is used, or new terms for used amounts.
+
+        Nor are pools split anew, or squares given up for plain sums: whoever chose between two
+        totals by what a release showed would keep the promise of neither (see the proof).
+        """
         dataset, declared = check_dataset(entry["dataset"]), terms(entry)
-        total = Cost(epsilon=entry["epsilon"], delta=entry["delta"])
+        self._require_squares(entry["sequence"], declared.accounting)
         balance = self.balances.get(dataset) or Balance(terms=declared)
-        used = balance.spent + balance.reserved
-        if total.epsilon < 1 or not used.within(total):
-            raise self.refusal(
-                dataset, f"a total of {total}", f"a total cannot be below what is used, {used}"
-            )
+        used = balance.used
+        if used != NOTHING and balance.terms.accounting == GAUSSIAN:
+            self._require_as_split(dataset, declared, balance, pools(entry))
         if declared != balance.terms and used != NOTHING:
             raise self.refusal(
                 dataset,
@@ -301,9 +337,104 @@ class Book:
                 f"its total is for {balance.terms}, and what is used was counted so; another kind "
                 "of total needs another name, and what was spent taken off it",
             )
-        balance.total, balance.terms = total, declared
-        self.balances[dataset] = balance
+        self._set(entry, declared, balance, used)
         return dataset
+
+    def _require_as_split(
+        self, dataset: str, declared: BudgetTerms, balance: Balance, total: Cost
+    ) -> None:
+        """Refuse to give up squares, or to change the plain pool, of a book that is used."""
+        pool = replace(balance.total, square=0)
+        if declared.accounting == PLAIN:
+            raise self.refusal(
+                dataset,
+                f"a total of {total}",
+                "squares of mu are added for it, and something is used: to go back to plain sums "
+                'once releases were seen would keep no promise; keep accounting="gaussian"',
+            )
+        if replace(total, square=0) != pool:
+            raise self.refusal(
+                dataset,
+                f"a total of {total}",
+                f"its plain pool is {pool}, and something is used: to split it anew once releases "
+                "were seen would keep no promise; give the plain_epsilon and plain_delta that it "
+                "has",
+            )
+
+    def _set(self, entry: Entry, declared: BudgetTerms, balance: Balance, used: Cost) -> None:
+        """Give a dataset the total of an entry, unless more is used."""
+        dataset, promise = entry["dataset"], Cost(epsilon=entry["epsilon"], delta=entry["delta"])
+        total = pools(entry)
+        if promise.epsilon < 1 or not used.within(total):
+            squares = declared.accounting == GAUSSIAN
+            declares = Telling(gaussian=squares, promise=promise, total=total).of(total, left=True)
+            raise self.refusal(
+                dataset, f"a total of {declares}", f"a total cannot be below what is used, {used}"
+            )
+        balance.promise, balance.total, balance.terms = promise, total, declared
+        balance.widest = promise if used == NOTHING else balance.widest.or_more(promise)
+        self.balances[dataset] = balance
+
+    def _move_to(self, entry: Entry) -> str:
+        """Set a plain dataset's Gaussian total, with all that was spent counted anew.
+
+        It also states the total before it, whose delta stays in what is promised. Who replays every
+        entry proves both. Who begins at a snapshot takes a keeper's word for them, as for the
+        snapshot.
+        """
+        dataset, declared = str(entry["dataset"]), terms(entry)
+        self._require_squares(entry["sequence"], declared.accounting)
+        balance = self.balances.get(dataset)
+        ways = declared.accounting, balance.terms.accounting if balance else None
+        if balance is None or ways != (GAUSSIAN, PLAIN):
+            raise UsageError("a move is from plain sums to squares of mu")
+        if replace(declared, accounting=balance.terms.accounting) != balance.terms:
+            raise self.refusal(
+                dataset,
+                f"a total for {declared}",
+                f"its total is for {balance.terms}: only the accounting can change",
+            )
+        if balance.reserved != NOTHING:
+            held = next(
+                each
+                for each in self.pending.values()
+                if (each.dataset, each.status) == (dataset, "reserved")
+            )
+            raise self.refusal(
+                dataset,
+                f"{declared.accounting} accounting",
+                f"a release is in progress (entry {held.sequence}, process {held.process}); wait "
+                f"for it, or if that process is gone: {held.how_to_settle}",
+            )
+        spent, before = _amount(entry["spent"]), _amount([*entry["before"], 0])
+        if self.whole:
+            try:
+                true = spent == self.recounted(dataset, declared, pools(entry))
+            except BudgetError:
+                true = False
+            if not (true and before == balance.widest):
+                raise LedgerError(
+                    f"entry {entry['sequence']} is a false move: the releases before it come to "
+                    "something else, or another total was theirs"
+                )
+        self._set(entry, declared, balance, spent)
+        balance.spent, balance.before = spent, before
+        return dataset
+
+    def recounted(self, dataset: str, declared: BudgetTerms, total: Cost) -> Cost:
+        """Return what all releases of a dataset cost under other terms; the book is whole."""
+        spent = NOTHING
+        for held in self.reservations.values():
+            if held.dataset == dataset and held.status in PAID:
+                try:
+                    spent += declared.cost(held.asked, held.mu, held.steps, total)
+                except BudgetError as problem:
+                    raise self.refusal(
+                        dataset,
+                        f"{declared.accounting} accounting",
+                        f"entry {held.sequence} cannot be counted so: {problem}",
+                    ) from None
+        return spent
 
     def _reserve(self, entry: Entry, digest: str) -> str:
         """Set an amount aside; refuse more than is left, or a request that is in progress."""
@@ -315,24 +446,29 @@ class Book:
             raise UsageError(f"{entry['steps']} steps: from {whom} it takes {steps}")
         if asked.epsilon < 1 or asked.delta < 0:
             raise UsageError(f"{asked}: a release costs something")
-        cost, balance = over_steps(asked, steps), self.balances[dataset]
+        balance = self.balances[dataset]
+        try:
+            paid = balance.terms.cost(asked, entry["mu"], steps, balance.total)
+        except BudgetError as problem:
+            raise self.refusal(dataset, asked, f"its total is Gaussian: {problem}") from None
         other = self.open.get((dataset, study))
         if other is not None:
             raise self.refusal(
                 dataset,
-                cost,
+                paid,
                 f"the identical request is in progress since {other.at} (entry {other.sequence}, "
                 f"{other.status}, process {other.process}); wait for it, or if that process is "
                 f"gone: {other.how_to_settle}",
             )
-        if not cost.within(balance.left):
-            why = f"its total is {balance.total}"
+        if not paid.within(balance.left):
+            why = f"its total is {balance.telling.of(balance.total, left=True)}"
             if steps > 1:
                 asks = f"{asked} for {whom}"
                 why += f", for {balance.terms}; {asks} is charged as {steps} steps"
-            raise self.refusal(dataset, cost, why)
-        balance.reserved += cost
-        held = self.open[dataset, study] = Held.of(entry, digest)
+            raise self.refusal(dataset, f"{asked} ({paid})" if paid.square else paid, why)
+        balance.reserved += paid
+        held = Held.of(entry, digest, paid, accounting=balance.terms.accounting)
+        self.open[dataset, study] = held
         self.reservations[held.sequence] = self.pending[held.sequence] = held
         return dataset
 
@@ -372,7 +508,7 @@ class Book:
             del self.open[key]
         return held.dataset
 
-    def steps(self, dataset: str, asked: Cost, protection: Protection) -> int:
+    def steps(self, dataset: str, asked: Cost | str, protection: Protection) -> int:
         """Return how many steps of a release's relation make one step of the dataset's relation.
 
         Args:
@@ -400,7 +536,9 @@ class Book:
     def refusal(self, dataset: str, requested: Cost | str, why: str) -> BudgetError:
         """Return a refusal in its one form: dataset, requested, left, why."""
         balance = self.balances.get(dataset)
-        left = "nothing" if balance is None else balance.left
+        left = "nothing"
+        if balance is not None:
+            left = str(balance.telling.of(balance.left, left=True))
         return BudgetError(f'dataset "{dataset}": requested {requested}; left {left}; {why}')
 
 
@@ -425,6 +563,13 @@ def looked_up(row: EntryRow, **said: Any) -> Entry | None:
     if entry is not None and any(entry.get(key) != value for key, value in said.items()):
         raise LedgerError(f"entry {row[0]} does not say what the index of the entries says")
     return entry
+
+
+def _amount(parts: list[Any]) -> Cost:
+    """Return the amount that a move states, or raise UsageError if it states none."""
+    if len(parts) != len(NOTHING.parts) or not all(type(n) is int and n >= 0 for n in parts):
+        raise UsageError(f"{parts}: an amount is epsilon, delta and mu^2, in units")
+    return of_parts(parts)
 
 
 def _shown(text: str) -> str:

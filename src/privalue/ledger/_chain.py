@@ -8,6 +8,7 @@ replaying the entries gives, by the rules in ``_book``.
 |----------|----------------------------------------------------------------------------|
 | begin    | this ledger exists, and whether its declarations are sealed                |
 | declare  | the dataset's total is this                                                |
+| move     | it is this from now on, in squares of mu; so much of it is used; it was this |
 | reserve  | this study may be about to spend so much                                   |
 | charge   | statistics exist: reserved becomes spent, for good                         |
 | commit   | this artefact is what was charged for                                      |
@@ -22,12 +23,18 @@ failures, and check the guess against the hash.
 
 A ``declare`` states whom its total protects. A ``reserve`` states whom the release protects, what
 it promises them, and mu = 1/alpha if it is a Gaussian release; its ``steps`` converts the promise
-to the terms of the total (see ``_terms``). A ``commit`` repeats dataset and study: by them the
-stored release is found.
+to the terms of the total (see ``_terms``). A declaration of a Gaussian total also holds the mu that
+was certified for it, since another machine might certify another one in the last digit, and its
+plain pool. A ``commit`` repeats dataset and study: by them the stored release is found.
+
+Format 4 says in its first entry that squares of mu are added (``squares``). Versions that know
+format 3 alone stop there, also those that begin at a snapshot: they would ignore a Gaussian total,
+or a move to one, and go on spending the old total. So a ledger that began with format 3 is read and
+written as before, and has plain totals alone.
 
 Beside an entry stands its ``seal``. It is empty for what any releasing role may write, and not
-empty for what only a keeper may: ``begin``, ``declare`` and ``snapshot``. In PostgreSQL the
-releasing role has no right to fill that column; a sealed ledger holds an HMAC in it (see
+empty for what only a keeper may: ``begin``, ``declare``, ``move`` and ``snapshot``. In PostgreSQL
+the releasing role has no right to fill that column; a sealed ledger holds an HMAC in it (see
 ``_seal``).
 
 The time of an entry is recorded and never trusted: order is by number.
@@ -43,18 +50,26 @@ from typing import Any, cast
 from privalue.core import OperatingSystemEntropy
 from privalue.errors import UsageError
 
-FORMAT = 3
+FORMAT = 4
+WITHOUT_SQUARES = 3  # the format before, which is still read: its totals are plain ones
 GENESIS = "0" * 64  # what the first entry names as the one before it
 LONGEST_NAME = 200
 LONGEST_TEXT = 1_000  # characters of any text in an entry: what is longer could stop who replays it
 LONGEST_ROW = 100_000  # of an entry that any releasing role may write; the stores refuse more
 DECLARE = "ledger.declare(DATASET, epsilon=E, delta=D, unit=UNIT)"  # what a person has to call
-KEEPERS = frozenset({"begin", "declare", "snapshot"})  # the kinds that only a keeper may write
+KEEPERS = frozenset({"begin", "declare", "move", "snapshot"})  # what only a keeper may write
+GAUSSIAN_TOTAL = ("declare", "gaussian")  # kind and accounting of an entry with pools
 UNSEALED = "-"  # the seal of a keeper's entry where nobody asked for an HMAC
 EARLIER = (
     "it is of an earlier format, 1 (privalue 0.1) or 2 (before the release of 0.2); this version "
-    f"reads format {FORMAT} alone; keep it as a record, declare the dataset in a new ledger, and "
-    "take what its releases cost off the new total"
+    f"reads formats {WITHOUT_SQUARES} and {FORMAT}; keep it as a record, declare the dataset in a "
+    "new ledger, and take what its releases cost off the new total"
+)
+LATER = "it is of a later format; use the version of privalue that made it, or a later one"
+PLAIN_ALONE = (
+    f"the ledger began with format {WITHOUT_SQUARES}, whose readers do not know Gaussian totals, "
+    "and would go on with the old one; declare the dataset in a new ledger, and take what its "
+    "releases cost off the new total"
 )
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 _HEXADECIMAL = re.compile("[0-9a-f]{64}")
@@ -63,12 +78,17 @@ EntryRow = tuple[int, str, str, str]  # number, canonical JSON, its SHA-256, its
 Entry = Mapping[str, Any]
 
 _COMMON: dict[str, type] = {"sequence": int, "previous": str, "at": str, "kind": str, "salt": str}
+_TOTAL: dict[str, type] = {
+    **{"dataset": str, "epsilon": int, "delta": int, "unit": str, "neighbours": str},
+    **{"trajectories_per_person": int, "accounting": str},
+}
+_POOLS: dict[str, type] = {"mu": str, "plain_epsilon": int, "plain_delta": int}
 _OWN: Mapping[str, Mapping[str, type]] = {
-    "begin": {"format": int, "sealed": bool},
-    "declare": {
-        **{"dataset": str, "epsilon": int, "delta": int, "unit": str, "neighbours": str},
-        **{"trajectories_per_person": int, "accounting": str},
-    },
+    "begin": {"format": int, "sealed": bool, "squares": bool},
+    "begin without squares": {"format": int, "sealed": bool},
+    "declare": _TOTAL,
+    "declare gaussian": {**_TOTAL, **_POOLS},
+    "move": {**_TOTAL, **_POOLS, "spent": list, "before": list},
     "reserve": {
         **{"dataset": str, "epsilon": int, "delta": int, "unit": str, "neighbours": str},
         **{"study": str, "mu": str, "steps": int, "process": str},
@@ -95,7 +115,15 @@ def sha256(text: str) -> str:
 
 
 def study_hash(description: Mapping[str, Any]) -> str:
-    """Return what identifies a request within its dataset: the hash of the public description."""
+    """Return what identifies a request within its dataset: the hash of the public description.
+
+    A request for a share of what is left is identified by the share. The epsilon and delta that
+    the ledger made of it are left out: asked again, it is the same request.
+    """
+    privacy = description.get("privacy")
+    if isinstance(privacy, Mapping) and privacy.get("spend") is not None:
+        asked = {name: v for name, v in privacy.items() if name not in {"epsilon", "delta"}}
+        description = {**description, "privacy": asked}
     return sha256(canonical(description))
 
 
@@ -140,11 +168,19 @@ def _is_a(kind: type, value: object) -> bool:
     return type(value) is kind and (kind is not int or -(2**63) < cast(int, value) < 2**63)
 
 
+def _shape(entry: Entry) -> str:
+    """Return the kind of an entry; a Gaussian total takes more words than a plain one."""
+    kind = str(entry["kind"])
+    if (kind, entry.get("format")) == ("begin", WITHOUT_SQUARES):
+        return "begin without squares"
+    return f"{kind} gaussian" if (kind, entry.get("accounting")) == GAUSSIAN_TOTAL else kind
+
+
 def parse(body: str) -> Entry | None:
     """Return the entry, or None if the text is not the canonical form of one."""
     entry = loosely(body)
     try:
-        shape = _SHAPES[entry["kind"]]
+        shape = _SHAPES[_shape(entry)]
         datetime.fromisoformat(entry["at"])
         sound = (
             entry.keys() == shape.keys()

@@ -5,15 +5,22 @@ say itself what the record says of it: the study, the promise that was paid for,
 false release then costs what a true one does.
 """
 
+import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
 
 from privalue.errors import LedgerError, UsageError
 from privalue.ledger._balance import Held, protection
 from privalue.ledger._book import Book
 from privalue.ledger._chain import check_hash, loosely, sha256, study_hash
+from privalue.ledger._squares import is_certified
 from privalue.ledger._units import cost
+
+GAUSSIANS = frozenset({"dp-ssp"})  # others may have an alpha, and no mu: their sigma is private
+_ROUNDING = 1e-12  # of a mu that is told as a double
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +97,34 @@ def require_found(evidence: Iterable[Evidence], book: Book, place: str) -> tuple
     return (f"heads that were skipped: {told}",)
 
 
+def artefact_faults(book: Book, artefacts: Iterable[tuple[str, str]], *, strict: bool) -> list[str]:
+    """Return what is wrong with the stored artefacts, the first entry's first.
+
+    Args:
+        book: every entry of the ledger.
+        artefacts: hashes and texts, as they are stored.
+        strict: as for ``fault``.
+    """
+    committed = [held for held in book.reservations.values() if held.artefact is not None]
+    owners: dict[str | None, list[Held]] = {}
+    for held in committed:
+        owners.setdefault(held.artefact, []).append(held)
+    kept, faults = dict[str, str](), dict[int, str | None]()
+    for digest, text in artefacts:
+        kept[digest] = sha256(text)
+        for held in owners.get(digest, ()):
+            faults[held.sequence] = fault(text, held, strict=strict)
+    wrong = []
+    for held in committed:
+        which = f"the artefact of entry {held.sequence}"
+        if kept.get(held.artefact or "") != held.artefact:
+            wrong.append(f"{which} was changed or removed")
+        elif faults[held.sequence]:
+            wrong.append(f"{which} is false: {faults[held.sequence]}")
+    inserted = sorted(set(kept) - {held.artefact for held in committed})
+    return wrong + [f"the artefact {each} was inserted: no entry commits it" for each in inserted]
+
+
 def fault(text: str | None, held: Held, *, strict: bool) -> str | None:
     """Return what keeps a text from being the release of a reservation, or None if nothing does.
 
@@ -111,6 +146,35 @@ def fault(text: str | None, held: Held, *, strict: bool) -> str | None:
                 return "it promises something else than was paid for"
         if said["ledger_head"] != held.head or said["private"] is not True:
             return "it states another charge, or none"
-    except (KeyError, TypeError, ValueError, RecursionError, UsageError):
+        if held.mu not in {"", "none"}:
+            if not is_certified(held.mu, **held.asked.as_dict()):
+                return "its mu is more than what it promises allows"
+            if not _costs(said, held.mu):
+                return "its noise is less than the mu that was paid for takes"
+        elif said.get("gaussian_mu") is not None and said["mechanism"] not in GAUSSIANS:
+            return "it states a mu, and its mechanism has none"
+    except (
+        *(ArithmeticError, AttributeError, KeyError, TypeError),
+        *(ValueError, RecursionError, UsageError),
+    ):
         return "it is no release" if text is not None else "it is not there"
     return None
+
+
+def _costs(said: Mapping[str, Any], mu: str) -> bool:
+    """Return whether a release is Gaussian with this mu, with all of its stages.
+
+    A stage that was drawn is paid for, whatever came of it: in exact rationals the sum of
+    1/alpha_j^2 is at most 1/alpha^2. The mu that it publishes is 1/alpha, up to rounding. Older
+    releases have neither stages nor a mu; what is there is checked.
+    """
+    alpha = float(said["noise"]["alpha"])
+    listed, told = said.get("stages", ()), said.get("gaussian_mu", 1 / alpha)
+    stages = sum(1 / Fraction(float(stage["alpha"])) ** 2 for stage in listed)
+    return (
+        said["mechanism"] in GAUSSIANS
+        and f"1/{alpha!r}" == mu
+        and type(told) in {int, float}
+        and math.isclose(told, 1 / alpha, rel_tol=_ROUNDING)
+        and stages <= 1 / Fraction(alpha) ** 2
+    )

@@ -17,17 +17,25 @@ from typing import Any, NamedTuple
 
 from privalue.errors import BudgetError, LedgerError, UnavailableError, UsageError
 from privalue.ledger._account import Account, Standing, book_notices, notices
-from privalue.ledger._balance import Held
+from privalue.ledger._balance import Held, both, pools
 from privalue.ledger._book import PERIOD, Book, checked, looked_up
-from privalue.ledger._chain import DECLARE, FORMAT, check_dataset, check_hash, sha256
-from privalue.ledger._evidence import Evidence, fault, require_found
+from privalue.ledger._chain import (
+    DECLARE,
+    FORMAT,
+    PLAIN_ALONE,
+    check_dataset,
+    check_hash,
+    sha256,
+)
+from privalue.ledger._evidence import Evidence, artefact_faults, fault, require_found
 from privalue.ledger._heads import Memory
 from privalue.ledger._names import look_alike
+from privalue.ledger._requests import declared_pools, fixed_share, share_of
 from privalue.ledger._reservation import Reservation
 from privalue.ledger._seal import Seal
 from privalue.ledger._store import AbsentLedgerError, Store, Transaction
-from privalue.ledger._terms import ACCOUNTING, BudgetTerms, Protection
-from privalue.ledger._units import Cost, cost, mu, total
+from privalue.ledger._terms import GAUSSIAN, PLAIN, BudgetTerms, Protection, over_steps
+from privalue.ledger._units import NOTHING, Cost, cost, mu, total
 
 Clock = Callable[[], datetime]
 Append = Callable[..., None]
@@ -48,6 +56,7 @@ class _Proved(NamedTuple):
     sequence: int
     head: str
     salt: str
+    squares: bool
     state: dict[str, Any]
 
 
@@ -96,8 +105,11 @@ class Ledger:
         unit: str,
         neighbours: str = "replace-one",
         max_trajectories_per_person: int | None = None,
-        accounting: str = ACCOUNTING,
+        accounting: str = PLAIN,
+        plain_epsilon: float | None = None,
+        plain_delta: float | None = None,
         replace: bool = False,
+        add_deltas: bool = False,
     ) -> Account:
         """Set the total of a dataset (people, not files); create the ledger if there is none.
 
@@ -109,8 +121,16 @@ class Ledger:
             neighbours: "replace-one" or "add-remove": how.
             max_trajectories_per_person: you vouch that no person has more; only with it are
                 releases for single trajectories converted to a total for persons.
-            accounting: "plain": epsilons and deltas are summed.
+            accounting: "plain": epsilons and deltas are summed. "gaussian": squares of mu are,
+                which allows more for the same promise; for releases by dp-ssp.
+            plain_epsilon: of a Gaussian total, what is kept for other releases, whose epsilons are
+                summed; none, if left out.
+            plain_delta: likewise.
             replace: change a total, on the record; whom it protects only while nothing is used.
+                From plain sums to squares, everything that was spent is counted anew. Once
+                something is used, squares stay, and so does their plain pool.
+            add_deltas: accept what a move to squares costs once something is used: releases may
+                have suggested it, so that what is promised has the deltas of both totals.
 
         Returns:
             The account of the dataset. Its notices say whether the ledger is new, and whether
@@ -120,22 +140,40 @@ class Ledger:
             BudgetError: it has another total and ``replace`` is false, more is already used,
                 another dataset has a name that looks the same, or this client may not declare.
         """
-        amount = total(check_dataset(dataset), epsilon, delta)
         terms = BudgetTerms(
             protection=Protection(unit=unit, neighbours=neighbours),
             trajectories_per_person=max_trajectories_per_person,
             accounting=accounting,
         ).check()
+        amount = total(check_dataset(dataset), epsilon, delta)
+        declared = {
+            "dataset": dataset,
+            "epsilon": amount.epsilon,
+            "delta": amount.delta,
+            "unit": unit,
+            "neighbours": neighbours,
+            "trajectories_per_person": terms.trajectories_per_person or 0,
+            "accounting": accounting,
+            **declared_pools(dataset, amount, accounting, plain_epsilon, plain_delta),
+        }
         requested = f"a total of {amount}"
         with _concerning(dataset, requested):
             told = [f"the ledger {self.place} is new"] if self._make() else []
+        whole = self._moving(dataset) if replace and accounting == GAUSSIAN else None
         with self._writing(dataset, requested) as (book, append, transaction):
             self._require_keeper(book, transaction, dataset, requested)
+            if accounting != PLAIN and not book.squares:
+                raise book.refusal(dataset, requested, PLAIN_ALONE)
             known = book.balances.get(dataset)
-            stands = known is not None and (known.total, known.terms) == (amount, terms)
+            stands = known is not None and (known.promise, known.total, known.terms) == (
+                amount,
+                pools(declared),
+                terms,
+            )
             if known is not None and not replace and not stands:
+                stood = known.telling.of(known.total, left=True)
                 raise book.refusal(
-                    dataset, requested, f"its total is {known.total}; replace=True changes it"
+                    dataset, requested, f"its total is {stood}; replace=True changes it"
                 )
             twin = None if known is not None else look_alike(dataset, book.balances)
             if twin is not None:
@@ -147,30 +185,49 @@ class Ledger:
                 )
             if stands and not replace:
                 told.append(f'dataset "{dataset}": its total stands; nothing was changed')
-            else:
-                append(
-                    "declare",
-                    dataset=dataset,
-                    epsilon=amount.epsilon,
-                    delta=amount.delta,
-                    unit=unit,
-                    neighbours=neighbours,
-                    trajectories_per_person=terms.trajectories_per_person or 0,
-                    accounting=accounting,
+            elif known is not None and whole is not None and known.used != NOTHING:
+                whole.replay(transaction.rows(whole.sequence))  # what was recorded meanwhile
+                spent = whole.recounted(dataset, terms, pools(declared))
+                before = whole.balances[dataset].widest
+                if not add_deltas:
+                    raise book.refusal(
+                        dataset,
+                        requested,
+                        "something is used, and what it showed may have led to this: with the "
+                        f"total before, {before}, all releases would promise {both(amount, before)}"
+                        "; add_deltas=True accepts that, on the record, and a smaller delta here "
+                        "makes it less",
+                    )
+                append("move", **declared, spent=[*spent.parts], before=[*before.parts[:2]])
+                told.append(
+                    f'dataset "{dataset}": all that was spent is counted anew, in squares of mu'
                 )
+            else:
+                append("declare", **declared)
         account = self.show(dataset)
         return with_fields(account, notices=(*told, *account.notices))
+
+    def _moving(self, dataset: str) -> Book | None:
+        """Return all entries, by which a plain dataset is counted anew; None, if it is not plain.
+
+        They are replayed before anybody is kept waiting.
+        """
+        with self._reading() as (book, transaction):
+            known = book.balances.get(dataset)
+            plain = known is not None and known.terms.accounting == PLAIN
+            return self._whole(transaction) if plain else None
 
     def reserve(
         self,
         dataset: str,
         study_hash: str,
         *,
-        epsilon: float,
-        delta: float,
+        epsilon: float | None = None,
+        delta: float | None = None,
         unit: str,
         neighbours: str,
         gaussian_alpha: float | None = None,
+        spend: str | None = None,
         strict: bool = True,
     ) -> Reservation | StoredRelease:
         """Set aside what a release costs, or return the release of the identical request.
@@ -188,6 +245,9 @@ class Ledger:
             gaussian_alpha: sigma over the sensitivity, if the release is Gaussian noise of one
                 public sigma and nothing else; mu is its reciprocal. dp-lsw and dp-lsl have an alpha
                 too, but their sigma depends on the data: leave it out.
+            spend: in place of epsilon, delta and alpha, a share of what is left, such as "25%", for
+                a Gaussian release; ``asked`` of the reservation is what it came to. Reservations in
+                progress are not taken off first: what is published would tell of them.
             strict: whether only a ``release.json`` answers, which states this study, promise and
                 charge; anything else on the record is a notice. False, if you commit other texts.
 
@@ -198,13 +258,25 @@ class Ledger:
             BudgetError: no total is declared, it protects somebody else and no theorem converts,
                 not enough is left, or the identical request is in progress.
         """
-        amount = cost(check_dataset(dataset), epsilon, delta)
+        check_dataset(dataset)
         protection = Protection(unit=unit, neighbours=neighbours).check()
         check_hash("the study hash", study_hash)
-        with self._writing(dataset, amount) as (book, append, transaction):
+        share = None if spend is None else share_of(spend)
+        if share is None and epsilon is not None and delta is not None:
+            amount = cost(dataset, epsilon, delta)
+        elif share is None or (epsilon, delta, gaussian_alpha) != (None, None, None):
+            raise UsageError("give epsilon and delta, or spend, a share of what is left")
+        else:
+            amount = NOTHING
+        requested = amount if share is None else f"{spend} of what is left"
+        with self._writing(dataset, requested) as (book, append, transaction):
             found = self._answer(book, transaction, dataset, study_hash, strict)
             if isinstance(found, StoredRelease):
                 return found
+            if share is not None:
+                amount, gaussian_alpha = fixed_share(
+                    book, dataset, protection, share, str(requested)
+                )
             append(
                 "reserve",
                 dataset=dataset,
@@ -356,26 +428,13 @@ class Ledger:
         self._store.check()
         with self._known(self._whole) as known, self._store.read() as transaction:
             book = known(transaction)
-            committed = [held for held in book.reservations.values() if held.artefact is not None]
-            owners: dict[str | None, list[Held]] = {}
-            for held in committed:
-                owners.setdefault(held.artefact, []).append(held)
-            kept, faults = {}, {}
-            for digest, text in transaction.artefacts():
-                kept[digest] = sha256(text)
-                for held in owners.get(digest, ()):
-                    faults[held.sequence] = fault(text, held, strict=strict)
+            wrong = artefact_faults(book, transaction.artefacts(), strict=strict)
         for why in book.ignored.values():
             raise self._failed(f"{why}; it is ignored")
         if self._seal is not None and not book.salt:
             raise self._failed("it was begun without a seal: leave seal out")
-        for held in committed:
-            if kept.get(held.artefact or "") != held.artefact:
-                raise self._failed(f"the artefact of entry {held.sequence} was changed or removed")
-            if wrong := faults[held.sequence]:
-                raise self._failed(f"the artefact of entry {held.sequence} is false: {wrong}")
-        for digest in set(kept) - set(owners):
-            raise self._failed(f"the artefact {digest} was inserted: no entry commits it")
+        for what in wrong:
+            raise self._failed(what)
         with self._checking():
             given = (Evidence(head=head, artefact=artefact), *also)
             skipped = require_found(given, book, self.place)
@@ -405,7 +464,8 @@ class Ledger:
         except AbsentLedgerError:
             self._memory.expects_new = True
             sealed = self._seal is not None
-            begin = Book(self._seal).write("begin", self._clock(), format=FORMAT, sealed=sealed)
+            began = {"format": FORMAT, "sealed": sealed, "squares": True}
+            begin = Book(self._seal).write("begin", self._clock(), **began)
             self._store.create(begin)
             return True
 
@@ -518,14 +578,14 @@ class Ledger:
             if proved is not None and proved.sequence > book.sequence:
                 row = transaction.row(proved.sequence)
                 if row is not None and row[2] == proved.head:
-                    book.salt = proved.salt
+                    book.salt, book.squares = proved.salt, proved.squares
                     book.go_on(proved.state, proved.sequence, proved.head, book.rested)
             start = book.sequence
             book.replay(transaction.rows(start))
             if book.sequence == 0:
                 raise LedgerError("entry 1 is missing: it is empty")
         if book.sequence - start > PERIOD:
-            self._proved = _Proved(book.sequence, book.head, book.salt, book.state())
+            self._proved = _Proved(book.sequence, book.head, book.salt, book.squares, book.state())
         return book
 
     def _answer(
@@ -568,7 +628,9 @@ class Ledger:
             entry = None if row is None or row[0] in book.ignored else checked(row)
             if row is None or entry is None or entry["kind"] != "reserve":
                 return None
-            held = Held.of(entry, row[2])
+            asked = Cost(epsilon=entry["epsilon"], delta=entry["delta"])
+            paid = over_steps(asked, entry["steps"])  # it is over: only messages say what it was
+            held = Held.of(entry, row[2], paid)
             for row in transaction.moves(reservation):
                 ignored = row[0] in book.ignored
                 entry = None if ignored else looked_up(row, reservation=reservation)

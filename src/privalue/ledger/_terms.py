@@ -10,17 +10,24 @@
 Epsilons of different units or relations do not add. A path of k steps between two data sets makes
 (eps, delta) per step into (k eps, delta (1 + e^eps + ... + e^{(k-1) eps})) over the whole: group
 privacy, tight (docs/proofs/ledger-units.md). A release without such a path is refused.
+
+What a release costs depends on the book, too. In a plain one epsilons and deltas are summed. A
+Gaussian one has a pool in which squares of mu are summed, for releases that have a mu: their noise
+is N(0, sigma^2 I) of one public sigma. dp-lsw and dp-lsl have none: (epsilon, delta)-DP with
+delta > 0 implies no mu-Gaussian-DP, whatever their alpha is. They go to the plain pool, if the book
+was declared with one.
 """
 
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal, localcontext
 
 from privalue.errors import BudgetError, UsageError
+from privalue.ledger._squares import dominating_square, is_certified, square_cost
 from privalue.ledger._units import DELTA_DIGITS, EPSILON_DIGITS, Cost
 
 UNITS = ("trajectory", "person")
 RELATIONS = ("replace-one", "add-remove")
-ACCOUNTING = "plain"
+PLAIN, GAUSSIAN = "plain", "gaussian"
 MOST_TRAJECTORIES_PER_PERSON = 1_000_000
 _CERTAIN = 10**DELTA_DIGITS  # a delta of 1: true of everything, and within no total
 _HOPELESS = 42 * 10**EPSILON_DIGITS  # e^42 > 1e18: even one unit of delta becomes a delta of 1
@@ -53,7 +60,7 @@ class BudgetTerms:
 
     protection: Protection
     trajectories_per_person: int | None = None  # None: nobody vouched for one
-    accounting: str = ACCOUNTING
+    accounting: str = PLAIN
 
     def __str__(self) -> str:
         most = self.trajectories_per_person
@@ -75,12 +82,44 @@ class BudgetTerms:
                 f"max_trajectories_per_person = {most} is for totals whose unit is a person; leave "
                 "it out"
             )
-        if self.accounting != ACCOUNTING:
+        if self.accounting not in (PLAIN, GAUSSIAN):
             raise UsageError(
-                f'accounting = {self.accounting!r}: only "{ACCOUNTING}" is built (epsilons and '
-                'deltas are summed); "gaussian" is not yet'
+                f'accounting = {self.accounting!r}: it must be "{PLAIN}" (epsilons and deltas are '
+                f'summed) or "{GAUSSIAN}" (squares of mu are)'
             )
         return self
+
+    def cost(self, asked: Cost, mu: str, steps: int, pools: Cost) -> Cost:
+        """Return what a release costs a total, from the pool that pays for it.
+
+        Args:
+            asked: what the release promises.
+            mu: of a Gaussian release, as "1/alpha"; else "none".
+            steps: of its relation, for one of the total's.
+            pools: the total.
+
+        Raises:
+            BudgetError: it has no mu, and there is no plain pool; or its mu is more than what it
+                promises allows.
+        """
+        if self.accounting == GAUSSIAN and mu != "none":
+            # Two prices for one release, and whoever moves would pay the lower one.
+            if not is_certified(mu, **asked.as_dict()):
+                raise BudgetError(
+                    f"mu = {mu} is more than {asked} allows: gaussian_alpha is the alpha that was "
+                    "certified for this epsilon and delta, or a larger one"
+                )
+            return Cost(square=square_cost(mu, steps))
+        plain = over_steps(asked, steps)
+        if self.accounting == PLAIN or pools.epsilon:
+            return plain
+        if plain.delta:
+            raise BudgetError(
+                "it adds squares of mu, and this release has no mu, because its noise is not "
+                "Gaussian of one public sigma (dp-lsw, dp-lsl); release with dp-ssp, or declare "
+                "the dataset with a plain pool (plain_epsilon=E, plain_delta=D)"
+            )
+        return Cost(square=dominating_square(plain.epsilon))
 
     def steps(self, asked: Protection) -> int:
         """Return k: how many steps of the release's relation lead to any neighbour of the total's.

@@ -27,6 +27,11 @@ from privalue.planning._consent import (
     require_useful,
     require_useful_policy,
 )
+from privalue.planning._improvement import (
+    ImprovementForecast,
+    RuleForecast,
+    predict_improvement,
+)
 from privalue.planning._invert import (
     Aggregation,
     Answer,
@@ -48,6 +53,7 @@ from privalue.planning._options import Option, main_options, options_of
 from privalue.planning._predict import (
     Forecast,
     Forecaster,
+    OfPairs,
     Prediction,
     forecast,
     planned_trajectories,
@@ -55,6 +61,14 @@ from privalue.planning._predict import (
 )
 from privalue.planning._public_model import PublicModel
 from privalue.planning._rare_states import planned_rare_state_words, rare_state_words
+from privalue.planning._releases import (
+    BookPlan,
+    Budget,
+    PlannedReleases,
+    Split,
+    plan_releases,
+    release_groups,
+)
 from privalue.planning._resolve import Resolution, resolve
 from privalue.planning._shown import shown
 from privalue.planning._unvisited import unvisited_states, unvisited_words
@@ -63,16 +77,23 @@ from privalue.planning._weights import ClipForecast, PolicyPlan, plan_policy
 __all__ = [
     "Aggregation",
     "Answer",
+    "BookPlan",
+    "Budget",
     "Change",
     "ClipForecast",
     "Forecast",
     "Forecaster",
+    "ImprovementForecast",
     "Judgement",
+    "OfPairs",
     "Option",
+    "PlannedReleases",
     "PolicyPlan",
     "Prediction",
     "PublicModel",
     "Resolution",
+    "RuleForecast",
+    "Split",
     "advice",
     "aggregation_for",
     "checked_target",
@@ -87,12 +108,15 @@ __all__ = [
     "noise_by_state",
     "options_of",
     "plan_policy",
+    "plan_releases",
     "planned_rare_state_words",
     "planned_trajectories",
     "predict",
+    "predict_improvement",
     "public_model",
     "quick_prediction",
     "rare_state_words",
+    "release_groups",
     "require_small_delta",
     "require_useful",
     "require_useful_policy",

@@ -31,7 +31,7 @@ import numpy as np
 
 from privalue.core import Vector
 from privalue.planning._public_model import PublicModel
-from privalue.study import Study, design
+from privalue.study import PairNames, Study, design
 
 _GOLDEN = (math.sqrt(5) - 1) / 2
 
@@ -150,15 +150,24 @@ def _model(study: Study, case: Case, assumptions: tuple[str, ...]) -> PublicMode
     """Return the public model of one case."""
     low, high = study.return_bounds
     values = np.clip(_spread_values(study, *_where(study, case)), low, high)
+    visits = assumed_visits(study, case)
     return PublicModel(
-        visits=assumed_visits(study, case),
+        visits=visits,
         means=values,
         variances=case.variation * (high - values) * (values - low),
         values=values,
         known=False,
         source="the study alone",
         assumptions=assumptions,
+        state_values=None if study.pairs is None else weighted(study.pairs, visits, values),
     )
+
+
+def weighted(pairs: PairNames, visits: Vector, values: Vector) -> Vector:
+    """Return what states are worth, if actions are taken as often as visited; NaN if none is."""
+    taken = np.bincount(pairs.state_of, weights=visits)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.bincount(pairs.state_of, weights=visits * values) / taken)
 
 
 def _where(study: Study, case: Case) -> tuple[float, float]:

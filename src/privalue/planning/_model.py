@@ -11,7 +11,7 @@ to the study's limits and the other free:
 V is exact, and the chance that both means share drops out: where nothing is clamped, F_s is V_s.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -22,13 +22,15 @@ from privalue.planning._assumed import study_model
 from privalue.planning._public_model import MOST_STATES, SEED, PublicModel
 from privalue.planning._returns import (
     MOST_EXACT,
+    MOST_EXACT_WITH_ACTIONS,
     FirstVisits,
     expected_length,
+    first_choices,
     first_visits,
     return_range,
 )
 from privalue.simulation import Episodes, MarkovRewardProcess, World, simulate_episodes
-from privalue.study import PairNames, Study
+from privalue.study import Study
 
 BATCHES = 500
 _MOST_ROWS, _MOST_TRAJECTORIES = 4_000_000, 200_000  # simulated
@@ -53,25 +55,19 @@ def world_model(study: Study, world: World) -> PublicModel:
     """Return the law of a world's trajectories, as the study counts them."""
     if study.arm_count > 1:
         return world_model(study.in_one_arm(), world).in_every_arm(study.arm_count)
-    known = world.process if study.pairs is None else world.keyed
-    process = MarkovRewardProcess(
-        outcomes=known.outcomes, start=known.start, discount=study.values.discount
-    )
+    process = replace(world.process, discount=study.values.discount)
     process.require_end()
-    state_of = raw_states(study, world.process)
-    if study.pairs is not None:
-        state_of = _raw_pairs(study.pairs, state_of, process)
-    rows = _sampled(process)
-    batches = _gathered(rows, state_of, study.limits, study.values.rewards)
+    seen = _states_seen(study, process) if study.pairs is None else _pairs_seen(study, world)
+    rows, key_of = seen.rows, seen.key_of
+    batches = _gathered(rows, key_of, study.limits, study.values.rewards)
     clamped = _clamps(study, process)
     limited = study.states_per_trajectory < study.keys_per_arm
-    law = simulated = _moments(batches)
+    simulated = _moments(batches)
+    law = simulated if seen.law is None else seen.law
     assumptions = [f"trajectories are those of the public world {world.text}"]
-    merged = np.bincount(state_of[state_of >= 0]).max() > 1
+    merged = np.bincount(key_of[key_of >= 0]).max() > 1
     biased = clamped or (limited and merged)
-    free = _free_means(study, rows, state_of, unlimited=bool(merged)) if biased else law.means
-    if process.states <= MOST_EXACT:
-        law = first_visits(process, state_of, study.keys_per_arm)
+    free = _free_means(study, rows, key_of, unlimited=bool(merged)) if biased else simulated.means
     visits = simulated.visits if limited else law.visits
     if world.process.discount != study.values.discount:
         assumptions.append(f"its rewards are discounted by the study's {study.values.discount:g}")
@@ -102,6 +98,50 @@ def world_model(study: Study, world: World) -> PublicModel:
         source=f"the public world {world.text}",
         assumptions=tuple(assumptions),
         together=_together(batches, visits, means),
+        state_values=seen.state_values,
+    )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Seen:
+    """What a study sees of a world: rows whose states are raw keys, and the law of its own keys."""
+
+    rows: Episodes
+    key_of: Integers  # for each raw key its key of the study, or -1
+    law: FirstVisits | None  # None where the world is too large
+    state_values: Vector | None = None
+
+
+def _states_seen(study: Study, process: MarkovRewardProcess) -> _Seen:
+    """Return how the study sees states."""
+    state_of = raw_states(study, process)
+    exact = process.states <= MOST_EXACT
+    return _Seen(
+        rows=_sampled(process),
+        key_of=state_of,
+        law=first_visits(process, state_of, study.state_count) if exact else None,
+    )
+
+
+def _pairs_seen(study: Study, world: World) -> _Seen:
+    """Return how the study sees pairs of a state and an action, raw ones numbered s A + a."""
+    mdp, policy = replace(world.decisions[0], discount=study.values.discount), world.decisions[1]
+    process = mdp.under(policy)
+    state_of = raw_states(study, process)
+    key_of = raw_pairs(study, world, state_of)
+    rows = _sampled(process, world)
+    assert rows.action is not None
+    law = state_values = None
+    if process.states <= MOST_EXACT_WITH_ACTIONS:
+        law = first_choices(mdp, policy, process, key_of, study.key_count)
+    if process.states <= MOST_EXACT:
+        state_values = first_visits(process, state_of, study.state_count).means
+    pairs = rows.state * mdp.actions + rows.action
+    return _Seen(
+        rows=replace(rows, state=pairs, action=None, probability=None),
+        key_of=key_of,
+        law=law,
+        state_values=state_values,
     )
 
 
@@ -130,31 +170,40 @@ def raw_states(study: Study, process: MarkovRewardProcess) -> Integers:
     return found
 
 
-def _raw_pairs(pairs: PairNames, state_of: Integers, process: MarkovRewardProcess) -> Integers:
-    """Return for each pair of a world's states and actions the key of the study, or -1.
+def raw_pairs(study: Study, world: World, state_of: Integers) -> Integers:
+    """Return for each pair of a world, numbered s A + a, the pair of the study that it belongs to.
+
+    It is -1 where the study has none, which is allowed only for pairs that nobody takes.
 
     Args:
-        pairs: of the study.
-        state_of: for each state of the world, that of the study, or -1.
-        process: of the world's pairs.
+        study: with actions, as many as the world has.
+        world: in which people choose.
+        state_of: for each raw state its state of the study, or -1.
     """
-    actions = process.states // len(state_of)
-    if actions != pairs.actions.count:
+    (mdp, policy), pairs = world.decisions, study.pairs
+    assert pairs is not None
+    names = pairs.actions
+    if names.count != mdp.actions:
         raise StudyError(
-            f"[actions] the world has {actions} actions and the study {pairs.actions.count}; use a "
+            f"[actions] the world has {mdp.actions} actions and the study {names.count}; use a "
             "world of the same actions"
         )
-    codes = (state_of[:, None] * actions + np.arange(actions)).ravel()
-    places = np.minimum(np.searchsorted(pairs.codes, codes), pairs.count - 1)
-    found = np.where((pairs.codes[places] == codes) & (codes >= 0), places, -1)
-    unknown = np.flatnonzero((found < 0) & process.reachable)
-    if unknown.size:
-        state, action = divmod(int(unknown[0]), actions)
+    numbers = [names.positions.get(str(action)) for action in range(mdp.actions)]
+    # Other labels than the numbers of the world's actions are matched by position.
+    action_of = np.array([at if None in numbers else numbers[at] for at in range(mdp.actions)])
+    codes = state_of[:, None] * mdp.actions + action_of
+    places = np.searchsorted(pairs.codes, codes)
+    known = pairs.codes[np.minimum(places, pairs.count - 1)] == codes
+    found = np.where(known & (state_of >= 0)[:, None], places, -1)
+    taken = world.process.reachable[:, None] & (policy.probabilities > 0)
+    strange = np.argwhere(taken & (found < 0))
+    if strange.size:
+        state, action = strange[0]
         raise StudyError(
             f"[actions] people of the world take action {action} in state {state}, which is no "
             "allowed pair of the study; allow it, or use another world"
         )
-    return np.asarray(found)
+    return np.asarray(found.ravel())
 
 
 def _clamps(study: Study, process: MarkovRewardProcess) -> bool:
@@ -170,11 +219,21 @@ def _clamps(study: Study, process: MarkovRewardProcess) -> bool:
     )
 
 
-def _sampled(process: MarkovRewardProcess) -> Episodes:
-    """Simulate trajectories in a number that batches of equal size make up."""
+def _sampled(process: MarkovRewardProcess, world: World | None = None) -> Episodes:
+    """Simulate trajectories in a number that batches of equal size make up.
+
+    Args:
+        process: what is simulated.
+        world: that it belongs to, where rows are to tell the action.
+    """
     total = int(np.clip(_MOST_ROWS / expected_length(process), 100, _MOST_TRAJECTORIES))
     count = min(BATCHES, total)
-    return simulate_episodes(process, trajectories=total // count * count, seed=SEED)
+    return simulate_episodes(
+        process if world is None else world,
+        trajectories=total // count * count,
+        seed=SEED,
+        actions=world is not None,
+    )
 
 
 def _gathered(

@@ -28,6 +28,7 @@ import numpy as np
 from privalue._types import Progress
 from privalue.core import (
     MOST_TRAJECTORIES,
+    Chosen,
     Design,
     DpSsp,
     Mechanism,
@@ -38,7 +39,7 @@ from privalue.core import (
     VisitStatistics,
 )
 from privalue.errors import StudyError, UsageError
-from privalue.estimate import values_of
+from privalue.estimate import CLEARLY, NoisyStatistics, noisy_of, state_values_of, values_of
 from privalue.planning._draws import Draws
 from privalue.planning._noiseless import theta_before_noise
 from privalue.planning._options import Option, options_of
@@ -51,6 +52,24 @@ _FEWEST_OF_ENDS, _MOST_OF_ENDS = 16, 40  # the ends of a range need fewer draws 
 # At the optimistic end a stage finds that returns take so much of their range: the noise of the
 # values is in proportion to it. Nothing public tells how much it will be.
 FOUND_RANGE = 1 / 32
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Drawn:
+    """What one release of made-up statistics drew."""
+
+    numbers: Vector
+    stages: tuple[Stage, ...] = ()
+    chosen: Chosen | None = None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OfPairs:
+    """What else is predicted where values are of pairs of a state and an action."""
+
+    state_rmse: float | None  # of V from Q; None where no state has a value
+    clear: float  # the share of pairs whose noisy count will be clear
+    cautious_clear: float  # the same at the cautious end
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -69,6 +88,7 @@ class Forecast:
     approximation: float = np.inf
     without_noise: float = np.inf
     by_state: Vector | None = None
+    of_pairs: OfPairs | None = None  # where there are actions
     refused: str | None = None
 
     @property
@@ -263,13 +283,10 @@ def forecast(
         return Forecast(option=option, refused=str(problem))
 
 
-def _released(
-    study: Study,
-    mechanism: Mechanism,
-    statistics: VisitStatistics,
-    generator: np.random.Generator,
-) -> Vector:
-    """Return the values of one release of made-up statistics, a stage for visits included.
+def drawn_numbers(
+    mechanism: Mechanism, statistics: VisitStatistics, generator: np.random.Generator
+) -> Drawn:
+    """Return what one release of made-up statistics draws, a stage for visits included.
 
     Made-up statistics have no returns of single trajectories, so that a stage for bounds keeps the
     whole range here: it can only do better.
@@ -280,7 +297,7 @@ def _released(
         return np.asarray(perturbed.center + perturbed.deviations * noise)
 
     if not isinstance(mechanism, DpSsp) or "visits" not in mechanism.alphas:
-        return values_of(study, mechanism, noisy(mechanism.perturbation(statistics)))
+        return Drawn(numbers=noisy(mechanism.perturbation(statistics)))
     numbers = noisy(mechanism.perturbation(statistics, "visits"))
     chosen = mechanism.choose("visits", numbers, mechanism.unchosen)
     visits = Stage(
@@ -290,7 +307,18 @@ def _released(
         noise=mechanism.stage_noise["visits"],
     )
     drawn = noisy(mechanism.perturbation(statistics, "values", chosen))
-    return values_of(study, mechanism, drawn, stages=(visits,), chosen=chosen)
+    return Drawn(numbers=drawn, stages=(visits,), chosen=chosen)
+
+
+def released_values(study: Study, mechanism: Mechanism, drawn: Drawn) -> Vector:
+    """Return the values of a release that drew these numbers."""
+    return values_of(study, mechanism, drawn.numbers, stages=drawn.stages, chosen=drawn.chosen)
+
+
+def noisy_pairs(mechanism: Mechanism, drawn: Drawn) -> NoisyStatistics:
+    """Return the noisy statistics of a release of pairs, which only dp-ssp makes."""
+    assert isinstance(mechanism, DpSsp)
+    return noisy_of(mechanism, drawn.numbers, drawn.stages, drawn.chosen)
 
 
 class Forecaster:
@@ -332,15 +360,37 @@ class Forecaster:
             theta_before_noise(study, mechanism, self._draws.expected(trajectories))
         )
         generator = np.random.default_rng((SEED, 1))  # not the numbers that data sets are made of
-        released, clean = [], []
+        released, clean, of_pairs = [], [], []
         for statistics in self._draws.statistics(trajectories):
             clean.append(built.values(theta_before_noise(study, mechanism, statistics)))
             for _ in range(self._noises):
-                released.append(_released(study, mechanism, statistics, generator))
+                drawn = drawn_numbers(mechanism, statistics, generator)
+                released.append(released_values(study, mechanism, drawn))
+                if study.pairs is not None:
+                    of_pairs.append(noisy_pairs(mechanism, drawn))
         found = self._summary(np.array(released), np.repeat(clean, self._noises, axis=0), limit)
-        errors = [found.rmse, *(end.at(trajectories, mechanism).rmse for end in self._ends)]
+        if of_pairs:
+            found = replace(found, of_pairs=self._pairs(of_pairs))
+        ends = [end.at(trajectories, mechanism) for end in self._ends]
+        errors = [found.rmse, *(end.rmse for end in ends)]
         smaller = FOUND_RANGE if self._ends and "bounds" in self.option.study.stages else 1.0
-        return replace(found, range=(smaller * min(errors), max(errors)))
+        return replace(
+            found,
+            range=(smaller * min(errors), max(errors)),
+            of_pairs=_with_ends(found.of_pairs, ends),
+        )
+
+    def _pairs(self, noisy: Sequence[NoisyStatistics]) -> OfPairs:
+        """Summarise what is known of states and of counts, over all draws."""
+        study, truth = self.option.study, self._model.state_values
+        clear = float(np.mean([each.ratios.clarity > CLEARLY for each in noisy]))
+        error = None
+        if truth is not None and np.isfinite(truth).any():
+            known = np.isfinite(truth)
+            values = np.array([state_values_of(each, study) for each in noisy])
+            squares = np.square(values - truth)[:, known]
+            error = float(np.sqrt(squares.mean(axis=1)).mean())
+        return OfPairs(state_rmse=error, clear=clear, cautious_clear=clear)
 
     def _summary(self, released: Vector, clean: Vector, limit: Vector) -> Forecast:
         """Summarise the errors of all draws: in all, by cause, and by state."""
@@ -362,3 +412,11 @@ class Forecaster:
             without_noise=float(distance(clean, values).mean()),
             by_state=np.sqrt(np.mean(np.square(released - values), axis=0)),
         )
+
+
+def _with_ends(found: OfPairs | None, ends: Sequence[Forecast]) -> OfPairs | None:
+    """Return the same with the fewest clear pairs of all ends."""
+    if found is None:
+        return None
+    others = [end.of_pairs.clear for end in ends if end.of_pairs is not None]
+    return replace(found, cautious_clear=min([found.clear, *others]))

@@ -5,7 +5,8 @@
 | p_s     | ``visits``      | N     | yes: the chance that a trajectory visits s, and counts there |
 | F_s     | ``means``       | N     | yes: the mean return of those visits |
 | v_s     | ``variances``   | N     | yes: and its variance |
-| V       | ``values``      | N     | yes: what is to be estimated |
+| V       | ``values``      | N     | yes: what is to be estimated; with actions, Q of pairs |
+| V       | ``state_values`` | S    | yes: with actions, what states are worth |
 | B x 2N  | ``together``    |       | yes: how visits and returns of the states vary together |
 """
 
@@ -37,11 +38,12 @@ class PublicModel:
     source: str
     assumptions: tuple[str, ...]
     together: Vector | None = None
+    state_values: Vector | None = None  # where ``values`` are of pairs; NaN where there is none
     optimistic: Self | None = None
     cautious: Self | None = None
 
     def __post_init__(self) -> None:
-        for name in ("visits", "means", "variances", "values", "together"):
+        for name in ("visits", "means", "variances", "values", "together", "state_values"):
             if getattr(self, name) is not None:
                 array = np.array(getattr(self, name), dtype=np.float64)
                 array.setflags(write=False)

@@ -8,6 +8,7 @@ cost.
 
 from dataclasses import dataclass
 
+from privalue.errors import StudyError
 from privalue.planning._assumed import study_model
 from privalue.planning._options import Option, with_mechanism
 from privalue.planning._predict import Prediction, predict
@@ -48,6 +49,11 @@ def resolve(study: Study, *, trajectories: int | None = None) -> Resolution:
     >>> pv.resolve(study).study.mechanism.name
     'dp-ssp'
     """
+    if not study.privacy.is_fixed:
+        raise StudyError(
+            f'[privacy] spend = "{study.privacy.spend}" leaves epsilon and delta to the ledger, '
+            "and only a release asks it; give epsilon and delta"
+        )
     if study.mechanism.name != "auto":
         return Resolution(study=study, why=f'the study names "{study.mechanism.name}"')
     m = study.study.trajectories if trajectories is None else trajectories

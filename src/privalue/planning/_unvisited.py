@@ -28,19 +28,25 @@ def unvisited_states(study: Study, model: PublicModel | None = None) -> list[str
     return [study.state_labels[at] for at in nobody.tolist()]
 
 
-def unvisited_words(labels: list[str], source: str) -> str | None:
+def unvisited_words(labels: list[str], source: str, *, pairs: bool = False) -> str | None:
     """Return the advice to leave them out, or None if every state is visited.
 
     Args:
         labels: from ``unvisited_states``.
         source: who says so, as the sentence names it.
+        pairs: whether the labels are of pairs of a state and an action.
     """
     if not labels:
         return None
     named = ", ".join(f'"{label}"' for label in labels[:_NAMED])
     more = f" and {len(labels) - _NAMED:,} more" if len(labels) > _NAMED else ""
     them = "it" if len(labels) == 1 else "them"
+    met, where = (
+        ("takes pair", 'what is allowed ([actions] allowed = "allowed.csv")')
+        if pairs
+        else ("visits state", "[states]")
+    )
     return (
-        f"by {source} nobody visits {'state' if len(labels) == 1 else 'states'} {named}{more}: "
-        f"leave {them} out of [states], since all that would be released of {them} is noise"
+        f"by {source} nobody {met}{'' if len(labels) == 1 else 's'} {named}{more}: leave {them} "
+        f"out of {where}, since all that would be released of {them} is noise"
     )

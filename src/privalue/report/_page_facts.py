@@ -1,6 +1,5 @@
 """Collect what the public page says for the record: what was public, its cost, the method."""
 
-from decimal import Decimal
 from typing import Any
 
 from privalue._written import written_exactly
@@ -125,7 +124,7 @@ def budget_context(release: Release, account: Standing | None) -> dict[str, Any]
         else "Nothing was spent on this: it was computed from another release alone, which paid "
         f"for epsilon = {readable(privacy.epsilon)} and delta = {readable(privacy.delta)}.",
         "refit_of": release.refit_of and hashed(release.refit_of),
-        "composition": composition_words(release),
+        "composition": composition_words(release, account),
         "head": release.ledger_head and hashed(release.ledger_head),
         "account": None if account is None else _account(release, account),
     }
@@ -140,8 +139,11 @@ def _account(release: Release, account: Standing) -> dict[str, Any]:
     # A release that protects others than the total does costs more there than it says.
     alike = account.terms.protection == Protection(unit=privacy.unit, neighbours=privacy.neighbours)
 
-    def drawn(amount: dict[str, float], key: str) -> PageHtml:
-        return bar(amount[key] / (total[key] or 1.0), readable(amount[key]))
+    def drawn(amount: dict[str, float], key: str) -> PageHtml | str:
+        if account.gaussian and key != "mu":
+            return readable(amount[key])
+        share = amount[key] / (total[key] or 1.0)
+        return bar(share**2 if key == "mu" else share, readable(amount[key]))  # squares add up
 
     return {
         "table": PageTable(
@@ -150,9 +152,9 @@ def _account(release: Release, account: Standing) -> dict[str, Any]:
                 f"Dataset {named(account.dataset)}: releases on the record: "
                 f"{account.number_of_releases}."
             ),
-            heads=["Amount", "epsilon", "delta"],
+            heads=["Amount", *total],
             rows=[
-                [what, drawn(amount, "epsilon"), drawn(amount, "delta")]
+                [what, *(drawn(amount, key) for key in total)]
                 for what, amount in (
                     ("total", total),
                     ("spent, this release included", spent),
@@ -161,17 +163,38 @@ def _account(release: Release, account: Standing) -> dict[str, Any]:
             ],
             kind="small",
         ),
-        "further": _further(release, left) if alike and not release.refit_of else None,
+        "further": _further(release, account) if alike and not release.refit_of else None,
         "words": f"The total is what all releases together may cost {account.terms}."
+        + _squares(account)
+        + _moved(account)
         + _conversions(account),
     }
 
 
-def _further(release: Release, left: dict[str, float]) -> int:
+def _further(release: Release, account: Standing) -> int:
     """Return how many more releases like this one fit into what is left."""
-    own = {"epsilon": release.privacy.epsilon, "delta": release.privacy.delta}
-    own = {key: cost for key, cost in own.items() if cost}  # pure epsilon has no delta
-    return min(int(Decimal(repr(left[key])) // Decimal(repr(own[key]))) for key in own)
+    alpha = None if release.gaussian_mu is None else release.noise.alpha
+    return account.further(release.privacy.epsilon, release.privacy.delta, alpha)
+
+
+def _squares(account: Standing) -> str:
+    """Return the sentence on squares of mu; empty in a plain book."""
+    if not account.gaussian:
+        return ""
+    return (
+        " Squares of mu add up, so that what is spent and what is left, each told as an epsilon, "
+        "come to more than the total: the total is what is promised."
+    )
+
+
+def _moved(account: Standing) -> str:
+    """Return the sentence on a book that moved to squares; empty where none did."""
+    if account.before is None:
+        return ""
+    return (
+        f" Before, plain sums counted, with a total of {account.before}, and releases may have led "
+        f"to the change: all of them together, before and after, promise {account.promise}."
+    )
 
 
 def _conversions(account: Standing) -> str:

@@ -1,9 +1,20 @@
 """Put a plan into words: the verdict, and a paragraph that can be pasted into a protocol."""
 
-from privalue.planning import Aggregation, Answer, Forecast, Prediction, shown
+import numpy as np
+
+from privalue.planning import (
+    Aggregation,
+    Answer,
+    Forecast,
+    ImprovementForecast,
+    Prediction,
+    RuleForecast,
+    shown,
+)
 from privalue.study import Study
 from privalue.version import VERSION
 
+_STEADIED = 0.9  # of the error without noise: shrinkage did it
 _NOTHING = 1e-9  # of the range: rounding, not error
 
 
@@ -57,6 +68,8 @@ def verdict(prediction: Prediction) -> str:
             if prediction.floor < guess
             else "even without privacy it would be no better than guessing"
         )
+        if steadied(prediction):
+            privacy = _plain_means(prediction)
         within = f", {range_in_words(chosen)}" if prediction.ranged else ""
         return (
             f"With {m}, {name} is predicted to be off by {least}{shown(chosen.rmse)}, "
@@ -70,8 +83,86 @@ def verdict(prediction: Prediction) -> str:
     )
     return (
         f"Hopeless as it stands: with {m}, {name} is predicted to be off by {least}"
-        f"{shown(chosen.rmse)}, and guessing {(low + high) / 2:g} for every state by "
-        f"{shown(guess)}. {hope}"
+        f"{shown(chosen.rmse)}, and guessing {(low + high) / 2:g} for every "
+        f"{keys_of(prediction.study)[:-1]} by {shown(guess)}. {hope}"
+    )
+
+
+def keys_of(study: Study) -> str:
+    """Return what values are of: states, or pairs."""
+    return "states" if study.pairs is None else "pairs"
+
+
+def steadied(prediction: Prediction) -> bool:
+    """Return whether shrinkage clearly takes more off the error than the noise adds."""
+    found = prediction.chosen
+    rare = found.sampling > found.approximation
+    return rare and found.rmse < _STEADIED * found.without_noise < np.inf
+
+
+def _plain_means(prediction: Prediction) -> str:
+    """Return what the means would be off by, where shrinkage makes values better than these."""
+    return (
+        f"plain means without noise would be off by {shown(prediction.chosen.without_noise)}, "
+        f"since few people are in some {keys_of(prediction.study)}"
+    )
+
+
+def pairs_in_words(prediction: Prediction) -> str | None:
+    """Return how many pairs will be clear and how far off states are; None without actions."""
+    found, study = prediction.chosen.of_pairs, prediction.study
+    if found is None:
+        return None
+    least = f" ({found.cautious_clear:.0%} at the cautious end)" if prediction.ranged else ""
+    states = (
+        ""
+        if found.state_rmse is None
+        else f"; the values of the {study.state_count} states, which come with them, are predicted "
+        f"to be off by {shown(found.state_rmse)}"
+    )
+    return (
+        f"Of the {study.key_count:,} pairs of a state and an action {found.clear:.0%} will have a "
+        f"clear count{least}{states}"
+    )
+
+
+def improvement_in_words(found: ImprovementForecast) -> list[str]:
+    """Return what the improved policy is worth in the world, a sentence each."""
+    default, careful = found.rules[0], found.rules[1]
+    digits = _digits(found)
+    best = "" if found.best is None else f", and the best policy has {found.best:.{digits}f}"
+    return [
+        "The improved policy, one greedy step on what is released, is worth "
+        f"{default.mean:.{digits}f} in this world, on average over {found.draws} made-up releases "
+        f"(standard error {shown(default.standard_error)}); without noise it would be worth "
+        f"{found.without_noise:.{digits}f}; what people do now has "
+        f"{found.behaviour:.{digits}f}{best}",
+        f"Of ten releases eight give {_usual(default, digits)}; {_worse(default)}",
+        f"With level {careful.level:g} only states with a clear gain move, {careful.moved:.0%} of "
+        f"them in place of {default.moved:.0%}, and the policy is worth "
+        f"{careful.mean:.{digits}f} ({_usual(careful, digits)}); {_worse(careful)}",
+    ]
+
+
+def _digits(found: ImprovementForecast) -> int:
+    """Return the decimals that show differences of policies: three digits of the largest."""
+    ends = [found.behaviour, found.best, *(end for rule in found.rules for end in rule.usual)]
+    known = [end for end in ends if end is not None]
+    span = max(max(known) - min(known), 1e-12)
+    return int(np.clip(2 - np.floor(np.log10(span)), 0, 9))
+
+
+def _usual(rule: RuleForecast, digits: int) -> str:
+    return f"from {rule.usual[0]:.{digits}f} to {rule.usual[1]:.{digits}f}"
+
+
+def _worse(rule: RuleForecast) -> str:
+    """Return how often a policy is worse than what people do, and by how much."""
+    if rule.worse == 0:
+        return "none gives a policy that is worse than what people do now"
+    return (
+        f"{max(rule.worse, 0.01):.0%} give a policy that is worse than what people do now, by "
+        f"{shown(rule.loss)} on average"
     )
 
 
@@ -114,7 +205,11 @@ def aggregation_in_words(found: Aggregation) -> str:
     )
 
 
-def paragraph(prediction: Prediction, answer: Answer | None = None) -> str:
+def paragraph(
+    prediction: Prediction,
+    answer: Answer | None = None,
+    improvement: ImprovementForecast | None = None,
+) -> str:
     """Return the justification of a sample size, for a protocol.
 
     It is made of plain sentences that name every assumption, so that a reviewer can check them.
@@ -122,11 +217,15 @@ def paragraph(prediction: Prediction, answer: Answer | None = None) -> str:
     Args:
         prediction: the plan.
         answer: what a target would take; None where nobody asked.
+        improvement: what improved policies are worth, where a world tells.
     """
     study, model, chosen = prediction.study, prediction.model, prediction.chosen
     low, high = study.return_bounds
     if chosen.refused is not None:
         return verdict(prediction)
+    without = f", and the same analysis without privacy {shown(prediction.floor)}"
+    if steadied(prediction):
+        without = ""
     text = [
         f"The values of {study.state_count} states{_arms(study)} will be estimated from "
         f"{prediction.trajectories:,} trajectories, discounted by {study.values.discount:g} per "
@@ -136,9 +235,14 @@ def paragraph(prediction: Prediction, answer: Answer | None = None) -> str:
         f"The mechanism is {name_of(chosen)}, of privalue {VERSION}.",
         _expected(prediction),
         _parts(prediction),
-        f"Guessing {(low + high) / 2:g} for every state would give {shown(prediction.guess)}, and "
-        f"the same analysis without privacy {shown(prediction.floor)}.",
+        f"Guessing {(low + high) / 2:g} for every {keys_of(study)[:-1]} would give "
+        f"{shown(prediction.guess)}{without}.",
     ]
+    of_pairs = pairs_in_words(prediction)
+    if of_pairs is not None:
+        text.append(f"{of_pairs}.")
+    if improvement is not None:
+        text += [f"{sentence}." for sentence in improvement_in_words(improvement)]
     if answer is not None:
         text.append(_needs(answer))
     text.append(f"The prediction assumes that {'; '.join([*model.assumptions, *_persons(study)])}.")
@@ -159,14 +263,15 @@ def _arms(study: Study) -> str:
 def _expected(prediction: Prediction) -> str:
     """Return the sentence on the error to expect: from the study alone, the cautious end first."""
     chosen = prediction.chosen
-    begin = "Before any data was opened, the root mean square error over the states was predicted"
+    keys = keys_of(prediction.study)
+    begin = f"Before any data was opened, the root mean square error over the {keys} was predicted"
     if not prediction.ranged:
         return (
             f"{begin} to be {shown(chosen.rmse)}; of ten releases eight should fall between "
             f"{shown(chosen.usual[0])} and {shown(chosen.usual[1])}."
         )
     return (
-        f"{begin} under cautious assumptions to be {shown(chosen.cautious)}. How often states are "
+        f"{begin} under cautious assumptions to be {shown(chosen.cautious)}. How often {keys} are "
         f"visited and how far values differ is not known beforehand: the same prediction gives "
         f"{shown(chosen.rmse)} under middling assumptions, and {shown(chosen.optimistic)} under "
         "optimistic ones."
@@ -176,6 +281,9 @@ def _expected(prediction: Prediction) -> str:
 def _parts(prediction: Prediction) -> str:
     """Return the sentence on how much of the error is noise, sampling and approximation."""
     chosen = prediction.chosen
+    if steadied(prediction):
+        words = _plain_means(prediction)
+        return f"{words[0].upper()}{words[1:]}; shrinkage draws those to the others."
     known = misfit_known(prediction)
     approximation = approximation_shown(prediction, chosen).removesuffix(" + ?")
     last = (

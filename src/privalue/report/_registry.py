@@ -31,6 +31,7 @@ _MECHANISMS = {
     "dp-ope": "DP-OPE: sums of clipped importance weights and of weighted returns, with discrete "
     "Laplace or Gaussian noise",
 }
+_GAUSSIANS = frozenset({"dp-ssp"})  # whose releases have a mu
 _CALIBRATIONS = {
     "exact": "the smallest noise that keeps the promise, certified against every neighbouring pair",
     "nissim": "the paper's constants (Lemma 1), checked against the exact privacy profile",
@@ -64,12 +65,17 @@ def mechanism_words(release: Release) -> str:
     )
 
 
-def composition_words(release: Release) -> str:
-    """Return the words that say how the costs of several releases add up."""
+def composition_words(release: Release, account: Standing | None = None) -> str:
+    """Return the words that say how the costs of several releases add up.
+
+    Args:
+        release: what was released.
+        account: how the dataset stands on its ledger; None where the ledger is not at hand.
+    """
     if release.refit_of is not None:
         return (
             "None of its own: computed from another release, as post-processing, at no further "
-            "cost. " + _ledger_words(release, "The release that it comes from")
+            "cost. " + _ledger_words(release, account, "The release that it comes from")
         )
     within = (
         "The noise scale and the values are released by two mechanisms whose epsilons add up to "
@@ -77,20 +83,51 @@ def composition_words(release: Release) -> str:
         if release.noise.scale is not None
         else ""
     )
-    return within + _ledger_words(release, "This release")
+    return within + _ledger_words(release, account, "This release")
 
 
-def _ledger_words(release: Release, which: str) -> str:
+_BASIC = "basic composition: epsilons and deltas add up"
+_SQUARES = "Gaussian accounting: squares of mu add up"
+_POOL = (
+    f"{_BASIC}, in a pool of its own beside one in which squares of mu add up, and the promises of "
+    "both pools add up"
+)
+
+
+def _ledger_words(release: Release, account: Standing | None, which: str) -> str:
     """Return the sentence on whether a release is on a ledger, and what that means."""
     if release.ledger_head is None:
         return (
             f"{which} is on no ledger: with other releases about the same people, the epsilons "
             "and deltas add up, and the curator keeps count."
         )
+    squares = release.mechanism in _GAUSSIANS
+    if account is None:
+        how = f"{_BASIC}; or {_SQUARES}" if squares else _BASIC
+    elif account.gaussian:
+        how = _SQUARES if squares else _POOL
+    else:
+        how = _BASIC
     return (
-        f"{which} is on the dataset's ledger (basic composition: epsilons and deltas add up, also "
+        f"{which} is on the dataset's ledger ({how}, also "
         "where later questions depend on earlier answers), charged before anything was drawn."
     )
+
+
+def _accounting(release: Release, account: Standing | None) -> str:
+    """Return how its cost adds up to others', for programs."""
+    if release.refit_of is not None:
+        return "none: computed from another release"
+    if release.ledger_head is None:
+        return "none: no ledger"
+    squares = release.mechanism in _GAUSSIANS
+    if account is None and squares:
+        return "on a ledger that was not at hand: basic composition or Gaussian accounting"
+    if account is None or not account.gaussian:
+        return "basic composition on a ledger"
+    if squares:
+        return "Gaussian accounting on a ledger"
+    return "basic composition on a ledger, in the plain pool of a Gaussian total"
 
 
 def registry_entry(
@@ -160,7 +197,7 @@ def registry_entry(
         },
         "accounting": {
             "post_processing": _post_processing(release),
-            "composition": composition_words(release),
+            "composition": composition_words(release, account),
         },
         "implementation": {
             "preprocessing_and_hyperparameter_tuning": "States, bounds, features, weights, "
@@ -246,11 +283,7 @@ def _for_programs(release: Release, account: Standing | None) -> dict[str, Any]:
             "ridge": release.ridge,
         },
         "composition": {
-            "accounting": "none: computed from another release"
-            if release.refit_of is not None
-            else "basic composition on a ledger"
-            if release.ledger_head is not None
-            else "none: no ledger",
+            "accounting": _accounting(release, account),
             "dataset": described["study"].get("dataset"),
             "ledger_head": release.ledger_head,
             **(
@@ -259,6 +292,7 @@ def _for_programs(release: Release, account: Standing | None) -> dict[str, Any]:
                 else {
                     "dataset_unit": account.terms.protection.unit,
                     "dataset_relation": account.terms.protection.neighbours,
+                    "dataset_promise": account.promise.as_dict(),
                     "dataset_total": account.total.as_dict(),
                     "dataset_spent": account.spent.as_dict(),
                     "dataset_left": account.unspent.as_dict(),

@@ -66,7 +66,9 @@ def advance_composition(releases: Sequence[Cost], delta: float) -> AdvanceCompos
 
 def account_json(account: Account) -> dict[str, Any]:
     """Return what ``ledger show --json`` prints."""
-    advance = advance_composition(account.releases, account.total.as_dict()["delta"])
+    if account.gaussian:
+        return account.as_dict()
+    advance = advance_composition([each.units for each in account.releases], account.total.delta)
     planned = {"epsilon": advance.epsilon, "delta": advance.delta, "note": advance.note}
     return {**account.as_dict(), "if_planned_in_advance": planned}
 
@@ -74,9 +76,9 @@ def account_json(account: Account) -> dict[str, Any]:
 def account_rows(account: Account) -> list[tuple[str, object]]:
     """Return what ``ledger show`` prints, as pairs."""
     like = account.like_the_last
-    advance = advance_composition(account.releases, account.total.as_dict()["delta"])
     return [
         ("protects", account.terms),
+        *([("promises", _promise(account))] if account.gaussian else []),
         ("total", account.total),
         ("spent", account.spent),
         ("reserved", account.reserved),
@@ -85,14 +87,34 @@ def account_rows(account: Account) -> list[tuple[str, object]]:
         *[("converted", each) for each in account.converted],
         ("further releases of this size", "no release yet" if like is None else like),
         ("over time", spending_line(account)),
-        (
-            "if planned in advance",
-            advance.note
-            if advance.epsilon is None
-            else f"epsilon {advance.epsilon:.4g} at delta {advance.delta:g} ({advance.note})",
-        ),
+        _otherwise(account),
         ("head", account.head),
     ]
+
+
+def _promise(account: Account) -> str:
+    """Return what all releases together promise, and what of it a move left behind."""
+    before = account.before
+    moved = "" if before is None else f" (the delta of the plain total before, {before}, included)"
+    return f"{account.promise}{moved}"
+
+
+def _otherwise(account: Account) -> tuple[str, object]:
+    """Return what another accounting would say of the same releases."""
+    if account.gaussian:
+        return "plain sums would say", f"spent {account.plain_sum}"
+    advance = advance_composition([each.units for each in account.releases], account.total.delta)
+    if advance.epsilon is None:
+        return "if planned in advance", advance.note
+    return (
+        "if planned in advance",
+        f"epsilon {advance.epsilon:.4g} at delta {advance.delta:g} ({advance.note})",
+    )
+
+
+def _part(account: Account, amount: Cost) -> float:
+    """Return what of an amount the pictures show: epsilon, or mu^2 of a Gaussian book."""
+    return amount.square / 10**24 if account.gaussian else amount.as_dict()["epsilon"]
 
 
 def spending_line(account: Account, width: int = 40) -> str:
@@ -112,10 +134,10 @@ def spending_line(account: Account, width: int = 40) -> str:
         else:  # all entries have the same time: a column for each entry
             at = min(len(times) - 1, len(times) * column // width)
         step = account.steps[at]
-        share = step.spent.epsilon / step.total.epsilon
+        share = _part(account, step.spent) / (_part(account, step.total) or 1.0)
         line.append(_BARS[round(share * (len(_BARS) - 1))] if share else _BARS[0])
-    percent = 100 * account.spent.epsilon / account.total.epsilon
-    return f"|{''.join(line)}| {percent:.0f}% of epsilon"
+    percent = 100 * _part(account, account.spent.units) / _part(account, account.total.units)
+    return f"|{''.join(line)}| {percent:.0f}% of {'mu²' if account.gaussian else 'epsilon'}"
 
 
 def draw_spending(account: Account, *, folder: Path, name: str = "spending") -> list[Path]:
@@ -133,9 +155,9 @@ def draw_spending(account: Account, *, folder: Path, name: str = "spending") -> 
     times = np.array([at.replace(tzinfo=None) for at in _times(account)], dtype="datetime64[s]")
     width = max((times[-1] - times[0]) // 30, np.timedelta64(60, "s"))
     times = np.append(times, times[-1] + width)
-    spent = [step.spent.as_dict()["epsilon"] for step in steps]
-    held = [(step.spent + step.reserved).as_dict()["epsilon"] for step in steps]
-    totals = [step.total.as_dict()["epsilon"] for step in steps]
+    spent = [_part(account, step.spent) for step in steps]
+    held = [_part(account, step.spent + step.reserved) for step in steps]
+    totals = [_part(account, step.total) for step in steps]
     from privalue.report.drawing import (  # noqa: PLC0415 - an extra, and heavy
         Figure,
         FigureCanvasAgg,
@@ -152,7 +174,7 @@ def draw_spending(account: Account, *, folder: Path, name: str = "spending") -> 
         )
         axes.fill_between(times, 0.0, spent, step="post", color="#0b6fa4", alpha=0.8, label="spent")
         axes.set_ylim(0, 1.08 * max(totals))
-        axes.set_ylabel("epsilon")
+        axes.set_ylabel("mu²" if account.gaussian else "epsilon")
         axes.set_title(f"{account.dataset}: left {account.left}", loc="left", fontsize=10)
         axes.spines[["top", "right"]].set_visible(False)
         axes.legend(frameon=False, loc="center left")

@@ -142,6 +142,9 @@ class Section(BriefModel):
         return frozenset(self.model_fields_set)
 
 
+UNFIXED = 5e-324  # what stands for an epsilon that the ledger has yet to fix; no promise has it
+
+
 class About(Section):
     """``[study]``: the name of the study, and the people it is about."""
 
@@ -229,6 +232,31 @@ class Privacy(Section):
         ge=1,
         le=MOST_STATES,
     )
+    spend: str | None = key(
+        "a share of what the ledger has left, in place of epsilon and delta: the ledger fixes them",
+        'a share such as "25%"',
+        None,
+        pattern=r"^(100|[0-9]{1,2}(\.[0-9]{1,6})?)%$",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _left_to_the_ledger(cls, keys: Any) -> Any:
+        """Let a share stand in place of epsilon and delta."""
+        open_ones = {"epsilon": UNFIXED, "delta": UNFIXED}
+        if isinstance(keys, dict) and keys.get("spend") is not None and not open_ones.keys() & keys:
+            return {**keys, **open_ones}
+        return keys
+
+    @property
+    def is_fixed(self) -> bool:
+        """Return whether epsilon and delta are known: a share is fixed by the ledger alone."""
+        return self.epsilon != UNFIXED
+
+    @property
+    def given(self) -> frozenset[str]:
+        """Return the keys that somebody wrote down."""
+        return super().given - (frozenset() if self.is_fixed else {"epsilon", "delta"})
 
     @model_validator(mode="after")
     def _persons(self) -> "Privacy":

@@ -90,9 +90,8 @@ _BY_KEYWORDS = Place(anywhere=True)  # whoever builds a study gives keywords, an
 class Study(Section):
     """Everything public about a release; frozen, and checked when it is built.
 
-    What most people need has a keyword of its own, and the rest is given by sections: both make the
-    same study. Numbers by state are a dictionary by label, a list or an array in their order, or a
-    file: in the current folder, or beside the study file that ``load`` reads.
+    What most people need is a keyword, and the rest is given by sections: both make the same study.
+    Numbers by state are a dictionary by label, a list or an array in their order, or a file.
 
     Args:
         states: labels as a list, their number, or ``States(...)`` (required).
@@ -107,6 +106,7 @@ class Study(Section):
         neighbours: "replace-one" or "add-remove" (default "replace-one").
         max_trajectories_per_person: the most that count (required with unit "person").
         max_states_per_trajectory: the most distinct states that count (default: all).
+        spend: a share of what the ledger has left, in place of epsilon and delta (default none).
         name: what the release is called (default "untitled").
         dataset: which people the data is about: the ledger's key (default none).
         period: which of several releases, such as "2026-11" (default none).
@@ -172,6 +172,7 @@ class Study(Section):
         neighbours: Literal["replace-one", "add-remove"] | None = None,
         max_trajectories_per_person: int | None = None,
         max_states_per_trajectory: int | None = None,
+        spend: str | None = None,
         name: str | None = None,
         dataset: str | None = None,
         period: str | None = None,
@@ -219,13 +220,15 @@ class Study(Section):
         self._require_arms()
 
     @classmethod
-    def load(cls, path: str | Path, *, side_files: str | Path | None = None) -> "Study":
+    def load(
+        cls, path: str | Path, *, side_files: str | Path | None = None, spend: str | None = None
+    ) -> "Study":
         """Read the study that a TOML file describes; side files are found beside it.
 
         Args:
             path: the study file.
-            side_files: another folder that side files may be in, for names that lead out of the
-                study's, and for those that are not found there.
+            side_files: another folder, for side files that are not in the study's own.
+            spend: a share of what the ledger has left, where the file has no epsilon and delta.
         """
         named, path = path, Path(path)  # a Path prints https:// with one slash
         if side_files is not None and not Path(side_files).is_dir():
@@ -244,14 +247,19 @@ class Study(Section):
                 _refuse_data(path)
             raise StudyError(f"the study file {path} cannot be read: {problem.strerror}") from None
         try:
-            return cls.parse(text, base=path.parent, side_files=side_files)
+            return cls.parse(text, base=path.parent, side_files=side_files, spend=spend)
         except StudyError as problem:
             _refuse_data(path)
             raise StudyError(f"{path}: {problem}") from None
 
     @classmethod
     def parse(
-        cls, text: str, *, base: Path | None = None, side_files: str | Path | None = None
+        cls,
+        text: str,
+        *,
+        base: Path | None = None,
+        side_files: str | Path | None = None,
+        spend: str | None = None,
     ) -> "Study":
         """Read the study that TOML text describes; side files are found in ``base``.
 
@@ -259,6 +267,7 @@ class Study(Section):
             text: the study.
             base: the folder that side files must be in; the current one, if left out.
             side_files: another folder that they may be in.
+            spend: as for ``load``.
         """
         try:
             sections = tomllib.loads(text)
@@ -288,6 +297,8 @@ class Study(Section):
                 raise StudyError(cls.unknown_key(name))
             if not isinstance(keys, dict):
                 raise StudyError(f"[{name}] must be a section of the study, not {shown(keys)}")
+        if spend is not None:
+            sections["privacy"] = _with_share(sections.get("privacy", {}), spend)
         return cls(Place(folder=base or Path(), also=also), **sections)
 
     @classmethod
@@ -334,8 +345,7 @@ class Study(Section):
         """Return the same study with some keywords or sections changed, and checked anew.
 
         Args:
-            changes: what ``Study`` takes; None takes it back to its default. Columns are added. A
-                section replaces the whole one; ``states=3`` leaves ``visits`` and ``groups``.
+            changes: what ``Study`` takes; None is the default, and a section replaces a whole one.
 
         >>> study = Study(states=3, discount=0.9, returns=(0, 1), epsilon=1, delta=1e-6,
         ...               unit="trajectory")
@@ -359,8 +369,7 @@ class Study(Section):
     def save(self, path: str | Path, *, replace: bool = False) -> Path:
         """Write the study as a TOML file with every key explained, and its side files beside it.
 
-        Numbers by state stand in the file; a matrix of features goes to ``NAME-features.npy`` (or
-        ``.npz``), and what the study names by files is copied. ``Study.load`` gives the same study.
+        A matrix of features goes to ``NAME-features.npy`` (or ``.npz``), and files are copied.
 
         Args:
             path: the file, e.g. "study.toml".
@@ -543,7 +552,15 @@ class Study(Section):
     def _require_delta(self) -> None:
         """Require a delta above 0, but for Laplace noise, whose promise has none."""
         delta, wanted = self.privacy.delta, "a number between 0 and 1, both excluded"
-        if self.mechanism.name == "dp-ope" and self.mechanism.noise == "laplace":
+        laplace = self.mechanism.name == "dp-ope" and self.mechanism.noise == "laplace"
+        if not self.privacy.is_fixed:
+            if laplace:
+                raise StudyError(
+                    f'[privacy] spend = "{self.privacy.spend}" is a share of epsilon and delta, '
+                    'and noise = "laplace" has no delta; give epsilon'
+                )
+            return
+        if laplace:
             if delta > 0:
                 raise StudyError(
                     f'[privacy] delta = {delta:g}: noise = "laplace" promises epsilon alone; '
@@ -874,6 +891,19 @@ def _names_a_file(description: Mapping[str, Any], section: str, name: str) -> bo
 def _without_start(description: Mapping[str, Any]) -> dict[str, Any]:
     """Return ``[values]`` of a description without the start distribution."""
     return {name: v for name, v in description["values"].items() if name != "start"}
+
+
+def _with_share(privacy: Mapping[str, Any], spend: str) -> dict[str, Any]:
+    """Return ``[privacy]`` with a share in place of epsilon and delta."""
+    for name in ("epsilon", "delta"):
+        if name in privacy:
+            raise StudyError(
+                f"[privacy] {name}: spend={spend!r} asks for a share of what the ledger has left, "
+                "which fixes epsilon and delta; leave both out of the study"
+            )
+    if privacy.get("spend", spend) != spend:
+        raise StudyError(f"[privacy] spend = {shown(privacy['spend'])} is not {spend!r}; give one")
+    return {**privacy, "spend": spend}
 
 
 def _refuse_data(path: Path) -> None:

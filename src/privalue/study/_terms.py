@@ -255,10 +255,11 @@ def resolve_ridge(study: Study, trajectories: int | None) -> float:
 def gaussian_alpha(study: Study) -> float | None:
     """Return alpha if all that is drawn is Gaussian noise of one public sigma: mu = 1/alpha.
 
-    Return None for dp-lsw and dp-lsl: they have an alpha too, but their sigma depends on the data;
-    and for Laplace noise.
+    Return None for any other: dp-lsw and dp-lsl have an alpha too, but their sigma depends on the
+    data; and Laplace noise is none.
     """
-    if study.mechanism.name in SMOOTH or study.mechanism.noise == "laplace":
+    gaussian_noise = study.values_a_policy and study.mechanism.noise == "gaussian"
+    if study.mechanism.name != "dp-ssp" and not gaussian_noise:
         return None
     return gaussian(study.privacy.epsilon, study.privacy.delta).alpha
 

@@ -1,0 +1,140 @@
+"""Make requests of what people ask for: the mu and the pools of a total, a share of what is left.
+
+The rules then judge a request as any other, whoever made it: a mu that is not certified is no
+total, and what does not fit is refused.
+"""
+
+import math
+import re
+from fractions import Fraction
+from typing import Any
+
+from privalue.core import gaussian
+from privalue.errors import StudyError, UsageError
+from privalue.ledger._balance import Balance
+from privalue.ledger._book import Book
+from privalue.ledger._conversions import affordable, rounded_down
+from privalue.ledger._squares import is_certified
+from privalue.ledger._terms import GAUSSIAN, PLAIN, Protection
+from privalue.ledger._units import NOTHING, Cost, cost, mu, total
+
+_ROOM = 1e-9
+
+
+def total_mu(epsilon: float, delta: float) -> str:
+    """Return the mu of a total as "1/alpha", certified for (epsilon, delta).
+
+    The alpha of a release that promises as much leaves some room: one smaller by a relative 1e-9 is
+    certified, too. So a release that asks for everything gets it, though its cost is rounded up and
+    this total down, and though another machine computed it.
+    """
+    try:
+        alpha = gaussian(epsilon, delta).alpha
+        roomy = mu(alpha * (1 - _ROOM))
+        return roomy if is_certified(roomy, epsilon, delta) else mu(alpha)
+    except StudyError as problem:
+        raise UsageError(
+            f"a Gaussian total: {str(problem).removeprefix('[privacy] ')}; it is what is left "
+            "beside the plain pool"
+        ) from None
+
+
+def declared_pools(
+    dataset: str,
+    promise: Cost,
+    accounting: str,
+    plain_epsilon: float | None,
+    plain_delta: float | None,
+) -> dict[str, Any]:
+    """Return what a declaration says of pools: nothing in a plain book.
+
+    Args:
+        dataset: for messages.
+        promise: epsilon and delta of everything together.
+        accounting: "plain" or "gaussian".
+        plain_epsilon: of the plain pool, if there is one.
+        plain_delta: likewise.
+    """
+    if accounting == PLAIN:
+        if plain_epsilon is not None or plain_delta is not None:
+            raise UsageError(
+                "plain_epsilon and plain_delta make a second pool beside a Gaussian one; leave them"
+                ' out, or say accounting="gaussian"'
+            )
+        return {}
+    plain = NOTHING
+    if plain_epsilon is not None:
+        plain = total(dataset, plain_epsilon, 0.0 if plain_delta is None else plain_delta)
+    elif plain_delta is not None:
+        raise UsageError(f"plain_delta = {plain_delta} needs a plain_epsilon; give both, or none")
+    rest = promise - plain
+    if rest.epsilon < 1 or rest.delta < 1:
+        raise UsageError(
+            f"a plain pool of {plain} leaves nothing of a total of {promise} for Gaussian "
+            "releases, which need an epsilon and a delta; make it smaller, or the total larger"
+        )
+    return {
+        "mu": total_mu(**rest.as_dict()),
+        "plain_epsilon": plain.epsilon,
+        "plain_delta": plain.delta,
+    }
+
+
+def share_of(text: str) -> Fraction:
+    """Return the share that "25%" names, or raise UsageError."""
+    found = re.fullmatch(r"([0-9]{1,3}(?:\.[0-9]{1,6})?)%", text)
+    share = Fraction(found[1]) / 100 if found else Fraction(0)
+    if not 0 < share <= 1:
+        raise UsageError(f'spend = {text!r}: it must be a share such as "25%", at most 100%')
+    return share
+
+
+def fixed_share(
+    book: Book, dataset: str, whom: Protection, share: Fraction, requested: str
+) -> tuple[Cost, float]:
+    """Return the promise and the alpha of a release that takes a share of what is unspent.
+
+    Args:
+        book: the record.
+        dataset: whose total it is.
+        whom: whom the release protects.
+        share: of what is unspent.
+        requested: for the message.
+
+    Raises:
+        BudgetError: as for ``Book.steps``, or that is too little.
+    """
+    steps = book.steps(dataset, requested, whom)
+    try:
+        promise = _promise(book.balances[dataset], share, steps)
+        if promise is not None:
+            return cost(dataset, *promise), gaussian(*promise).alpha
+    except StudyError:  # no certified alpha: epsilon below 0.001, or delta below 1e-15
+        pass
+    raise book.refusal(dataset, requested, "that is too little for a release by dp-ssp")
+
+
+def _promise(balance: Balance, share: Fraction, steps: int) -> tuple[float, float] | None:
+    """Return the epsilon and delta of a share, rounded down; None, if it is too little for any.
+
+    Of a Gaussian book it takes that share of mu^2, at the whole delta of the pool; of a plain one,
+    that share of epsilon and of delta. Releases in progress do not change it: the epsilon is
+    published, and would tell of them.
+
+    Args:
+        balance: of the dataset.
+        share: above 0 and at most 1.
+        steps: of the release's relation, for one of the total's.
+    """
+    unspent = balance.total - balance.spent
+    if balance.terms.accounting == GAUSSIAN:
+        delta = balance.telling.rest.as_dict()["delta"]
+        epsilon = affordable(math.floor(unspent.square * share / steps**2), delta)
+        return None if epsilon is None else (epsilon, delta)
+    part = Cost(
+        epsilon=math.floor(unspent.epsilon * share), delta=math.floor(unspent.delta * share)
+    )
+    if steps > 1 or min(part.epsilon, part.delta) < 1:
+        return None
+    told = part.as_dict()
+    return rounded_down(told["epsilon"]), rounded_down(told["delta"])
