@@ -93,8 +93,9 @@ class MechanismSection(Section):
         if written not in MECHANISM_KEYS:
             return f"{written} is not a key of a study; {about_unknown(written, MECHANISM_KEYS)}"
         others = sorted(name for name, kind in _KINDS.items() if written in kind.model_fields)
+        first = f"{', '.join(others[:-1])} and " if len(others) > 1 else ""
         return (
-            f"{written} applies to {' and '.join(others)} only, and name = "
+            f"{written} applies to {first}{others[-1]} only, and name = "
             f'"{cls.model_fields["name"].default}"; remove it, or change name'
         )
 
