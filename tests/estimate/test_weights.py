@@ -10,7 +10,13 @@ import pytest
 from scipy import special
 
 from privalue.estimate._ratios import Ratios, normal_quantile, ratio_intervals
-from privalue.estimate._weights import NoisyWeights, Share, _clipping_bias, policy_estimates, tail
+from privalue.estimate._weights import (
+    NoisyWeights,
+    Quotient,
+    _clipping_bias,
+    policy_estimates,
+    tail,
+)
 
 LEVEL = 0.95
 DATA_SETS = 600
@@ -69,7 +75,7 @@ def test_tails_do_not_overflow_where_one_part_is_far_larger():
 
 
 def share(over, under, *, laplace=True, scales=(1.0, 2.0), bounds=(-0.5, 0.5)):
-    return Share(
+    return Quotient(
         over=np.atleast_1d(np.asarray(over, dtype=float)),
         under=np.atleast_1d(np.asarray(under, dtype=float)),
         scale_over=scales[0],

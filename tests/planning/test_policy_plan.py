@@ -26,7 +26,7 @@ def described(world, target, **changes):
     keywords = {
         "states": mdp.states, "actions": mdp.actions, "discount": mdp.discount,
         "returns": (0.0, 20.0), "epsilon": 1.0, "unit": "trajectory", "mechanism": "dp-ope",
-        "policy": pv.Policy(**tables, clip=5.0),
+        "policy": pv.TargetPolicy(**tables, clip=5.0),
     }  # fmt: skip
     return pv.Study(**(keywords | changes))
 

@@ -17,7 +17,7 @@ def described(**changes):
     keywords = {
         "states": 2, "actions": 2, "discount": 1.0, "returns": (0, 1), "epsilon": 1.0,
         "unit": "trajectory", "mechanism": "dp-ope",
-        "policy": pv.Policy(**{key: value for key, value in policy.items() if value is not None}),
+        "policy": pv.TargetPolicy(**{key: value for key, value in policy.items() if value is not None}),
     }  # fmt: skip
     return pv.Study(**{key: v for key, v in (keywords | changes).items() if v is not None})
 
@@ -102,7 +102,7 @@ def test_what_is_no_policy_is_refused(policy, message):
 @pytest.mark.parametrize("clip", [0.5, 0.0, -1.0, 2e6, "ten"])
 def test_a_clip_below_one_is_refused(clip):
     with pytest.raises(StudyError, match=r"clip = .* must be a number from 1 to 1e\+06"):
-        pv.Policy(target=TARGET, behaviour=BEHAVIOUR, clip=clip)
+        pv.TargetPolicy(target=TARGET, behaviour=BEHAVIOUR, clip=clip)
 
 
 def test_a_delta_is_needed_wherever_there_was_one():

@@ -59,7 +59,7 @@ class NoisyWeights:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Share:
+class Quotient:
     """A quotient of two noisy numbers, in which a set of values is looked for."""
 
     over: Vector
@@ -211,7 +211,7 @@ def policy_estimates(
     weight = noisy.alike * noisy.clip * np.maximum(noisy.weights, 0.0)
     nobody = np.zeros(keys)
 
-    def intervals(share: Share, variance: Vector, level: float) -> tuple[Ends, Ends]:
+    def intervals(share: Quotient, variance: Vector, level: float) -> tuple[Ends, Ends]:
         ends = share.ends(level, nobody, (-0.5, 0.5))
         total = share.ends(level, variance, (-0.5, 0.5))
         # A set with more in it holds the other one, but for what a search rounds.
@@ -254,12 +254,12 @@ def policy_estimates(
     )
 
 
-def _shares(noisy: NoisyWeights) -> tuple[Share, Share, Share]:
+def _shares(noisy: NoisyWeights) -> tuple[Quotient, Quotient, Quotient]:
     """Return T/n, n/m and B/m."""
     of_weighted, of_weights, of_returns, of_sizes = noisy.scales
     halves, whole = (-0.5, 0.5), (0.0, 1.0)
     return tuple(  # type: ignore[return-value]
-        Share(
+        Quotient(
             over=over,
             under=under,
             scale_over=scale_over,

@@ -573,7 +573,7 @@ class Actions(Section):
         return (self.count, self.labels, self.file) != (None, None, None)
 
 
-class Policy(Section):
+class TargetPolicy(Section):
     """``[policy]``: another policy than the data's, whose value dp-ope releases."""
 
     target: str | ByPair | None = key(

@@ -59,11 +59,11 @@ from privalue.study._sections import (
     Arms,
     Columns,
     Features,
-    Policy,
     Privacy,
     Report,
     Section,
     States,
+    TargetPolicy,
     Values,
     Weights,
     key,
@@ -117,7 +117,7 @@ class Study(Section):
         weights: regression weights by state, or ``Weights(...)`` (default 1 everywhere).
         arms: labels of arms, or ``Arms(...)`` (default none).
         actions: labels of actions, their number, or ``Actions(...)`` (default none).
-        policy: another policy to value, as ``Policy(...)``, with "dp-ope" (default none).
+        policy: another policy to value, as ``TargetPolicy(...)``, with "dp-ope" (default none).
         mechanism: "dp-ssp", "dp-lsw", "dp-lsl", "auto", "dp-ope", or ``Mechanism(...)`` (default
             "dp-ssp").
         level: of intervals (default 0.95).
@@ -145,7 +145,7 @@ class Study(Section):
     weights: Weights = key("w or rho", "a section", Weights())
     arms: Arms = key("values by arm", "a section", Arms())
     actions: Actions = key("values by state and action", "a section", Actions())
-    policy: Policy = key("the value of another policy", "a section", Policy())
+    policy: TargetPolicy = key("the value of another policy", "a section", TargetPolicy())
     mechanism: MechanismField = key("the algorithm", "a section", SspSection())
     report: Report = key("presentation", "a section", Report())
     data: Columns = key("column names", "a section", Columns())

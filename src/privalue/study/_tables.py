@@ -27,8 +27,8 @@ from privalue.study._sections import (
     SMALLEST,
     Actions,
     Features,
-    Policy,
     States,
+    TargetPolicy,
     Values,
     Weights,
 )
@@ -86,7 +86,7 @@ def read_tables(
     weights: Weights,
     features: Features,
     actions: Actions,
-    policy: Policy,
+    policy: TargetPolicy,
     place: Place,
 ) -> Tables:
     """Read every table that the sections name.
@@ -273,7 +273,7 @@ def _allowed(section: Actions, every: PairNames, files: _Files) -> Integers:
     return allowed
 
 
-def _policies(section: Policy, pairs: PairNames, files: _Files) -> PolicyTables | None:
+def _policies(section: TargetPolicy, pairs: PairNames, files: _Files) -> PolicyTables | None:
     """Return the two policies of ``[policy]``, or None where there are none."""
     target, behaviour = section.target, section.behaviour
     if target is None or behaviour is None:
