@@ -1,7 +1,7 @@
 """What a policy made from one private release is worth: ICU-Sepsis in groups, and random Garnets.
 
 ``python -m benchmarks improve``; some minutes. With ``--quick`` a part of it, and with ``--seed`` a
-table that was made before. docs/improvement.md has the table.
+table that was made before. docs/accuracy.md has the table.
 
 Every release is a whole one, from simulated rows, by the code that makes real ones, with seeded
 noise; ``pv.improve`` makes the policy, and its value in the world is exact. The same rule without
@@ -107,7 +107,7 @@ def without_noise(study: pv.Study, rows: object) -> GreedyStep:
         sum_noise=np.full(len(counts), NO_NOISE * (high - low)),
         count_noise=np.full(len(counts), NO_NOISE),
     )
-    return step_of_noisy(exact, study, means, 0.95, only_clear_gains=False)
+    return step_of_noisy(exact, study, 0.95, only_clear_gains=False)
 
 
 def error(means: np.ndarray) -> float:

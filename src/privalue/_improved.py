@@ -5,11 +5,11 @@ that no release can check: that values differ because of the actions and not bec
 them, that nothing hidden decided both, and that people did take the actions that are compared.
 """
 
-import csv
-import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from privalue._notebook import improvement_html
 from privalue._plots import plot_advantages
 from privalue.artefact import NOT_PRIVATE, Release, Tabular
 from privalue.errors import UnknownLabelError, UsageError
-from privalue.estimate import CAUTION, CLEARLY, GreedyStep, StateChange, greedy_step_of
+from privalue.estimate import CAUTION, GreedyStep, StateChange, greedy_step_of
 from privalue.version import VERSION
 
 if TYPE_CHECKING:
@@ -59,6 +59,12 @@ class Improvement(Tabular):
         kind = "" if self.release.private else f", {NOT_PRIVATE}"
         return f"Improvement(moves {moved} of {len(self.states)} states{kind})"
 
+    @cached_property
+    def _pairs(self) -> list[NDArray[np.int64]]:
+        """Return the positions of every state's pairs, which are adjacent."""
+        ends = np.searchsorted(self.state_of, np.arange(len(self.states) + 1))
+        return [np.arange(first, last) for first, last in pairwise(ends.tolist())]
+
     @property
     def changes(self) -> list[StateChange]:
         """Return what happens in every state: those that move first, the largest gain first."""
@@ -69,8 +75,10 @@ class Improvement(Tabular):
         """Return what happens in the state at a position."""
         key = int(self.step.chosen[at])
         if key < 0:
-            clear = bool(self.step.clear[self.state_of == at].any())
-            kept = "no clear gain" if clear else "too few"
+            inside = self._pairs[at]
+            clear = bool(self.step.clear[inside].any())
+            none = "no clear gain" if self.only_clear_gains else "no gain"
+            kept = "only one" if len(inside) == 1 else none if clear else "too few"
             return StateChange(
                 state=self.states[at], reason=kept if self.step.known[at] else "nothing known"
             )
@@ -78,7 +86,8 @@ class Improvement(Tabular):
             state=self.states[at],
             reason="clear gain" if self.only_clear_gains else "best",
             action=self.action[key],
-            behaviour=float(self.step.behaviour[key]),
+            behaviour=float(self.step.behaviour[key]) if self.step.known[at] else None,
+            expected=float(self.step.means[key]),
             advantage=float(self.step.advantage[key]),
             low=float(self.step.low[key]),
             high=float(self.step.high[key]),
@@ -94,7 +103,7 @@ class Improvement(Tabular):
         if label not in self.states:
             known = ", ".join(map(repr, self.states[:6]))
             raise UnknownLabelError(f"there is no state {label!r}; the states are {known}, ...")
-        inside = np.flatnonzero(self.state_of == self.states.index(label))
+        inside = self._pairs[self.states.index(label)]
         return {self.action[key]: float(self.step.policy[key]) for key in inside}
 
     def to_arrow(self) -> "pa.Table":
@@ -109,6 +118,7 @@ class Improvement(Tabular):
                 "probability": step.policy,
                 "behaviour": step.behaviour,
                 "value": self.value,
+                "expected": step.means,
                 "advantage": step.advantage,
                 "low": step.low,
                 "high": step.high,
@@ -135,12 +145,9 @@ class Improvement(Tabular):
 
     def csv(self) -> str:
         """Return the policy as a table of state, action and probability, nothing escaped."""
-        text = io.StringIO()
-        rows = csv.writer(text, lineterminator="\n")
-        rows.writerow(("state", "action", "probability"))
-        for at, action, p in zip(self.state_of, self.action, self.step.policy, strict=True):
-            rows.writerow((self.states[at], action, repr(float(p))))
-        return text.getvalue()
+        pairs = zip(self.state_of.tolist(), self.action, self.step.policy.tolist(), strict=True)
+        rows = (f"{_cell(self.states[at])},{_cell(action)},{p!r}\n" for at, action, p in pairs)
+        return "".join(["state,action,probability\n", *rows])
 
     def as_dict(self) -> dict[str, Any]:
         """Return what policy.json holds."""
@@ -156,7 +163,6 @@ class Improvement(Tabular):
                 "moves": "clear gains" if self.only_clear_gains else "best",
                 "level": self.level,
                 "caution": CAUTION,
-                "clear": CLEARLY,
             },
             "states": [
                 {
@@ -167,12 +173,14 @@ class Improvement(Tabular):
                             "probability": float(step.policy[key]),
                             "behaviour": float(step.behaviour[key]),
                             "value": float(self.value[key]),
+                            "expected": float(step.means[key]),
+                            "deviation": float(step.deviations[key]),
                             "advantage": float(step.advantage[key]),
                             "low": float(step.low[key]),
                             "high": float(step.high[key]),
                             "clear": bool(step.clear[key]),
                         }
-                        for key in np.flatnonzero(self.state_of == at)
+                        for key in self._pairs[at]
                     ],
                 }
                 for at in range(len(self.states))
@@ -223,6 +231,13 @@ class Improvement(Tabular):
         return files
 
 
+def _cell(text: str) -> str:
+    """Return a label as a cell of a CSV file; Python's own writer leaves a lone \\r unquoted."""
+    if not any(character in text for character in ',"\r\n'):
+        return text
+    return '"' + text.replace('"', '""') + '"'
+
+
 def _without_none(fields: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
@@ -232,12 +247,15 @@ def improve(release: Release | str | Path, *, level: float | None = None) -> Imp
 
     In each state it takes the action with the largest value, among actions that were clearly taken;
     values are drawn towards the state's own, and towards what the action is worth in all states,
-    less half their posterior standard deviation. Where there is none, the data's own policy stays.
-    With ``level`` a state moves only where the gain is clear.
+    less half their posterior standard deviation. Where no action looks better, the state keeps what
+    it did: its actions have the noisy shares that they have among first visits, which are not how
+    often each was taken where people come back to a state and choose again. With ``level`` a state
+    moves only where the gain is clear.
 
     Args:
         release: a release of a study with actions, its file, or its folder.
-        level: with this probability no move at all is for the worse; None for the default rule.
+        level: with this probability no move is to an action that is worth less than what was done,
+            as first visits count it; None for the default rule.
 
     Returns:
         The policy, with what happens in each state and why.
@@ -255,7 +273,9 @@ def improve(release: Release | str | Path, *, level: float | None = None) -> Imp
     """
     release = release if isinstance(release, Release) else Release.load(release)
     if level is not None and not (isinstance(level, int | float) and 0 < level < 1):
-        raise UsageError(f"level = {level!r} must be a probability above 0 and below 1")
+        raise UsageError(
+            f"level = {level!r} must be a probability above 0 and below 1, such as 0.95"
+        )
     if release.column("action") is None or release.statistics is None:
         raise UsageError(
             "this release has no values of actions; give one of a study with [actions]"

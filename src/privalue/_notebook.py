@@ -156,7 +156,7 @@ def improvement_html(
             change.why,
         ]
 
-    heads = ["state", "new action", "taken before", "gain", "why"]
+    heads = ["state", "new action", "share before", "gain", "why"]
     return _shown(
         _paragraph(
             _named(_name(release)),

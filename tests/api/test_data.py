@@ -470,3 +470,13 @@ def test_persons_are_named_by_rows_and_not_by_episodes():
     for data in (EPISODES, SHAPES["D4RL"], iter(EPISODES)):
         with pytest.raises(pv.DataError, match='no person, and unit = "person" needs one'):
             gathered(data, study)
+
+
+@pytest.mark.parametrize("odd", [10**25, -(2**63) - 1, (1, 2), b"\xff"])
+def test_an_odd_category_is_an_odd_cell(odd):
+    """Where units are dropped, only its own is: an error would tell that the cell is there."""
+    study = STUDY.replace(data=pv.Columns(invalid="drop-unit"))
+    labels = FRAME["state"].tolist()
+    frame = FRAME.assign(state=pd.Categorical([*labels[:-1], odd]))
+    listed = FRAME.assign(state=pd.Series([*labels[:-1], odd], dtype=object))
+    assert gathered(frame, study) == gathered(listed, study)

@@ -13,7 +13,7 @@ from privalue._improved import WARNING
 from privalue.cli import app
 from privalue.errors import UnknownLabelError
 
-LABELS = ["ill", "=sum(A1)", 'quo"ted, state', "nobody"]
+LABELS = ["ill", "=sum(A1)", 'quo"ted, state\rtwo lines', "nobody"]
 ACTIONS = ["wait", "treat", "-operate"]
 
 
@@ -95,7 +95,7 @@ def test_the_table_has_every_pair(release):
     frame = pv.improve(release).to_pandas()
     assert list(frame.columns) == [
         *("state", "action", "probability", "behaviour"),
-        *("value", "advantage", "low", "high", "clear"),
+        *("value", "expected", "advantage", "low", "high", "clear"),
     ]
     assert len(frame) == 12
     assert frame.groupby("state")["probability"].sum().to_numpy() == pytest.approx(np.ones(4))
@@ -106,7 +106,8 @@ def test_files_hold_labels_as_they_are(folder, release):
     """A policy goes into a study: an apostrophe before a label would be another label."""
     files = pv.improve(folder / "released").save(folder / "policy.csv")
     assert [file.name for file in files] == ["policy.csv", "policy.json", "policy.html"]
-    rows = list(csv.DictReader(files[0].read_text().splitlines()))
+    with files[0].open(newline="") as text:
+        rows = list(csv.DictReader(text))
     assert list(dict.fromkeys(row["state"] for row in rows)) == LABELS
     assert [row["action"] for row in rows[:3]] == ACTIONS
     told = json.loads(files[1].read_text())
@@ -121,8 +122,35 @@ def test_files_hold_labels_as_they_are(folder, release):
     assert "A hypothesis for a trial" in page
     assert "NOT PRIVATE" in page
     assert re.search("Association is not effect.*Hidden reasons.*Overlap", page, re.DOTALL)
-    assert page.index("Before you use it") < page.index("What changes") < page.index("What stays")
+    assert page.index("Before you use it") < page.index("Where nothing is chosen")
     assert "<script>alert" not in page
+
+
+def test_features_have_no_say_in_what_is_clear(release):
+    """A fit may be far from what was seen of an action: it would hide how little is known of V."""
+    fitted = pv.refit(release, features=np.ones((12, 1)))
+    ours, its = (pv.improve(each, level=0.95).step for each in (release, fitted))
+    np.testing.assert_array_equal(ours.chosen, its.chosen)
+    np.testing.assert_array_equal(ours.low, its.low)
+
+
+def test_one_allowed_action_is_no_move():
+    study = pv.Study(
+        states=["ill", "well"],
+        actions=pv.Actions(
+            labels=["wait", "treat"], allowed={"ill": ["wait", "treat"], "well": ["wait"]}
+        ),
+        discount=1.0,
+        returns=(0, 1),
+        epsilon=1.0,
+        delta=1e-6,
+        unit="trajectory",
+    )
+    people = [[("ill", "treat", 0.0), ("well", "wait", 1.0)], [("ill", "wait", 0.0)]] * 4000
+    better = pv.improve(pv.release(study, people))
+    reasons = {change.state: change.reason for change in better.changes}
+    assert reasons == {"ill": "best", "well": "only one"}
+    assert better.probabilities("well") == {"wait": 1.0}
 
 
 def test_nothing_is_overwritten_unasked(folder):

@@ -57,7 +57,8 @@ def described(policy=None, **changes):
     policy = {"target": TARGET, "behaviour": BEHAVIOUR, "clip": CLIP, **(policy or {})}
     keywords = {
         "states": list(STATES), "actions": list(ACTIONS), "discount": 1.0, "returns": (0, 1),
-        "epsilon": 1.0, "unit": "trajectory", "mechanism": "dp-ope", "policy": pv.TargetPolicy(**policy),
+        "epsilon": 1.0, "unit": "trajectory", "mechanism": "dp-ope",
+        "policy": pv.TargetPolicy(**policy),
     }  # fmt: skip
     return pv.Study(**(keywords | changes))
 

@@ -11,6 +11,7 @@ import privalue as pv
 from conformance.test_engines import framed, in_order, pieces_of
 from oracles.sources import TABLES, arrow, minari_dataset
 from oracles.studies import study
+from privalue.readers import _encode as encode
 from privalue.readers import _local as local
 from privalue.readers import spark as engine
 
@@ -111,6 +112,28 @@ def test_rows_in_order_and_quoted_cells_give_the_same(name, place):
     lines = [",".join(f'"{cell}"' for cell in row.values()) for row in table.to_pylist()]
     path.write_text("\n".join([",".join(HEADING), *lines]) + "\n")
     assert numbers(local.statistics(path, chosen)) == expected
+
+
+@pytest.mark.parametrize("what", ["rows", "an action that is not allowed", "an unknown action"])
+def test_very_many_pairs_are_looked_up_and_not_listed(what, monkeypatch):
+    """The same keys, and the same invalid rows."""
+    if what == "rows":
+        table, chosen = arrow(HEADING, rows(STUDIES["allowed"])), STUDIES["allowed"]
+    else:
+        allowed = {"labels": LABELS, "allowed": ALLOWED}
+        cells, chosen = small(WRONG[what][1], allowed, invalid="drop-unit")
+        table = arrow(HEADING, cells)
+    expected = numbers(local.statistics(table, chosen))
+    monkeypatch.setattr(encode, "MOST_LISTED", 0)
+    assert numbers(local.statistics(table, chosen)) == expected
+
+
+def test_a_workbook_gives_the_same(place):
+    chosen = STUDIES["allowed"]
+    table = arrow(HEADING, rows(chosen))
+    path = place.fresh(".xlsx")
+    table.to_pandas().to_excel(path, index=False)
+    assert numbers(local.statistics(path, chosen)) == numbers(local.statistics(table, chosen))
 
 
 @pytest.mark.parametrize("name", ["counted", "allowed"])

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from privalue.estimate import _shrinkage
-from privalue.estimate._greedy import CAUTION, CLEARLY, greedy_step
-from privalue.estimate._ratios import Ratios
+from privalue.estimate._greedy import CAUTION, greedy_step
+from privalue.estimate._ratios import Ratios, clear_limit
 from privalue.estimate._shrinkage import posterior, shrunk, state_targets
 
 BOUNDS = (0.0, 1.0)
@@ -27,13 +27,12 @@ def ratios_of(q, visits, rng=None, *, sum_noise=2.0, count_noise=4.0):
 
 def stepped(ratios, states, *, only=False, level=0.95, alike=1):
     states = np.asarray(states)
-    values = np.clip(0.5 + ratios.sums / np.maximum(ratios.counts, 1.0), *BOUNDS)
     return greedy_step(
         ratios,
-        values,
         states,
         unvisited=0.5,
         level=level,
+        clear_level=0.95,
         only_clear_gains=only,
         alike=alike,
         repeats=np.bincount(states),
@@ -48,8 +47,8 @@ def literal_policy(ratios, states, step, *, only):
         competing = [
             k
             for k in keys
-            if ratios.counts[k] > CLEARLY * ratios.count_noise[k]
-            and not (only and step.low[k] <= 0)
+            if ratios.counts[k] > clear_limit(0.95, len(states)) * ratios.count_noise[k]
+            and (step.gains[k] if only else step.advantage[k] > 0)
         ]
         if competing:
             best = max(competing, key=lambda k: (step.means[k] - CAUTION * step.deviations[k], -k))
@@ -57,7 +56,7 @@ def literal_policy(ratios, states, step, *, only):
             continue
         counted = [max(ratios.counts[k], 0.0) for k in keys]
         noise = sum(ratios.count_noise[k] ** 2 for k in keys) ** 0.5
-        if sum(ratios.counts[k] for k in keys) > CLEARLY * noise:
+        if sum(ratios.counts[k] for k in keys) > clear_limit(0.95, len(states)) * noise:
             policy += [n / sum(counted) for n in counted]
         else:
             policy += [1 / len(keys)] * len(keys)
@@ -87,9 +86,9 @@ def test_the_better_of_two_common_actions_is_taken():
 
 def test_an_action_that_hardly_anybody_took_is_never_chosen():
     """However large its noisy value is."""
-    step = stepped(ratios_of([0.4, 1.0], [5000, 3]), [0, 0])
-    assert step.policy.tolist() == [1.0, 0.0]
-    assert step.clear.tolist() == [True, False]
+    step = stepped(ratios_of([0.4, 0.3, 1.0], [5000, 5000, 3]), [0, 0, 0])
+    assert step.policy.tolist() == [1.0, 0.0, 0.0]
+    assert step.clear.tolist() == [True, True, False]
 
 
 def test_where_nobody_was_all_allowed_actions_are_equally_likely():
@@ -107,7 +106,25 @@ def test_where_no_single_action_is_clear_the_behaviour_stays():
 
 
 def test_ties_go_to_the_first():
-    assert stepped(ratios_of([0.5, 0.5], [5000, 5000]), [0, 0]).policy.tolist() == [1.0, 0.0]
+    step = stepped(ratios_of([0.2, 0.6, 0.6], [5000, 5000, 5000]), [0, 0, 0])
+    assert step.policy.tolist() == [0.0, 1.0, 0.0]
+
+
+def test_what_is_no_better_is_no_move():
+    """Equal actions, or a single one: there is nothing to gain."""
+    step = stepped(ratios_of([0.5, 0.5, 0.7], [5000, 5000, 5000]), [0, 0, 1])
+    assert step.chosen.tolist() == [-1, -1]
+    assert step.policy.tolist() == [0.5, 0.5, 1.0]
+
+
+def test_not_all_actions_of_a_state_are_better_than_what_was_done():
+    rng = np.random.default_rng(7)
+    states = np.repeat(np.arange(8), 3)
+    for _ in range(20):
+        ratios = ratios_of(rng.uniform(0, 1, 24), rng.choice([0.0, 8.0, 300.0], 24), rng)
+        step = stepped(ratios, states)
+        mean = np.bincount(states, weights=step.behaviour * step.advantage)
+        assert mean == pytest.approx(np.zeros(8), abs=1e-12)
 
 
 def moves_of_equal_actions(*, only, level=0.9, spoiled=False):

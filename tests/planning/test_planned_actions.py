@@ -203,9 +203,8 @@ def test_one_step_serves_both_rules(model):
     statistics = Draws(model, study(), 8).statistics(20_000)[0]
     drawn = predicting.drawn_numbers(mechanism, statistics, np.random.default_rng(1))
     noisy = predicting.noisy_pairs(mechanism, drawn)
-    values = predicting.released_values(study(), mechanism, drawn)
     both, careful = (
-        step_of_noisy(noisy, study(), values, 0.95, only_clear_gains=only) for only in (False, True)
+        step_of_noisy(noisy, study(), 0.95, only_clear_gains=only) for only in (False, True)
     )
     found = with_clear_gains(both, study().pairs.state_of)
     assert 0 < (careful.chosen >= 0).sum() < 4

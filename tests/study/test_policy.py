@@ -17,7 +17,7 @@ def described(**changes):
     keywords = {
         "states": 2, "actions": 2, "discount": 1.0, "returns": (0, 1), "epsilon": 1.0,
         "unit": "trajectory", "mechanism": "dp-ope",
-        "policy": pv.TargetPolicy(**{key: value for key, value in policy.items() if value is not None}),
+        "policy": pv.TargetPolicy(**{key: v for key, v in policy.items() if v is not None}),
     }  # fmt: skip
     return pv.Study(**{key: v for key, v in (keywords | changes).items() if v is not None})
 

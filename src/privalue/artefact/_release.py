@@ -272,13 +272,15 @@ class Release(Arrays, _Part):
     )
     state_values: StateValues | None = Field(
         default=None,
-        description="with actions: V, the mean over the actions that were taken; computed from the "
-        "same noisy numbers, at no further cost",
+        description="with actions: V, the mean over the first visits of a state's actions, which "
+        "is the policy's value where nobody returns to a state and acts otherwise; computed from "
+        "the same noisy numbers, at no further cost",
     )
     policy_value: float | None = Field(
         default=None,
         description="sum_s start(s) V(s), where the study gives a start distribution and no arms; "
-        "of dp-ope, the value of its target",
+        "with actions V is state_values, and neither value nor interval is exactly the policy's "
+        "where people return to a state and act otherwise; of dp-ope, the value of its target",
     )
     policy_interval: PolicyInterval | None = None
     kept_mass: KeptMass | None = Field(default=None, description="of dp-ope, without groups")

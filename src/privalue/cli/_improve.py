@@ -63,13 +63,20 @@ def _print(better: Improvement) -> None:
         say(f"{NOT_PRIVATE}: made of a release with seeded noise.")
     say(f"{len(moved):,} of {len(changes):,} states move to one action.")
     table = Table()
-    for head in ("State", "new action", "taken before", "gain", "why"):
+    for head in ("State", "new action", "share before", "gain", "why"):
         table.add_column(head)
     for change in changes[:_MOST]:
         gain = written(change.advantage, change.low, change.high) if change.moved else ""
         taken = "" if change.behaviour is None else f"{100 * change.behaviour:.0f}%"
-        table.add_row(change.state, change.action or change.instead, taken, str(gain), change.why)
+        clear = "" if (change.low or 0.0) > 0 or not change.moved else "; not clear"
+        table.add_row(
+            change.state, change.action or change.instead, taken, str(gain), change.why + clear
+        )
     screen().print(table)
+    say(
+        f"The intervals of gains are at the level of {100 * better.level:g}% for all states and "
+        "actions at once: they hold the noise and the choice of people."
+    )
     if len(changes) > _MOST:
         say(f"{len(changes) - _MOST:,} more states are in the files.")
     say(WARNING)

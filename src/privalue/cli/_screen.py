@@ -326,6 +326,8 @@ def _policy(release: Release) -> str:
     assert release.policy_value is not None
     shown = _shown(release.policy_value, within)
     found = f"Overall value of the policy (averaged over where people start): {shown}"
+    if release.actions:
+        found += " (exact only where nobody returns to a state and acts otherwise)"
     if within is None or within.total_low is None:
         return found
     return (

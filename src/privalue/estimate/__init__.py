@@ -8,7 +8,6 @@ release publishes; ``refit`` makes other choices from the same numbers, at no fu
 from privalue.estimate._fits import ridge_fit
 from privalue.estimate._greedy import (
     CAUTION,
-    CLEARLY,
     GreedyStep,
     StateChange,
     greedy_step_of,
@@ -30,7 +29,7 @@ from privalue.estimate._published import (
     state_values_of,
     values_of,
 )
-from privalue.estimate._ratios import normal_quantile
+from privalue.estimate._ratios import clear_limit, normal_quantile
 from privalue.estimate._refit import refit
 from privalue.estimate._stages import published_stages
 from privalue.estimate._statistics import NoisyStatistics
@@ -38,11 +37,11 @@ from privalue.estimate._weights import SUPPORTED
 
 __all__ = [
     "CAUTION",
-    "CLEARLY",
     "SUPPORTED",
     "GreedyStep",
     "NoisyStatistics",
     "StateChange",
+    "clear_limit",
     "estimates_of",
     "estimates_of_policy",
     "greedy_step_of",

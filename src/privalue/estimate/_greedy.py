@@ -2,11 +2,11 @@
 
 | symbol     | here                | shape | public |
 |------------|---------------------|-------|--------|
-| Q          | ``values``          | K     | yes, of every key (state, action), as released |
+| Q          | ``means``           | K     | yes, of every key (state, action): posterior means |
 | T~, n~     | ``ratios``          | K     | yes    |
 | s          | ``states``          | K     | yes, the state of a key; keys of a state are adjacent |
 | b          | ``behaviour``       | K     | yes, shares of the noisy visits of a state |
-| V          |                     | S     | yes, (sum_a T~)/(sum_a n~), the state's own value |
+| V          |                     | S     | yes, sum_a b Q: what the behaviour is worth |
 | A          | ``advantage``       | K     | yes, Q - V |
 
 Post-processing: it costs no privacy. Intervals of advantages hold for all keys at once, so that
@@ -20,20 +20,27 @@ from numpy.typing import NDArray
 
 from privalue.artefact import Release
 from privalue.core import Integers, Vector
-from privalue.estimate._ratios import Ratios, normal_quantile, plain_values, ratio_intervals
+from privalue.estimate._ratios import (
+    Ratios,
+    clear_limit,
+    normal_quantile,
+    plain_values,
+    ratio_intervals,
+)
 from privalue.estimate._refit import noisy_statistics, tabular_study
 from privalue.estimate._shrinkage import pooled, posterior
 from privalue.estimate._statistics import NoisyStatistics
 from privalue.estimate._totals import Clamped, clamping_bias, hidden, total_intervals, widened
 from privalue.study import Study
 
-CLEARLY = 2.0  # standard deviations that a noisy count is above 0 where an action was taken
 CAUTION = 0.5  # so many posterior standard deviations are taken off a value before they compete
 
 
 REASONS = {
-    "best": "the largest value, after caution for noise",
+    "only one": "there is one allowed action",
+    "best": "the largest expected value, after caution",
     "clear gain": "its gain is clear, noise and the choice of people accounted for",
+    "no gain": "no action looks better than what was done",
     "no clear gain": "no action is clearly better than what was done",
     "too few": "no action was taken often enough to be judged",
     "nothing known": "hardly anybody was there",
@@ -51,7 +58,8 @@ class StateChange:
     state: str
     reason: str  # a key of REASONS
     action: str | None = None
-    behaviour: float | None = None  # how often the data took that action
+    behaviour: float | None = None  # its share among first visits; None where not known
+    expected: float | None = None  # what the action is worth, by which it was chosen
     advantage: float | None = None
     low: float | None = None
     high: float | None = None
@@ -64,7 +72,7 @@ class StateChange:
     @property
     def instead(self) -> str:
         """Return what a state does that does not move to one action."""
-        return "any, equally likely" if self.reason == "nothing known" else "as before"
+        return "any, equally likely" if self.reason == "nothing known" else "keep"
 
     @property
     def moved(self) -> bool:
@@ -77,7 +85,7 @@ class GreedyStep:
     """What the rule does in every state, and why."""
 
     policy: Vector  # K: probabilities of the new policy
-    behaviour: Vector  # K: noisy shares of the actions in the data
+    behaviour: Vector  # K: noisy shares of actions among the first visits of a state's pairs
     means: Vector  # K: posterior means of the values, drawn towards their state's
     deviations: Vector  # K: their standard deviations
     clear: NDArray[np.bool_]  # K: the noisy count is above what nobody's visits would give
@@ -91,11 +99,11 @@ class GreedyStep:
 
 def greedy_step(
     ratios: Ratios,
-    values: Vector,
     states: Integers,
     *,
     unvisited: float,
     level: float,
+    clear_level: float,
     only_clear_gains: bool,
     alike: int,
     repeats: Vector,
@@ -104,17 +112,17 @@ def greedy_step(
 ) -> GreedyStep:
     """Return the improved policy.
 
-    A state moves to the action whose value less half its posterior standard deviation is largest,
-    among those that were clearly taken. With ``only_clear_gains`` the lower end of its advantage
-    must be above 0, too. Elsewhere the behaviour stays, and where nothing is known of it, all
-    allowed actions are equally likely.
+    A state moves to the action whose posterior mean less half its standard deviation is largest,
+    among those that were clearly taken and are worth more than the behaviour. With
+    ``only_clear_gains`` the lower end of the advantage must be above 0, too. Elsewhere actions keep
+    their shares of first visits, and where nothing is known of them, all are equally likely.
 
     Args:
         ratios: noisy sums and counts of all keys.
-        values: Q, as it was released.
         states: the state of every key, ascending from 0.
         unvisited: what a key is worth about which nothing is known.
         level: with which all intervals hold together.
+        clear_level: with which no action that nobody took counts as taken.
         only_clear_gains: whether a state moves only where the gain is clear.
         alike: how many trajectories of one unit count, which may resemble each other.
         repeats: for every state how many of its keys one trajectory may count for.
@@ -126,13 +134,13 @@ def greedy_step(
     """
     of_states = pooled(ratios, states)
     number = len(of_states.sums)
-    z = normal_quantile(level, len(values) + number)
+    z = normal_quantile(level, len(states) + number)
     low, high, hiding = _totals(ratios, z, alike, clamped)
     state_low, state_high, state_hiding = _totals(
         of_states, z, alike * repeats, clamped and replace(clamped, visits=repeats)
     )
-    own = plain_values(of_states, unvisited)[states]  # V, for every key
-    clear, known = ratios.clarity > CLEARLY, of_states.clarity > CLEARLY
+    fewest = clear_limit(clear_level, len(states))
+    clear, known = ratios.clarity > fewest, of_states.clarity > fewest
     means, deviations = posterior(ratios, unvisited, states, actions)
     allowed = np.bincount(states, minlength=number)
     seen = np.maximum(ratios.counts, 0.0)
@@ -142,13 +150,20 @@ def greedy_step(
         seen / np.where(whole > 0, whole, 1.0)[states],
         1.0 / allowed[states],
     )
-    advantage = values - own
+    # What the behaviour is worth is made of the same means, so that not all actions of a state can
+    # be better than what was done there.
+    own = np.bincount(states, weights=behaviour * means, minlength=number)[states]
+    advantage = means - own
     # The half-widths of Q and V add up as squares, each side for itself (Zou and Donner 2008): V
-    # holds Q's own people and noise, and what both have in common only brings them closer.
-    advantage_low = advantage - np.hypot(values - low, state_high[states] - own)
-    advantage_high = advantage + np.hypot(high - values, own - state_low[states])
-    gains = clear & (advantage_low > 0) & ~hiding & ~state_hiding[states]
-    candidates = gains if only_clear_gains else clear
+    # holds Q's own people and noise, and what both have in common only brings them closer. They
+    # are those around plain ratios: around means that were drawn upwards, a half-width of Q could
+    # hide that of V.
+    q = np.clip(plain_values(ratios, unvisited), low, high)
+    v = np.clip(plain_values(of_states, unvisited), state_low, state_high)[states]
+    least = q - v - np.hypot(q - low, state_high[states] - v)
+    most = q - v + np.hypot(high - q, v - state_low[states])
+    gains = clear & (least > 0) & ~hiding & ~state_hiding[states]
+    candidates = gains if only_clear_gains else clear & (advantage > 0)
     chosen, policy = _moved(candidates, means - CAUTION * deviations, behaviour, states, number)
     return GreedyStep(
         policy=policy,
@@ -158,8 +173,8 @@ def greedy_step(
         clear=clear,
         gains=gains,
         advantage=advantage,
-        low=advantage_low,
-        high=advantage_high,
+        low=np.minimum(least, advantage),
+        high=np.maximum(most, advantage),
         known=known,
         chosen=chosen,
     )
@@ -196,19 +211,18 @@ def greedy_step_of(
     pairs = study.pairs
     assert pairs is not None  # whoever asks has seen actions
     noisy = noisy_statistics(release, study)
-    step = step_of_noisy(noisy, study, release.value, level, only_clear_gains=only_clear_gains)
+    step = step_of_noisy(noisy, study, level, only_clear_gains=only_clear_gains)
     return release.states, pairs.state_of, step
 
 
 def step_of_noisy(
-    noisy: NoisyStatistics, study: Study, values: Vector, level: float, *, only_clear_gains: bool
+    noisy: NoisyStatistics, study: Study, level: float, *, only_clear_gains: bool
 ) -> GreedyStep:
     """Return the step of noisy statistics, as the study counts.
 
     Args:
         noisy: of every pair.
         study: with actions.
-        values: Q, as it was released.
         level: with which all intervals hold together.
         only_clear_gains: whether a state moves only where the gain is clear.
     """
@@ -216,10 +230,10 @@ def step_of_noisy(
     assert pairs is not None
     return greedy_step(
         noisy.ratios,
-        values,
         pairs.state_of,
         unvisited=noisy.inside(study.values.unvisited_value),
         level=level,
+        clear_level=study.report.level,
         only_clear_gains=only_clear_gains,
         alike=study.trajectories_per_person,
         repeats=np.minimum(np.bincount(pairs.state_of), float(study.states_per_trajectory)),

@@ -113,6 +113,17 @@ def summands(ratios: Ratios) -> tuple[Vector, Vector, Vector]:
     )
 
 
+def clear_limit(level: float, numbers: int) -> float:
+    """Return how many standard deviations above 0 a noisy count must be to be clear.
+
+    With probability ``level`` none of so many counts is above it where nobody was.
+
+    >>> f"{clear_limit(0.95, 90):.2f}"
+    '3.25'
+    """
+    return max(-float(special.ndtri(-math.expm1(math.log(level) / numbers))), 0.0)
+
+
 def normal_quantile(level: float, directions: int = 1, dimension: int = 0) -> float:
     """Return z such that P(|Z_1|, ..., |Z_n| are all at most z) >= ``level``.
 

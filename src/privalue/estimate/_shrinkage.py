@@ -101,7 +101,8 @@ class _Models:
     columns: Vector  # state x coefficient, the first one the common value
     deviations: Vector  # tau x kind x coefficient
     base: Vector  # the target where all coefficients are as they are likely to be
-    first: float  # where the common value begins, less the base
+    begin: Vector  # the target where the fit begins
+    first: float  # the common value there, less the base
     unsure: Vector | float = 0.0  # the variance of the base
     near: bool = False  # whether no state is farther than a normal number says
     doubt: Vector  # how much less likely each kind is beforehand, as a logarithm
@@ -264,10 +265,10 @@ def _drawn(
     found = [each for some in models for each in _tried(scene, some)]
     weights, values, squares = (np.concatenate(each) for each in zip(*found, strict=True))
     weights = np.exp(weights - weights.max())
-    weights /= weights.sum()
-    y = weights @ values
+    whole = weights.sum()
+    y = weights @ values / whole
     # The mean square of y under a model, less that of the mean: models differ, too.
-    variance = np.maximum(weights @ squares - np.square(y), 0.0)
+    variance = np.maximum(weights @ squares / whole - np.square(y), 0.0)
     return np.asarray(ratios.centre + reach * np.clip(y, -1, 1)), reach * np.sqrt(variance)
 
 
@@ -288,7 +289,7 @@ def _models(
     elsewhere, noise in a count would look like a parabola.
     """
     ones = np.ones(len(scene.sums))
-    base, first = level * ones, scene.pooled - level
+    base, begin, first = level * ones, scene.pooled * ones, scene.pooled - level
     if around is None:
         visits = scene.visits(scene.pooled * ones)
         x = 2 * visits / visits.max() - 1
@@ -297,7 +298,14 @@ def _models(
         deviations[:, 1, 0] = np.minimum(NEAR * SPREADS, LEVEL)
         deviations[:, 2, 1:] = np.minimum(BEND * SPREADS[:, None], MOST_BEND)
         columns = np.column_stack([ones, x, 2 * x * x - 1])
-        yield _Models(columns=columns, deviations=deviations, doubt=DOUBT, base=base, first=first)
+        yield _Models(
+            columns=columns,
+            deviations=deviations,
+            doubt=DOUBT,
+            base=base,
+            begin=begin,
+            first=first,
+        )
     else:
         # Targets were fitted to the same numbers, one for each state: half a unit each is what
         # that adds to a likelihood by chance.
@@ -309,6 +317,7 @@ def _models(
             deviations=deviations,
             doubt=np.full(deviations.shape[1], 0.5 * len(np.unique(around))),
             base=around,
+            begin=around,
             first=0.0,
             unsure=unsure,
             near=True,
@@ -322,6 +331,7 @@ def _models(
             deviations=deviations,
             doubt=np.array([TILTED]),
             base=base,
+            begin=begin,
             first=first,
         )
 
@@ -374,7 +384,7 @@ def _fitted(
     spreads = np.square(np.stack([tau, far, np.ones_like(far)]))[:, :, None]
     theta = np.zeros_like(deviations)
     theta[:, 0] = models.first  # away from where they are likely to be
-    target = models.base[None, :] + models.first
+    target = models.begin[None, :]
     visits = scene.visits(target)
     noise = scene.noise(target, visits)
     away = scene.sums - target * scene.counts
@@ -402,13 +412,14 @@ def _fitted(
     evidence -= 0.5 * (np.linalg.slogdet(scaled)[1] + np.square(u).sum(axis=1))
     # tau^2 n/v over 1 + tau^2 n D/v, in the mean over the three spreads
     gains = spreads * visits
-    each = gains / (noise + gains * scene.divisor)
-    drawn = (likely * each).sum(axis=0) / total
+    divisor = noise + gains * scene.divisor
+    drawn = (likely * gains / divisor).sum(axis=0) / total
     values = np.clip(target + drawn * away, -1, 1)
     if not scene.with_squares:
         return evidence, values, values
     # A component's variance is tau^2 (1 - its gain); its mean is apart from the mixture's; and so
     # far as a value follows its target, it is as uncertain as the coefficients.
+    each = gains / divisor
     left = 1 - each * scene.divisor
     covariance = across * np.linalg.inv(scaled)
     of_target = np.einsum("msp,sp->ms", columns @ covariance, columns) + models.unsure

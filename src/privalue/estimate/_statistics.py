@@ -18,12 +18,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy import special
 
 from privalue.core import Design, Integers, Vector, absolute, column_squares, scaled_rows
 from privalue.errors import StudyError, UsageError
 from privalue.estimate._fits import Fit, group_fit, lsl_fit, lsw_fit, ratio_fit
-from privalue.estimate._ratios import Ratios, normal_quantile, plain_values
+from privalue.estimate._ratios import Ratios, clear_limit, normal_quantile, plain_values
 from privalue.estimate._shrinkage import shrunk, state_targets
 from privalue.estimate._totals import (
     Clamped,
@@ -379,7 +378,7 @@ def _clear(noisy: NoisyStatistics, design: Design, level: float) -> NDArray[np.b
     if not design.one_feature_per_state:
         return np.ones(design.states, dtype=bool)
     members = sp.csr_array(design.phi).astype(bool).astype(np.float64)
-    limit = max(-float(special.ndtri(-math.expm1(math.log(level) / design.dimension))), 0.0)
+    limit = clear_limit(level, design.dimension)
     counts = members.T @ noisy.counts
     clear = counts > limit * np.sqrt(members.T @ np.square(noisy.count_noise))
     return np.asarray(members @ clear.astype(np.float64) > 0)

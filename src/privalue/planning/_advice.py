@@ -193,12 +193,13 @@ def _variants(
         limited = study.model_copy(update={"privacy": privacy})
         if limited.limits.touched >= study.limits.touched:
             return  # noise would not fall
+        what = "states" if study.pairs is None else "pairs of state and action"
         yield _Variant(
             what=f"bounded contribution: max_states_per_trajectory = {limit}",
             study=limited,
             model=visited if world is None else public_model(limited, world),
             trajectories=m,
-            condition="if few trajectories visit more states" if world is None else "",
+            condition=f"if few trajectories visit more {what}" if world is None else "",
             conditional=world is None,
         )
 

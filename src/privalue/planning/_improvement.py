@@ -26,7 +26,6 @@ from privalue.planning._predict import (
     noisy_pairs,
     planned_size,
     planned_trajectories,
-    released_values,
 )
 from privalue.planning._public_model import SEED, PublicModel
 from privalue.simulation import MDP, Outcomes, Policy, World
@@ -113,7 +112,6 @@ def predict_improvement(
             step_of_noisy(
                 noisy_pairs(mechanism, drawn),
                 study,
-                released_values(study, mechanism, drawn),
                 study.report.level,
                 only_clear_gains=False,
             )
@@ -149,8 +147,7 @@ def _step_without_noise(study: Study, statistics: VisitStatistics) -> GreedyStep
         sum_noise=np.full(len(counts), _NO_NOISE * (high - low)),
         count_noise=np.full(len(counts), _NO_NOISE),
     )
-    means = statistics.mean_returns(study.values.unvisited_value)
-    return step_of_noisy(noisy, study, means, study.report.level, only_clear_gains=False)
+    return step_of_noisy(noisy, study, study.report.level, only_clear_gains=False)
 
 
 def _checked(values: Vector) -> Vector:

@@ -39,7 +39,7 @@ from privalue.core import (
     VisitStatistics,
 )
 from privalue.errors import StudyError, UsageError
-from privalue.estimate import CLEARLY, NoisyStatistics, noisy_of, state_values_of, values_of
+from privalue.estimate import NoisyStatistics, clear_limit, noisy_of, state_values_of, values_of
 from privalue.planning._draws import Draws
 from privalue.planning._noiseless import theta_before_noise
 from privalue.planning._options import Option, options_of
@@ -55,7 +55,7 @@ FOUND_RANGE = 1 / 32
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Drawn:
+class DrawnNumbers:
     """What one release of made-up statistics drew."""
 
     numbers: Vector
@@ -285,7 +285,7 @@ def forecast(
 
 def drawn_numbers(
     mechanism: Mechanism, statistics: VisitStatistics, generator: np.random.Generator
-) -> Drawn:
+) -> DrawnNumbers:
     """Return what one release of made-up statistics draws, a stage for visits included.
 
     Made-up statistics have no returns of single trajectories, so that a stage for bounds keeps the
@@ -297,7 +297,7 @@ def drawn_numbers(
         return np.asarray(perturbed.center + perturbed.deviations * noise)
 
     if not isinstance(mechanism, DpSsp) or "visits" not in mechanism.alphas:
-        return Drawn(numbers=noisy(mechanism.perturbation(statistics)))
+        return DrawnNumbers(numbers=noisy(mechanism.perturbation(statistics)))
     numbers = noisy(mechanism.perturbation(statistics, "visits"))
     chosen = mechanism.choose("visits", numbers, mechanism.unchosen)
     visits = Stage(
@@ -307,15 +307,15 @@ def drawn_numbers(
         noise=mechanism.stage_noise["visits"],
     )
     drawn = noisy(mechanism.perturbation(statistics, "values", chosen))
-    return Drawn(numbers=drawn, stages=(visits,), chosen=chosen)
+    return DrawnNumbers(numbers=drawn, stages=(visits,), chosen=chosen)
 
 
-def released_values(study: Study, mechanism: Mechanism, drawn: Drawn) -> Vector:
+def released_values(study: Study, mechanism: Mechanism, drawn: DrawnNumbers) -> Vector:
     """Return the values of a release that drew these numbers."""
     return values_of(study, mechanism, drawn.numbers, stages=drawn.stages, chosen=drawn.chosen)
 
 
-def noisy_pairs(mechanism: Mechanism, drawn: Drawn) -> NoisyStatistics:
+def noisy_pairs(mechanism: Mechanism, drawn: DrawnNumbers) -> NoisyStatistics:
     """Return the noisy statistics of a release of pairs, which only dp-ssp makes."""
     assert isinstance(mechanism, DpSsp)
     return noisy_of(mechanism, drawn.numbers, drawn.stages, drawn.chosen)
@@ -383,7 +383,8 @@ class Forecaster:
     def _pairs(self, noisy: Sequence[NoisyStatistics]) -> OfPairs:
         """Summarise what is known of states and of counts, over all draws."""
         study, truth = self.option.study, self._model.state_values
-        clear = float(np.mean([each.ratios.clarity > CLEARLY for each in noisy]))
+        fewest = clear_limit(study.report.level, study.key_count)
+        clear = float(np.mean([each.ratios.clarity > fewest for each in noisy]))
         error = None
         if truth is not None and np.isfinite(truth).any():
             known = np.isfinite(truth)

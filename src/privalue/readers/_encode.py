@@ -34,6 +34,7 @@ from privalue.readers._python_cells import NO_TEXT
 from privalue.readers._rules import RowRules
 from privalue.readers._text_kernels import INVALID, MISSING, OK
 
+MOST_LISTED = 1 << 22  # pairs of which a table is made
 NEVER = 255  # a status: an action that is none of its state's
 PART_ROWS = 1 << 18  # a part costs a third of a millisecond besides, and its arrays some memory
 
@@ -104,6 +105,10 @@ class Encoder:
             self._codes = np.fromiter(rules.raw_labels.values(), dtype=np.int32)
         self._arms = text_array(list(rules.arms))
         self._actions = text_array(list(rules.action_labels))
+        self._by_code: NDArray[np.int32] | None = None  # the key of every pair, where they are few
+        if rules.allowed is not None and rules.states * rules.actions <= MOST_LISTED:
+            self._by_code = np.full(rules.states * rules.actions, -1, dtype=np.int32)
+            self._by_code[rules.allowed] = np.arange(len(rules.allowed))
         self._edges = [np.array(edges) for edges in rules.bins]
 
     def parts(self, chunk: Chunk) -> Iterator[Rows]:
@@ -182,20 +187,26 @@ class Encoder:
 
     def _allowed(self, found: dict[str, Cells]) -> Cells:
         """Return the actions, with those that are not allowed in their state as invalid."""
-        allowed, actions = self._rules.allowed, found["action"]
-        assert allowed is not None
-        codes = self._pairs(found)
-        places = np.minimum(np.searchsorted(allowed, codes), len(allowed) - 1)
-        never = allowed[places] != codes
+        actions = found["action"]
+        never = self._places(self._pairs(found)) < 0
         for role in (*self._rules.state_roles, "action"):  # what cannot be read is said of itself
             failed = found[role].failed()
             if failed is not None:
                 never &= ~failed
         if not never.any():
             return actions
-        status = np.zeros(len(codes), np.uint8) if actions.status is None else actions.status.copy()
+        status = np.zeros(len(never), np.uint8) if actions.status is None else actions.status.copy()
         status[never] = NEVER
         return Cells(actions.values, status)
+
+    def _places(self, codes: Integers) -> NDArray[np.int32]:
+        """Return the keys of pairs, by their codes; -1 of those that are not allowed."""
+        allowed, every = self._rules.allowed, self._rules.states * self._rules.actions
+        assert allowed is not None
+        if self._by_code is not None:
+            return np.asarray(self._by_code[np.clip(codes, 0, every - 1)])
+        places = np.minimum(np.searchsorted(allowed, codes), len(allowed) - 1)
+        return np.where(allowed[places] == codes, places, -1).astype(np.int32)
 
     def _pairs(self, found: dict[str, Cells]) -> Integers:
         """Return the codes of pairs of a state and an action; of invalid rows, any number."""
@@ -205,7 +216,7 @@ class Encoder:
     def _states(self, found: dict[str, Cells]) -> NDArray[np.int32]:
         """Return the keys, in their arms or with their actions; invalid rows get the next one."""
         if self._rules.allowed is not None:
-            states = np.searchsorted(self._rules.allowed, self._pairs(found)).astype(np.int32)
+            states = self._places(self._pairs(found))
         elif self._rules.actions:
             states = self._pairs(found).astype(np.int32)
         else:

@@ -152,8 +152,8 @@ def _series(series: Any) -> pa.Array:
         try:
             found = pa.array(series)
             return pa.concat_arrays(found.chunks) if isinstance(found, pa.ChunkedArray) else found
-        except (pa.ArrowException, TypeError, ValueError):
-            pass  # categories of several types, sparse columns and the like
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            pass  # categories of several types, huge ones, sparse columns and the like
     return python_cells.as_arrow(series.tolist())
 
 

@@ -80,14 +80,17 @@ def limits_of(release: Release) -> tuple[Limit, ...]:
     limits = []
     if found.beyond_h is not None:
         most = terms["most_keys"]
+        one, many, do = ("state", "states", "visit")
+        if release.actions:
+            one, many, do = ("pair of state and action", "pairs of state and action", "have")
         limits.append(
             Limit(
-                name=f"the first {most:,} states of a trajectory count"
+                name=f"the first {most:,} {many} of a trajectory count"
                 if most > 1
-                else "the first state of a trajectory counts",
-                changed=f"visit more states than the {most:,} that count",
+                else f"the first {one} of a trajectory counts",
+                changed=f"{do} more {many} than the {most:,} that count",
                 effect="The visits beyond are in no value: a value is of those who come to the "
-                "state among their first ones.",
+                f"{one} among their first ones.",
                 share=found.beyond_h,
                 reach=high - low,
             )

@@ -160,6 +160,16 @@ def limits_context(release: Release, states: StateTable) -> list[tuple[str, str]
                 "hypothesis for a trial.",
             ),
         )
+        found.insert(
+            3,
+            (
+                "Values of states count first visits of actions.",
+                "Where people return to a state and act otherwise, rare actions count for more "
+                "than they were taken: the value of a state, the overall value, and what an action "
+                "is worth more than what was done can then be off by as much as actions differ, "
+                "and no interval holds that.",
+            ),
+        )
     if release.study["features"].get("kind", "tabular") != "tabular":
         found.append(
             (

@@ -93,7 +93,6 @@ def _maps(release: Release, states: StateTable) -> list[HeatTable]:
     assert actions is not None
     state_of = np.array([place[str(label)] for label in release.values.states], dtype=np.int64)
     action_of = np.array([which[str(label)] for label in actions], dtype=np.int64)
-    known = release.column("supported")
     low, high = (release.column(f"total_{end}") for end in ("low", "high"))
     _, _, step = greedy_step_of(release, level=release.level or 0.95, only_clear_gains=False)
     common: dict[str, Any] = {
@@ -107,12 +106,12 @@ def _maps(release: Release, states: StateTable) -> list[HeatTable]:
             name="Values of actions",
             caption=PageHtml(
                 "<strong>Values of actions.</strong> The stronger the colour, the larger the "
-                "value. A question mark is an action of which too little is known; an empty cell, "
-                "one that is not allowed. Point at a cell for its interval."
+                "value. A question mark is an action that too few people took; an empty cell, one "
+                "that is not allowed. Point at a cell for its interval."
             ),
             values=states.value,
             ends=(states.value if low is None else low, states.value if high is None else high),
-            known=np.ones(len(states), dtype=np.bool_) if known is None else known,
+            known=step.clear,
             **common,
         ),
         heat_table(
@@ -125,7 +124,7 @@ def _maps(release: Release, states: StateTable) -> list[HeatTable]:
             ),
             values=step.advantage,
             ends=(step.low, step.high),
-            known=step.clear if known is None else step.clear & known,
+            known=step.clear,
             middle=0.0,
             **common,
         ),

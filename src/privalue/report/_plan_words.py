@@ -163,6 +163,7 @@ def _worse(rule: RuleForecast) -> str:
     return (
         f"{max(rule.worse, 0.01):.0%} give a policy that is worse than what people do now, by "
         f"{shown(rule.loss)} on average"
+        + (", because the shares of actions that it keeps are noisy" if rule.moved < 0.005 else "")
     )
 
 

@@ -22,7 +22,7 @@ MOST_STATES = 500  # that a table lists; policy.json has them all
 _CONTENTS = {
     "trust": "Before you use it",
     "moves": "What changes",
-    "kept": "What stays",
+    "kept": "Where nothing is chosen",
     "actions": "All actions",
     "method": "How it was made",
 }
@@ -116,27 +116,34 @@ def _moves(moves: Sequence[StateChange]) -> PageTable:
     return PageTable(
         name="States that change",
         caption=f"The largest gain first.{_rest(len(moves))}",
-        heads=["State", "new action", "taken before", "gain", "interval", "why"],
+        heads=["State", "new action", "share before", "expected value", "gain", "interval", "why"],
         rows=[
             [
                 named(move.state, LABEL),
                 named(move.action, LABEL),
-                f"{100 * (move.behaviour or 0.0):.0f}%",
+                "unknown" if move.behaviour is None else f"{100 * move.behaviour:.0f}%",
+                written(move.expected, *_near(move)).value,
                 (told := written(move.advantage, move.low, move.high)).value,
                 told.within,
                 move.why + ("" if (move.low or 0.0) > 0 else "; the gain is not clear"),
             ]
             for move in seen
         ],
-        numbers=(2, 3, 4),
+        numbers=(2, 3, 4, 5),
         kind="long" if len(seen) > 12 else "",
     )
+
+
+def _near(move: StateChange) -> tuple[float, float]:
+    """Return ends that are as far from the expected value as those of the gain are from it."""
+    value, gain = move.expected or 0.0, move.advantage or 0.0
+    return value + (move.low or 0.0) - gain, value + (move.high or 0.0) - gain
 
 
 def _kept(kept: Sequence[StateChange]) -> PageTable:
     """Return the table of the states that keep the behaviour, and why."""
     return PageTable(
-        name="States that keep what was done",
+        name="States where no action is chosen",
         caption=f"In the order of the study.{_rest(len(kept))}",
         heads=["State", "why"],
         rows=[[named(each.state, LABEL), each.why] for each in kept[:MOST_STATES]],
@@ -163,9 +170,9 @@ def _advantages(
     return heat_table(
         name="Advantage of every action",
         caption=PageHtml(
-            "What an action is worth more (or less) than what was done in the state. A question "
-            "mark is an action that too few people took to say anything; an empty cell is one that "
-            "is not allowed. Point at a cell for its interval."
+            "What an action is expected to be worth more (or less) than what was done in the "
+            "state. A question mark is an action that too few people took to say anything; an "
+            "empty cell is one that is not allowed. Point at a cell for its interval."
         ),
         states=states,
         actions=release.actions,

@@ -118,7 +118,8 @@ def _tiles(release: Release, states: StateTable) -> list[tuple[str, str, str]]:
                 shown.value,
                 "its noise is not public"
                 if within is None
-                else f"{level} {kind} interval {shown.within}{_too_wide(release, ends)}",
+                else f"{level} {kind} interval {shown.within}{_too_wide(release, ends)}"
+                + ("; exact only where nobody returns to a state" if release.actions else ""),
             )
         )
     elif not release.policies:

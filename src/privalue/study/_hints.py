@@ -26,6 +26,7 @@ _CALLED: Mapping[str, str] = {
     "reward in [data]": "r",
     "action in [data]": "a act drug",
     "count in [actions]": "n_actions num_actions action_count",
+    "labels in [actions]": "treatments drugs interventions choices",
     "allowed in [actions]": "allowed_actions action_mask mask valid_actions",
     "truncated in [data]": "censored censoring truncation cut cut_off",
     "column in [arms]": "arm treatment treatment_arm",
@@ -50,6 +51,8 @@ def about_unknown(key: str, known: Collection[str]) -> str:
     'here it is called discount in [values]'
     """
     written = key.lower().replace("-", "_")
+    if written == "column" and "allowed" in known:
+        return "the column of actions is action in [data]"
     if written in _NOT_BUILT:
         return f"{_NOT_BUILT[written]}, which is not built yet; remove it"
     if written in _OUR_NAME:
