@@ -15,7 +15,7 @@ from privalue.errors import DataError, StudyError, UsageError
 BEHAVIOUR = {"ill": {"wait": 0.5, "treat": 0.5}, "worse": {"wait": 0.3, "treat": 0.7}}
 TARGET = {"ill": {"wait": 0.2, "treat": 0.8}, "worse": {"treat": 1.0}}
 STATES, ACTIONS = ("ill", "worse"), ("wait", "treat")
-PEOPLE, CLIP = 1200, 2.5
+PEOPLE, CLIP = 900, 2.5
 
 
 def recovers(state, action):
@@ -69,15 +69,13 @@ GAUSSIAN = {"mechanism": pv.Mechanism(name="dp-ope", noise="gaussian"), "delta":
 
 def literal(clip=CLIP, rows=ROWS):
     """Clipped weighted importance sampling, trajectory by trajectory."""
-    total = mass = 0.0
-    for _, own in rows.groupby("trajectory"):
-        weight = math.prod(
-            TARGET[s].get(a, 0.0) / BEHAVIOUR[s][a]
-            for s, a in zip(own.state, own.action, strict=True)
-        )
-        total += min(weight, clip) * float(own.reward.sum())
-        mass += min(weight, clip)
-    return total / mass, mass / rows.trajectory.nunique()
+    pairs = zip(rows.state, rows.action, strict=True)
+    ratios = np.array([TARGET[s].get(a, 0.0) / BEHAVIOUR[s][a] for s, a in pairs])
+    weights, returns = np.ones(PEOPLE), np.zeros(PEOPLE)
+    np.multiply.at(weights, rows.trajectory, ratios)
+    np.add.at(returns, rows.trajectory, rows.reward)
+    clipped = np.minimum(weights, clip)
+    return float(clipped @ returns / clipped.sum()), float(clipped.mean())
 
 
 def test_before_the_noise_it_is_the_literal_estimator():
@@ -272,11 +270,9 @@ def test_the_page_begins_with_what_cannot_be_checked(tmp_path):
 def test_an_audit_of_releases_does_not_reject_them():
     pair = [ROWS[:9], ROWS[:9].copy()]
     pair[1].loc[0:2, "reward"] = 1 / 3 - pair[1].loc[0:2, "reward"]
-    for changes in ({},):
-        study = described({"clip": 1.0}, **changes)
-        source = pv.SeededForExperimentsOnly(8)
-        found = audit_release(study, *pair, releases=5, entropy=lambda source=source: source)
-        assert not found.rejected
+    source = pv.SeededForExperimentsOnly(8)
+    found = audit_release(described({"clip": 1.0}), *pair, releases=4, entropy=lambda: source)
+    assert not found.rejected
 
 
 def test_what_is_not_offered_is_said():
