@@ -280,3 +280,20 @@ def test_what_is_not_offered_is_said():
         pv.inspect(described(), ROWS, engine="spark")
     with pytest.raises(UsageError, match="use plan_policy"):
         pv.plan(described(), trajectories=1000)
+
+
+def test_whatever_shows_releases_shows_this_one():
+    """In notebooks, as tables, as pictures; and what does not apply says so."""
+    for policy in ({}, {"by": "start"}):
+        release = pv.release(described(policy), ROWS, seed=9)
+        assert "another policy" in release._repr_html_()
+        assert release.to_arrow().num_rows == len(release)
+        assert len(release.flags) == len(release)
+        axes = release.plot()
+        assert len(axes.figure.axes) == 1
+        assert "dp-ope" in repr(release)
+        for other in (pv.refit, pv.improve):
+            with pytest.raises(pv.PrivalueError, match="release"):
+                other(release)
+    lost = pv.release(described({"by": "start", "clip": 1.0}), ROWS, seed=9)
+    assert any("clipping may have lost too much" in flag for flags in lost.flags for flag in flags)

@@ -14,11 +14,11 @@ from privalue.ledger import Standing
 from privalue.report._page_facts import budget_context
 from privalue.report._pages import LABEL, PageTable, bar, flags, hashed, named, render
 from privalue.report._plots import MOST_ROWS, Series, figure
+from privalue.report._states import LOST as NOT_SUPPORTED
 from privalue.study import as_cell
 
 ANOTHER_MARK = "privalue-public-page"  # it is a public page like every other
 MOST_STARTS = 500  # that a table lists; values.csv has them all
-NOT_SUPPORTED = "not supported: clipping may have lost too much"
 _CONTENTS = {
     "trust": "Before you use it",
     "worth": "What it is worth",
