@@ -2,6 +2,7 @@
 
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -297,3 +298,16 @@ def test_whatever_shows_releases_shows_this_one():
                 other(release)
     lost = pv.release(described({"by": "start", "clip": 1.0}), ROWS, seed=9)
     assert any("clipping may have lost too much" in flag for flags in lost.flags for flag in flags)
+
+
+def test_before_the_noise_it_is_scope_rls_where_the_definitions_agree():
+    """Self-normalised trajectory-wise importance sampling; and, times the kept mass, the plain."""
+    pytest.importorskip("gymnasium")
+    from benchmarks.peers import scope_rows
+
+    kept = json.loads(Path(scope_rows.__file__).with_name("scope.json").read_text())
+    fields = pv.inspect(scope_rows.study(), scope_rows.rows()).private_fields()
+    value, mass = fields["policy_values"][0], fields["kept_mass"][0]
+    assert fields["weights_clipped"] == 0
+    assert value == pytest.approx(kept["SNTIS"], abs=1e-9)
+    assert value * mass == pytest.approx(kept["TIS"], abs=1e-9)
