@@ -57,7 +57,7 @@ def write(out: Path) -> None:
     ]
     lines = ["trajectory,step,action,reward,behaviour,target"]
     both = zip(found.trajectory, found.step, found.action, found.reward, *columns, strict=True)
-    lines += [",".join(map(repr, map(lambda cell: cell.item(), line))) for line in both]
+    lines += [",".join(repr(cell.item()) for cell in line) for line in both]
     out.write_text("\n".join(lines) + "\n")
 
 

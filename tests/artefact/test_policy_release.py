@@ -1,7 +1,9 @@
 """What another policy would have been worth, from rows to the files of a release."""
 
+import importlib
 import json
 import math
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -303,8 +305,8 @@ def test_whatever_shows_releases_shows_this_one():
 def test_before_the_noise_it_is_scope_rls_where_the_definitions_agree():
     """Self-normalised trajectory-wise importance sampling; and, times the kept mass, the plain."""
     pytest.importorskip("gymnasium")
-    from benchmarks.peers import scope_rows
-
+    sys.path.append(str(Path(__file__).parents[2]))  # benchmarks is not installed
+    scope_rows = importlib.import_module("benchmarks.peers.scope_rows")
     kept = json.loads(Path(scope_rows.__file__).with_name("scope.json").read_text())
     fields = pv.inspect(scope_rows.study(), scope_rows.rows()).private_fields()
     value, mass = fields["policy_values"][0], fields["kept_mass"][0]
