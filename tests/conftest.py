@@ -32,6 +32,12 @@ def pytest_collection_modifyitems(config, items):
     items[:] = [item for item in items if item.get_closest_marker("long") is None]
 
 
+@pytest.fixture
+def accounting(request):
+    """How totals of a ledger are counted: plain sums, unless a test is run over both."""
+    return getattr(request, "param", "plain")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_logreport(report):
     """With CI=true a skipped suite is a failure: a skip must not hide it."""

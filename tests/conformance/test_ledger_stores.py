@@ -29,6 +29,8 @@ from urllib.parse import quote
 import pytest
 
 from oracles import ledger_driver, release_driver
+from oracles.accountings import SQUARES_FIRST as SQUARES
+from oracles.accountings import in_turn
 from oracles.ledger_driver import DATASET, DELTA, EPSILON
 from oracles.ledgers import DECLARED, RESERVED, UsualLedger, open_ledger
 from oracles.repeats import KILLS, RACES
@@ -51,6 +53,7 @@ from privalue.ledger._book import Book
 from privalue.ledger._chain import canonical, sha256
 from privalue.ledger._postgres import PostgresStore
 from privalue.ledger._squares import square_cost
+from privalue.ledger._units import cost as units_of
 from privalue.ledger._units import mu
 
 EVERY_STEP = 150  # a release has fewer: so many kills are one at each of them
@@ -249,12 +252,6 @@ def place(request, tmp_path):
     return PostgresPlace(request.getfixturevalue("server"), next(_schemas))
 
 
-@pytest.fixture
-def accounting(request):
-    """How totals are counted: plain sums, unless a test is run over both."""
-    return getattr(request, "param", "plain")
-
-
 # Both accountings on both stores: three of the four ways as a rule, all in ``make long``.
 BOTH = pytest.mark.parametrize(
     ("place", "accounting"),
@@ -277,6 +274,8 @@ BOTH_WAYS = pytest.mark.parametrize(
     ],
     indirect=True,
 )
+# Of a server alone, and slow: squares as a rule.
+SQUARES_FIRST = pytest.mark.parametrize("accounting", SQUARES, indirect=True)
 
 
 def drive(*arguments, **environment):
@@ -763,9 +762,10 @@ def test_a_kill_at_any_step_never_leaves_less_spent_than_released(
     assert set(found) == outcomes or (KILLS < EVERY_STEP and set(found) <= outcomes)
 
 
-def test_the_server_is_killed_and_comes_back(server):
+@SQUARES_FIRST
+def test_the_server_is_killed_and_comes_back(server, accounting):
     place = PostgresPlace(server, next(_schemas))
-    ledger = open_ledger(place.location)
+    ledger = open_ledger(place.location, accounting=accounting)
     ledger.declare(DATASET, epsilon=1.0, delta=1e-6)
     reservation = ledger.reserve(DATASET, STUDY, epsilon=EPSILON, delta=DELTA)
     head = reservation.charge()
@@ -777,16 +777,16 @@ def test_the_server_is_killed_and_comes_back(server):
     server.start()
     reservation.commit("an artefact")
     ledger.verify(head=head, artefact="an artefact")
-    assert str(ledger.show(DATASET).spent) == "epsilon 0.1, delta 1e-7"
+    assert ledger.show(DATASET).spent.units == ledger.price(EPSILON, DELTA)
 
 
-@pytest.mark.parametrize("back", [True, False], ids=["comes back", "stays away"])
+@in_turn("back", [True, False])
 def test_a_release_whose_server_goes_between_charge_and_commit(
-    server, back, tmp_path, monkeypatch, capsys
+    server, back, accounting, tmp_path, monkeypatch, capsys
 ):
     """What is paid for arrives: after a wait, or by ``ledger finish``."""
     place = PostgresPlace(server, next(_schemas))
-    ledger = open_ledger(place.location)
+    ledger = open_ledger(place.location, accounting=accounting)
     ledger.declare("trial", epsilon=1.0, delta=1e-5)
     monkeypatch.chdir(release_driver.prepare(tmp_path))
     monkeypatch.setattr(_patience, "PATIENCE", 60.0 if back else 1.0)
@@ -826,7 +826,9 @@ def test_a_release_whose_server_goes_between_charge_and_commit(
         )
     text = Path("out/release.json").read_text()
     ledger.verify(head=json.loads(text)["ledger_head"], artefact=text)
-    assert [step.kind for step in ledger.show("trial").steps][1:] == ["reserve", "charge", "commit"]
+    account = ledger.show("trial")
+    assert [step.kind for step in account.steps][1:] == ["reserve", "charge", "commit"]
+    assert account.spent.units == ledger.price(0.5, 1e-6)
 
 
 @BOTH_WAYS
@@ -1201,23 +1203,27 @@ def test_a_hundred_thousand_entries_are_verified(place, hundred_thousand):
 # Only here, only there
 
 
-def starved(location, mode):
-    return drive("starve", location, mode)
+def starved(location, mode, accounting="plain"):
+    return drive("starve", location, mode, LEDGER_ACCOUNTING=accounting)
 
 
+@pytest.mark.parametrize("accounting", ["plain", "gaussian"])
 @pytest.mark.parametrize("mode", ["full", "full-at-commit"])
-def test_a_full_disk_leaves_a_safe_state(tmp_path, mode):
-    ledger = open_ledger(tmp_path / "ledger.db")
-    ledger.declare(DATASET, epsilon=1.0, delta=1e-6)
-    answers = starved(tmp_path / "ledger.db", mode)
+def test_a_full_disk_leaves_a_safe_state(tmp_path, mode, accounting, monkeypatch):
+    monkeypatch.setenv(ledger_driver.ACCOUNTING, accounting)
+    ledger, asked = open_ledger(tmp_path / "ledger.db"), ledger_driver.cost_of(10)
+    ledger.declare(DATASET, **ledger_driver.total_of(10))
+    answers = starved(tmp_path / "ledger.db", mode, accounting)
     assert [answer["code"] for answer in answers] == ([5] if mode == "full" else [0, 0, 5])
-    assert answers[-1]["text"].startswith('dataset "people": requested epsilon 0.1, delta 1e-7;')
+    one = Cost(epsilon=10**11, delta=10**11)
+    if accounting == "gaussian":
+        one = Cost(square=square_cost(mu(asked["gaussian_alpha"]), 1))
+    requested = units_of(DATASET, asked["epsilon"], asked["delta"]) if mode == "full" else one
+    assert answers[-1]["text"].startswith(f'dataset "people": requested {requested};')
     ledger.verify()
     account = ledger.show(DATASET)
-    assert str(account.spent) == (
-        "epsilon 0, delta 0" if mode == "full" else "epsilon 0.1, delta 1e-7"
-    )
-    assert str(account.reserved) == "epsilon 0, delta 0"
+    assert account.spent.units == (Cost() if mode == "full" else one)
+    assert account.reserved.units == Cost()
 
 
 @pytest.fixture
@@ -1377,10 +1383,12 @@ def test_a_ledger_that_two_make_at_once_is_made_once(server):
 QUICK = TimeLimits(connect=2, silence=1.0)
 
 
-def impatient(place, clock=lambda: datetime.now(UTC), **limits):
+def impatient(place, clock=lambda: datetime.now(UTC), accounting="plain", **limits):
     """A ledger that gives a server a second, and not a minute."""
     store = PostgresStore(place.location, 0.5, replace(QUICK, **limits))
-    return UsualLedger(store, clock)
+    ledger = UsualLedger(store, clock)
+    ledger.accounting = accounting
+    return ledger
 
 
 def backends(server, schema):
@@ -1414,7 +1422,8 @@ def freezer():
     thaw()
 
 
-def test_a_frozen_server_process_is_given_up(server, freezer):
+@SQUARES_FIRST
+def test_a_frozen_server_process_is_given_up(server, freezer, accounting):
     """It keeps no time limit of its own, and the socket stays open: the client gives up."""
     place = PostgresPlace(server, next(_schemas))
     cold = []
@@ -1424,7 +1433,7 @@ def test_a_frozen_server_process_is_given_up(server, freezer):
             freezer(*backends(server, place.schema))
         return datetime.now(UTC)
 
-    ledger = impatient(place, clock)
+    ledger = impatient(place, clock, accounting)
     ledger.declare(DATASET, epsilon=1.0, delta=1e-6)
     reservation = ledger.reserve(DATASET, STUDY, epsilon=EPSILON, delta=DELTA)
     cold.append(True)
@@ -1441,6 +1450,7 @@ def test_a_frozen_server_process_is_given_up(server, freezer):
     head = reservation.charge()  # what was not recorded can be tried again
     reservation.commit("an artefact")
     ledger.verify(head=head, artefact="an artefact")
+    assert ledger.show(DATASET).spent.units == ledger.price(EPSILON, DELTA)
 
 
 def test_a_commit_that_nobody_answers_says_that_it_is_unknown(server, freezer):

@@ -3,9 +3,10 @@
 import json
 import math
 import random
+import re
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 from mpmath import mp, mpf
 
 import privalue as pv
+from oracles.accountings import IN_BOTH
 from oracles.ledgers import DECLARED, open_ledger
 from oracles.squares import composed_delta
 from privalue.cli import run
@@ -30,6 +32,7 @@ from privalue.ledger._terms import Protection, over_steps
 from privalue.ledger._units import mu
 from privalue.report import account_rows
 from privalue.report._registry import registry_entry
+from privalue.report._spending import spending_line
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 ALPHA = gaussian(1.0, 1e-6).alpha
@@ -164,6 +167,18 @@ def test_dp_lsw_entering_by_its_alpha_is_found(tmp_path, monkeypatch):
         pv.release(chosen(0.1, "dp-lsw"), PEOPLE, ledger=ledger, accept_useless=True)
     with pytest.raises(LedgerError, match="less than the mu that was paid for"):
         ledger.verify()
+
+
+def test_dp_lsw_that_stated_an_alpha_in_a_plain_book_does_not_move(tmp_path, monkeypatch):
+    """Planted, as above: plain sums are right, and a move would count 1/alpha^2."""
+    ledger = real_ledger(tmp_path / "ledger.db")
+    ledger.declare("trial", epsilon=1.0, delta=1e-6, unit="trajectory")
+    monkeypatch.setattr("privalue.curator.gaussian_alpha", lambda _: 50.0)
+    with pytest.warns(pv.PrivalueWarning):
+        pv.release(chosen(0.1, "dp-lsw"), PEOPLE, ledger=ledger, accept_useless=True)
+    with pytest.raises(BudgetError, match="the artefact of entry 3 is false: its noise is less"):
+        ledger.declare("trial", **MOVE)
+    assert not ledger.show("trial").gaussian
 
 
 # (b) and (d): an artefact that took more than its mu is no release of its charge
@@ -371,6 +386,37 @@ def test_what_a_move_promises_is_told_for_good(tmp_path, monkeypatch, capsys):
     ledger.verify()
 
 
+def test_what_was_spent_over_time_begins_with_the_move(tmp_path):
+    """Before it there is no mu to draw: nothing was to be seen where much was spent."""
+    ledger = open_ledger(tmp_path / "ledger.db", clock=iter_of_days())
+    ledger.declare("trial", epsilon=1.0, delta=1e-6)
+    for number in range(9):
+        spend(ledger, number, gaussian(0.1, 1e-7).alpha)
+    ledger.declare("trial", **MOVE)
+    assert spending_line(ledger.show("trial"), width=5) == "|▁▁▁▁▁| 9% of mu²"
+    spend(ledger, 10, gaussian(0.9, 1e-7).alpha, epsilon=0.9)
+    assert spending_line(ledger.show("trial"), width=5).startswith("|▁▁▁▁▆| ")
+
+
+def iter_of_days():
+    days = iter(range(1, 10**4))
+    return lambda: NOW + timedelta(days=next(days))
+
+
+def test_a_page_of_a_release_from_before_it_stated_its_mu(released, tmp_path):
+    """On a book without a plain pool, as after a move: it counts by the alpha that it states."""
+    ledger = real_ledger(tmp_path / "ledger.db")
+    ledger.declare("trial", **TOTAL)
+    _, squares, _ = released
+    older = squares.model_copy(update={"gaussian_mu": None, "stages": None})
+    pages = []
+    for number, release in enumerate((squares, older)):
+        pv.publish(release, tmp_path / str(number), account=ledger.standing("trial"))
+        pages.append((tmp_path / str(number) / "report.html").read_text())
+    fits = [re.findall("Further releases of this size: .*", page) for page in pages]
+    assert fits[0] == fits[1] != []
+
+
 def test_a_move_that_hides_the_total_before_it_is_found(tmp_path):
     ledger = open_ledger(tmp_path / "ledger.db")
     ledger.declare("trial", epsilon=1.0, delta=1e-6)
@@ -413,6 +459,21 @@ def test_squares_and_their_split_stay_once_something_is_used(tmp_path):
     assert more.total.units.square > before.total.units.square
     assert ledger.declare("trial", **split, **plain).total == before.total
     ledger.verify()
+
+
+@IN_BOTH
+def test_a_total_that_was_lowered_says_what_it_was(tmp_path, accounting):
+    """Who lowers it by looking promises no less: in other courses of events it was the larger."""
+    ledger = open_ledger(tmp_path / "ledger.db", accounting=accounting)
+    total = {"delta": 1e-6, "replace": True}
+    ledger.declare("trial", epsilon=5.0, **total)
+    assert not ledger.declare("trial", epsilon=2.0, **total).notices  # nothing was used
+    spend(ledger, 1, gaussian(0.1, 1e-7).alpha)
+    assert not ledger.declare("trial", epsilon=3.0, **total).notices
+    (line,) = ledger.declare("trial", epsilon=1.0, **{**total, "delta": 2e-6}).notices
+    assert "was lowered after releases were made, from up to epsilon 3, delta 2e-6" in line
+    assert ledger.show("trial").notices == (line,)
+    assert not ledger.declare("trial", epsilon=3.0, **{**total, "delta": 2e-6}).notices
 
 
 def test_a_move_back_that_somebody_wrote_is_ignored():

@@ -12,7 +12,9 @@ import pytest
 
 import privalue as pv
 from oracles import release_driver
+from oracles.accountings import SQUARES_FIRST
 from privalue.cli._app import run
+from privalue.core import gaussian
 from privalue.errors import UsageError
 from privalue.ledger import BudgetError, LedgerError, open_ledger, study_hash
 from privalue.ledger._heads import Seen, identity, state_folder
@@ -21,10 +23,20 @@ WHOM = {"unit": "trajectory", "neighbours": "replace-one"}
 STUDY = release_driver.STUDY.replace('"trial"', '"people"\nname = "{}"')
 
 
+ALPHA = gaussian(0.1, 1e-7).alpha
+TOTAL = {"epsilon": 1.0, "delta": 1e-5, "unit": "trajectory"}
+
+
+@pytest.fixture(params=SQUARES_FIRST)
+def accounting(request):
+    return request.param
+
+
 @pytest.fixture(autouse=True)
-def state(tmp_path, monkeypatch):
+def state(tmp_path, monkeypatch, accounting):
     """The folder of one user, who starts in a folder of work."""
     folder = tmp_path / "state"
+    monkeypatch.setitem(TOTAL, "accounting", accounting)
     monkeypatch.setenv("PRIVALUE_STATE", str(folder))
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")
@@ -33,7 +45,7 @@ def state(tmp_path, monkeypatch):
 
 def made(location="ledger.db", spent=0):
     ledger = open_ledger(location)
-    ledger.declare("people", epsilon=1.0, delta=1e-5, unit="trajectory")
+    ledger.declare("people", **TOTAL)
     for number in range(spent):
         spend(ledger, number)
     return ledger
@@ -42,8 +54,9 @@ def made(location="ledger.db", spent=0):
 def spend(ledger, number):
     promise = {"epsilon": 0.1, "delta": 1e-7, **WHOM}
     released = {"private": True, "privacy": promise, "study": {"n": number, "privacy": promise}}
+    released |= {"mechanism": "dp-ssp", "noise": {"alpha": ALPHA}, "gaussian_mu": 1 / ALPHA}
     request = study_hash(released["study"])
-    with ledger.reserve("people", request, **promise) as reservation:
+    with ledger.reserve("people", request, **promise, gaussian_alpha=ALPHA) as reservation:
         head = reservation.charge()
         reservation.commit(json.dumps({**released, "ledger_head": head}))
     return head
@@ -57,7 +70,7 @@ def put_back(copy, location="ledger.db"):
 
 
 def every_operation(ledger):
-    ask = {"epsilon": 0.1, "delta": 1e-7, **WHOM}
+    ask = {"epsilon": 0.1, "delta": 1e-7, **WHOM, "gaussian_alpha": ALPHA}
     return {
         "show": lambda: ledger.show("people"),
         "head": ledger.head,
@@ -93,7 +106,7 @@ def test_a_running_release_is_stopped_before_its_charge():
     ledger = made(spent=1)
     shutil.copy("ledger.db", "copy.db")
     spend(ledger, 1)
-    ask = {"epsilon": 0.1, "delta": 1e-7, **WHOM}
+    ask = {"epsilon": 0.1, "delta": 1e-7, **WHOM, "gaussian_alpha": ALPHA}
     reservation = ledger.reserve("people", study_hash({"more": 1}), **ask)
     put_back("copy.db")
     with pytest.raises(LedgerError, match="lacks the head"):
@@ -168,7 +181,7 @@ def test_who_makes_a_new_ledger_where_one_was_is_told():
     ledger = open_ledger("ledger.db")
     with pytest.raises(BudgetError, match="does not exist"):
         ledger.show("people")
-    ledger.declare("people", epsilon=1.0, delta=1e-5, unit="trajectory")
+    ledger.declare("people", **TOTAL)
     (notice,) = ledger.notices
     assert notice.startswith("another ledger was at ledger.db before, with the head ")
     spend(open_ledger("ledger.db"), 0)  # and goes on

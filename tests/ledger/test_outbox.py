@@ -22,7 +22,9 @@ import pytest
 
 import privalue as pv
 from oracles import release_driver
-from oracles.release_driver import COMMAND, drive, lose_an_answer, prepare
+from oracles.accountings import SQUARES_FIRST
+from oracles.ledger_driver import ACCOUNTING
+from oracles.release_driver import COMMAND, drive, epsilons, lose_an_answer, prepare
 from privalue import _patience, curator
 from privalue._files import partial_name
 from privalue._outbox import Outbox, Paid
@@ -44,8 +46,15 @@ def described(name="one"):
     )
 
 
+@pytest.fixture(params=SQUARES_FIRST)
+def accounting(request, monkeypatch):
+    """Of every ledger that is prepared here, by the processes of the driver too."""
+    monkeypatch.setenv(ACCOUNTING, request.param)
+    return request.param
+
+
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def folder(tmp_path, monkeypatch, accounting):
     monkeypatch.chdir(prepare(tmp_path))
     monkeypatch.delenv("PRIVALUE_LEDGER", raising=False)
     return tmp_path
@@ -53,7 +62,7 @@ def folder(tmp_path, monkeypatch):
 
 def spent(folder="."):
     account = open_ledger(Path(folder) / "ledger.db").show("trial")
-    return account.spent.as_dict()["epsilon"], account.reserved.as_dict()["epsilon"]
+    return epsilons(account, account.spent), epsilons(account, account.reserved)
 
 
 def steps(folder="."):
@@ -92,8 +101,16 @@ KEPT += ["Release.save.before", "Release.save.after", "publication.account_of.af
 KEPT += ["publication.publish.after", "Outbox.remove.before"]
 
 
-def test_kill_9_at_each_step_from_the_charge_to_the_last_file(tmp_path, monkeypatch, capsys):
-    for answer in drive(tmp_path, "steps", *LOST, *KEPT):
+@pytest.mark.parametrize(
+    ("accounting", "other"),  # turn by turn, so that a step in two is of each
+    [("gaussian", "plain"), pytest.param("plain", "gaussian", marks=pytest.mark.long)],
+    indirect=["accounting"],
+)
+def test_kill_9_at_each_step_from_the_charge_to_the_last_file(
+    tmp_path, monkeypatch, capsys, accounting, other
+):
+    steps = [f"{s}@{(accounting, other)[at % 2]}" for at, s in enumerate((*LOST, *KEPT))]
+    for answer in drive(tmp_path, "steps", *steps):
         folder = tmp_path / str(answer["run"])
         monkeypatch.chdir(folder)
         assert answer["killed"], answer
@@ -145,7 +162,7 @@ def judge_kill(folder, capsys):
 
 
 @pytest.mark.long
-def test_kill_9_at_every_event_of_a_release(tmp_path, monkeypatch, capsys):
+def test_kill_9_at_every_event_of_a_release(tmp_path, monkeypatch, capsys, accounting):
     monkeypatch.chdir(tmp_path)
     *runs, last = drive(tmp_path, "events")
     assert len(runs) > 20
@@ -155,7 +172,9 @@ def test_kill_9_at_every_event_of_a_release(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.long
-def test_kill_9_at_moments_that_the_release_does_not_choose(tmp_path, monkeypatch, capsys):
+def test_kill_9_at_moments_that_the_release_does_not_choose(
+    tmp_path, monkeypatch, capsys, accounting
+):
     monkeypatch.chdir(tmp_path)
     runs = drive(tmp_path, "moments", KILLS)
     assert len(runs) == KILLS
@@ -472,7 +491,7 @@ def test_what_fails_after_the_charge_is_told_as_charged(folder, monkeypatch, cap
 
 def test_memory_is_asked_for_before_the_charge(folder, monkeypatch, capsys):
     with pytest.raises(MemoryError):
-        curator._require_memory(SimpleNamespace(key_count=10**15))
+        curator._require_memory(SimpleNamespace(key_count=10**15, pairs=None))
 
     def full(_):
         raise MemoryError

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from oracles.accountings import BOTH
 from oracles.ledgers import DECLARED, open_ledger
 from privalue.cli._ledger import ledgers
 from privalue.errors import UsageError
@@ -17,6 +18,18 @@ from privalue.ledger._chain import canonical, sha256
 from privalue.ledger._seal import Seal
 
 COST = {"epsilon": 0.01, "delta": 1e-8}
+HUGE = {
+    "plain": {"dataset": "people", "epsilon": 10**17, "delta": 10**17, **DECLARED},
+    "gaussian": {
+        **{**DECLARED, "dataset": "people", "epsilon": 10**13, "delta": 10**17, "mu": "1/1.0"},
+        **{"accounting": "gaussian", "plain_epsilon": 0, "plain_delta": 0},
+    },
+}
+
+
+@pytest.fixture(params=BOTH)
+def accounting(request):
+    return request.param
 
 
 @pytest.fixture
@@ -27,10 +40,10 @@ def secret(tmp_path):
 
 
 @pytest.fixture
-def sealed(tmp_path, secret, monkeypatch):
+def sealed(tmp_path, secret, monkeypatch, accounting):
     """A sealed ledger of a file, opened with its secret."""
     monkeypatch.setattr(books, "PERIOD", 5)
-    ledger = open_ledger(tmp_path / "ledger.db", seal=secret)
+    ledger = open_ledger(tmp_path / "ledger.db", seal=secret, accounting=accounting)
     ledger.declare("people", epsilon=1.0, delta=1e-6)
     return ledger
 
@@ -39,6 +52,14 @@ def spend(ledger, number):
     reservation = ledger.reserve("people", study_hash({"number": number}), **COST)
     reservation.charge()
     reservation.commit(f"artefact {number}")
+
+
+def promised(account):
+    """What the total promises, by each of its words."""
+    return str(account.promise), account.total.epsilon, account.total.delta
+
+
+ONCE = ("epsilon 1, delta 1e-6", 1.0, 1e-6)
 
 
 def rows_of(ledger):
@@ -53,7 +74,7 @@ def forge(tmp_path, ledger, seal, kind="declare", **fields):
         {
             **{"sequence": last[0] + 1, "previous": last[2], "at": "2026-01-01T00:00:00Z"},
             **{"salt": "0" * 64, "kind": kind},
-            **(fields or {"dataset": "people", "epsilon": 10**17, "delta": 10**17, **DECLARED}),
+            **(fields or HUGE[ledger.accounting]),
         }
     )
     with closing(sqlite3.connect(tmp_path / "ledger.db")) as connection, connection:
@@ -63,9 +84,10 @@ def forge(tmp_path, ledger, seal, kind="declare", **fields):
 
 
 def test_without_the_secret_one_releases_and_does_not_declare(tmp_path, sealed, secret):
-    clerk = open_ledger(tmp_path / "ledger.db")
+    clerk = open_ledger(tmp_path / "ledger.db", accounting=sealed.accounting)
     for number in range(6):
         spend(clerk, number)
+    assert clerk.show("people").gaussian == (sealed.accounting == "gaussian")
     for dataset, replace in (("people", True), ("others", False)):
         with pytest.raises(BudgetError, match="the ledger is sealed: only who has its secret"):
             clerk.declare(dataset, epsilon=9.0, delta=1e-6, replace=replace)
@@ -79,7 +101,7 @@ def test_without_the_secret_one_releases_and_does_not_declare(tmp_path, sealed, 
     assert sealed.verify().entries == 21
     spend(clerk, 7)
     sealed.declare("people", epsilon=2.0, delta=1e-6, replace=True)
-    assert str(clerk.show("people").total) == "epsilon 2, delta 1e-6"
+    assert promised(clerk.show("people")) == ("epsilon 2, delta 1e-6", 2.0, 1e-6)
 
 
 def test_only_the_seals_are_stored(sealed, secret):
@@ -90,11 +112,11 @@ def test_only_the_seals_are_stored(sealed, secret):
 
 
 def test_a_declaration_without_a_seal_is_ignored_by_everybody(tmp_path, sealed):
-    clerk = open_ledger(tmp_path / "ledger.db")
+    clerk = open_ledger(tmp_path / "ledger.db", accounting=sealed.accounting)
     for seal in ("", "-", "abc"):
         forged = forge(tmp_path, sealed, seal)
         for ledger in (clerk, sealed):
-            assert str(ledger.show("people").total) == "epsilon 1, delta 1e-6"
+            assert promised(ledger.show("people")) == ONCE
             (notice,) = ledger.show("people").notices
             assert notice.startswith(f"entry {forged}")
     with pytest.raises(
@@ -126,12 +148,14 @@ def test_a_seal_is_of_one_entry_and_of_one_ledger(tmp_path, sealed, secret):
 def test_a_false_snapshot_needs_the_secret_too(tmp_path, sealed):
     for number in range(3):
         spend(sealed, number)
-    clerk = open_ledger(tmp_path / "ledger.db")
+    clerk = open_ledger(tmp_path / "ledger.db", accounting=sealed.accounting)
     state = json.loads(next(b for _, b, *_ in rows_of(clerk) if '"kind":"snapshot"' in b))["state"]
-    state["datasets"][0]["total"] = [10**17, 10**17]
+    total = {"plain": [10**17, 10**17], "gaussian": [0, 0, 10**25]}[sealed.accounting]
+    assert len(state["datasets"][0]["total"]) == len(total)
+    state["datasets"][0]["total"] = total
     forge(tmp_path, sealed, "-", kind="snapshot", state=state)
     for ledger in (clerk, sealed):
-        assert str(ledger.standing("people").total) == "epsilon 1, delta 1e-6"
+        assert promised(ledger.standing("people")) == ONCE
     forged = forge(tmp_path, sealed, "f" * 64, kind="snapshot", state=state)
     with pytest.raises(LedgerError, match=f"entry {forged} has a false seal"):
         sealed.standing("people")

@@ -9,15 +9,33 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from oracles.accountings import BOTH
 from oracles.ledgers import DECLARED, RESERVED, open_ledger
 from privalue.ledger import BudgetError, LedgerError, Reservation, StoredRelease, study_hash
 from privalue.ledger import _book as books
 from privalue.ledger._book import Book, looked_up
 from privalue.ledger._chain import FORMAT, canonical, sha256
+from privalue.ledger._requests import total_mu
+from privalue.ledger._units import Cost, mu
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 KINDS = ("reserve", "charge", "commit", "cancel", "settle", "declare", "by hand", "snapshot")
 COST = {"epsilon": 0.01, "delta": 1e-8}
+RELEASE = {"epsilon": 10**11, "delta": 10**11}  # (0.1, 1e-7), with an alpha that costs little
+POOL = {"plain_epsilon": 90, "plain_delta": 45}
+
+
+def own_of_squares(kind, dataset, number, value):
+    """The same, of a Gaussian book with a plain pool: by a mu, or without one."""
+    fields = own(kind, dataset, number, value)
+    if kind == "reserve" and value % 2:
+        return {**fields, **RELEASE, "mu": mu(50.0 * value)}
+    if kind == "declare":
+        promise = Cost(epsilon=value * 10**11 + 90, delta=10**12 + 45)
+        rest = promise - Cost(epsilon=90, delta=45)
+        whole = {"epsilon": promise.epsilon, "delta": promise.delta, **POOL}
+        return {**fields, **whole, "accounting": "gaussian", "mu": total_mu(**rest.as_dict())}
+    return fields
 
 
 def own(kind, dataset, number, value):
@@ -51,14 +69,16 @@ def by_hand(book, row_number, **fields):
             st.sampled_from(KINDS), st.sampled_from("de"), st.integers(1, 30), st.integers(1, 6)
         ),
         max_size=40,
-    )
+    ),
 )
-def test_a_snapshot_is_what_the_entries_come_to(steps):
+@pytest.mark.parametrize("accounting", BOTH)
+def test_a_snapshot_is_what_the_entries_come_to(accounting, steps):
     """From every snapshot of a random history, rows by hand included, the same book follows."""
-    book = Book()
-    rows = [book.write("begin", NOW, format=3, sealed=False)]
+    book, fields_of = Book(), own_of_squares if accounting == "gaussian" else own
+    begun = {"format": 4, "squares": True} if accounting == "gaussian" else {"format": 3}
+    rows = [book.write("begin", NOW, sealed=False, **begun)]
     for name in "de":
-        rows.append(book.write("declare", NOW, **own("declare", name, 0, 3)))
+        rows.append(book.write("declare", NOW, **fields_of("declare", name, 0, 3)))
     for kind, dataset, number, value in steps:
         if kind == "by hand":
             foreign = by_hand(book, book.sequence + 1, dataset=dataset, epsilon=-value)
@@ -68,7 +88,7 @@ def test_a_snapshot_is_what_the_entries_come_to(steps):
         try:
             given_fields = {"state": book.state()} if kind == "snapshot" else None
             rows.append(
-                book.write(kind, NOW, **(given_fields or own(kind, dataset, number, value)))
+                book.write(kind, NOW, **(given_fields or fields_of(kind, dataset, number, value)))
             )
         except (BudgetError, ValueError):
             continue
@@ -76,6 +96,7 @@ def test_a_snapshot_is_what_the_entries_come_to(steps):
     assert (whole.state(), whole.head) == (book.state(), book.head)
     for at, row in enumerate(rows):
         resumed = Book()
+        resumed.begin_with(rows[0])
         if not resumed.rest_at(row):
             continue
         resumed.replay(rows[at + 1 :])
@@ -85,10 +106,15 @@ def test_a_snapshot_is_what_the_entries_come_to(steps):
         assert set(resumed.ignored) == set(whole.ignored)
 
 
+@pytest.fixture(params=BOTH)
+def accounting(request):
+    return request.param
+
+
 @pytest.fixture
-def ledger(tmp_path, monkeypatch):
+def ledger(tmp_path, monkeypatch, accounting):
     monkeypatch.setattr(books, "PERIOD", 5)
-    opened = open_ledger(tmp_path / "ledger.db")
+    opened = open_ledger(tmp_path / "ledger.db", accounting=accounting)
     opened.declare("people", epsilon=10.0, delta=1e-5)
     return opened
 
@@ -165,17 +191,26 @@ def test_what_is_over_is_found_behind_a_snapshot(ledger):
 
 def test_a_reservation_that_was_left_is_told_behind_many_snapshots(ledger):
     left = ledger.reserve("people", study_hash({"number": "left"}), **COST)
-    for number in range(20):
+    for number in range(9):
         spend(ledger, number)
+    assert kinds(ledger).count("snapshot") > 3
     told = ledger.reserve("people", study_hash({"number": 99}), **COST).notices
-    assert f"found entry {left.sequence}, epsilon 0.01" in told[0]
+    cost = {"plain": "epsilon 0.01", "gaussian": "mu 0.00"}[ledger.accounting]
+    assert f"found entry {left.sequence}, {cost}" in told[0]
     with pytest.raises(BudgetError, match="the identical request is in progress"):
         ledger.reserve("people", study_hash({"number": "left"}), **COST)
 
 
+def change(state, name, to):
+    """Another amount, in a list as long as it was."""
+    (dataset,) = state["datasets"]
+    assert dataset[name] != to[: len(dataset[name])]
+    dataset[name] = to[: len(dataset[name])]
+
+
 LIES = {
-    "spent": lambda state: state["datasets"][0].update(spent=[0, 0]),
-    "total": lambda state: state["datasets"][0].update(total=[10**17, 10**13]),
+    "spent": lambda state: change(state, "spent", [0, 0, 0]),
+    "total": lambda state: change(state, "total", [10**17, 10**13, 10**25]),
     "a dataset": lambda state: state["datasets"].append(
         {**state["datasets"][0], "dataset": "nobody"}
     ),
@@ -184,9 +219,24 @@ LIES = {
     "the clock": lambda state: state.update(at="2020-01-01T00:00:00Z"),
     "one more key": lambda state: state.update(note="-"),
 }
+# What only a Gaussian book says.
+LIES_OF_SQUARES = {
+    "the promise": lambda state: change(state, "promise", [10**12, 0]),
+    "the total before a move": lambda state: change(state, "before", [1, 0]),
+    "squares alone": lambda state: change(state, "spent", [0, 0, 1]),
+    "what is reserved": lambda state: state["reservations"][0].update(cost=[0, 0, 1]),
+    "a mu": lambda state: state["reservations"][0].update(mu="1/1e3"),
+    "no mu": lambda state: state["reservations"][0].pop("mu"),
+}
 
 
-@pytest.mark.parametrize("lie", LIES)
+@pytest.mark.parametrize(
+    ("lie", "accounting"),
+    [
+        *((lie, accounting) for lie in LIES for accounting in BOTH),
+        *((lie, "gaussian") for lie in LIES_OF_SQUARES),
+    ],
+)
 def test_a_false_snapshot_is_found_and_named(ledger, tmp_path, lie):
     """All hashes fit, as whoever can write the file can make them."""
     ledger.reserve("people", study_hash({"number": "left"}), **COST)
@@ -196,7 +246,7 @@ def test_a_false_snapshot_is_found_and_named(ledger, tmp_path, lie):
         rows = list(transaction.rows())
     at = [json.loads(body)["kind"] for _, body, *_ in rows].index("snapshot")
     entry = json.loads(rows[at][1])
-    LIES[lie](entry["state"])
+    (LIES | LIES_OF_SQUARES)[lie](entry["state"])
     head, made = rows[at - 1][2], []
     for number, body, _, seal in [(at + 1, canonical(entry), "", "-"), *rows[at + 1 :]]:
         again = canonical({**json.loads(body), "previous": head})

@@ -278,7 +278,7 @@ def starve(location, mode):
     if mode in {"full", "full-at-commit"}:
         if mode == "full":
             _limit(ledger)
-        granted = _tell(lambda: ledger.reserve(DATASET, "a" * 64, **COST))
+        granted = _tell(lambda: ledger.reserve(DATASET, "a" * 64, **cost_of(10)))
         if isinstance(granted, Reservation):
             _tell(granted.charge)
             _limit(ledger)

@@ -2,7 +2,8 @@
 
 ::
 
-    python release_driver.py FOLDER steps STEP...    (STEP: Owner.name.before or Owner.name.after)
+    python release_driver.py FOLDER steps STEP...    (STEP: Owner.name.before or Owner.name.after,
+                                                      on a book of squares with "@gaussian" added)
     python release_driver.py FOLDER events           (every event of ``ledger_driver`` in turn)
     python release_driver.py FOLDER moments COUNT    (at moments that the process does not choose)
 
@@ -18,16 +19,20 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
-from oracles.ledger_driver import Events, say
+from oracles.ledger_driver import ACCOUNTING, Events, say
 from privalue import curator
 from privalue._outbox import Outbox
 from privalue.artefact import Release
 from privalue.cli import _report as publication
 from privalue.cli import run
+from privalue.core import gaussian
 from privalue.errors import UnavailableError
-from privalue.ledger import Ledger, Reservation, open_ledger
+from privalue.ledger import Cost, Ledger, Reservation, open_ledger
+from privalue.ledger._squares import square_cost
+from privalue.ledger._units import mu
 
 OWNERS = {
     "Ledger": Ledger,
@@ -55,14 +60,25 @@ ROWS = "".join(f"{t},0,0,0.5\n{t},1,1,1\n" for t in range(400))
 COMMAND = ["release", "study.toml", "--data", "data.csv", "--ledger", "ledger.db", "--out"]
 
 
-def prepare(folder):
+def prepare(folder, accounting=None):
     """A study, its data, and a ledger with room for two releases."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "study.toml").write_text(STUDY)
     (folder / "data.csv").write_text("trajectory,step,state,reward\n" + ROWS)
     ledger = open_ledger(folder / "ledger.db")
-    ledger.declare("trial", epsilon=1.0, delta=1e-5, unit="trajectory")
+    accounting = accounting or os.environ.get(ACCOUNTING, "plain")
+    ledger.declare("trial", epsilon=1.0, delta=1e-5, unit="trajectory", accounting=accounting)
     return folder
+
+
+def epsilons(account, amount):
+    """What an amount comes to, in releases of this study: its epsilon for each."""
+    one = Cost(epsilon=5 * 10**11, delta=10**12)
+    if account.gaussian:
+        one = Cost(square=square_cost(mu(gaussian(0.5, 1e-6).alpha), 1))
+    number = 0 if amount.units == Cost() else one.times_in(amount.units)
+    assert amount.units == sum([one] * number, start=Cost())
+    return 0.5 * number
 
 
 def drive(folder, *words):
@@ -109,9 +125,9 @@ def kill_at(step):
     setattr(OWNERS[owner], name, killed)
 
 
-def released(folder, before, after=None):
+def released(folder, before, after=None, accounting=None):
     """Run the command in a fork; whether it was killed, and how long it took."""
-    prepare(folder)
+    prepare(folder, accounting)
     began = time.monotonic()
     child = os.fork()
     if child == 0:
@@ -136,8 +152,10 @@ def released(folder, before, after=None):
 def main(folder, what, *rest):
     folder, runs = Path(folder), 0
     if what == "steps":
-        for number, step in enumerate(rest):
-            killed, _ = released(folder / str(number), lambda step=step: kill_at(step))
+        for number, named in enumerate(rest):
+            step, _, accounting = named.partition("@")
+            kill = partial(kill_at, step)
+            killed, _ = released(folder / str(number), kill, accounting=accounting)
             say(run=number, killed=killed, step=step)
     elif what == "events":
         killed = True

@@ -263,3 +263,12 @@ def test_nothing_is_written_where_there_is_no_data(tmp_path, monkeypatch, capsys
     assert run(["init", "--data", "nowhere.csv"]) == 3
     assert "nowhere.csv does not exist" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_column_that_a_study_may_leave_out_is_a_hint():
+    found = guess(["stay", "day", "ward", "treatment", "score", "censored"])
+    assert 'set [data] action = "treatment"' in found.hints["actions", "labels"]
+    assert 'set column = "treatment"' in found.hints["arms", "labels"]
+    assert "censored is not read" in found.hints["data", "truncated"]
+    assert ("actions", "labels") not in found.values
+    assert ("actions", "labels") not in guess(["stay", "day", "ward", "drug", "dose"]).hints

@@ -149,7 +149,7 @@ class Account(Standing):
             like_the_last=cost(asked[-1]).times_in(balance.left) if asked else None,
             unfinished=unfinished(book, dataset, now),
             steps=tuple(balance.steps),
-            notices=notices(book, dataset, now),
+            notices=notices(book, dataset, now) + lowered_notices(book, dataset),
         )
 
     def _pools(self) -> dict[str, Any]:
@@ -261,6 +261,18 @@ def moved_notices(book: Book, dataset: str) -> tuple[str, ...]:
         f'dataset "{dataset}": it moved to squares of mu after releases were made, so all of them '
         f"together promise {balance.kept}: the total of {balance.promise}, and the delta of the "
         f"total before the move, {balance.before}",
+    )
+
+
+def lowered_notices(book: Book, dataset: str) -> tuple[str, ...]:
+    """Return what a total that was lowered does not change; the book is whole."""
+    balance = book.balances[dataset]
+    if balance.widest.within(balance.kept):
+        return ()
+    return (
+        f'dataset "{dataset}": its total was lowered after releases were made, from up to '
+        f"{balance.widest}: if what they showed led to that, all of them together promise that "
+        "much, and not less",
     )
 
 

@@ -7,7 +7,7 @@ false release then costs what a true one does.
 
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -123,6 +123,24 @@ def artefact_faults(book: Book, artefacts: Iterable[tuple[str, str]], *, strict:
             wrong.append(f"{which} is false: {faults[held.sequence]}")
     inserted = sorted(set(kept) - {held.artefact for held in committed})
     return wrong + [f"the artefact {each} was inserted: no entry commits it" for each in inserted]
+
+
+def false_by_mu(book: Book, dataset: str, stored: Callable[[str], str | None]) -> str | None:
+    """Return which release of a dataset its mu does not describe, by what it says itself.
+
+    A plain book counts no mu, so that nobody found out before a move counts by it.
+
+    Args:
+        book: every entry of the ledger.
+        dataset: whose releases.
+        stored: the text of an artefact, by its hash.
+    """
+    for held in book.reservations.values():
+        if held.dataset == dataset and held.artefact is not None and held.mu not in {"", "none"}:
+            wrong = fault(stored(held.artefact), held, strict=False)
+            if wrong is not None:
+                return f"the artefact of entry {held.sequence} is false: {wrong}"
+    return None
 
 
 def fault(text: str | None, held: Held, *, strict: bool) -> str | None:

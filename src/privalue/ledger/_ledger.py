@@ -27,7 +27,7 @@ from privalue.ledger._chain import (
     check_hash,
     sha256,
 )
-from privalue.ledger._evidence import Evidence, artefact_faults, fault, require_found
+from privalue.ledger._evidence import Evidence, artefact_faults, false_by_mu, fault, require_found
 from privalue.ledger._heads import Memory
 from privalue.ledger._names import look_alike
 from privalue.ledger._requests import declared_pools, fixed_share, share_of
@@ -187,6 +187,9 @@ class Ledger:
                 told.append(f'dataset "{dataset}": its total stands; nothing was changed')
             elif known is not None and whole is not None and known.used != NOTHING:
                 whole.replay(transaction.rows(whole.sequence))  # what was recorded meanwhile
+                wrong = false_by_mu(whole, dataset, transaction.artefact)
+                if wrong is not None:
+                    raise book.refusal(dataset, requested, f"{wrong}; it cannot be counted anew")
                 spent = whole.recounted(dataset, terms, pools(declared))
                 before = whole.balances[dataset].widest
                 if not add_deltas:

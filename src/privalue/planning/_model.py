@@ -103,7 +103,7 @@ def world_model(study: Study, world: World) -> PublicModel:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Observed:
+class _SeenKeys:
     """What a study sees of a world: rows whose states are raw keys, and the law of its own keys."""
 
     rows: Episodes
@@ -112,18 +112,18 @@ class _Observed:
     state_values: Vector | None = None
 
 
-def _states_seen(study: Study, process: MarkovRewardProcess) -> _Observed:
+def _states_seen(study: Study, process: MarkovRewardProcess) -> _SeenKeys:
     """Return how the study sees states."""
     state_of = raw_states(study, process)
     exact = process.states <= MOST_EXACT
-    return _Observed(
+    return _SeenKeys(
         rows=_sampled(process),
         key_of=state_of,
         law=first_visits(process, state_of, study.state_count) if exact else None,
     )
 
 
-def _pairs_seen(study: Study, world: World) -> _Observed:
+def _pairs_seen(study: Study, world: World) -> _SeenKeys:
     """Return how the study sees pairs of a state and an action, raw ones numbered s A + a."""
     mdp, policy = replace(world.decisions[0], discount=study.values.discount), world.decisions[1]
     process = mdp.under(policy)
@@ -137,7 +137,7 @@ def _pairs_seen(study: Study, world: World) -> _Observed:
     if process.states <= MOST_EXACT:
         state_values = first_visits(process, state_of, study.state_count).means
     pairs = rows.state * mdp.actions + rows.action
-    return _Observed(
+    return _SeenKeys(
         rows=replace(rows, state=pairs, action=None, probability=None),
         key_of=key_of,
         law=law,

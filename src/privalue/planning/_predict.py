@@ -55,7 +55,7 @@ FOUND_RANGE = 1 / 32
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class DrawnNumbers:
+class MadeUpDraw:
     """What one release of made-up statistics drew."""
 
     numbers: Vector
@@ -285,7 +285,7 @@ def forecast(
 
 def drawn_numbers(
     mechanism: Mechanism, statistics: VisitStatistics, generator: np.random.Generator
-) -> DrawnNumbers:
+) -> MadeUpDraw:
     """Return what one release of made-up statistics draws, a stage for visits included.
 
     Made-up statistics have no returns of single trajectories, so that a stage for bounds keeps the
@@ -297,7 +297,7 @@ def drawn_numbers(
         return np.asarray(perturbed.center + perturbed.deviations * noise)
 
     if not isinstance(mechanism, DpSsp) or "visits" not in mechanism.alphas:
-        return DrawnNumbers(numbers=noisy(mechanism.perturbation(statistics)))
+        return MadeUpDraw(numbers=noisy(mechanism.perturbation(statistics)))
     numbers = noisy(mechanism.perturbation(statistics, "visits"))
     chosen = mechanism.choose("visits", numbers, mechanism.unchosen)
     visits = Stage(
@@ -307,15 +307,15 @@ def drawn_numbers(
         noise=mechanism.stage_noise["visits"],
     )
     drawn = noisy(mechanism.perturbation(statistics, "values", chosen))
-    return DrawnNumbers(numbers=drawn, stages=(visits,), chosen=chosen)
+    return MadeUpDraw(numbers=drawn, stages=(visits,), chosen=chosen)
 
 
-def released_values(study: Study, mechanism: Mechanism, drawn: DrawnNumbers) -> Vector:
+def released_values(study: Study, mechanism: Mechanism, drawn: MadeUpDraw) -> Vector:
     """Return the values of a release that drew these numbers."""
     return values_of(study, mechanism, drawn.numbers, stages=drawn.stages, chosen=drawn.chosen)
 
 
-def noisy_pairs(mechanism: Mechanism, drawn: DrawnNumbers) -> NoisyStatistics:
+def noisy_pairs(mechanism: Mechanism, drawn: MadeUpDraw) -> NoisyStatistics:
     """Return the noisy statistics of a release of pairs, which only dp-ssp makes."""
     assert isinstance(mechanism, DpSsp)
     return noisy_of(mechanism, drawn.numbers, drawn.stages, drawn.chosen)

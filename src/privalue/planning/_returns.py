@@ -86,7 +86,7 @@ def entries(expected: Vector, rows: Vector) -> Vector:
     return np.clip(np.linalg.solve(expected.T, rows), 0.0, 1.0)
 
 
-class _Episodic(Protocol):
+class _RowCounts(Protocol):
     """The expected rows of a trajectory, in raw states or in pairs."""
 
     def of_start(self, members: Integers) -> Vector: ...
@@ -206,7 +206,7 @@ def first_choices(
 
 
 def _grouped(
-    expected: _Episodic,
+    expected: _RowCounts,
     values: Vector,
     second: Vector,
     reachable: NDArray[np.bool_],

@@ -31,7 +31,7 @@ _MECHANISMS = {
     "dp-ope": "DP-OPE: sums of clipped importance weights and of weighted returns, with discrete "
     "Laplace or Gaussian noise",
 }
-_GAUSSIANS = frozenset({"dp-ssp"})  # whose releases have a mu
+GAUSSIANS = frozenset({"dp-ssp"})  # whose releases have a mu
 _CALIBRATIONS = {
     "exact": "the smallest noise that keeps the promise, certified against every neighbouring pair",
     "nissim": "the paper's constants (Lemma 1), checked against the exact privacy profile",
@@ -101,7 +101,7 @@ def _ledger_words(release: Release, account: Standing | None, which: str) -> str
             f"{which} is on no ledger: with other releases about the same people, the epsilons "
             "and deltas add up, and the curator keeps count."
         )
-    squares = release.mechanism in _GAUSSIANS
+    squares = release.mechanism in GAUSSIANS
     if account is None:
         how = f"{_BASIC}; or {_SQUARES}" if squares else _BASIC
     elif account.gaussian:
@@ -120,7 +120,7 @@ def _accounting(release: Release, account: Standing | None) -> str:
         return "none: computed from another release"
     if release.ledger_head is None:
         return "none: no ledger"
-    squares = release.mechanism in _GAUSSIANS
+    squares = release.mechanism in GAUSSIANS
     if account is None and squares:
         return "on a ledger that was not at hand: basic composition or Gaussian accounting"
     if account is None or not account.gaussian:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from privalue.ledger import Account, Cost
+from privalue.ledger import Account, Cost, Step
 
 _BARS = " ▁▂▃▄▅▆▇█"
 
@@ -118,13 +118,16 @@ def _part(account: Account, amount: Cost) -> float:
 
 
 def spending_line(account: Account, width: int = 40) -> str:
-    """Return the spent share of epsilon over time as text, a column for each period.
+    """Return the spent share of epsilon, or mu^2, over time as text, a column for each period.
+
+    It begins where squares began to be counted, or plain sums.
 
     Args:
         account: how the dataset stands.
         width: how many columns.
     """
-    times = _times(account)
+    steps = _counted_alike(account)
+    times = _times(steps)
     span = (times[-1] - times[0]).total_seconds()
     line = []
     for column in range(1, width + 1):
@@ -133,7 +136,7 @@ def spending_line(account: Account, width: int = 40) -> str:
             at = sum(reached) - 1
         else:  # all entries have the same time: a column for each entry
             at = min(len(times) - 1, len(times) * column // width)
-        step = account.steps[at]
+        step = steps[at]
         share = _part(account, step.spent) / (_part(account, step.total) or 1.0)
         line.append(_BARS[round(share * (len(_BARS) - 1))] if share else _BARS[0])
     percent = 100 * _part(account, account.spent.units) / _part(account, account.total.units)
@@ -141,7 +144,7 @@ def spending_line(account: Account, width: int = 40) -> str:
 
 
 def draw_spending(account: Account, *, folder: Path, name: str = "spending") -> list[Path]:
-    """Draw spent, reserved and total epsilon over time.
+    """Draw spent, reserved and total epsilon, or mu^2, since that is counted, over time.
 
     Args:
         account: how the dataset stands.
@@ -151,8 +154,9 @@ def draw_spending(account: Account, *, folder: Path, name: str = "spending") -> 
     Returns:
         The paths of the PNG and the SVG file.
     """
-    steps = (*account.steps, account.steps[-1])  # the last step is drawn with some width
-    times = np.array([at.replace(tzinfo=None) for at in _times(account)], dtype="datetime64[s]")
+    steps = _counted_alike(account)
+    times = np.array([at.replace(tzinfo=None) for at in _times(steps)], dtype="datetime64[s]")
+    steps = (*steps, steps[-1])  # the last step is drawn with some width
     width = max((times[-1] - times[0]) // 30, np.timedelta64(60, "s"))
     times = np.append(times, times[-1] + width)
     spent = [_part(account, step.spent) for step in steps]
@@ -185,10 +189,17 @@ def draw_spending(account: Account, *, folder: Path, name: str = "spending") -> 
     return files
 
 
-def _times(account: Account) -> list[datetime]:
+def _counted_alike(account: Account) -> tuple[Step, ...]:
+    """Return the steps since the accounting is what it is: before, amounts were of another kind."""
+    steps = account.steps
+    before = [at for at, step in enumerate(steps) if bool(step.total.square) != account.gaussian]
+    return steps[before[-1] + 1 :] if before else steps
+
+
+def _times(steps: Sequence[Step]) -> list[datetime]:
     """Return the time of every step; where the clock ran backwards, time stands still."""
     times: list[datetime] = []
-    for step in account.steps:
+    for step in steps:
         at = datetime.fromisoformat(step.at)
         times.append(max(at, times[-1]) if times else at)
     return times
