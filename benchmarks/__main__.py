@@ -35,8 +35,8 @@ parser.add_argument(
     type=lambda text: int(float(text)),
     help="large, streaming, spark",
 )
-parser.add_argument("--quick", action="store_true", help="accuracy, improve: a part of the worlds")
-parser.add_argument("--seed", type=int, help="accuracy, improve: the worlds of an earlier table")
+parser.add_argument("--quick", action="store_true", help="accuracy, improve, off_policy: a part")
+parser.add_argument("--seed", type=int, help="the same: of an earlier table")
 given = parser.parse_args()
 
 console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
@@ -46,7 +46,7 @@ console.print(
 )
 for name in given.names:
     benchmark = import_module(f"benchmarks.{name}")
-    if name in {"accuracy", "improve"}:
+    if name in {"accuracy", "improve", "off_policy"}:
         made = benchmark.tables(quick=given.quick, seed=given.seed)
     else:
         made = benchmark.tables(*(given.steps if name in {"large", "streaming", "spark"} else ()))

@@ -15,12 +15,12 @@ from benchmarks.worlds import DELTA as SMALL_DELTA
 from benchmarks.worlds import Setting, drawn_seed, settings
 from privalue.core._design import Design
 from privalue.core._profile import exact_alpha
-from privalue.core._sensitivity_ssp import count_weight, sensitivity
+from privalue.core._sensitivity_ssp import count_weight
 from privalue.errors import MissingComponentError
 from privalue.estimate._statistics import NoisyStatistics, estimate
 from privalue.simulation import chain_statistics, icu_sepsis, parse_world, simulate_episodes
 from privalue.study import Study, mechanism_for, public_size
-from privalue.study._choices import shape_weights
+from privalue.study._choices import sensitivity, shape_weights
 from privalue.study._features import aggregation, design
 from privalue.study._tables import _targets
 

@@ -30,6 +30,7 @@ ORDER = [
     "_lsl.py",
     "_stages.py",
     "_ssp.py",
+    "_ope.py",
     "_noise.py",
     "_noise_scale.py",
     "_draw.py",

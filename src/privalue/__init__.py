@@ -31,7 +31,7 @@ from privalue.version import VERSION as __version__  # noqa: N811
 if TYPE_CHECKING:  # for those who read types; at run time a name is fetched when it is first used
     from privalue._checked import Checked, check
     from privalue._comparison import Comparison, compare
-    from privalue._diagnostics import Diagnostics
+    from privalue._diagnostics import Diagnostics, PolicyDiagnostics
     from privalue._improved import Improvement, improve
     from privalue._outbox import Outbox
     from privalue._planned import Plan, plan
@@ -53,7 +53,7 @@ if TYPE_CHECKING:  # for those who read types; at run time a name is fetched whe
     )
     from privalue.estimate import refit
     from privalue.ledger import open_ledger
-    from privalue.planning import resolve
+    from privalue.planning import PolicyPlan, plan_policy, resolve
     from privalue.report import Published, publish
     from privalue.simulation import simulate
     from privalue.study import (
@@ -67,6 +67,7 @@ if TYPE_CHECKING:  # for those who read types; at run time a name is fetched whe
         Report,
         States,
         Study,
+        TargetPolicy,
         Values,
         Weights,
         bins,
@@ -76,7 +77,7 @@ if TYPE_CHECKING:  # for those who read types; at run time a name is fetched whe
 _ROOMS = {
     "_checked": ("Checked", "check"),
     "_comparison": ("Comparison", "compare"),
-    "_diagnostics": ("Diagnostics",),
+    "_diagnostics": ("Diagnostics", "PolicyDiagnostics"),
     "_improved": ("Improvement", "improve"),
     "_outbox": ("Outbox",),
     "_planned": ("Plan", "plan"),
@@ -90,12 +91,12 @@ _ROOMS = {
     ),
     "estimate": ("refit",),
     "ledger": ("open_ledger",),
-    "planning": ("resolve",),
+    "planning": ("PolicyPlan", "plan_policy", "resolve"),
     "report": ("Published", "publish"),
     "simulation": ("simulate",),
     "study": (
         *("About", "Actions", "Arms", "Columns", "Features", "Mechanism", "Privacy", "Report"),
-        *("States", "Study", "Values", "Weights", "bins"),
+        *("States", "Study", "TargetPolicy", "Values", "Weights", "bins"),
     ),
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
@@ -118,6 +119,8 @@ __all__ = [
     "MissingComponentError",
     "Outbox",
     "Plan",
+    "PolicyDiagnostics",
+    "PolicyPlan",
     "Privacy",
     "PrivalueError",
     "PrivalueWarning",
@@ -130,6 +133,7 @@ __all__ = [
     "States",
     "Study",
     "StudyError",
+    "TargetPolicy",
     "UnavailableError",
     "UsageError",
     "Values",
@@ -143,6 +147,7 @@ __all__ = [
     "inspect",
     "open_ledger",
     "plan",
+    "plan_policy",
     "privacy_profile",
     "publish",
     "refit",

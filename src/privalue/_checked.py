@@ -3,7 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from privalue._planned import useless_words
+from privalue.core import DpOpe
 from privalue.curator import Prepared, prepare, with_columns
 from privalue.planning import (
     doubtful_words,
@@ -98,6 +101,8 @@ def _notes(prepared: Prepared) -> list[str]:
     if delta is not None:
         asked = "; a release will ask for accept_large_delta=True" if delta.refused else ""
         found.append(f"{delta.text}{asked}")
+    if isinstance(prepared.mechanism, DpOpe):
+        return found + _on_policies(study) + _on_returns(study)
     rare = rare_state_words(study, prepared.design, prepared.mechanism, declared)
     if rare is not None:
         found.append(rare)
@@ -117,6 +122,35 @@ def _notes(prepared: Prepared) -> list[str]:
         lost = study.state_count - len(set(study.raw_labels.values()))
         if lost:
             found.append(f"{lost} state(s) are reached by no raw label of [states] groups")
+    return found
+
+
+def _on_policies(study: Study) -> list[str]:
+    """Return what there is to say about the two policies, before any data."""
+    policies, pairs, clip = study.policies, study.pairs, study.policy.clip
+    assert pairs is not None
+    found = []
+    if policies.estimated:
+        found.append(
+            "[policy] behaviour is from the noisy frequencies of a release: its errors bias the "
+            "value without warning, and the release must be of other people, or its cost counts "
+            "beside this one's"
+        )
+    if policies.behaviour is not None:
+        lost = (policies.behaviour == 0) & (policies.target > 0)
+        if lost.any():
+            first = pairs.label(int(np.argmax(lost)))
+            found.append(
+                f"the target takes {int(lost.sum())} action(s) that the behaviour never takes, the "
+                f'first "{first}": what it does there is lost, and the kept mass falls with it'
+            )
+        ratios = policies.target / np.where(policies.behaviour > 0, policies.behaviour, np.inf)
+        if float(ratios.max()) <= 1 + 1e-9 and not lost.any():
+            found.append("the target is the behaviour: everything is kept, within the interval")
+        elif clip is not None and float(ratios.max()) > clip:
+            found.append(
+                f"a single step can weigh up to {float(ratios.max()):.3g}, and clip = {clip:g}"
+            )
     return found
 
 

@@ -15,10 +15,10 @@ from privalue.core import Matrix, Terms
 def described(terms: Terms) -> dict[str, Any]:
     """Return all of the terms as plain values, for the release; arrays by their hashes.
 
-    Arms and cut trajectories are described only where a study has them.
+    Arms, cut trajectories and weights are described only where a study has them.
     """
-    limits = vars(terms.limits)
-    unused = {name for name, none in (("arms", 1), ("drop_cut", False)) if limits[name] == none}
+    limits, usual = vars(terms.limits), {"arms": 1, "drop_cut": False, "clip": 0.0}
+    unused = {name for name, none in usual.items() if limits[name] == none}
     parts = {name: value for name, value in limits.items() if name not in unused}
     parts |= {**vars(terms.size), **vars(terms.constants)}
     return {

@@ -5,7 +5,17 @@ from typing import Any
 
 import numpy as np
 
-from privalue.core import Design, Mechanism, Perturbation, Private, Vector, VisitStatistics, sealed
+from privalue.core import (
+    Design,
+    DpOpe,
+    Mechanism,
+    Perturbation,
+    Private,
+    Vector,
+    VisitStatistics,
+    sealed,
+)
+from privalue.estimate import noisy_weights
 from privalue.study import Study
 
 
@@ -93,7 +103,7 @@ class Diagnostics(Private):
                     "them and adds noise to all values",
                 )
             )
-        found += self._dropped()
+        found += dropped_units(self.study, self.statistics, by_query=self.by_query)
         beyond = self.statistics.surplus_visits
         if beyond:
             found.append(
@@ -115,41 +125,118 @@ class Diagnostics(Private):
             )
         return found
 
-    def _dropped(self) -> list[tuple[str, str]]:
-        """Return warnings on rows and units that were left out, as the study asks. PRIVATE."""
-        found, unit = [], "persons" if self.study.privacy.unit == "person" else "trajectories"
-        statistics = self.statistics
-        if statistics.units_dropped:
+
+def dropped_units(
+    study: Study, statistics: VisitStatistics, *, by_query: bool
+) -> list[tuple[str, str]]:
+    """Return warnings on rows and units that were left out, as the study asks. PRIVATE."""
+    found, unit = [], "persons" if study.privacy.unit == "person" else "trajectories"
+    if statistics.units_dropped:
+        found.append(
+            (
+                f"{statistics.units_dropped} {unit} have an invalid row and do not count; "
+                "values are of the others",
+                "look for the reason in the data's source, and mend it there for everybody",
+            )
+        )
+    if statistics.rows_left_out:
+        found.append(
+            (
+                f"{statistics.rows_left_out} rows belong to nobody, since their id cannot be read",
+                "look whether [data] id_type says what ids are in this source",
+            )
+        )
+    if statistics.rows_missing:
+        found.append(
+            (
+                f"{statistics.rows_missing} rows without state or reward were dropped",
+                "nothing, if such rows mean nothing; else [data] missing_rows = "
+                '"invalid" drops or refuses whole units',
+            )
+        )
+    if by_query:
+        found.append(
+            (
+                "the rows are the result of a query. The guarantee is for the rows that the "
+                "query returns: a join, a window or an aggregate across units is outside it",
+                "read the query again: every row that it returns must come from one unit's "
+                "rows alone",
+            )
+        )
+    return found
+
+
+@sealed
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False, slots=True)
+class PolicyDiagnostics(Private):
+    """What only the curator may see of another policy's value: everything up to the noise."""
+
+    study: Study
+    statistics: VisitStatistics
+    mechanism: DpOpe  # public
+    perturbation: Perturbation
+    by_query: bool = False  # the rows are the result of a query
+
+    def _public_shape(self) -> str:
+        return f"mechanism='dp-ope', clip={self.mechanism.terms.limits.clip:g}"
+
+    def private_fields(self) -> dict[str, Any]:
+        """Return everything as plain values. PRIVATE: none of it may be published."""
+        columns = self.private_columns()
+        return {k: x.tolist() if isinstance(x, np.ndarray) else x for k, x in columns.items()}
+
+    def private_columns(self) -> dict[str, Any]:
+        """Return the same with arrays. PRIVATE.
+
+        Per start, or for all: the target's value by clipped weights (weighted importance
+        sampling), the kept mass, and the behaviour's value.
+        """
+        statistics, (low, high) = self.statistics, self.study.return_bounds
+        exact = noisy_weights(self.mechanism, self.perturbation.center.astype(np.float64))
+        people, middle = np.maximum(statistics.counts, 1), 0.5 * low + 0.5 * high
+        mass = np.where(exact.weights > 0, exact.weights, 1.0)
+        return {
+            "mechanism": "dp-ope",
+            "calibration": self.study.mechanism.calibration,
+            "noise": self.study.mechanism.noise,
+            "trajectories": statistics.trajectories,
+            **({"persons": statistics.persons} if statistics.persons else {}),
+            "surplus_trajectories": statistics.surplus_trajectories,
+            "units_dropped": statistics.units_dropped,
+            "rows_left_out": statistics.rows_left_out,
+            "rows_missing": statistics.rows_missing,
+            "rows": statistics.rows,
+            "rewards_clamped": statistics.rewards_clamped,
+            "returns_clamped": statistics.returns_clamped,
+            "weights_clipped": statistics.weights_clipped,
+            "counts": statistics.counts,
+            "mean_returns": statistics.mean_returns(middle),
+            "weights": exact.weights,
+            "kept_mass": exact.weights / people,
+            "policy_values": middle + (high - low) * exact.weighted / mass,
+            "behaviour_values": statistics.mean_returns(middle),
+            "theta": np.zeros(0),
+            "values": np.zeros(0),
+            "alpha": self.mechanism.calibration.alpha,
+            "beta": self.mechanism.calibration.beta,
+            "psi": self.perturbation.psi,
+            "sigma": self.perturbation.sigma,
+        }
+
+    def warnings(self) -> list[str]:
+        """Return what the curator should know before a release. PRIVATE."""
+        return [warning for warning, _ in self.advice()]
+
+    def advice(self) -> list[tuple[str, str]]:
+        """Return every warning with what to do about it. PRIVATE."""
+        found = []
+        clipped, counted = self.statistics.weights_clipped, self.statistics.trajectories
+        if clipped:
             found.append(
                 (
-                    f"{statistics.units_dropped} {unit} have an invalid row and do not count; "
-                    "values are of the others",
-                    "look for the reason in the data's source, and mend it there for everybody",
+                    f"{clipped} of {counted} trajectories weigh more than clip, and count as clip",
+                    "nothing: the release says how much was kept; a clip that is chosen by what "
+                    "stands here has no guarantee",
                 )
             )
-        if statistics.rows_left_out:
-            found.append(
-                (
-                    f"{statistics.rows_left_out} rows belong to nobody, since their id cannot be "
-                    "read",
-                    "look whether [data] id_type says what ids are in this source",
-                )
-            )
-        if statistics.rows_missing:
-            found.append(
-                (
-                    f"{statistics.rows_missing} rows without state or reward were dropped",
-                    "nothing, if such rows mean nothing; else [data] missing_rows = "
-                    '"invalid" drops or refuses whole units',
-                )
-            )
-        if self.by_query:
-            found.append(
-                (
-                    "the rows are the result of a query. The guarantee is for the rows that the "
-                    "query returns: a join, a window or an aggregate across units is outside it",
-                    "read the query again: every row that it returns must come from one unit's "
-                    "rows alone",
-                )
-            )
-        return found
+        return found + dropped_units(self.study, self.statistics, by_query=self.by_query)

@@ -19,7 +19,13 @@ from privalue.estimate import StateChange
 from privalue.ledger import Account, Cost
 from privalue.planning import Forecast, Prediction
 from privalue.planning import shown as error_shown
-from privalue.report import accepted_in_words, bound_in_words, cost_in_words, verdict
+from privalue.report import (
+    accepted_in_words,
+    bound_in_words,
+    cost_in_words,
+    verdict,
+    verdict_words,
+)
 from privalue.study import Study
 
 MOST_ROWS = 20
@@ -89,6 +95,8 @@ def _paragraph(*content: str, kind: str = "") -> _Escaped:
 def release_html(release: Release) -> str:
     """Return a release: what it is, a plot and a table of its first states, and the sentence."""
     told = release.privacy
+    if release.mechanism == "dp-ope":
+        return _another_policy(release)
     shown = _first(release)
     left = len(release) - len(shown)
     flagged = _flagged(release)
@@ -119,6 +127,30 @@ def release_html(release: Release) -> str:
             _paragraph(text, kind="pv-soft")
             for text in (bound_in_words(release), cost_in_words(release))
             if text is not None
+        ),
+    )
+
+
+def _another_policy(release: Release) -> str:
+    """Return another policy's value: what it is, in words, and the sentence."""
+    kept = release.kept_mass
+    mass = ""
+    if kept is not None:
+        mass = f" Kept mass {kept.value:.3f} ({kept.low:.3f} to {kept.high:.3f})."
+    return _shown(
+        _paragraph(
+            _named(_name(release)),
+            f": another policy's value, dp-ope, epsilon {release.privacy.epsilon:g}, "
+            f"{release.created}",
+            kind="pv-head",
+        ),
+        _paragraph(release.sentence(), kind="pv-soft" if release.private else "pv-stop"),
+        _paragraph(verdict_words(release) + mass),
+        _paragraph(
+            "It rests on recorded actions, no hidden confounding, overlap and a known behaviour; "
+            "none of that can be checked here. release.values, release.differences and "
+            "release.behaviour_values have numbers by start, where there are any.",
+            kind="pv-soft",
         ),
     )
 

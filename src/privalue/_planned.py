@@ -357,6 +357,8 @@ def plan(
     if draws is not None and not 8 <= draws <= 100_000:
         raise UsageError(f"draws={draws}: it must be from 8 to 100000")
     study = with_columns(study, columns)
+    if study.values_a_policy:
+        raise UsageError("dp-ope values one policy, and no states; use plan_policy(study, ...)")
     known = named_world(world) if isinstance(world, str) else world
     if releases is not None:
         if quantity is not None:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from privalue.artefact import NOT_PRIVATE, Release
 from privalue.errors import MissingComponentError, UsageError
 from privalue.planning import Prediction
+from privalue.report import policy_lines
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -80,7 +81,9 @@ def marks_of(release: Release, name: str = "") -> list[Marks]:
 def plot_release(release: Release, ax: "Axes | None" = None) -> "Axes":
     """Draw the values of a release; see ``Release.plot``."""
     told = release.privacy
-    if release.actions:
+    if release.mechanism == "dp-ope":
+        axes = _policies(release, ax)
+    elif release.actions:
         known = release.column("supported")
         axes = _map(release, release.value, known, ax, "value", "viridis")
     else:
@@ -96,6 +99,24 @@ def plot_release(release: Release, ax: "Axes | None" = None) -> "Axes":
         f"{_cut(release.study['study'].get('name') or 'release')}: {promise}", loc="left"
     )
     return axes
+
+
+def _policies(release: Release, ax: "Axes | None") -> "Axes":
+    """Draw both policies side by side, or the target's value by start."""
+    if release.policy_value is None:
+        names = [str(state) for state in release.values.states]
+        return _states(names, marks_of(release), ax, level=release.level)
+    found = [line for _, of, line, _ in policy_lines(release) if of != "difference"]
+    fields = ("value", "low", "high", "total_low", "total_high")
+    columns = {name: np.array([line[name] for line in found]) for name in fields}
+    marks = Marks(
+        name="value" + ("" if release.private else f" ({NOT_PRIVATE})"),
+        value=columns["value"],
+        total=(columns["total_low"], columns["total_high"]),
+        privacy=(columns["low"], columns["high"]),
+        doubtful=np.array([not (release.kept_mass and release.kept_mass.supported), False]),
+    )
+    return _states(["the target", "the behaviour"], [marks], ax, level=release.level)
 
 
 def plot_advantages(

@@ -23,6 +23,7 @@ import scipy
 
 from privalue.artefact import Release
 from privalue.core import (
+    DpOpe,
     DpSsp,
     Entropy,
     Mechanism,
@@ -178,6 +179,8 @@ def audit_release(
         if isinstance(mechanism, DpSsp):
             both = inspected[0].statistics, inspected[1].statistics
             losses.append(np.array([_loss_in_stages(mechanism, *both, r) for r in released]))
+        elif isinstance(mechanism, DpOpe):
+            losses.append(_losses_of_weights(mechanism, here, there, released))
         else:
             losses.append(loss(_drawn(study, released, mechanism, here)))
     threshold = _best_threshold(losses[0][:releases], losses[1][:releases], epsilon)
@@ -187,10 +190,33 @@ def audit_release(
         if set(mechanism.alphas) & {"bounds", "visits"}:
             return found  # what later stages add depends on what earlier ones chose
         distance = _distance_in_stages(mechanism, *(each.statistics for each in inspected))
+    elif isinstance(mechanism, DpOpe) and mechanism.laplace:
+        return found  # the delta of a pair is 0 at its own loss
     else:
         distance = float(np.linalg.norm(center - other_center))
     true = divergence(epsilon, len(center), ratio, distance).estimate
     return Audit(**{**vars(found), "true": true})
+
+
+def _losses_of_weights(
+    mechanism: DpOpe, here: Perturbation, there: Perturbation, released: list[Release]
+) -> Vector:
+    """Return the log of the probability of each release under one data set over the other."""
+    units = np.repeat(mechanism.scales, mechanism.terms.limits.keys)
+    one, other = here.center / units, there.center / units
+    found = []
+    for each in released:
+        weights = each.weights
+        assert weights is not None
+        parts = (weights.weighted, weights.weights, weights.returns, weights.sizes)
+        drawn = np.concatenate(
+            [part / scale for part, scale in zip(parts, weights.scales, strict=False)]
+        )
+        if mechanism.laplace:
+            found.append(float((abs(drawn - other) - abs(drawn - one)).sum()))
+        else:
+            found.append(float((np.square(drawn - other) - np.square(drawn - one)).sum()) / 2)
+    return np.array(found)
 
 
 def _loss_in_stages(

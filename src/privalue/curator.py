@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from privalue._described import described
-from privalue._diagnostics import Diagnostics
+from privalue._diagnostics import Diagnostics, PolicyDiagnostics
 from privalue._outbox import Outbox, Paid
 from privalue._patience import PATIENCE, Hold, insist, uninterrupted
 from privalue._types import Progress
@@ -28,6 +28,7 @@ from privalue.core import (
     Calibration,
     Chosen,
     Design,
+    DpOpe,
     DpSsp,
     Entropy,
     Mechanism,
@@ -48,7 +49,14 @@ from privalue.errors import (
     UnavailableError,
     UsageError,
 )
-from privalue.estimate import estimates_of, published, published_stages, rehearsal
+from privalue.estimate import (
+    estimates_of,
+    largest_weights,
+    published,
+    published_policy,
+    published_stages,
+    rehearsal,
+)
 from privalue.ledger import (
     Ledger,
     Reservation,
@@ -61,6 +69,7 @@ from privalue.planning import (
     noise_by_state,
     require_small_delta,
     require_useful,
+    require_useful_policy,
     resolve,
     theta_before_noise,
 )
@@ -71,6 +80,7 @@ from privalue.study import (
     design,
     gaussian_alpha,
     mechanism_for,
+    policy_mechanism,
     public_size,
     refuse_early,
     required_trajectories,
@@ -91,17 +101,24 @@ class Prepared:
 
     study: Study
     design: Design
-    mechanism: Mechanism | None
+    mechanism: Mechanism | DpOpe | None
 
     @property
     def calibration(self) -> Calibration | None:
         """Return alpha and beta; None where they are not known yet."""
         return None if self.mechanism is None else self.mechanism.calibration
 
-    def mechanism_for(self, size: PublicSize) -> Mechanism:
+    @property
+    def of_values(self) -> Mechanism | None:
+        """Return the mechanism, if its numbers become values of states; else, or not yet, None."""
+        return None if isinstance(self.mechanism, DpOpe) else self.mechanism
+
+    def mechanism_for(self, size: PublicSize) -> Mechanism | DpOpe:
         """Return the mechanism for the public sizes of a data set, which may be those declared."""
         if self.mechanism is not None and size == declared_size(self.study):
             return self.mechanism
+        if self.study.values_a_policy:
+            return policy_mechanism(self.study, size)
         return mechanism_for(self.study, self.design, size)
 
 
@@ -118,6 +135,9 @@ def prepare(study: Study) -> Prepared:
         StudyError: the study asks for what cannot be done; nothing here depends on data.
     """
     study = resolve(with_columns(study, None)).study
+    if study.values_a_policy:
+        valued = policy_mechanism(study, declared_size(study))
+        return Prepared(study=study, design=valued.design, mechanism=valued)
     built = design(study)
     size, rules = declared_size(study), rules_that_need_trajectories(study)
     if rules and size.trajectories is None:
@@ -150,7 +170,7 @@ def inspect(
     memory: int = DEFAULT_MEMORY,
     threads: int | None = None,
     progress: Progress | None = None,
-) -> Diagnostics:
+) -> Diagnostics | PolicyDiagnostics:
     """Return the curator's private diagnostics of ``data``; nothing is drawn, nothing is spent.
 
     Args:
@@ -180,6 +200,14 @@ def inspect(
     )
     mechanism = prepared.mechanism_for(public_size(study, statistics))
     perturbation = mechanism.perturbation(statistics)
+    if isinstance(mechanism, DpOpe):
+        return PolicyDiagnostics(
+            study=study,
+            statistics=statistics,
+            mechanism=mechanism,
+            perturbation=perturbation,
+            by_query=asks_a_database(data),
+        )
     return Diagnostics(
         study=study,
         design=prepared.design,
@@ -280,9 +308,7 @@ def release(
         study, declared = prepared.study, declared_size(prepared.study).trajectories
         known: list[Accepted] | None = None  # what can be decided before data is opened
         if declared is not None or not study.limits.counts_trajectories:
-            known = require_useful(
-                study, prepared.design, prepared.mechanism, declared, accepted=accept_useless
-            )
+            known = _useful(prepared, prepared.mechanism, declared, accept_useless)
 
         def read() -> _Ready:
             """Read the statistics, and refuse what public sizes rule out.
@@ -297,9 +323,7 @@ def release(
             mechanism = prepared.mechanism_for(size)
             useful = known
             if useful is None:
-                useful = require_useful(
-                    study, prepared.design, mechanism, size.trajectories, accepted=accept_useless
-                )
+                useful = _useful(prepared, mechanism, size.trajectories, accept_useless)
             _rehearse(mechanism, study)
             return _Ready(
                 study=study,
@@ -340,6 +364,15 @@ def release(
             if read is None:  # the ledger fixed what the share comes to
                 read = ready(prepare(study.replace(**reserved.asked.as_dict())))
             return _paid_for(reserved, read(), source, kept_by, kept, say)
+
+
+def _useful(
+    prepared: Prepared, mechanism: Mechanism | DpOpe | None, m: int | None, accepted: bool
+) -> list[Accepted]:
+    """Refuse what is predicted to be of no use; return what was accepted."""
+    if isinstance(mechanism, DpOpe):
+        return require_useful_policy(mechanism, m, accepted=accepted)
+    return require_useful(prepared.study, prepared.design, mechanism, m, accepted=accepted)
 
 
 def _paid_for(
@@ -634,7 +667,7 @@ class _Ready(Private):
     study: Study
     statistics: VisitStatistics
     size: PublicSize
-    mechanism: Mechanism
+    mechanism: Mechanism | DpOpe
     accepted: tuple[Accepted, ...]
 
 
@@ -652,9 +685,14 @@ def _drawn(ready: _Ready, source: Entropy, head: str | None) -> Release:
     drawn = draw(mechanism, ready.statistics, source)
     # From here on everything is post-processing of what was drawn.
     stages, chosen = drawn.stages, drawn.chosen
-    estimates = estimates_of(
-        study, mechanism, drawn.numbers, drawn.scale, stages=stages, chosen=chosen
-    )
+    if isinstance(mechanism, DpOpe):
+        parts = published_policy(study, mechanism, drawn.numbers)
+    else:
+        estimates = estimates_of(
+            study, mechanism, drawn.numbers, drawn.scale, stages=stages, chosen=chosen
+        )
+        parts = published(estimates, study)
+        parts |= published_stages(mechanism, stages, chosen, study.report.level)
     return Release(
         private=type(source) is OperatingSystemEntropy,
         study=study.public_description(),
@@ -671,8 +709,7 @@ def _drawn(ready: _Ready, source: Entropy, head: str | None) -> Release:
         ridge=ridge_of(study, size.trajectories),
         trajectories=size.units if study.privacy.unit == "trajectory" else None,
         persons=size.units if study.privacy.unit == "person" else None,
-        **published(estimates, study),
-        **published_stages(mechanism, stages, chosen, study.report.level),
+        **parts,
         accepted=list(ready.accepted),
         ledger_head=head,
         created=datetime.now(UTC).strftime("%Y-%m-%d"),
@@ -681,10 +718,20 @@ def _drawn(ready: _Ready, source: Entropy, head: str | None) -> Release:
 
 
 def _public_noise(
-    study: Study, mechanism: Mechanism, scale: ReleasedScale | None, chosen: Chosen | None
+    study: Study, mechanism: Mechanism | DpOpe, scale: ReleasedScale | None, chosen: Chosen | None
 ) -> PublicNoise:
     """Return what is public of the noise: mechanisms hold no private number."""
     constants = mechanism.calibration
+    if isinstance(mechanism, DpOpe):
+        return PublicNoise(
+            calibration="exact",
+            law="laplace" if mechanism.laplace else None,
+            alpha=constants.alpha,
+            beta=0.0,
+            shape="weights",
+            grid=mechanism.grids[0] * mechanism.sigma / float(mechanism.deviations[0]),
+            sigma=mechanism.sigma,
+        )
     if isinstance(mechanism, DpSsp):
         noise = mechanism.noise_for(chosen or mechanism.unchosen)
         return PublicNoise(
@@ -707,12 +754,15 @@ def _public_noise(
 
 
 @np.errstate(all="ignore")
-def _rehearse(mechanism: Mechanism, study: Study) -> None:
+def _rehearse(mechanism: Mechanism | DpOpe, study: Study) -> None:
     """Run what follows the draw, at the largest numbers that there could be.
 
     What fails here fails from public numbers, before the charge; what passes here passes after it.
     """
     try:
+        if isinstance(mechanism, DpOpe):
+            published_policy(study, mechanism, largest_weights(mechanism))
+            return
         made = rehearsal(study, mechanism)
         if made is not None:
             published(made, study)

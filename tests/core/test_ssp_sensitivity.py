@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from oracles import ssp
-from privalue.core._sensitivity_ssp import count_weight, sensitivity
+from privalue.core._sensitivity_ssp import count_weight
 from privalue.errors import UsageError
+from privalue.study._choices import sensitivity
 
 ROOT = math.sqrt(3) / 2
 SHAPES = [[1.0], [2.0, 1.0], [1.0, 1.0, 1.0], [3.0, 0.5, 1.0], [1.0, 0.9, 0.1, 2.0]]

@@ -16,6 +16,11 @@ CHECKS = {
     "clinic": lambda found: found["rmse"] < found["constant"],
     "frozen_lake": lambda found: found["rmse"] < 0.4 and found["episodes"] == 200,
     "icu_sepsis": lambda found: found["rmse"] < 0.1 and len(found["values"]) == 10,
+    # The interval holds the truth by more than chance: it has a bound of what people's choice does.
+    "recommender": lambda found: (
+        found["low"] - 0.05 < found["true"] < found["high"] + 0.05
+        and abs(found["released"] - found["clipped SNIPS"]) < 0.2
+    ),
     # What a release is worth is chance, but no policy is better than the best.
     "sepsis_policy": lambda found: (
         found["patients"] == 2_500

@@ -15,8 +15,8 @@ from oracles import literal
 from oracles.studies import study
 from privalue.core import count_weight
 from privalue.core._contributions import Contributions
-from privalue.core._sensitivity_ssp import sensitivity
 from privalue.readers._local import statistics
+from privalue.study._choices import sensitivity
 
 QUARTER, THREE_QUARTERS = Fraction(1, 4), Fraction(3, 4)
 TINY = [  # arms, states, H', L

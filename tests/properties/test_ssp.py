@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 from oracles import literal, ssp
 from privalue.core._design import Design
-from privalue.core._sensitivity_ssp import count_weight, sensitivity
+from privalue.core._sensitivity_ssp import count_weight
 from privalue.errors import StudyError, UsageError
 from privalue.estimate._ratios import Ratios, normal_quantile, ratio_intervals
 from privalue.estimate._statistics import NoisyStatistics, estimate
 from privalue.estimate._totals import total_intervals
+from privalue.study._choices import sensitivity
 from privalue.study._features import aggregation
 
 # Sensitivity

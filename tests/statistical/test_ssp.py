@@ -18,10 +18,10 @@ from oracles import literal
 from oracles.repeats import repeats
 from privalue.core._design import Design
 from privalue.core._profile import exact_alpha
-from privalue.core._sensitivity_ssp import count_weight, sensitivity
+from privalue.core._sensitivity_ssp import count_weight
 from privalue.estimate._statistics import NoisyStatistics, estimate
 from privalue.simulation import chain_statistics, parse_world, simulate_episodes
-from privalue.study._choices import shape_weights
+from privalue.study._choices import sensitivity, shape_weights
 from privalue.study._features import aggregation
 
 EPSILON, DELTA = 0.1, 0.1  # the paper's

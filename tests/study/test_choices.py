@@ -10,10 +10,10 @@ from privalue.core import PublicSize
 from privalue.core._calibration import nissim
 from privalue.core._profile import exact_alpha
 from privalue.core._sensitivity_lsw import smooth_lsw
-from privalue.core._sensitivity_ssp import count_weight, sensitivity
+from privalue.core._sensitivity_ssp import count_weight
 from privalue.errors import StudyError, UsageError
 from privalue.study import design, mechanism_for
-from privalue.study._choices import automatic_beta, shape_weights
+from privalue.study._choices import automatic_beta, sensitivity, shape_weights
 
 ROOT = math.sqrt(3) / 2
 

@@ -64,12 +64,12 @@ def test_a_key_outside_of_all_sections_is_told_ours():
 
 
 def test_what_is_not_built_yet_says_what_it_would_be_for():
-    assert said("data", "probability") == (
-        "[data] probability is not a key of a study; it would name the column of the "
-        "probabilities with which actions were chosen, which is not built yet; remove it"
+    assert said("data", "model") == (
+        "[data] model is not a key of a study; it would release transitions and rewards "
+        "themselves, which is not built yet; remove it"
     )
     with pytest.raises(pv.StudyError, match="which is not built yet"):
-        pv.Study(**SECTIONS, policy={"clip": 2})
+        pv.Study(**SECTIONS, model={"ends": ["died"]})
 
 
 def test_what_follows_from_other_keys_is_told():

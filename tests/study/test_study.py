@@ -266,7 +266,7 @@ def test_a_mechanism_is_chosen_by_its_name_wherever_it_is_written():
 @pytest.mark.parametrize("name", ["dp-ssp", "auto"])
 def test_a_shape_of_noise_is_refused_where_there_is_none_to_choose(name):
     """It used to be accepted, and ignored."""
-    with pytest.raises(pv.StudyError, match="noise applies to dp-lsl and dp-lsw only"):
+    with pytest.raises(pv.StudyError, match="noise applies to dp-lsl, dp-lsw and dp-ope only"):
         pv.Mechanism(name=name, noise="isotropic")
 
 

@@ -22,7 +22,7 @@ from privalue._brief import BriefModel
 from privalue._files import read_whole, write_whole
 from privalue._guessed import about_release
 from privalue.artefact._columns import Arrays, Flags, arrow_table
-from privalue.artefact._values import Numbers, StateValue, StateValues, written
+from privalue.artefact._values import KeptMass, Numbers, StateValue, StateValues, written
 from privalue.errors import DataError, UnknownLabelError, UsageError
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Guarantee(_Part):
     """What is promised, to whom."""
 
     epsilon: float = Field(gt=0)
-    delta: float = Field(gt=0, lt=1)
+    delta: float = Field(ge=0, lt=1, description="0: pure epsilon, by Laplace noise")
     unit: Literal["trajectory", "person"]
     neighbours: Literal["replace-one", "add-remove"]
     invalid: Literal["refuse", "drop-unit"] = Field(
@@ -84,9 +84,10 @@ class PublicNoise(_Part):
     """
 
     calibration: Literal["exact", "nissim", "appendix"]
+    law: Literal["laplace"] | None = Field(default=None, description="Gaussian where left out")
     alpha: float = Field(gt=0)
     beta: float = Field(ge=0, description="0 where the scale is the same for all data sets")
-    shape: Literal["isotropic", "whitened", "statistics"]
+    shape: Literal["isotropic", "whitened", "statistics", "weights"]
     grid: float = Field(
         gt=0, description="every drawn number (with dp-ssp: every sum) is a multiple of it"
     )
@@ -94,7 +95,8 @@ class PublicNoise(_Part):
     sigma: float | None = Field(
         default=None,
         gt=0,
-        description="dp-ssp only: the standard deviation of the noise of a sum whose shape is 1",
+        description="dp-ssp: the standard deviation of the noise of a sum whose shape is 1; dp-ope: "
+        "that of the sum of weighted returns",
     )
 
 
@@ -188,6 +190,41 @@ class PolicyInArm(_Part):
     difference_interval: PolicyInterval | None = None
 
 
+class ReleasedWeights(_Part):
+    """The output of dp-ope itself, in numbers of trajectories and of returns' range."""
+
+    weighted: Numbers = Field(description="sums of weight times return less the middle, over R")
+    weights: Numbers = Field(description="sums of weights")
+    returns: Numbers = Field(description="sums of returns less the middle, over R")
+    sizes: Numbers | None = Field(
+        default=None, description="numbers of trajectories, where they are not public"
+    )
+    scales: Numbers = Field(
+        description="of the noise of each of these, in their order: Laplace's scale, or the "
+        "standard deviation"
+    )
+
+
+class PolicyTrust(_Part):
+    """How far to trust the value of another policy than the data's."""
+
+    clipping_bias: float = Field(ge=0, description="R tau/(1 - tau) at the kept mass")
+    largest_clipping_bias: float = Field(ge=0, description="the same at its lower end")
+    effective_trajectories: float = Field(
+        ge=0, description="at least as many, equally weighted, would be as good: n/C"
+    )
+    behaviour_estimated: bool | None = Field(
+        default=None, description="the behaviour is from noisy frequencies of a release"
+    )
+
+
+class Compared(_Part):
+    """A number beside the policy's, with its intervals."""
+
+    value: float
+    interval: PolicyInterval
+
+
 class Software(_Part):
     """What made the release."""
 
@@ -225,7 +262,7 @@ class Release(Arrays, _Part):
     private: bool = Field(description="false only for seeded experiments")
     study: dict[str, Any] = Field(description="the public description, side files hashed")
     privacy: Guarantee
-    mechanism: Literal["dp-lsw", "dp-lsl", "dp-ssp"]
+    mechanism: Literal["dp-lsw", "dp-lsl", "dp-ssp", "dp-ope"]
     terms: dict[str, Any] = Field(
         description="the public numbers that the release was computed with, arrays hashed"
     )
@@ -253,20 +290,35 @@ class Release(Arrays, _Part):
         default=None,
         description="sum_s start(s) V(s), where the study gives a start distribution and no arms; "
         "with actions V is state_values, and neither value nor interval is exactly the policy's "
-        "where people return to a state and act otherwise",
+        "where people return to a state and act otherwise; of dp-ope, the value of its target",
     )
     policy_interval: PolicyInterval | None = None
+    kept_mass: KeptMass | None = Field(default=None, description="of dp-ope, without groups")
+    policy_trust: PolicyTrust | None = Field(default=None, description="of dp-ope, likewise")
+    behaviour_value: Compared | None = Field(
+        default=None, description="of dp-ope: what the policy behind the data is worth"
+    )
+    policy_difference: Compared | None = Field(
+        default=None, description="of dp-ope: the target's value less the behaviour's"
+    )
+    behaviour_values: StateValues | None = Field(
+        default=None, description="of dp-ope by start: the behaviour's value at each"
+    )
+    weights: ReleasedWeights | None = None
     differences: StateValues | None = Field(
         default=None,
         description="with arms: the values of the other arms less those of the first, each with "
-        "intervals of its own; computed from what was released, at no further cost",
+        "intervals of its own; of dp-ope by start: the target's less the behaviour's; computed "
+        "from what was released, at no further cost",
     )
     policies: list[PolicyInArm] | None = Field(
         default=None, description="with arms: the overall value of the policy in each"
     )
     statistics: ReleasedStatistics | None = None
     gaussian_mu: float | None = Field(
-        default=None, gt=0, description="dp-ssp only: the release is mu-Gaussian-DP"
+        default=None,
+        gt=0,
+        description="dp-ssp, and dp-ope with Gaussian noise: the release is mu-Gaussian-DP",
     )
     stages: list[ReleasedStage] | None = Field(
         default=None, description="dp-ssp only: the stages, in the order in which they were drawn"
@@ -298,6 +350,8 @@ class Release(Arrays, _Part):
         count = f"states={len(self.values)}"
         if self.state_values is not None:
             count = f"states={len(self.state_values)}, pairs={len(self.values)}"
+        if self.policy_value is not None and self.mechanism == "dp-ope":
+            count = f"policy_value={self.policy_value:.4g}"
         return f"Release({self.mechanism}, {kind}{use}, {count}, {self.created})"
 
     __str__ = __repr__
@@ -310,6 +364,11 @@ class Release(Arrays, _Part):
                 "experiments only. Nothing is promised; do not publish this."
             )
         epsilon, delta = self.privacy.epsilon, self.privacy.delta
+        if delta == 0:
+            return (
+                f"This release is {epsilon:g}-differentially private: {self.privacy.change()} "
+                f"changes the probability of any outcome by a factor of at most e^{epsilon:g}."
+            )
         return (
             f"This release is ({epsilon:g}, {delta:g})-differentially private: "
             f"{self.privacy.change()} changes the probability of any outcome by a factor of at "
@@ -502,6 +561,8 @@ class Release(Arrays, _Part):
     def _flags_of_differences(self) -> Flags:
         """Return the flags of differences: those of both values."""
         flags = self._flags_of_values()
+        if not self.arms:
+            return flags
         by_arm = flags.bits.reshape(len(self.arms), -1)
         return flags.of((by_arm[1:] | by_arm[:1]).reshape(-1))
 
@@ -517,6 +578,7 @@ class Release(Arrays, _Part):
             "values": self._flags_of_values,
             "differences": self._flags_of_differences,
             "state_values": self._flags_of_states,
+            "behaviour_values": self._flags_of_values,
         }
         for name, flags in told.items():
             values: StateValues | None = self.__dict__[name]

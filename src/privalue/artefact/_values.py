@@ -4,7 +4,6 @@ They are columns, so that ten million states take little memory. To a caller the
 record for each state, which knows its flags; in JSON, a list with an entry for each.
 """
 
-import dataclasses
 import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -76,6 +75,29 @@ Numbers = Annotated[
 ]
 
 
+class KeptMass(BaseModel):
+    """How much of the target's weight clipping kept: 1 less it bounds the bias of its value."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    value: float = Field(ge=0, le=1)
+    low: float = Field(ge=0, le=1, description="noise and the choice of people included")
+    high: float = Field(ge=0, le=1)
+    supported: bool = Field(description="whether low is above 0.8: else nothing is vouched for")
+
+
+# Of a column of these: a record for each state.
+_KEPT = np.dtype([("value", "f8"), ("low", "f8"), ("high", "f8"), ("supported", "?")])
+
+
+def kept_masses(value: Any, low: Any, high: Any, supported: Any) -> NDArray[Any]:
+    """Return the kept mass of each state, as a column of values."""
+    column = np.empty(len(value), dtype=_KEPT)
+    for name, part in zip(_KEPT.names or (), (value, low, high, supported), strict=True):
+        column[name] = part
+    return column
+
+
 class Entry(BaseModel):
     """The released value of one state.
 
@@ -108,8 +130,10 @@ class Entry(BaseModel):
     )
     supported: bool | None = Field(
         default=None,
-        description="dp-ssp only: false where the noisy count is too small to say much",
+        description="dp-ssp: false where the noisy count is too small to say much; dp-ope: false "
+        "where clipping may have lost too much",
     )
+    kept_mass: KeptMass | None = Field(default=None, description="of dp-ope, by start")
 
 
 FIELDS = tuple(Entry.model_fields)  # of a state, in the order of release.json
@@ -140,6 +164,7 @@ class StateValue:
     sampling_high: float | None = None
     clamped: bool | None = None
     supported: bool | None = None
+    kept_mass: KeptMass | None = None
     flags: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
@@ -202,16 +227,15 @@ class StateValues(Arrays, Sequence[StateValue]):
             part = StateValues(self.states[at], columns)
             part._places, part._flagged = self._places[at], self._flagged
             return part
-        if isinstance(at, str | tuple):
-            at = self.place_of(at)
-        fields = {name: column[at].item() for name, column in self._columns.items()}
+        at = self.place_of(at) if isinstance(at, str | tuple) else range(len(self))[at]
+        fields = {name: _cells(column[at : at + 1])[0] for name, column in self._columns.items()}
         flags = () if self._flagged is None else self._flagged()[self._places[at]]
         return StateValue(state=str(self.states[at]), **fields, flags=flags)
 
     def __iter__(self) -> Iterator[StateValue]:
         """Yield the states in order."""
         flags = self.flags
-        return (StateValue(**fields, flags=flags[at]) for at, fields in enumerate(self.fields()))
+        return (StateValue(**cells, flags=flags[at]) for at, cells in enumerate(self._records()))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, StateValues | list) or len(self) != len(other):
@@ -301,18 +325,26 @@ class StateValues(Arrays, Sequence[StateValue]):
         return arrow_table(self.states, self._columns, self.flags, {})
 
     def fields(self) -> Iterator[dict[str, Any]]:
-        """Yield each state as a dictionary, without the fields that were not released."""
+        """Yield each state as plain values, without the fields that were not released."""
+        if "kept_mass" not in self._columns:
+            return self._records()
+        return (
+            {**cells, "kept_mass": cells["kept_mass"].model_dump()} for cells in self._records()
+        )
+
+    def _records(self) -> Iterator[dict[str, Any]]:
+        """Yield the fields of each state."""
         names = ("state", *self._columns)
         for start in range(0, len(self), _AT_ONCE):
             part = slice(start, start + _AT_ONCE)
-            cells = (column[part].tolist() for column in self._columns.values())
+            cells = (_cells(column[part]) for column in self._columns.values())
             for row in zip(map(str, self.states[part]), *cells, strict=True):
                 yield dict(zip(names, row, strict=True))
 
     def json_cells(self) -> Iterator[str]:
         """Yield each state as one line of JSON."""
         line = ",".join(f'"{name}":%s' for name in ("state", *self._columns)).join("{}")
-        columns = (list(map(str, self.states)), *(c.tolist() for c in self._columns.values()))
+        columns = (list(map(str, self.states)), *map(_cells, self._columns.values()))
         return map(line.__mod__, zip(*map(json_cells, columns), strict=True))
 
     @classmethod
@@ -325,7 +357,9 @@ class StateValues(Arrays, Sequence[StateValue]):
             if name != "state" and missing < len(cells):
                 if missing:
                     raise ValueError(f"{name} is given for some states only")
-                columns[name] = np.array(cells)
+                kept = name == "kept_mass"
+                parts = zip(*(cell.model_dump().values() for cell in cells)) if kept else ()  # noqa: B905
+                columns[name] = kept_masses(*parts) if kept else np.array(cells)
         return cls([entry.state for entry in entries], columns)
 
     @classmethod
@@ -336,9 +370,19 @@ class StateValues(Arrays, Sequence[StateValue]):
         return schema(source, handler)
 
 
+def _cells(column: NDArray[Any]) -> list[Any]:
+    """Return the entries of a column as plain values; records as what they are."""
+    if column.dtype != _KEPT:
+        return list(column.tolist())
+    names = _KEPT.names or ()
+    return [KeptMass(**dict(zip(names, cell, strict=True))) for cell in column.tolist()]
+
+
 def _released(entry: StateValue) -> dict[str, Any]:
     """Return the fields of an entry that were released."""
-    fields = dataclasses.asdict(entry)
+    fields = {name: getattr(entry, name) for name in FIELDS}
+    kept = fields["kept_mass"]
+    fields["kept_mass"] = None if kept is None else kept.model_dump()
     return {name: fields[name] for name in FIELDS if fields[name] is not None}
 
 
@@ -346,8 +390,11 @@ def json_cells(entries: Sequence[Any]) -> list[str]:
     """Return each entry as JSON.
 
     The list is written as a whole, which is much faster than one entry after the other, and split
-    at its line ends: JSON escapes those inside a string, so that no entry is split.
+    at its line ends: JSON escapes those inside a string, so that no entry is split. Records are
+    written one by one.
     """
+    if len(entries) and isinstance(entries[0], KeptMass):
+        return [entry.model_dump_json() for entry in entries]
     return pydantic_core.to_json(list(entries), indent=0)[2:-2].decode().split(",\n")
 
 
@@ -369,6 +416,8 @@ def written(value: Any, line: str = "\n") -> Iterator[str]:
             yield f"{',' if number else '['}{line}  "
             yield from written(inner, line + "  ")
         yield line + "]"
+    elif isinstance(value, StateValues | np.ndarray) and len(value) == 0:
+        yield "[]"
     elif isinstance(value, StateValues | np.ndarray):
         parts = (value[at : at + _AT_ONCE] for at in range(0, len(value), _AT_ONCE))
         for number, part in enumerate(parts):

@@ -5,13 +5,21 @@ from typing import Annotated
 
 import typer
 
+from privalue._planned import named_world
 from privalue._planned import plan as planned
 from privalue.cli._console import Json, SideFiles, StudyFile, log, print_json, progress, screen
 from privalue.cli._given import NUMBER, WHOLE
 from privalue.cli._options import in_options
-from privalue.cli._plan_screen import book_json, plan_json, print_book, print_plan
+from privalue.cli._plan_screen import (
+    book_json,
+    plan_json,
+    policy_plan_json,
+    print_book,
+    print_plan,
+    print_policy_plan,
+)
 from privalue.errors import UsageError
-from privalue.planning import Prediction
+from privalue.planning import Prediction, plan_policy
 from privalue.report import checked_picture, curves_of, draw_plan, trajectories_around
 from privalue.study import Study
 
@@ -100,8 +108,18 @@ def plan(
         raise UsageError("--ledger is for --releases, which plans what is left of it")
     if picture is not None:
         checked_picture(picture)
+    study = Study.load(study_file, side_files=side_files)
+    if study.values_a_policy:
+        idle = {"--target-rmse": target, "--solve": solve, "--picture": picture, "--draws": draws}
+        for option, given in {**idle, "--by-state": by_state or None}.items():
+            if given is not None:
+                raise UsageError(f"{option} is not for dp-ope; leave it out")
+        known = None if world is None else named_world(world)
+        valued = plan_policy(study, trajectories, world=known)
+        print_json(policy_plan_json(valued)) if as_json else print_policy_plan(screen(), valued)
+        return
     found = planned(
-        Study.load(study_file, side_files=side_files),
+        study,
         trajectories,
         target_rmse=target,
         solve=solve,

@@ -15,6 +15,7 @@ from privalue.planning import (
     Change,
     Forecast,
     ImprovementForecast,
+    PolicyPlan,
     Prediction,
     shown,
     unvisited_states,
@@ -34,6 +35,38 @@ from privalue.report import (
 )
 
 MOST_ROWS = 50
+
+
+def print_policy_plan(console: Console, plan: PolicyPlan) -> None:
+    """Print what several clips would give, and what is assumed."""
+    console.print(plan.verdict, style=f"bold {'red' if plan.hopeless else 'green'}")
+    table = Table(title="Predicted error by clip", title_justify="left")
+    for name in ("clip", "kept", "error", "noise", "sampling", "clipping"):
+        table.add_column(name, justify="right")
+    for each in plan.forecasts:
+        mark = " (study)" if each is plan.chosen else " (best)" if each is plan.best else ""
+        numbers = (each.rmse, each.noise, each.sampling, each.bias)
+        table.add_row(f"{each.clip:g}{mark}", f"{each.kept:.0%}", *map(shown, numbers))
+    console.print(table)
+    for note in plan.notes:
+        console.print(f"Note: {note}.", style="yellow", soft_wrap=True)
+
+
+def policy_plan_json(plan: PolicyPlan) -> dict[str, Any]:
+    """Return the same as plain values."""
+    return {
+        "mechanism": "dp-ope",
+        "trajectories": plan.trajectories,
+        "rmse": plan.rmse,
+        "kept_mass": plan.chosen.kept,
+        "best_clip": plan.best.clip,
+        "clips": [
+            {**vars(each), "rmse": each.rmse, "supported": each.supported}
+            for each in plan.forecasts
+        ],
+        "verdict": plan.verdict,
+        "notes": list(plan.notes),
+    }
 
 
 def print_plan(

@@ -6,14 +6,14 @@ Functions that show what is private have "private" in their name.
 from collections.abc import Iterable
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from privalue._checked import Checked
 from privalue._written import Written, written
 from privalue.artefact import PolicyInterval, Release
 from privalue.cli._options import in_options
-from privalue.core import privacy_profile
+from privalue.core import DpOpe, privacy_profile
 from privalue.curator import Prepared, reuse
 from privalue.report import (
     Guesses,
@@ -25,7 +25,9 @@ from privalue.report import (
     ends_of,
     listed,
     named,
+    policy_lines,
     state_table,
+    verdict_words,
 )
 from privalue.study import Study, declared_size, fits_by_lsl, resolve_ridge
 
@@ -70,11 +72,16 @@ def print_check(console: Console, found: Checked) -> None:
                     f"{privacy.unit}, neighbours = {privacy.neighbours}",
                 ),
                 *_arms(study),
+                *_policies(study),
                 ("states, features", _sizes(prepared)),
                 ("discount", study.values.discount),
                 ("returns within", f"[{low:g}, {high:g}], range {high - low:g}"),
                 ("clamped to bounds", _clamped(study)),
-                ("unvisited states get", study.values.unvisited_value),
+                *(
+                    []
+                    if study.values_a_policy
+                    else [("unvisited states get", study.values.unvisited_value)]
+                ),
                 ("mechanism", _mechanism(study)),
                 ("one unit counts for", _contribution(study)),
                 (f"calibration {mechanism.calibration}", _constants(prepared)),
@@ -103,8 +110,25 @@ def _arms(study: Study) -> list[tuple[str, object]]:
     return found
 
 
+def _policies(study: Study) -> list[tuple[str, object]]:
+    """Return what the study says of another policy; nothing where it values none."""
+    if not study.values_a_policy:
+        return []
+    behaviour = "given"
+    if study.policy.is_logged:
+        behaviour = "logged in the rows"
+    elif study.policies.estimated:
+        behaviour = "noisy frequencies of a release"
+    starts = (
+        f", one number for each of {len(study.start_names)} starts" if study.start_names else ""
+    )
+    return [("another policy", f"clip = {study.policy.clip:g}; behaviour: {behaviour}{starts}")]
+
+
 def _sizes(prepared: Prepared) -> str:
     """Return how many states and features there are."""
+    if prepared.study.values_a_policy:
+        return f"{prepared.study.state_count}, none"
     arms = prepared.study.arm_count
     each = f" in each of {arms} arms" if arms > 1 else ""
     if prepared.study.pairs is not None:
@@ -142,6 +166,13 @@ def _mechanism(study: Study) -> str:
 
 def _contribution(study: Study) -> str:
     """Return how much one unit counts for at most, in words."""
+    if study.values_a_policy:
+        once = "once, where it starts"
+        return (
+            once
+            if study.privacy.unit == "trajectory"
+            else f"{study.trajectories_per_person} trajectories, each {once}"
+        )
     what = "states" if study.pairs is None else "pairs of state and action"
     each = f"{study.states_per_trajectory} {what} of a trajectory"
     if study.privacy.unit == "trajectory":
@@ -155,6 +186,9 @@ def _constants(prepared: Prepared) -> str:
     if mechanism is None:
         return "constants follow from m, which the study does not declare"
     alpha, beta = mechanism.calibration.alpha, mechanism.calibration.beta
+    if isinstance(mechanism, DpOpe):
+        noise = f"standard deviation {mechanism.sigma:.4g} on the sum of weighted returns"
+        return f"{noise}; {'pure epsilon' if mechanism.laplace else f'alpha = {alpha:.6g}'}"
     dimension = prepared.design.dimension
     true = privacy_profile(alpha, beta, dimension, mechanism.epsilon_values).upper
     return f"alpha = {alpha:.6g}, beta = {beta:.6g}; true delta at most {true:.3g}"
@@ -163,6 +197,8 @@ def _constants(prepared: Prepared) -> str:
 def _check_details(prepared: Prepared) -> list[tuple[str, object]]:
     """Return further rows of the check: the condition number, or the ridge."""
     study, design = prepared.study, prepared.design
+    if study.values_a_policy:
+        return []
     if not fits_by_lsl(study):
         return [("condition number", f"{design.weighted.condition:.4g}")]
     size = declared_size(study)
@@ -184,6 +220,9 @@ def print_release(console: Console, release: Release) -> None:
     if release.reused:
         console.print(f"Not new: {reuse(release)}.", style="bold yellow")
     console.print(release.sentence(), style="bold" if release.private else "bold red")
+    if release.mechanism == "dp-ope":
+        _print_policy(console, release)
+        return
     useless = accepted_in_words(release)
     if useless is not None:
         console.print(useless, style="bold red")
@@ -220,6 +259,32 @@ def print_release(console: Console, release: Release) -> None:
         console.print(meaning)
     if release.policy_value is not None:
         console.print(_policy(release))
+
+
+def _print_policy(console: Console, release: Release) -> None:
+    """Print another policy's value beside the behaviour's, and how far to trust it."""
+    console.print(verdict_words(release), soft_wrap=True)
+    table = Table(title="Both policies", title_justify="left")
+    for head in ("start", "of"):
+        table.add_column(head)
+    for head in (f"{100 * (release.level or 0):g}% interval", "noise alone", "kept"):
+        table.add_column(head, justify="right")
+    table.columns.insert(2, Column("value", justify="right"))
+    lines = list(policy_lines(release))
+    for start, of, fields, kept in lines[:MOST_ROWS]:
+        shown = written(fields["value"], fields["total_low"], fields["total_high"])
+        alone = written(fields["value"], fields["low"], fields["high"])
+        mass = "" if kept is None else f"{kept.value:.3f} ({kept.low:.3f} to {kept.high:.3f})"
+        table.add_row(Text(start or "all"), of, shown.value, shown.within, alone.within, mass)
+    console.print(table)
+    if len(lines) > MOST_ROWS:
+        console.print(f"... and {len(lines) - MOST_ROWS} more lines in values.csv.")
+    console.print(
+        "It holds as far as actions are recorded, nothing hidden decided both action and outcome, "
+        "the behaviour did what the target does, and its probabilities are right: none of that can "
+        "be checked here.",
+        soft_wrap=True,
+    )
 
 
 def _cut_in_words(release: Release) -> str | None:
@@ -350,9 +415,36 @@ def _what_was_public(release: Release) -> str:
     )
 
 
+def _print_private_policy(console: Console, diagnostics: PrivateDiagnostics) -> None:
+    """Print another policy's value before noise. PRIVATE."""
+    fields = diagnostics.private_columns()
+    plain = {key: value for key, value in fields.items() if not hasattr(value, "__len__")}
+    console.print(
+        facts(
+            "PRIVATE diagnostics: do not publish",
+            [(key, f"{v:.10g}" if isinstance(v, float) else v) for key, v in plain.items()],
+        )
+    )
+    table = Table(title="Before noise (PRIVATE)", title_justify="left")
+    names = ("start", "trajectories", "kept mass", "the target's value", "the behaviour's")
+    for name in names:
+        table.add_column(name, justify="left" if name == "start" else "right")
+    starts = diagnostics.study.start_names or ("all",)
+    for at in range(min(len(starts), MOST_ROWS)):
+        keys = ("kept_mass", "policy_values", "behaviour_values")
+        numbers = (f"{fields[key][at]:.6g}" for key in keys)
+        table.add_row(str(starts[at]), str(fields["counts"][at]), *numbers)
+    console.print(table)
+    for warning, remedy in diagnostics.advice():
+        console.print(f"Note (PRIVATE): {warning}: {remedy}.", style="yellow", soft_wrap=True)
+
+
 def print_private_diagnostics(console: Console, diagnostics: PrivateDiagnostics) -> None:
     """Print the curator's tables. PRIVATE: for the curator's screen only."""
     fields = diagnostics.private_columns()
+    if fields["mechanism"] == "dp-ope":
+        _print_private_policy(console, diagnostics)
+        return
     console.print(
         facts(
             "PRIVATE diagnostics: do not publish",

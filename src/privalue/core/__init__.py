@@ -8,24 +8,11 @@ NumPy, SciPy, Numba, ``privalue.errors`` and itself; readers, estimates and page
 without breaking the promise. docs/guarantee.md lists the files, docs/proofs has the proofs.
 """
 
-from privalue.core._arrays import Integers, Matrix, Vector
+from privalue.core._arrays import Integers, Matrix, Vector, is_number
 from privalue.core._blocks import block_sensitivity, checked_whole
 from privalue.core._calibration import Calibration, exact, gaussian, largest_exact_beta, nissim
-from privalue.core._contributions import (
-    SCALARS,
-    Contributions,
-    Covered,
-    VisitStatistics,
-    unit_hash,
-)
-from privalue.core._design import (
-    Design,
-    absolute,
-    column_squares,
-    dense,
-    is_indicator,
-    scaled_rows,
-)
+from privalue.core._contributions import SCALARS, Contributions, Covered, VisitStatistics, unit_hash
+from privalue.core._design import Design, absolute, column_squares, dense, is_indicator, scaled_rows
 from privalue.core._draw import Mechanism, draw, mechanism_of
 from privalue.core._kernels import kernel
 from privalue.core._least_squares import lsl, lsw
@@ -39,18 +26,13 @@ from privalue.core._noise import (
     gaussian_on_grid,
     public_grid,
 )
-from privalue.core._noise_scale import (
-    ReleasedScale,
-    is_number,
-    laplace_scale,
-    scale_grid,
-    scale_share,
-)
+from privalue.core._noise_scale import ReleasedScale, laplace_scale, scale_grid, scale_share
+from privalue.core._ope import DpOpe
 from privalue.core._private import Private, sealed
 from privalue.core._profile import Profile, divergence, exact_alpha, privacy_profile
 from privalue.core._sensitivity_lsl import smooth_lsl
 from privalue.core._sensitivity_lsw import smooth_lsw
-from privalue.core._sensitivity_ssp import count_weight, sensitivity
+from privalue.core._sensitivity_ssp import count_weight, visit_block
 from privalue.core._ssp import DpSsp
 from privalue.core._stages import BY_PERSON, LEAST_SHAPE, Chosen, Stage, stage_alphas
 from privalue.core._terms import (
@@ -60,6 +42,7 @@ from privalue.core._terms import (
     Limits,
     LslTerms,
     LswTerms,
+    OpeTerms,
     PublicSize,
     SspTerms,
     StageRules,
@@ -68,14 +51,14 @@ from privalue.core._terms import (
 
 __all__ = [
     "BY_PERSON", "GRID_STEPS", "LEAST_SHAPE", "MOST_LEVELS", "MOST_TRAJECTORIES", "SCALARS",
-    "Calibration", "Chosen", "Contributions", "Covered", "Design", "DpLsl", "DpLsw", "DpSsp",
-    "Entropy", "Integers", "Limits", "LslTerms", "LswBound", "LswTerms", "Matrix", "Mechanism",
-    "OperatingSystemEntropy", "Perturbation", "Private", "Profile", "PublicSize", "ReleasedScale",
-    "SeededForExperimentsOnly", "SmoothBound", "SspTerms", "Stage", "StageRules", "Terms", "Vector",
-    "VisitStatistics", "Whitening", "absolute", "block_sensitivity", "checked_whole",
-    "column_squares", "count_weight", "dense", "divergence", "draw", "exact", "exact_alpha",
-    "gaussian", "gaussian_on_grid", "is_indicator", "is_number", "kernel", "laplace_scale",
-    "largest_exact_beta", "lsl", "lsl_bound", "lsw", "mechanism_of", "nissim", "privacy_profile",
-    "public_grid", "scale_grid", "scale_share", "scaled_rows", "sealed", "sensitivity",
-    "smooth_lsl", "smooth_lsw", "stage_alphas", "unit_hash",
+    "Calibration", "Chosen", "Contributions", "Covered", "Design", "DpLsl", "DpLsw", "DpOpe",
+    "DpSsp", "Entropy", "Integers", "Limits", "LslTerms", "LswBound", "LswTerms", "Matrix",
+    "Mechanism", "OpeTerms", "OperatingSystemEntropy", "Perturbation", "Private", "Profile",
+    "PublicSize", "ReleasedScale", "SeededForExperimentsOnly", "SmoothBound", "SspTerms", "Stage",
+    "StageRules", "Terms", "Vector", "VisitStatistics", "Whitening", "absolute",
+    "block_sensitivity", "checked_whole", "column_squares", "count_weight", "dense", "divergence",
+    "draw", "exact", "exact_alpha", "gaussian", "gaussian_on_grid", "is_indicator", "is_number",
+    "kernel", "laplace_scale", "largest_exact_beta", "lsl", "lsl_bound", "lsw", "mechanism_of",
+    "nissim", "privacy_profile", "public_grid", "scale_grid", "scale_share", "scaled_rows",
+    "sealed", "smooth_lsl", "smooth_lsw", "stage_alphas", "unit_hash", "visit_block",
 ]  # fmt: skip

@@ -19,7 +19,8 @@ import math
 
 import numpy as np
 
-from privalue.core._arrays import UNIT_ROUNDOFF, Vector
+from privalue.core._arrays import UNIT_ROUNDOFF, Vector, q_largest
+from privalue.core._terms import Limits
 from privalue.errors import UsageError
 
 
@@ -66,12 +67,25 @@ def block_sensitivity(
     if not add_remove:
         m = np.maximum(m, d / 2)
         m, places = np.concatenate([m, np.maximum(d - m, 0.0)]), 2 * places
-    if places < len(m):
-        m = np.partition(m, len(m) - places)[len(m) - places :]
+    m = q_largest(m, places)
     # A sum of positive terms is right to 2N roundings. d - m cancels, but wherever it is among the
     # largest so is m, which is no smaller: its error is a few roundings of what is added anyway.
     slack = 2 * (keys + 16) * UNIT_ROUNDOFF
     return times * top * math.sqrt(float(m.sum())) * (1 + slack)
+
+
+def sensitivity_within(
+    limits: Limits, shape: Vector, largest: float | Vector, furthest: float | Vector
+) -> float:
+    """Return Delta for the unit, the relation, L and H that contributions are held to."""
+    return block_sensitivity(
+        shape,
+        largest=largest,
+        furthest=furthest,
+        most_keys=limits.most_keys,
+        most_trajectories=limits.most_trajectories,
+        add_remove=limits.add_remove,
+    )
 
 
 def _checked_shape(shape: Vector) -> Vector:

@@ -95,21 +95,6 @@ def gaussian(epsilon: float, delta: float) -> Calibration:
     return Calibration(name="exact", alpha=alpha * (1 + _ROUNDING), beta=0.0)
 
 
-def calibrate(name: str, *, epsilon: float, delta: float, dimension: int) -> Calibration:
-    """Return the pair of a published lemma, or refuse the study where the lemma does not hold.
-
-    Args:
-        name: "nissim" or "appendix".
-        epsilon: of the promise.
-        delta: of the promise.
-        dimension: d, how many coordinates get noise.
-
-    Returns:
-        The published alpha and beta, re-checked by the true profile.
-    """
-    return {"nissim": nissim, "appendix": appendix}[name](epsilon, delta, dimension)
-
-
 @lru_cache
 def nissim(epsilon: float, delta: float, dimension: int) -> Calibration:
     """Return alpha = 5 sqrt(2 ln(2/delta))/epsilon, beta = epsilon/(4 (d + ln(2/delta))).
@@ -117,12 +102,8 @@ def nissim(epsilon: float, delta: float, dimension: int) -> Calibration:
     These are the constants of [BGP16] Lemma 1 and of line 2 of Algorithms 1 and 2.
     """
     log = math.log(2 / delta)
-    pair = Calibration(
-        name="nissim",
-        alpha=5 * math.sqrt(2 * log) / epsilon * (1 + _ROUNDING),
-        beta=epsilon / (4 * (dimension + log)) * (1 - _ROUNDING),
-    )
-    return _checked(pair, epsilon, delta, dimension)
+    pair = 5 * math.sqrt(2 * log) / epsilon, epsilon / (4 * (dimension + log))
+    return _checked("nissim", pair, epsilon, delta, dimension)
 
 
 @lru_cache
@@ -138,33 +119,36 @@ def appendix(epsilon: float, delta: float, dimension: int) -> Calibration:
             f'{epsilon:g}; use a smaller epsilon or calibration = "exact"'
         )
     tail = math.sqrt(2 * math.log(4 / delta))
-    pair = Calibration(
-        name="appendix",
-        alpha=15 * tail / epsilon * (1 + _ROUNDING),
-        beta=2 * math.log(2) * epsilon / (5 * (math.sqrt(dimension) + tail) ** 2) * (1 - _ROUNDING),
-    )
-    return _checked(pair, epsilon, delta, dimension)
+    beta = 2 * math.log(2) * epsilon / (5 * (math.sqrt(dimension) + tail) ** 2)
+    return _checked("appendix", (15 * tail / epsilon, beta), epsilon, delta, dimension)
 
 
-def _checked(pair: Calibration, epsilon: float, delta: float, dimension: int) -> Calibration:
+def _checked(
+    name: str, pair: tuple[float, float], epsilon: float, delta: float, dimension: int
+) -> Calibration:
     """Return the pair, if its true delta is small enough with room for the rounding of sigma.
 
     Args:
-        pair: alpha and beta as published.
+        name: of the lemma.
+        pair: alpha and beta as published; they are rounded up and down.
         epsilon: of the promise.
         delta: of the promise.
         dimension: d, how many coordinates get noise.
 
     Returns:
-        The pair itself; one whose certified delta exceeds the promise is refused.
+        The pair; one whose certified delta exceeds the promise is refused.
     """
-    alpha, beta = pair.alpha * (1 - _SLACK), pair.beta + _SLACK
-    with _concerning(f'[mechanism] calibration = "{pair.name}": '):
-        worst = privacy_profile(alpha, beta, dimension, epsilon).upper
+    alpha, beta = pair[0] * (1 + _ROUNDING), pair[1] * (1 - _ROUNDING)
+    with _concerning(f'[mechanism] calibration = "{name}": '):
+        worst = privacy_profile(alpha * (1 - _SLACK), beta + _SLACK, dimension, epsilon).upper
     if not worst <= delta:
         raise StudyError(
-            f'[mechanism] calibration = "{pair.name}" does not hold at epsilon = {epsilon:g}, '
+            f'[mechanism] calibration = "{name}" does not hold at epsilon = {epsilon:g}, '
             f"delta = {delta:g} with {dimension} feature(s): the true delta would be {worst:.3g}; "
             'use a smaller epsilon or calibration = "exact"'
         )
-    return pair
+    return Calibration(name=name, alpha=alpha, beta=beta)
+
+
+# The pairs of published lemmas, by their names in a study; both refuse it where they do not hold.
+PUBLISHED = {"nissim": nissim, "appendix": appendix}

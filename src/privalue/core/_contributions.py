@@ -8,6 +8,8 @@
 | F_X        | ``statistics.mean_returns()`` | N     | **private** |
 | F_lo, F_hi | ``limits.return_bounds``      |       | yes         |
 | B_j        | ``limits.nearest`` 2^j        | J     | yes         |
+| C          | ``limits.clip``               |       | yes         |
+| sum of rho, rho (G - c) | ``weight_steps``, ``weighted_steps`` | N | **private** |
 
 A reader promises a single thing: each row's numbers come from that row alone. Whatever else it
 could do wrong is an error here, never a weaker guarantee. Rows of a batch ascend by (unit,
@@ -26,6 +28,11 @@ Where a private bound is to be chosen later, a visit also has a level: the first
 intervals [ref - B_j, ref + B_j] that holds its return. For each key, level and side of ref visits
 and steps are kept apart, from which sums clamped to any of the intervals follow exactly; and each
 trajectory is counted once, at the largest level among its visits that count.
+
+Where rows have ratios pi/b of two policies' probabilities, a trajectory has a weight rho, the
+product of its rows', clamped to [0, C], NaN as 0, in 2^30 steps: j of them. Its return less the
+middle c of the bounds, times rho, is truncated towards zero in 2^30 steps over C R: so 2|t| <= j
+holds in whole numbers, which rounding to nearest would break (docs/proofs/weights.md).
 
 Contributions stop, they are never scaled: the first L trajectories of a unit count, in the order of
 their ids, and of each the first visits to its first H distinct keys. Both rules read that unit's
@@ -50,8 +57,11 @@ from privalue.errors import BoundaryError, DataError
 LARGEST_REWARD = sys.float_info.max  # NaN and infinities fail the comparison with it
 WHOLE_SPAN = (0, 2**32)  # of the upper half of a unit's hash
 
-_ARRAYS = ("counts", "return_steps", "level_counts", "level_steps", "largest_levels")
-_TYPES = tuple(map(np.dtype, (np.int64, np.int64, np.int32, np.float64)))
+_ARRAYS = (
+    *("counts", "return_steps", "level_counts", "level_steps", "largest_levels"),
+    *("weight_steps", "weighted_steps"),
+)
+_TYPES = tuple(map(np.dtype, (np.int64, np.int64, np.int32, np.float64, np.float64)))
 # By the kernel's number: a row belongs before the one before it; a step appears twice; a key does
 # not exist; a reward is not finite; a unit's hash is outside the span; a unit has two arms.
 REASONS = ("", "order", "duplicate", "key", "reward", "span", "arm")
@@ -62,7 +72,7 @@ REASONS = ("", "order", "duplicate", "key", "reward", "span", "arm")
 _TALLY = (
     *("met", "trajectories", "persons", "returns_clamped", "surplus_visits", "units_dropped"),
     *("last", "rewards_clamped", "trajectories_beyond", "trajectories_with_clamped_rewards"),
-    *("trajectories_with_clamped_returns", "persons_with_surplus"),
+    *("trajectories_with_clamped_returns", "persons_with_surplus", "weights_clipped"),
 )
 
 
@@ -76,7 +86,7 @@ def _nothing() -> Integers:
 _Rules = namedtuple(
     "_Rules",
     "unit_words span_low span_high discount low high reward_low reward_high most_keys "
-    "most_trajectories dropping marked keys_per_arm levels reference nearest",
+    "most_trajectories dropping marked keys_per_arm levels reference nearest clip",
 )
 
 
@@ -117,12 +127,16 @@ class VisitStatistics(Private):
     units_dropped: int = 0  # for a row that is invalid, where the study says so
     rows_left_out: int = 0  # that belong to nobody
     rows_missing: int = 0  # dropped for a missing state or reward
+    weights_clipped: int = 0  # trajectories whose weight is above C
     covered: tuple[Covered, ...] = ()
     limits: Limits | None = None  # that units were held to; None for made-up numbers
     # key x (level, then below ref or not), both empty for one level
     level_counts: Integers = field(default_factory=_nothing)
     level_steps: Integers = field(default_factory=_nothing)
     largest_levels: Integers = field(default_factory=_nothing)  # trajectories, by largest level
+    # of each key, both empty without weights: rho, and rho (G - c), each in its steps
+    weight_steps: Integers = field(default_factory=_nothing)
+    weighted_steps: Integers = field(default_factory=_nothing)
 
     def __post_init__(self) -> None:
         # Copied and read-only: nobody changes counts after they were checked.
@@ -135,14 +149,16 @@ class VisitStatistics(Private):
             raise DataError(f"more than {MOST_TRAJECTORIES} trajectories: sums would not be exact")
         # Merged statistics pass here too: two engines' parts that share a unit do not add up.
         # Whoever made it: no key has more visits than there are trajectories, nor larger returns.
-        inside = (self.counts >= 0) & (self.counts <= self.trajectories) & (self.return_steps >= 0)
-        if not (inside & (self.return_steps <= self.counts * GRID_STEPS)).all():
-            raise BoundaryError("sums", 0)
-        if self.level_counts.size and not (
-            (self.level_counts.sum(axis=1) == self.counts).all()
-            and (self.level_steps.sum(axis=1) == self.return_steps).all()
-            and self.largest_levels.sum() == self.trajectories
-        ):
+        counts, steps, most = self.counts, self.return_steps, self.counts * GRID_STEPS
+        inside = (counts >= 0) & (counts <= self.trajectories) & (steps >= 0) & (steps <= most)
+        if self.level_counts.size:
+            inside &= self.level_counts.sum(axis=1) == counts
+            inside &= self.level_steps.sum(axis=1) == steps
+            inside &= self.largest_levels.sum() == self.trajectories
+        if self.weight_steps.size:
+            inside &= 2 * np.abs(self.weighted_steps) <= self.weight_steps
+            inside &= self.weight_steps <= most
+        if not inside.all():
             raise BoundaryError("sums", 0)
         _require_disjoint(self.covered)
 
@@ -234,7 +250,8 @@ class Contributions(Private):
         tally, largest = (np.zeros(n, dtype=np.int64) for n in (len(_TALLY), limits.levels))
         cells = (limits.keys if limits.levels > 1 else 0, 2 * limits.levels)
         by_level = (np.zeros(cells, dtype=np.int64), np.zeros(cells, dtype=np.int64), largest)
-        self._sums = (counts, steps, stamp, *by_level, tally)
+        weights = (np.zeros(limits.keys if limits.clip else 0, dtype=np.int64) for _ in range(2))
+        self._sums = (counts, steps, stamp, *by_level, *weights, tally)
         self._rows = 0
         self._covered: list[Covered] | None = []  # None once a batch was refused
 
@@ -244,6 +261,7 @@ class Contributions(Private):
         steps: Integers,
         keys: NDArray[np.int32],
         rewards: Vector,
+        ratios: Vector | None = None,
         *,
         span: tuple[int, int] = WHOLE_SPAN,
     ) -> None:
@@ -259,6 +277,7 @@ class Contributions(Private):
             steps: of each row, within its trajectory.
             keys: of each row, 0 .. N - 1.
             rewards: of each row; finite.
+            ratios: pi/b of each row, where trajectories have weights; whatever they are.
             span: the units of the batch have an upper half of ``unit_hash`` from the first number
                 up to the second.
 
@@ -266,11 +285,13 @@ class Contributions(Private):
             BoundaryError: the rows are not as they should be. Nothing can be added any more.
         """
         rows, by_row, words = ids.shape
-        if not (rows == len(steps) == len(keys) == len(rewards) and by_row * words):
+        columns = (steps, keys, rewards, np.empty(0) if ratios is None else ratios)
+        lengths = [rows, rows, rows, rows if self._limits.clip else 0]
+        if [len(column) for column in columns] != lengths or by_row * words == 0:
             raise BoundaryError("length", 0)
         # The kernel trusts lengths and types. A conversion here could round a reward or wrap a
         # key around, so that a row would no longer speak for itself.
-        if tuple(column.dtype for column in (ids, steps, keys, rewards)) != _TYPES:
+        if tuple(column.dtype for column in (ids, *columns)) != _TYPES:
             raise BoundaryError("type", 0)
         if rows == 0:
             return
@@ -278,28 +299,22 @@ class Contributions(Private):
         unit_ids = 1 if limits.by_person else by_row
         flat = np.ascontiguousarray(ids.reshape(rows, by_row * words))
         # Views that are read-only and contiguous: one kind, so one compiled kernel.
-        arrays = [np.ascontiguousarray(column).view() for column in (flat, steps, keys, rewards)]
+        arrays = [np.ascontiguousarray(column).view() for column in (flat, *columns)]
         for array in arrays:
             array.setflags(write=False)
         # Before the sums: whatever interrupts the kernel, its units are covered.
         first, last = (tuple(map(tuple, ids[at, :unit_ids].tolist())) for at in (0, -1))
         covered.append(Covered(span, first, last))
         rules = _Rules(
-            unit_ids * words,
-            *span,
-            limits.discount,
-            *limits.return_bounds,
-            *limits.reward_bounds,
-            limits.most_keys,
-            limits.most_trajectories,
-            limits.drop_invalid,
-            limits.drop_invalid or limits.drop_cut,
-            limits.keys // limits.arms,
-            *(limits.levels, limits.reference, limits.nearest),
+            *(unit_ids * words, *span, limits.discount, *limits.return_bounds),
+            *(*limits.reward_bounds, limits.most_keys, limits.most_trajectories),
+            *(limits.drop_invalid, limits.drop_invalid or limits.drop_cut),
+            *(limits.keys // limits.arms, limits.levels, limits.reference, limits.nearest),
+            limits.clip,
         )
         # For the longest unit that there could be; only what a unit needs is ever touched.
         room = (*(np.empty(rows + 1, dtype=np.int64) for _ in range(3)), np.empty(rows))
-        refused, row = _gather(*arrays, rules, *self._sums, *room)
+        refused, row = _gather(*arrays[:4], rules, arrays[4], *self._sums, *room)
         if refused:
             # Units before that row are in the sums already: nothing may come of them.
             self._covered = None
@@ -394,8 +409,8 @@ def unit_hash(ids, words):  # type: ignore[no-untyped-def]  # pragma: no cover -
 
 @kernel(nogil=True)
 def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma: no cover - compiled
-    ids, steps, keys, rewards, rules,
-    counts, sums, stamp, level_counts, level_sums, largest, tally,
+    ids, steps, keys, rewards, rules, ratios,
+    counts, sums, stamp, level_counts, level_sums, largest, weight_sums, weighted_sums, tally,
     visits, begins, lists, returns,
 ):  # fmt: skip
     """Add whole units to ``counts``, ``sums`` and ``tally``, and check every row.
@@ -404,7 +419,8 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
     trajectory. Then the returns of a trajectory are computed backwards, G = r + gamma G, and those
     at its first visits are added. What a unit adds follows from its own rows and the rules alone:
     at most L visits to a key, each with 0 to 2^30 steps, and at most H L visits in all. That is
-    what docs/proofs/persons.md and docs/proofs/dp-ssp.md presume of neighbours.
+    what docs/proofs/persons.md and docs/proofs/dp-ssp.md presume of neighbours. With weights, a
+    visit adds 0 <= j <= 2^30 and 2|t| <= j besides, as docs/proofs/weights.md presumes.
 
     Args:
         ids: row x word: the words of the unit's ids first, those of the trajectory's after them.
@@ -412,12 +428,15 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
         keys: of each row; N marks an invalid row, where units are dropped.
         rewards: of each row.
         rules: the limits, and how many words are the unit's.
+        ratios: of each row, or empty.
         counts: of each key, the trajectories that visit it. Added to.
         sums: of each key, their returns less F_lo, in grid steps. Added to.
         stamp: of each key, the number of the trajectory that met it last. Written to.
         level_counts: key x (level, side): the counts, by where the return is. Added to.
         level_sums: the sums, likewise.
         largest: of each level, the trajectories whose largest it is. Added to.
+        weight_sums: of each key, the weights of trajectories, in steps. Added to.
+        weighted_sums: of each key, their weights times centred returns, in steps. Added to.
         tally: what ``_TALLY`` names. Added to.
         visits: room for a unit's first visits: rows.
         begins: of a unit's trajectories, likewise.
@@ -435,7 +454,7 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
     whole = rules.span_low == 0 and rules.span_high == 2**32
     row, mark = 0, tally[6]
     met = counted = units = clamped = beyond = dropped = rewards_clamped = 0
-    with_beyond = with_rewards = with_returns = with_surplus = 0
+    with_beyond = with_rewards = with_returns = with_surplus = clipped = 0
     while row < rows:
         if not whole:
             # Another batch may cover the other hashes, and with them this unit once more.
@@ -505,12 +524,14 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
         # sampled: both could depend on how many there are, or on other units.
         for trajectory in range(min(trajectories, rules.most_trajectories)):
             counted += 1
-            begin, value, outside = begins[trajectory], 0.0, 0
+            begin, value, outside, weight = begins[trajectory], 0.0, 0, 1.0
             for t in range(begins[trajectory + 1] - 1, begin - 1, -1):
                 reward = min(max(rewards[t], rules.reward_low), rules.reward_high)
                 outside += reward != rewards[t]
                 value = reward + rules.discount * value
                 returns[t - begin] = value
+                if rules.clip > 0:
+                    weight *= ratios[t]
             first, last = lists[trajectory], lists[trajectory + 1]
             beyond += max(last - first - most_keys, 0)
             before, most_level = clamped, 0
@@ -531,12 +552,22 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
                     level_counts[key, cell] += 1
                     level_sums[key, cell] += grid_steps
                     most_level = max(most_level, level)
+                if rules.clip > 0:
+                    # 0 times an infinity is NaN, and would pass the clamps. x/x is 1 in doubles.
+                    weight = weight if weight >= 0 else 0.0
+                    clipped += weight > rules.clip
+                    j = np.int64(min(weight, rules.clip) / rules.clip * GRID_STEPS)
+                    centred = grid_steps - GRID_STEPS // 2
+                    size = j * abs(centred) // GRID_STEPS  # towards zero; below 2^59 before
+                    weight_sums[key] += j
+                    weighted_sums[key] += size if centred >= 0 else -size
             largest[most_level] += 1
             rewards_clamped += outside
             with_beyond += last - first > most_keys
             with_rewards += outside > 0
             with_returns += clamped > before
     first = (met, counted, units, clamped, beyond, dropped, mark - tally[6], rewards_clamped)
-    for at, more in enumerate((*first, with_beyond, with_rewards, with_returns, with_surplus)):
+    last = (with_beyond, with_rewards, with_returns, with_surplus, clipped)
+    for at, more in enumerate((*first, *last)):
         tally[at] += more
     return 0, 0

@@ -73,9 +73,7 @@ class Design:
     @cached_property
     def one_feature_per_state(self) -> bool:
         """Return whether no row of Phi has two entries: then the features do not overlap."""
-        if isinstance(self.phi, np.ndarray):
-            return bool((np.count_nonzero(self.phi, axis=1) <= 1).all())
-        return bool((np.diff(self.phi.indptr) <= 1).all())
+        return bool((np.diff(sp.csr_array(self.phi).indptr) <= 1).all())
 
     @cached_property
     def is_indicator(self) -> bool:
@@ -214,10 +212,12 @@ def scaled_rows(matrix: Matrix, scale: NDArray[np.float64]) -> Matrix:
     """Return diag(scale) matrix, in the same storage."""
     if isinstance(matrix, np.ndarray):
         return scale[:, None] * matrix
-    return sp.csr_array(
-        (matrix.data * np.repeat(scale, np.diff(matrix.indptr)), matrix.indices, matrix.indptr),
-        shape=matrix.shape,
-    )
+    return _filled(matrix, matrix.data * np.repeat(scale, np.diff(matrix.indptr)))
+
+
+def _filled(matrix: sp.csr_array, entries: Vector) -> sp.csr_array:
+    """Return a sparse matrix with other entries in the same places."""
+    return sp.csr_array((entries, matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
 def spectrum(matrix: Matrix, one_entry_per_row: bool, factor: Vector | None = None) -> Spectrum:
@@ -347,7 +347,7 @@ def absolute(matrix: Matrix) -> Matrix:
     """Return |matrix|, entry by entry, in the same storage."""
     if isinstance(matrix, np.ndarray):
         return np.abs(matrix)
-    return sp.csr_array((np.abs(matrix.data), matrix.indices, matrix.indptr), shape=matrix.shape)
+    return _filled(matrix, np.abs(matrix.data))
 
 
 def column_squares(matrix: Matrix) -> NDArray[np.float64]:
@@ -360,9 +360,7 @@ def column_squares(matrix: Matrix) -> NDArray[np.float64]:
 
 def longest_column(matrix: Matrix) -> int:
     """Return the most entries that any column has: how many terms a sum over states adds up."""
-    if isinstance(matrix, np.ndarray):
-        return int(np.count_nonzero(matrix, axis=0).max())
-    return int(np.bincount(matrix.indices, minlength=1).max())
+    return int(np.bincount(sp.csr_array(matrix).indices, minlength=1).max())
 
 
 def dense(matrix: Matrix) -> NDArray[np.float64]:

@@ -5,7 +5,7 @@ is drawn is the analysed mechanism's output, and all that post-processing ever s
 """
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -14,14 +14,16 @@ from privalue.core._contributions import VisitStatistics
 from privalue.core._lsl import DpLsl
 from privalue.core._lsw import DpLsw
 from privalue.core._mechanism import Perturbation
-from privalue.core._noise import Entropy, gaussian_on_grid
+from privalue.core._noise import Entropy, gaussian_on_grid, laplace_on_grid
 from privalue.core._noise_scale import ReleasedScale, release_scale
+from privalue.core._ope import DpOpe
 from privalue.core._ssp import DpSsp
 from privalue.core._stages import Chosen, Stage
-from privalue.core._terms import LswTerms, SspTerms, Terms
+from privalue.core._terms import LslTerms, LswTerms, SspTerms, Terms
 from privalue.errors import BoundaryError
 
-Mechanism: TypeAlias = DpSsp | DpLsw | DpLsl
+Mechanism: TypeAlias = DpSsp | DpLsw | DpLsl  # whose numbers become values of states
+_MECHANISMS: dict[type, Any] = {SspTerms: DpSsp, LswTerms: DpLsw, LslTerms: DpLsl}
 
 
 def mechanism_of(terms: Terms) -> Mechanism:
@@ -30,12 +32,8 @@ def mechanism_of(terms: Terms) -> Mechanism:
     Raises:
         StudyError: the terms ask for what cannot be done; nothing here depends on data.
     """
-    constants = terms.constants
-    if isinstance(constants, SspTerms):
-        return DpSsp(terms, constants)
-    if isinstance(constants, LswTerms):
-        return DpLsw(terms, constants)
-    return DpLsl(terms, constants)
+    mechanism: Mechanism = _MECHANISMS[type(terms.constants)](terms, terms.constants)
+    return mechanism
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -51,7 +49,7 @@ class Drawn:
 # A caller may have turned warnings into errors, and an error after the charge would depend on
 # private values: none is raised here.
 @np.errstate(all="ignore")
-def draw(mechanism: Mechanism, statistics: VisitStatistics, entropy: Entropy) -> Drawn:
+def draw(mechanism: Mechanism | DpOpe, statistics: VisitStatistics, entropy: Entropy) -> Drawn:
     """Draw the noise, once: the one place where private numbers become public ones.
 
     Each call is a release of its own: whoever calls it twice with the same statistics spends
@@ -93,4 +91,6 @@ def _in_stages(mechanism: DpSsp, statistics: VisitStatistics, entropy: Entropy) 
 
 def _noisy(at: Perturbation, entropy: Entropy) -> Vector:
     """Draw the noise of one perturbation."""
+    if at.laplace:
+        return laplace_on_grid(at.center, at.laplace, entropy)
     return gaussian_on_grid(at.center, sigma=at.deviations, grid=at.grids, entropy=entropy)

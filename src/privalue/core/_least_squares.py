@@ -127,11 +127,7 @@ def lsw_float_error(design: Design, largest_return: float, *, whitened: bool = F
 
 
 def lsl_float_error(
-    design: Design,
-    ridge: float,
-    trajectories: int,
-    largest_return: float,
-    most_states: int | None = None,
+    design: Design, ridge: float, trajectories: int, largest: float, most_states: int | None = None
 ) -> float:
     """Return tau, a public bound of ||computed theta - theta||, from the largest counts possible.
 
@@ -145,7 +141,7 @@ def lsl_float_error(
         design: Phi and rho.
         ridge: lambda, above 0.
         trajectories: the most that a count can be, public: m, or the cap that stands for it.
-        largest_return: F_abs.
+        largest: F_abs.
         most_states: H; None means all states.
 
     Returns:
@@ -155,7 +151,7 @@ def lsl_float_error(
     visits = trajectories * float(min(most_states or design.states, design.states))
     heaviest = float(design.weights.max())
     weight = min(trajectories * float(design.weights.sum()), visits * heaviest)
-    target = largest_return * float(np.sqrt(weight))
+    target = largest * float(np.sqrt(weight))
     if design.by_gram:
         squares = design.weights * _row_squares(design.phi)
         trace = min(trajectories * float(squares.sum()), visits * float(squares.max()))
@@ -164,7 +160,7 @@ def lsl_float_error(
         vector = 4.0 * (longest + 8) * UNIT_ROUNDOFF * float(np.sqrt(trace)) * target
         # The bound presumes ||E|| <= mu/4, so that M + E is at least (3/4) mu; else: no bound.
         error = (vector + matrix * target / (2 * low)) / (0.75 * low**2)
-        return _small(design, error if matrix <= low**2 / 4 else np.inf, largest_return)
+        return _small(design, error if matrix <= low**2 / 4 else np.inf, largest)
     high = float(np.sqrt(design.norm**2 * heaviest * trajectories + low**2))
     if design.one_feature_per_state:
         relative = 4.0 * (longest_column(design.phi) + 8) * UNIT_ROUNDOFF
@@ -173,7 +169,7 @@ def lsl_float_error(
         relative = 5.0 * size * high / low
     if not relative <= 0.25:  # Wedin's theorem presumes kappa e <= 1/20
         relative = np.inf
-    return _small(design, relative * target / low, largest_return)
+    return _small(design, relative * target / low, largest)
 
 
 def _row_squares(matrix: Matrix) -> Vector:

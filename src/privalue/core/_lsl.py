@@ -42,17 +42,20 @@ class _LslBound(SmoothBound):
     """
 
     def __init__(self, terms: Terms, constants: LslTerms) -> None:
-        limits, self._design, self._ridge = terms.limits, terms.design, constants.ridge
-        low, high = limits.return_bounds
-        self._largest, self._reach = max(abs(low), abs(high)), max(high, 0.0) - min(low, 0.0)
-        self._per_unit, self._most_count = limits.most_trajectories, terms.size.most_count
-        # L visits in each of so many states are the worst: the change of the return sums is
-        # convex in the visits (docs/proofs/persons.md). So 2H, or H, and not 2HL as for LSW.
-        self._touched = min(limits.keys, limits.most_keys * (1 if limits.add_remove else 2))
-        _ = terms.design.weighted  # psi needs it: what could fail is tried before the charge
-        self.rounding = lsl_float_error(
-            terms.design, constants.ridge, self._most_count, self._largest, limits.most_keys
+        limits, (low, high) = terms.limits, terms.limits.return_bounds
+        self._at = at = RidgeSensitivity(
+            design=terms.design,
+            ridge=constants.ridge,
+            cap=terms.size.most_count,
+            largest=max(abs(low), abs(high)),
+            reach=max(high, 0.0) - min(low, 0.0),
+            per_person=limits.most_trajectories,
+            # L visits in each of so many states are the worst: the change of the return sums is
+            # convex in the visits (docs/proofs/persons.md). So 2H, or H, and not 2HL as for LSW.
+            touched=min(limits.keys, limits.most_keys * (1 if limits.add_remove else 2)),
         )
+        _ = terms.design.weighted  # psi needs it: what could fail is tried before the charge
+        self.rounding = lsl_float_error(at.design, at.ridge, at.cap, at.largest, limits.most_keys)
 
 
 class SharperBound(_LslBound):
@@ -62,20 +65,11 @@ class SharperBound(_LslBound):
 
     def __init__(self, terms: Terms, constants: LslTerms) -> None:
         super().__init__(terms, constants)
-        self._sensitivity = RidgeSensitivity(
-            design=self._design,
-            ridge=self._ridge,
-            cap=self._most_count,
-            largest=self._largest,
-            reach=self._reach,
-            per_person=self._per_unit,
-            touched=self._touched,
-        )
-        self.least, self.most = self._sensitivity.least(), self._sensitivity.most()
+        self.least, self.most = self._at.least(), self._at.most()
 
     def psi(self, counts: Integers, beta: float) -> float:
         """Return the sharper psi. PRIVATE."""
-        return self._sensitivity.smooth(counts, beta)
+        return self._at.smooth(counts, beta)
 
 
 class PaperBound(_LslBound):
@@ -87,7 +81,7 @@ class PaperBound(_LslBound):
 
     def __init__(self, terms: Terms, constants: LslTerms) -> None:
         super().__init__(terms, constants)
-        rho, norm, ridge = self._design.weights, self._design.norm, self._ridge
+        at, rho, norm, ridge = self._at, terms.design.weights, terms.design.norm, constants.ridge
         smallest = norm**2 * float(rho.max())
         if not ridge > smallest * (1 + 1e-9):
             raise StudyError(
@@ -96,26 +90,20 @@ class PaperBound(_LslBound):
                 'or use calibration = "exact"'
             )
         room = ridge - smallest - 4 * UNIT_ROUNDOFF * ridge  # rounded down
-        self.factor = 2 * self._per_unit * self._reach * norm / room
+        self.factor = 2 * at.per_person * at.reach * norm / room
         # ||theta_X|| <= F_abs sqrt(sum rho n)/sqrt(2 lambda), and the change of the return sums
         # weighted by rho is at most L M times the norm of the q largest rho.
-        self._slope = self._largest / self._reach * norm * float(rho.max()) / math.sqrt(2 * ridge)
-        self._offset = float(np.linalg.norm(np.sort(rho)[-self._touched :]))
-        all_visit_everything = math.sqrt(float(rho.sum()) * self._most_count)
+        self._slope = at.largest / at.reach * norm * float(rho.max()) / math.sqrt(2 * ridge)
+        self._offset = float(np.linalg.norm(np.sort(rho)[-(at.touched or 0) :]))
+        all_visit_everything = math.sqrt(float(rho.sum()) * at.cap)
         self.least = self._offset**2  # nobody visits anything
         self.most = (self._slope * all_visit_everything + self._offset) ** 2
 
     def psi(self, counts: Integers, beta: float) -> float:
         """Return psi_X^lambda. PRIVATE."""
-        return smooth_lsl(
-            counts,
-            self._design.weights,
-            self._most_count,
-            beta,
-            slope=self._slope,
-            offset=self._offset,
-            per_person=self._per_unit,
-        )
+        rho, cap, per_person = self._at.design.weights, self._at.cap, self._at.per_person
+        line = {"slope": self._slope, "offset": self._offset}
+        return smooth_lsl(counts, rho, cap, beta, **line, per_person=per_person)
 
 
 class DpLsl(SmoothMechanism):

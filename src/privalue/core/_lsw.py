@@ -37,8 +37,9 @@ class LswBound(SmoothBound):
         design, limits, kappa = terms.design, terms.limits, constants.pseudo_count
         low, high = limits.return_bounds
         design.require_well_conditioned()  # else solver_slack bounds nothing
+        per_unit, touched = limits.most_trajectories, limits.touched
         self._weights, self._kappa = design.weights, kappa
-        self._per_unit, self._touched = limits.most_trajectories, limits.touched
+        self._unit = {"per_person": per_unit, "touched": touched}
         # A W^{-1} has orthonormal columns: whitened, F_X -> u has norm 1.
         norm = 1.0 if constants.whitened else design.pseudo_inverse_norm
         self.factor = (high - low) * norm * design.solver_slack
@@ -46,21 +47,14 @@ class LswBound(SmoothBound):
         self.rounding = lsw_float_error(design, largest, whitened=constants.whitened)
         # Public bounds: psi is at least its part at k = 0, whose terms fall as counts grow, and no
         # term at any k exceeds that of a state with L visits (docs/proofs/persons.md, at the end).
-        total = float(np.sort(design.weights)[-limits.touched :].sum())
-        per_unit, most_count = self._per_unit, max(terms.size.most_count, self._per_unit)
+        total = float(np.sort(design.weights)[-touched:].sum())
+        most_count = max(terms.size.most_count, per_unit)
         self.least = total * (per_unit / (most_count + kappa)) ** 2  # all visit every state
         self.most = total * (per_unit / (per_unit + kappa)) ** 2  # nobody visits anything
 
     def psi(self, counts: Integers, beta: float) -> float:
         """Return psi_X^w. PRIVATE."""
-        return smooth_lsw(
-            counts,
-            self._weights,
-            beta,
-            pseudo_count=self._kappa,
-            per_person=self._per_unit,
-            touched=self._touched,
-        )
+        return smooth_lsw(counts, self._weights, beta, pseudo_count=self._kappa, **self._unit)
 
 
 class DpLsw(SmoothMechanism):

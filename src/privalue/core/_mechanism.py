@@ -16,11 +16,12 @@ statistics whatever. What is made of the drawn numbers is post-processing, and n
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
 from privalue.core._arrays import Integers, Vector
-from privalue.core._calibration import Calibration, calibrate, exact
+from privalue.core._calibration import PUBLISHED, Calibration, exact
 from privalue.core._contributions import VisitStatistics
 from privalue.core._noise import public_grid
 from privalue.core._noise_scale import laplace_scale, scale_share
@@ -47,6 +48,7 @@ class Perturbation(Private):
     psi: float
     sigma: float
     calibration: Calibration  # public
+    laplace: tuple[Fraction, ...] = ()  # public; scales of discrete Laplace noise in its place
 
     def __post_init__(self) -> None:
         # Copied and read-only: what was computed is what gets noise.
@@ -112,7 +114,13 @@ class SmoothMechanism(ABC):
         # What the noise scale costs comes off the epsilon of the values.
         split = scale_share(terms.epsilon, constants.scale_share)
         self.epsilon_scale, self.epsilon_values = split
-        self.calibration = _calibration(terms, constants, self.epsilon_values)
+        # A beta of the terms goes with exact calibration; the published pairs bring their own.
+        promise = (self.epsilon_values, terms.delta, terms.design.dimension)
+        self.calibration = (
+            PUBLISHED[constants.calibration](*promise)
+            if constants.beta is None
+            else exact(*promise, constants.beta)
+        )
         largest = self.sigma(bound.most)
         if not largest <= LARGEST:
             raise StudyError(
@@ -121,7 +129,12 @@ class SmoothMechanism(ABC):
             )
         # From the least sigma over all data sets: that of this one would give itself away.
         self.grid = public_grid(self.sigma(bound.least))
-        self._require_share(constants.scale_share)
+        if split[0] and not laplace_scale(self.calibration.beta, split[0]) <= WIDEST_SPREAD:
+            raise StudyError(
+                f"[mechanism] noise_scale_share = {constants.scale_share:g} leaves too little to "
+                f"the noise scale: its own noise would be a factor of more than "
+                f"e^{WIDEST_SPREAD / 2:g}, and intervals no use to anybody; use a share such as 0.1"
+            )
 
     def sigma(self, psi: float) -> float:
         """Return alpha (factor sqrt(psi) + 2 tau). PRIVATE if psi is."""
@@ -147,24 +160,3 @@ class SmoothMechanism(ABC):
             sigma=sigma,
             calibration=self.calibration,
         )
-
-    def _require_share(self, share: float) -> None:
-        """Refuse a share of epsilon that leaves too little to the release of the noise scale."""
-        epsilon = self.epsilon_scale
-        if epsilon and not laplace_scale(self.calibration.beta, epsilon) <= WIDEST_SPREAD:
-            raise StudyError(
-                f"[mechanism] noise_scale_share = {share:g} leaves too little to the noise scale: "
-                f"its own noise would be a factor of more than e^{WIDEST_SPREAD / 2:g}, and "
-                "intervals no use to anybody; use a share such as 0.1"
-            )
-
-
-def _calibration(terms: Terms, constants: SmoothTerms, epsilon: float) -> Calibration:
-    """Return alpha and beta for what is left of epsilon.
-
-    A beta of the terms goes with exact calibration; the published pairs bring their own.
-    """
-    delta, dimension = terms.delta, terms.design.dimension
-    if constants.beta is None:
-        return calibrate(constants.calibration, epsilon=epsilon, delta=delta, dimension=dimension)
-    return exact(epsilon, delta, dimension, constants.beta)

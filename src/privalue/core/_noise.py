@@ -30,7 +30,7 @@ NeurIPS 2020.
 import math
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import partial
 from typing import Any, Protocol, Self
@@ -38,7 +38,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from privalue.core._arrays import Integers, Vector
+from privalue.core._arrays import Integers, Vector, is_number
 from privalue.core._kernels import kernel
 from privalue.errors import StudyError, UsageError
 
@@ -110,7 +110,7 @@ def public_grid(smallest_sigma: float) -> float:
     Raises:
         StudyError: not a finite number above 0, or so small that the grid is not a normal double.
     """
-    if not _is_positive_and_finite(smallest_sigma):
+    if not (is_number(smallest_sigma) and smallest_sigma > 0):
         raise StudyError(
             f"smallest_sigma is {smallest_sigma!r}; it must be a finite number above 0: "
             "state a public lower bound on the standard deviation of the noise"
@@ -158,8 +158,9 @@ def gaussian_on_grid(
         released = multiples.astype(np.float64) * grid
     # An infinity would be refused later, after the charge; the largest double is not.
     np.clip(released, -sys.float_info.max, sys.float_info.max, out=released)
+    steps = np.full(len(released), grid)
     for i, multiple in rare.items():
-        unit, per = _entry(grid, i).as_integer_ratio()
+        unit, per = steps[i].item().as_integer_ratio()
         released[i] = _nearest_double(multiple * unit, per)
     released.setflags(write=False)
     return released
@@ -191,11 +192,21 @@ def discrete_laplace(scale: Fraction, entropy: Entropy | None = None) -> int:
             return -size if negative else size
 
 
+def laplace_on_grid(
+    center: Vector | Integers, scales: Sequence[Fraction], entropy: Entropy | None = None
+) -> Vector:
+    """Add discrete Laplace noise of public scales to whole numbers, in whole numbers.
+
+    The double nearest to each sum is a function of it alone: post-processing.
+    """
+    noise = (discrete_laplace(scale, entropy) for scale in scales)
+    released = np.array([float(int(x) + y) for x, y in zip(center, noise, strict=True)])
+    released.setflags(write=False)
+    return released
+
+
 def _multiples(
-    center: Vector | Integers,
-    sigma: float | Vector,
-    grid: float | Vector,
-    entropy: Entropy | None,
+    center: Vector | Integers, sigma: float | Vector, grid: float | Vector, entropy: Entropy | None
 ) -> tuple[Integers, dict[int, int]]:
     """Draw floor((mu + sigma Z)/g + 1/2) for every coordinate.
 
@@ -212,7 +223,7 @@ def _multiples(
         The multiples of the compiled copy, 0 where it gave up, and by their places those of the
         exact program, which may have more than 64 bits.
     """
-    _require_drawable(center, sigma, grid)
+    sigma, grid = _drawable(center, sigma, grid)
     whole, rest, scale = _in_doubles(center, sigma, grid)
     words = _Words(entropy, _BLOCK)
     multiples = np.zeros(len(center), dtype=np.int64)
@@ -227,56 +238,45 @@ def _multiples(
             break
         # Coordinate i starts again from its first word: had it started from a later one, giving
         # up would have chosen which words count, and the law would not be the Gaussian's.
-        step = _entry(grid, i)
-        rare[i] = _rounded(
-            _in_steps(center[i].item(), step),
-            _in_steps(_entry(sigma, i), step),
-            _standard_normal(words.__next__),
-            words.__next__,
-        )
+        mu, spread = (_in_steps(of[i].item(), grid[i].item()) for of in (center, sigma))
+        rare[i] = _rounded(mu, spread, _standard_normal(words.__next__), words.__next__)
         i += 1
     return multiples, rare
 
 
-def _require_drawable(
+def _drawable(
     center: Vector | Integers, sigma: float | Vector, grid: float | Vector
-) -> None:
-    """Refuse what no parsed study and data set lead to; public arguments come first.
+) -> tuple[Vector, Vector]:
+    """Return sigma and the grid of each coordinate, or refuse what no study and data set lead to.
 
-    The checks of ``center`` and ``sigma`` read private values. They are for programming errors:
-    statistics are clamped and sigma is bounded from below, so no data set fails them.
+    Public arguments come first. The checks of ``center`` and ``sigma`` read private values. They
+    are for programming errors: statistics are clamped and sigma is bounded from below, so no data
+    set fails them.
     """
     if type(center) is not np.ndarray or center.ndim != 1 or center.dtype not in _DTYPES:
         raise UsageError("center must be a plain numpy array, float64 or int64, one-dimensional")
+    like = (np.ndarray, np.dtype(np.float64), center.shape)
     for name, value in (("grid", grid), ("sigma", sigma)):
-        if isinstance(value, np.ndarray) and not (
-            type(value) is np.ndarray and value.dtype == np.float64 and value.shape == center.shape
-        ):
+        if isinstance(value, np.ndarray) and (type(value), value.dtype, value.shape) != like:
             raise UsageError(
                 f"{name} must be a number, or a plain numpy array, float64, with as many numbers "
                 "as center"
             )
+    bad: list[Any] = [grid]
     if isinstance(grid, float | np.ndarray):
-        bad = np.flatnonzero((np.frexp(grid)[0] != 0.5) | np.less(grid, sys.float_info.min))
-    if not isinstance(grid, float | np.ndarray) or bad.size:
-        shown = grid if not isinstance(grid, np.ndarray) else float(grid[bad[0]])
+        far = (np.frexp(grid)[0] != 0.5) | np.less(grid, sys.float_info.min)
+        bad = np.extract(far, grid).tolist()
+    if bad:
         raise UsageError(
-            f"grid is {shown!r}; it must be a float that is a power of two and at least 2**-1022: "
+            f"grid is {bad[0]!r}; it must be a float that is a power of two and at least 2**-1022: "
             "take it from public_grid"
         )
     if not np.isfinite(center).all():
         raise UsageError("center holds a NaN or an infinity; every value must be finite")
-    if not (
-        bool(((sigma > 0) & (sigma <= sys.float_info.max)).all())
-        if isinstance(sigma, np.ndarray)
-        else _is_positive_and_finite(sigma)
-    ):
+    number = isinstance(sigma, np.ndarray) or is_number(sigma)
+    if not (number and np.all((sigma > 0) & np.less_equal(sigma, sys.float_info.max))):
         raise UsageError("sigma must be a finite number above 0; without noise nothing is private")
-
-
-def _entry(value: float | Vector, i: int) -> float:
-    """Return the number of coordinate i, where one may stand for all."""
-    return float(value[i]) if isinstance(value, np.ndarray) else value
+    return np.full(center.shape, sigma, dtype=np.float64), np.full(center.shape, grid)
 
 
 class _Words:
@@ -442,7 +442,7 @@ _LOW_BITS = np.uint64(_BITS - 53)
 
 
 def _in_doubles(
-    center: Vector | Integers, sigma: float | Vector, grid: float | Vector
+    center: Vector | Integers, sigma: Vector, grid: Vector
 ) -> tuple[Integers, Vector, Vector]:
     """Return (whole, rest, scale): center/grid = whole + rest, sigma/grid = scale, up to rounding.
 
@@ -455,8 +455,7 @@ def _in_doubles(
         parts = [center - low, low]
     whole, rest = np.zeros(len(center), dtype=np.int64), np.zeros(len(center))
     with np.errstate(all="ignore"):
-        spread = sigma if isinstance(sigma, np.ndarray) else float(sigma)
-        scale = np.broadcast_to(np.divide(spread, grid), center.shape).copy()
+        scale = sigma / grid
         for part in parts:
             steps = part / grid
             nearest = np.rint(steps)
@@ -598,8 +597,3 @@ def _nearest_double(n: int, d: int) -> float:
         return n / d
     except OverflowError:
         return sys.float_info.max if n > 0 else -sys.float_info.max
-
-
-def _is_positive_and_finite(value: float) -> bool:
-    """Return whether it is a number above 0 that is at most the largest double."""
-    return isinstance(value, float | int) and 0 < value <= sys.float_info.max

@@ -17,10 +17,10 @@ noise to publish that: h (k + J) is epsilon'-DP. Proofs: docs/proofs/noise-scale
 """
 
 import math
-import sys
 from dataclasses import dataclass
 from fractions import Fraction
 
+from privalue.core._arrays import is_number
 from privalue.core._noise import Entropy, discrete_laplace
 from privalue.errors import StudyError, UsageError
 
@@ -134,13 +134,6 @@ def _steps_of(sigma: float, grid: float) -> int:
     """Return k = floor(ln sigma^2 / h + 1/2), exactly for the logarithm as a double. PRIVATE."""
     log_variance = 2 * math.log(sigma)
     return math.floor(Fraction(log_variance) / Fraction(grid) + Fraction(1, 2))
-
-
-def is_number(value: object) -> bool:
-    """Return whether it is a number that a double can hold."""
-    if isinstance(value, bool) or not isinstance(value, float | int):
-        return False
-    return -sys.float_info.max <= value <= sys.float_info.max
 
 
 def _rounded_down(value: Fraction) -> float:

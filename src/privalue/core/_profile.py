@@ -68,6 +68,9 @@ class Profile:
     upper: float
 
 
+_PARTS = ("lower", "estimate", "upper")
+
+
 def privacy_profile(alpha: float, beta: float, d: int, epsilon: float) -> Profile:
     """Return the smallest delta for which (alpha, beta) give (epsilon, delta)-DP.
 
@@ -84,10 +87,8 @@ def privacy_profile(alpha: float, beta: float, d: int, epsilon: float) -> Profil
     >>> f"{profile.estimate:.3g}"
     '1.53e-22'
     """
-    _check("alpha", alpha, 1e-100, 1e100)
-    _check("beta", beta, 0, 100)
-    _check("d", d, 1, 10**9)
-    _check("epsilon", epsilon, 0, 10**6)
+    _check(alpha=(alpha, 1e-100, 1e100), beta=(beta, 0, 100))
+    _check(d=(d, 1, 10**9), epsilon=(epsilon, 0, 10**6))
     return _worst(float(alpha), float(beta), int(d), float(epsilon), _FINE)
 
 
@@ -103,10 +104,8 @@ def divergence(epsilon: float, d: int, r: float, s: float) -> Profile:
     Returns:
         D between proven bounds. The other way round is D(1/r, s/r).
     """
-    _check("epsilon", epsilon, 0, 10**6)
-    _check("d", d, 1, 10**9)
-    _check("r", r, 1e-20, 1e20)
-    _check("s", s, 0, 1e100)
+    _check(epsilon=(epsilon, 0, 10**6), d=(d, 1, 10**9))
+    _check(r=(r, 1e-20, 1e20), s=(s, 0, 1e100))
     r, s = float(r), float(s)
     loss = _Loss(d / 2, 2 * math.log(r), (1 - r) / r * ((1 + r) / r), (s / r) ** 2, float(epsilon))
     return loss.divergence(*_FINE)
@@ -148,29 +147,25 @@ def exact_alpha(epsilon: float, delta: float, d: int, beta: float) -> float:
     '2.8473'
     """
     _check_target(epsilon, delta, d)
-    _check("beta", beta, 0, 100)
+    _check(beta=(beta, 0, 100))
     return _exact_alpha(float(epsilon), float(delta), int(d), float(beta))
 
 
-def _check(name: str, value: float, low: float, high: float) -> None:
-    """Refuse a parameter that is not a number within its range.
+def _check(**parameters: tuple[float, float, float]) -> None:
+    """Refuse a parameter that is not a number within its range; d must be whole.
 
     Args:
-        name: of the parameter; d must be whole.
-        value: public.
-        low: the smallest allowed.
-        high: the largest allowed.
+        parameters: by name, the value, the smallest and the largest allowed; all public.
     """
-    kind, what = (Integral, "a whole number") if name == "d" else (Real, "a number")
-    if isinstance(value, bool) or not isinstance(value, kind) or not low <= value <= high:
-        raise StudyError(f"{name} = {value!r} must be {what} from {low:g} to {high:g}")
+    for name, (value, low, high) in parameters.items():
+        kind, what = (Integral, "a whole number") if name == "d" else (Real, "a number")
+        if isinstance(value, bool) or not isinstance(value, kind) or not low <= value <= high:
+            raise StudyError(f"{name} = {value!r} must be {what} from {low:g} to {high:g}")
 
 
 def _check_target(epsilon: float, delta: float, d: int) -> None:
     """Refuse a promise outside of the range that exact calibration is offered for."""
-    _check("epsilon", epsilon, 0.001, 20)
-    _check("delta", delta, 1e-15, 0.5)
-    _check("d", d, 1, 10**7)
+    _check(epsilon=(epsilon, 0.001, 20), delta=(delta, 1e-15, 0.5), d=(d, 1, 10**7))
 
 
 # Sections 1 and 2: the supremum over neighbours
@@ -197,11 +192,8 @@ def _worst(alpha: float, beta: float, d: int, epsilon: float, effort: tuple[floa
         pull = math.exp(-max(tau, 0.0)) / alpha**2  # (s/r)^2 = min(1/r, 1)^2/alpha^2
         loss = _Loss(d / 2, tau, math.expm1(-tau), pull, epsilon)
         found.append(loss.divergence(*effort))
-    return Profile(
-        lower=max(each.lower for each in found),
-        estimate=max(each.estimate for each in found),
-        upper=max(each.upper for each in found),
-    )
+    largest = (max(getattr(each, name) for each in found) for name in _PARTS)
+    return Profile(**dict(zip(_PARTS, largest, strict=True)))
 
 
 # Sections 3 to 6: one divergence

@@ -30,11 +30,11 @@ import numpy as np
 import scipy.linalg as sl
 import scipy.sparse as sp
 
-from privalue.core._arrays import UNIT_ROUNDOFF, Integers, Vector
+from privalue.core._arrays import UNIT_ROUNDOFF, Integers, Vector, q_largest
 from privalue.core._design import MOST_EIGENVALUES, Design, scaled_rows
 from privalue.core._kernels import kernel
 from privalue.core._maximum import branch_and_bound
-from privalue.core._sensitivity_lsw import breakpoints, q_largest
+from privalue.core._sensitivity_lsw import breakpoints
 
 
 def smooth_lsl(

@@ -18,7 +18,7 @@ these only those that branch and bound cannot dismiss (docs/proofs/smooth-maxima
 
 import numpy as np
 
-from privalue.core._arrays import Integers, Vector
+from privalue.core._arrays import Integers, Vector, q_largest
 from privalue.core._maximum import branch_and_bound
 
 
@@ -77,13 +77,6 @@ def breakpoints(counts: Integers, per_person: int, floor: int) -> Integers:
     above = -((floor - counts) // per_person)
     ascending = np.sort(np.maximum(np.concatenate([[0], below, above]), 0), kind="stable")
     return np.asarray(ascending[np.flatnonzero(np.diff(ascending, prepend=-1))])
-
-
-def q_largest(values: Vector, q: int | None) -> Vector:
-    """Return the q largest values, in any order; all of them if q is None or too large."""
-    if q is None or q >= len(values):
-        return values
-    return np.partition(values, len(values) - q)[len(values) - q :]
 
 
 def _grouped(counts: Integers, weights: Vector) -> tuple[Integers, Vector]:

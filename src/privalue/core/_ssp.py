@@ -23,11 +23,12 @@ from dataclasses import replace
 import numpy as np
 
 from privalue.core._arrays import Vector
+from privalue.core._blocks import sensitivity_within
 from privalue.core._calibration import Calibration, gaussian
 from privalue.core._contributions import VisitStatistics
 from privalue.core._mechanism import Perturbation
 from privalue.core._noise import public_grid
-from privalue.core._sensitivity_ssp import sensitivity
+from privalue.core._sensitivity_ssp import visit_block
 from privalue.core._stages import LEAST_SHAPE, Chosen, numbers_of, sensitivity_of, stage_alphas
 from privalue.core._terms import GRID_STEPS, SspTerms, Terms
 
@@ -40,13 +41,7 @@ class StatisticsNoise:
     def __init__(self, terms: Terms, constants: SspTerms, alpha: float, chosen: Chosen) -> None:
         limits, weight, shape = terms.limits, constants.count_weight, chosen.shape
         low, high = limits.return_bounds
-        delta = sensitivity(
-            shape,
-            most_states=limits.most_keys,
-            trajectories_per_person=limits.most_trajectories,
-            add_remove=limits.add_remove,
-            count_weight=weight,
-        )
+        delta = sensitivity_within(limits, shape, *visit_block(weight))
         self.interval = first, last = limits.interval(chosen.level)
         self.squared_sensitivity = delta**2  # in units of R^2
         share = (last - first) / GRID_STEPS  # R of the whole range
@@ -129,10 +124,8 @@ class DpSsp:
             sigma = self.stage_noise[stage]
             deviations: float | Vector = sigma
             grids: float | Vector = public_grid(sigma)
-            center, psi = (
-                numbers_of(stage, statistics, self._constants.tallies),
-                (sigma / alpha) ** 2,
-            )
+            center = numbers_of(stage, statistics, self._constants.tallies)
+            psi = (sigma / alpha) ** 2
         else:
             noise, counts = self.noise_for(chosen), statistics.counts
             middle = sum(noise.interval) // 2  # a whole step: both ends are even

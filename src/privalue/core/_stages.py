@@ -27,7 +27,7 @@ from fractions import Fraction
 import numpy as np
 
 from privalue.core._arrays import Integers, Vector
-from privalue.core._blocks import block_sensitivity
+from privalue.core._blocks import sensitivity_within
 from privalue.core._contributions import SCALARS, VisitStatistics
 from privalue.core._terms import Limits
 from privalue.errors import StudyError
@@ -80,19 +80,12 @@ def sensitivity_of(stage: str, limits: Limits, tallies: tuple[str, ...]) -> floa
     if not set(tallies) <= BY_TRAJECTORY | BY_PERSON:
         raise StudyError(f"these are no numbers of trajectories or persons: {tallies}")
     by_person = len(set(tallies) & BY_PERSON) if stage == "limits" else 0
-    keys, most_keys, largest, furthest = {
-        "bounds": (1, 1, 1, 2),
-        "visits": (limits.keys, limits.most_keys, 1, 0),
-        "limits": (1, 1, max(len(tallies) - by_person, 1), len(tallies) - by_person),
+    keys, largest, furthest = {
+        "bounds": (1, 1, 2),
+        "visits": (limits.keys, 1, 0),
+        "limits": (1, max(len(tallies) - by_person, 1), len(tallies) - by_person),
     }[stage]
-    delta = block_sensitivity(
-        np.ones(keys),
-        largest=largest,
-        furthest=furthest,
-        most_keys=most_keys,
-        most_trajectories=limits.most_trajectories,
-        add_remove=limits.add_remove,
-    )
+    delta = sensitivity_within(limits, np.ones(keys), largest, furthest)
     # Numbers of persons change by at most 1, however many trajectories a person has.
     return math.hypot(delta, math.sqrt(by_person)) * (1 + 1e-15)
 

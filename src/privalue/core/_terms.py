@@ -8,6 +8,7 @@
 | H           | ``limits.most_keys``        | distinct keys that count per trajectory            |
 | L           | ``limits.most_trajectories``| trajectories that count per unit                   |
 | q           | ``limits.touched``          | most keys whose statistics differ between neighbours |
+| C           | ``limits.clip``             | the most that a trajectory weighs                  |
 | Phi, w, rho | ``design``                  | features, and weights of the regression            |
 
 ``Limits`` are settled before any data is opened. ``Terms`` add the public sizes of the data set and
@@ -64,6 +65,7 @@ class Limits:
     drop_cut: bool = False  # a unit with a trajectory that was cut off counts as nobody
     reward_bounds: tuple[float, float] = (-sys.float_info.max, sys.float_info.max)
     levels: int = 1  # J: candidates for a private bound of returns, each twice as wide
+    clip: float = 0.0  # C, where trajectories have weights: each counts once, at its first key
 
     def __post_init__(self) -> None:
         low, high = self.return_bounds
@@ -73,7 +75,8 @@ class Limits:
         # What a study never has: a discount that is no number would pass every later check.
         inside = -1e300 <= low < high <= 1e300 and self.reward_bounds[0] <= self.reward_bounds[1]
         whole = least >= 1 and 1 <= self.levels <= MOST_LEVELS and self.keys % self.arms == 0
-        if not (named and whole and 0 < self.discount <= 1 and inside):
+        weighted = self.clip == 0 or (1e-100 < self.clip < 1e100 and self.most_keys == 1)
+        if not (named and whole and 0 < self.discount <= 1 and inside and weighted):
             raise StudyError(f"these are no limits: {self}")
 
     @property
@@ -200,6 +203,16 @@ class SspTerms:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class OpeTerms:
+    """The constants of DP-OPE: what its numbers weigh beside the weighted return, in its range."""
+
+    noise: Literal["laplace", "gaussian"]
+    count_weight: float  # c_w: the weight of a trajectory
+    value_weight: float  # c_b: its return without the weight
+    size_weight: float  # c_m: one for each trajectory; 0 where their number is public
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class SmoothTerms:
     """The constants that DP-LSW and DP-LSL share."""
 
@@ -237,11 +250,9 @@ class Terms:
     limits: Limits
     size: PublicSize
     design: Design
-    constants: SspTerms | LswTerms | LslTerms
+    constants: SspTerms | LswTerms | LslTerms | OpeTerms
 
     @property
-    def mechanism(self) -> Literal["dp-ssp", "dp-lsw", "dp-lsl"]:
-        """Return the name of the mechanism."""
-        if isinstance(self.constants, SspTerms):
-            return "dp-ssp"
-        return "dp-lsw" if isinstance(self.constants, LswTerms) else "dp-lsl"
+    def mechanism(self) -> str:
+        """Return the name of the mechanism: dp-ssp, dp-lsw, dp-lsl or dp-ope."""
+        return f"dp-{type(self.constants).__name__.removesuffix('Terms').lower()}"

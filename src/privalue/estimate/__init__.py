@@ -15,6 +15,12 @@ from privalue.estimate._greedy import (
     with_clear_gains,
 )
 from privalue.estimate._linear import noise_factors, row_norms
+from privalue.estimate._policies import (
+    estimates_of_policy,
+    largest_weights,
+    noisy_weights,
+    published_policy,
+)
 from privalue.estimate._published import (
     estimates_of,
     noisy_of,
@@ -27,19 +33,25 @@ from privalue.estimate._ratios import clear_limit, normal_quantile
 from privalue.estimate._refit import refit
 from privalue.estimate._stages import published_stages
 from privalue.estimate._statistics import NoisyStatistics
+from privalue.estimate._weights import SUPPORTED
 
 __all__ = [
     "CAUTION",
+    "SUPPORTED",
     "GreedyStep",
     "NoisyStatistics",
     "StateChange",
     "clear_limit",
     "estimates_of",
+    "estimates_of_policy",
     "greedy_step_of",
+    "largest_weights",
     "noise_factors",
     "noisy_of",
+    "noisy_weights",
     "normal_quantile",
     "published",
+    "published_policy",
     "published_stages",
     "refit",
     "rehearsal",

@@ -25,6 +25,7 @@ from privalue.planning._consent import (
     large_delta,
     require_small_delta,
     require_useful,
+    require_useful_policy,
 )
 from privalue.planning._improvement import (
     ImprovementForecast,
@@ -71,6 +72,7 @@ from privalue.planning._releases import (
 from privalue.planning._resolve import Resolution, resolve
 from privalue.planning._shown import shown
 from privalue.planning._unvisited import unvisited_states, unvisited_words
+from privalue.planning._weights import ClipForecast, PolicyPlan, plan_policy
 
 __all__ = [
     "Aggregation",
@@ -78,6 +80,7 @@ __all__ = [
     "BookPlan",
     "Budget",
     "Change",
+    "ClipForecast",
     "Forecast",
     "Forecaster",
     "ImprovementForecast",
@@ -85,6 +88,7 @@ __all__ = [
     "OfPairs",
     "Option",
     "PlannedReleases",
+    "PolicyPlan",
     "Prediction",
     "PublicModel",
     "Resolution",
@@ -103,6 +107,7 @@ __all__ = [
     "most_helpful",
     "noise_by_state",
     "options_of",
+    "plan_policy",
     "plan_releases",
     "planned_rare_state_words",
     "planned_trajectories",
@@ -114,6 +119,7 @@ __all__ = [
     "release_groups",
     "require_small_delta",
     "require_useful",
+    "require_useful_policy",
     "resolve",
     "shown",
     "theta_before_noise",

@@ -13,14 +13,16 @@ where that is public, or the one that the study declares; without either nothing
 are Python warnings, and they come before anything is charged.
 """
 
+import math
 import sys
 import warnings
 from typing import NamedTuple
 
 from privalue.artefact import Accepted
-from privalue.core import Design, DpSsp, Mechanism, PublicSize
+from privalue.core import Design, DpOpe, DpSsp, Mechanism, PublicSize
 from privalue.errors import PrivalueWarning, StudyError
 from privalue.planning._judgement import Judgement, judge, most_helpful
+from privalue.planning._predict import USELESS
 from privalue.planning._rare_states import rare_state_words
 from privalue.planning._shown import shown
 from privalue.study import Study
@@ -91,6 +93,40 @@ def doubtful_words(judged: Judgement) -> str:
         f"{shown(judged.cautious)}, and guessing by {shown(judged.guess)}: they may be no better "
         "than guessing; a public prior of visits ([states] visits) or a plan with a public world "
         "tells more"
+    )
+
+
+def require_useful_policy(
+    mechanism: DpOpe, trajectories: int | None, *, accepted: bool
+) -> list[Accepted]:
+    """Refuse to value a policy where the noise alone is as large as the error of guessing.
+
+    Args:
+        mechanism: with its constants.
+        trajectories: m, where it is known; without it nothing is predicted.
+        accepted: whether it goes ahead all the same.
+
+    Returns:
+        What was accepted, for the release to say.
+    """
+    if trajectories is None:
+        _note(
+            "nothing is predicted, and a release of no use is not refused, since the number of "
+            "trajectories is not public here; declare [study] trajectories"
+        )
+        return []
+    low, high = mechanism.terms.limits.return_bounds
+    # At the most that can be kept, and with all trajectories in one group.
+    noise, guessing = mechanism.sigma / trajectories, (high - low) / math.sqrt(12)
+    if noise < USELESS * guessing:
+        return []
+    if accepted:
+        return ["useless"]
+    raise StudyError(
+        f"this release would be no better than guessing: the noise of the value is at least "
+        f"{noise:.3g} with {trajectories} trajectories, and guessing between {low:g} and {high:g} "
+        f"is off by {guessing:.3g}; use a smaller [policy] clip, a larger epsilon, or more "
+        "trajectories, or accept it explicitly (accept_useless=True)"
     )
 
 

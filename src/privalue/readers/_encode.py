@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from privalue.core import Integers, Private, sealed
+from privalue.core import Integers, Private, kernel, sealed, unit_hash
 from privalue.errors import DataError
 from privalue.readers import _cells as cells
 from privalue.readers._arrow import text_array
@@ -59,6 +59,7 @@ class Rows(Private):
     steps: Integers
     states: NDArray[np.int32]  # keys; one more than the last where the row is invalid
     rewards: NDArray[np.float64]  # the core clamps them to the public bounds
+    probabilities: NDArray[np.float64] | None = None  # of the actions, where they are logged
     tally: Tally = field(default_factory=Tally, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -71,7 +72,8 @@ class Rows(Private):
     @property
     def columns(self) -> tuple[NDArray[Any], ...]:
         """Return the arrays that are handed over to the core."""
-        return self.ids, self.steps, self.states, self.rewards
+        logged = () if self.probabilities is None else (self.probabilities,)
+        return self.ids, self.steps, self.states, self.rewards, *logged
 
     def part(self, begin: int, end: int) -> "Rows":
         """Return the rows from ``begin`` up to ``end``."""
@@ -135,6 +137,8 @@ class Encoder:
         if rules.allowed is not None:
             found["action"] = self._allowed(found)
         kept, tally = self._kept(chunk, found)
+        if rules.part[1] > 1:
+            kept = self._in_part(found, kept)
         if kept is not None:
             found = {
                 role: Cells(c.values[kept], None if c.status is None else c.status[kept])
@@ -147,6 +151,7 @@ class Encoder:
             found["step"].values,
             states,
             found["reward"].values,
+            found["probability"].values if "probability" in found else None,
             tally=tally,
         )
 
@@ -162,6 +167,8 @@ class Encoder:
             return cells.steps(column, rules.step_type, rules.step_format, *texts)
         if role == "reward":
             return cells.numbers(column, *texts)
+        if role == "probability":
+            return _probabilities(cells.numbers(column, *texts))
         if role.startswith("bin "):
             found = cells.numbers(column, *texts)
             edges = self._edges[int(role.removeprefix("bin "))]
@@ -233,6 +240,14 @@ class Encoder:
         for role, edges in zip(self._rules.state_roles[1:], self._edges[1:], strict=True):
             states = states * np.int32(len(edges) + 1) + found[role].values.astype(np.int32)
         return states
+
+    def _in_part(self, found: dict[str, Cells], kept: Integers | None) -> Integers:
+        """Return which of the kept rows count: those of units in the part, by their ids alone."""
+        which, parts = self._rules.part
+        ids = _side_by_side([found[role].values for role in self._rules.unit_roles])
+        of_row = part_of(np.ascontiguousarray(ids.reshape(len(ids), -1)), parts)
+        inside = np.flatnonzero(of_row == which)
+        return inside if kept is None else np.intersect1d(kept, inside, assume_unique=True)
 
     def _kept(self, chunk: Chunk, found: dict[str, Cells]) -> tuple[Integers | None, Tally]:
         """Return which rows to keep (None: all), and how many were left out and why."""
@@ -328,8 +343,9 @@ class Encoder:
             return f"must be a {rules.step_type}{how}"
         if role.startswith("bin "):
             return f"must be a finite number, to be in a bin{self._about_numbers(shown)}"
-        if role == "reward":
-            return f"must be a finite number{self._about_numbers(shown)}"
+        if role in {"reward", "probability"}:
+            wanted = "finite number" if role == "reward" else "probability, from 0 to 1"
+            return f"must be a {wanted}{self._about_numbers(shown)}"
         if role == "arm":
             return f"is not one of the arms: {', '.join(map(repr, rules.arms))}"
         if role == "action" and not rules.action_labels:
@@ -396,6 +412,25 @@ def _shown(column: pa.Array, at: int) -> str:
     except UnicodeDecodeError as problem:
         shown = repr(problem.object)
     return shown if len(shown) <= 60 else shown[:57] + "..."
+
+
+def _probabilities(numbers: Cells) -> Cells:
+    """Return numbers from 0 to 1; others are invalid."""
+    outside = ~((numbers.values >= 0) & (numbers.values <= 1))
+    if not outside.any():
+        return numbers
+    status = np.zeros(len(outside), np.uint8) if numbers.status is None else numbers.status.copy()
+    status[outside & (status == OK)] = INVALID
+    return Cells(numbers.values, status)
+
+
+@kernel(nogil=True)
+def part_of(ids, parts):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+    """Return the part of every row's unit: its public hash, modulo the number of parts."""
+    found = np.empty(len(ids), dtype=np.int64)
+    for row in range(len(ids)):
+        found[row] = np.int64(unit_hash(ids[row], ids.shape[1]) % np.uint64(parts))
+    return found
 
 
 def _side_by_side(ids: list[Integers]) -> Integers:

@@ -36,6 +36,8 @@ def gathered(
     """
     if engine == "local":
         return local.statistics(data, study, memory=memory, progress=progress, threads=threads)
+    if engine == "spark" and study.values_a_policy:
+        raise UsageError('dp-ope is read on one machine so far; use engine="local"')
     if engine == "spark":
         if threads is not None:
             raise UsageError("threads= is for the local engine; Spark's cores are Spark's settings")

@@ -236,6 +236,12 @@ def _by_role(data: Any, rules: RowRules) -> dict[str, Any]:
         columns["action"] = getattr(data, "action", None)
         if columns["action"] is None:
             raise DataError("the episodes have no actions, and the study has; give some that do")
+    if "probability" in rules.columns:
+        columns["probability"] = getattr(data, "probability", None)
+        if columns["probability"] is None:
+            raise DataError(
+                "the episodes have no probabilities of actions, and the study needs them"
+            )
     columns |= {"person": columns["trajectory"], "bin 0": columns["state"]}
     if len(rules.bins) > 1:
         raise DataError("the episodes have one number as their state, and the bins are of several")

@@ -16,12 +16,13 @@ from privalue.core import Integers
 from privalue.errors import DataError
 from privalue.readers import _cells as cells
 from privalue.readers._python_cells import flat
+from privalue.readers._weights import Weighing
 from privalue.study import Study
 
-ROLES = ("person", "trajectory", "step", "state", "action", "reward")
+ROLES = ("person", "trajectory", "step", "state", "action", "reward", "probability")
 NOTHING = object()  # a cell that is none, and so invalid
 _OBSERVATION = re.compile(r"observation_(\d{1,6})")
-_OF_STEPS = ("state", "action", "reward")
+_OF_STEPS = ("state", "action", "reward", "probability")
 MARKS = ("arm", "truncated")  # roles of columns that are read where the study names them
 
 
@@ -51,6 +52,8 @@ class RowRules:
     # The codes of allowed pairs: the state times the number of actions, plus the action; None: all.
     allowed: Integers | None = field(compare=False)
     drop_cut: bool  # a unit with a trajectory that was cut off is left out
+    weighing: Weighing | None  # of trajectories, where another policy is valued
+    part: tuple[int, int] = (0, 1)  # which of how many parts of the units counts
 
     @classmethod
     def of(cls, study: Study) -> "RowRules":
@@ -64,6 +67,8 @@ class RowRules:
         pairs = study.pairs
         if pairs is None:
             del named["action"]
+        if not study.policy.is_logged:
+            del named["probability"]
         if study.bins:
             of_bins = {f"bin {at}": column for at, column in enumerate(study.bins)}
             columns = ((role, {role: name}) for role, name in named.items())
@@ -95,6 +100,8 @@ class RowRules:
             action_labels=() if pairs is None else pairs.actions.labels or (),
             allowed=None if pairs is None else pairs.allowed,
             drop_cut=study.drops_cut,
+            weighing=Weighing.of(study),
+            part=study.study.which_part,
         )
 
     @property
@@ -231,6 +238,8 @@ class RowRules:
         elif role == "action":
             fits = cells.is_number(kind) or (times and bool(self.action_labels))
             allowed = "actions are numbers or texts"
+        elif role == "probability":
+            fits, allowed = cells.is_number(kind), "probabilities are numbers"
         elif role == "arm":
             fits, allowed = cells.is_number(kind) or times, "arms are numbers or texts"
         elif role == "truncated":

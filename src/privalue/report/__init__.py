@@ -5,6 +5,7 @@ curator's page is handed its diagnostics by whoever asked for them; this room kn
 shape alone.
 """
 
+from privalue.report._another_policy import policy_lines, verdict_words
 from privalue.report._answers import answers_in
 from privalue.report._curators import PrivateDiagnostics
 from privalue.report._guesses import Guesses, guess, guessed_json, listed, named
@@ -84,6 +85,7 @@ __all__ = [
     "named",
     "pairs_in_words",
     "paragraph",
+    "policy_lines",
     "policy_page",
     "public_page",
     "publish",
@@ -96,6 +98,7 @@ __all__ = [
     "steadied",
     "trajectories_around",
     "verdict",
+    "verdict_words",
     "write_pdf",
     "write_private_page",
     "write_report",

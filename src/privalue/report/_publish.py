@@ -15,6 +15,7 @@ from privalue.artefact import FILE_NAME, Release, require_vacant
 from privalue.errors import UsageError
 from privalue.ledger import Standing
 from privalue.planning import resolve
+from privalue.report._another_policy import another_policy_page, policy_csv
 from privalue.report._answers import answers_in
 from privalue.report._precision import require_same_study
 from privalue.report._public_page import public_page
@@ -125,9 +126,13 @@ def write_report(
     Returns:
         The paths of the files, by the fields of ``Published``.
     """
-    answers = answers_in(folder / REGISTRY)
+    answers, of_policy = answers_in(folder / REGISTRY), release.mechanism == "dp-ope"
+    table: Iterable[str] = policy_csv(release) if of_policy else ()
     texts: dict[str, tuple[str, str | Iterable[str]]] = {
-        "values": (VALUES, values_csv(state_table(release, study), private=release.private)),
+        "values": (
+            VALUES,
+            table or values_csv(state_table(release, study), private=release.private),
+        ),
         "registry": (
             REGISTRY,
             registry_yaml(release, justification=justification, account=account, answers=answers),
@@ -135,7 +140,10 @@ def write_report(
     }
     if page:
         why = justification or answers.justification
-        text = public_page(release, study=study, account=account, justification=why)
+        if of_policy:
+            text = another_policy_page(release, account=account, justification=why)
+        else:
+            text = public_page(release, study=study, account=account, justification=why)
         texts["page"] = PAGE, text
     return {key: write_text(folder / name, text) for key, (name, text) in texts.items()}
 

@@ -28,6 +28,8 @@ _MECHANISMS = {
     "scaled to smooth sensitivity (Balle, Gomrokchi and Precup 2016, Algorithm 2)",
     "dp-ssp": "DP-SSP: sums of first-visit returns and counts of visits, with Gaussian noise "
     "(sufficient statistics perturbation, analytic Gaussian mechanism)",
+    "dp-ope": "DP-OPE: sums of clipped importance weights and of weighted returns, with discrete "
+    "Laplace or Gaussian noise",
 }
 GAUSSIANS = frozenset({"dp-ssp"})  # whose releases have a mu
 _CALIBRATIONS = {
@@ -240,6 +242,8 @@ def _tuning(release: Release) -> str:
 
 def _post_processing(release: Release) -> str:
     """Return the sentence on what is computed from the mechanism's output."""
+    if release.mechanism == "dp-ope":
+        return "The target's value, its intervals and the kept mass are computed from noisy sums."
     if release.mechanism == "dp-ssp":
         return (
             "Values, intervals and flags are computed from the noisy statistics; so is any refit."
@@ -253,7 +257,9 @@ def _for_programs(release: Release, account: Standing | None) -> dict[str, Any]:
     privacy, noise, described = release.privacy, release.noise, release.study
     return {
         "private": release.private,
-        "variant": "(epsilon, delta)-differential privacy",
+        "variant": "(epsilon, delta)-differential privacy"
+        if privacy.delta
+        else "pure epsilon-differential privacy",
         "unit": privacy.unit,
         "relation": privacy.neighbours,
         "epsilon": privacy.epsilon,

@@ -32,6 +32,7 @@ AT_A_BOUND = "at a bound of returns"
 CLAMPED = "clamped returns"
 LIMITED = "changed by limits"
 GUESSED = "no better than guessing"
+LOST = "not supported: clipping may have lost too much"  # of another policy's value
 
 MEANINGS = {
     GUESSED: "by its own plan the whole release is no better than guessing, which whoever made it "
@@ -175,6 +176,12 @@ def state_table(release: Release, study: Study | None = None) -> StateTable:
 
 def flags_by_state(release: Release) -> Flags:
     """Return what to be careful about in every state of a release, from the release alone."""
+    supported = release.values.column("supported")
+    if release.mechanism == "dp-ope":  # its values are of starts, and have one flag of their own
+        bits = np.zeros(len(release.values), dtype=np.uint8)
+        if supported is not None:
+            bits[~supported] = 1
+        return Flags((LOST,), bits, () if release.private else (NOT_PRIVATE,))
     return _as_flags(state_table(release).bits, private=release.private)
 
 

@@ -20,12 +20,14 @@ from privalue.study._sections import (
     Privacy,
     Report,
     States,
+    TargetPolicy,
     Values,
     Weights,
     implied_returns,
 )
 from privalue.study._spreadsheets import as_cell
 from privalue.study._study import Study, described_values, files_named
+from privalue.study._tables import PolicyTables
 from privalue.study._template import study_template
 from privalue.study._terms import (
     SMOOTH,
@@ -33,6 +35,7 @@ from privalue.study._terms import (
     fits_by_lsl,
     gaussian_alpha,
     mechanism_for,
+    policy_mechanism,
     public_size,
     refuse_early,
     required_trajectories,
@@ -51,10 +54,12 @@ __all__ = [
     "Features",
     "Mechanism",
     "PairNames",
+    "PolicyTables",
     "Privacy",
     "Report",
     "States",
     "Study",
+    "TargetPolicy",
     "Values",
     "Weights",
     "aggregation",
@@ -68,6 +73,7 @@ __all__ = [
     "gaussian_alpha",
     "implied_returns",
     "mechanism_for",
+    "policy_mechanism",
     "public_size",
     "refuse_early",
     "required_trajectories",

@@ -19,11 +19,12 @@ import numpy as np
 from privalue.core import (
     Integers,
     Vector,
+    block_sensitivity,
     checked_whole,
     count_weight,
     exact_alpha,
     largest_exact_beta,
-    sensitivity,
+    visit_block,
 )
 from privalue.errors import StudyError, UsageError
 
@@ -199,3 +200,34 @@ def read_only(array: Vector) -> Vector:
     """Forbid changes of an array, and return it: nobody can alter what was chosen."""
     array.setflags(write=False)
     return array
+
+
+def sensitivity(
+    shape: Vector,
+    *,
+    most_states: int | None,
+    trajectories_per_person: int = 1,
+    add_remove: bool = False,
+    count_weight: float,
+) -> float:
+    """Return Delta, in units of R: the most that the statistics of neighbours differ by.
+
+    Args:
+        shape: omega_s, one number above 0 for every state.
+        most_states: H, the states that a trajectory counts for; None means all.
+        trajectories_per_person: L.
+        add_remove: whether neighbours differ by a unit more or less, not by another one.
+        count_weight: c_w, in units of R.
+
+    Returns:
+        Delta, exactly but for rounding, which goes up.
+    """
+    largest, furthest = visit_block(count_weight)
+    return block_sensitivity(
+        shape,
+        largest=largest,
+        furthest=furthest,
+        most_keys=most_states,
+        most_trajectories=trajectories_per_person,
+        add_remove=add_remove,
+    )

@@ -40,8 +40,6 @@ _FOLLOWS: Mapping[str, str] = {
 }
 
 _NOT_BUILT: Mapping[str, str] = {
-    "probability": "it would name the column of the probabilities with which actions were chosen",
-    "policy": "it would name another policy, to be evaluated from these data",
     "model": "it would release transitions and rewards themselves",
 }
 

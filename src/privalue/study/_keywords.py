@@ -24,6 +24,7 @@ from privalue.study._sections import (
     Report,
     Section,
     States,
+    TargetPolicy,
     Values,
     Weights,
     shown,
@@ -58,12 +59,15 @@ _MAKERS: Mapping[str, Callable[..., Any]] = {
     "weights": Weights,
     "arms": Arms,
     "actions": Actions,
+    "policy": TargetPolicy,
     "mechanism": Mechanism,
     "report": Report,
     "data": Columns,
 }
-_NAMES = {"study": "About", "data": "Columns"} | {
-    name: name.capitalize() for name in _MAKERS if name not in {"study", "data"}
+_NAMES = {name: name.capitalize() for name in _MAKERS} | {
+    "study": "About",
+    "data": "Columns",
+    "policy": "TargetPolicy",
 }
 EXAMPLE = (
     'Study(states=["ill", "well"], discount=0.9, returns=(0, 1), epsilon=1.0, delta=1e-6, '

@@ -17,7 +17,10 @@ from privalue.errors import StudyError
 from privalue.study._hints import about_unknown
 from privalue.study._sections import LARGEST, SMALLEST, Number, Section, key, shown
 
-_NAMES = '"dp-ssp", "dp-lsw", "dp-lsl", or "auto" (the least predicted error, from what is public)'
+_NAMES = (
+    '"dp-ssp", "dp-lsw", "dp-lsl", "auto" (the least predicted error, from what is public), or '
+    '"dp-ope" (the value of [policy] target)'
+)
 
 
 def _named(name: str) -> Any:
@@ -90,8 +93,9 @@ class MechanismSection(Section):
         if written not in MECHANISM_KEYS:
             return f"{written} is not a key of a study; {about_unknown(written, MECHANISM_KEYS)}"
         others = sorted(name for name, kind in _KINDS.items() if written in kind.model_fields)
+        first = f"{', '.join(others[:-1])} and " if len(others) > 1 else ""
         return (
-            f"{written} applies to {' and '.join(others)} only, and name = "
+            f"{written} applies to {first}{others[-1]} only, and name = "
             f'"{cls.model_fields["name"].default}"; remove it, or change name'
         )
 
@@ -228,8 +232,9 @@ class LswSection(_Calibrated):
 
     name: Literal["dp-lsw"] = _named("dp-lsw")
     noise: Literal["whitened", "isotropic"] = key(
-        "dp-lsw and dp-lsl only: the shape of the noise",
-        '"isotropic" (the paper\'s; the only one for dp-lsl) or, for dp-lsw, "whitened"',
+        "dp-lsw and dp-lsl: the shape of the noise; dp-ope: its law",
+        '"isotropic" (the paper\'s; the only one for dp-lsl) or, for dp-lsw, "whitened"; for '
+        'dp-ope "laplace" (pure epsilon; used where left out) or "gaussian"',
         "whitened",
     )
     pseudo_count: Number = key(
@@ -269,6 +274,29 @@ class LslSection(_Calibrated, _Ridged):
         return super().stated() | {"ridge"} | ({"ridge_scale"} if self.ridge == "sqrt" else set())
 
 
+class OpeSection(MechanismSection):
+    """The section of dp-ope: what another policy would have been worth, by clipped weights."""
+
+    name: Literal["dp-ope"] = _named("dp-ope")
+    noise: Literal["laplace", "gaussian"] = key(
+        "the law of the noise", '"laplace" (pure epsilon) or "gaussian"', "laplace"
+    )
+
+    calibration: ClassVar[Literal["exact"]] = "exact"
+    beta: ClassVar[Literal["auto"]] = "auto"
+    pseudo_count: ClassVar[float] = 0.0
+    ridge: ClassVar[Literal["sqrt"]] = "sqrt"
+    ridge_scale: ClassVar[float] = 100.0
+    shrinkage: ClassVar[bool] = False
+    noise_scale_share: ClassVar[float] = 0.0
+    stages: ClassVar[Literal["one"]] = "one"
+    stage_shares: ClassVar[Mapping[str, float]] = {}
+
+    def stated(self) -> set[str]:
+        """Return the law of the noise too."""
+        return {"name", "noise"}
+
+
 class AutoSection(MechanismSection):
     """The section of a mechanism still to be chosen; `privalue.resolve` replaces it."""
 
@@ -290,12 +318,13 @@ class AutoSection(MechanismSection):
         return {"name", "calibration", "noise", "beta", "pseudo_count"}
 
 
-AnyMechanism: TypeAlias = SspSection | LswSection | LslSection | AutoSection
+AnyMechanism: TypeAlias = SspSection | LswSection | LslSection | OpeSection | AutoSection
 
 _KINDS: Mapping[str, type[AnyMechanism]] = {
     "dp-ssp": SspSection,
     "dp-lsw": LswSection,
     "dp-lsl": LslSection,
+    "dp-ope": OpeSection,
     "auto": AutoSection,
 }
 

@@ -64,6 +64,10 @@ ByState = Annotated[list[Number] | dict[str, Number], WrapValidator(by_state)]
 ByPair = dict[str, dict[str, Number]]  # by the labels of state and action
 
 
+MOST_PARTS = 100
+MOST_CLIP = 1e6  # a weight has 2^30 steps below it
+
+
 def key(meaning: str, allowed: str, default: Any = ..., **limits: Any) -> Any:
     """Describe a key of the study.
 
@@ -166,6 +170,32 @@ class About(Section):
         le=MOST_TRAJECTORIES,
     )
 
+    part: str | None = key(
+        "only those whose id falls into this part, by a public hash: one half may make a policy, "
+        "and the other value it",
+        'a text such as "1/2": the first of two parts, of at most 100',
+        None,
+        pattern=r"^[1-9][0-9]?[0-9]?/[1-9][0-9]?[0-9]?$",
+    )
+
+    @model_validator(mode="after")
+    def _one_of_its_parts(self) -> "About":
+        """Refuse a part that there is not."""
+        if self.part is not None:
+            which, parts = self.which_part
+            if not (which < parts <= MOST_PARTS and parts >= 2):
+                raise ValueError(
+                    f'part = "{self.part}" is not allowed; it must be a text such as "1/2": the '
+                    f"first of two parts, of at most {MOST_PARTS}"
+                )
+        return self
+
+    @property
+    def which_part(self) -> tuple[int, int]:
+        """Return which part is meant, from 0, and how many there are; (0, 1) for all people."""
+        which, _, parts = (self.part or "1/1").partition("/")
+        return int(which) - 1, int(parts)
+
 
 class Privacy(Section):
     """``[privacy]``: what is promised, and to whom."""
@@ -177,8 +207,10 @@ class Privacy(Section):
     )
     delta: Number = key(
         "the probability with which the loss may exceed epsilon",
-        "a number between 0 and 1, both excluded",
-        gt=0,
+        "a number between 0 and 1, both excluded (0, or left out, with dp-ope and Laplace noise: "
+        "then the loss never exceeds it)",
+        0.0,
+        ge=0,
         lt=1,
     )
     unit: Literal["trajectory", "person"] = key(
@@ -549,6 +581,40 @@ class Actions(Section):
         return (self.count, self.labels, self.file) != (None, None, None)
 
 
+class TargetPolicy(Section):
+    """``[policy]``: another policy than the data's, whose value dp-ope releases."""
+
+    target: str | ByPair | None = key(
+        "the policy to value: public, and the probability of each action in every state",
+        "a CSV file of state, action and probability, or a table by state and action; the "
+        "probabilities of a state sum to 1",
+        None,
+    )
+    behaviour: str | ByPair | None = key(
+        "the policy behind the data: it is never estimated silently",
+        'a CSV file as for target, "column" (probabilities logged in the rows), the release.json '
+        "of a release with actions (its noisy frequencies), or a table by state and action",
+        None,
+    )
+    clip: Number | None = key(
+        "C, the most that a trajectory weighs: noise grows with it, and what is above it is lost",
+        f"a number from 1 to {MOST_CLIP:g}",
+        None,
+        ge=1,
+        le=MOST_CLIP,
+    )
+    by: Literal["start"] | None = key(
+        "one number for each start state, after [states] groups, in place of one for all",
+        '"start"',
+        None,
+    )
+
+    @property
+    def is_logged(self) -> bool:
+        """Return whether the behaviour's probabilities are a column of the data."""
+        return self.behaviour == "column"
+
+
 class Report(Section):
     """``[report]``: how the release is presented."""
 
@@ -568,6 +634,12 @@ class Columns(Section):
     state: str = key("column of the state", "a text", "state", min_length=1)
     reward: str = key("column of the reward", "a text", "reward", min_length=1)
     action: str = key("column of the action, with [actions]", "a text", "action", min_length=1)
+    probability: str = key(
+        'column of the behaviour\'s probability of the action, with [policy] behaviour = "column"',
+        "a text",
+        "probability",
+        min_length=1,
+    )
     person: str = key(
         "column of the person's id; if it is named and trajectory is not, each person has one "
         "trajectory",

@@ -18,8 +18,8 @@ import math
 import numpy as np
 from scipy import special
 
-from privalue.core import Vector, count_weight, sensitivity
-from privalue.study._choices import best_squares
+from privalue.core import Vector, count_weight
+from privalue.study._choices import best_squares, sensitivity
 
 _CLEAR = 3.0  # standard deviations above which a bin is not taken for noise
 _WITHIN = 0.75  # of a level's reach: where returns of that level are, about

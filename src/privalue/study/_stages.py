@@ -16,9 +16,9 @@ from privalue.core import (
     Vector,
     count_weight,
     gaussian,
-    sensitivity,
 )
 from privalue.errors import StudyError
+from privalue.study._choices import sensitivity
 from privalue.study._sections import implied_returns
 from privalue.study._stage_rules import (
     auto_stages,

@@ -63,6 +63,7 @@ from privalue.study._sections import (
     Report,
     Section,
     States,
+    TargetPolicy,
     Values,
     Weights,
     key,
@@ -70,7 +71,7 @@ from privalue.study._sections import (
 )
 from privalue.study._side_files import describe_matrix
 from privalue.study._stages import automatic_stages
-from privalue.study._tables import Tables, read_tables, tied
+from privalue.study._tables import PolicyTables, Tables, read_tables, tied
 
 FILE_KEYS: Mapping[str, tuple[str, ...]] = {
     "states": ("file", "groups", "visits"),
@@ -78,15 +79,18 @@ FILE_KEYS: Mapping[str, tuple[str, ...]] = {
     "weights": ("file",),
     "values": ("start",),
     "actions": ("file", "allowed"),
+    "policy": ("target", "behaviour"),
 }
+# What stands where a file could, and names none.
+_NO_FILES = {("policy", "behaviour"): "column"}
+
 _BY_KEYWORDS = Place(anywhere=True)  # whoever builds a study gives keywords, and no place
 
 
 class Study(Section):
     """Everything public about a release; frozen, and checked when it is built.
 
-    What most people need is a keyword, and the rest is given by sections: both make the same study.
-    Numbers by state are a dictionary by label, a list or an array in their order, or a file.
+    Most keys are keywords; sections give the rest. Numbers by state: by label, in order, or a file.
 
     Args:
         states: labels as a list, their number, or ``States(...)`` (required).
@@ -112,7 +116,8 @@ class Study(Section):
         weights: regression weights by state, or ``Weights(...)`` (default 1 everywhere).
         arms: labels of arms, or ``Arms(...)`` (default none).
         actions: labels of actions, their number, or ``Actions(...)`` (default none).
-        mechanism: "dp-ssp", "dp-lsw", "dp-lsl", "auto", or ``Mechanism(...)`` (default "dp-ssp").
+        policy: another policy to value, as ``TargetPolicy(...)``, with "dp-ope" (default none).
+        mechanism: "dp-ssp" (default), "dp-lsw", "dp-lsl", "dp-ope", "auto", or ``Mechanism(...)``.
         level: of intervals (default 0.95).
         columns: names of columns, as {"trajectory": "stay_id"} (default: as they are called here).
         study: the section of name, dataset, period and trajectories: ``About(...)``.
@@ -143,6 +148,9 @@ class Study(Section):
     arms: Arms = key("The arms, if values are released by arm.", "a section", Arms())
     actions: Actions = key(
         "The actions, if every state and action has a value.", "a section", Actions()
+    )
+    policy: TargetPolicy = key(
+        "Another policy, if its value is released.", "a section", TargetPolicy()
     )
     mechanism: MechanismField = key("The algorithm that adds the noise.", "a section", SspSection())
     report: Report = key("How the release is presented.", "a section", Report())
@@ -181,6 +189,7 @@ class Study(Section):
         weights: Any = None,
         arms: Any = None,
         actions: Any = None,
+        policy: Any = None,
         mechanism: Any = None,
         level: float | None = None,
         columns: Mapping[str, str] | None = None,
@@ -209,8 +218,10 @@ class Study(Section):
         self._require_columns_of_bins()
         self._place = place
         self._require_actions()
+        self._require_policy()
+        self._require_delta()
         self._tables = read_tables(
-            self.states, self.values, self.weights, self.features, self.actions, place
+            self.states, self.values, self.weights, self.features, self.actions, self.policy, place
         )
         self._require_arms()
 
@@ -461,6 +472,7 @@ class Study(Section):
         taken = {data.trajectory, data.step, data.reward, data.person, data.truncated}
         taken |= {self.arms.column} if self.arms.labels else set()
         taken |= {data.action} if self.actions.named else set()
+        taken |= {data.probability} if self.policy.is_logged else set()
         for column in self.states.bins:
             if column in taken:
                 raise StudyError(
@@ -494,6 +506,76 @@ class Study(Section):
                 f'[data] action = "{data.action}" is another column of [data], too; each needs '
                 "its own"
             )
+
+    def _require_policy(self) -> None:
+        """Require what dp-ope needs, and refuse what has no effect with it, or without it."""
+        policy, data = self.policy, self.data
+        if self.mechanism.name != "dp-ope":
+            if policy.given:
+                raise StudyError(
+                    f'[policy] is for dp-ope, and [mechanism] name = "{self.mechanism.name}"; set '
+                    'name = "dp-ope", or remove [policy]'
+                )
+            return
+        if not self.actions.named:
+            raise StudyError(
+                "[actions] is missing: to value another policy, actions must be recorded; say "
+                "which there are, e.g. [actions] count = 4"
+            )
+        needed = {
+            "target": "the policy to value, a file of state, action and probability",
+            "behaviour": 'the policy behind the data: a file, or "column"; it is never estimated '
+            "silently",
+            "clip": "the most that a trajectory weighs, e.g. clip = 10",
+        }
+        for name, meaning in needed.items():
+            if getattr(policy, name) is None:
+                raise StudyError(f"[policy] {name} is missing: {meaning}")
+        idle = {
+            "[privacy] max_states_per_trajectory": self.privacy.max_states_per_trajectory,
+            "[values] start": self.values.start,
+            "[values] unvisited": self.values.unvisited,
+            "[states] visits": self.states.visits,
+            "[weights]": self.weights.model_dump() != Weights().model_dump() or None,
+            "[features]": self.features.model_dump() != Features().model_dump() or None,
+        }
+        for name, given in idle.items():
+            if given is not None:
+                raise StudyError(f"{name} has no effect with dp-ope; remove it")
+        if policy.is_logged:
+            taken = {data.trajectory, data.step, data.state, data.reward, data.person, data.action}
+            if data.probability in taken:
+                raise StudyError(
+                    f'[data] probability = "{data.probability}" is another column of [data], too; '
+                    "each needs its own"
+                )
+        elif "probability" in data.given:
+            raise StudyError(
+                f'[data] probability = "{data.probability}" names the column of logged '
+                'probabilities, and [policy] behaviour is not "column"; remove one of the two'
+            )
+
+    def _require_delta(self) -> None:
+        """Require a delta above 0, but for Laplace noise, whose promise has none."""
+        delta, wanted = self.privacy.delta, "a number between 0 and 1, both excluded"
+        laplace = self.mechanism.name == "dp-ope" and self.mechanism.noise == "laplace"
+        if not self.privacy.is_fixed:
+            if laplace:
+                raise StudyError(
+                    f'[privacy] spend = "{self.privacy.spend}" is a share of epsilon and delta, '
+                    'and noise = "laplace" has no delta; give epsilon'
+                )
+            return
+        if laplace:
+            if delta > 0:
+                raise StudyError(
+                    f'[privacy] delta = {delta:g}: noise = "laplace" promises epsilon alone; '
+                    'remove delta, or use [mechanism] noise = "gaussian"'
+                )
+        elif "delta" not in self.privacy.given:
+            raise StudyError(f"[privacy] delta is missing; it must be {wanted}")
+        elif delta == 0:
+            raise StudyError(f"[privacy] delta = {delta} is not allowed; it must be {wanted}")
 
     def _require_arms(self) -> None:
         """Refuse arms for which no mechanism is proved, or that no row could hold."""
@@ -615,7 +697,7 @@ class Study(Section):
     def has_intervals(self) -> bool:
         """Return whether the release says how large its noise is."""
         chosen = self.mechanism
-        return chosen.name in {"dp-ssp", "auto"} or chosen.noise_scale_share > 0
+        return chosen.name in {"dp-ssp", "dp-ope", "auto"} or chosen.noise_scale_share > 0
 
     # What one person can change
 
@@ -634,10 +716,10 @@ class Study(Section):
         """Return whether the number of units is the same for all neighbours, and may be counted.
 
         To replace a unit leaves the number as it is. But if invalid units, incomplete rows or
-        trajectories that were cut off are dropped, a unit may be replaced by one of which nothing
-        is left.
+        trajectories that were cut off are dropped, or only a part of the units counts, a unit may
+        be replaced by one of which nothing is left.
         """
-        drops = self.data.drops or self.drops_cut
+        drops = self.data.drops or self.drops_cut or self.study.part is not None
         return self.privacy.neighbours == "replace-one" and not drops
 
     @property
@@ -659,16 +741,35 @@ class Study(Section):
             return automatic_stages(self)
         return () if chosen == "one" else chosen
 
+    # Another policy than the data's
+
+    @property
+    def values_a_policy(self) -> bool:
+        """Return whether another policy's value is released, and none of states."""
+        return self.mechanism.name == "dp-ope"
+
+    @property
+    def policies(self) -> PolicyTables:
+        """Return the target's and the behaviour's probabilities of every pair, with dp-ope."""
+        assert self._tables.policies is not None
+        return self._tables.policies
+
+    @property
+    def start_names(self) -> tuple[str, ...] | range:
+        """Return the labels of the start states, where each has a number of its own; or none."""
+        return self.state_names if self.policy.by == "start" else ()
+
     @property
     def limits(self) -> Limits:
         """Return what one unit may contribute: all that the core needs to add up contributions."""
+        weighted = self.values_a_policy
         return Limits(
             unit=self.privacy.unit,
             neighbours=self.privacy.neighbours,
-            keys=self.key_count,
+            keys=max(len(self.start_names), 1) if weighted else self.key_count,
             discount=self.values.discount,
             return_bounds=self.return_bounds,
-            most_keys=self.states_per_trajectory,
+            most_keys=1 if weighted else self.states_per_trajectory,
             most_trajectories=self.trajectories_per_person,
             drop_invalid=self.data.invalid == "drop-unit",
             size_is_public=self.size_is_public,
@@ -676,6 +777,7 @@ class Study(Section):
             drop_cut=self.drops_cut,
             reward_bounds=self.values.rewards,
             levels=MOST_LEVELS if "bounds" in self.stages else 1,
+            clip=float(self.policy.clip or 0.0),
         )
 
     # What is known of each state
@@ -732,7 +834,7 @@ class Study(Section):
         del described["side_files"]
         for section, keys in FILE_KEYS.items():
             for name in keys:
-                if isinstance(described.get(section, {}).get(name), str):
+                if _names_a_file(described, section, name):
                     described[section][name] = "a file"
         described["features"].pop("file", None)
         matrix = self.feature_matrix
@@ -752,6 +854,10 @@ class Study(Section):
             del description["arms"]  # as studies without arms were always described
         if not self.actions.named:
             del description["actions"], description["data"]["action"]  # likewise
+        if not self.values_a_policy:
+            del description["policy"]
+        if not self.policy.is_logged:
+            del description["data"]["probability"]
         if self.states.bins is not None:
             del description["data"]["state"]  # no such column is read
         description["side_files"] = [
@@ -775,11 +881,17 @@ def files_named(description: Mapping[str, Any]) -> list[tuple[str, str]]:
         (section, name)
         for section, names in FILE_KEYS.items()
         for name in names
-        if section != "values" and isinstance(description.get(section, {}).get(name), str)
+        if section != "values" and _names_a_file(description, section, name)
     ]
     if description["features"].get("kind") == "matrix" and ("features", "file") not in found:
         found.append(("features", "matrix"))
     return found
+
+
+def _names_a_file(description: Mapping[str, Any], section: str, name: str) -> bool:
+    """Return whether a key of a description holds the name of a file."""
+    written = description.get(section, {}).get(name)
+    return isinstance(written, str) and written != _NO_FILES.get((section, name))
 
 
 def _without_start(description: Mapping[str, Any]) -> dict[str, Any]:

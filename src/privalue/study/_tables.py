@@ -6,6 +6,7 @@ Each comes from a side file, from the study file itself, or from a default. `rea
 only function that opens side files, and everything that it reads is public.
 """
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from privalue.study._sections import (
     Actions,
     Features,
     States,
+    TargetPolicy,
     Values,
     Weights,
 )
@@ -36,7 +38,17 @@ from privalue.study._side_files import SideFile
 MOST_TARGETS, MOST_ENTRIES = 1_000, 4_000_000
 ROUNDING = 1e-9  # of a feature's size: less is no difference between states
 LEAST_SHARE = 0.03  # of the first component: what is smaller could hardly move a value
+SUMS_TO_ONE = 1e-6  # how far the probabilities of a state may be from it: files are rounded
 STANDS_OUT = 0.9  # the first component does, if the second is smaller than this
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PolicyTables:
+    """Two policies: the probability of every pair, its action in its state; read-only."""
+
+    target: Vector
+    behaviour: Vector | None  # None where the rows have it
+    estimated: bool = False  # the behaviour is from the noisy frequencies of a release
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -51,6 +63,7 @@ class Tables:
     weights: Vector  # of each state
     matrix: Matrix | None
     targets: Vector | None  # a basis of the features that values are shrunk towards
+    policies: PolicyTables | None  # with dp-ope
     files: tuple[SideFile, ...]
 
 
@@ -73,6 +86,7 @@ def read_tables(
     weights: Weights,
     features: Features,
     actions: Actions,
+    policy: TargetPolicy,
     place: Place,
 ) -> Tables:
     """Read every table that the sections name.
@@ -83,6 +97,7 @@ def read_tables(
         weights: ``[weights]``.
         features: ``[features]``.
         actions: ``[actions]``, which may name none.
+        policy: ``[policy]``, which may name none.
         place: where side files are.
 
     Returns:
@@ -101,6 +116,7 @@ def read_tables(
         weights=_weights(weights, names, files),
         matrix=matrix,
         targets=_shrunk_towards(features, matrix, names, pairs),
+        policies=None if pairs is None else _policies(policy, pairs, files),
         files=tuple(files.opened),  # last, because the lines above open them
     )
 
@@ -255,6 +271,79 @@ def _allowed(section: Actions, every: PairNames, files: _Files) -> Integers:
         )
     allowed.setflags(write=False)
     return allowed
+
+
+def _policies(section: TargetPolicy, pairs: PairNames, files: _Files) -> PolicyTables | None:
+    """Return the two policies of ``[policy]``, or None where there are none."""
+    target, behaviour = section.target, section.behaviour
+    if target is None or behaviour is None:
+        return None
+    found = _policy("[policy] target", target, pairs, files)
+    if section.is_logged:
+        return PolicyTables(target=found, behaviour=None)
+    if isinstance(behaviour, str) and behaviour.lower().endswith(".json"):
+        file = files.open("[policy] behaviour", behaviour)
+        taken = _frequencies(file, pairs)
+        return PolicyTables(target=found, behaviour=taken, estimated=True)
+    return PolicyTables(
+        target=found, behaviour=_policy("[policy] behaviour", behaviour, pairs, files)
+    )
+
+
+def _policy(key: str, given: str | Mapping[str, Any], pairs: PairNames, files: _Files) -> Vector:
+    """Return the probability of every pair; what a table leaves out is never done.
+
+    Refuse what is no probability, and states whose probabilities do not sum to 1.
+    """
+    if isinstance(given, Mapping):
+        given = {
+            f"{state}{BETWEEN}{action}": number
+            for state, numbers in given.items()
+            for action, number in numbers.items()
+        }
+    found = _by_state(key, given, pairs, files, absent=0.0)
+    bad = ~((found >= 0) & (found <= 1))
+    if bad.any():
+        at = int(np.argmax(bad))
+        raise StudyError(
+            f'{key}: the probability of "{pairs.label(at)}" is {found[at]:g}; probabilities are '
+            "numbers from 0 to 1"
+        )
+    sums = np.bincount(pairs.state_of, found, minlength=pairs.states.count)
+    off = np.abs(sums - 1) > SUMS_TO_ONE
+    if off.any():
+        at = int(np.argmax(off))
+        raise StudyError(
+            f'{key}: the probabilities of the state "{pairs.states.label(at)}" sum to '
+            f"{sums[at]:.9g}; those of every state sum to 1"
+        )
+    return found
+
+
+def _frequencies(file: SideFile, pairs: PairNames) -> Vector:
+    """Return how often each action was taken, by the noisy counts of a release with actions.
+
+    A count below 0 is 0. A state of which all counts are has every action equally often: nothing
+    is known of it.
+    """
+    shown = f'{file.key} = "{file.name}"'
+    try:
+        release = json.loads(file.content)
+        labels = [f"{one['state']}{BETWEEN}{one['action']}" for one in release["values"]]
+        counts = dict(zip(labels, map(float, release["statistics"]["counts"]), strict=True))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise StudyError(f"{shown} is no release of dp-ssp with actions") from None
+    found = np.maximum(side_files.by_state(file.key, counts, pairs), 0.0)
+    sums = np.bincount(pairs.state_of, found, minlength=pairs.states.count)
+    each = np.bincount(pairs.state_of, minlength=pairs.states.count)
+    nobody = sums[pairs.state_of] == 0
+    found = np.where(
+        nobody, 1 / each[pairs.state_of], found / np.where(nobody, 1, sums[pairs.state_of])
+    )
+    if not np.isfinite(found).all():
+        raise StudyError(f"{shown} holds a count that is no number")
+    found.setflags(write=False)
+    return found
 
 
 def _raw_labels(states: States, names: StateNames, files: _Files) -> Mapping[str, int] | None:

@@ -21,6 +21,7 @@ STARTING_POINT: Mapping[str, Mapping[str, str]] = {
     "weights": {"kind": '"uniform"'},
     "arms": {},
     "actions": {},
+    "policy": {},
     "mechanism": {"name": '"dp-ssp"'},
     "report": {},
     "data": {},
@@ -30,6 +31,7 @@ _EXAMPLES: Mapping[str, str] = {
     "dataset": '"trial-2026"',
     "period": '"2026-11"',
     "trajectories": "10000",
+    "part": '"1/2"',
     "unvisited": "0.0",
     "start": '"start.csv"',
     "labels": '["stage 1", "stage 2"]',
@@ -71,6 +73,11 @@ _EXAMPLES: Mapping[str, str] = {
     "truncated": '"cut"',
     "column": '"arm"',
     "allowed": '"allowed.csv"',
+    "target": '"policy.csv"',
+    "behaviour": '"behaviour.csv"',
+    "clip": "10.0",
+    "by": '"start"',
+    "probability": '"propensity"',
 }
 
 # Of keys that several sections have, or that mean something else in another one.

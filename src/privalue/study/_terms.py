@@ -6,15 +6,20 @@ fail with any data is refused here, before data is opened.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+
+import numpy as np
+import scipy.sparse as sp
 
 from privalue.core import (
     Design,
+    DpOpe,
     LslTerms,
     LswBound,
     LswTerms,
     Mechanism,
+    OpeTerms,
     PublicSize,
     SmoothBound,
     SspTerms,
@@ -40,6 +45,9 @@ from privalue.study._study import Study
 
 SMOOTH = frozenset({"dp-lsw", "dp-lsl"})  # the scale of their noise depends on the data
 MOST_WORK = 1e12  # N d^2
+# What the behaviour's own value and the sizes of groups weigh beside the target's, by whether noise
+# is Laplace's: each costs the target a few percent of noise (docs/proofs/weights.md).
+OPE_WEIGHTS = {True: (1 / 8, 1 / 16), False: (1 / 4, 1 / 4)}
 _TOO_EXTREME = (
     "[weights] weights, features, returns or ridge are too extreme to compute with; state them in "
     "other units"
@@ -79,6 +87,35 @@ def mechanism_for(study: Study, design: Design, size: PublicSize) -> Mechanism:
         raise StudyError(_TOO_EXTREME) from None
 
 
+def policy_mechanism(study: Study, size: PublicSize) -> DpOpe:
+    """Return the mechanism that values another policy, or refuse it, from public numbers alone.
+
+    Args:
+        study: the study, with dp-ope.
+        size: what is public about the number of trajectories.
+    """
+    limits, laplace = study.limits, study.mechanism.noise == "laplace"
+    weight = count_weight(limits.keys, 1, add_remove=limits.add_remove)
+    # m is the same for all neighbours where one trajectory is replaced, and there are no groups:
+    # the size of a group is private under every relation.
+    public = limits.counts_trajectories and limits.keys == 1
+    constants = OpeTerms(
+        noise="laplace" if laplace else "gaussian",
+        count_weight=0.5 if laplace else weight,
+        value_weight=OPE_WEIGHTS[laplace][0],
+        size_weight=0.0 if public else OPE_WEIGHTS[laplace][1],
+    )
+    terms = Terms(
+        epsilon=study.privacy.epsilon,
+        delta=study.privacy.delta,
+        limits=limits,
+        size=size,
+        design=Design(phi=sp.eye_array(limits.keys, format="csr"), weights=np.ones(limits.keys)),
+        constants=constants,
+    )
+    return DpOpe(terms, constants)
+
+
 def terms_for(study: Study, design: Design, size: PublicSize) -> Terms:
     """Return the terms of a release; rules that need m use the public size alone.
 
@@ -87,7 +124,7 @@ def terms_for(study: Study, design: Design, size: PublicSize) -> Terms:
         design: its features and weights.
         size: what is public about the number of trajectories.
     """
-    resolved: dict[str, Callable[[Study, PublicSize], SspTerms | LswTerms | LslTerms]]
+    resolved: Mapping[str, Callable[[Study, PublicSize], SspTerms | LswTerms | LslTerms]]
     resolved = {"dp-ssp": _ssp, "dp-lsw": _lsw, "dp-lsl": _lsl}
     terms = Terms(
         epsilon=study.privacy.epsilon,
@@ -97,7 +134,7 @@ def terms_for(study: Study, design: Design, size: PublicSize) -> Terms:
         design=design,
         constants=resolved[study.mechanism.name](study, size),
     )
-    if isinstance(terms.constants, SspTerms) or study.mechanism.calibration != "exact":
+    if isinstance(terms.constants, SspTerms | OpeTerms) or study.mechanism.calibration != "exact":
         return terms
     beta = study.mechanism.beta
     if isinstance(beta, str):
@@ -219,9 +256,10 @@ def gaussian_alpha(study: Study) -> float | None:
     """Return alpha if all that is drawn is Gaussian noise of one public sigma: mu = 1/alpha.
 
     Return None for any other: dp-lsw and dp-lsl have an alpha too, but their sigma depends on the
-    data.
+    data; and Laplace noise is none.
     """
-    if study.mechanism.name != "dp-ssp":
+    gaussian_noise = study.values_a_policy and study.mechanism.noise == "gaussian"
+    if study.mechanism.name != "dp-ssp" and not gaussian_noise:
         return None
     return gaussian(study.privacy.epsilon, study.privacy.delta).alpha
 

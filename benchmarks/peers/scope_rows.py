@@ -1,0 +1,65 @@
+"""Write the rows that SCOPE-RL's values are of: ``python -m benchmarks.peers.scope_rows ROWS.csv``.
+
+Gymnasium's FrozenLake, 2,000 episodes of the uniform policy; the target goes 5% of the way to the
+best one, so that no weight is above 3.1 and nothing is clipped.
+"""
+
+import sys
+from pathlib import Path
+
+import privalue as pv
+from privalue.simulation import Episodes, World, parse_world, simulate_episodes
+
+CLIP = 3.1
+
+
+def world_and_target() -> tuple[World, World]:
+    """Return the world as people acted in it, and as the target would."""
+    world = parse_world("gym:FrozenLake-v1")
+    return world, world.under("optimal:0.05")
+
+
+def rows() -> Episodes:
+    """Return the episodes."""
+    return simulate_episodes(world_and_target()[0], trajectories=2000, seed=2630, actions=True)
+
+
+def study() -> pv.Study:
+    """Return the study that values the target."""
+    world, target = world_and_target()
+    tables = [
+        {
+            str(s): {str(a): float(p) for a, p in enumerate(row)}
+            for s, row in enumerate(each.decisions[1].probabilities)
+        }
+        for each in (target, world)
+    ]
+    mdp, _ = world.decisions
+    return pv.Study(
+        states=mdp.states,
+        actions=mdp.actions,
+        discount=mdp.discount,
+        returns=(0.0, 1.0),
+        epsilon=1.0,
+        unit="trajectory",
+        mechanism="dp-ope",
+        policy=pv.TargetPolicy(target=tables[0], behaviour=tables[1], clip=CLIP),
+    )
+
+
+def write(out: Path) -> None:
+    """Write the rows with both policies' probabilities of what was done."""
+    world, target = world_and_target()
+    found = rows()
+    assert found.action is not None
+    columns = [
+        each.decisions[1].probabilities[found.state, found.action] for each in (world, target)
+    ]
+    lines = ["trajectory,step,action,reward,behaviour,target"]
+    both = zip(found.trajectory, found.step, found.action, found.reward, *columns, strict=True)
+    lines += [",".join(repr(cell.item()) for cell in line) for line in both]
+    out.write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))

@@ -1,0 +1,311 @@
+"""Say what another policy would have been worth, and how far to trust it. All post-processing.
+
+| symbol       | here             | shape | public |
+|--------------|------------------|-------|--------|
+| T~           | ``weighted``     | N     | yes: the sum of rho (G - c)/R, noisy |
+| n~           | ``weights``      | N     | yes: the sum of rho, noisy |
+| B~           | ``returns``      | N     | yes: the sum of (G - c)/R, noisy |
+| m~           | ``sizes``        | N     | yes: trajectories, noisy or public |
+| C            | ``clip``         |       | yes    |
+| u = T/n      | ``value``        | N     | **private**, covered: the value is c + R u |
+| kappa        | ``kept``         | N     | **private**: E rho, rho clipped at C |
+
+At the true u the number T~ - u n~ is noise of T~ less u times noise of n~, and the sampling error
+of sum rho (G/R - c/R - u), whose variance is at most C n (1/4 - u^2). An interval is the u between
+-1/2 and 1/2 at which that number is no more surprising than the level allows: the tail of two
+Laplace variables and a normal one is known exactly, and so is that of three normal ones
+(docs/proofs/weights.md, theorems 5 and 6). The kept mass is n/m, and the behaviour's value is B/m,
+by the same set.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from privalue.core import Vector
+from privalue.estimate._ratios import normal_quantile
+
+SUPPORTED = 0.8  # the lower end of the kept mass, above which a value is vouched for
+_NODES = 64  # on either side of the estimate, at which a set is looked at
+_HALVINGS = 48  # of the gap between two nodes, in which a set ends
+_APART = (
+    1e-5  # two scales closer than this, relatively, are taken as so far apart: no digits cancel
+)
+
+Ends = tuple[Vector, Vector]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NoisyWeights:
+    """The output of DP-OPE in units of returns' range and of trajectories, with its noise."""
+
+    weighted: Vector
+    weights: Vector
+    returns: Vector
+    sizes: Vector
+    # The scale of the noise of each: Laplace's, or the standard deviation; 0 for a public size.
+    scales: tuple[float, float, float, float]
+    laplace: bool
+    clip: float
+    alike: int = 1  # how many trajectories of one unit count
+
+    def __post_init__(self) -> None:
+        for name in ("weighted", "weights", "returns", "sizes"):
+            array = np.array(getattr(self, name), dtype=np.float64)
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Quotient:
+    """A quotient of two noisy numbers, in which a set of values is looked for."""
+
+    over: Vector
+    under: Vector
+    scale_over: float
+    scale_under: float
+    bounds: tuple[float, float]
+    laplace: bool
+
+    @property
+    def value(self) -> Vector:
+        """Return the quotient between the bounds; their middle where nothing is divided by."""
+        middle = (self.bounds[0] + self.bounds[1]) / 2
+        under = np.where(self.under > 0, self.under, 1.0)
+        return np.where(self.under > 0, np.clip(self.over / under, *self.bounds), middle)
+
+    def ends(self, level: float, variance: Vector, shape: tuple[float, float]) -> Ends:
+        """Return the least and the largest accepted value between the bounds.
+
+        Args:
+            level: with which the set covers.
+            variance: V, of the sampling error, which is V (u - p)(q - u) at the value u.
+            shape: p and q.
+
+        Returns:
+            The ends; the estimate for both where nothing is accepted.
+        """
+        low, high = self.bounds
+        at = self.value
+
+        def accepted(u: NDArray[np.float64]) -> NDArray[np.bool_]:
+            away = np.abs(self.over - u * self.under)
+            spread = np.maximum(variance * (u - shape[0]) * (shape[1] - u), 0.0)
+            chance = tail(
+                away, self.scale_over, np.abs(u) * self.scale_under, np.sqrt(spread), self.laplace
+            )
+            return np.asarray(chance >= 1 - level)
+
+        # Nodes from a bound to the estimate, and on to the other bound.
+        steps = np.linspace(0, 1, _NODES)[:, None]
+        nodes = np.concatenate([low + steps * (at - low), at + steps[1:] * (high - at)])
+        inside = accepted(nodes)
+        found = inside.any(axis=0)
+        first, last = inside.argmax(axis=0), len(nodes) - 1 - inside[::-1].argmax(axis=0)
+        column = np.arange(len(at))
+
+        # Between an accepted node and the one beyond it, acceptance ends: at both ends at once.
+        into = np.stack([first, last])
+        beyond = np.clip(into + np.array([[-1], [1]]), 0, len(nodes) - 1)
+        good, bad = nodes[into, column], nodes[beyond, column]
+        for _ in range(_HALVINGS):
+            middle = (good + bad) / 2
+            fine = accepted(middle)
+            good, bad = np.where(fine, middle, good), np.where(fine, bad, middle)
+        # Beyond it by nothing that a double shows.
+        found_low, found_high = np.where(found, np.clip(bad, low, high), at)
+        return found_low, found_high
+
+
+def tail(away: Vector, a: float, b: Vector, spread: Vector, laplace: bool) -> NDArray[np.float64]:
+    """Return P(|a X + b Y + spread Z| > away), Z standard normal, X and Y Laplace or normal.
+
+    For Laplace, with h(t, a) the tail of a X + spread Z, it is
+    (a^2 h(t, a) - b^2 h(t, b)) / (a^2 - b^2); without Z, h(t, a) = e^{-t/a}.
+    """
+    if not laplace:
+        total = np.sqrt(a**2 + np.square(b) + np.square(spread))
+        return 2 * special.ndtr(-away / total)
+    larger, smaller = np.maximum(a, b), np.minimum(a, b)
+    # The larger one a little larger: the tail only grows, and with it the set.
+    larger = np.where(larger - smaller < _APART * larger, larger * (1 + _APART), larger)
+    share = np.square(smaller / larger)
+    one, other = (_laplace_tail(away, scale, spread) for scale in (larger, smaller))
+    return np.asarray((one - share * other) / (1 - share))
+
+
+def _laplace_tail(away: Vector, scale: Vector, spread: Vector) -> NDArray[np.float64]:
+    """Return P(|scale X + spread Z| > away), X Laplace and Z normal; either may be absent.
+
+    For s = spread/scale and t = away/scale it is 2 Phi(-t/s) + e^{s^2/2 - t} Phi(t/s - s) -
+    e^{s^2/2 + t} Phi(-t/s - s), each product by logarithms: factors overflow where it does not.
+    """
+    t = away / np.where(scale > 0, scale, 1.0)
+    noise = np.where(scale > 0, np.exp(-t), np.where(away > 0, 0.0, 1.0))
+    if not np.any(spread):
+        return noise
+    s = spread / np.where(scale > 0, scale, 1.0)
+    with np.errstate(all="ignore"):
+        ratio = np.where(spread > 0, away / np.where(spread > 0, spread, 1.0), 0.0)
+        normal = 2 * special.ndtr(-ratio)
+        up = np.exp(s * s / 2 - t + special.log_ndtr(ratio - s))
+        down = np.exp(s * s / 2 + t + special.log_ndtr(-ratio - s))
+    # Beyond 1e4 scales of noise, sampling is all that there is, and products are 0 to all digits.
+    both = np.where(s < 1e4, normal + up - down, normal)
+    alone = np.where(spread > 0, normal, np.where(away > 0, 0.0, 1.0))
+    return np.asarray(np.where(scale > 0, np.where(spread > 0, both, noise), alone))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Quantity:
+    """A number for each key, with its intervals: privacy alone, and with sampling."""
+
+    value: Vector
+    low: Vector
+    high: Vector
+    total_low: Vector
+    total_high: Vector
+    band_low: Vector | None = None
+    band_high: Vector | None = None
+    total_band_low: Vector | None = None
+    total_band_high: Vector | None = None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PolicyEstimates:
+    """What the target is worth, for each key, and how far to trust it."""
+
+    level: float
+    target: Quantity
+    behaviour: Quantity
+    difference: Quantity  # the target's less the behaviour's
+    kept: Vector
+    kept_low: Vector  # sampling included
+    kept_high: Vector
+    bias: Vector  # of clipping: at most this, at the estimate of the kept mass
+    largest_bias: Vector  # the same at its lower end
+    effective: Vector  # trajectories, at least: n~/C
+    supported: NDArray[np.bool_]
+
+
+def policy_estimates(
+    noisy: NoisyWeights, return_bounds: tuple[float, float], level: float
+) -> PolicyEstimates:
+    """Return values, intervals and what vouches for them.
+
+    Args:
+        noisy: the output of DP-OPE.
+        return_bounds: of the study.
+        level: of every interval.
+
+    Returns:
+        What is published, one number for each key.
+    """
+    low, high = return_bounds
+    reach, keys = high - low, len(noisy.weights)
+    value, kept, plain = _shares(noisy)
+    each = 1 - (1 - level) / keys
+    people = noisy.alike * np.maximum(noisy.sizes, 0.0)
+    weight = noisy.alike * noisy.clip * np.maximum(noisy.weights, 0.0)
+    nobody = np.zeros(keys)
+
+    def intervals(share: Quotient, variance: Vector, level: float) -> tuple[Ends, Ends]:
+        ends = share.ends(level, nobody, (-0.5, 0.5))
+        total = share.ends(level, variance, (-0.5, 0.5))
+        # A set with more in it holds the other one, but for what a search rounds.
+        return ends, (np.minimum(total[0], ends[0]), np.maximum(total[1], ends[1]))
+
+    kept_low, kept_high = kept.ends(level, people, (0.0, noisy.clip))
+    found = dict[str, tuple[Ends, Ends, Ends, Ends]]()
+    for name, share, variance in (("target", value, weight), ("behaviour", plain, people)):
+        alone = intervals(share, variance, level)
+        # One number has no bands beside its interval.
+        found[name] = (*alone, *(alone if keys == 1 else intervals(share, variance, each)))
+    share_of = np.maximum(kept.value, 1e-12)
+    apart = []
+    for at, quantile in ((0, level), (2, each)):
+        mine, other = ((ends[at], ends[at + 1]) for ends in found.values())
+        apart += _difference(noisy, (value.value, plain.value), mine, other, share_of, quantile)
+
+    def quantity(numbers: Vector, ends: tuple[Ends, ...], start: float) -> Quantity:
+        names = ("", "total_", "band_", "total_band_")
+        named = {
+            f"{name}{side}": start + reach * pair[at]
+            for name, pair in zip(names, ends[: 4 if keys > 1 else 2], strict=False)
+            for at, side in enumerate(("low", "high"))
+        }
+        return Quantity(value=start + reach * numbers, **named)
+
+    middle = 0.5 * low + 0.5 * high
+    return PolicyEstimates(
+        level=level,
+        target=quantity(value.value, found["target"], middle),
+        behaviour=quantity(plain.value, found["behaviour"], middle),
+        difference=quantity(value.value - plain.value, tuple(apart), 0.0),
+        kept=kept.value,
+        kept_low=kept_low,
+        kept_high=kept_high,
+        bias=reach * _clipping_bias(kept.value),
+        largest_bias=reach * _clipping_bias(kept_low),
+        effective=np.maximum(noisy.weights, 0.0) / noisy.clip,
+        supported=kept_low > SUPPORTED,
+    )
+
+
+def _shares(noisy: NoisyWeights) -> tuple[Quotient, Quotient, Quotient]:
+    """Return T/n, n/m and B/m."""
+    of_weighted, of_weights, of_returns, of_sizes = noisy.scales
+    halves, whole = (-0.5, 0.5), (0.0, 1.0)
+    return tuple(  # type: ignore[return-value]
+        Quotient(
+            over=over,
+            under=under,
+            scale_over=scale_over,
+            scale_under=scale_under,
+            bounds=bounds,
+            laplace=noisy.laplace,
+        )
+        for over, under, scale_over, scale_under, bounds in (
+            (noisy.weighted, noisy.weights, of_weighted, of_weights, halves),
+            (noisy.weights, noisy.sizes, of_weights, of_sizes, whole),
+            (noisy.returns, noisy.sizes, of_returns, of_sizes, halves),
+        )
+    )
+
+
+def _clipping_bias(kept: Vector) -> Vector:
+    """Return tau/(1 - tau), tau = 1 - kept: at most 1, since no value leaves the bounds."""
+    return np.minimum((1 - kept) / np.maximum(kept, 1e-12), 1.0)
+
+
+def _difference(
+    noisy: NoisyWeights,
+    values: tuple[Vector, Vector],
+    target: tuple[Ends, Ends],
+    behaviour: tuple[Ends, Ends],
+    kept: Vector,
+    level: float,
+) -> list[Ends]:
+    """Return the intervals of u - y, the target's number less the behaviour's.
+
+    Noise: the distances from the values to the ends of both intervals, added as squares (exact for
+    normal noise, and no less than the truth for Laplace's). Sampling: the variance of one
+    trajectory's part is at most (C/kappa - 2)_+ V_u + V_y (docs/proofs/weights.md, theorem 7),
+    each V = 1/4 - u^2 at the worst place of its own total interval.
+    """
+    u, y = values
+    below = np.hypot(u - target[0][0], behaviour[0][1] - y)
+    above = np.hypot(target[0][1] - u, y - behaviour[0][0])
+    most_u, most_y = (
+        0.25 - np.square(np.clip(0.0, ends[1][0], ends[1][1])) for ends in (target, behaviour)
+    )
+    people = np.maximum(noisy.sizes, 1e-12)
+    part = np.maximum(noisy.clip / kept - 2, 0.0) * most_u + most_y
+    sampling = normal_quantile(level) * np.sqrt(noisy.alike * part / people)
+    both = []
+    for more in (0.0, sampling):
+        low = np.maximum(u - y - np.hypot(below, more), -1.0)
+        both.append((low, np.minimum(u - y + np.hypot(above, more), 1.0)))
+    return both

@@ -1,0 +1,266 @@
+"""Predict the error of another policy's value for several clips, before any data is opened.
+
+| symbol | here       | what it is                                             | public |
+|--------|------------|--------------------------------------------------------|--------|
+| w      | ``weights``| weights of made-up trajectories, before they are clipped | yes  |
+| y      | ``returns``| their returns less the middle, over R                  | yes    |
+| C      | ``clip``   | what weights are clipped at                            | yes    |
+| kappa  | ``kept``   | E min(w, C)                                            | yes    |
+
+The weights come from a public world, in which the behaviour acts as it does there, or from a prior:
+their logarithm is normal, with the second moment that the two policies have in a step of a state,
+all states alike, to the power of so many steps. Error = noise, sampling and clipping's bias, as
+squares. In a world the bias is that of the world; else a twentieth of its bound, which is about
+what ICU-Sepsis has (docs/off-policy.md).
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from privalue.core import Vector
+from privalue.errors import StudyError, UsageError
+from privalue.estimate import SUPPORTED
+from privalue.planning._predict import USELESS, planned_trajectories
+from privalue.planning._public_model import SEED
+from privalue.planning._shown import shown
+from privalue.simulation import World, simulate_episodes
+from privalue.study import Study, declared_size, policy_mechanism
+
+CLIPS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
+STEPS = 10  # of a trajectory, where nobody says otherwise
+_SIMULATED, _POINTS = 8_000, 4_000
+_SHARE_OF_BOUND = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClipForecast:
+    """What a clip would give, in units of returns."""
+
+    clip: float
+    kept: float
+    noise: float
+    sampling: float
+    bias: float
+
+    @property
+    def rmse(self) -> float:
+        """Return the predicted error of the value."""
+        return math.hypot(self.noise, self.sampling, self.bias)
+
+    @property
+    def supported(self) -> bool:
+        """Return whether so much is kept that a release could vouch for it."""
+        return self.kept > SUPPORTED
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PolicyPlan:
+    """The error to expect of another policy's value, for several clips."""
+
+    study: Study
+    trajectories: int
+    forecasts: tuple[ClipForecast, ...]  # by clip, the study's own among them
+    assumed: str  # where the weights are from
+
+    @property
+    def chosen(self) -> ClipForecast:
+        """Return the forecast of the study's own clip."""
+        return next(each for each in self.forecasts if each.clip == self.study.policy.clip)
+
+    @property
+    def best(self) -> ClipForecast:
+        """Return the forecast with the least error, of those that keep enough if any does."""
+        able = [each for each in self.forecasts if each.supported] or list(self.forecasts)
+        return min(able, key=lambda each: each.rmse)
+
+    @property
+    def rmse(self) -> float:
+        """Return the predicted error of the study's own clip."""
+        return self.chosen.rmse
+
+    @property
+    def guess(self) -> float:
+        """Return the error of guessing the middle of the bounds."""
+        low, high = self.study.return_bounds
+        return (high - low) / math.sqrt(12)
+
+    @property
+    def hopeless(self) -> bool:
+        """Return whether the noise alone is no better than guessing."""
+        return not self.chosen.noise < USELESS * self.guess
+
+    @property
+    def verdict(self) -> str:
+        """Return what to expect, in a sentence or two."""
+        mine, best = self.chosen, self.best
+        told = (
+            f"With {self.trajectories:,} trajectories and clip = {mine.clip:g}, expect an error of "
+            f"{shown(mine.rmse)} in the target's value (guessing: {shown(self.guess)}), and "
+            f"{mine.kept:.0%} of its weight kept."
+        )
+        if best.clip != mine.clip and best.rmse < 0.95 * mine.rmse:
+            told += f" clip = {best.clip:g} would be better: {shown(best.rmse)}."
+        return told
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Return what is assumed, and what else there is to know."""
+        found = [f"weights are {self.assumed}"]
+        if self.hopeless:
+            found.append("the noise is no better than guessing: a release would be refused")
+        if not any(each.supported for each in self.forecasts):
+            most = max(each.kept for each in self.forecasts)
+            found.append(
+                f"overlap is hopeless: no clip up to {self.forecasts[-1].clip:g} keeps more than "
+                f"{most:.0%} of the target's weight, and a release would not vouch for the value; "
+                "use a target nearer to the behaviour, or data in which people acted otherwise"
+            )
+        return tuple(found)
+
+    def __repr__(self) -> str:
+        return f"PolicyPlan({self.verdict})"
+
+
+def plan_policy(
+    study: Study,
+    trajectories: int | None = None,
+    *,
+    world: World | None = None,
+    steps: int = STEPS,
+) -> PolicyPlan:
+    """Predict the error and the kept mass for several clips; nothing is spent, no data is opened.
+
+    Args:
+        study: what is public, with dp-ope.
+        trajectories: how many are planned; as the study declares, if left out.
+        world: a public world with actions that the data will resemble.
+        steps: of a trajectory, about; only without a world.
+
+    Raises:
+        UsageError: the study values no other policy, or a number is missing.
+        StudyError: the world has other states or actions than the study.
+
+    >>> import privalue as pv
+    >>> rule, other = {"a": {"x": 0.5, "y": 0.5}}, {"a": {"x": 0.2, "y": 0.8}}
+    >>> study = pv.Study(states=["a"], actions=["x", "y"], discount=1.0, returns=(0, 1),
+    ...                  epsilon=1.0, unit="trajectory", mechanism="dp-ope",
+    ...                  policy=pv.TargetPolicy(target=other, behaviour=rule, clip=5))
+    >>> plan_policy(study, trajectories=5000, steps=1).chosen.supported
+    True
+    """
+    if not study.values_a_policy:
+        raise UsageError('plan_policy is for [mechanism] name = "dp-ope"; use plan')
+    m = planned_trajectories(study, trajectories)
+    if world is not None:
+        weights, returns, value = _simulated(study, world)
+        assumed = f"those of {len(weights):,} made-up trajectories of the world {world.name}"
+    else:
+        weights, returns, value = _assumed(study, steps), None, None
+        assumed = (
+            f"assumed: trajectories of {steps} steps, all states alike, and returns that do not "
+            "go with them; a public world says more"
+        )
+    own = float(study.policy.clip or 1.0)
+    return PolicyPlan(
+        study=study,
+        trajectories=m,
+        forecasts=tuple(
+            _forecast(study, m, clip, weights, returns, value) for clip in sorted({*CLIPS, own})
+        ),
+        assumed=assumed,
+    )
+
+
+def _forecast(
+    study: Study, m: int, clip: float, weights: Vector, returns: Vector | None, value: float | None
+) -> ClipForecast:
+    """Return what a clip would give.
+
+    Args:
+        study: what is public.
+        m: the number of trajectories.
+        clip: C.
+        weights: w of made-up trajectories.
+        returns: y of the same; None where nothing is known of them.
+        value: the target's true u, where it is known.
+    """
+    low, high = study.return_bounds
+    clipped = np.minimum(weights, clip)
+    kept = max(float(clipped.mean()), 1e-9)
+    mechanism = policy_mechanism(
+        study.replace(policy=study.policy.replace(clip=clip)), declared_size(study)
+    )
+    scales = mechanism.deviations[:2] * clip / 2**30
+    if returns is None:
+        u, bias = 0.0, _SHARE_OF_BOUND * (1 - min(kept, 1.0)) / kept
+        spread = float(np.square(clipped).mean()) / 12
+    else:
+        u = float((clipped * returns).mean()) / kept
+        bias = 0.0 if value is None else u - value
+        spread = float(np.square(clipped * (returns - u)).mean())
+    noise = math.hypot(float(scales[0]), u * float(scales[1])) / (m * kept)
+    sampling = math.sqrt(study.trajectories_per_person * spread / m) / kept
+    reach = high - low
+    return ClipForecast(
+        clip=clip,
+        kept=min(kept, 1.0),
+        noise=reach * min(noise, 1.0),
+        sampling=reach * min(sampling, 1.0),
+        bias=reach * min(abs(bias), 1.0),
+    )
+
+
+def _assumed(study: Study, steps: int) -> Vector:
+    """Return weights whose logarithm is normal, at evenly spread places of their law."""
+    if not 1 <= steps <= 100_000:
+        raise UsageError(f"steps={steps}: it must be from 1 to 100000")
+    policies, pairs = study.policies, study.pairs
+    assert pairs is not None
+    second = 2.0  # of logged propensities nothing is known: as if every other action differed
+    if policies.behaviour is not None:
+        there = policies.behaviour > 0
+        squares = np.where(there, policies.target**2 / np.where(there, policies.behaviour, 1), 0)
+        second = max(float(squares.sum()) / pairs.states.count, 1.0)
+    spread = math.sqrt(math.log(second) * steps)
+    z = special.ndtri((np.arange(_POINTS) + 0.5) / _POINTS)
+    return np.exp(np.minimum(spread * z - spread**2 / 2, 700.0))
+
+
+def _simulated(study: Study, world: World) -> tuple[Vector, Vector, float]:
+    """Return weights and returns of a world's trajectories, and the target's true number."""
+    mdp, acting = world.decisions
+    pairs, policies = study.pairs, study.policies
+    assert pairs is not None
+    if (mdp.states, mdp.actions) != (pairs.states.count, pairs.actions.count):
+        raise StudyError(
+            f"the world {world.name} has {mdp.states} states and {mdp.actions} actions, and the "
+            f"study {pairs.states.count} and {pairs.actions.count}; give a world like it"
+        )
+    rows = simulate_episodes(world, trajectories=_SIMULATED, seed=SEED, actions=True)
+    assert rows.action is not None
+    target = np.zeros((mdp.states, mdp.actions))
+    target[pairs.state_of, pairs.action_of] = policies.target
+    behaviour = acting.probabilities
+    if policies.behaviour is not None:
+        behaviour = np.zeros_like(target)
+        behaviour[pairs.state_of, pairs.action_of] = policies.behaviour
+    taken = behaviour[rows.state, rows.action]
+    ratios = np.where(
+        taken > 0, target[rows.state, rows.action] / np.where(taken > 0, taken, 1.0), 0.0
+    )
+    starts = np.flatnonzero(np.diff(rows.trajectory, prepend=-1))
+    low, high = study.return_bounds
+    # Steps count rows from 0, so that rewards are discounted from each trajectory's beginning.
+    place = np.arange(len(rows)) - np.repeat(starts, np.diff(starts, append=len(rows)))
+    returns = np.add.reduceat(rows.reward * study.values.discount**place, starts)
+    y = (np.clip(returns, low, high) - low) / (high - low) - 0.5
+    weights = np.multiply.reduceat(ratios, starts)
+    unclipped = float((weights * y).mean()) / max(float(weights.mean()), 1e-9)
+    try:
+        exact = mdp.value(type(acting)(probabilities=target))
+        return weights, y, (exact - low) / (high - low) - 0.5
+    except StudyError:  # e.g. a target of a state that never ends
+        return weights, y, unclipped

@@ -1,0 +1,296 @@
+"""Write the page and the table of another policy's value, from what was released.
+
+What must not be overlooked comes first: the four assumptions that no data can check.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from privalue._written import written
+from privalue.artefact import NOT_PRIVATE, Compared, KeptMass, PolicyInterval, Release, StateValues
+from privalue.ledger import Standing
+from privalue.report._page_facts import budget_context
+from privalue.report._pages import LABEL, PageTable, bar, flags, hashed, named, render
+from privalue.report._plots import MOST_ROWS, Series, figure
+from privalue.report._states import LOST as NOT_SUPPORTED
+from privalue.study import as_cell
+
+ANOTHER_MARK = "privalue-public-page"  # it is a public page like every other
+MOST_STARTS = 500  # that a table lists; values.csv has them all
+_CONTENTS = {
+    "trust": "Before you use it",
+    "worth": "What it is worth",
+    "kept": "How far to trust it",
+    "starts": "By start",
+    "guarantee": "What is promised",
+    "method": "How it was made",
+    "budget": "Budget",
+}
+
+
+def another_policy_page(
+    release: Release, *, account: Standing | None = None, justification: str | None = None
+) -> str:
+    """Return the page of a release by dp-ope, self-contained.
+
+    Args:
+        release: what was released.
+        account: how the dataset stands on its ledger.
+        justification: why these parameters, in the words of whoever decided.
+    """
+    name, by_start = release.study["study"]["name"], len(release.values) > 0
+    policy = release.study["policy"]
+    left_out = set() if by_start else {"starts"}
+    return render(
+        "another.html",
+        mark=ANOTHER_MARK,
+        marked=release.created,
+        private=False,
+        title=("" if release.private else f"{NOT_PRIVATE}: ")
+        + f"{name}: what another policy would have been worth",
+        kicker=f"What another policy would have been worth, told privately. Released on "
+        f"{release.created} by dp-ope, privalue {release.software.version}.",
+        name=named(name),
+        contents=[(key, title) for key, title in _CONTENTS.items() if key not in left_out],
+        banner=None
+        if release.private
+        else (
+            f"{NOT_PRIVATE}.",
+            "Seeded noise, for experiments only: nothing is promised. Do not publish.",
+        ),
+        verdict=verdict_words(release),
+        worth=_worth(release),
+        both=_both(release),
+        kept=_kept(release),
+        starts=_starts(release) if by_start else None,
+        clip=f"{policy['clip']:g}",
+        estimated=policy["behaviour"] != "column" and str(policy["behaviour"]).endswith(".json"),
+        logged=policy["behaviour"] == "column",
+        level=f"{100 * (release.level or 0):g}%",
+        sentence=release.sentence(),
+        law="Laplace" if release.noise.law == "laplace" else "Gaussian",
+        justification=justification,
+        budget=budget_context(release, account),
+        sha256=hashed(release.sha256),
+        created=release.created,
+        version=release.software.version,
+    )
+
+
+def verdict_words(release: Release) -> str:
+    """Return in a sentence or two what the release says of the target."""
+    if release.kept_mass is None:
+        supported = sum(bool(entry.supported) for entry in release.values)
+        return (
+            f"One number for each of {len(release.values):,} starts; {supported:,} of them keep "
+            "enough of the target's weight to be vouched for."
+        )
+    value, apart = release.policy_value, release.policy_difference
+    assert value is not None
+    assert release.policy_interval is not None
+    assert apart is not None
+    shown = written(value, *_total(release.policy_interval))
+    more = written(apart.value, *_total(apart.interval))
+    clear = _total(apart.interval)[0] > 0 or _total(apart.interval)[1] < 0
+    direction = "more" if apart.value > 0 else "less"
+    told = (
+        f"The target would have been worth {shown.value} ({shown.within})"
+        f"{f', clearly {direction} than the behaviour' if clear else ''}: the difference is "
+        f"{more.value} ({more.within})."
+    )
+    if not release.kept_mass.supported:
+        told += (
+            " It is not supported: too much of the target's weight may have been clipped, and the "
+            "value is biased by more than it may be."
+        )
+    return told
+
+
+def _total(interval: PolicyInterval) -> tuple[float, float]:
+    """Return the ends of the interval with both noise and the choice of people in it."""
+    low = interval.low if interval.total_low is None else interval.total_low
+    high = interval.high if interval.total_high is None else interval.total_high
+    return low, high
+
+
+def _worth(release: Release) -> Any:
+    """Return the plot of both policies side by side, or of the target's value by start."""
+    level = release.level
+    if release.policy_value is not None:
+        assert release.policy_interval is not None
+        assert release.behaviour_value is not None
+        found = [
+            Compared(value=release.policy_value, interval=release.policy_interval),
+            release.behaviour_value,
+        ]
+        ends = np.array([_total(each.interval) for each in found])
+        inner = np.array([(each.interval.low, each.interval.high) for each in found])
+        series = Series(
+            names=["the target", "the behaviour"],
+            values=np.array([each.value for each in found]),
+            outer=(ends[:, 0], ends[:, 1]),
+            inner=(inner[:, 0], inner[:, 1]),
+        )
+        caption = "Both policies, each with its intervals. Their difference has one of its own."
+    else:
+        values = release.values
+        series = Series(
+            names=[str(state) for state in values.states],
+            values=values.value,
+            outer=(values.column("total_low"), values.column("total_high")),
+            inner=(values.column("low"), values.column("high")),
+        )
+        caption = "The target's value by where people start."
+        if len(values) > MOST_ROWS:
+            caption += " Neighbours are drawn together."
+    return figure(
+        series,
+        key="figure-worth",
+        number=1,
+        title="What both policies are worth",
+        caption=caption,
+        level=level,
+    )
+
+
+def _both(release: Release) -> PageTable | None:
+    """Return the table of both policies and of their difference; None by start."""
+    if release.policy_value is None or release.policy_interval is None:
+        return None
+    found = {
+        "the target": Compared(value=release.policy_value, interval=release.policy_interval),
+        "the behaviour": release.behaviour_value,
+        "the target's less the behaviour's": release.policy_difference,
+    }
+    rows = []
+    for name, one in found.items():
+        assert one is not None
+        shown = written(one.value, *_total(one.interval))
+        alone = written(one.value, one.interval.low, one.interval.high)
+        rows.append([name, shown.value, shown.within, alone.within])
+    return PageTable(
+        name="Both policies",
+        caption="The total interval holds the noise and the choice of people.",
+        heads=["", "value", "total interval", "noise alone"],
+        rows=rows,
+        numbers=(1, 2, 3),
+        kind="small",
+    )
+
+
+def _kept(release: Release) -> PageTable | None:
+    """Return the kept mass as a bar, and what follows from it; None by start."""
+    kept, trust = release.kept_mass, release.policy_trust
+    if kept is None or trust is None:
+        return None
+    return PageTable(
+        name="Kept mass",
+        caption="Of the target's weight, what clipping kept.",
+        rows=[
+            ["kept mass", _bar(kept)],
+            ["its interval", f"{kept.low:.3f} to {kept.high:.3f}"],
+            ["supported", "yes" if kept.supported else flags([NOT_SUPPORTED])],
+            [
+                "clipping moves the value by at most",
+                f"{trust.clipping_bias:.3g} at the kept mass, {trust.largest_clipping_bias:.3g} at "
+                "the lower end of its interval",
+            ],
+            ["as good as so many people, at least", f"{trust.effective_trajectories:,.0f}"],
+        ],
+        kind="facts",
+    )
+
+
+def _bar(kept: KeptMass) -> Any:
+    """Return the kept mass with a bar."""
+    return bar(kept.value, f"{100 * kept.value:.1f}%")
+
+
+def _starts(release: Release) -> PageTable:
+    """Return the table of values by start."""
+    differences = release.differences
+    assert differences is not None
+    rows = []
+    for entry, apart in zip(release.values[:MOST_STARTS], differences[:MOST_STARTS], strict=True):
+        assert entry.kept_mass is not None
+        shown = written(entry.value, entry.total_low, entry.total_high)
+        more = written(apart.value, apart.total_low, apart.total_high)
+        rows.append(
+            [
+                named(entry.state, LABEL),
+                shown.value,
+                shown.within,
+                f"{more.value} ({more.within})",
+                _bar(entry.kept_mass),
+                flags([] if entry.supported else [NOT_SUPPORTED]),
+            ]
+        )
+    more_of = len(release.values) - MOST_STARTS
+    return PageTable(
+        name="Values by start",
+        caption="One number for each start, each with intervals of its own."
+        + (f" {more_of:,} more are in values.csv." if more_of > 0 else ""),
+        heads=["Start", "value", "total interval", "more than the behaviour", "kept", "careful"],
+        rows=rows,
+        numbers=(1, 2, 3),
+        kind="long" if len(rows) > 12 else "",
+        flags=True,
+    )
+
+
+_ENDS = ("total_low", "total_high", "low", "high")
+_HEADS = ("value", *_ENDS, "kept", "kept_low", "kept_high", "supported")
+
+
+def policy_csv(release: Release) -> Iterator[str]:
+    """Yield the numbers as CSV: a line for each policy, and for their difference, by start."""
+    yield ",".join(["start", "of", *_HEADS, "flags"]) + "\n"
+    told = "" if release.private else NOT_PRIVATE
+    for start, of, one, kept in policy_lines(release):
+        cells = [repr(float(one[name])) for name in ("value", *_ENDS)]
+        if kept is None:
+            cells += [""] * 4
+        else:
+            shares = (kept.value, kept.low, kept.high)
+            cells += [*map(repr, shares), str(kept.supported).lower()]
+        careful = "; ".join(
+            filter(None, [told, NOT_SUPPORTED if kept and not kept.supported else ""])
+        )
+        yield ",".join([_cell(start), of, *cells, careful]) + "\n"
+
+
+def policy_lines(release: Release) -> Iterator[tuple[str, str, dict[str, Any], KeptMass | None]]:
+    """Yield start, what a number is of, its fields, and the kept mass."""
+    if release.policy_value is not None:
+        found = {
+            "target": Compared(value=release.policy_value, interval=release.policy_interval),
+            "behaviour": release.behaviour_value,
+            "difference": release.policy_difference,
+        }
+        for of, one in found.items():
+            assert one is not None
+            fields = {"value": one.value, **one.interval.model_dump()}
+            yield "", of, fields, release.kept_mass if of == "target" else None
+        return
+    kinds: dict[str, StateValues | None] = {
+        "target": release.values,
+        "behaviour": release.behaviour_values,
+        "difference": release.differences,
+    }
+    for of, values in kinds.items():
+        assert values is not None
+        for entry in values:
+            yield (
+                entry.state,
+                of,
+                {n: getattr(entry, n) for n in ("value", *_ENDS)},
+                (entry.kept_mass),
+            )
+
+
+def _cell(text: str) -> str:
+    """Return a label as a cell: no formula, and in quotes if it is more than a word."""
+    shown = as_cell(text)
+    return shown if shown.isalnum() or not shown else '"' + shown.replace('"', '""') + '"'

@@ -1,0 +1,376 @@
+"""Weighted trajectories: contributions against a twin, neighbours in exact arithmetic, an audit."""
+
+import math
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from oracles import weights as slow
+from privalue.core import (
+    GRID_STEPS,
+    Contributions,
+    Design,
+    DpOpe,
+    Limits,
+    OpeTerms,
+    PublicSize,
+    SeededForExperimentsOnly,
+    Terms,
+    count_weight,
+    draw,
+    gaussian,
+)
+from privalue.core._ope import weighted_block
+from privalue.errors import BoundaryError, StudyError
+
+BOUNDS = REWARDS = (-1.0, 3.0)
+RATIOS = [0.0, 0.3, 0.9, 1.0, 1.7, 40.0, 1e200, math.inf, math.nan, -2.0]
+RELATIONS = ("replace-one", "add-remove")
+
+
+def limits(unit="trajectory", neighbours="replace-one", *, keys=1, most=1, clip=10.0, **more):
+    return Limits(
+        unit=unit,
+        neighbours=neighbours,
+        keys=keys,
+        discount=0.9,
+        return_bounds=BOUNDS,
+        reward_bounds=REWARDS,
+        most_keys=1,
+        most_trajectories=most,
+        clip=clip,
+        size_is_public=neighbours == "replace-one",
+        **more,
+    )
+
+
+def constants(noise="laplace", w=0.5, b=0.125, m=0.0):
+    return OpeTerms(noise=noise, count_weight=w, value_weight=b, size_weight=m)
+
+
+def mechanism(held, chosen=None, *, epsilon=1.0, delta=0.0):
+    size = PublicSize.of(held, None, trajectories=100, persons=100)
+    design = Design(phi=np.eye(held.keys), weights=np.ones(held.keys))
+    chosen = chosen or constants()
+    terms = Terms(
+        epsilon=epsilon, delta=delta, limits=held, size=size, design=design, constants=chosen
+    )
+    return DpOpe(terms, chosen)
+
+
+def gathered(people, held, batches=1):
+    """Statistics of people: lists of trajectories of rows (key, reward, ratio)."""
+    parts = []
+    for part in np.array_split(np.arange(len(people)), batches):
+        contributions = Contributions(held)
+        rows = [
+            (person, trajectory, step, *row)
+            for person in part
+            for trajectory, rows in enumerate(people[person])
+            for step, row in enumerate(rows)
+        ]
+        if rows:
+            person, trajectory, step, key, reward, ratio = map(np.array, zip(*rows, strict=True))
+            ids = np.stack([person, trajectory], axis=1).astype(np.int64)[:, :, None]
+            step, key = step.astype(np.int64), key.astype(np.int32)
+            contributions.add(ids, step, key, reward.astype(float), ratio.astype(float))
+        parts.append(contributions.finish())
+    return sum(parts[1:], start=parts[0])
+
+
+def random_people(generator, keys, count, most=3):
+    def rows():
+        length = int(generator.integers(1, 5))
+        return list(
+            zip(
+                generator.integers(0, keys, length).tolist(),
+                generator.normal(size=length).tolist(),
+                generator.choice(RATIOS[:6] * 3 + RATIOS, length).tolist(),
+                strict=True,
+            )
+        )
+
+    return [[rows() for _ in range(int(generator.integers(1, most + 1)))] for _ in range(count)]
+
+
+def literal(people, held):
+    sums = np.zeros((4, held.keys), dtype=object)
+    for owned in people:
+        for rows in owned[: held.most_trajectories] if held.by_person else owned:
+            t, j, centred = slow.contribution(
+                [row[1:] for row in rows],
+                discount=held.discount,
+                bounds=BOUNDS,
+                rewards=REWARDS,
+                clip=held.clip,
+                steps=GRID_STEPS,
+            )
+            sums[:, rows[0][0]] += np.array([t, j, centred, 1], dtype=object)
+    return sums
+
+
+def sums_of(statistics):
+    centred = statistics.return_steps - statistics.counts * (GRID_STEPS // 2)
+    return [statistics.weighted_steps, statistics.weight_steps, centred, statistics.counts]
+
+
+@pytest.mark.parametrize("unit", ["trajectory", "person"])
+@pytest.mark.parametrize("keys", [1, 3])
+@pytest.mark.parametrize("clip", [1.0, 2.5, 1e9])
+def test_contributions_are_those_of_the_twin(unit, keys, clip):
+    generator = np.random.default_rng([keys, int(clip)])
+    held = limits(unit, keys=keys, most=2 if unit == "person" else 1, clip=clip)
+    people = random_people(generator, keys, 150)
+    found = gathered(people, held)
+    assert np.array_equal(np.array(sums_of(found), dtype=object), literal(people, held))
+    assert (2 * abs(found.weighted_steps) <= found.weight_steps).all()
+    assert found == gathered(people, held, batches=4)
+    assert found.weights_clipped > 0 or clip > 1e3
+
+
+def test_odd_ratios_weigh_nothing_or_the_most():
+    held = limits()
+    weighed = {
+        "zero": [0.0], "nan": [math.nan], "negative": [-1.0], "lost": [math.inf, 0.0],
+        "most": [10.0], "more": [11.0], "infinite": [math.inf], "overflow": [1e200, 1e200],
+        "underflow": [1e-200, 1e-200],
+    }  # fmt: skip
+    for name, ratios in weighed.items():
+        found = gathered([[[(0, 1.0, ratio) for ratio in ratios]]], held)
+        most = name in ("most", "more", "infinite", "overflow")
+        assert found.weight_steps.tolist() == [GRID_STEPS * most], name
+        assert found.weights_clipped == (name in ("more", "infinite", "overflow"))
+
+
+def test_what_is_not_as_it_should_be_is_refused():
+    ids, step = np.zeros((1, 1, 1), dtype=np.int64), np.zeros(1, dtype=np.int64)
+    key, reward = np.zeros(1, dtype=np.int32), np.zeros(1)
+    for held, ratios, reason in (
+        (limits(), None, "length"),
+        (limits(), np.ones(2), "length"),
+        (limits(), np.ones(1, dtype=np.float32), "type"),
+        (limits(clip=0.0), np.ones(1), "length"),
+    ):
+        with pytest.raises(BoundaryError) as caught:
+            Contributions(held).add(ids, step, key, reward, ratios)
+        assert caught.value.reason == reason
+    for wrong in ({"clip": -1.0}, {"clip": math.nan}, {"clip": math.inf}):
+        with pytest.raises(StudyError, match="no limits"):
+            limits(**wrong)
+    with pytest.raises(StudyError, match="no limits"):
+        Limits(**{**limits(keys=3).__dict__, "most_keys": 2})
+    for wrong in (constants(w=0.0), constants(b=0.0), constants(m=-1.0), constants(w=math.nan)):
+        with pytest.raises(StudyError, match="no constants"):
+            mechanism(limits(), wrong)
+    with pytest.raises(StudyError, match="no constants"):
+        mechanism(limits(clip=0.0))
+    for epsilon, delta in ((1.0, 1e-6), (0.0, 0.0), (-1.0, 0.0), (math.nan, 0.0)):
+        with pytest.raises(StudyError, match="laplace"):
+            mechanism(limits(), epsilon=epsilon, delta=delta)
+
+
+# Every pair of neighbours of a tiny grid, in exact arithmetic
+
+CHOICES = [(0.5, 0.125, 0.0), (0.5, 0.125, 0.0625), (0.25, 0.5, 1.0), (1.0, 0.25, 0.0)]
+
+
+def delta_of(held, chosen):
+    """Delta in the norm of sums, or of Euclid, squared, as the mechanism has it."""
+    private = {"delta": 1e-6} if chosen.noise == "gaussian" else {}
+    found = Fraction(mechanism(held, chosen, **private).sensitivity)
+    return found**2 if chosen.noise == "gaussian" else found
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("keys", [1, 2])
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+@pytest.mark.parametrize("chosen", CHOICES)
+def test_no_neighbours_are_further_apart(noise, keys, relation, chosen):
+    power = 2 if noise == "gaussian" else 1
+    weights = tuple(map(Fraction, (1.0, *chosen)))
+    exact = slow.sensitivity(4, weights, power, keys=keys, add_remove=relation == "add-remove")
+    found = delta_of(limits(neighbours=relation, keys=keys), constants(noise, *chosen))
+    assert exact <= found <= exact * (1 + Fraction(1, 10**12))  # attained
+    if noise == "laplace":
+        assert found == exact
+    alone, both = weighted_block(constants(noise, *chosen), power)
+    assert alone == slow.sensitivity(4, weights, power, add_remove=True)
+    assert max(alone, both) == slow.sensitivity(4, weights, power)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("keys", [1, 2])
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+def test_no_persons_are_further_apart(noise, keys, relation):
+    power, times = (2 if noise == "gaussian" else 1), 2
+    chosen = (0.5, 0.125, 0.0625)
+    exact = slow.sensitivity(
+        2,
+        tuple(map(Fraction, (1.0, *chosen))),
+        power,
+        keys=keys,
+        times=times,
+        add_remove=relation == "add-remove",
+    )
+    held = limits("person", relation, keys=keys, most=times)
+    found = delta_of(held, constants(noise, *chosen))
+    assert exact <= found <= exact * (1 + Fraction(1, 10**12))
+
+
+def test_the_numbers_of_the_theorem():
+    """C R for the pair alone; with groups 2 C R, or c_w = 1/2; what sizes and differences add."""
+    nearly = {"b": 2.0**-19}
+    assert delta_of(limits(), constants(**nearly)) == 1 + Fraction(1, 2**19)
+    assert delta_of(limits(keys=5), constants(**nearly)) == 2 + Fraction(1, 2**19)
+    removed = delta_of(limits(neighbours="add-remove", keys=5), constants(**nearly))
+    assert removed == 1 + Fraction(1, 2**20)
+    root = count_weight(1, 1)
+    assert root == math.sqrt(3) / 2
+    assert count_weight(5, 1) == count_weight(1, 1, add_remove=True) == 0.5
+    for keys, weight, squared in ((1, root, 1.0), (5, 0.5, 1.0), (5, root, 2.0)):
+        found = delta_of(limits(keys=keys), constants("gaussian", w=weight, **nearly))
+        assert float(found) == pytest.approx(squared, rel=1e-9)
+    # A size beside groups: 6% more noise, by either law.
+    third = delta_of(limits(keys=5), constants("gaussian", m=0.25, **nearly))
+    assert math.sqrt(third) == pytest.approx(1.0607, rel=1e-4)
+    assert delta_of(limits(keys=5), constants(m=1 / 16, **nearly)) == 2.125 + 2.0**-19
+
+
+# Planted mistakes: each falls below the distance of some pair
+
+
+def test_rounding_to_nearest_breaks_pure_epsilon_by_half_a_step():
+    weights = tuple(map(Fraction, (1, Fraction(1, 2), Fraction(1, 8), 0)))
+    for steps in (4, 8):
+        right = slow.sensitivity(steps, weights, 1)
+        wrong = slow.sensitivity(steps, weights, 1, product=slow.to_nearest)
+        assert right == 1 + Fraction(1, 8)
+        assert wrong == right + Fraction(1, 2 * steps)
+
+
+def test_a_count_that_is_free_without_groups_is_not_with_them():
+    root = Fraction(math.sqrt(3) / 2)
+    weights = (Fraction(1), root, Fraction(0), Fraction(0))
+    nearly = constants("gaussian", w=math.sqrt(3) / 2, b=1e-6)
+    claimed = float(delta_of(limits(keys=1), nearly))
+    assert float(slow.sensitivity(4, weights, 2)) <= claimed
+    assert float(slow.sensitivity(4, weights, 2, keys=2)) == pytest.approx(2 * claimed)
+
+
+def test_a_replaced_trajectory_may_change_its_group():
+    weights = tuple(map(Fraction, (1.0, 0.5, 0.125, 0.0)))
+    without_the_factor = delta_of(limits(keys=1), constants())
+    assert slow.sensitivity(4, weights, 1, keys=2) > Fraction(3, 2) * without_the_factor
+
+
+@pytest.mark.parametrize(
+    ("unit", "relation", "keys"), list(product(["trajectory", "person"], RELATIONS, [1, 3]))
+)
+def test_losses_of_neighbours_are_at_most_epsilon(unit, relation, keys):
+    """Through the boundary, in exact fractions: the sum of |change|/scale is the worst loss."""
+    generator = np.random.default_rng(keys)
+    held = limits(unit, relation, keys=keys, most=2 if unit == "person" else 1)
+    epsilon = 0.7
+    noise = mechanism(held, constants(m=0.0625), epsilon=epsilon)
+    scales = noise.exact_scales
+    largest = Fraction(0)
+    rest = random_people(generator, keys, 3, most=1)
+    most_of_one = 1 if unit == "trajectory" else 3
+    high, low = [(0, 5.0, 100.0)], [(keys - 1, -5.0, 100.0)]
+    pairs = [(high, low), (high, [(keys - 1, 5.0, 0.0)]), (low, [(0, -5.0, 0.0)])]
+    changed = [([one] * most_of_one, [other] * most_of_one) for one, other in pairs]
+    changed += zip(
+        random_people(generator, keys, 40, most_of_one),
+        random_people(generator, keys, 40, most_of_one),
+        strict=True,
+    )
+    for one, other in changed:
+        absent = [] if relation == "add-remove" else [other]
+        here, there = (sums_of(gathered([*rest, *more], held)) for more in ([one], absent))
+        loss = sum(
+            (Fraction(int(abs(a - b).sum())) / scale
+             for a, b, scale in zip(here, there, scales, strict=True)),
+            Fraction(0),
+        )  # fmt: skip
+        assert loss <= Fraction(epsilon)
+        largest = max(largest, loss)
+    # Attained, but for what no one pair can change at once: the size stays where one is replaced.
+    assert largest >= Fraction(epsilon) * Fraction(94, 100)
+
+
+# What is drawn
+
+
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+@pytest.mark.parametrize("keys", [1, 3])
+def test_numbers_are_the_sums_with_noise_of_their_scales(noise, keys):
+    held = limits(neighbours="add-remove", keys=keys)
+    people = random_people(np.random.default_rng(3), keys, 300, most=1)
+    statistics = gathered(people, held)
+    delta = {"delta": 1e-6} if noise == "gaussian" else {}
+    made = mechanism(held, constants(noise, m=0.0625), **delta)
+    assert made.terms.mechanism == "dp-ope"
+    drawn = draw(made, statistics, SeededForExperimentsOnly(1))
+    assert drawn.numbers.shape == (4 * keys,)
+    assert drawn.scale is None
+    exact = np.concatenate(sums_of(statistics))
+    spread = made.perturbation(statistics).deviations
+    assert (abs(drawn.numbers - exact) < 12 * spread).all()
+    assert (drawn.numbers != exact).all()
+    if noise == "laplace":
+        assert (drawn.numbers == np.rint(drawn.numbers)).all()
+        assert made.scales == [2.0**30 * 1.125, 2.0**31 * 1.125, 2.0**33 * 1.125, 18.0]
+    else:
+        alpha = gaussian(1.0, 1e-6).alpha
+        assert made.scales[0] == pytest.approx(alpha * made.sensitivity * 2**30)
+    with pytest.raises(BoundaryError):
+        draw(mechanism(limits(keys=keys)), statistics, SeededForExperimentsOnly(1))
+
+
+def test_a_size_that_is_public_is_not_drawn():
+    held = limits()
+    statistics = gathered([[[(0, 1.0, 1.0)]]] * 5, held)
+    assert draw(mechanism(held), statistics, SeededForExperimentsOnly(1)).numbers.shape == (3,)
+
+
+# An audit at the worst pair: returns flip from one bound to the other, at the largest weight
+
+EPSILON = 1.0
+
+
+def hits_and_lower_bound(noise, releases, seed):
+    """How often an event that is e^epsilon more likely here than there happened; a lower bound."""
+    held = limits()
+    here, there = (
+        gathered([[[(0, reward, 100.0)]], [[(0, 0.0, 1.0)]]], held) for reward in (9.0, -9.0)
+    )
+    source = SeededForExperimentsOnly(seed)
+    ends = np.array([float(part[0]) for part in sums_of(here)[:3]])
+    hits = []
+    for statistics in (here, there):
+        found = np.array([draw(noise, statistics, source).numbers for _ in range(releases)])
+        hits.append(int(((found[:, 0] >= ends[0]) & (found[:, 2] >= ends[2])).sum()))
+    p_low = stats.beta.ppf(1e-10, hits[0], releases - hits[0] + 1)
+    q_high = stats.beta.ppf(1 - 1e-10, hits[1] + 1, releases - hits[1])
+    return hits, math.log(p_low / q_high)
+
+
+def test_the_audit_catches_noise_that_is_too_small():
+    """The audit rejects a third of the noise; that of the mechanism itself, it does not."""
+    noise = mechanism(limits(), epsilon=EPSILON)
+    hits, lower = hits_and_lower_bound(noise, 1200, 5)
+    assert lower <= EPSILON
+    assert 0 < hits[1] < hits[0]
+    weak = mechanism(limits(), epsilon=3 * EPSILON)
+    assert hits_and_lower_bound(weak, 1200, 5)[1] > EPSILON
+
+
+@pytest.mark.long
+def test_a_million_draws_do_not_tell_neighbours_apart_by_more():
+    hits, lower = hits_and_lower_bound(mechanism(limits(), epsilon=EPSILON), 500_000, 11)
+    assert lower <= EPSILON
+    assert abs(math.log(hits[0] / hits[1]) - EPSILON) < 0.02  # and the bound is attained
+    assert hits_and_lower_bound(mechanism(limits(), epsilon=1.05 * EPSILON), 500_000, 12)[1] > 1.0

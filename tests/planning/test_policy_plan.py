@@ -1,0 +1,94 @@
+"""Plans of another policy's value: clips, kept mass, hopeless overlap, and a known world."""
+
+import numpy as np
+import pytest
+
+import privalue as pv
+from privalue.core import SeededForExperimentsOnly, draw
+from privalue.curator import prepare
+from privalue.errors import StudyError, UsageError
+from privalue.readers import gathered
+from privalue.simulation import parse_world, simulate_episodes
+from privalue.study import public_size
+
+WORLD = parse_world("garnet:N=6,A=3,seed=5")
+
+
+def described(world, target, **changes):
+    tables = {}
+    for name, one in (("target", target), ("behaviour", world)):
+        _, policy = one.decisions
+        tables[name] = {
+            str(s): {str(a): float(p) for a, p in enumerate(row)}
+            for s, row in enumerate(policy.probabilities)
+        }
+    mdp, _ = world.decisions
+    keywords = {
+        "states": mdp.states, "actions": mdp.actions, "discount": mdp.discount,
+        "returns": (0.0, 20.0), "epsilon": 1.0, "unit": "trajectory", "mechanism": "dp-ope",
+        "policy": pv.TargetPolicy(**tables, clip=5.0),
+    }  # fmt: skip
+    return pv.Study(**(keywords | changes))
+
+
+@pytest.fixture(scope="module")
+def near():
+    return described(WORLD, WORLD.under("optimal:0.1"))
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return simulate_episodes(WORLD, trajectories=3000, seed=2620, actions=True)
+
+
+@pytest.fixture(scope="module")
+def plan(near):
+    return pv.plan_policy(near, trajectories=5000, world=WORLD)
+
+
+def test_a_world_says_what_a_clip_keeps(near, rows, plan):
+    kept = [each.kept for each in plan.forecasts]
+    assert kept == sorted(kept)
+    fields = pv.inspect(near, rows).private_fields()
+    assert plan.chosen.kept == pytest.approx(min(fields["kept_mass"][0], 1.0), abs=0.08)
+    assert "made-up trajectories of the world garnet" in plan.notes[0]
+    # Noise grows with the clip at a given kept mass, and falls with the number of people.
+    more = pv.plan_policy(near, trajectories=10_000, world=WORLD)
+    assert more.chosen.noise == pytest.approx(plan.chosen.noise / 2)
+    assert plan.forecasts[-1].noise > plan.forecasts[3].noise
+    assert plan.best.rmse <= plan.rmse
+    assert f"clip = {plan.chosen.clip:g}" in plan.verdict
+
+
+def test_predicted_noise_is_that_of_releases(near, rows, plan):
+    statistics = gathered(rows, near)
+    mechanism = prepare(near).mechanism_for(public_size(near, statistics))
+    source = SeededForExperimentsOnly(2622)
+    exact = pv.inspect(near, rows).private_fields()["policy_values"][0]
+    drawn = [draw(mechanism, statistics, source).numbers for _ in range(200)]
+    values = np.array([20 * (0.5 + numbers[0] / numbers[1]) for numbers in drawn])
+    found = float(np.sqrt(np.mean(np.square(values - exact))))
+    assert found == pytest.approx(plan.chosen.noise * 5000 / 3000, rel=0.35)
+
+
+def test_hopeless_overlap_is_said():
+    far = described(WORLD, WORLD.under("greedy"))
+    plan = pv.plan_policy(far, trajectories=5000)
+    assert any("overlap is hopeless" in note for note in plan.notes)
+    few = pv.plan_policy(far, trajectories=3)
+    assert few.hopeless
+    assert any("a release would be refused" in note for note in few.notes)
+
+
+def test_what_does_not_fit_is_refused(near):
+    with pytest.raises(StudyError, match="has 5 states and 3 actions, and the study 6 and 3"):
+        pv.plan_policy(near, trajectories=100, world=parse_world("garnet:N=5,A=3,seed=5"))
+    with pytest.raises(UsageError, match="steps=0"):
+        pv.plan_policy(near, trajectories=100, steps=0)
+    with pytest.raises(UsageError, match="trajectories"):
+        pv.plan_policy(near)
+    other = pv.Study(
+        states=2, discount=0.9, returns=(0, 1), epsilon=1.0, delta=1e-6, unit="trajectory"
+    )
+    with pytest.raises(UsageError, match="plan_policy is for"):
+        pv.plan_policy(other, trajectories=100)

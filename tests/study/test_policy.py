@@ -1,0 +1,173 @@
+"""``[policy]``: what a study must say to value another policy, and what it may not."""
+
+import json
+
+import numpy as np
+import pytest
+
+import privalue as pv
+from privalue.errors import StudyError
+
+BEHAVIOUR = {"0": {"0": 0.5, "1": 0.5}, "1": {"0": 0.3, "1": 0.7}}
+TARGET = {"0": {"0": 0.2, "1": 0.8}, "1": {"1": 1.0}}
+
+
+def described(**changes):
+    policy = {"target": TARGET, "behaviour": BEHAVIOUR, "clip": 5.0} | changes.pop("policy", {})
+    keywords = {
+        "states": 2, "actions": 2, "discount": 1.0, "returns": (0, 1), "epsilon": 1.0,
+        "unit": "trajectory", "mechanism": "dp-ope",
+        "policy": pv.TargetPolicy(**{key: v for key, v in policy.items() if v is not None}),
+    }  # fmt: skip
+    return pv.Study(**{key: v for key, v in (keywords | changes).items() if v is not None})
+
+
+def test_it_resolves_to_two_policies_and_limits():
+    study = described()
+    assert study.policies.target.tolist() == [0.2, 0.8, 0.0, 1.0]
+    assert study.policies.behaviour.tolist() == [0.5, 0.5, 0.3, 0.7]
+    assert (study.limits.keys, study.limits.most_keys, study.limits.clip) == (1, 1, 5.0)
+    assert study.privacy.delta == 0.0
+    assert study.public_description()["privacy"]["delta"] == 0.0
+    by_start = described(policy={"by": "start"})
+    assert by_start.limits.keys == 2
+    assert list(by_start.start_names) == [0, 1]
+    logged = described(policy={"behaviour": "column"})
+    assert logged.policies.behaviour is None
+    assert logged.public_description()["data"]["probability"] == "probability"
+    assert "probability" not in study.public_description()["data"]
+    assert pv.Study.from_description(study.public_description()) == study
+
+
+def test_other_studies_are_described_as_they_were():
+    study = pv.Study(
+        states=2, discount=0.9, returns=(0, 1), epsilon=1.0, delta=1e-6, unit="trajectory"
+    )
+    assert "policy" not in study.public_description()
+    assert "probability" not in study.public_description()["data"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"actions": None}, r"\[actions\] is missing: to value another policy, actions must be"),
+        ({"policy": {"target": None}}, r"\[policy\] target is missing"),
+        ({"policy": {"behaviour": None}}, r"\[policy\] behaviour is missing: .* never estimated"),
+        ({"policy": {"clip": None}}, r"\[policy\] clip is missing"),
+        ({"mechanism": "dp-ssp", "delta": 1e-6}, r"\[policy\] is for dp-ope, and .* \"dp-ssp\""),
+        ({"delta": 1e-6}, r"delta = 1e-06: noise = \"laplace\" promises epsilon alone"),
+        (
+            {"mechanism": pv.Mechanism(name="dp-ope", noise="gaussian")},
+            r"\[privacy\] delta is missing; it must be a number between 0 and 1",
+        ),
+        ({"max_states_per_trajectory": 2}, r"max_states_per_trajectory has no effect with dp-ope"),
+        ({"start": [0.5, 0.5]}, r"\[values\] start has no effect with dp-ope"),
+        ({"visits": [0.5, 0.5]}, r"\[states\] visits has no effect"),
+        ({"weights": [1.0, 2.0]}, r"\[weights\] has no effect"),
+        ({"arms": ["a", "b"]}, r"\[actions\] and \[arms\] do not go together"),
+        ({"columns": {"probability": "p"}}, r"names the column of logged probabilities, and"),
+        (
+            {"columns": {"probability": "reward"}, "policy": {"behaviour": "column"}},
+            r"probability = \"reward\" is another column",
+        ),
+    ],
+)
+def test_what_does_not_go_together_is_refused(changes, message):
+    with pytest.raises(StudyError, match=message):
+        described(**changes)
+
+
+@pytest.mark.parametrize(
+    ("policy", "message"),
+    [
+        ({"target": {"0": {"0": 0.2, "1": 0.7}, "1": {"1": 1.0}}}, r'state "0" sum to 0.9;'),
+        ({"target": {"0": {"0": 1.0}}}, r'state "1" sum to 0; those of every state sum to 1'),
+        ({"target": {"0": {"2": 1.0}, "1": {"1": 1.0}}}, r'names "0, 2", which is not a pair'),
+        ({"target": {"5": {"0": 1.0}}}, r'names "5, 0", which is not a pair'),
+        (
+            {"behaviour": {"0": {"0": 1.5, "1": -0.5}, "1": {"1": 1.0}}},
+            r'\[policy\] behaviour: the probability of "0, 0" is 1.5; probabilities are numbers',
+        ),
+        (
+            {"target": {"0": {"0": -0.5, "1": 1.5}, "1": {"1": 1.0}}},
+            r'the probability of "0, 0" is -0.5',
+        ),
+    ],
+)
+def test_what_is_no_policy_is_refused(policy, message):
+    with pytest.raises(StudyError, match=message):
+        described(policy=policy)
+
+
+@pytest.mark.parametrize("clip", [0.5, 0.0, -1.0, 2e6, "ten"])
+def test_a_clip_below_one_is_refused(clip):
+    with pytest.raises(StudyError, match=r"clip = .* must be a number from 1 to 1e\+06"):
+        pv.TargetPolicy(target=TARGET, behaviour=BEHAVIOUR, clip=clip)
+
+
+def test_a_delta_is_needed_wherever_there_was_one():
+    given = {"states": 2, "discount": 0.9, "returns": (0, 1), "epsilon": 1.0, "unit": "trajectory"}
+    with pytest.raises(StudyError, match="delta is missing; it must be a number between 0 and 1"):
+        pv.Study(**given)
+    with pytest.raises(StudyError, match=r"delta = 0\.0 is not allowed; it must be a number"):
+        pv.Study(**given, delta=0)
+
+
+def test_files_of_policies_are_read_and_hashed(tmp_path):
+    for name, policy in (("target", TARGET), ("behaviour", BEHAVIOUR)):
+        lines = [f"{s},{a},{p}" for s, row in policy.items() for a, p in row.items()]
+        text = "\n".join(["state,action,probability", *lines]) + "\n"
+        (tmp_path / f"{name}.csv").write_text(text)
+    (tmp_path / "study.toml").write_text(
+        """
+        [privacy]
+        epsilon = 1.0
+        unit = "trajectory"
+        [values]
+        discount = 1.0
+        returns = [0, 1]
+        [states]
+        count = 2
+        [actions]
+        count = 2
+        [policy]
+        target = "target.csv"
+        behaviour = "behaviour.csv"
+        clip = 5.0
+        [mechanism]
+        name = "dp-ope"
+        """
+    )
+    study = pv.Study.load(tmp_path / "study.toml")
+    assert np.array_equal(study.policies.target, described().policies.target)
+    assert set(study.side_files) == {"[policy] target", "[policy] behaviour"}
+    (tmp_path / "saved").mkdir()
+    saved = study.save(tmp_path / "saved" / "study.toml")
+    assert pv.Study.load(saved) == study
+    (tmp_path / "target.csv").write_text("state,action,probability\n0,0,nan\n0,1,1\n1,1,1\n")
+    with pytest.raises(StudyError, match='the probability of "0, 0" is nan'):
+        pv.Study.load(tmp_path / "study.toml")
+    (tmp_path / "target.csv").write_text("state,action,probability\n0,0,\n0,1,1\n1,1,1\n")
+    with pytest.raises(StudyError, match='"" is not a number'):
+        pv.Study.load(tmp_path / "study.toml")
+
+
+def test_a_behaviour_may_be_the_frequencies_of_a_release(tmp_path):
+    entries = [{"state": s, "action": a} for s in ("0", "1") for a in ("0", "1")]
+    released = {"values": entries, "statistics": {"counts": [30.0, 10.0, -4.0, -1.0]}}
+    (tmp_path / "release.json").write_text(json.dumps(released))
+    study = described(policy={"behaviour": str(tmp_path / "release.json")})
+    assert study.policies.estimated
+    assert study.policies.behaviour.tolist() == [0.75, 0.25, 0.5, 0.5]
+    assert any("noisy frequencies" in note for note in pv.check(study).notes)
+    (tmp_path / "release.json").write_text('{"values": []}')
+    with pytest.raises(StudyError, match="is no release of dp-ssp with actions"):
+        described(policy={"behaviour": str(tmp_path / "release.json")})
+
+
+def test_a_check_says_what_is_lost_before_any_data():
+    never = {"0": {"0": 1.0}, "1": {"0": 0.3, "1": 0.7}}
+    notes = pv.check(described(policy={"behaviour": never})).notes
+    assert any("takes 1 action(s) that the behaviour never takes" in note for note in notes)
+    same = pv.check(described(policy={"target": BEHAVIOUR})).notes
+    assert any("the target is the behaviour" in note for note in same)
