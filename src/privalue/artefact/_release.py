@@ -95,8 +95,8 @@ class PublicNoise(_Part):
     sigma: float | None = Field(
         default=None,
         gt=0,
-        description="dp-ssp: the standard deviation of the noise of a sum whose shape is 1; dp-ope: "
-        "that of the sum of weighted returns",
+        description="dp-ssp: the standard deviation of the noise of a sum whose shape is 1; of "
+        "dp-ope: that of the sum of weighted returns",
     )
 
 
