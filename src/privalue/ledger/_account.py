@@ -45,7 +45,7 @@ class Converted:
 
 @dataclass(frozen=True, kw_only=True)
 class Standing:
-    """How a dataset stands at one moment: what its pages tell, and no history."""
+    """How a dataset stands at one moment: what its pages show, and no history."""
 
     dataset: str
     terms: BudgetTerms
@@ -98,7 +98,7 @@ class Account(Standing):
     releases: tuple[Amount, ...]  # what is spent, release by release
     converted: tuple[Converted, ...]  # those of them that had another unit or relation
     plain_sum: Amount  # what the epsilons and deltas of all that is spent sum to
-    like_the_last: int | None  # how many more like the last; None before the first
+    like_the_last: int | None  # further releases of the last one's size; None before the first
     unfinished: tuple[Unfinished, ...]
     steps: tuple[Step, ...]  # in units
     notices: tuple[str, ...]
@@ -153,7 +153,7 @@ class Account(Standing):
         )
 
     def _pools(self) -> dict[str, Any]:
-        """Return what only a Gaussian book tells: its pools, and what plain sums would say."""
+        """Return what only a Gaussian book shows: its pools, and what plain sums would say."""
         if not self.gaussian:
             return {}
         return {

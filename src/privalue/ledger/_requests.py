@@ -119,7 +119,7 @@ def _promise(balance: Balance, share: Fraction, steps: int) -> tuple[float, floa
 
     Of a Gaussian book it takes that share of mu^2, at the whole delta of the pool; of a plain one,
     that share of epsilon and of delta. Releases in progress do not change it: the epsilon is
-    published, and would tell of them.
+    published, and would reveal them.
 
     Args:
         balance: of the dataset.
