@@ -69,7 +69,7 @@ bench: $(STAMP)
 
 docs: $(STAMP)
 	@# Material says at each build that it will be succeeded; decision 33 has what follows from that.
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	@echo "Open site/index.html in a browser; it needs no network."
 
 references: $(STAMP)
