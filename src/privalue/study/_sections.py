@@ -224,8 +224,8 @@ class Privacy(Section):
         if keys.get("spend") is None:
             raise ValueError(
                 "epsilon is missing; it must be a finite number above 0, and delta one between 0 "
-                'and 1; or a ledger fixes both: spend = "25%", on the command line --spend 25%, '
-                "takes a share of what it has left"
+                'and 1; or a ledger fixes both: spend = "25%" in the study, or '
+                "spend='25%' beside it, takes a share of what is left there"
             )
         return {**keys, **open_ones}
 
