@@ -486,9 +486,12 @@ def study_html(study: Study) -> str:
         f", of which {study.trajectories_per_person:,} count" if privacy.unit == "person" else ""
     )
     files = study.public_description()["side_files"]
+    promised = f"{privacy.spend} of what the ledger has left"
+    if privacy.is_fixed:
+        promised = f"{privacy.epsilon:g}, {privacy.delta:g}"
     rows: list[tuple[str, str]] = [
         ("protects", f"{one}{counted}, {privacy.neighbours}"),
-        ("epsilon, delta", f"{privacy.epsilon:g}, {privacy.delta:g}"),
+        ("epsilon, delta", promised),
         ("states", _tag("bdi", _cut(", ".join(some) + more))),
         ("discount", f"{values.discount:g}"),
         ("rewards", _bounds(values.rewards)),

@@ -104,6 +104,7 @@ class Plan:
     draws: int | None = None
     reason: str | None = field(default=None, repr=False)  # why "auto" is this mechanism
     unimproved: str | None = field(default=None, repr=False)  # why there is no ``improvement``
+    shared: str | None = field(default=None, repr=False)  # what a share of the ledger comes to
     phase: Phase = field(default=_silent, repr=False)
 
     def __repr__(self) -> str:
@@ -258,7 +259,8 @@ class Plan:
         """Return what is assumed, and what else the reader should know, a line each."""
         chosen = [] if self.reason is None else [f"name = {self.reason}"]
         unimproved = [] if self.unimproved is None else [self.unimproved]
-        return [*chosen, *_notes(self.prediction), *unimproved]
+        shared = [] if self.shared is None else [self.shared]
+        return [*shared, *chosen, *_notes(self.prediction), *unimproved]
 
     @property
     def verdict(self) -> str:
@@ -283,7 +285,7 @@ def plan(
     draws: int | None = None,
     columns: Mapping[str, str] | None = None,
     releases: None = None,
-    ledger: None = None,
+    ledger: str | Path | Ledger | None = None,
     phase: Phase = _silent,
 ) -> Plan: ...
 
@@ -331,7 +333,7 @@ def plan(
         releases: plan several over one total: 52 (weekly for a year), "1+12" (one now, and one each
             month).
         ledger: with ``releases``: they share what is left there; else the study's epsilon and delta
-            are the total.
+            are the total. Of a study with ``spend``: where the share is taken, as it stands now.
         phase: shows what is being worked on; nothing, if left out.
 
     Returns:
@@ -364,8 +366,9 @@ def plan(
         if quantity is not None:
             raise UsageError("releases plans several: leave out target_rmse and solve")
         return _shared(study, release_groups(releases), ledger, known, trajectories, draws, phase)
+    shared = None
     if ledger is not None:
-        raise UsageError("ledger is for releases, which share what is left of it")
+        study, shared = _fixed_now(study, ledger)
     if quantity != "trajectories" or trajectories is not None:
         planned_trajectories(study, trajectories)  # complains before anything takes time
     solved, m = None, trajectories
@@ -396,6 +399,7 @@ def plan(
         solved=solved,
         improvement=improvement,
         unimproved=unimproved,
+        shared=shared,
         world=known,
         draws=draws,
         reason=reason,
@@ -438,6 +442,25 @@ def _shared(
         )
 
 
+def _fixed_now(study: Study, ledger: str | Path | Ledger) -> tuple[Study, str]:
+    """Return a study of a share with what that would come to now, and a note that says so."""
+    privacy = study.privacy
+    if privacy.spend is None or privacy.is_fixed:
+        raise UsageError(
+            "ledger is for releases, which share what is left of it, and for a study that asks for "
+            "a share ([privacy] spend); this one has its own epsilon and delta"
+        )
+    if study.study.dataset is None:
+        raise UsageError("a ledger needs [study] dataset, which says whose budget it is")
+    standing = opened_ledger(ledger).standing(study.study.dataset)
+    whom = Protection(unit=privacy.unit, neighbours=privacy.neighbours)
+    epsilon, delta = standing.share(privacy.spend, whom)
+    return study.replace(epsilon=epsilon, delta=delta), (
+        f"{privacy.spend} of what the ledger has left comes to epsilon = {epsilon:g} at delta = "
+        f"{delta:g} now; other releases before this one make it less"
+    )
+
+
 def _budget(study: Study, ledger: str | Path | Ledger | None) -> Budget:
     """Return what there is for all releases: of the ledger, or the study's own promise."""
     if ledger is None:
@@ -447,7 +470,8 @@ def _budget(study: Study, ledger: str | Path | Ledger | None) -> Budget:
             )
         epsilon, delta = study.privacy.epsilon, study.privacy.delta
         square = square_total(total_mu(epsilon, delta))
-        return Budget(square=square, epsilon=epsilon, delta=delta)
+        own = f"epsilon {epsilon:g}, delta {delta:g}, which the study promises"
+        return Budget(square=square, epsilon=epsilon, delta=delta, total=own)
     if study.study.dataset is None:
         raise UsageError("a ledger needs [study] dataset, which says whose budget it is")
     standing = opened_ledger(ledger).standing(study.study.dataset)
@@ -457,13 +481,15 @@ def _budget(study: Study, ledger: str | Path | Ledger | None) -> Budget:
             f"the total is for {standing.terms}, and the study for {asked}; plan the same as the "
             "total"
         )
+    told = f'what the ledger has left for "{standing.dataset}", {standing.unspent}'
     if standing.gaussian:
         return Budget(
             square=standing.unspent.units.square,
             epsilon=None,
             delta=standing.total.telling.rest.as_dict()["delta"],
+            total=told,
         )
-    return Budget(square=None, **standing.unspent.as_dict())
+    return Budget(square=None, **standing.unspent.as_dict(), total=told)
 
 
 def named_world(text: str, policy: str | None = None) -> World:

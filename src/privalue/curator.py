@@ -226,6 +226,7 @@ def release(
     *,
     ledger: str | Path | Ledger | None = None,
     columns: Mapping[str, str] | None = None,
+    spend: str | None = None,
     outbox: str | Path | Outbox | None = None,
     expect_new: bool = False,
     accept_large_delta: bool = False,
@@ -251,6 +252,8 @@ def release(
         ledger: where the dataset's budget is kept: a file, the address of a server, or a ledger
             from ``open_ledger``.
         columns: names of columns, added to those of the study, e.g. {"trajectory": "stay_id"}.
+        spend: a share of what the ledger has left, e.g. "25%", in place of the study's epsilon and
+            delta: the release is of ``study.replace(spend="25%", epsilon=None, delta=None)``.
         outbox: a file that keeps what was drawn until the ledger has it, so that not even a process
             that is killed loses what was paid for; an ``Outbox`` stays until its block ends.
         expect_new: refuse to answer an identical request with the stored release.
@@ -291,6 +294,8 @@ def release(
     ((), True)
     """
     study = with_columns(study, columns)
+    if spend is not None:
+        study = study.replace(spend=spend, epsilon=None, delta=None)
     prepared = prepare(study) if study.privacy.is_fixed else None
     if seed is not None:
         if entropy is not None:
@@ -622,6 +627,15 @@ def _make_room(outbox: Outbox | None, study: Study) -> None:
         outbox.make_room(16_384 + 3 * described + 1_800 * _entries(study))
 
 
+def require_ssp(study: Study) -> None:
+    """Refuse another mechanism for a share of what the ledger has left."""
+    if study.mechanism.name != "dp-ssp":
+        raise StudyError(
+            f'[privacy] spend = "{study.privacy.spend}" is for dp-ssp alone, and [mechanism] name '
+            f'= "{study.mechanism.name}"; name dp-ssp, or give epsilon and delta'
+        )
+
+
 def _reserve(ledger: Ledger, study: Study) -> Reservation | StoredRelease:
     """Set the cost aside before the data is opened, or find the identical request's release."""
     dataset = study.study.dataset
@@ -631,11 +645,7 @@ def _reserve(ledger: Ledger, study: Study) -> Reservation | StoredRelease:
         )
     request, privacy = study_hash(study.public_description()), study.privacy
     if not privacy.is_fixed:
-        if study.mechanism.name != "dp-ssp":
-            raise StudyError(
-                f'[privacy] spend = "{privacy.spend}" is for dp-ssp alone, and [mechanism] name = '
-                f'"{study.mechanism.name}"; name dp-ssp, or give epsilon and delta'
-            )
+        require_ssp(study)
         return ledger.reserve(
             dataset,
             request,

@@ -344,8 +344,8 @@ def test_the_line_and_the_picture(ledger, tmp_path):
     assert files[0].read_bytes().startswith(b"\x89PNG")
     assert "epsilon" in files[1].read_text()
     rows = dict(spending.account_rows(ledger.show("people")))
-    assert str(rows["left"]) == "epsilon 0, delta 0"
-    assert rows["further releases of this size"] == 0
+    assert rows["left"] == "0%: epsilon 0, delta 0"
+    assert rows["further releases of this size"] == "0"
 
 
 def test_composition_in_advance_is_information():

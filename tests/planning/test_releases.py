@@ -35,7 +35,12 @@ count = 4
 @pytest.fixture(scope="module")
 def planned():
     study = pv.Study.parse(STUDY)
-    budget = Budget(square=square_total(total_mu(1.0, 1e-6)), epsilon=1.0, delta=1e-6)
+    budget = Budget(
+        square=square_total(total_mu(1.0, 1e-6)),
+        epsilon=1.0,
+        delta=1e-6,
+        total="epsilon 1, delta 1e-06, which the study promises",
+    )
     model = public_model(study, None)
     return plan_releases(study, model, (1, 12), budget, trajectories=4000, draws=16)
 
@@ -72,6 +77,8 @@ def test_several_releases_are_planned_in_python(tmp_path, planned):
     study = pv.Study.parse(STUDY)
     found = pv.plan(study, 4000, releases="1+12", draws=16)
     assert found == planned
+    assert "12 of epsilon" in repr(found)
+    assert "square" not in repr(found)
     ledger = open_ledger(tmp_path / "ledger.db")
     ledger.declare("trial", epsilon=1.0, delta=1e-6, unit="trajectory")
     (plain,) = pv.plan(study, 4000, releases=4, ledger=ledger, draws=8).splits
@@ -121,10 +128,16 @@ def test_the_command_plans_what_a_book_has_left(tmp_path, monkeypatch, capsys):
     alpha = gaussian(split["releases"][0]["epsilon"], 1e-6).alpha
     assert alpha == pytest.approx(whole * math.sqrt(8), rel=1e-4)
     assert run([*plan, "--ledger", "ledger.db"]) == 0
-    assert "Best over all releases: equal shares" in " ".join(capsys.readouterr().out.split())
+    said = " ".join(capsys.readouterr().out.split())
+    assert "Best over all releases: equal shares" in said
+    assert 'Split: what the ledger has left for "trial", mu 0.167' in said
+    assert "│ delta" in said.replace("┃", "│")
+    assert "--spend 25% with a ledger" in said
+    assert "25%, 33.333333%, 50%, 100%" in said
     assert run(plan) == 2
     assert "releases share a total: give --ledger LEDGER" in capsys.readouterr().err
     assert run([*plan[:6], "--releases", "0"]) == 2
     assert "--releases 0: it must be how many releases" in capsys.readouterr().err
-    assert run([*plan[:6], "--ledger", "ledger.db"]) == 2
+    assert run(["plan", "study.toml", "--ledger", "ledger.db"]) == 2
+    assert "this one has its own epsilon and delta" in capsys.readouterr().err
     assert run([*plan, "--by-state"]) == 2

@@ -5,14 +5,14 @@ from typing import Any
 from privalue._checked import check as checked
 from privalue.cli import _screen as terminal
 from privalue.cli._console import Json, SideFiles, StudyFile, print_json, say, screen
-from privalue.cli._given import settled
+from privalue.cli._given import Share, settled
 from privalue.cli._options import in_options
 from privalue.study import Study
 
 
 def _stages(study: Study) -> dict[str, Any]:
     """Return what dp-ssp does before the values and after the noise, "auto" decided."""
-    if study.mechanism.name != "dp-ssp":
+    if study.mechanism.name != "dp-ssp" or not study.privacy.is_fixed:
         return {}
     towards = "features" if study.features.shrink else "states"
     return {
@@ -21,9 +21,14 @@ def _stages(study: Study) -> dict[str, Any]:
     }
 
 
-def check(study_file: StudyFile, side_files: SideFiles = None, as_json: Json = False) -> None:
+def check(
+    study_file: StudyFile,
+    spend: Share = None,
+    side_files: SideFiles = None,
+    as_json: Json = False,
+) -> None:
     """Say everything that can be said without data."""
-    found = checked(settled(study_file, side_files))
+    found = checked(settled(study_file, side_files, spend=spend, shares=True))
     study, design = found.study, found.prepared.design
     if as_json:
         print_json(

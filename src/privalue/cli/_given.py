@@ -14,6 +14,15 @@ from privalue.errors import UsageError
 from privalue.planning import resolve
 from privalue.study import Study
 
+Share = Annotated[
+    str | None,
+    typer.Option(
+        "--spend",
+        metavar="<share>",
+        help="A share of what the ledger has left, e.g. 25%; the study leaves out epsilon and "
+        "delta.",
+    ),
+]
 DEFAULT_LEDGER = "ledger.db"  # of the commands that only need a ledger
 
 

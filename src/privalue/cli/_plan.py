@@ -8,7 +8,7 @@ import typer
 from privalue._planned import named_world
 from privalue._planned import plan as planned
 from privalue.cli._console import Json, SideFiles, StudyFile, log, print_json, progress, screen
-from privalue.cli._given import NUMBER, WHOLE
+from privalue.cli._given import NUMBER, WHOLE, Share
 from privalue.cli._options import in_options
 from privalue.cli._plan_screen import (
     book_json,
@@ -76,20 +76,21 @@ def plan(
         typer.Option(
             "--ledger",
             help="With --releases: divide what this ledger has left; else the study's epsilon and "
-            "delta are the total.",
+            "delta are the total. With spend: where the share is taken.",
         ),
     ] = None,
+    spend: Share = None,
     side_files: SideFiles = None,
     as_json: Json = False,
 ) -> None:
     """Predict the error of a study before any data is opened."""
+    study = Study.load(study_file, side_files=side_files, spend=spend)
     if releases is not None:
         if picture is not None or target is not None or solve is not None or by_state:
             raise UsageError(
                 "--releases plans a book of releases: leave out --picture, --target-rmse, --solve "
                 "and --by-state"
             )
-        study = Study.load(study_file, side_files=side_files)
         book = planned(
             study,
             trajectories,
@@ -104,8 +105,6 @@ def plan(
         else:
             print_book(screen(), book)
         return
-    if ledger is not None:
-        raise UsageError("--ledger is for --releases, which plans what is left of it")
     if picture is not None:
         checked_picture(picture)
     study = Study.load(study_file, side_files=side_files)
@@ -125,6 +124,7 @@ def plan(
         solve=solve,
         world=world,
         draws=draws,
+        ledger=ledger,
         phase=progress,
     )
     changes, notes = found.advice, [in_options(note) for note in found.notes]

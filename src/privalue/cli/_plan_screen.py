@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from privalue._planned import Solved
+from privalue.cli._options import in_options
 from privalue.planning import (
     Answer,
     BookPlan,
@@ -354,15 +355,17 @@ def _finite(value: float) -> float | None:
 
 def print_book(console: Console, plan: BookPlan) -> None:
     """Print every split of a book, with the error of each release, and which is the best."""
-    made = Table(title=f"{plan.trajectories:,} trajectories in each release")
-    for name in ("accounting", "split", "releases", "epsilon of each", "error of each", "all"):
+    console.print(f"Split: {plan.total}.", soft_wrap=True)
+    made = Table(title=f"{plan.trajectories:,} trajectories in each release; of each:")
+    for name in ("accounting", "split", "releases", "epsilon", "delta", "error", "all errors"):
         made.add_column(name, justify="left" if name in {"accounting", "split"} else "right")
     for split in plan.splits:
         for number, group in enumerate(split.groups):
             epsilon = "too little" if group.epsilon is None else f"{group.epsilon:.4g}"
             head = ("", "") if number else (split.accounting, split.name)
             whole = "" if number else shown(split.rmse)
-            made.add_row(*head, f"{group.count:,}", epsilon, shown(group.rmse), whole)
+            delta = f"{group.delta:.4g}"
+            made.add_row(*head, f"{group.count:,}", epsilon, delta, shown(group.rmse), whole)
     console.print(made)
     best = plan.best
     console.print(
@@ -370,6 +373,8 @@ def print_book(console: Console, plan: BookPlan) -> None:
         f"{shown(best.rmse)}; guessing the middle of the bounds has {shown(plan.guess)}.",
         style="bold",
     )
+    if plan.how_to_ask is not None:
+        console.print(f"For equal shares: {in_options(plan.how_to_ask)}.", soft_wrap=True)
 
 
 def book_json(plan: BookPlan) -> dict[str, Any]:
@@ -395,6 +400,7 @@ def book_json(plan: BookPlan) -> dict[str, Any]:
     return {
         "trajectories": plan.trajectories,
         "guessing_rmse": plan.guess,
+        "total": plan.total,
         "splits": splits,
         "best": plan.splits.index(plan.best),
     }

@@ -20,7 +20,17 @@ from privalue.cli._console import (
     screen,
 )
 from privalue.cli._finish import published, require_finished
-from privalue.cli._given import WHOLE, Data, Engine, Memory, Threads, fixed, parse_memory, settled
+from privalue.cli._given import (
+    WHOLE,
+    Data,
+    Engine,
+    Memory,
+    Share,
+    Threads,
+    fixed,
+    parse_memory,
+    settled,
+)
 from privalue.cli._ledger import tell
 from privalue.cli._memory import keep_freed_memory
 from privalue.cli._report import Justification, publish_and_tell
@@ -52,15 +62,7 @@ def release(
             "--expect-new", help="Exit 4 if the ledger would answer with an earlier release."
         ),
     ] = False,
-    spend: Annotated[
-        str | None,
-        typer.Option(
-            "--spend",
-            metavar="<share>",
-            help="A share of what the ledger has left, e.g. 25%; the study leaves out epsilon and "
-            "delta.",
-        ),
-    ] = None,
+    spend: Share = None,
     accept_large_delta: Annotated[
         bool, typer.Option("--accept-large-delta", help="Allow delta >= 1/m.")
     ] = False,

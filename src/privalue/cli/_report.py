@@ -17,6 +17,7 @@ from privalue.report import (
     REGISTRY,
     VALUES,
     answers_in,
+    charge_words,
     checked_paper,
     public_page,
     publish,
@@ -175,7 +176,12 @@ def publish_and_tell(
 
     def account() -> Standing | None:
         try:
-            return None if ledger is None else account_of(release, ledger)
+            if ledger is None:
+                return None
+            found = account_of(release, ledger)
+            if not release.reused:
+                log.print(charge_words(release, found))
+            return found
         except UnavailableError as problem:
             log.warn(
                 f"Ledger: {in_options(str(problem))}; the page shows no budget: privalue report "

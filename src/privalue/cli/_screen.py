@@ -62,14 +62,16 @@ def print_check(console: Console, found: Checked) -> None:
     prepared, study = found.prepared, found.study
     privacy, mechanism = study.privacy, study.mechanism
     low, high = study.return_bounds
+    promised = f"{privacy.spend} of what the ledger has left"
+    if privacy.is_fixed:
+        promised = f"epsilon = {privacy.epsilon:g}, delta = {privacy.delta:g}"
     console.print(
         facts(
             f"{study.study.name}: the study is complete and valid",
             [
                 (
                     "guarantee",
-                    f"epsilon = {privacy.epsilon:g}, delta = {privacy.delta:g}, unit = "
-                    f"{privacy.unit}, neighbours = {privacy.neighbours}",
+                    f"{promised}, unit = {privacy.unit}, neighbours = {privacy.neighbours}",
                 ),
                 *_arms(study),
                 *_policies(study),
@@ -153,7 +155,12 @@ def _mechanism(study: Study) -> str:
     if chosen.name == "dp-ssp":
         shrunk = "shrinkage" if chosen.shrinkage else "no shrinkage"
         towards = " towards the features" if study.features.shrink else ""
-        first = f", stages {' and '.join(study.stages)} first" if study.stages else ", one stage"
+        if chosen.stages == "auto" and not study.privacy.is_fixed:
+            first = ", stages as epsilon and delta allow"
+        elif study.stages:
+            first = f", stages {' and '.join(study.stages)} first"
+        else:
+            first = ", one stage"
         return f"dp-ssp, {shrunk}{towards}{first}, intervals at level {study.report.level:g}"
     share = (
         f"; {chosen.noise_scale_share:g} of epsilon releases the noise scale, intervals at level "
@@ -183,6 +190,8 @@ def _contribution(study: Study) -> str:
 def _constants(prepared: Prepared) -> str:
     """Return the constants of the calibration, with the delta that they truly achieve."""
     mechanism = prepared.mechanism
+    if not prepared.study.privacy.is_fixed:
+        return "constants follow from epsilon and delta, which the ledger fixes"
     if mechanism is None:
         return "constants follow from m, which the study does not declare"
     alpha, beta = mechanism.calibration.alpha, mechanism.calibration.beta

@@ -1,13 +1,16 @@
 """Describe the account of a dataset: total, spent, reserved, left, and its history."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from privalue._above import above
+from privalue.errors import BudgetError
 from privalue.ledger._balance import Held, Step
 from privalue.ledger._book import PAID, Book
-from privalue.ledger._terms import GAUSSIAN, BudgetTerms, Protection, over_steps
+from privalue.ledger._requests import promise_of, share_of
+from privalue.ledger._terms import GAUSSIAN, PLAIN, BudgetTerms, Protection, over_steps
 from privalue.ledger._told import Amount, plainly
 from privalue.ledger._units import NOTHING, Cost, mu, square_root
 from privalue.ledger._units import cost as cost_of
@@ -43,7 +46,7 @@ class Converted:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Standing:
     """How a dataset stands at one moment: what its pages show, and no history."""
 
@@ -67,6 +70,41 @@ class Standing:
         return self.total.telling.of(self.total.units - self.spent.units, left=True)
 
     @property
+    def _available(self) -> Amount:
+        """Return what is shown as left."""
+        return self.unspent
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({self.dataset!r}: total {self.total}; spent {self.spent}; left "
+            f"{self._available}; releases {self.number_of_releases})"
+        )
+
+    def percent_left(self, pool: str) -> int:
+        """Return how much of a pool is left, rounded down.
+
+        Args:
+            pool: "gaussian", of which squares of mu are counted, or "plain", of which the scarcer
+                of epsilon and delta is.
+        """
+        has, had = self._available.units.parts, self.total.units.parts
+        pairs = [*zip(has, had, strict=True)]
+        parts = pairs[2:] if pool == GAUSSIAN else pairs[:2]
+        return min((100 * left // whole for left, whole in parts if whole), default=100)
+
+    def charge(self, epsilon: float, delta: float, alpha: float | None, whom: Protection) -> Cost:
+        """Return what a release costs, in units.
+
+        Args:
+            epsilon: of the release.
+            delta: likewise.
+            alpha: of a Gaussian release; None for others.
+            whom: whom it protects.
+        """
+        asked = cost_of(self.dataset, epsilon, delta)
+        return self.terms.cost(asked, mu(alpha), self.terms.steps(whom), self.total.units)
+
+    @property
     def gaussian(self) -> bool:
         """Return whether squares of mu are summed."""
         return self.terms.accounting == GAUSSIAN
@@ -79,9 +117,23 @@ class Standing:
             delta: likewise.
             alpha: of a Gaussian release; None for others.
         """
-        asked = cost_of(self.dataset, epsilon, delta)
-        one = self.terms.cost(asked, mu(alpha), 1, self.total.units)
+        one = self.charge(epsilon, delta, alpha, self.terms.protection)
         return one.times_in(self.unspent.units)
+
+    def share(self, spend: str, whom: Protection) -> tuple[float, float]:
+        """Return the epsilon and delta that a share such as "25%" would come to now.
+
+        Raises:
+            BudgetError: it is too little for a release, or no theorem converts the promise.
+        """
+        asked, steps = share_of(spend), self.terms.steps(whom)
+        found = promise_of(self.unspent.units, self.total.telling, asked, steps)
+        if found is None:
+            raise BudgetError(
+                f'dataset "{self.dataset}": requested {spend} of what is left; left '
+                f"{self.unspent}; that is too little for a release by dp-ssp"
+            )
+        return found
 
     @classmethod
     def now(cls, book: Book, dataset: str) -> "Standing":
@@ -89,7 +141,7 @@ class Standing:
         return cls(**_standing(book, dataset))
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Account(Standing):
     """The account of a dataset, at one moment, with its history."""
 
@@ -99,6 +151,8 @@ class Account(Standing):
     converted: tuple[Converted, ...]  # those of them that had another unit or relation
     plain_sum: Amount  # what the epsilons and deltas of all that is spent sum to
     like_the_last: int | None  # further releases of the last one's size; None before the first
+    last_pool: str | None  # "gaussian" or "plain": which pool paid for the last
+    like_the_last_of: Mapping[str, int]  # further releases of the last one's size, by pool
     unfinished: tuple[Unfinished, ...]
     steps: tuple[Step, ...]  # in units
     notices: tuple[str, ...]
@@ -147,10 +201,18 @@ class Account(Standing):
                 sum((over_steps(held.asked, held.steps) for held in paid), start=NOTHING)
             ),
             like_the_last=cost(asked[-1]).times_in(balance.left) if asked else None,
+            last_pool=_pool(cost(asked[-1])) if asked else None,
+            like_the_last_of={
+                _pool(paid): paid.times_in(balance.left) for paid in map(cost, asked)
+            },
             unfinished=unfinished(book, dataset, now),
             steps=tuple(balance.steps),
             notices=notices(book, dataset, now) + lowered_notices(book, dataset),
         )
+
+    @property
+    def _available(self) -> Amount:
+        return self.left
 
     def _pools(self) -> dict[str, Any]:
         """Return what only a Gaussian book shows: its pools, and what plain sums would say."""
@@ -224,6 +286,11 @@ class Account(Standing):
         }
 
 
+def _pool(paid: Cost) -> str:
+    """Return the pool that pays for a release."""
+    return GAUSSIAN if paid.square else PLAIN
+
+
 def _history(amount: Cost) -> dict[str, float]:
     """Return an amount of the history: of each pool by itself, without what it comes to."""
     mu = {"mu": float(square_root(amount.square, up=True))} if amount.square else {}
@@ -238,7 +305,7 @@ def _standing(book: Book, dataset: str) -> dict[str, Any]:
         "terms": balance.terms,
         "promise": plainly(balance.kept),
         "before": None if balance.before == NOTHING else plainly(balance.before),
-        "total": balance.telling.of(balance.total),
+        "total": balance.telling.of(balance.total, left=True),
         "spent": balance.telling.of(balance.spent),
         "number_of_releases": balance.releases,
         "number_converted": balance.converted,

@@ -465,6 +465,8 @@ class Book:
             if steps > 1:
                 asks = f"{asked} for {whom}"
                 why += f", for {balance.terms}; {asks} is charged as {steps} steps"
+            if paid.square:
+                why += balance.telling.room(balance.left, asked, steps)
             raise self.refusal(dataset, f"{asked} ({paid})" if paid.square else paid, why)
         balance.reserved += paid
         held = Held.of(entry, digest, paid, accounting=balance.terms.accounting)

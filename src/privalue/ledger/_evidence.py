@@ -14,12 +14,14 @@ from typing import Any
 
 from privalue.errors import LedgerError, UsageError
 from privalue.ledger._balance import Held, protection
-from privalue.ledger._book import Book
+from privalue.ledger._book import PAID, Book
 from privalue.ledger._chain import check_hash, loosely, sha256, study_hash
 from privalue.ledger._squares import is_certified
-from privalue.ledger._units import cost
+from privalue.ledger._terms import over_steps
+from privalue.ledger._units import NOTHING, Cost, cost
 
 GAUSSIANS = frozenset({"dp-ssp"})  # others may have an alpha, and no mu: their sigma is private
+MECHANISMS = GAUSSIANS | {"dp-lsw", "dp-lsl"}  # whose names are shown, and no other text
 _ROUNDING = 1e-12  # of a mu that is written as a double
 
 
@@ -125,22 +127,43 @@ def artefact_faults(book: Book, artefacts: Iterable[tuple[str, str]], *, strict:
     return wrong + [f"the artefact {each} was inserted: no entry commits it" for each in inserted]
 
 
-def false_by_mu(book: Book, dataset: str, stored: Callable[[str], str | None]) -> str | None:
-    """Return which release of a dataset its mu does not describe, by what it says itself.
+def uncountable(
+    book: Book, dataset: str, pools: Cost, stored: Callable[[str], str | None]
+) -> str | None:
+    """Return which release of a dataset cannot be counted in squares, and why.
 
-    A plain book counts no mu, so that nobody found out before a move counts by it.
+    One has a mu that does not describe it, by what it says itself: a plain book counts no mu, so
+    that nobody found out before a move counts by it. Or it has none, and needs a plain pool.
 
     Args:
         book: every entry of the ledger.
         dataset: whose releases.
+        pools: of the total that is declared.
         stored: the text of an artefact, by its hash.
     """
+    without = NOTHING
+    first = None
     for held in book.reservations.values():
-        if held.dataset == dataset and held.artefact is not None and held.mu not in {"", "none"}:
-            wrong = fault(stored(held.artefact), held, strict=False)
-            if wrong is not None:
-                return f"the artefact of entry {held.sequence} is false: {wrong}"
-    return None
+        if held.dataset != dataset or held.status not in PAID:
+            continue
+        if held.mu not in {"", "none"}:
+            wrong = held.artefact and fault(stored(held.artefact), held, strict=False)
+            if wrong:
+                return (
+                    f"the artefact of entry {held.sequence} is false: {wrong}; it cannot be "
+                    "counted anew"
+                )
+        elif held.asked.delta:
+            first, without = first or held, without + over_steps(held.asked, held.steps)
+    if first is None or pools.epsilon:
+        return None
+    by = loosely((first.artefact and stored(first.artefact)) or "").get("mechanism")
+    named = f" by {by}" if isinstance(by, str) and by in MECHANISMS else ""
+    return (
+        f"the release of {first.at[:10]}{named} (entry {first.sequence}) has no mu, because its "
+        "noise is not Gaussian of one public sigma; declare a plain pool that holds all such "
+        f"releases, {without} so far (plain_epsilon=E, plain_delta=D)"
+    )
 
 
 def fault(text: str | None, held: Held, *, strict: bool) -> str | None:

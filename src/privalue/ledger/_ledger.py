@@ -27,10 +27,10 @@ from privalue.ledger._chain import (
     check_hash,
     sha256,
 )
-from privalue.ledger._evidence import Evidence, artefact_faults, false_by_mu, fault, require_found
+from privalue.ledger._evidence import Evidence, artefact_faults, fault, require_found, uncountable
 from privalue.ledger._heads import Memory
 from privalue.ledger._names import look_alike
-from privalue.ledger._requests import declared_pools, fixed_share, share_of
+from privalue.ledger._requests import declared_pools, differences, fixed_share, pool_notes, share_of
 from privalue.ledger._reservation import Reservation
 from privalue.ledger._seal import Seal
 from privalue.ledger._store import AbsentLedgerError, Store, Transaction
@@ -159,6 +159,7 @@ class Ledger:
         requested = f"a total of {amount}"
         with _concerning(dataset, requested):
             told = [f"the ledger {self.place} is new"] if self._make() else []
+        told += pool_notes(dataset, plain_epsilon, plain_delta)
         whole = self._moving(dataset) if replace and accounting == GAUSSIAN else None
         with self._writing(dataset, requested) as (book, append, transaction):
             self._require_keeper(book, transaction, dataset, requested)
@@ -171,10 +172,8 @@ class Ledger:
                 terms,
             )
             if known is not None and not replace and not stands:
-                stood = known.telling.of(known.total, left=True)
-                raise book.refusal(
-                    dataset, requested, f"its total is {stood}; replace=True changes it"
-                )
+                why = differences(known, amount, pools(declared), terms)
+                raise book.refusal(dataset, requested, f"{why}; replace=True changes it")
             twin = None if known is not None else look_alike(dataset, book.balances)
             if twin is not None:
                 raise book.refusal(
@@ -187,9 +186,9 @@ class Ledger:
                 told.append(f'dataset "{dataset}": its total stands; nothing was changed')
             elif known is not None and whole is not None and known.used != NOTHING:
                 whole.replay(transaction.rows(whole.sequence))  # what was recorded meanwhile
-                wrong = false_by_mu(whole, dataset, transaction.artefact)
+                wrong = uncountable(whole, dataset, pools(declared), transaction.artefact)
                 if wrong is not None:
-                    raise book.refusal(dataset, requested, f"{wrong}; it cannot be counted anew")
+                    raise book.refusal(dataset, requested, wrong)
                 spent = whole.recounted(dataset, terms, pools(declared))
                 before = whole.balances[dataset].widest
                 if not add_deltas:

@@ -6,6 +6,7 @@ total, and what does not fit is refused.
 
 import math
 import re
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -15,7 +16,8 @@ from privalue.ledger._balance import Balance
 from privalue.ledger._book import Book
 from privalue.ledger._conversions import affordable, rounded_down
 from privalue.ledger._squares import is_certified
-from privalue.ledger._terms import GAUSSIAN, PLAIN, Protection
+from privalue.ledger._terms import GAUSSIAN, PLAIN, BudgetTerms, Protection
+from privalue.ledger._told import Telling
 from privalue.ledger._units import NOTHING, Cost, cost, mu, total
 
 _ROOM = 1e-9
@@ -80,6 +82,32 @@ def declared_pools(
     }
 
 
+def pool_notes(dataset: str, plain_epsilon: float | None, plain_delta: float | None) -> list[str]:
+    """Return what to know of a plain pool that was declared without a delta."""
+    if plain_epsilon is None or plain_delta is not None:
+        return []
+    return [
+        f'dataset "{dataset}": its plain pool has delta 0, for releases of pure epsilon alone; '
+        "dp-lsw and dp-lsl need plain_delta=D"
+    ]
+
+
+def differences(known: Balance, promise: Cost, pools: Cost, terms: BudgetTerms) -> str:
+    """Return in what a declaration differs from the total that a dataset has."""
+    old, new = known.terms, terms
+    plain, asked = (str(replace(each, square=0)) for each in (known.total, pools))
+    both = old.accounting == new.accounting == GAUSSIAN
+    pairs = [
+        ("accounting", old.accounting, new.accounting),
+        ("whom it protects", str(old), str(new)),
+        ("the total", str(known.promise), str(promise)),
+        ("the plain pool", plain if both else "", asked if both else ""),
+    ]
+    found = [f"{what}: {was} there, {now} here" for what, was, now in pairs if was != now]
+    stood = known.telling.of(known.total, left=True)
+    return f"its total is {stood} ({'; '.join(found) or 'another mu'})"
+
+
 def share_of(text: str) -> Fraction:
     """Return the share that "25%" names, or raise UsageError."""
     found = re.fullmatch(r"([0-9]{1,3}(?:\.[0-9]{1,6})?)%", text)
@@ -106,7 +134,8 @@ def fixed_share(
     """
     steps = book.steps(dataset, requested, whom)
     try:
-        promise = _promise(book.balances[dataset], share, steps)
+        balance = book.balances[dataset]
+        promise = promise_of(balance.total - balance.spent, balance.telling, share, steps)
         if promise is not None:
             return cost(dataset, *promise), gaussian(*promise).alpha
     except StudyError:  # no certified alpha: epsilon below 0.001, or delta below 1e-15
@@ -114,7 +143,9 @@ def fixed_share(
     raise book.refusal(dataset, requested, "that is too little for a release by dp-ssp")
 
 
-def _promise(balance: Balance, share: Fraction, steps: int) -> tuple[float, float] | None:
+def promise_of(
+    unspent: Cost, telling: Telling, share: Fraction, steps: int
+) -> tuple[float, float] | None:
     """Return the epsilon and delta of a share, rounded down; None, if it is too little for any.
 
     Of a Gaussian book it takes that share of mu^2, at the whole delta of the pool; of a plain one,
@@ -122,13 +153,13 @@ def _promise(balance: Balance, share: Fraction, steps: int) -> tuple[float, floa
     published, and would reveal them.
 
     Args:
-        balance: of the dataset.
+        unspent: what the dataset has left once no run is under way.
+        telling: of the dataset's amounts.
         share: above 0 and at most 1.
         steps: of the release's relation, for one of the total's.
     """
-    unspent = balance.total - balance.spent
-    if balance.terms.accounting == GAUSSIAN:
-        delta = balance.telling.rest.as_dict()["delta"]
+    if telling.gaussian:
+        delta = telling.rest.as_dict()["delta"]
         epsilon = affordable(math.floor(unspent.square * share / steps**2), delta)
         return None if epsilon is None else (epsilon, delta)
     part = Cost(

@@ -2,8 +2,9 @@
 
 import math
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
+from privalue.errors import StudyError
 from privalue.ledger._conversions import affordable, epsilon_spent
 from privalue.ledger._units import Cost, six_digits, square_root
 
@@ -26,8 +27,23 @@ class Telling:
         """Return an amount that can be told; ``left`` says whether it may still be spent."""
         return Amount(units=units, telling=self, is_left=left)
 
+    def room(self, left: Cost, asked: Cost, steps: int) -> str:
+        """Return what a refusal says of the largest epsilon that fits at the asked delta.
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+        Args:
+            left: what may still be spent.
+            asked: what the release promises that was refused.
+            steps: of its relation, for one of the total's.
+        """
+        try:
+            most = affordable(left.square // steps**2, asked.as_dict()["delta"])
+        except StudyError:  # no release has so small a delta
+            return ""
+        at = f"at your delta, {asked.written_delta}, "
+        return f"; {at}no epsilon fits" if most is None else f"; {at}epsilon up to {most:g} fits"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
 class Amount:
     """An amount of a dataset as numbers: what is left rounded down, all else rounded up.
 
@@ -67,6 +83,14 @@ class Amount:
             return None
         return self._double(square_root(self.units.square, up=not self.is_left))
 
+    def in_six_digits(self) -> dict[str, float]:
+        """Return the same as ``as_dict`` as pages show it, rounded as ``str`` does."""
+        rounding = Context(prec=6, rounding=ROUND_FLOOR if self.is_left else ROUND_CEILING)
+        return {
+            name: float(rounding.create_decimal(repr(value)))
+            for name, value in self.as_dict().items()
+        }
+
     def as_dict(self) -> dict[str, float]:
         """Return epsilon and delta, and of a Gaussian book mu, too, for JSON."""
         mu = {} if self.mu is None else {"mu": self.mu}
@@ -80,6 +104,9 @@ class Amount:
         mu = f"mu {six_digits(self.units.square, up=not self.is_left)} ({at})"
         plain = Cost(epsilon=self.units.epsilon, delta=self.units.delta)
         return f"{mu}; plain pool: {plain}" if self.telling.total.epsilon else mu
+
+    def __repr__(self) -> str:
+        return f"Amount({self})"
 
     @property
     def _alone(self) -> float:

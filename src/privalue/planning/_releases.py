@@ -27,6 +27,7 @@ from privalue.study import Study
 
 FIRST = (Fraction(1, 4), Fraction(1, 2), Fraction(3, 4))  # of the total, for the first group
 MOST_RELEASES = 100_000
+EQUAL = "equal shares"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +37,7 @@ class Budget:
     square: int | None  # mu^2, in units of the ledger
     epsilon: float | None  # of plain sums
     delta: float
+    total: str = "the study's epsilon and delta"  # what is split, in words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +50,14 @@ class PlannedReleases:
     delta: float
     rmse: float
 
+    def __str__(self) -> str:
+        if self.epsilon is None:
+            return f"{self.count} with too little for a release"
+        return (
+            f"{self.count} of epsilon {self.epsilon:.4g}, delta {self.delta:.4g}, error "
+            f"{self.rmse:.3g}"
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class Split:
@@ -57,6 +67,9 @@ class Split:
     name: str
     groups: tuple[PlannedReleases, ...]
 
+    def __str__(self) -> str:
+        return "; ".join(map(str, self.groups))
+
     @property
     def rmse(self) -> float:
         """Return the root mean square error over all releases."""
@@ -64,18 +77,44 @@ class Split:
         return math.sqrt(squares / sum(each.count for each in self.groups))
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class BookPlan:
     """Ways to share a total among releases, and the error of each release."""
 
     trajectories: int
     guess: float
     splits: tuple[Split, ...]
+    total: str  # what is split, in words
+
+    def __repr__(self) -> str:
+        lines = [f"BookPlan: {self.total}, {self.trajectories:,} trajectories in each release"]
+        lines += [f"{split.accounting}, {split.name}: {split}" for split in self.splits]
+        return "\n- ".join([*lines, f"best: {self.best.name}, {self.best.accounting}"])
+
+    @property
+    def how_to_ask(self) -> str | None:
+        """Return how releases get equal shares by ``spend``, where that is the best split."""
+        number = sum(group.count for group in self.best.groups)
+        if self.best.name != EQUAL or number == 1:
+            return None
+        shares = [_percent(parts) for parts in range(number, 0, -1)]
+        if number > 4:
+            shares = [*shares[:2], "...", shares[-1]]
+        return (
+            f"spend='{shares[0]}' with a ledger for the first, 1/{number} of what is left, then "
+            f"1/{number - 1} of what is left then, and so on: {', '.join(shares)}"
+        )
 
     @property
     def best(self) -> Split:
         """Return the split with the least root mean square error over all releases."""
         return min(self.splits, key=lambda split: split.rmse)
+
+
+def _percent(parts: int) -> str:
+    """Return one of so many parts as a share that ``spend`` takes, rounded down."""
+    whole, rest = divmod(10**8 // parts, 10**6)
+    return f"{whole}.{rest:06d}".rstrip("0").rstrip(".") + "%"
 
 
 def release_groups(asked: int | str) -> tuple[int, ...]:
@@ -132,6 +171,7 @@ def plan_releases(
     return BookPlan(
         trajectories=m,
         guess=guessing_error(study, model),
+        total=budget.total,
         splits=tuple(
             Split(
                 accounting=accounting,
@@ -162,7 +202,7 @@ def _by_squares(
     if budget.square is None:
         return
     first, whole = groups[0], sum(groups)
-    splits = [("equal shares", [Fraction(1, whole)] * len(groups))]
+    splits = [(EQUAL, [Fraction(1, whole)] * len(groups))]
     if len(groups) > 1:
         splits += [
             (
@@ -190,6 +230,6 @@ def _by_sums(
     possible = epsilon if epsilon >= 0.001 and delta >= 1e-15 else None
     yield (
         "plain",
-        "equal shares",
+        EQUAL,
         tuple((count, Fraction(1, whole), possible, delta) for count in groups),
     )

@@ -46,7 +46,12 @@ from privalue.report._publish import (
     write_report,
     write_text,
 )
-from privalue.report._spending import account_json, account_rows, draw_spending
+from privalue.report._spending import (
+    account_json,
+    account_rows,
+    charge_words,
+    draw_spending,
+)
 from privalue.report._states import flags_by_state, flags_of_states, state_table
 from privalue.report._verdict import accepted_in_words
 
@@ -65,6 +70,7 @@ __all__ = [
     "answers_in",
     "approximation_shown",
     "bound_in_words",
+    "charge_words",
     "checked_paper",
     "checked_picture",
     "cost_in_words",

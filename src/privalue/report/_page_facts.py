@@ -137,9 +137,9 @@ def budget_context(release: Release, account: Standing | None) -> dict[str, Any]
 
 def _account(release: Release, account: Standing) -> dict[str, Any]:
     """Return how the dataset stands: total, spent, left, and how many more releases fit."""
-    total, spent = account.total.as_dict(), account.spent.as_dict()
+    total, spent = account.total.in_six_digits(), account.spent.in_six_digits()
     # Reservations belong to runs that are under way or were killed: the public need not see them.
-    left = account.unspent.as_dict()
+    left = account.unspent.in_six_digits()
     privacy = release.privacy
     # A release that protects others than the total does costs more there than it says.
     alike = account.terms.protection == Protection(unit=privacy.unit, neighbours=privacy.neighbours)

@@ -9,13 +9,16 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from fractions import Fraction
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from privalue.ledger import Account, Cost, Step
+from privalue.artefact import Release
+from privalue.ledger import Account, Cost, Protection, Standing, Step
+from privalue.report._registry import GAUSSIANS
 
 _BARS = " ▁▂▃▄▅▆▇█"
 
@@ -75,21 +78,84 @@ def account_json(account: Account) -> dict[str, Any]:
 
 def account_rows(account: Account) -> list[tuple[str, object]]:
     """Return what ``ledger show`` prints, as pairs."""
-    like = account.like_the_last
     return [
+        ("left", _left(account)),
+        ("further releases of this size", _further(account)),
         ("protects", account.terms),
         *([("promises", _promise(account))] if account.gaussian else []),
         ("total", account.total),
         ("spent", account.spent),
         ("reserved", account.reserved),
-        ("left", account.left),
+        *_epsilons(account),
         ("releases", len(account.releases)),
         *[("converted", each) for each in account.converted],
-        ("further releases of this size", "no release yet" if like is None else like),
         ("over time", spending_line(account)),
         _otherwise(account),
         ("head", account.head),
     ]
+
+
+def _pools(account: Account) -> list[str]:
+    """Return the pools of a total: one, or two."""
+    if not account.gaussian:
+        return ["plain"]
+    return ["gaussian", *(["plain"] if account.total.units.epsilon else [])]
+
+
+def _left(account: Account) -> str:
+    """Return what is left: in percent of each pool, then as amounts."""
+    pools = _pools(account)
+    shares = [f"{account.percent_left(pool)}%" for pool in pools]
+    if account.gaussian:
+        shares[0] += " of mu²"
+    if len(pools) > 1:
+        shares[1] += " of the plain pool"
+    return f"{', '.join(shares)}: {account.left}"
+
+
+def _further(account: Account) -> str:
+    """Return how many more releases like the last fit; with two pools, into each of them."""
+    if account.like_the_last is None:
+        return "no release yet"
+    if len(_pools(account)) == 1:
+        return f"{account.like_the_last}"
+    other = "plain" if account.last_pool == "gaussian" else "gaussian"
+    more = account.like_the_last_of.get(other)
+    beside = "none yet" if more is None else f"{more} like its last"
+    return f"{account.like_the_last} ({account.last_pool} pool); {other} pool: {beside}"
+
+
+def _epsilons(account: Account) -> list[tuple[str, object]]:
+    """Return why the epsilons of a Gaussian book do not add up, once there are two of them."""
+    if not account.spent.units.square:
+        return []
+    return [
+        (
+            "spent and left",
+            "squares of mu add up, and epsilons do not: told as epsilons, both come to more than "
+            "the total",
+        )
+    ]
+
+
+def charge_words(release: Release, standing: Standing) -> str:
+    """Return the line on what a new release was charged, and what that leaves."""
+    privacy = release.privacy
+    alpha = release.noise.alpha if release.mechanism in GAUSSIANS else None
+    whom = Protection(unit=privacy.unit, neighbours=privacy.neighbours)
+    paid = standing.charge(privacy.epsilon, privacy.delta, alpha, whom)
+    pool = "gaussian" if paid.square else "plain"
+    told = f"{paid}"
+    if paid.square:
+        delta = f"{privacy.delta:g}".replace("e-0", "e-")  # as amounts are written
+        told += f" (epsilon {privacy.epsilon:g} at delta {delta})"
+    elif standing.gaussian:
+        told += " of the plain pool"
+    left = f"{standing.percent_left(pool)}%, {standing.unspent}"
+    return (
+        f"Charged {told} to {standing.dataset}; left: {left}; further releases of this size: "
+        f"{paid.times_in(standing.unspent.units)}"
+    )
 
 
 def _promise(account: Account) -> str:
@@ -120,12 +186,17 @@ def _part(account: Account, amount: Cost) -> float:
 def spending_line(account: Account, width: int = 40) -> str:
     """Return the spent share of epsilon, or mu^2, over time as text, a column for each period.
 
-    It begins where squares began to be counted, or plain sums.
+    It begins where squares began to be counted, or plain sums. Of two pools it shows what is
+    nearest to its end.
 
     Args:
         account: how the dataset stands.
         width: how many columns.
     """
+    total, spent = account.total.units.parts, account.spent.units.parts
+    names = ("the plain pool's epsilon", "the plain pool's delta", "mu²")
+    at_all = [part for part in (2, 0, 1) if total[part]] if account.gaussian else [0]
+    part = max(at_all, key=lambda each: Fraction(spent[each], total[each]))
     steps = _counted_alike(account)
     times = _times(steps)
     span = (times[-1] - times[0]).total_seconds()
@@ -137,10 +208,10 @@ def spending_line(account: Account, width: int = 40) -> str:
         else:  # all entries have the same time: a column for each entry
             at = min(len(times) - 1, len(times) * column // width)
         step = steps[at]
-        share = _part(account, step.spent) / (_part(account, step.total) or 1.0)
+        share = step.spent.parts[part] / (step.total.parts[part] or 1)
         line.append(_BARS[round(share * (len(_BARS) - 1))] if share else _BARS[0])
-    percent = 100 * _part(account, account.spent.units) / _part(account, account.total.units)
-    return f"|{''.join(line)}| {percent:.0f}% of {'mu²' if account.gaussian else 'epsilon'}"
+    percent = -(-100 * spent[part] // total[part])  # what is used is rounded up, as everywhere
+    return f"|{''.join(line)}| {percent}% of {names[part] if account.gaussian else 'epsilon'}"
 
 
 def draw_spending(account: Account, *, folder: Path, name: str = "spending") -> list[Path]:

@@ -251,14 +251,35 @@ class Privacy(Section):
     def _left_to_the_ledger(cls, keys: Any) -> Any:
         """Let a share stand in place of epsilon and delta."""
         open_ones = {"epsilon": UNFIXED, "delta": UNFIXED}
-        if isinstance(keys, dict) and keys.get("spend") is not None and not open_ones.keys() & keys:
-            return {**keys, **open_ones}
-        return keys
+        if not isinstance(keys, dict) or open_ones.keys() & keys or not keys.keys() <= _KEYS:
+            return keys
+        if keys.get("spend") is None:
+            raise ValueError(
+                "epsilon is missing; it must be a finite number above 0, and delta one between 0 "
+                'and 1; or a ledger fixes both: spend = "25%" in the study, or '
+                "spend='25%' beside it, takes a share of what is left there"
+            )
+        return {**keys, **open_ones}
+
+    def __getattribute__(self, name: str) -> Any:
+        """Return an attribute; there is no epsilon and no delta before the ledger fixed them."""
+        found = super().__getattribute__(name)
+        if name in {"epsilon", "delta"} and found == UNFIXED:
+            raise StudyError(
+                f'[privacy] {name} is not fixed: spend = "{self.spend}" leaves epsilon and delta '
+                "to the ledger, and is_fixed says so; a release of it has both"
+            )
+        return found
+
+    def __repr_args__(self) -> Any:
+        """Return what repr shows: not what stands for what the ledger has yet to fix."""
+        unfixed = set() if self.is_fixed else {"epsilon", "delta"}
+        return [(name, value) for name, value in super().__repr_args__() if name not in unfixed]
 
     @property
     def is_fixed(self) -> bool:
         """Return whether epsilon and delta are known: a share is fixed by the ledger alone."""
-        return self.epsilon != UNFIXED
+        return bool(vars(self)["epsilon"] != UNFIXED)
 
     @property
     def given(self) -> frozenset[str]:
@@ -274,6 +295,9 @@ class Privacy(Section):
                 "protect whole persons"
             )
         return self
+
+
+_KEYS = frozenset(Privacy.model_fields)  # of a section that has others, those are what is wrong
 
 
 class Values(Section):

@@ -850,6 +850,8 @@ class Study(Section):
             "report": set() if self.has_intervals else {"level"},
         }
         description = self.model_dump(mode="json", exclude=unused, exclude_none=True)
+        if not self.privacy.is_fixed:
+            del description["privacy"]["epsilon"], description["privacy"]["delta"]
         if not self.arms.labels:
             del description["arms"]  # as studies without arms were always described
         if not self.actions.named:
