@@ -33,7 +33,7 @@ def click_rates() -> np.ndarray:
 def soft(rates: np.ndarray, sharpness: float) -> np.ndarray:
     """A rule that shows better items more often; 0 shows all alike."""
     scores = np.exp(sharpness * rates)
-    return scores / scores.sum(axis=1, keepdims=True)
+    return np.asarray(scores / scores.sum(axis=1, keepdims=True))
 
 
 def visits(behaviour: np.ndarray, count: int, seed: int) -> pd.DataFrame:
@@ -88,7 +88,7 @@ def without_privacy(rows: pd.DataFrame, target: np.ndarray) -> dict[str, float]:
 
 def main() -> None:
     """Value another rule, with and without privacy, and compare with the truth."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path("shop"))
     parser.add_argument("--quick", action="store_true", help="fewer visits")
     given = parser.parse_args()

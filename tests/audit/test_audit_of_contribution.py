@@ -146,7 +146,7 @@ def test_moving_to_another_arm_is_the_worst_case_and_no_worse():
 def test_the_count_weight_of_one_arm_would_not_do(monkeypatch):
     """The planted mistake: c_w = sqrt(3)/2, as without arms, and Delta = sqrt(H')."""
     monkeypatch.setattr(terms, "count_weight", lambda *_, **__: math.sqrt(3) / 2)
-    monkeypatch.setattr(ssp, "sensitivity", lambda *_, **__: math.sqrt(STATES))
+    monkeypatch.setattr(ssp, "sensitivity_within", lambda *_, **__: math.sqrt(STATES))
     audit = audit_of_a_move()
     assert audit.true > 2 * audit.claimed
 

@@ -142,6 +142,14 @@ def plan_policy(
     Raises:
         UsageError: the study values no other policy, or a number is missing.
         StudyError: the world has other states or actions than the study.
+
+    >>> import privalue as pv
+    >>> rule, other = {"a": {"x": 0.5, "y": 0.5}}, {"a": {"x": 0.2, "y": 0.8}}
+    >>> study = pv.Study(states=["a"], actions=["x", "y"], discount=1.0, returns=(0, 1),
+    ...                  epsilon=1.0, unit="trajectory", mechanism="dp-ope",
+    ...                  policy=pv.TargetPolicy(target=other, behaviour=rule, clip=5))
+    >>> plan_policy(study, trajectories=5000, steps=1).chosen.supported
+    True
     """
     if not study.values_a_policy:
         raise UsageError('plan_policy is for [mechanism] name = "dp-ope"; use plan')

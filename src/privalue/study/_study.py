@@ -90,8 +90,7 @@ _BY_KEYWORDS = Place(anywhere=True)  # whoever builds a study gives keywords, an
 class Study(Section):
     """Everything public about a release; frozen, and checked when it is built.
 
-    What most people need is a keyword, and the rest is given by sections: both make the same study.
-    Numbers by state are a dictionary by label, a list or an array in their order, or a file.
+    Most keys are keywords; sections give the rest. Numbers by state: by label, in order, or a file.
 
     Args:
         states: labels as a list, their number, or ``States(...)`` (required).
@@ -118,8 +117,7 @@ class Study(Section):
         arms: labels of arms, or ``Arms(...)`` (default none).
         actions: labels of actions, their number, or ``Actions(...)`` (default none).
         policy: another policy to value, as ``TargetPolicy(...)``, with "dp-ope" (default none).
-        mechanism: "dp-ssp", "dp-lsw", "dp-lsl", "auto", "dp-ope", or ``Mechanism(...)`` (default
-            "dp-ssp").
+        mechanism: "dp-ssp" (default), "dp-lsw", "dp-lsl", "dp-ope", "auto", or ``Mechanism(...)``.
         level: of intervals (default 0.95).
         columns: names of columns, as {"trajectory": "stay_id"} (default: as they are called here).
         study: the section of name, dataset, period and trajectories: ``About(...)``.
@@ -574,7 +572,7 @@ class Study(Section):
         elif "delta" not in self.privacy.given:
             raise StudyError(f"[privacy] delta is missing; it must be {wanted}")
         elif delta == 0:
-            raise StudyError(f"[privacy] delta = {delta:g} is not allowed; it must be {wanted}")
+            raise StudyError(f"[privacy] delta = {delta} is not allowed; it must be {wanted}")
 
     def _require_arms(self) -> None:
         """Refuse arms for which no mechanism is proved, or that no row could hold."""
