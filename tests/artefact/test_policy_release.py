@@ -205,6 +205,18 @@ def test_weights_that_cannot_be_are_told_by_start():
     assert "exceed what any right behaviour allows" in another_policy_page(release)
 
 
+def test_a_behaviour_from_a_release_is_told_as_first_visits(tmp_path):
+    entries = [{"state": s, "action": a} for s in STATES for a in ACTIONS]
+    told = {"values": entries, "statistics": {"counts": [300.0, 300.0, 90.0, 210.0]}}
+    (tmp_path / "shares.JSON").write_text(json.dumps(told))  # however it is written
+    for by in (None, "start"):
+        policy = {"behaviour": str(tmp_path / "shares.JSON"), "by": by}
+        release = pv.release(described(policy), ROWS, seed=4)
+        assert (release.policy_trust or release.policy_trusts).behaviour_estimated
+        assert "NOT KNOWN here" in verdict_words(release)
+        assert "among FIRST VISITS" in another_policy_page(release)
+
+
 def test_what_the_behaviour_never_does_is_lost():
     never = {"ill": {"wait": 0.5, "treat": 0.5}, "worse": {"wait": 1.0}}
     fields = pv.inspect(described({"behaviour": never}), ROWS).private_fields()

@@ -90,11 +90,14 @@ def verdict_words(release: Release) -> str:
     if release.kept_mass is None or release.policy_trust is None:
         supported = sum(bool(entry.supported) for entry in release.values)
         trusts = release.policy_trusts
-        wrong = trusts is not None and trusts.behaviour_contradicted
+        assert trusts is not None
+        wrong, guessed = trusts.behaviour_contradicted, trusts.behaviour_estimated
         return (
             f"{assumed}one number for each of {len(release.values):,} starts; {supported:,} of "
             "them keep enough of the target's weight to be vouched for. What clipping may have "
-            "moved them by comes on top of their intervals." + (_WRONG if wrong else "")
+            "moved them by comes on top of their intervals."
+            + (_GUESSED if guessed else "")
+            + (_WRONG if wrong else "")
         )
     value, apart, trust = release.policy_value, release.policy_difference, release.policy_trust
     assert value is not None
@@ -110,6 +113,8 @@ def verdict_words(release: Release) -> str:
         f"{f', clearly {direction} than the behaviour' if clearly else ''}: the difference is "
         f"{more.value} ({more.within})."
     )
+    if trust.behaviour_estimated:
+        told += _GUESSED
     if trust.behaviour_contradicted:
         return told + _WRONG
     told += (
@@ -121,6 +126,10 @@ def verdict_words(release: Release) -> str:
     return told
 
 
+_GUESSED = (
+    " The behaviour is NOT KNOWN here, but taken from another release's shares of first visits: "
+    "where people return to a state and act otherwise it is wrong, and no interval holds that."
+)
 _WRONG = (
     " It is not supported: weights exceed what any right behaviour allows, so the behaviour is "
     "wrong, and the value with it."
