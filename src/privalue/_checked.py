@@ -153,9 +153,17 @@ def _on_policies(study: Study) -> list[str]:
     found = []
     if policies.estimated:
         found.append(
-            "[policy] behaviour is from the noisy frequencies of a release: its errors bias the "
-            "value without warning, and the release must be of other people, or its cost counts "
-            "beside this one's"
+            "[policy] behaviour is from the noisy frequencies of a release, and those are of FIRST "
+            "VISITS: where people return to a state and act otherwise they are not the "
+            "probabilities of actions, however many people there are. Its errors bias the value "
+            "without warning, and the release must be of other people, or its cost counts beside "
+            "this one's"
+        )
+    if study.study.part is not None and study.privacy.unit == "trajectory":
+        found.append(
+            f'[study] part = "{study.study.part}" with unit = "trajectory" splits trajectories: '
+            "someone with several may be in both parts, and a target that was made from the other "
+            'part is still optimistic; use unit = "person"'
         )
     if policies.behaviour is not None:
         lost = (policies.behaviour == 0) & (policies.target > 0)
@@ -167,7 +175,10 @@ def _on_policies(study: Study) -> list[str]:
             )
         ratios = policies.target / np.where(policies.behaviour > 0, policies.behaviour, np.inf)
         if float(ratios.max()) <= 1 + 1e-9 and not lost.any():
-            found.append("the target is the behaviour: everything is kept, within the interval")
+            found.append(
+                "the target is the behaviour: every weight is 1 whatever the probabilities are, so "
+                "that this checks nothing of them"
+            )
         elif clip is not None and float(ratios.max()) > clip:
             found.append(
                 f"a single step can weigh up to {float(ratios.max()):.3g}, and clip = {clip:g}"

@@ -14,6 +14,7 @@ import privalue as pv
 from privalue.artefact._release import json_schema
 from privalue.audit import audit_release
 from privalue.errors import DataError, StudyError, UsageError
+from privalue.report._another_policy import another_policy_page, policy_csv, verdict_words
 
 BEHAVIOUR = {"ill": {"wait": 0.5, "treat": 0.5}, "worse": {"wait": 0.3, "treat": 0.7}}
 TARGET = {"ill": {"wait": 0.2, "treat": 0.8}, "worse": {"treat": 1.0}}
@@ -157,6 +158,11 @@ def test_each_start_has_a_number_of_its_own(changes):
         assert entry.supported == entry.kept_mass.supported
         assert entry.total_low <= exact(TARGET)[entry.state] <= entry.total_high
         assert entry.total_band_low <= entry.total_low
+    trusts = release.policy_trusts
+    assert (trusts.clipping_bias <= trusts.largest_clipping_bias).all()
+    assert trusts.effective_trajectories == pytest.approx(release.weights.weights / CLIP)
+    assert trusts.behaviour_estimated is None
+    assert f"{trusts.largest_clipping_bias[0]:.3g}" in another_policy_page(release)
     again = pv.Release.parse(release.to_json())
     assert again == release
     assert again["ill"].kept_mass == release["ill"].kept_mass
@@ -165,12 +171,50 @@ def test_each_start_has_a_number_of_its_own(changes):
     assert json.loads(release.to_json())["values"][0]["kept_mass"]["supported"] in (True, False)
 
 
-def test_the_behaviour_itself_keeps_everything():
-    release = pv.release(described({"target": BEHAVIOUR, "clip": 1.0}), ROWS, seed=4)
-    assert release.kept_mass.high == 1.0
-    assert release.kept_mass.supported
-    low, high = release.policy_difference.interval.low, release.policy_difference.interval.high
-    assert low <= 0 <= high
+@pytest.mark.parametrize("wrong", [1.0, 0.5, 0.9])
+def test_the_behaviour_itself_keeps_everything(wrong):
+    """The self-check: logged probabilities against the public file; wrong ones must be caught."""
+    rows = ROWS.assign(probability=wrong * ROWS.probability)
+    study = described({"target": BEHAVIOUR, "behaviour": "column"})
+    release = pv.release(study, rows, seed=4)
+    kept, trust = release.kept_mass, release.policy_trust
+    assert (kept.low <= 1 <= kept.high) == kept.supported == (wrong == 1)
+    assert pv.Release.parse(release.to_json()) == release
+    if wrong == 1:
+        low, high = release.policy_difference.interval.low, release.policy_difference.interval.high
+        assert low <= 0 <= high
+        assert trust.behaviour_contradicted is None
+        return
+    assert trust.behaviour_contradicted
+    assert trust.clipping_bias == trust.largest_clipping_bias == 1.0
+    assert "exceed what any right behaviour allows" in verdict_words(release)
+    assert "clearly" not in verdict_words(release)
+    assert "so the behaviour is wrong" in "".join(policy_csv(release))
+
+
+def test_weights_that_cannot_be_are_told_by_start():
+    rows = ROWS.assign(probability=np.where(ROWS.state == "ill", 0.4, 1.0) * ROWS.probability)
+    study = described({"target": BEHAVIOUR, "behaviour": "column", "by": "start", "clip": 20.0})
+    release = pv.release(
+        study, pd.concat([rows] * 8).assign(trajectory=np.repeat(np.arange(8 * PEOPLE), 3)), seed=4
+    )
+    trusts = release.policy_trusts
+    assert trusts.behaviour_contradicted
+    assert len(trusts.clipping_bias) == len(trusts.effective_trajectories) == len(STATES)
+    assert any("so the behaviour is wrong" in flag for flag in release["ill"].flags)
+    assert "exceed what any right behaviour allows" in another_policy_page(release)
+
+
+def test_a_behaviour_from_a_release_is_told_as_first_visits(tmp_path):
+    entries = [{"state": s, "action": a} for s in STATES for a in ACTIONS]
+    told = {"values": entries, "statistics": {"counts": [300.0, 300.0, 90.0, 210.0]}}
+    (tmp_path / "shares.JSON").write_text(json.dumps(told))  # however it is written
+    for by in (None, "start"):
+        policy = {"behaviour": str(tmp_path / "shares.JSON"), "by": by}
+        release = pv.release(described(policy), ROWS, seed=4)
+        assert (release.policy_trust or release.policy_trusts).behaviour_estimated
+        assert "NOT KNOWN here" in verdict_words(release)
+        assert "among FIRST VISITS" in another_policy_page(release)
 
 
 def test_what_the_behaviour_never_does_is_lost():
@@ -263,6 +307,10 @@ def test_the_page_begins_with_what_cannot_be_checked(tmp_path):
             for name in ("Recorded actions", "No hidden confounding", "Overlap", "Known behaviour")
         ]
         assert places == sorted(places)
+        box = page.index("Under the four assumptions below")
+        assert 0 <= box - page.index('class="verdict"') < 80
+        assert "comes on top" in page[box : places[0]]
+        assert page.index('id="trust') < page.index('id="worth')
         assert places[-1] < page.index('id="figure-worth"') < page.index('id="guarantee-title"')
         assert "optimistic" in page
         table = pd.read_csv(made.values)

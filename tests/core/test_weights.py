@@ -242,6 +242,15 @@ def test_the_numbers_of_the_theorem():
 # Planted mistakes: each falls below the distance of some pair
 
 
+@pytest.mark.parametrize("epsilon", [0.1, 0.7, 1.1, 1])
+def test_no_more_is_spent_than_a_ledger_charges(epsilon):
+    """A double may be above the decimal that it is written as, and 0.1 is."""
+    noise = mechanism(limits(), epsilon=epsilon)
+    loss = delta_of(limits(), constants()) * GRID_STEPS / noise.exact_scales[0]
+    assert loss <= min(Fraction(epsilon), Fraction(str(epsilon)))
+    assert loss >= Fraction(epsilon) * (1 - Fraction(1, 10**12))
+
+
 def test_rounding_to_nearest_breaks_pure_epsilon_by_half_a_step():
     weights = tuple(map(Fraction, (1, Fraction(1, 2), Fraction(1, 8), 0)))
     for steps in (4, 8):

@@ -209,6 +209,32 @@ def test_intervals_cover(laplace, public, people, clip, spread):
     assert (found.effective <= people).all()
 
 
+@pytest.mark.parametrize("level", [0.5, 0.8, 0.95])
+@pytest.mark.parametrize(
+    ("laplace", "weight", "returned", "people"),
+    [(True, 1.0, 1.0, 40), (True, 4.0, 0.0, 30), (False, 1.0, 1.0, 40), (True, 1.0, 0.7, 900)],
+)
+def test_differences_cover_at_every_level_and_at_a_bound(level, laplace, weight, returned, people):
+    """Small groups in which everybody has the same return, at a bound or inside."""
+    draws, clip = 800, 5.0
+    generator = np.random.default_rng(2608)
+    scales = (10.0, 20.0, 9.0, 17.0)
+    drawn = generator.laplace if laplace else generator.normal
+    sums = (weight * (returned - 0.5) * people, weight * people, (returned - 0.5) * people, people)
+    noisy = [x + s * drawn(size=draws) for x, s in zip(sums, scales, strict=True)]
+    found = policy_estimates(
+        NoisyWeights(
+            weighted=noisy[0], weights=noisy[1], returns=noisy[2], sizes=noisy[3], scales=scales,
+            laplace=laplace, clip=clip,
+        ),
+        (0.0, 1.0),
+        level,
+    ).difference  # fmt: skip
+    room = 5 * math.sqrt(level * (1 - level) / draws)
+    assert np.mean((found.low <= 0) & (found.high >= 0)) >= level - room
+    assert np.mean((found.total_low <= 0) & (found.total_high >= 0)) >= level - room
+
+
 def test_what_sampling_adds_is_needed():
     """The planted mistake: privacy intervals do not cover the world's value."""
     found, _, ours, _ = repeated(2605, people=600, clip=4.0, spread=0.6, laplace=True, public=True)
@@ -219,23 +245,41 @@ def test_what_sampling_adds_is_needed():
 # What vouches for the number
 
 
-def test_the_behaviour_itself_keeps_everything():
+@pytest.mark.parametrize("scales", [(10.0, 20.0, 9.0, 0.0), (10.6, 21.2, 9.5, 17.0)])
+@pytest.mark.parametrize(("logged", "right"), [(0.5, True), (0.25, False), (0.45, False)])
+def test_the_behaviour_itself_keeps_everything(scales, logged, right):
+    """The self-check: the target takes 1/2; a wrong logged probability makes weights above 1."""
     generator = np.random.default_rng(2606)
-    people, clip = 2000, 10.0
+    people, clip, weight = 4000, 10.0, 0.5 / logged
     returns = (generator.random(people) < 0.7) - 0.5
-    for scales in ((10.0, 20.0, 9.0, 0.0), (10.6, 21.2, 9.5, 17.0)):
-        noisy = NoisyWeights(
-            weighted=[returns.sum() + scales[0] * generator.laplace()],
-            weights=[people + scales[1] * generator.laplace()],
-            returns=[returns.sum() + scales[2] * generator.laplace()],
-            sizes=[people + scales[3] * generator.laplace()],
-            scales=scales, laplace=True, clip=clip,
-        )  # fmt: skip
-        found = policy_estimates(noisy, (0.0, 1.0), LEVEL)
-        assert found.kept_high[0] == 1.0
-        assert found.supported.all()
-        assert found.difference.total_low[0] <= 0 <= found.difference.total_high[0]
-        assert found.target.band_low is None  # one number has no band
+    noisy = NoisyWeights(
+        weighted=[weight * returns.sum() + scales[0] * generator.laplace()],
+        weights=[weight * people + scales[1] * generator.laplace()],
+        returns=[returns.sum() + scales[2] * generator.laplace()],
+        sizes=[people + scales[3] * generator.laplace()],
+        scales=scales, laplace=True, clip=clip,
+    )  # fmt: skip
+    found = policy_estimates(noisy, (0.0, 1.0), LEVEL)
+    assert found.kept_low[0] <= found.kept[0] <= found.kept_high[0]
+    assert (found.kept_low[0] <= 1 <= found.kept_high[0]) == right
+    assert found.supported[0] == right
+    assert found.impossible[0] != right
+    assert found.largest_bias[0] < 0.2 if right else found.bias[0] == found.largest_bias[0] == 1
+    assert found.difference.total_low[0] <= 0 <= found.difference.total_high[0]
+    assert found.target.band_low is None  # one number has no band
+
+
+def test_where_nothing_is_accepted_nothing_is_known():
+    """Not an interval of no width: numbers that no value explains tell nothing."""
+    low, high = share([900.0], [100.0]).ends(LEVEL, np.zeros(1), (-0.5, 0.5))
+    assert (low.tolist(), high.tolist()) == ([-0.5], [0.5])
+    noisy = NoisyWeights(
+        weighted=[0.0], weights=[5e6], returns=[0.0], sizes=[100.0], scales=(10.0, 20.0, 9.0, 0.0),
+        laplace=True, clip=10.0,
+    )  # fmt: skip
+    found = policy_estimates(noisy, (0.0, 1.0), LEVEL)
+    assert (found.kept_low[0], found.kept_high[0]) == (0.0, 10.0)
+    assert not found.supported[0]
 
 
 def test_the_bias_of_clipping_is_within_its_bound():

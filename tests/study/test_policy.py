@@ -65,6 +65,10 @@ def test_other_studies_are_described_as_they_were():
         ({"visits": [0.5, 0.5]}, r"\[states\] visits has no effect"),
         ({"weights": [1.0, 2.0]}, r"\[weights\] has no effect"),
         ({"arms": ["a", "b"]}, r"\[actions\] and \[arms\] do not go together"),
+        (
+            {"data": pv.Columns(missing_rows="drop-row")},
+            r'missing_rows = "drop-row" leaves what was done in a row out of the weight',
+        ),
         ({"columns": {"probability": "p"}}, r"names the column of logged probabilities, and"),
         (
             {"columns": {"probability": "reward"}, "policy": {"behaviour": "column"}},
@@ -160,6 +164,10 @@ def test_a_behaviour_may_be_the_frequencies_of_a_release(tmp_path):
     assert study.policies.estimated
     assert study.policies.behaviour.tolist() == [0.75, 0.25, 0.5, 0.5]
     assert any("noisy frequencies" in note for note in pv.check(study).notes)
+    assert any("FIRST VISITS" in note for note in pv.check(study).notes)
+    (tmp_path / "seeded.json").write_text(json.dumps(released | {"private": False}))
+    with pytest.raises(StudyError, match="is a seeded experiment, and NOT PRIVATE"):
+        described(policy={"behaviour": str(tmp_path / "seeded.json")})
     (tmp_path / "release.json").write_text('{"values": []}')
     with pytest.raises(StudyError, match="is no release of dp-ssp with actions"):
         described(policy={"behaviour": str(tmp_path / "release.json")})
@@ -170,4 +178,6 @@ def test_a_check_says_what_is_lost_before_any_data():
     notes = pv.check(described(policy={"behaviour": never})).notes
     assert any("takes 1 action(s) that the behaviour never takes" in note for note in notes)
     same = pv.check(described(policy={"target": BEHAVIOUR})).notes
-    assert any("the target is the behaviour" in note for note in same)
+    assert any("checks nothing" in note for note in same)
+    half = {"study": pv.About(part="1/2", trajectories=900)}
+    assert any("may be in both parts" in note for note in pv.check(described(**half)).notes)

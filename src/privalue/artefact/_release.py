@@ -205,16 +205,35 @@ class ReleasedWeights(_Part):
     )
 
 
+_ESTIMATED = (
+    "the behaviour is from noisy shares of first visits in a release with actions, which are not "
+    "the probabilities of actions where people return to a state and act otherwise"
+)
+
+
 class PolicyTrust(_Part):
     """How far to trust the value of another policy than the data's."""
 
     clipping_bias: float = Field(ge=0, description="R tau/(1 - tau) at the kept mass")
     largest_clipping_bias: float = Field(ge=0, description="the same at its lower end")
     effective_trajectories: float = Field(
-        ge=0, description="at least as many, equally weighted, would be as good: n/C"
+        ge=0, description="about so many, equally weighted, would be as good, or more: n/C"
     )
-    behaviour_estimated: bool | None = Field(
-        default=None, description="the behaviour is from noisy frequencies of a release"
+    behaviour_estimated: bool | None = Field(default=None, description=_ESTIMATED)
+    behaviour_contradicted: bool | None = Field(
+        default=None, description="the kept mass is above 1: the behaviour is wrong"
+    )
+
+
+class PolicyTrusts(_Part):
+    """The same by start, in the order of values."""
+
+    clipping_bias: Numbers
+    largest_clipping_bias: Numbers
+    effective_trajectories: Numbers
+    behaviour_estimated: bool | None = Field(default=None, description=_ESTIMATED)
+    behaviour_contradicted: bool | None = Field(
+        default=None, description="the kept mass of a start is above 1: the behaviour is wrong"
     )
 
 
@@ -295,6 +314,7 @@ class Release(Arrays, _Part):
     policy_interval: PolicyInterval | None = None
     kept_mass: KeptMass | None = Field(default=None, description="of dp-ope, without groups")
     policy_trust: PolicyTrust | None = Field(default=None, description="of dp-ope, likewise")
+    policy_trusts: PolicyTrusts | None = Field(default=None, description="of dp-ope by start")
     behaviour_value: Compared | None = Field(
         default=None, description="of dp-ope: what the policy behind the data is worth"
     )

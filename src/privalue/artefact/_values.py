@@ -80,10 +80,16 @@ class KeptMass(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    value: float = Field(ge=0, le=1)
-    low: float = Field(ge=0, le=1, description="noise and the choice of people included")
-    high: float = Field(ge=0, le=1)
-    supported: bool = Field(description="whether low is above 0.8: else nothing is vouched for")
+    value: float = Field(ge=0)
+    low: float = Field(
+        ge=0,
+        description="noise and the choice of people included; above 1 the behaviour is wrong: "
+        "no right one allows that",
+    )
+    high: float = Field(ge=0)
+    supported: bool = Field(
+        description="whether low is above 0.8, and not above 1: else nothing is vouched for"
+    )
 
 
 # Of a column of these: a record for each state.

@@ -120,7 +120,7 @@ def _policies(study: Study) -> list[tuple[str, object]]:
     if study.policy.is_logged:
         behaviour = "logged in the rows"
     elif study.policies.estimated:
-        behaviour = "noisy frequencies of a release"
+        behaviour = "noisy shares of FIRST VISITS in a release, not known probabilities"
     starts = (
         f", one number for each of {len(study.start_names)} starts" if study.start_names else ""
     )

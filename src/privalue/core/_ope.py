@@ -57,7 +57,9 @@ class DpOpe:
             if not limits.add_remove:  # one that is replaced may have another key
                 alone = max(alone if limits.keys == 1 else 2 * alone, both)
             exact = alone * limits.most_trajectories
-            self.sensitivity, per_unit = float(exact), exact / Fraction(terms.epsilon)
+            # A ledger charges the decimal that epsilon is written as: no more than that is spent.
+            spent = min(Fraction(terms.epsilon), Fraction(repr(float(terms.epsilon))))
+            self.sensitivity, per_unit = float(exact), exact / spent
         else:
             self.calibration = gaussian(terms.epsilon, terms.delta)
             largest, furthest = float(alone) * _ROUNDING, float(both) * _ROUNDING

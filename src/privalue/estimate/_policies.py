@@ -9,6 +9,7 @@ from privalue.artefact import (
     KeptMass,
     PolicyInterval,
     PolicyTrust,
+    PolicyTrusts,
     ReleasedWeights,
     StateValues,
     as_numbers,
@@ -103,10 +104,18 @@ def _alone(study: Study, found: PolicyEstimates) -> dict[str, Any]:
             clipping_bias=float(found.bias[0]),
             largest_clipping_bias=float(found.largest_bias[0]),
             effective_trajectories=float(found.effective[0]),
-            behaviour_estimated=study.policies.estimated or None,
+            **_on_behaviour(study, found),
         ),
         "behaviour_value": _compared(found.behaviour),
         "policy_difference": _compared(found.difference),
+    }
+
+
+def _on_behaviour(study: Study, found: PolicyEstimates) -> dict[str, bool | None]:
+    """Return what is known against the behaviour's probabilities; None where nothing is."""
+    return {
+        "behaviour_estimated": study.policies.estimated or None,
+        "behaviour_contradicted": bool(found.impossible.any()) or None,
     }
 
 
@@ -117,6 +126,12 @@ def _by_start(study: Study, found: PolicyEstimates) -> dict[str, Any]:
     names = study.start_names
     return {
         "values": StateValues(names, {**_columns(found.target), **more}),
+        "policy_trusts": PolicyTrusts(
+            clipping_bias=as_numbers(found.bias),
+            largest_clipping_bias=as_numbers(found.largest_bias),
+            effective_trajectories=as_numbers(found.effective),
+            **_on_behaviour(study, found),
+        ),
         "behaviour_values": StateValues(names, _columns(found.behaviour)),
         "differences": StateValues(names, _columns(found.difference)),
     }

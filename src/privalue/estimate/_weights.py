@@ -16,16 +16,18 @@ of sum rho (G/R - c/R - u), whose variance is at most C n (1/4 - u^2). An interv
 Laplace variables and a normal one is known exactly, and so is that of three normal ones
 (docs/proofs/weights.md, theorems 5 and 6). The kept mass is n/m, and the behaviour's value is B/m,
 by the same set.
+
+E rho is at most 1 if the behaviour's probabilities are right. The set of the kept mass runs beyond
+1 all the same: one that is above 1 altogether says that they are not.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
 from privalue.core import Vector
-from privalue.estimate._ratios import normal_quantile
 
 SUPPORTED = 0.8  # the lower end of the kept mass, above which a value is vouched for
 _NODES = 64  # on either side of the estimate, at which a set is looked at
@@ -68,31 +70,34 @@ class Quotient:
     scale_under: float
     bounds: tuple[float, float]
     laplace: bool
+    unknown: float = 0.0  # what stands where nothing is divided by
 
     @property
     def value(self) -> Vector:
-        """Return the quotient between the bounds; their middle where nothing is divided by."""
-        middle = (self.bounds[0] + self.bounds[1]) / 2
+        """Return the quotient between the bounds."""
         under = np.where(self.under > 0, self.under, 1.0)
-        return np.where(self.under > 0, np.clip(self.over / under, *self.bounds), middle)
+        return np.where(self.under > 0, np.clip(self.over / under, *self.bounds), self.unknown)
 
-    def ends(self, level: float, variance: Vector, shape: tuple[float, float]) -> Ends:
+    def ends(
+        self, level: float, variance: Vector, shape: tuple[float, float] | None = None
+    ) -> Ends:
         """Return the least and the largest accepted value between the bounds.
 
         Args:
             level: with which the set covers.
             variance: V, of the sampling error, which is V (u - p)(q - u) at the value u.
-            shape: p and q.
+            shape: p and q; None for V at every value.
 
         Returns:
-            The ends; the estimate for both where nothing is accepted.
+            The ends. Where nothing is accepted the bounds are: then nothing is known.
         """
         low, high = self.bounds
         at = self.value
 
         def accepted(u: NDArray[np.float64]) -> NDArray[np.bool_]:
             away = np.abs(self.over - u * self.under)
-            spread = np.maximum(variance * (u - shape[0]) * (shape[1] - u), 0.0)
+            of_shape = 1.0 if shape is None else (u - shape[0]) * (shape[1] - u)
+            spread = np.maximum(variance * of_shape, 0.0) + 0 * u
             chance = tail(
                 away, self.scale_over, np.abs(u) * self.scale_under, np.sqrt(spread), self.laplace
             )
@@ -115,8 +120,8 @@ class Quotient:
             fine = accepted(middle)
             good, bad = np.where(fine, middle, good), np.where(fine, bad, middle)
         # Beyond it by nothing that a double shows.
-        found_low, found_high = np.where(found, np.clip(bad, low, high), at)
-        return found_low, found_high
+        bounded = np.clip(bad, low, high)
+        return np.where(found, bounded[0], low), np.where(found, bounded[1], high)
 
 
 def tail(away: Vector, a: float, b: Vector, spread: Vector, laplace: bool) -> NDArray[np.float64]:
@@ -152,8 +157,8 @@ def _laplace_tail(away: Vector, scale: Vector, spread: Vector) -> NDArray[np.flo
         normal = 2 * special.ndtr(-ratio)
         up = np.exp(s * s / 2 - t + special.log_ndtr(ratio - s))
         down = np.exp(s * s / 2 + t + special.log_ndtr(-ratio - s))
-    # Beyond 1e4 scales of noise, sampling is all that there is, and products are 0 to all digits.
-    both = np.where(s < 1e4, normal + up - down, normal)
+        # Beyond 1e4 scales of noise sampling is all that there is: products are 0 to all digits.
+        both = np.where(s < 1e4, normal + up - down, normal)
     alone = np.where(spread > 0, normal, np.where(away > 0, 0.0, 1.0))
     return np.asarray(np.where(scale > 0, np.where(spread > 0, both, noise), alone))
 
@@ -188,6 +193,7 @@ class PolicyEstimates:
     largest_bias: Vector  # the same at its lower end
     effective: Vector  # trajectories, at least: n~/C
     supported: NDArray[np.bool_]
+    impossible: NDArray[np.bool_]  # kept above 1: no right behaviour allows it
 
 
 def policy_estimates(
@@ -218,16 +224,16 @@ def policy_estimates(
         return ends, (np.minimum(total[0], ends[0]), np.maximum(total[1], ends[1]))
 
     kept_low, kept_high = kept.ends(level, people, (0.0, noisy.clip))
+    impossible = kept_low > 1
     found = dict[str, tuple[Ends, Ends, Ends, Ends]]()
     for name, share, variance in (("target", value, weight), ("behaviour", plain, people)):
         alone = intervals(share, variance, level)
         # One number has no bands beside its interval.
         found[name] = (*alone, *(alone if keys == 1 else intervals(share, variance, each)))
-    share_of = np.maximum(kept.value, 1e-12)
     apart = []
-    for at, quantile in ((0, level), (2, each)):
-        mine, other = ((ends[at], ends[at + 1]) for ends in found.values())
-        apart += _difference(noisy, (value.value, plain.value), mine, other, share_of, quantile)
+    for at, chance in ((1, level), (3, each)):
+        worst = tuple(_most_variance(ends[at]) for ends in found.values())
+        apart += _difference(noisy, (value, plain), worst, kept.value, chance)
 
     def quantity(numbers: Vector, ends: tuple[Ends, ...], start: float) -> Quantity:
         names = ("", "total_", "band_", "total_band_")
@@ -247,17 +253,19 @@ def policy_estimates(
         kept=kept.value,
         kept_low=kept_low,
         kept_high=kept_high,
-        bias=reach * _clipping_bias(kept.value),
-        largest_bias=reach * _clipping_bias(kept_low),
+        # Of weights that cannot be, nothing follows.
+        bias=reach * np.where(impossible, 1.0, _clipping_bias(kept.value)),
+        largest_bias=reach * np.where(impossible, 1.0, _clipping_bias(kept_low)),
         effective=np.maximum(noisy.weights, 0.0) / noisy.clip,
-        supported=kept_low > SUPPORTED,
+        supported=(kept_low > SUPPORTED) & ~impossible,
+        impossible=impossible,
     )
 
 
 def _shares(noisy: NoisyWeights) -> tuple[Quotient, Quotient, Quotient]:
     """Return T/n, n/m and B/m."""
     of_weighted, of_weights, of_returns, of_sizes = noisy.scales
-    halves, whole = (-0.5, 0.5), (0.0, 1.0)
+    halves, masses = (-0.5, 0.5), (0.0, max(noisy.clip, 2.0))
     return tuple(  # type: ignore[return-value]
         Quotient(
             over=over,
@@ -266,46 +274,51 @@ def _shares(noisy: NoisyWeights) -> tuple[Quotient, Quotient, Quotient]:
             scale_under=scale_under,
             bounds=bounds,
             laplace=noisy.laplace,
+            unknown=unknown,
         )
-        for over, under, scale_over, scale_under, bounds in (
-            (noisy.weighted, noisy.weights, of_weighted, of_weights, halves),
-            (noisy.weights, noisy.sizes, of_weights, of_sizes, whole),
-            (noisy.returns, noisy.sizes, of_returns, of_sizes, halves),
+        for over, under, scale_over, scale_under, bounds, unknown in (
+            (noisy.weighted, noisy.weights, of_weighted, of_weights, halves, 0.0),
+            (noisy.weights, noisy.sizes, of_weights, of_sizes, masses, 0.5),
+            (noisy.returns, noisy.sizes, of_returns, of_sizes, halves, 0.0),
         )
     )
 
 
 def _clipping_bias(kept: Vector) -> Vector:
     """Return tau/(1 - tau), tau = 1 - kept: at most 1, since no value leaves the bounds."""
-    return np.minimum((1 - kept) / np.maximum(kept, 1e-12), 1.0)
+    return np.clip((1 - kept) / np.maximum(kept, 1e-12), 0.0, 1.0)
+
+
+def _most_variance(ends: Ends) -> Vector:
+    """Return 1/4 - u^2 at the worst place of an interval."""
+    return np.asarray(0.25 - np.square(np.clip(0.0, *ends)))
 
 
 def _difference(
     noisy: NoisyWeights,
-    values: tuple[Vector, Vector],
-    target: tuple[Ends, Ends],
-    behaviour: tuple[Ends, Ends],
+    shares: tuple[Quotient, Quotient],
+    most: tuple[Vector, ...],
     kept: Vector,
     level: float,
 ) -> list[Ends]:
-    """Return the intervals of u - y, the target's number less the behaviour's.
+    """Return the intervals of u - y, the target's number less the behaviour's: noise, and total.
 
-    Noise: the distances from the values to the ends of both intervals, added as squares (exact for
-    normal noise, and no less than the truth for Laplace's). Sampling: the variance of one
-    trajectory's part is at most (C/kappa - 2)_+ V_u + V_y (docs/proofs/weights.md, theorem 7),
-    each V = 1/4 - u^2 at the worst place of its own total interval.
+    Each of the two is covered at (1 + level)/2, and so is their difference at the level, whatever
+    the bounds cut off. What sampling does to the difference, of a variance of at most
+    (C/kappa - 2)_+ V_u + V_y for one trajectory, is all put into the target's set, which then
+    covers u + B/m - y (docs/proofs/weights.md, theorem 7).
     """
-    u, y = values
-    below = np.hypot(u - target[0][0], behaviour[0][1] - y)
-    above = np.hypot(target[0][1] - u, y - behaviour[0][0])
-    most_u, most_y = (
-        0.25 - np.square(np.clip(0.0, ends[1][0], ends[1][1])) for ends in (target, behaviour)
-    )
-    people = np.maximum(noisy.sizes, 1e-12)
-    part = np.maximum(noisy.clip / kept - 2, 0.0) * most_u + most_y
-    sampling = normal_quantile(level) * np.sqrt(noisy.alike * part / people)
-    both = []
-    for more in (0.0, sampling):
-        low = np.maximum(u - y - np.hypot(below, more), -1.0)
-        both.append((low, np.minimum(u - y + np.hypot(above, more), 1.0)))
-    return both
+    target, behaviour = shares
+    chance = (1 + level) / 2
+    nobody = np.zeros(len(kept))
+    low, high = target.ends(chance, nobody)
+    other_low, other_high = behaviour.ends(chance, nobody)
+
+    mass = np.maximum(noisy.weights, 0.0)
+    part = np.maximum(noisy.clip - 2 * kept, 0.0) * most[0] + kept * most[1]  # kappa times it
+    shifted = replace(target, bounds=(-1.5, 1.5))  # B/m - y is at most 1
+    sampled = shifted.ends(chance, noisy.alike * mass * part)
+
+    alone = (np.maximum(low - other_high, -1.0), np.minimum(high - other_low, 1.0))
+    total = (np.maximum(sampled[0] - other_high, -1.0), np.minimum(sampled[1] - other_low, 1.0))
+    return [alone, (np.minimum(total[0], alone[0]), np.maximum(total[1], alone[1]))]

@@ -297,7 +297,7 @@ class Encoder:
         assert column.status is not None
         if column.status[at] == MISSING:
             hint = "every row needs one"
-            if role in self._rules.needed_roles:
+            if role in self._rules.needed_roles and self._rules.weighing is None:
                 hint += ', or [data] missing_rows = "drop-row" leaves such rows out'
             raise RowError(chunk.location, at, f"{name} is missing; {hint}")
         shown = _shown(chunk.rows.column(name), at)

@@ -14,7 +14,7 @@ from privalue.ledger import Standing
 from privalue.report._page_facts import budget_context
 from privalue.report._pages import LABEL, PageTable, bar, flags, hashed, named, render
 from privalue.report._plots import MOST_ROWS, Series, figure
-from privalue.report._states import LOST as NOT_SUPPORTED
+from privalue.report._states import IMPOSSIBLE, LOST
 from privalue.study import as_cell
 
 ANOTHER_MARK = "privalue-public-page"  # it is a public page like every other
@@ -41,7 +41,7 @@ def another_policy_page(
         justification: why these parameters, in the words of whoever decided.
     """
     name, by_start = release.study["study"]["name"], len(release.values) > 0
-    policy = release.study["policy"]
+    policy, trust = release.study["policy"], release.policy_trust or release.policy_trusts
     left_out = set() if by_start else {"starts"}
     return render(
         "another.html",
@@ -66,7 +66,9 @@ def another_policy_page(
         kept=_kept(release),
         starts=_starts(release) if by_start else None,
         clip=f"{policy['clip']:g}",
-        estimated=policy["behaviour"] != "column" and str(policy["behaviour"]).endswith(".json"),
+        estimated=bool(getattr(trust, "behaviour_estimated", None)),
+        contradicted=IMPOSSIBLE if getattr(trust, "behaviour_contradicted", None) else None,
+        split=release.study["study"].get("part") if release.privacy.unit == "trajectory" else None,
         logged=policy["behaviour"] == "column",
         level=f"{100 * (release.level or 0):g}%",
         sentence=release.sentence(),
@@ -81,13 +83,23 @@ def another_policy_page(
 
 def verdict_words(release: Release) -> str:
     """Return in a sentence or two what the release says of the target."""
-    if release.kept_mass is None:
+    assumed = (
+        "Under the four assumptions below (recorded actions, no hidden confounding, overlap, known "
+        "behaviour): "
+    )
+    if release.kept_mass is None or release.policy_trust is None:
         supported = sum(bool(entry.supported) for entry in release.values)
+        trusts = release.policy_trusts
+        assert trusts is not None
+        wrong, guessed = trusts.behaviour_contradicted, trusts.behaviour_estimated
         return (
-            f"One number for each of {len(release.values):,} starts; {supported:,} of them keep "
-            "enough of the target's weight to be vouched for."
+            f"{assumed}one number for each of {len(release.values):,} starts; {supported:,} of "
+            "them keep enough of the target's weight to be vouched for. What clipping may have "
+            "moved them by comes on top of their intervals."
+            + (_GUESSED if guessed else "")
+            + (_WRONG if wrong else "")
         )
-    value, apart = release.policy_value, release.policy_difference
+    value, apart, trust = release.policy_value, release.policy_difference, release.policy_trust
     assert value is not None
     assert release.policy_interval is not None
     assert apart is not None
@@ -95,17 +107,40 @@ def verdict_words(release: Release) -> str:
     more = written(apart.value, *_total(apart.interval))
     clear = _total(apart.interval)[0] > 0 or _total(apart.interval)[1] < 0
     direction = "more" if apart.value > 0 else "less"
+    clearly = clear and release.kept_mass.supported
     told = (
-        f"The target would have been worth {shown.value} ({shown.within})"
-        f"{f', clearly {direction} than the behaviour' if clear else ''}: the difference is "
+        f"{assumed}the target would have been worth {shown.value} ({shown.within})"
+        f"{f', clearly {direction} than the behaviour' if clearly else ''}: the difference is "
         f"{more.value} ({more.within})."
     )
+    if trust.behaviour_estimated:
+        told += _GUESSED
+    if trust.behaviour_contradicted:
+        return told + _WRONG
+    told += (
+        f" What clipping may have moved it by comes on top: up to "
+        f"{trust.largest_clipping_bias:.3g} either way."
+    )
     if not release.kept_mass.supported:
-        told += (
-            " It is not supported: too much of the target's weight may have been clipped, and the "
-            "value is biased by more than it may be."
-        )
+        told += " It is not supported: too much of the target's weight may have been clipped."
     return told
+
+
+_GUESSED = (
+    " The behaviour is NOT KNOWN here, but taken from another release's shares of first visits: "
+    "where people return to a state and act otherwise it is wrong, and no interval holds that."
+)
+_WRONG = (
+    " It is not supported: weights exceed what any right behaviour allows, so the behaviour is "
+    "wrong, and the value with it."
+)
+
+
+def _doubts(kept: KeptMass) -> list[str]:
+    """Return the flag of a kept mass that vouches for nothing; or none."""
+    if kept.supported:
+        return []
+    return [IMPOSSIBLE if kept.low > 1 else LOST]
 
 
 def _total(interval: PolicyInterval) -> tuple[float, float]:
@@ -191,13 +226,13 @@ def _kept(release: Release) -> PageTable | None:
         rows=[
             ["kept mass", _bar(kept)],
             ["its interval", f"{kept.low:.3f} to {kept.high:.3f}"],
-            ["supported", "yes" if kept.supported else flags([NOT_SUPPORTED])],
+            ["supported", "yes" if kept.supported else flags(_doubts(kept))],
             [
                 "clipping moves the value by at most",
                 f"{trust.clipping_bias:.3g} at the kept mass, {trust.largest_clipping_bias:.3g} at "
                 "the lower end of its interval",
             ],
-            ["as good as so many people, at least", f"{trust.effective_trajectories:,.0f}"],
+            ["as good as so many people, about", f"{trust.effective_trajectories:,.0f}"],
         ],
         kind="facts",
     )
@@ -210,10 +245,20 @@ def _bar(kept: KeptMass) -> Any:
 
 def _starts(release: Release) -> PageTable:
     """Return the table of values by start."""
-    differences = release.differences
+    differences, trusts = release.differences, release.policy_trusts
     assert differences is not None
+    assert trusts is not None
+    told = (
+        release.values,
+        differences,
+        trusts.clipping_bias,
+        trusts.largest_clipping_bias,
+        trusts.effective_trajectories,
+    )
     rows = []
-    for entry, apart in zip(release.values[:MOST_STARTS], differences[:MOST_STARTS], strict=True):
+    for entry, apart, bias, largest, effective in zip(
+        *(column[:MOST_STARTS] for column in told), strict=True
+    ):
         assert entry.kept_mass is not None
         shown = written(entry.value, entry.total_low, entry.total_high)
         more = written(apart.value, apart.total_low, apart.total_high)
@@ -224,17 +269,24 @@ def _starts(release: Release) -> PageTable:
                 shown.within,
                 f"{more.value} ({more.within})",
                 _bar(entry.kept_mass),
-                flags([] if entry.supported else [NOT_SUPPORTED]),
+                f"{bias:.3g} to {largest:.3g}",
+                f"{effective:,.0f}",
+                flags(_doubts(entry.kept_mass)),
             ]
         )
     more_of = len(release.values) - MOST_STARTS
     return PageTable(
         name="Values by start",
-        caption="One number for each start, each with intervals of its own."
+        caption="One number for each start, each with intervals of its own. Clipping moves a value "
+        "by at most the first number at its kept mass, and the second at the lower end of that; "
+        "it comes on top. The last but one column says as how many people a start is about as good."
         + (f" {more_of:,} more are in values.csv." if more_of > 0 else ""),
-        heads=["Start", "value", "total interval", "more than the behaviour", "kept", "careful"],
+        heads=[
+            *("Start", "value", "total interval", "more than the behaviour", "kept"),
+            *("clipping", "people", "careful"),
+        ],
         rows=rows,
-        numbers=(1, 2, 3),
+        numbers=(1, 2, 3, 5, 6),
         kind="long" if len(rows) > 12 else "",
         flags=True,
     )
@@ -255,9 +307,7 @@ def policy_csv(release: Release) -> Iterator[str]:
         else:
             shares = (kept.value, kept.low, kept.high)
             cells += [*map(repr, shares), str(kept.supported).lower()]
-        careful = "; ".join(
-            filter(None, [told, NOT_SUPPORTED if kept and not kept.supported else ""])
-        )
+        careful = "; ".join([*([told] if told else []), *(_doubts(kept) if kept else [])])
         yield ",".join([_cell(start), of, *cells, careful]) + "\n"
 
 

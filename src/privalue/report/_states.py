@@ -32,7 +32,11 @@ AT_A_BOUND = "at a bound of returns"
 CLAMPED = "clamped returns"
 LIMITED = "changed by limits"
 GUESSED = "no better than guessing"
-LOST = "not supported: clipping may have lost too much"  # of another policy's value
+# Of another policy's value.
+LOST = "not supported: clipping may have lost too much"
+IMPOSSIBLE = (
+    "not supported: weights exceed what any right behaviour allows, so the behaviour is wrong"
+)
 
 MEANINGS = {
     GUESSED: "by its own plan the whole release is no better than guessing, which whoever made it "
@@ -180,8 +184,9 @@ def flags_by_state(release: Release) -> Flags:
     if release.mechanism == "dp-ope":  # its values are of starts, and have one flag of their own
         bits = np.zeros(len(release.values), dtype=np.uint8)
         if supported is not None:
-            bits[~supported] = 1
-        return Flags((LOST,), bits, () if release.private else (NOT_PRIVATE,))
+            above = release.values.column("kept_mass")["low"] > 1  # type: ignore[index]
+            bits[~supported], bits[above] = 1, 2
+        return Flags((LOST, IMPOSSIBLE), bits, () if release.private else (NOT_PRIVATE,))
     return _as_flags(state_table(release).bits, private=release.private)
 
 

@@ -617,7 +617,8 @@ class TargetPolicy(Section):
     behaviour: str | ByPair | None = key(
         "the policy behind the data: it is never estimated silently",
         'a CSV file as for target, "column" (probabilities logged in the rows), the release.json '
-        "of a release with actions (its noisy frequencies), or a table by state and action",
+        "of a release with actions (noisy shares of first visits, which are not the probabilities "
+        "where people return to a state and act otherwise), or a table by state and action",
         None,
     )
     clip: Number | None = key(

@@ -48,7 +48,7 @@ class PolicyTables:
 
     target: Vector
     behaviour: Vector | None  # None where the rows have it
-    estimated: bool = False  # the behaviour is from the noisy frequencies of a release
+    estimated: bool = False  # the behaviour is from noisy shares of first visits in a release
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -321,10 +321,11 @@ def _policy(key: str, given: str | Mapping[str, Any], pairs: PairNames, files: _
 
 
 def _frequencies(file: SideFile, pairs: PairNames) -> Vector:
-    """Return how often each action was taken, by the noisy counts of a release with actions.
+    """Return the noisy shares of actions among first visits, of a release with actions.
 
-    A count below 0 is 0. A state of which all counts are has every action equally often: nothing
-    is known of it.
+    They are the probabilities of actions only where nobody returns to a state and acts otherwise: a
+    pair counts once. A count below 0 is 0. A state of which all counts are has every action equally
+    often: nothing is known of it.
     """
     shown = f'{file.key} = "{file.name}"'
     try:
@@ -333,6 +334,11 @@ def _frequencies(file: SideFile, pairs: PairNames) -> Vector:
         counts = dict(zip(labels, map(float, release["statistics"]["counts"]), strict=True))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise StudyError(f"{shown} is no release of dp-ssp with actions") from None
+    if release.get("private") is False:
+        raise StudyError(
+            f"{shown} is a seeded experiment, and NOT PRIVATE: whatever is made from it is not "
+            "either; use a release without a seed"
+        )
     found = np.maximum(side_files.by_state(file.key, counts, pairs), 0.0)
     sums = np.bincount(pairs.state_of, found, minlength=pairs.states.count)
     each = np.bincount(pairs.state_of, minlength=pairs.states.count)
