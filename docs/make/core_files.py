@@ -9,7 +9,7 @@ import re
 import tokenize
 from pathlib import Path
 
-from docs.make.navigation import ROOT
+from docs.make import ROOT
 
 CORE = ROOT / "src" / "privalue" / "core"
 PAGE = ROOT / "docs" / "guarantee.md"

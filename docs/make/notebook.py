@@ -11,7 +11,7 @@ from typing import Any
 import nbformat
 from nbclient import NotebookClient
 
-from docs.make.navigation import ROOT
+from docs.make import ROOT
 
 NOTEBOOK = ROOT / "examples" / "notebook.ipynb"
 

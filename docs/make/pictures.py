@@ -8,24 +8,18 @@ import shutil
 import sys
 import tempfile
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from playwright.sync_api import Browser, sync_playwright
 
 import privalue as pv
-from docs.make.navigation import ROOT
+from docs.make import ROOT
+from docs.make.samples import WARDS, people, study
 from privalue.report import write_private_page
 
 PICTURES = ROOT / "docs" / "pictures"
-WARDS = [
-    f"Respiratory failure, ward {ward}, from {before}"
-    for ward in "ABCDEF"
-    for before in ("emergency", "surgery")
-]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,48 +34,6 @@ class Picture:
     paper: bool = False
     at: str = ""  # what is scrolled to; the top of the page without it
     focused: str = ""
-
-
-def study(labels: Sequence[str], name: str, **sections: Any) -> pv.Study:
-    """Return a study of these states, with a start in the first two."""
-    chosen: dict[str, Any] = {
-        "study": pv.About(name=name, dataset="clinic-2026"),
-        "privacy": pv.Privacy(epsilon=1.0, delta=1e-6, unit="trajectory"),
-        "values": pv.Values(
-            discount=0.95,
-            rewards=(0.0, 1.0),
-            returns=(0.0, 1.0),
-            start={labels[0]: 0.7, labels[1]: 0.3},
-        ),
-        "states": pv.States(labels=list(labels)),
-        **sections,
-    }
-    return pv.Study(**chosen)
-
-
-def people(
-    labels: Sequence[str], count: int, *, rare: Sequence[int] = (), arms: Sequence[str] = ()
-) -> list[list[tuple[Any, ...]]]:
-    """Return made-up trajectories of one to five states; some states are hardly visited."""
-    random = np.random.default_rng(5)
-    often = np.ones(len(labels))
-    often[list(rare)] = 1e-3
-    found = []
-    for _ in range(count):
-        states = random.choice(
-            len(labels),
-            size=min(int(random.integers(1, 6)), len(labels)),
-            replace=False,
-            p=often / often.sum(),
-        ).tolist()
-        arm = int(random.integers(len(arms))) if arms else 0
-        well = random.random() < 0.3 + 0.5 * states[-1] / len(labels) + 0.1 * arm
-        more = (arms[arm],) if arms else ()
-        rewards = [0.0] * (len(states) - 1) + [float(well)]
-        found.append(
-            [(labels[state], reward, *more) for state, reward in zip(states, rewards, strict=True)]
-        )
-    return found
 
 
 def pages(folder: Path) -> list[Picture]:

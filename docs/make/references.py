@@ -1,8 +1,8 @@
 """Write the pages that are made from the program: `python -m docs.make.references`."""
 
+from docs.make import ROOT
 from docs.make.command_reference import command_reference
 from docs.make.core_files import guarantee
-from docs.make.navigation import ROOT
 from docs.make.study_reference import study_reference
 from privalue.cli import app
 

@@ -6,18 +6,19 @@ from privalue.study import Study, study_template
 
 _INTRODUCTION = """# The study file
 
-What is public, and only that; TOML. The data never adds to it. `privalue init` writes one with
-comments; with `--data FILE` it fills in `[data]` by the names of the columns alone, and leaves a
-`"?"`, with a question above it, for whatever they do not tell. `privalue check` says what is left
-to answer, and then everything that can be said without data. Side files are keyed by
-state label (`.npy` and `.npz` by position) and found beside the study file. A key that is unknown
-or does not apply is refused.
+A study file says everything that is public about a release, and nothing else. It is written in
+TOML. The data never adds to it. `privalue init` writes a study file with comments. With
+`--data FILE` it fills in `[data]` from the names of the columns alone, and writes a `"?"` with a
+question above it wherever the names do not settle the matter. `privalue check` lists the questions
+that are still open, and then says everything that can be said without data. Side files are keyed by
+state label (`.npy` and `.npz` by position), and are found beside the study file. A key that is
+unknown or does not apply is refused.
 
-This page is made from the models that check the file.
+This page is generated from the models that check the file.
 
-**What matters most for the noise** is the range of `returns`: noise is proportional to it. Left
-out, it follows from rewards and discount, and with a discount of 0.99 that is a hundred times the
-range of a reward. Give the tightest bounds that are publicly known.
+**What matters most for the noise** is the range of `returns`: noise is proportional to it. If you
+leave `returns` out, the range follows from rewards and discount. With a discount of 0.99 it is then
+a hundred times the range of a reward. Give the tightest bounds that are publicly known.
 
 ## Side files
 
@@ -31,21 +32,24 @@ range of a reward. Give the tightest bounds that are publicly known.
 | `[features] file`, `.npy` or `.npz` | none: rows in the order of the states | yes |
 | `[features] file`, `.csv` or `.parquet` | state, then one column a feature | yes |
 
-A first row whose number is no number is taken for a heading, whatever it says. A label may be as
-`values.csv` has it, with an apostrophe before what looks like a formula.
+If the cell of the number in the first row does not hold a number, that row is taken for a heading,
+whatever it says. A label may be written as in `values.csv`, with an apostrophe before what looks
+like a formula.
 
-A study may come from somebody else, and labels are published: so its side files are in the study's
-own folder, links resolved, or it is refused. `--side-files DIR` (in Python,
-`Study.load(path, side_files=DIR)`) names another folder that they may be in: names are relative to
-the study file, and those that are not found there are looked for in DIR. They are regular files: a
-pipe, a socket or a device is refused before it is read. A `.npy`, `.npz` or `.parquet` file has at
-most 1 GB (10^9 bytes), on the disk and unpacked, and at most 10,000,000 columns; a CSV file at most
-250 MB, and a cell 131,072 characters; the study itself 64 MB. Of sparse matrices the formats csr,
-csc and coo are read, and every index is checked before it is used.
+A study may come from somebody else, and labels are published. So all side files must lie in the
+study's own folder, after links are resolved; otherwise the study is refused. `--side-files DIR` (in
+Python, `Study.load(path, side_files=DIR)`) names one more folder that they may be in. Names are
+relative to the study file; files that are not found there are looked for in DIR. Side files must be
+regular files: a pipe, a socket or a device is refused before it is read. A `.npy`, `.npz` or
+`.parquet` file may have at most 1 GB (10^9 bytes), on the disk and unpacked, and at most 10,000,000
+columns. A CSV file may have at most 250 MB, one of its cells 131,072 characters, and the study
+itself 64 MB. Sparse matrices are read in the formats csr, csc and coo, and every index is checked
+before it is used.
 
 ## Bins
 
-States may be made of numbers, by public edges of each column, in place of `count` or `labels`:
+Columns of numbers can be cut into states. Give the public edges of each column, in place of `count`
+or `labels`:
 
 ```toml
 [privacy]
@@ -62,11 +66,12 @@ age = [50, 70]
 sofa = [5, 10]
 ```
 
-The states are the product of the bins, nine here, the last column's bins the fastest, called as
-people write it: `age < 50, sofa < 5`, `age < 50, 5 <= sofa < 10`, ... An edge belongs to the bin
-above it. The columns `age` and `sofa` come from any source, and no column of states is read. A cell
-that is missing or NaN is a missing state; an infinity, or what is no number, makes the row invalid.
-Weights, visits, start and features are keyed by these labels. The edges stand in the release.
+Each combination of bins is a state, so there are nine here; the bins of the last column change
+fastest. Their labels are written as people would: `age < 50, sofa < 5`, `age < 50, 5 <= sofa < 10`,
+... An edge belongs to the bin above it. The columns `age` and `sofa` may come from any source, and
+no column of states is read. A missing cell or NaN is a missing state. An infinity, or a cell that
+is not a number, makes the row invalid. Weights, visits, start and features are keyed by these
+labels. The release publishes the edges.
 """
 
 

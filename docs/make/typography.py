@@ -5,7 +5,7 @@ Formulas between dollars are TeX. The proofs also have formulas in plain text (`
 """
 
 import re
-from html import escape
+from html import escape, unescape
 from xml.etree import ElementTree
 
 from latex2mathml.converter import convert
@@ -19,6 +19,13 @@ _BRACES = r"\{(?:[^{}]|\{[^{}]*\})*\}"
 _LOWERED = re.compile(
     rf"(?<=[\w~°)\]|‖'∫∑Σ])(?P<sign>[_^])(?P<what>{_BRACES}|\([^()\s]+\)|[+-]?[0-9]+|[A-Za-zα-ω∞+]+)"  # noqa: RUF001
 )
+
+
+_TEX = re.compile(
+    r'<(?P<tag>span|div) class="arithmatex">\\[(\[](?P<tex>.*?)\\[)\]]</(?P=tag)>', re.DOTALL
+)
+_TAG = re.compile(r"(<[^>]*>)")
+_LITERAL = {"code", "pre", "math", "script", "style", "svg"}  # whose text stays as it is
 
 
 class TexError(ValueError):
@@ -51,6 +58,36 @@ def mathml(tex: str, *, display: bool) -> str:
         if display and node.tag.endswith("}msub") and (node[0].text or "") in _UNDER:
             node.tag = f"{{{_SPACE}}}munder"
     return ElementTree.tostring(tree, encoding="unicode")
+
+
+def set_mathematics(html: str) -> tuple[str, list[str]]:
+    """Set the formulas of a page: TeX as MathML, and those in plain text.
+
+    Returns:
+        The page, and a line for each formula that cannot be set.
+    """
+    problems: list[str] = []
+
+    def formula(found: re.Match[str]) -> str:
+        display = found["tag"] == "div"
+        try:
+            made = mathml(unescape(found["tex"]), display=display)
+        except TexError as problem:
+            problems.append(str(problem))
+            return ""
+        return f'<div class="formula" tabindex="0">{made}</div>' if display else made
+
+    parts = _TAG.split(_TEX.sub(formula, html))
+    literal = 0
+    for at, part in enumerate(parts):
+        if not at % 2:
+            if part.strip() and not literal:
+                parts[at] = lettered(unescape(part))
+            continue
+        name = part.strip("</>").split()[0]
+        if name in _LITERAL and not part.endswith("/>"):
+            literal += -1 if part.startswith("</") else 1
+    return "".join(parts), problems
 
 
 def lettered(text: str) -> str:

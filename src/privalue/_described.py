@@ -15,7 +15,7 @@ from privalue.core import Matrix, Terms
 def described(terms: Terms) -> dict[str, Any]:
     """Return all of the terms as plain values, for the release; arrays by their hashes.
 
-    Arms and cut trajectories are told only where a study has them.
+    Arms and cut trajectories are described only where a study has them.
     """
     limits = vars(terms.limits)
     unused = {name for name, none in (("arms", 1), ("drop_cut", False)) if limits[name] == none}

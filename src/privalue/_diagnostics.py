@@ -110,7 +110,7 @@ class Diagnostics(Private):
                 (
                     f"{unvisited} state(s) are visited by nobody: the noise stays large",
                     "release as it is: the page flags them where noisy counts are released. "
-                    "Leaving them out because nobody came would tell that nobody came",
+                    "Leaving them out because nobody came would reveal that nobody came",
                 )
             )
         return found

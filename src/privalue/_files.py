@@ -1,7 +1,7 @@
 """Write files whole or not at all, and read those that somebody else wrote without a risk.
 
 A file has its name only once all of it is on the disk: neither a crash nor a reader in between
-meets a part of it. Until then it has a name that tells which process of which machine writes it, so
+meets a part of it. Until then it has a name that says which process of which machine writes it, so
 that what a killed process left is known as such. What is read is a file of a known size, and never
 a pipe that nobody writes to.
 """
@@ -56,7 +56,7 @@ def _given_up(file: Path, process: int, machine: str) -> bool:
 
 
 def _machine() -> str:
-    """Return what tells this machine from others that write to the same folder."""
+    """Return what distinguishes this machine from others that write to the same folder."""
     return f"{zlib.crc32(platform.node().encode(errors='replace')):08x}"
 
 
@@ -157,8 +157,8 @@ def read_whole(path: str | os.PathLike[str], most: int, *, inside: Path | None =
         inside: the folder that the file must be in, all links resolved.
 
     Raises:
-        OSError: it is no regular file (EINVAL), too large (EFBIG), not inside the folder (EXDEV),
-            or the system refused; ``strerror`` is fit for a message.
+        OSError: it is not a regular file (EINVAL), is too large (EFBIG), is not inside the folder
+            (EXDEV), or the system refused; ``strerror`` is fit for a message.
     """
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
     try:
@@ -188,7 +188,7 @@ def read_whole(path: str | os.PathLike[str], most: int, *, inside: Path | None =
         os.close(handle)
 
 
-_IRREGULAR = "it is no regular file, but a pipe, a socket or a device"
+_IRREGULAR = "it is not a regular file, but a pipe, a socket or a device"
 
 
 def _is_inside(about: os.stat_result, path: str | os.PathLike[str], folder: Path) -> bool:

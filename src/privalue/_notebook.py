@@ -286,7 +286,7 @@ def _values(release: Release, shown: Sequence[StateValue]) -> _Escaped:
 
 
 def _policies(release: Release) -> list[_Escaped]:
-    """Return the policy's one number, or that of each arm."""
+    """Return the overall value of the policy, or that of each arm."""
 
     def text(value: float, within: PolicyInterval | None) -> str:
         return str(written(value, *(_ends(within) if within is not None else (None, None))))
@@ -303,7 +303,7 @@ def _policies(release: Release) -> list[_Escaped]:
 
 
 def _policy(arm: str, text: str) -> list[str]:
-    """Return the policy's one number in an arm."""
+    """Return the overall value of the policy in an arm."""
     return ["; ", _named(arm), f" {text}"]
 
 
@@ -506,7 +506,7 @@ def account_html(account: Account) -> str:
         ("releases", f"{len(account.releases):,}"),
     ]
     if like is not None:
-        rows.append(("like the last, left", f"{like:,}"))
+        rows.append(("further releases of this size", f"{like:,}"))
     steps = account.steps[-MOST_ROWS:]
 
     def has(part: str) -> bool:

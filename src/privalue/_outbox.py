@@ -10,7 +10,7 @@ letter::
       "schema_version": 2,
       ...
 
-The owner alone may read it: the number of an entry tells of earlier attempts.
+The owner alone may read it: the number of an entry reveals earlier attempts.
 """
 
 import errno
@@ -155,8 +155,8 @@ class Outbox:
             ) from None
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise DataError(
-                f"{path} is no outbox of this version, or not all of it is there; give the file "
-                "that the release named"
+                f"{path} is not an outbox of this version, or not all of it is there; give the "
+                "file that the release named"
             ) from None
         return paid
 

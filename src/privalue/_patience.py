@@ -101,8 +101,8 @@ def insist(
     Args:
         step: what is to be done; doing it twice must be the same as once.
         sleep: what pauses between two attempts.
-        waiting: what is told after two seconds.
-        say: who is told, from another thread; nobody, if None.
+        waiting: the message after two seconds.
+        say: what receives it, from another thread; nothing, if None.
         passes: which errors may be over in a while; ``may_pass``, if left out.
 
     Returns:

@@ -147,7 +147,7 @@ class PostgresServer:
         return self.driver.connect(self._address, **limits.parameters(), **options)
 
     def reached(self, connection: Any) -> tuple[str, str]:
-        """Return what may be shown of the server, and what tells its database from every other.
+        """Return what may be shown of the server, and what distinguishes its database from others.
 
         Both are of what libpq made of the address, the environment and its file of services: two
         servers may have one address, and one server has several.
@@ -180,7 +180,7 @@ def may_hold_password(text: str) -> bool:
 
 
 def not_shown(what: str, error: type[DataError | LedgerError]) -> DataError | LedgerError:
-    """Return the error for what is no file that exists and may hold a password."""
+    """Return the error for a name that is not an existing file and may hold a password."""
     return error(
         f"the address given as {what} is not understood, and no file has that name; it is not "
         "shown, because it may hold a password; write postgresql://user@host/database, without "

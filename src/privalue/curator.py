@@ -132,7 +132,7 @@ def with_columns(study: Study, columns: Mapping[str, str] | None) -> Study:
     """Return the study with names of columns added to those that it names.
 
     Raises:
-        UsageError: it is no study.
+        UsageError: it is not a study.
     """
     if not isinstance(study, Study):
         raise UsageError(
@@ -159,8 +159,8 @@ def inspect(
         columns: as for ``release``.
         engine: "local", or "spark".
         memory: bytes that rows may take while they are put in order; more goes to disk.
-        threads: how many read rows on this machine; one for each core, if left out.
-        progress: called with rows read, and rows in all where known.
+        threads: how many threads read rows on this machine; by default one for each core.
+        progress: called with the number of rows read, and of all rows where known.
 
     Returns:
         Everything up to the noise. PRIVATE: a study that is changed because of it has no
@@ -215,7 +215,7 @@ def release(
 
     With a ledger the cost is reserved before the data is opened and charged as soon as statistics
     exist; an identical request gets the stored release (``reused``), and spends nothing: the data
-    is not even opened. Without one, nobody keeps count.
+    is not even opened. Without one, nothing is recorded.
 
     Args:
         study: what is public.
@@ -233,13 +233,13 @@ def release(
             satisfy the definition.
         accept_useless: allow a release whose predicted error is at least 0.95 of that of guessing
             the middle of the bounds for every state.
-        seed: of reproducible noise, for experiments: the release is NOT private, and says so;
+        seed: makes noise reproducible, for experiments: the release is NOT private, and says so;
             it does not go on a ledger.
-        entropy: the operating system's, if left out; anything else makes ``private`` false.
+        entropy: by default the operating system's; any other makes ``private`` false.
         engine: "local", or "spark" (``privalue.readers.spark``).
         memory: bytes that rows may take while they are put in order; more goes to disk.
-        threads: how many read rows on this machine; one for each core, if left out.
-        progress: called with rows read, and rows in all where known.
+        threads: how many threads read rows on this machine; by default one for each core.
+        progress: called with the number of rows read, and of all rows where known.
         say: called with what the ledger found, a line each; while the ledger is waited for, from
             another thread.
 
@@ -247,7 +247,7 @@ def release(
         What may be published, and nothing else.
 
     Warns:
-        PrivalueWarning: what is allowed and probably not meant; always before the charge.
+        PrivalueWarning: a choice is allowed but probably not meant; always before the charge.
 
     Raises:
         StudyError: the study asks for what cannot be done, or for what is of no use.
@@ -410,7 +410,7 @@ def _charge(reserved: Reservation, hold: Hold, say: Callable[[str], None] | None
         raise ChargedError(
             f'dataset "{reserved.dataset}": perhaps charged: the ledger did not answer when entry '
             f"{reserved.sequence} was charged, and nothing was drawn (interrupted); "
-            "ledger.show(DATASET) tells",
+            "ledger.show(DATASET) shows it",
             why="interrupted",
             exit_code=130,
         ) from problem

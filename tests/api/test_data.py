@@ -422,8 +422,8 @@ def test_a_lazy_frame_is_a_query():
             "rows in 'trajectory' and .* in 'state'; columns are of",
         ),
         ({**COLUMNS, "state": np.eye(4)}, "the dict, 'state', has 2 dimensions; a column has one"),
-        ({**COLUMNS, "state": 3}, "the dict, 'state', is no column but a int"),
-        ({**COLUMNS, "state": "ill"}, "the dict, 'state', is no column but a str"),
+        ({**COLUMNS, "state": 3}, "the dict, 'state', is not a column but a int"),
+        ({**COLUMNS, "state": "ill"}, "the dict, 'state', is not a column but a str"),
         ([{"trajectory": 1, "step": 0, "state": 0}], "row 1, has no column 'reward'"),
         (pl.DataFrame({"a": [1]}).lazy(), "the polars LazyFrame has no column 'trajectory'"),
         (

@@ -387,7 +387,7 @@ def test_no_entry_has_a_number_beyond_64_bits(place, number, capsys):  # noqa: F
     settle = ["ledger", "settle", "--charge", "--ledger", place.location, "--reason", "x"]
     for given in (number, -number):
         assert run([*settle, "--", str(given)]) == 2
-        assert f"entry {given} is no reservation of the ledger" in capsys.readouterr().err
+        assert f"entry {given} is not a reservation of the ledger" in capsys.readouterr().err
         with pytest.raises(LedgerError, match="has no charge"):
             ledger.charged(given, head="0" * 64)
 
@@ -543,7 +543,7 @@ def test_what_a_clerk_puts_on_somebody_elses_charge_keeps_nothing_back(
     (entry,) = entries
     reservation = ledger.charged(entry, head=released.ledger_head)
     (told,) = reservation.commit(released.to_json())
-    assert told.startswith(f"somebody put on the charge of entry {entry} what is no release of it")
+    assert told.startswith(f"somebody put on the charge of entry {entry} something that is not its")
     with pytest.raises(BudgetError, match="cannot be committed"):
         reservation.commit("more junk")
     with pytest.raises(LedgerError, match=f"the artefact of entry {entry} "):

@@ -1293,7 +1293,7 @@ def test_every_corrupted_page_is_found_or_harmless(tmp_path):
 def test_a_file_that_is_no_ledger(tmp_path):
     (tmp_path / "text").write_text("not a database at all, but long enough to be read as one" * 99)
     (tmp_path / "empty").write_text("")
-    for name, what in (("text", "is damaged, or is no ledger"), ("empty", "holds no ledger")):
+    for name, what in (("text", "is damaged, or is not a ledger"), ("empty", "holds no ledger")):
         for action in ("declare", "reserve", "verify"):
             ledger = open_ledger(tmp_path / name)
             with pytest.raises(LedgerError, match=what):

@@ -420,7 +420,7 @@ def test_files_that_are_no_database(tmp_path):
         "empty.sqlite3": "is neither a DuckDB nor an SQLite file",
         "absent.sqlite": "does not exist; give a DuckDB or SQLite file",
         "absent.duckdb::rows": "does not exist; give a DuckDB or SQLite file",
-        f"{table.name}::rows": "is no database; only a DuckDB or SQLite file",
+        f"{table.name}::rows": "is not a database; only a DuckDB or SQLite file",
         "absent::rows": "does not exist",
         f"absent::SELECT {'x' * 5000}": "cannot be read: File name too long",
     }.items():

@@ -1,135 +1,188 @@
-"""The site: every link leads somewhere, nothing is fetched, mathematics is set, no page is lost."""
+"""The site: every link leads somewhere, nothing is fetched, mathematics is set, the search answers.
 
+It is built once, whatever the number of workers.
+"""
+
+import fcntl
+import html
+import os
 import re
 import shutil
 import subprocess
 import sys
-from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT))  # docs.make is not installed
 
-from docs.make import navigation, site  # noqa: E402
-from docs.make.typography import TexError, lettered, mathml  # noqa: E402
+from docs.make.checks import problems, slug  # noqa: E402
+from docs.make.docstrings import fenced  # noqa: E402
+from docs.make.typography import TexError, lettered, mathml, set_mathematics  # noqa: E402
 
-VOID = {"meta", "link", "img", "br", "input", "hr"}
-LOADED = {"script": "src", "img": "src", "link": "href", "source": "src", "iframe": "src"}
-
-
-class Html(HTMLParser):
-    """What a page links, loads, names and says."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.links, self.loaded, self.names, self.open = [], [], set(), []
-        self.words, self.formulas, self.errors = [], 0, []
-        self.feed(text)
-        assert not self.open, f"left open: {self.open}"
-
-    def handle_starttag(self, tag, attributes):
-        given = dict(attributes)
-        if tag == "a":
-            self.links.append(given["href"])
-        if given.get(LOADED.get(tag, "")) is not None:
-            self.loaded.append(given[LOADED[tag]])
-        if "style" in given or "srcset" in given:
-            self.errors.append(f"{tag} has {given}")
-        if tag == "img":
-            assert given["alt"].strip()
-        if "id" in given:
-            assert given["id"] not in self.names, f"two things are called {given['id']}"
-            self.names.add(given["id"])
-        self.formulas += tag == "math"
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attributes):
-        self.handle_starttag(tag, attributes)
-        if tag not in VOID:
-            self.open.pop()
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        if not {"code", "script", "math", "style"} & set(self.open):
-            self.words.append(data)
+LOADED = re.compile(r'<(?:script|img|source|iframe)\b[^>]*?\ssrc="([^"]*)"')
+LINKED = re.compile(r'<link\b[^>]*?\shref="([^"]*)"')
+ANSWERS = {
+    "confidence interval": "howto/intervals.html",
+    "date": "howto/csv.html",
+    "semicolon": "howto/csv.html",
+    "excel": "howto/excel.html",
+    "docker": "howto/docker.html",
+    "nightly": "howto/nightly.html",
+    "glossary": "glossary.html",
+    "arm": "howto/arms.html",
+    "epsilon": "howto/choosing.html",
+    "p-value": "howto/intervals.html",
+}
 
 
-@pytest.fixture(scope="module")
+def build(out):
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", out],
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="session")
 def built(tmp_path_factory):
-    out = tmp_path_factory.mktemp("built") / "site"
-    site.build(out)
+    """The folder of the site: the first worker that needs it builds it, others wait."""
+    shared = tmp_path_factory.getbasetemp()
+    shared = shared.parent if "PYTEST_XDIST_WORKER" in os.environ else shared
+    out = shared / "site"
+    with (shared / "site.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (shared / "site.built").exists():
+            build(out)
+            (shared / "site.built").touch()
     return out
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def pages(built):
-    return {path: Html(path.read_text()) for path in built.rglob("*.html")}
+    return {path: path.read_text() for path in built.rglob("*.html")}
+
+
+def sources():
+    names = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "docs/*.md"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    return [name.removeprefix("docs/") for name in names if (ROOT / name).exists()]
+
+
+def address(source):
+    """Where the site has a page of ``docs``."""
+    return re.sub(r"(^|/)README\.html$", r"\1index.html", source.removesuffix(".md") + ".html")
 
 
 def test_every_link_and_every_heading_that_is_linked_exists(pages):
-    for path, page in pages.items():
-        for link in page.links:
-            if link.startswith(("http://", "https://")):
+    named = {path: set(re.findall(r'\sid="([^"]+)"', text)) for path, text in pages.items()}
+    for path, text in pages.items():
+        for link in re.findall(r'<a\b[^>]*?\shref="([^"]+)"', text):
+            if re.match(r"https?:|mailto:", link):
                 continue
-            name, _, anchor = unquote(link).partition("#")
+            name, _, anchor = unquote(html.unescape(link)).partition("#")
             there = (path.parent / name).resolve() if name else path
+            there = there / "index.html" if there.is_dir() else there
             assert there.exists(), f"{path.name}: {link}"
-            assert not anchor or anchor in pages[there].names, f"{path.name}: {link}"
+            known = named.get(there, {anchor})
+            assert not anchor or anchor in known or anchor == "__skip", f"{path.name}: {link}"
 
 
 def test_nothing_is_loaded_from_elsewhere(built, pages):
-    for path, page in pages.items():
-        assert not page.errors
-        for address in page.loaded:
-            assert address == "data:," or (path.parent / address).exists(), (
-                f"{path.name}: {address}"
-            )
-    for sheet in built.glob("*.css"):
+    for path, text in pages.items():
+        for name in [*LOADED.findall(text), *LINKED.findall(text)]:
+            there = (path.parent / unquote(name)).resolve()
+            assert name.startswith("data:") or there.exists(), f"{path.name}: {name}"
+    for sheet in built.rglob("*.css"):
         text = sheet.read_text()
         assert "@import" not in text
-        for address in re.findall(r"url\(\"?([^)\"]+)", text):
-            assert (built / address).exists()
-    for script in built.glob("*.js"):
-        if script.name != "search-index.js":  # that is text
-            assert not re.search(r"https?:|fetch|XMLHttpRequest|import\(", script.read_text())
+        for name in re.findall(r"url\([\"']?([^)\"']+)", text):
+            assert name.startswith("data:") or (sheet.parent / name).exists(), name
+    for script in built.rglob("*.js"):
+        if "search" in script.parts:  # texts of the pages
+            continue
+        assert not re.search(r"unpkg|jsdelivr|cdnjs|googleapis|gstatic", script.read_text())
 
 
 def test_mathematics_is_set(pages, built):
     written = 0
-    for source in navigation.written():
-        text = re.sub(r"```.*?```", "", (ROOT / source).read_text(), flags=re.DOTALL)
+    for source in sources():
+        text = re.sub(r"```.*?```", "", (ROOT / "docs" / source).read_text(), flags=re.DOTALL)
         blocks = len(re.findall(r"^\$\$$", text, flags=re.MULTILINE)) // 2
-        found = pages[built / navigation.address(source)].formulas
-        assert found >= blocks, source
+        assert pages[built / address(source)].count("<math") >= blocks, source
         written += blocks
     assert written > 40
-    for path, page in pages.items():
-        if path.is_relative_to(built / "files"):
+    for path, text in pages.items():
+        if {"files", "samples"} & set(path.parts):
             continue
-        said = "".join(page.words)
-        assert "$$" not in said
-        assert "\\frac" not in said
+        body = text.partition("<article")[2].partition("</article")[0]
+        said = re.sub(r"<(code|pre|math|svg|script)\b.*?</\1>", "", body, flags=re.DOTALL)
+        said = re.sub(r"<[^>]*>", "", said)
+        assert "$$" not in said, path.name
+        assert "\\frac" not in said, path.name
         left = re.findall(r".{20}[\^_]\{.{10}", said)
         assert not left, f"{path.name}: {left}"
 
 
-def test_every_page_is_in_the_navigation_and_the_steps_go_through_all_of_them(pages, built):
-    listed = [source for group in navigation.navigation() for source in group.sources]
-    assert navigation.written() <= set(listed)
-    for page in pages.values():
-        assert len(page.links) > len(listed)
-    here, seen = built / "index.html", []
+def test_the_steps_go_through_every_page(pages, built):
+    here, seen = built / "index.html", set()
     while here is not None:
-        seen.append(here)
-        found = re.search(r'<a rel="next" href="([^"]+)"', here.read_text())
+        assert here not in seen
+        seen.add(here)
+        found = re.search(
+            r'<a href="([^"]+)" class="md-footer__link md-footer__link--next"', pages[here]
+        )
         here = found and (here.parent / found[1]).resolve()
-    assert [str(path.relative_to(built)) for path in seen] == list(map(navigation.address, listed))
+    assert {built / address(source) for source in sources()} <= seen
+
+
+def test_whatever_a_reader_would_stumble_over_is_a_warning_and_warnings_fail():
+    text = re.sub(r"!!python/\S+", "0", (ROOT / "mkdocs.yml").read_text())
+    chosen = yaml.safe_load(text)["validation"]
+    assert set(chosen.values()) == {"warn"}
+    assert {"omitted_files", "anchors", "unrecognized_links"} <= set(chosen)
+    assert "-m mkdocs build --strict\n" in (ROOT / "Makefile").read_text()  # --quiet hides them
+
+
+@pytest.mark.parametrize(
+    ("added", "complaint"),
+    [
+        ("![](pictures/demo.png)", "has no text in its place"),
+        ("```\nunnamed\n```", "names no language"),
+        ("Indented:\n\n    code", "an indented block"),
+        ("x)_+ and (y)_+ z", "an underscore makes words italic"),
+        ("A paragraph:\n- a list", "a list without an empty line before it"),
+    ],
+)
+def test_what_a_reader_would_stumble_over_is_found(added, complaint):
+    assert list(problems("# A page\n\nA text with $x_1 + y_1$.")) == []
+    (problem,) = problems(f"# A page\n\n{added}\n")
+    assert complaint in problem
+
+
+def test_a_page_without_a_title_is_found():
+    assert list(problems("Some text.")) == ["it has no title"]
+
+
+def test_headings_are_named_as_code_hosts_name_them():
+    assert slug("`[data]` and p-values: how?") == "data-and-p-values-how"
+
+
+def test_examples_of_docstrings_are_code():
+    text = "Add.\n\n>>> 1 + 1\n2\n\nMore."
+    assert fenced(text) == "Add.\n\n```pycon\n>>> 1 + 1\n2\n```\n\nMore."
 
 
 def test_formulas_in_plain_text():
@@ -141,6 +194,15 @@ def test_formulas_in_plain_text():
     assert lettered("<b>") == "&lt;b&gt;"
 
 
+def test_formulas_of_a_page_are_set_and_code_is_left_alone():
+    given = '<p>n_s &lt;= 1 <code>n_s</code> <span class="arithmatex">\\(\\alpha\\)</span></p>'
+    made, wrong = set_mathematics(given)
+    assert made.startswith("<p>n<sub>s</sub> ≤ 1 <code>n_s</code> <math")
+    assert wrong == []
+    _, wrong = set_mathematics('<div class="arithmatex">\\[\\nonsense\\]</div>')
+    assert len(wrong) == 1
+
+
 def test_formulas_in_tex():
     assert "<mfrac" in mathml(r"\frac{1}{2}", display=True)
     assert "munder" in mathml(r"\max_{k} k", display=True)
@@ -150,80 +212,75 @@ def test_formulas_in_tex():
             mathml(wrong, display=False)
 
 
-@pytest.fixture
-def copied(tmp_path, monkeypatch):
-    """A copy of the documentation, to be broken."""
-    for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "CITATION.cff"):
-        shutil.copy(ROOT / name, tmp_path)
-    for name in ("docs", "examples"):
-        shutil.copytree(ROOT / name, tmp_path / name)
-    for module in (navigation, site):
-        monkeypatch.setattr(module, "ROOT", tmp_path)
-    return tmp_path
+def test_the_reference_has_every_public_name(pages, built):
+    import privalue
+
+    text = pages[built / "api.html"]
+    missing = [name for name in privalue.__all__ if f' id="privalue.{name}"' not in text]
+    assert missing == ["__version__"]
 
 
-@pytest.mark.parametrize(
-    ("page", "added", "complaint"),
-    [
-        ("tour.md", "[away](nowhere.md)", "the link nowhere.md leads nowhere"),
-        ("tour.md", "[away](study.md#nowhere)", "leads to no heading"),
-        ("tour.md", "[away](#nowhere)", "leads to no heading"),
-        ("tour.md", "![](pictures/demo.png)", "has no text in its place"),
-        ("tour.md", "$$\n\\nonsense\n$$", "is not understood"),
-        ("tour.md", "```\nunnamed\n```", "names no language"),
-        ("tour.md", "Indented:\n\n    code", "an indented block"),
-        ("tour.md", "x)_+ and (y)_+ z", "an underscore makes words italic"),
-        ("lost.md", "# Lost", "not in docs/make/navigation.py"),
-        ("proofs/lost.md", "# Lost", "not in docs/make/navigation.py"),
-    ],
-)
-def test_what_a_reader_would_trip_on_fails_the_build(copied, page, added, complaint):
-    file = copied / "docs" / page
-    file.write_text((file.read_text() if file.exists() else "") + f"\n\n{added}\n")
-    with pytest.raises(site.SiteError, match=re.escape(complaint)):
-        site.build(copied / "site")
-    assert not (copied / "site").exists()
+def test_the_samples_say_that_nobody_is_in_them(pages, built):
+    for name in ("report", "plan", "private"):
+        text = pages[built / "samples" / f"{name}.html"]
+        assert "made-up people" in text
+        assert len(text) < 500_000
+    assert "not private" in pages[built / "samples" / "report.html"].lower()
+    assert "PRIVATE" in pages[built / "samples" / "private.html"]
 
 
-def test_a_page_that_is_listed_and_gone_fails_the_build(copied):
-    (copied / "docs" / "tour.md").unlink()
-    with pytest.raises(site.SiteError, match="does not exist"):
-        site.build(copied / "site")
-
-
-def test_in_a_browser_without_network_the_search_finds(built, tmp_path):
-    browser = shutil.which("chromium") or shutil.which("google-chrome")
-    if browser is None:
+@pytest.fixture(scope="module")
+def browser():
+    sync_api = pytest.importorskip("playwright.sync_api")
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    if chromium is None:
         pytest.skip("there is no Chromium")
-    flags = "--no-sandbox --headless --disable-gpu --disable-background-networking"
-    quiet = "--disable-component-update --disable-sync --no-first-run --enable-logging=stderr"
-    shown = subprocess.run(
-        [
-            browser,
-            *flags.split(),
-            *quiet.split(),
-            f"--user-data-dir={tmp_path / 'profile'}",
-            "--host-resolver-rules=MAP * ~NOTFOUND",  # there is no network
-            "--virtual-time-budget=4000",
-            "--dump-dom",
-            f"{(built / 'proofs' / 'noise.html').as_uri()}?q=smooth+sensitivity",
-        ],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert "CONSOLE" not in shown.stderr
-    found = re.search(r'<ol id="found">(.*?)</ol>', shown.stdout, re.DOTALL)
-    assert found is not None
-    assert found[1].count("<li>") > 3
-    assert 'href="../tour.html#core-the-guarantee"' in found[1]
+    with sync_api.sync_playwright() as playwright:
+        opened = playwright.chromium.launch(
+            executable_path=chromium,
+            args=["--no-sandbox", "--disable-gpu", "--host-resolver-rules=MAP * ~NOTFOUND"],
+        )
+        yield opened
+        opened.close()
 
 
-def test_the_command_builds_or_says_what_is_wrong(copied, capsys):
-    from docs.make.__main__ import main
+def test_in_a_browser_without_network_the_first_result_answers(browser, built):
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    asked, said = set(), []
+    page.on("request", lambda request: asked.add(request.url.partition(":")[0]))
+    page.on("console", lambda message: said.append(message.text))
+    answers = {}
+    page.goto((built / "index.html").as_uri())
+    page.focus(".md-search__input")
+    for query in ANSWERS:
+        page.fill(".md-search__input", "")
+        page.press(".md-search__input", "Shift")  # the theme listens to keys
+        page.wait_for_selector(".md-search-result__link", state="detached")
+        page.fill(".md-search__input", query)
+        page.press(".md-search__input", "Shift")
+        first = page.wait_for_selector(".md-search-result__link", state="attached")
+        answers[query] = first.evaluate("link => link.href").replace(built.as_uri() + "/", "")
+    page.close()
+    for query, link in answers.items():
+        assert link.partition("?")[0] == ANSWERS[query], (query, link)
+    assert said == []
+    assert asked == {"file", "blob"}
 
-    assert main([str(copied / "site")]) == 0
-    assert f"pages: {copied / 'site' / 'index.html'}" in capsys.readouterr().out
-    (copied / "docs" / "tour.md").write_text("# A tour\n\n[away](nowhere.md)\n")
-    assert main([str(copied / "site")]) == 1
-    assert "docs/tour.md: the link nowhere.md leads nowhere" in capsys.readouterr().err
+
+def test_in_a_browser_pages_have_outline_copy_buttons_and_two_schemes(browser, built):
+    page = browser.new_page(viewport={"width": 390, "height": 844})
+    asked = set()
+    page.on("request", lambda request: asked.add(request.url.partition(":")[0]))
+    for name in ("index", "howto/csv", "study", "proofs/noise", "api", "tour", "samples/report"):
+        page.goto((built / f"{name}.html").as_uri())
+        wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        assert wide <= 0, f"{name} is {wide} pixels wider than a phone"
+    page.set_viewport_size({"width": 1280, "height": 900})
+    page.goto((built / "howto" / "csv.html").as_uri())
+    assert page.locator(".md-sidebar--secondary .md-nav__link:visible").count() >= 3
+    assert page.locator(".md-clipboard, .md-code__button").count() >= 3
+    assert page.get_attribute("body", "data-md-color-scheme") == "default"
+    page.locator("label[for=__palette_1]").click()
+    assert page.get_attribute("body", "data-md-color-scheme") == "slate"
+    page.close()
+    assert asked <= {"file", "blob", "data"}

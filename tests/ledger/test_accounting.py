@@ -120,7 +120,7 @@ def test_a_page_tells_squares(released, tmp_path):
     pv.publish(squares, tmp_path, account=ledger.standing("trial"))
     page = (tmp_path / "report.html").read_text()
     assert "squares of mu add up" in page
-    assert "Squares of mu add up, so that what is spent and what is left" in page
+    assert "Squares of mu add up. So what is spent and what is left" in page
     assert "0.191" in page
     entry = (tmp_path / "registry.yaml").read_text()
     assert "Gaussian accounting on a ledger" in entry

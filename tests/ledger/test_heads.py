@@ -435,7 +435,7 @@ def test_a_damaged_memory_is_told_and_counts_as_none(kind, state, tmp_path):
 
 def test_a_pipe_is_no_ledger():
     os.mkfifo("pipe")
-    with pytest.raises(LedgerError, match="pipe is no regular file"):
+    with pytest.raises(LedgerError, match="pipe is not a regular file"):
         open_ledger("pipe").show("people")
 
 

@@ -416,7 +416,7 @@ def test_a_damaged_outbox_is_refused(folder, hurried, monkeypatch, capsys):
     for text in damaged:
         outbox.write_bytes(text)
         assert run(["ledger", "finish", str(outbox)]) == 3, text[:80]
-        assert "is no outbox" in one_line(capsys)
+        assert "is not an outbox" in one_line(capsys)
     assert steps() == ["declare", "reserve", "charge"]
     outbox.write_bytes(whole)
     assert run(["ledger", "finish", str(outbox)]) == 0
@@ -884,7 +884,7 @@ def test_an_outbox_with_an_odd_header_is_refused_in_one_line(field, tmp_path, mo
         header, text = header_of(outbox.path)
     Path("odd.outbox").write_text(json.dumps(header | field) + "\n" + text)
     assert run(["ledger", "finish", "odd.outbox"]) == 3
-    assert "odd.outbox is no outbox of this version" in one_line(capsys)
+    assert "odd.outbox is not an outbox of this version" in one_line(capsys)
 
 
 def test_what_is_no_regular_file_is_no_outbox(tmp_path, monkeypatch, capsys):
@@ -892,4 +892,4 @@ def test_what_is_no_regular_file_is_no_outbox(tmp_path, monkeypatch, capsys):
     os.mkfifo("pipe")
     for name in ("pipe", "/dev/zero"):
         assert run(["ledger", "finish", name]) == 3
-        assert f"{name} cannot be read: it is no regular file" in one_line(capsys)
+        assert f"{name} cannot be read: it is not a regular file" in one_line(capsys)

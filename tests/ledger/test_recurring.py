@@ -191,7 +191,7 @@ def test_a_ledger_that_goes_away_after_the_release_takes_nothing_back(folder, mo
     with monkeypatch.context() as patched:
         patched.setattr(report_command, "account_of", gone)
         assert run([*RELEASE, "a", "--ledger", "ledger.db"]) == 0
-    assert "the page tells no budget" in " ".join(capsys.readouterr().err.split())
+    assert "the page shows no budget" in " ".join(capsys.readouterr().err.split())
     assert (folder / "a" / "report.html").exists()
     assert run(["report", "a", "--ledger", "ledger.db", "--force"]) == 0
     assert "budget when this page was written" in (folder / "a" / "report.html").read_text()

@@ -210,5 +210,5 @@ def test_the_commands_take_a_seal(tmp_path, secret, capsys):
 def test_a_seal_is_a_regular_file(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for name in (tmp_path / "pipe", Path("/dev/zero")):
-        with pytest.raises(UsageError, match="cannot be read: it is no regular file"):
+        with pytest.raises(UsageError, match="cannot be read: it is not a regular file"):
             Seal.load(name)

@@ -118,7 +118,7 @@ def test_without_the_library_it_is_a_missing_component(ledger, keys):
 def test_a_key_is_a_regular_file_of_the_size_of_one(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "large").write_bytes(bytes(20_000))
-    for name, why in (("pipe", "it is no regular file"), ("large", "it is larger than")):
+    for name, why in (("pipe", "it is not a regular file"), ("large", "it is larger than")):
         with pytest.raises(UsageError, match=f"the private key .* cannot be read: {why}"):
             sign_head(SEEN, tmp_path / name)
         with pytest.raises(UsageError, match=f"the public key .* cannot be read: {why}"):

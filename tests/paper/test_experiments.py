@@ -296,7 +296,7 @@ def test_a_curve_that_is_not_one_is_refused():
         table.curve(algorithm="A")
     with pytest.raises(UsageError, match="no results for"):
         table.curve(algorithm="B")
-    with pytest.raises(UsageError, match="colour is no column"):
+    with pytest.raises(UsageError, match="colour is not a column"):
         table.curve(colour="red")
 
 

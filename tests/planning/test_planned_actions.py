@@ -136,7 +136,7 @@ def test_actions_are_matched_by_number_or_else_by_position():
         (
             study(actions=pv.Actions(count=3, allowed={str(s): ["0", "1"] for s in range(4)})),
             WORLD,
-            "take action 2 in state 0, which is no allowed pair",
+            "take action 2 in state 0, which is not an allowed pair",
         ),
     ],
 )

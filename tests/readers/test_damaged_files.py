@@ -138,7 +138,7 @@ def test_names_that_are_no_utf_8_are_one_line(tmp_path, ending, capfd):
 def test_a_pipe_is_no_file_of_rows(tmp_path):
     os.mkfifo(tmp_path / "rows.csv")
     for data in (tmp_path / "rows.csv", str(tmp_path / "*.csv")):
-        with pytest.raises(pv.DataError, match="is no file"):
+        with pytest.raises(pv.DataError, match="is not a file"):
             statistics(data, STUDY)
 
 

@@ -362,7 +362,7 @@ def test_text_that_is_no_text_names_nobody(tmp_path):
     rest = {"step": [0, 0, 0], "state": [0, 1, 2], "reward": [0.0, 0.5, 1.0]}
     for data in (table := pa.table({"trajectory": ids, **rest}), tmp_path / "d.parquet"):
         pq.write_table(table, tmp_path / "d.parquet")
-        with pytest.raises(pv.DataError, match=r"row 1: trajectory = b'a.xff' is no id"):
+        with pytest.raises(pv.DataError, match=r"row 1: trajectory = b'a.xff' is not an id"):
             statistics(data, STUDY)
 
 

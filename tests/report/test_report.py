@@ -544,13 +544,13 @@ def test_a_report_without_its_ledger_says_so_in_a_line(folder, capsys, monkeypat
     assert run(["report", "r", "--force"]) == 0
     said = capsys.readouterr().err
     assert said.count("\n") == 1
-    assert "none is named; the page tells no budget: --ledger LEDGER names it" in said
+    assert "none is named; the page shows no budget: --ledger LEDGER names it" in said
     monkeypatch.setenv("PRIVALUE_LEDGER", "nowhere/ledger.db")
     assert run(["report", "r", "--force"]) == 0
     said = capsys.readouterr().err
     assert said.count("\n") == 1
     assert "PRIVALUE_LEDGER: " in said
-    assert "the page tells no budget" in said
+    assert "the page shows no budget" in said
 
 
 def test_an_entry_that_cannot_be_read_is_not_overwritten(folder, capsys):
@@ -658,7 +658,7 @@ def test_a_private_page_replaces_a_private_page_and_nothing_else(folder, capsys)
     assert run([*INSPECT, "--page", "p.html", "--json"]) == 0
     assert stat.S_IMODE((folder / "p.html").stat().st_mode) == 0o600
     (folder / "notes.html").write_text("mine")
-    assert "is no private page" in failed(capsys, *INSPECT, "--page", "notes.html")
+    assert "is not a private page" in failed(capsys, *INSPECT, "--page", "notes.html")
     assert "must end in .html" in failed(capsys, *INSPECT, "--page", "notes.txt")
     assert "notes.html is not a directory" in failed(
         capsys, *INSPECT, "--page", "notes.html/p.html"

@@ -183,8 +183,8 @@ def test_data_in_place_of_a_study_is_told_of(tmp_path, monkeypatch, name, conten
     with pytest.raises(pv.StudyError) as caught:
         pv.Study.load(name)
     assert str(caught.value) == (
-        f"{name} is no study file but data; a study is TOML, and privalue init study.toml --data "
-        f"{name} writes one"
+        f"{name} is not a study file but data; a study is TOML, and privalue init study.toml "
+        f"--data {name} writes one"
     )
 
 

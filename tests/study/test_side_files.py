@@ -121,14 +121,14 @@ def test_pipes_sockets_and_devices_are_refused_at_once(tmp_path, capfd, monkeypa
         server.bind("socket.csv")
         for name in ("pipe.csv", "socket.csv"):
             assert run(["check", str(written(tmp_path, f'file = "{name}"'))]) == 3
-            assert "it is no regular file" in capfd.readouterr().err
+            assert "it is not a regular file" in capfd.readouterr().err
     study = written(tmp_path, 'file = "/dev/zero"')
     assert run(["check", str(study), "--side-files", "/dev"]) == 3
-    assert "it is no regular file" in capfd.readouterr().err
+    assert "it is not a regular file" in capfd.readouterr().err
     for name in ("pipe.csv", "/dev/zero"):
         assert run(["check", name]) == 3
         assert run(["report", name]) == 3
-        assert capfd.readouterr().err.count("it is no regular file") == 2
+        assert capfd.readouterr().err.count("it is not a regular file") == 2
 
 
 @pytest.mark.parametrize(

@@ -87,10 +87,14 @@ class PublicNoise(_Part):
     alpha: float = Field(gt=0)
     beta: float = Field(ge=0, description="0 where the scale is the same for all data sets")
     shape: Literal["isotropic", "whitened", "statistics"]
-    grid: float = Field(gt=0, description="every drawn number (of dp-ssp, sum) is a multiple of it")
+    grid: float = Field(
+        gt=0, description="every drawn number (with dp-ssp: every sum) is a multiple of it"
+    )
     scale: NoiseScale | None = None
     sigma: float | None = Field(
-        default=None, gt=0, description="of dp-ssp: the noise of a return sum whose shape is 1"
+        default=None,
+        gt=0,
+        description="dp-ssp only: the standard deviation of the noise of a sum whose shape is 1",
     )
 
 
@@ -116,14 +120,20 @@ class Share(_Part):
 class StageChoice(_Part):
     """What a stage chose from what it released; empty where there was nothing to choose."""
 
-    level: int | None = Field(default=None, ge=0, description="of bounds: which candidate, from 0")
-    low: float | None = Field(default=None, description="of bounds: returns are clamped to these")
+    level: int | None = Field(
+        default=None, ge=0, description="stage bounds: the number of the chosen candidate, from 0"
+    )
+    low: float | None = Field(
+        default=None, description="stage bounds: returns are clamped to [low, high]"
+    )
     high: float | None = None
     beyond: Share | None = Field(
-        default=None, description="of bounds: trajectories with a return that is clamped by them"
+        default=None,
+        description="stage bounds: the share of trajectories with a return that they clamp",
     )
     shaped: bool | None = Field(
-        default=None, description="of visits: states differ in how precisely they are released"
+        default=None,
+        description="stage visits: whether some states are released more precisely than others",
     )
 
 
@@ -135,7 +145,7 @@ class ReleasedStage(_Part):
     alpha: float = Field(gt=0, description="noise is alpha times the sensitivity of the stage")
     chosen: StageChoice
     numbers: Numbers | None = Field(
-        default=None, description="what was released; of the values, see statistics"
+        default=None, description="what the stage released; for the values, see statistics"
     )
     noise: float | None = Field(
         default=None, gt=0, description="the standard deviation of each number's noise"
@@ -147,32 +157,34 @@ class ReleasedLimits(_Part):
 
     beyond_h: Share | None = Field(
         default=None,
-        description="with visits (with actions: of pairs) beyond max_states_per_trajectory",
+        description="the share with visits beyond max_states_per_trajectory (with actions: visits "
+        "of pairs)",
     )
     rewards_clamped: Share | None = None
     returns_clamped: Share | None = None
     surplus_trajectories: Share | None = Field(
-        default=None, description="persons with more than max_trajectories_per_person"
+        default=None,
+        description="the share of persons with more than max_trajectories_per_person trajectories",
     )
 
 
 class PolicyInterval(_Part):
-    """The policy's one number, as intervals: of the noise alone, and with the choice of people."""
+    """The intervals of the overall value of the policy, for the noise alone and for the total."""
 
     low: float
     high: float
     total_low: float | None = None
     total_high: float | None = None
-    clamped: bool | None = Field(default=None, description="as of a state")
+    clamped: bool | None = Field(default=None, description="as for a state")
 
 
 class PolicyInArm(_Part):
-    """The policy's one number in one arm, and how much more it is than in the first arm."""
+    """The overall value of the policy in one arm, and its difference from the first arm's."""
 
     arm: str
     value: float
     interval: PolicyInterval | None = None
-    difference: float | None = Field(default=None, description="from the first arm's")
+    difference: float | None = Field(default=None, description="this value less the first arm's")
     difference_interval: PolicyInterval | None = None
 
 
@@ -225,11 +237,11 @@ class Release(Arrays, _Part):
     persons: int | None = Field(
         default=None, ge=1, description="U, where replacing one person leaves it as it is"
     )
-    level: float | None = Field(default=None, gt=0, lt=1, description="of every interval")
+    level: float | None = Field(default=None, gt=0, lt=1, description="the level of every interval")
     theta: Numbers
     values: StateValues = Field(
-        description="of states; with arms, of the states of each; with actions Q: of every state "
-        "and action, state after state"
+        description="the values of the states; with arms, of the states in each arm; with actions, "
+        "Q of every state and action, state after state"
     )
     state_values: StateValues | None = Field(
         default=None,
@@ -250,14 +262,14 @@ class Release(Arrays, _Part):
         "intervals of its own; computed from what was released, at no further cost",
     )
     policies: list[PolicyInArm] | None = Field(
-        default=None, description="with arms: the policy's one number in each"
+        default=None, description="with arms: the overall value of the policy in each"
     )
     statistics: ReleasedStatistics | None = None
     gaussian_mu: float | None = Field(
-        default=None, gt=0, description="of dp-ssp: the release is mu-Gaussian-DP"
+        default=None, gt=0, description="dp-ssp only: the release is mu-Gaussian-DP"
     )
     stages: list[ReleasedStage] | None = Field(
-        default=None, description="of dp-ssp, in the order in which they were drawn"
+        default=None, description="dp-ssp only: the stages, in the order in which they were drawn"
     )
     limits: ReleasedLimits | None = None
     accepted: list[Accepted] = Field(

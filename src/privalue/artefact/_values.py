@@ -104,10 +104,11 @@ class Entry(BaseModel):
     clamped: bool | None = Field(
         default=None,
         description="where a stage chose tighter bounds of returns: true if the total interval is "
-        "for the mean of clamped returns, since what clamping may hide is wider than it",
+        "for the mean of clamped returns only, because clamping may hide more than its width",
     )
     supported: bool | None = Field(
-        default=None, description="of dp-ssp: false where the noisy count is too small to say much"
+        default=None,
+        description="dp-ssp only: false where the noisy count is too small to say much",
     )
 
 

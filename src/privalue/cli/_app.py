@@ -147,7 +147,7 @@ def _options(
             "--log-format",
             callback=_log_format,
             is_eager=True,
-            help="json, for jobs: an object a line on stderr, with level and message.",
+            help="json, for jobs: one object per line on stderr, with level and message.",
         ),
     ] = "text",
     version: Annotated[

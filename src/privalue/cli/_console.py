@@ -41,7 +41,7 @@ SideFiles = Annotated[
     typer.Option(
         "--side-files",
         metavar="DIR",
-        help="A folder that its side files may be in; else, the study's own alone.",
+        help="Another folder for its side files; by default only the study's own.",
     ),
 ]
 

@@ -33,17 +33,20 @@ _ADDRESS = "PRIVALUE_LEDGER"
 def finish(
     outbox: Annotated[
         Path,
-        typer.Argument(metavar="FILE", readable=False, help="The outbox that it left; its folder."),
+        typer.Argument(
+            metavar="FILE", readable=False, help="The outbox, or the folder that holds it."
+        ),
     ],
     ledger: Annotated[
         str | None,
         typer.Option(
             "--ledger",
-            help="Where it was charged; else, the file that the outbox names, or PRIVALUE_LEDGER.",
+            help="The ledger that was charged; by default as the outbox says, or PRIVALUE_LEDGER.",
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", help="A folder for the release; else, the outbox's.")
+        Path | None,
+        typer.Option("--out", help="A folder for the release; by default the outbox's."),
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -85,14 +85,14 @@ Memory = Annotated[
     str,
     typer.Option(
         "--memory",
-        help="For rows that come in any order, e.g. 2GB, at least 64MB; more goes to disk.",
+        help="Memory for rows in any order, e.g. 2GB, at least 64MB; the rest goes to disk.",
     ),
 ]
 
 Threads = Annotated[
     int | None,
     typer.Option(
-        "--threads", **WHOLE, help="How many read rows here; one for each core, if left out."
+        "--threads", **WHOLE, help="How many threads read rows; by default one for each core."
     ),
 ]
 

@@ -18,7 +18,7 @@ def inspect(
     data: Data,
     page: Annotated[
         Path | None,
-        typer.Option("--page", help="Also write them to an .html file, PRIVATE and yours alone."),
+        typer.Option("--page", help="Also write a PRIVATE .html page that only you can read."),
     ] = None,
     side_files: SideFiles = None,
     engine: Engine = "local",

@@ -46,23 +46,25 @@ SealFile = Annotated[
 
 @ledgers.command()
 def declare(
-    dataset: Annotated[str, typer.Argument(help="Which people: [study] dataset.")],
+    dataset: Annotated[str, typer.Argument(help="A name for the people: [study] dataset.")],
     epsilon: Annotated[
-        float, typer.Option("--epsilon", **NUMBER, help="The total of all releases.")
+        float, typer.Option("--epsilon", **NUMBER, help="The total epsilon of all releases.")
     ],
-    delta: Annotated[float, typer.Option("--delta", **NUMBER, help="The total of all releases.")],
+    delta: Annotated[
+        float, typer.Option("--delta", **NUMBER, help="The total delta of all releases.")
+    ],
     unit: Annotated[
         str, typer.Option("--unit", help="Whom the total protects: trajectory or person.")
     ],
     neighbours: Annotated[
-        str, typer.Option("--neighbours", help="How: replace-one or add-remove.")
+        str, typer.Option("--neighbours", help="How neighbours differ: replace-one or add-remove.")
     ] = "replace-one",
     most: Annotated[
         int | None,
         typer.Option(
             "--max-trajectories-per-person",
             **WHOLE,
-            help="You vouch that no person has more; converts releases for trajectories.",
+            help="You vouch that nobody has more; needed to convert releases for trajectories.",
         ),
     ] = None,
     accounting: Annotated[
@@ -77,21 +79,22 @@ def declare(
         typer.Option(
             "--plain-epsilon",
             **NUMBER,
-            help="Of a Gaussian total: what is kept for releases other than dp-ssp's.",
+            help="With gaussian: the part set aside for releases other than dp-ssp.",
         ),
     ] = None,
     plain_delta: Annotated[
-        float | None, typer.Option("--plain-delta", **NUMBER, help="Likewise.")
+        float | None,
+        typer.Option("--plain-delta", **NUMBER, help="With gaussian: the delta of that part."),
     ] = None,
     ledger: LedgerFile = DEFAULT_LEDGER,
     replace: Annotated[
-        bool, typer.Option("--replace", help="Change a total, on the record.")
+        bool, typer.Option("--replace", help="Change an existing total; the change is recorded.")
     ] = False,
     add_deltas: Annotated[
         bool,
         typer.Option(
             "--add-deltas",
-            help="With --replace, to squares once something is used: promise both totals' deltas.",
+            help="With --replace: to move a used total to gaussian, promise both deltas added.",
         ),
     ] = False,
     seal: SealFile = None,
@@ -117,7 +120,7 @@ def declare(
 
 @ledgers.command()
 def show(
-    dataset: Annotated[str | None, typer.Argument(help="One dataset; all, if left out.")] = None,
+    dataset: Annotated[str | None, typer.Argument(help="One dataset; by default all.")] = None,
     ledger: LedgerFile = DEFAULT_LEDGER,
     picture: Annotated[
         Path | None, typer.Option("--picture", help="A folder for a picture of spending.")
@@ -269,7 +272,7 @@ def settle(
         bool, typer.Option("--charge", help="What it reserved stays spent: always safe.")
     ] = False,
     cancel: Annotated[
-        bool, typer.Option("--cancel", help="It is given back, if nothing came of it.")
+        bool, typer.Option("--cancel", help="It is given back; only if it was never charged.")
     ] = False,
     ledger: LedgerFile = DEFAULT_LEDGER,
     as_json: Json = False,
@@ -291,10 +294,14 @@ ledgers.command()(finish)
 
 @ledgers.command("grant-sql")
 def grant_sql(
-    role: Annotated[str, typer.Option("--role", help="Who releases, and cannot declare.")],
+    role: Annotated[
+        str, typer.Option("--role", help="The role that releases, and cannot declare.")
+    ],
     keeper: Annotated[
         str | None,
-        typer.Option("--keeper", help="Who declares; the owner of the tables, if left out."),
+        typer.Option(
+            "--keeper", help="The role that declares; by default the owner of the tables."
+        ),
     ] = None,
     ledger: LedgerFile = DEFAULT_LEDGER,
 ) -> None:

@@ -21,42 +21,53 @@ def plan(
     trajectories: Annotated[
         int | None,
         typer.Option(
-            "--trajectories", **WHOLE, help="How many; as the study declares, if left out."
+            "--trajectories",
+            **WHOLE,
+            help="How many trajectories; by default as the study declares.",
         ),
     ] = None,
     target: Annotated[
         float | None,
-        typer.Option("--target-rmse", **NUMBER, help="The error to reach: says how many it takes."),
+        typer.Option(
+            "--target-rmse",
+            **NUMBER,
+            help="An error to reach; says how many trajectories it takes.",
+        ),
     ] = None,
     solve: Annotated[
         str | None,
-        typer.Option("--solve", help="What reaches it: trajectories, epsilon or aggregation."),
+        typer.Option(
+            "--solve", help="What may change to reach it: trajectories, epsilon or aggregation."
+        ),
     ] = None,
     world: Annotated[
         str | None,
         typer.Option("--world", help="A public MDP that the data will resemble: chain, gym:..."),
     ] = None,
     picture: Annotated[
-        Path | None, typer.Option("--picture", help="A .png or .svg file for error against m.")
+        Path | None,
+        typer.Option("--picture", help="A .png or .svg file: error by number of trajectories."),
     ] = None,
     by_state: Annotated[
         bool, typer.Option("--by-state", help="Also show the predicted error of every state.")
     ] = False,
     draws: Annotated[
-        int | None, typer.Option("--draws", **WHOLE, help="Made-up data sets per prediction.")
+        int | None,
+        typer.Option("--draws", **WHOLE, help="How many made-up data sets per prediction."),
     ] = None,
     releases: Annotated[
         str | None,
         typer.Option(
             "--releases",
-            help="Several over one total: 52 (weekly for a year), 1+12 (one now, one each month).",
+            help="Plan several over one total: 52 (weekly for a year), 1+12 (one now, one each "
+            "month).",
         ),
     ] = None,
     ledger: Annotated[
         str | None,
         typer.Option(
             "--ledger",
-            help="With --releases: over what this ledger has left; else the study's epsilon and "
+            help="With --releases: divide what this ledger has left; else the study's epsilon and "
             "delta are the total. With spend: where the share is taken.",
         ),
     ] = None,

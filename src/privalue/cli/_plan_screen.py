@@ -55,7 +55,7 @@ def print_plan(
         solved: the answers to what was asked, if anything.
         notes: what is assumed, and what else there is to know.
         by_state: whether to print the error of every state too.
-        improvement: what improved policies are worth, where a world tells.
+        improvement: what improved policies are worth, where there is a world.
     """
     colour = "red" if prediction.hopeless else "yellow" if prediction.doubtful else "green"
     console.print(verdict(prediction), style=f"bold {colour}")
@@ -192,7 +192,7 @@ def plan_json(
         changes: what would help.
         solved: the answers to what was asked, if anything.
         notes: what is assumed, and what else there is to know.
-        improvement: what improved policies are worth, where a world tells.
+        improvement: what improved policies are worth, where there is a world.
 
     Returns:
         Plain values; numbers that are not finite are None.

@@ -29,16 +29,14 @@ def refit(
     ] = None,
     aggregate: Annotated[
         int | None,
-        typer.Option("--aggregate", **WHOLE, help="Tie the values of so many adjacent states."),
+        typer.Option("--aggregate", **WHOLE, help="Give so many adjacent states one value."),
     ] = None,
     tabular: Annotated[
         bool, typer.Option("--tabular", help="A value of its own for every state.")
     ] = False,
     shrink: Annotated[
         bool,
-        typer.Option(
-            "--shrink", help="Keep a value for every state, and draw it towards the features."
-        ),
+        typer.Option("--shrink", help="Keep a value for every state, moved towards the features."),
     ] = False,
     weights: Annotated[
         str | None, typer.Option("--weights", help="A CSV file of state and weight, or uniform.")
@@ -47,10 +45,14 @@ def refit(
         str | None, typer.Option("--ridge", help='Fit by LSL: lambda, or "sqrt".')
     ] = None,
     ridge_scale: Annotated[
-        float | None, typer.Option("--ridge-scale", **NUMBER, help="lambda over sqrt(m).")
+        float | None,
+        typer.Option("--ridge-scale", **NUMBER, help="With sqrt: lambda divided by sqrt(m)."),
     ] = None,
     shrinkage: Annotated[
-        bool | None, typer.Option("--shrinkage/--no-shrinkage", help="Draw thin states together.")
+        bool | None,
+        typer.Option(
+            "--shrinkage/--no-shrinkage", help="Move values of rarely visited states together."
+        ),
     ] = None,
     start: Annotated[
         str | None, typer.Option("--start", help="A CSV file: release the policy's overall value.")

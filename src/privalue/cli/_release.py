@@ -58,7 +58,9 @@ def release(
     ] = False,
     expect_new: Annotated[
         bool,
-        typer.Option("--expect-new", help="Exit 4 where the ledger would answer with an old one."),
+        typer.Option(
+            "--expect-new", help="Exit 4 if the ledger would answer with an earlier release."
+        ),
     ] = False,
     spend: Share = None,
     accept_large_delta: Annotated[

@@ -44,10 +44,12 @@ def report(
     ],
     out: Annotated[
         Path | None,
-        typer.Option("--out", help="An .html file for the page alone; else, beside the release."),
+        typer.Option(
+            "--out", help="An .html file for the page alone; by default beside the release."
+        ),
     ] = None,
     study_file: Annotated[
-        Path | None, typer.Option("--study", help="Its study, for what side files say.")
+        Path | None, typer.Option("--study", help="The study of the release, if it has side files.")
     ] = None,
     side_files: SideFiles = None,
     ledger: Annotated[
@@ -60,7 +62,9 @@ def report(
     pdf: Annotated[
         bool, typer.Option("--pdf", help="Print the page, too; needs Chromium or WeasyPrint.")
     ] = False,
-    paper: Annotated[str, typer.Option("--paper", help="Of the PDF: A4 or Letter.")] = "A4",
+    paper: Annotated[
+        str, typer.Option("--paper", help="The paper of the PDF: A4 or Letter.")
+    ] = "A4",
     force: Annotated[
         bool, typer.Option("--force", help="Overwrite existing files, the release never.")
     ] = False,
@@ -129,7 +133,7 @@ def _account_if_known(release: Release) -> Standing | None:
             return account_of(release, ledger)
     except PrivalueError as problem:
         why = f"PRIVALUE_LEDGER: {in_options(str(problem))}"
-    log.warn(f"{why}; the page tells no budget: --ledger LEDGER names it")
+    log.warn(f"{why}; the page shows no budget: --ledger LEDGER names it")
     return None
 
 
@@ -180,7 +184,7 @@ def publish_and_tell(
             return found
         except UnavailableError as problem:
             log.warn(
-                f"Ledger: {in_options(str(problem))}; the page tells no budget: privalue report "
+                f"Ledger: {in_options(str(problem))}; the page shows no budget: privalue report "
                 f"{out} --ledger LEDGER --force makes it again"
             )
             return None

@@ -23,7 +23,7 @@ def reproduce(
     ] = False,
     processes: Annotated[
         int | None,
-        typer.Option("--processes", **WHOLE, help="How many to use; one per core, if left out."),
+        typer.Option("--processes", **WHOLE, help="How many processes; by default one per core."),
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -21,7 +21,9 @@ def simulate(
             "garnet:seed=7, gym:FrozenLake-v1,policy=greedy, icu-sepsis",
         ),
     ],
-    trajectories: Annotated[int, typer.Option("--trajectories", **WHOLE, help="How many.")],
+    trajectories: Annotated[
+        int, typer.Option("--trajectories", **WHOLE, help="How many trajectories to simulate.")
+    ],
     out: Annotated[Path, typer.Option("--out", help="A .csv, .csv.gz or .parquet file.")],
     seed: Annotated[
         int, typer.Option("--seed", **WHOLE, help="The same seed gives the same rows.")
@@ -31,14 +33,14 @@ def simulate(
         typer.Option("--truncate-at", **WHOLE, help="Cut trajectories after so many rows."),
     ] = None,
     truncated: Annotated[
-        str | None, typer.Option("--truncated", help="keep or drop those that were cut.")
+        str | None, typer.Option("--truncated", help="keep or drop the trajectories that were cut.")
     ] = None,
     policy: Annotated[
         str | None,
         typer.Option(
             "--policy",
-            help="What people follow: uniform, greedy, optimal:0.5 (half of the way there), or a "
-            "CSV file of state, action, probability.",
+            help="The policy that people follow: uniform, greedy, optimal:0.5 (half of the way "
+            "there), or a CSV file of state, action, probability.",
         ),
     ] = None,
     actions: Annotated[

@@ -1,4 +1,4 @@
-"""Compare arms: differences of their values, and the policy's one number in each.
+"""Compare arms: differences of their values, and the overall value of the policy in each.
 
 | symbol       | here      | shape | public |
 |--------------|-----------|-------|--------|
@@ -90,7 +90,7 @@ def by_arm(at: At, *, arms: int, level: float, start: Vector | None) -> Estimate
 
 
 def _policies(at: At, arms: int, level: float, start: Vector) -> tuple[ArmPolicy, ...]:
-    """Return the policy's one number in each arm, and its difference from the first arm's."""
+    """Return the overall value of the policy in each arm, and the difference from the first."""
 
     def numbers(arm: int, level: float) -> tuple[float, Ends]:
         inside = np.zeros(arms * len(start))

@@ -155,7 +155,7 @@ def privacy_intervals(
 
     e^h covers the grid of the scale: half a step for rounding ln sigma^2, one for J being whole,
     half a step for the rounding of doubles. Values are states' or any linear combinations, such
-    as a policy's one number: then the factor is ||W^{-T} Phi^T start||.
+    as the overall value of a policy: then the factor is ||W^{-T} Phi^T start||.
 
     Args:
         values: as published.

@@ -68,7 +68,7 @@ def linear_estimates(
         mechanism: with its constants.
         drawn: theta, or u = W theta, with noise.
         scale: of the noise, if it was released.
-        start: a distribution over states, for the policy's one number.
+        start: a distribution over states, for the overall value of the policy.
         level: of the intervals.
 
     Returns:

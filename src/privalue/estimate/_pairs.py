@@ -29,7 +29,7 @@ At = Callable[[NoisyStatistics, Design, int | Vector], Estimates]  # by statisti
 def with_states(
     pairs_of: Estimates, pairs: PairNames, at: At, *, most: int, alike: int
 ) -> Estimates:
-    """Return the estimates of pairs with those of states, and the policy's one number from these.
+    """Return the estimates of pairs, of states, and of the overall value of the policy.
 
     Args:
         pairs_of: values of pairs, with the statistics that they come from.

@@ -270,7 +270,7 @@ def published(estimates: Estimates, study: Study) -> dict[str, Any]:
 
 
 def _policy_interval(estimates: Estimates) -> PolicyInterval | None:
-    """Return the intervals of the policy's one number; None where there are none."""
+    """Return the intervals of the overall value of the policy; None where there are none."""
     if estimates.policy_interval is None:
         return None
     low, high = estimates.policy_interval

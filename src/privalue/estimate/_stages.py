@@ -38,7 +38,7 @@ _SHARES = {
 def published_stages(
     mechanism: Mechanism, stages: Sequence[Stage], chosen: Chosen | None, level: float
 ) -> dict[str, Any]:
-    """Return the parts of a release that tell of stages; none for mechanisms without.
+    """Return the parts of a release that describe stages; none for mechanisms without.
 
     Args:
         mechanism: with its public constants.

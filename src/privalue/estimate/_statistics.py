@@ -226,7 +226,7 @@ def estimate(
         shrinkage: whether thin states are drawn towards the others.
         features: towards which they are drawn too, one row for each state.
         level: of every interval and band.
-        start: a distribution over states, for the policy's one number.
+        start: a distribution over states, for the overall value of the policy.
         alike: how many trajectories of one unit count, which may resemble each other; or how many
             of its visits, state by state.
         arms: how many arms the keys belong to; the values of one are not drawn to another's.

@@ -149,7 +149,7 @@ def widened(ends: Ends, bias: Ends, unknown: NDArray[np.bool_]) -> Ends:
 def total_of_mixture(
     ratios: Ratios, mixture: Vector, z: float, totals: Ends, *, alike: int | Vector = 1
 ) -> tuple[float, float]:
-    """Return where sum_s mixture(s) V(s) may be: the policy's one number.
+    """Return where sum_s mixture(s) V(s) may be: the overall value of the policy.
 
     A trajectory that does well in one state does well in another, so that the standard deviations
     of the sampling errors are added up, which is the most that they can make together. Each is

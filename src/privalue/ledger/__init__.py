@@ -23,8 +23,8 @@ epsilon 1, delta 1e-6
 ...     head = reservation.charge()  # the data was read, and statistics exist
 ...     told = reservation.commit(f'{{"ledger": "{head}"}}')
 >>> account = ledger.show("trial-2026")
->>> print(account.left, "| like the last:", account.like_the_last)
-epsilon 0.6, delta 9e-7 | like the last: 1
+>>> print(account.left, "| further releases of this size:", account.like_the_last)
+epsilon 0.6, delta 9e-7 | further releases of this size: 1
 >>> ledger.reserve("trial-2026", request, **promise, strict=False).artefact[:12]
 '{"ledger": "'
 >>> ledger.verify(head=head, strict=False).entries

@@ -48,7 +48,7 @@ class Converted:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Standing:
-    """How a dataset stands at one moment: what its pages tell, and no history."""
+    """How a dataset stands at one moment: what its pages show, and no history."""
 
     dataset: str
     terms: BudgetTerms
@@ -150,9 +150,9 @@ class Account(Standing):
     releases: tuple[Amount, ...]  # what is spent, release by release
     converted: tuple[Converted, ...]  # those of them that had another unit or relation
     plain_sum: Amount  # what the epsilons and deltas of all that is spent sum to
-    like_the_last: int | None  # how many more like the last; None before the first
+    like_the_last: int | None  # further releases of the last one's size; None before the first
     last_pool: str | None  # "gaussian" or "plain": which pool paid for the last
-    like_the_last_of: Mapping[str, int]  # how many more like the last of each pool, by its name
+    like_the_last_of: Mapping[str, int]  # further releases of the last one's size, by pool
     unfinished: tuple[Unfinished, ...]
     steps: tuple[Step, ...]  # in units
     notices: tuple[str, ...]
@@ -215,7 +215,7 @@ class Account(Standing):
         return self.left
 
     def _pools(self) -> dict[str, Any]:
-        """Return what only a Gaussian book tells: its pools, and what plain sums would say."""
+        """Return what only a Gaussian book shows: its pools, and what plain sums would say."""
         if not self.gaussian:
             return {}
         return {

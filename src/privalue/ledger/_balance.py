@@ -138,7 +138,7 @@ class Balance:
 
     @property
     def telling(self) -> Telling:
-        """Return what tells these amounts to people."""
+        """Return what writes these amounts for people."""
         gaussian = self.terms.accounting == GAUSSIAN
         return Telling(gaussian=gaussian, promise=self.promise, total=self.total)
 

@@ -218,7 +218,7 @@ class Book:
             self._begin(entry, body)
         try:
             if entry is None or entry["sequence"] != sequence:
-                raise UsageError(f"it is no entry of a ledger: {body[:200]!r}")
+                raise UsageError(f"it is not an entry of a ledger: {body[:200]!r}")
             self._authorise(entry, body, seal)
             self._apply(entry, digest)
         except LedgerError:
@@ -479,7 +479,7 @@ class Book:
         kind, held = entry["kind"], self.reservations.get(entry["reservation"])
         if held is None:
             raise UsageError(
-                f"entry {entry['reservation']} is no reservation of this ledger, or is over"
+                f"entry {entry['reservation']} is not a reservation of this ledger, or is over"
             )
         wanted = entry["outcome"] if kind == "settle" else OUTCOME[kind]
         # A charge covers one draw, whoever asks: its process again, a fork of it, or one whose

@@ -1,7 +1,7 @@
 """Say what squares of mu come to as an epsilon: for people, for plans, and to fix a share.
 
 Nothing here decides what is admitted: a request that was made of these numbers is counted by its
-own certified alpha, as any other. What is spent is told from above, and what is left from below.
+own certified alpha, as any other. What is spent is rounded up, and what is left down.
 """
 
 import math

@@ -22,7 +22,7 @@ from privalue.ledger._units import NOTHING, Cost, cost
 
 GAUSSIANS = frozenset({"dp-ssp"})  # others may have an alpha, and no mu: their sigma is private
 MECHANISMS = GAUSSIANS | {"dp-lsw", "dp-lsl"}  # whose names are shown, and no other text
-_ROUNDING = 1e-12  # of a mu that is told as a double
+_ROUNDING = 1e-12  # of a mu that is written as a double
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,7 +198,7 @@ def fault(text: str | None, held: Held, *, strict: bool) -> str | None:
         *(ArithmeticError, AttributeError, KeyError, TypeError),
         *(ValueError, RecursionError, UsageError),
     ):
-        return "it is no release" if text is not None else "it is not there"
+        return "it is not a release" if text is not None else "it is not there"
     return None
 
 

@@ -180,7 +180,7 @@ class Ledger:
                     dataset,
                     requested,
                     f'"{twin}" has a total, and its name looks the same; use that one, or a name '
-                    "that people can tell from it",
+                    "that people cannot confuse with it",
                 )
             if stands and not replace:
                 told.append(f'dataset "{dataset}": its total stands; nothing was changed')
@@ -249,7 +249,7 @@ class Ledger:
                 too, but their sigma depends on the data: leave it out.
             spend: in place of epsilon, delta and alpha, a share of what is left, such as "25%", for
                 a Gaussian release; ``asked`` of the reservation is what it came to. Reservations in
-                progress are not taken off first: what is published would tell of them.
+                progress are not taken off first: what is published would reveal them.
             strict: whether only a ``release.json`` answers, which states this study, promise and
                 charge; anything else on the record is a notice. False, if you commit other texts.
 
@@ -329,7 +329,7 @@ class Ledger:
         with self._reading() as (book, transaction):
             held = self._recalled(book, transaction, entry)
         if held is None:
-            raise UsageError(f"entry {entry} is no reservation of the ledger {self.place}")
+            raise UsageError(f"entry {entry} is not a reservation of the ledger {self.place}")
         with self._writing(held.dataset, held.cost, entry) as (_, append, _):
             outcome = "charged" if charge else "cancelled"
             append("settle", reservation=entry, outcome=outcome, reason=reason)

@@ -54,7 +54,7 @@ def open_ledger(
     elif not _may_be_file(text):
         raise not_shown("ledger", LedgerError)
     elif "\0" in text:
-        raise LedgerError(f"the ledger {text!r} is no name that a file can have")
+        raise LedgerError(f"the ledger {text!r} is not a name that a file can have")
     else:
         store = SqliteStore(Path(location), wait)
     memory = Memory(state_folder(), store)

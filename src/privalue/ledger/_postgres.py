@@ -83,7 +83,7 @@ _SETTINGS = (
 )
 _MORE = 5.0  # s that a server gets to say that its own limit has passed
 _UNDONE = f"; {NOT_RECORDED}"
-_UNKNOWN = "; whether this step was recorded is unknown: ledger.show(DATASET) tells"
+_UNKNOWN = "; whether this step was recorded is unknown: ledger.show(DATASET) shows it"
 
 
 class _Spare:

@@ -150,7 +150,7 @@ def promise_of(
 
     Of a Gaussian book it takes that share of mu^2, at the whole delta of the pool; of a plain one,
     that share of epsilon and of delta. Releases in progress do not change it: the epsilon is
-    published, and would tell of them.
+    published, and would reveal them.
 
     Args:
         unspent: what the dataset has left once no run is under way.

@@ -68,7 +68,7 @@ class Reservation:
                 raise type(problem)(
                     f"{what_happened(problem)}; whether the charge of entry {self.sequence} was "
                     "recorded is unknown: it counts, and nothing was drawn; ledger.show(DATASET) "
-                    "tells"
+                    "shows it"
                 ) from problem
             self.head, self.charged, self._doubtful = head, True, None
             return head
@@ -106,10 +106,10 @@ class Reservation:
                 wrong = fault(transaction.artefact(held.artefact or ""), held, strict=True)
                 if wrong is not None:
                     return (
-                        f"somebody put on the charge of entry {self.sequence} what is no release "
-                        f"of it ({wrong}): the record cannot take the true one, which is paid for "
-                        "and may be published; the same request again would pay again; find out "
-                        "who wrote it",
+                        f"somebody put on the charge of entry {self.sequence} something that is "
+                        f"not its release ({wrong}): the record cannot take the true one, which is "
+                        "paid for and may be published; the same request again would pay again; "
+                        "find out who wrote it",
                     )
             if held.artefact != digest:
                 append("commit", reservation=self.sequence, artefact=digest, **request)

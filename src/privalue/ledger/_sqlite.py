@@ -121,7 +121,7 @@ class SqliteStore:
         if path.is_dir():  # SQLite would say that it cannot be opened, which may pass
             raise LedgerError(f"the ledger {self.place} is a folder; give a file")
         if path.exists() and not (path.is_file() or path.is_dir()):  # SQLite would wait for a pipe
-            raise LedgerError(f"the ledger {self.place} is no regular file; give another file")
+            raise LedgerError(f"the ledger {self.place} is not a regular file; give another file")
         try:
             with closing(
                 sqlite3.connect(
@@ -147,7 +147,7 @@ class SqliteStore:
             return f"has no space left on its disk; {NOT_RECORDED}; make room, try again"
         if code == sqlite3.SQLITE_IOERR:
             return (
-                f"could not use its disk ({problem}: is it full?); ledger.show(DATASET) tells what "
+                f"could not use its disk ({problem}: is it full?); ledger.show(DATASET) shows what "
                 "was recorded"
             )
         if code in {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}:
@@ -157,12 +157,12 @@ class SqliteStore:
             )
         damaged = code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
         if damaged or "utf-8" in str(problem).lower():
-            return f"is damaged, or is no ledger ({problem}); {NOT_RECORDED}; restore a copy"
+            return f"is damaged, or is not a ledger ({problem}); {NOT_RECORDED}; restore a copy"
         if "no such column: seal" in str(problem):
             return f"cannot be used: {EARLIER}"
         if "no such table" in str(problem):
             return "holds no ledger; give another file"
-        return f"failed ({problem}); ledger.show(DATASET) tells what was recorded"
+        return f"failed ({problem}); ledger.show(DATASET) shows what was recorded"
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from privalue.errors import LedgerError, UnavailableError
 from privalue.ledger._chain import EntryRow
 
-NOT_RECORDED = "this step was not recorded (ledger.show(DATASET) tells what was before it)"
+NOT_RECORDED = "this step was not recorded (ledger.show(DATASET) shows what was before it)"
 _COLUMNS = "sequence, body, hash, seal"
 _PAGE, _FEW = 2_000, 50  # entries, artefacts at a time: a ledger is never in memory as a whole
 

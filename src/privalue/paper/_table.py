@@ -131,7 +131,9 @@ class ResultTable:
         chosen = {"measure": measure, **where}
         unknown = set(chosen) - set(KEYS)
         if unknown:
-            raise UsageError(f"{sorted(unknown)[0]} is no column; known are {', '.join(KEYS)}")
+            raise UsageError(
+                f"{sorted(unknown)[0]} is not a column; the columns are {', '.join(KEYS)}"
+            )
         found: dict[float, dict[int, float]] = {}
         for key, series in self._series.items():
             named = dict(zip(KEYS, key, strict=True))

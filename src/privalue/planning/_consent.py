@@ -6,7 +6,7 @@
 | delta >= 1/m                                  | ``accept_large_delta``    | large-delta     |
 
 The plan is its middle case. Where only the cautious end is no better than guessing, a note says so:
-the assumptions cannot tell, and whoever knows more about the visits may go ahead.
+the assumptions cannot decide, and whoever knows more about the visits may go ahead.
 
 Everything here depends on public numbers only. The number of trajectories m is the counted one
 where that is public, or the one that the study declares; without either nothing is refused. Notes

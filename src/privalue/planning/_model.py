@@ -164,7 +164,7 @@ def raw_states(study: Study, process: MarkovRewardProcess) -> Integers:
     unknown = np.flatnonzero((found < 0) & process.reachable)
     if unknown.size:
         raise StudyError(
-            f'[states] trajectories of the world visit state "{unknown[0]}", which is no raw '
+            f'[states] trajectories of the world visit state "{unknown[0]}", which is not a raw '
             "label of the study; add it to [states] groups, or use another world"
         )
     return found
@@ -200,8 +200,8 @@ def raw_pairs(study: Study, world: World, state_of: Integers) -> Integers:
     if strange.size:
         state, action = strange[0]
         raise StudyError(
-            f"[actions] people of the world take action {action} in state {state}, which is no "
-            "allowed pair of the study; allow it, or use another world"
+            f"[actions] people of the world take action {action} in state {state}, which is not "
+            "an allowed pair of the study; allow it, or use another world"
         )
     return np.asarray(found.ravel())
 
@@ -224,7 +224,7 @@ def _sampled(process: MarkovRewardProcess, world: World | None = None) -> Episod
 
     Args:
         process: what is simulated.
-        world: that it belongs to, where rows are to tell the action.
+        world: that it belongs to, where rows are to have the action.
     """
     total = int(np.clip(_MOST_ROWS / expected_length(process), 100, _MOST_TRAJECTORIES))
     count = min(BATCHES, total)

@@ -96,7 +96,7 @@ def _judged(study: Study, prediction: Prediction) -> Resolution:
     return Resolution(
         study=chosen.option.study,
         why=_because(
-            chosen.option, f"{why}; this is what the study alone tells, no data was looked at"
+            chosen.option, f"{why}; this follows from the study alone, no data was looked at"
         ),
         prediction=prediction,
     )

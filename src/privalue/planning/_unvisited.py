@@ -1,4 +1,4 @@
-"""Name the states that nobody visits, as far as a world or the study's own prior tells."""
+"""Name the states that nobody visits, according to a world or the study's own prior."""
 
 import numpy as np
 
@@ -16,7 +16,7 @@ def unvisited_states(study: Study, model: PublicModel | None = None) -> list[str
         model: of a world; the study's prior of visits counts, if left out or made up.
 
     Returns:
-        The labels; none where neither a world nor a prior tells.
+        The labels; none where there is neither a world nor a prior.
     """
     visits = model.visits if model is not None and model.known else study.visit_prior
     if visits is None:

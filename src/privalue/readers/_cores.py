@@ -13,7 +13,7 @@ def usable_cores(groups: Path = _GROUPS) -> int:
     """Return how many cores this process may use, at least 1.
 
     Args:
-        groups: where the system tells of control groups; containers see their own there.
+        groups: where the system lists control groups; containers see their own there.
     """
     allowed = getattr(os, "sched_getaffinity", None)  # Linux; elsewhere all cores count
     cores = len(allowed(0)) if allowed is not None else os.cpu_count() or 1

@@ -301,7 +301,7 @@ class Encoder:
             raise RowError(
                 chunk.location,
                 at,
-                f"{name} is no number there: an observation holds {count} numbers, one for each "
+                f"{name} is not a number there: an observation holds {count} numbers, one for each "
                 "column of the bins, or is a dict of them",
             )
         raise RowError(chunk.location, at, f"{name} = {shown} {self._expected(role, shown)}")
@@ -313,8 +313,8 @@ class Encoder:
             if rules.id_type == "integer":
                 return 'must be a whole number within 64 bits, as [data] id_type = "integer" says'
             return (
-                f"is no id: a text of at most {cells.LONGEST_ID} bytes, or a number that is exact "
-                "(below 2^53; of 32 bits, below 2^24)"
+                f"is not an id: a text of at most {cells.LONGEST_ID} bytes, or a number that is "
+                "exact (below 2^53; of 32 bits, below 2^24)"
             )
         if role == "step":
             if rules.step_type == "integer":

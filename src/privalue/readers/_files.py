@@ -1,4 +1,4 @@
-"""Find files by name, folder or glob, and tell what kind each is."""
+"""Find files by name, folder or glob, and find out what kind each is."""
 
 import glob
 import os
@@ -34,11 +34,11 @@ def find_files(data: str | Path) -> list[Path]:
     except ValueError as problem:
         if isinstance(problem, DataError):
             raise
-        raise DataError(f"{str(data)!r} is no name that a file can have") from None
+        raise DataError(f"{str(data)!r} is not a name that a file can have") from None
 
 
 def _require_plain(path: Path, given: Set[str]) -> None:
-    """Refuse what is no file of rows, and rows of which a column is in the name of a folder.
+    """Refuse files without rows, and rows one column of which is in the name of a folder.
 
     Args:
         path: a file that was found.
@@ -49,7 +49,7 @@ def _require_plain(path: Path, given: Set[str]) -> None:
     except UnicodeEncodeError:
         raise DataError(f"{str(path)!r} is no UTF-8; rename it") from None
     if not path.is_file():
-        raise DataError(f"{path} is no file; give a CSV or Parquet file, a folder or a glob")
+        raise DataError(f"{path} is not a file; give a CSV or Parquet file, a folder or a glob")
     hive = next((p for p in path.parent.parts if _HIVE.fullmatch(p) and p not in given), None)
     if hive is not None:
         raise DataError(

@@ -43,7 +43,7 @@ def divided(text: str) -> tuple[Path, str | None]:
 
 
 def require_showable(data: str | Path) -> None:
-    """Refuse what is no file and may hold a password, before anything quotes it.
+    """Refuse a name that is not a file and may hold a password, before anything quotes it.
 
     Raises:
         DataError: it is neither a file or a folder that exists, nor a glob that finds one.

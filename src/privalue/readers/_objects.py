@@ -213,7 +213,9 @@ def _column(values: Any, what: str) -> Any:
         return values
     if isinstance(values, Iterable) and not isinstance(values, str | bytes | Mapping):
         return list(values)
-    raise DataError(f"{what} is no column but a {type(values).__name__}; give a cell for each row")
+    raise DataError(
+        f"{what} is not a column but a {type(values).__name__}; give a cell for each row"
+    )
 
 
 def _slice(column: Any, start: int, end: int) -> pa.Array:

@@ -158,7 +158,7 @@ def second_arm(
 
     Returns:
         The error, which names both rows. It ends a reading in order, too: what is not in order is
-        read again, and the first mistake in the source is the one that is told.
+        read again, and the first error in the source is the one that is reported.
     """
     here, there = (repr(rules.arms[key // rules.states]) for key in keys)
     unit = rules.columns[rules.unit_roles[-1]]

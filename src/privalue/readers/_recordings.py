@@ -145,7 +145,7 @@ def _form(data: Mapping[str, Any], rules: RowRules) -> _Form:
     """Return the form of a recording, as its arrays and what it says of resets have it."""
     shape, said = _shape(data["rewards"]), data.get("autoreset")
     if shape == ():
-        raise DataError(f"{PLACE}: rewards are no list and no array")
+        raise DataError(f"{PLACE}: rewards must be a list or an array")
     if said is None:
         marks = [_shape(data[name]) for name in (*_ENDS, *_CUTS) if name in data]
         beside = [one[1] for one in (shape, *marks) if one is not None and len(one) == 2]
@@ -166,7 +166,7 @@ def _form(data: Mapping[str, Any], rules: RowRules) -> _Form:
     if _RESETS[mode] and rules.drop_invalid:
         raise DataError(
             f'{PLACE} is reset in the next step, and [data] invalid = "drop-unit" leaves out '
-            "whoever is invalid; where one end follows another, it cannot be told whose they are: "
+            "whoever is invalid; where one end follows another, nobody can know whose they are: "
             "give a list of episodes, or a table"
         )
     environments = max(shape[1], 1) if len(shape) == 2 else 1

@@ -158,7 +158,7 @@ class Source:
 
         Args:
             batches: what Spark hands over.
-            task: the number of its partition; of several errors, the first task's is told.
+            task: the number of its partition; of several errors, the first task's is reported.
         """
         encoder, tally, error = Encoder(self.rules), Tally(), None
         waiting, size = list[Rows](), 0

@@ -55,8 +55,8 @@ _SAY_NOTHING = {"id", "ids", "nr", "no", "num", "number", "key", "code", "name",
 _SAY_NOTHING |= {"nummer", "numéro", "numero", "número"}
 
 _ASKED: Mapping[str, str] = {
-    "person": "which column tells persons apart",
-    "trajectory": "which column tells the trajectories (stays, episodes) apart",
+    "person": "which column identifies persons",
+    "trajectory": "which column identifies trajectories (stays, episodes)",
     "step": "which column orders the rows of a trajectory",
     "state": "which column holds the state",
     "reward": "which column holds the reward",
@@ -70,7 +70,7 @@ _ALWAYS_ASKED: Mapping[tuple[str, str], str] = {
 }
 _WHOM = (
     'whom does the promise protect? "trajectory": each stay by itself; "person": everybody with '
-    "all of their stays (then [data] person names the column that tells people apart)"
+    "all of their stays (then [data] person names the column that identifies people)"
 )
 
 
@@ -140,7 +140,7 @@ def guess(names: Sequence[str], encoding: str | None = None) -> Guesses:
     if known["person"] and not known["trajectory"]:
         hints["data", "trajectory"] = (
             "left out, all rows of a person are one trajectory; if a person has several, name the "
-            "column that tells them apart"
+            "column that identifies them"
         )
     values |= dict.fromkeys(questions, _toml(QUESTION))
     unread = [name for name in names if name not in columns.values()]

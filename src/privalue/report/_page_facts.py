@@ -33,7 +33,7 @@ def public_context(release: Release) -> dict[str, Any]:
         if release.persons is not None
         else "not public: adding or removing one would change it"
         if release.privacy.neighbours == "add-remove"
-        else "not public: how many are left out is not told"
+        else "not public: how many are left out is not published"
     )
     declared = about.get("trajectories")
     bounds = [
@@ -188,7 +188,7 @@ def _squares(account: Standing) -> str:
     if not account.gaussian:
         return ""
     return (
-        " Squares of mu add up, so that what is spent and what is left, each told as an epsilon, "
+        " Squares of mu add up. So what is spent and what is left, each written as an epsilon, "
         "come to more than the total: the total is what is promised."
     )
 

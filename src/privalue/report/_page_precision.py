@@ -133,8 +133,8 @@ def limits_context(release: Release, states: StateTable) -> list[tuple[str, str]
         (
             "Unvisited states have no value of their own.",
             f"A state that nobody visited counts as {unvisited:g} where nothing else is known, or "
-            "is drawn towards the other states where values are shrunk. It cannot be told from one "
-            "that was visited, unless noisy counts were released: then it is flagged.",
+            "is drawn towards the other states where values are shrunk. It looks like one that was "
+            "visited, unless noisy counts were released: then it is flagged.",
         ),
         (
             "Bounds were declared, not found.",
@@ -145,8 +145,8 @@ def limits_context(release: Release, states: StateTable) -> list[tuple[str, str]
         else (
             "Values are of what counted.",
             "Rewards and returns outside of their bounds were clamped to them, and draw values "
-            "towards the inside; visits and trajectories beyond the limits are in no value. What "
-            "the limits cost is told above, as shares with noise.",
+            "towards the inside; visits and trajectories beyond the limits are in no value. The "
+            "noisy shares above show what the limits cost.",
         ),
         _cut(release),
     ]
@@ -156,7 +156,7 @@ def limits_context(release: Release, states: StateTable) -> list[tuple[str, str]
             (
                 "The better action is not known to be better.",
                 "People who were given one action may differ from those who were given another in "
-                "ways that the states do not tell: a difference of values is an association, and a "
+                "ways that the states do not show: a difference of values is an association, and a "
                 "hypothesis for a trial.",
             ),
         )

@@ -54,7 +54,7 @@ def _key(release: Release) -> str:
 
 
 def _of(release: Release) -> str:
-    """Return what a value is of, and when the return that it tells of begins."""
+    """Return what has a value, and when the return that the value describes begins."""
     if release.actions:
         return (
             "an action in a state is the return to expect from the first time that a trajectory "

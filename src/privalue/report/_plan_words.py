@@ -218,7 +218,7 @@ def paragraph(
     Args:
         prediction: the plan.
         answer: what a target would take; None where nobody asked.
-        improvement: what improved policies are worth, where a world tells.
+        improvement: what improved policies are worth, where there is a world.
     """
     study, model, chosen = prediction.study, prediction.model, prediction.chosen
     low, high = study.return_bounds

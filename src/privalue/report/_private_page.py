@@ -64,7 +64,7 @@ def require_private_place(file: str | Path) -> Path:
             f"a file in another folder than {file}"
         )
     if os.path.lexists(file) and not is_private_page(file):
-        raise UsageError(f"{file} exists, and is no private page; give another name")
+        raise UsageError(f"{file} exists, and is not a private page; give another name")
     return file
 
 

@@ -125,7 +125,7 @@ def _settings(name: str, items: list[str], known: Iterable[str]) -> list[tuple[s
     for item in items:
         key, _, value = (part.strip() for part in item.partition("="))
         if not key or not value:
-            raise UsageError(f"{item!r} is no setting; write key=value, separated by commas")
+            raise UsageError(f"{item!r} is not a setting; write key=value, separated by commas")
         if key not in known:
             raise UsageError(f"{name} has no parameter {key!r}{_suggestion(key, known)}")
         if key in pairs:

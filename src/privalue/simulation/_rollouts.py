@@ -50,7 +50,7 @@ def rollout(
             the environment has one, or if one is cut: either choice biases the values.
         truncate_at: a time limit of your own, for environments without one.
         actions: whether to record the action of every row, 0 for the first, and how likely it was;
-            the latter not for a function, which does not tell.
+            the latter not for a function, which does not give it.
 
     Returns:
         The rows, and how many trajectories were truncated and dropped.

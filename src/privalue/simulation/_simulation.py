@@ -188,7 +188,7 @@ def simulate_batches(
         seed: a whole number of at least 0.
         truncate_at: cut a trajectory that has not ended after so many rows.
         truncated: "keep" or "drop" those; required with ``truncate_at``, since either biases.
-        actions: whether rows tell which action was chosen, and with what probability; only for a
+        actions: whether rows have the action that was chosen, and its probability; only for a
             world in which people choose. The rows of a seed are other ones than without.
         batch_rows: the most rows of a batch; the rows do not depend on it.
 
@@ -293,7 +293,7 @@ def simulate_episodes(
         seed: a whole number of at least 0.
         truncate_at: cut a trajectory that has not ended after so many rows.
         truncated: "keep" or "drop" those; required with ``truncate_at``, since either biases.
-        actions: whether rows tell which action was chosen, and with what probability; only for a
+        actions: whether rows have the action that was chosen, and its probability; only for a
             world in which people choose. The rows of a seed are other ones than without.
         batch_rows: rows that are simulated at a time; the result does not depend on it.
 

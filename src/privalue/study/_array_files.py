@@ -92,7 +92,7 @@ def read_npz(
     check_shape((rows, columns))
     data = members["data"]
     if data.ndim != 1 or data.dtype.kind not in "biufc":
-        raise ValueError("its data are no list of numbers")
+        raise ValueError("its data are not a list of numbers")
     if kind == "coo":
         row, column = _indices(members["row"], rows), _indices(members["col"], columns)
         if not len(row) == len(column) == len(data):
@@ -126,9 +126,9 @@ def _members(content: bytes, most: int) -> Mapping[str, NDArray[Any]]:
                 found[entry.filename.removesuffix(".npy")] = read_npy(unpacked, texts=True)
     # A damaged archive, a password, and what this Python cannot unpack.
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, OverflowError, *_DAMAGED) as problem:
-        raise ValueError("it is no archive of arrays, or is damaged") from problem
+        raise ValueError("it is not an archive of arrays, or is damaged") from problem
     if not {"format", "shape", "data"} <= set(found):
-        raise ValueError("it is no sparse matrix")
+        raise ValueError("it is not a sparse matrix")
     needed = {"row", "col"} if _text(found["format"]) == "coo" else {"indices", "indptr"}
     if _text(found["format"]) in FORMATS and not needed <= set(found):
         raise ValueError("it lacks indices")
@@ -138,7 +138,7 @@ def _members(content: bytes, most: int) -> Mapping[str, NDArray[Any]]:
 def _text(array: NDArray[Any]) -> str:
     """Return the one text that an array holds."""
     if array.shape != () or array.dtype.kind != "S" or array.dtype.itemsize > 64:
-        raise ValueError("its format is no text")
+        raise ValueError("its format is not a text")
     return bytes(array.item()).decode("latin-1")
 
 
@@ -155,7 +155,7 @@ def _shape(array: NDArray[Any]) -> tuple[int, int]:
 def _whole(array: NDArray[Any]) -> NDArray[np.int64]:
     """Return a list of whole numbers as such."""
     if array.ndim != 1 or array.dtype.kind not in "iu":
-        raise ValueError("its indices are no list of whole numbers")
+        raise ValueError("its indices are not a list of whole numbers")
     if array.dtype.kind == "u" and array.size and int(array.max()) >= 2**63:
         raise ValueError("an index is out of range")
     return array.astype(np.int64)

@@ -174,7 +174,7 @@ def about_keyword(name: str) -> str:
     holders = [section for section, keys in fields.items() if name in keys]
     if holders:
         ways = " or ".join(f"{each}=pv.{_NAMES[each]}({name}=...)" for each in holders)
-        return f"{name} is no keyword of its own; write {ways}"
+        return f"{name} is not a keyword of its own; write {ways}"
     known = [*_MAKERS, *SECTION_OF, "columns"]
     return f"{name} is not a keyword of a study; {about_unknown(name, known)}"
 

@@ -115,10 +115,13 @@ class _Calibrated(MechanismSection):
         "exact",
     )
     beta: Literal["auto"] | Annotated[Number, Field(gt=0)] = key(
-        "of dp-lsw and dp-lsl: smoothness", '"auto" or a number above 0', "auto"
+        "dp-lsw and dp-lsl only: the smoothness beta of the bound on sensitivity",
+        '"auto" or a number above 0',
+        "auto",
     )
     noise_scale_share: Number = key(
-        "of dp-lsw and dp-lsl: share of epsilon that releases the noise scale, for intervals",
+        "dp-lsw and dp-lsl only: the share of epsilon that is spent on releasing the noise scale, "
+        "which intervals need",
         "a number of at least 0 and below 1",
         0.0,
         ge=0,
@@ -147,7 +150,7 @@ class _Ridged(MechanismSection):
     """The keys of dp-lsl and dp-ssp, which may fit the features with a ridge."""
 
     ridge: Literal["sqrt"] | Annotated[Number, Field(ge=SMALLEST, le=LARGEST)] = key(
-        "lambda of dp-lsl; with dp-ssp, fits the features by LSL instead of LSW",
+        "lambda of dp-lsl; with dp-ssp, the features are then fitted by LSL instead of LSW",
         '"sqrt" (ridge_scale * sqrt(m)) or a number above 0 (1e-30 to 1e30)',
         "sqrt",
     )
@@ -177,16 +180,17 @@ class SspSection(_Ridged):
     stages: Annotated[
         Literal["auto", "one"] | tuple[Literal["bounds", "visits"], ...], BeforeValidator(_in_order)
     ] = key(
-        "of dp-ssp: stages before the values, which choose a bound of returns, or how precisely to "
-        "release each state",
+        "dp-ssp only: stages before the values, which choose a bound of returns, or how precisely "
+        "each state is released",
         '"auto", "one" (no stage but the values), or some of ["bounds", "visits"]',
         "auto",
     )
     stage_shares: Annotated[dict[str, float], BeforeValidator(_with_defaults)] = key(
-        "of dp-ssp: what stages may spend", _SHARES, STAGE_SHARES
+        "dp-ssp only: the share of the budget that each stage may spend", _SHARES, STAGE_SHARES
     )
     shrinkage: StrictBool = key(
-        "of dp-ssp: draw states with few visits together, as far as the noise calls for",
+        "dp-ssp only: move values of states with few visits towards each other, as far as the "
+        "noise calls for",
         "true or false",
         True,
     )
@@ -224,12 +228,13 @@ class LswSection(_Calibrated):
 
     name: Literal["dp-lsw"] = _named("dp-lsw")
     noise: Literal["whitened", "isotropic"] = key(
-        "of dp-lsw and dp-lsl: the shape of the noise",
+        "dp-lsw and dp-lsl only: the shape of the noise",
         '"isotropic" (the paper\'s; the only one for dp-lsl) or, for dp-lsw, "whitened"',
         "whitened",
     )
     pseudo_count: Number = key(
-        "of dp-lsw: visits added to every state at the value of an unvisited one",
+        "dp-lsw only: visits that are added to every state, each with the value of an unvisited "
+        "state",
         "a number from 0 to 1e15",
         0.0,
         ge=0,

@@ -34,11 +34,11 @@ class Place:
         """Return the content of the file that ``key`` names.
 
         Raises:
-            StudyError: it is not there, is elsewhere, is no regular file, or is too large.
+            StudyError: it is not there, is elsewhere, is not a regular file, or is too large.
         """
         shown = f'{key} = "{name}"'
         if any(0xD800 <= ord(character) <= 0xDFFF for character in name) or "\0" in name:
-            raise StudyError(f"{key} = {name!r} is no name that a file can have")
+            raise StudyError(f"{key} = {name!r} is not a name that a file can have")
         if self.anywhere:
             return self._content(shown, self.folder / name, None)
         folders = [self.folder, *([] if self.also is None else [self.also])]

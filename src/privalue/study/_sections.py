@@ -146,10 +146,14 @@ class About(Section):
 
     name: str = key("what the release is called", "a text", "untitled", min_length=1)
     dataset: str | None = key(
-        "which people the data is about: the ledger's key", "a text", None, min_length=1
+        "the people whom the data is about; the ledger keeps one budget for each such name",
+        "a text",
+        None,
+        min_length=1,
     )
     period: str | None = key(
-        "which of several releases: another period makes an otherwise identical request a new one",
+        "a name for one of several releases: with another period an otherwise identical request "
+        "is a new one",
         "a text",
         None,
         min_length=1,
@@ -178,10 +182,12 @@ class Privacy(Section):
         lt=1,
     )
     unit: Literal["trajectory", "person"] = key(
-        "whose data one neighbour's differs in", '"trajectory" or "person"'
+        "what is protected: one trajectory, or one person with all of theirs",
+        '"trajectory" or "person"',
     )
     neighbours: Literal["replace-one", "add-remove"] = key(
-        "how neighbouring data sets differ",
+        "how neighbouring data sets differ: one unit is replaced, which hides its record; or it is "
+        "added or removed, which also hides whether it was there",
         '"replace-one" or "add-remove"',
         "replace-one",
     )
@@ -193,15 +199,16 @@ class Privacy(Section):
         le=1_000_000,
     )
     max_states_per_trajectory: Whole | None = key(
-        "the most distinct states (with actions: pairs of state and action) that a trajectory "
-        "counts for: its first ones",
+        "how many distinct states (with actions: pairs of state and action) a trajectory counts "
+        "for, at most: it counts for the first ones it visits",
         f"a whole number of at least 1 and at most {MOST_STATES}",
         None,
         ge=1,
         le=MOST_STATES,
     )
     spend: str | None = key(
-        "a share of what the ledger has left, in place of epsilon and delta: the ledger fixes them",
+        "a share of what the ledger has left, in place of epsilon and delta: the ledger computes "
+        "both from it",
         'a share such as "25%"',
         None,
         pattern=r"^(100|[0-9]{1,2}(\.[0-9]{1,6})?)%$",
@@ -268,14 +275,14 @@ class Values(Section):
         "gamma, applied once per row", "a number above 0 and at most 1", gt=0, le=1
     )
     rewards: tuple[Number, Number] = key(
-        "public bounds of a reward; rewards outside are clamped; left out, every reward counts "
-        "that leaves returns within theirs",
+        "public bounds of a reward; rewards outside are clamped. If they are left out, they follow "
+        "from the bounds of returns",
         "two finite numbers [low, high], low <= high",
         (),
     )
     returns: tuple[Number, Number] | None = key(
-        "public bounds of a discounted return: the first thing to set, as tight as they are known "
-        "without the data; noise grows with their range, and returns outside are clamped",
+        "public bounds of a discounted return; returns outside are clamped. Noise grows with their "
+        "range, so set them first, as tight as you can without looking at the data",
         "two finite numbers [low, high], low < high",
         None,
     )
@@ -289,9 +296,9 @@ class Values(Section):
         None,
     )
     truncated: Literal["keep", "drop-unit"] | None = key(
-        "what becomes of a trajectory that [data] truncated marks as cut off: it counts as if it "
-        "had ended there, or its whole trajectory (person) is left out",
-        '"keep" (in force where left out) or "drop-unit"',
+        "what happens to a trajectory that [data] truncated marks as cut off: it counts as if it "
+        "had ended there, or the whole trajectory (person) is left out",
+        '"keep" (also if it is left out) or "drop-unit"',
         None,
     )
 
@@ -384,8 +391,8 @@ class States(Section):
     labels: list[Label] | None = key("the states' labels", "a list of texts", None)
     file: str | None = key("a CSV file with one label a row", "a file name", None)
     bins: Annotated[dict[str, tuple[float, ...]], BeforeValidator(_checked_bins)] | None = key(
-        "public edges of columns of numbers, in place of a column of states: the states are the "
-        "product of their bins, and an edge belongs to the bin above it",
+        "public edges that cut columns of numbers into bins, in place of a column of states. Each "
+        "combination of bins is a state; an edge belongs to the bin above it",
         "a table of columns and their edges",
         None,
     )
@@ -423,7 +430,8 @@ class Features(Section):
     """``[features]``: the features Phi."""
 
     kind: Literal["tabular", "aggregate", "matrix"] = key(
-        "how states become features; left out, a matrix or a size tells",
+        "how states become features; if it is left out, it follows from the key matrix, file or "
+        "size",
         '"tabular", "aggregate" or "matrix"',
         "tabular",
     )
@@ -439,8 +447,8 @@ class Features(Section):
     )
     matrix: Any = key("the matrix itself (in Python only)", "an N x d array", None)
     shrink: StrictBool = key(
-        "of dp-ssp: keep a value for every state, and draw states with few visits towards what the "
-        "features make of the others",
+        "dp-ssp only: keep a value for every state, and move values of states with few visits "
+        "towards a fit of the features to the other states",
         "true or false",
         False,
     )
@@ -480,7 +488,7 @@ class Features(Section):
 class Weights(Section):
     """``[weights]``: the weights of the states, w of DP-LSW and rho of DP-LSL."""
 
-    kind: Literal["uniform"] | None = key("1 everywhere", '"uniform"', None)
+    kind: Literal["uniform"] | None = key("every state has weight 1", '"uniform"', None)
     file: str | None = key("weights by state", "a CSV file of state and weight", None)
     values: ByState | None = key(
         "weights in the order of the states, or by label",
@@ -536,7 +544,7 @@ class Actions(Section):
     """``[actions]``: a value of every state and action; without a list there are no actions."""
 
     count: Whole | None = key(
-        "number of actions, labelled 0 .. count-1; values are then of every state and action",
+        "number of actions, labelled 0 .. count-1; every state and action then has a value",
         f"a whole number from 1 to {MOST_STATES}",
         None,
         ge=1,
@@ -545,8 +553,8 @@ class Actions(Section):
     labels: list[Label] | None = key("the actions' labels", "a list of texts", None)
     file: str | None = key("a CSV file with one label a row", "a file name", None)
     allowed: str | dict[str, list[Label]] | None = key(
-        "the pairs that there are, where not every action is possible in every state; another one "
-        "in a row is invalid",
+        "the possible pairs, where not every action is possible in every state; a row with another "
+        "pair is invalid",
         "a CSV file of state and action, or a table of each state's actions",
         None,
     )
@@ -592,12 +600,12 @@ class Columns(Section):
         min_length=1,
     )
     id_type: Literal["text", "integer"] = key(
-        "what ids are: texts as they stand (a number is its usual text), or whole numbers",
+        "how ids are read: as texts (a number becomes its usual text), or as whole numbers",
         '"text" or "integer"',
         "text",
     )
     step_type: Literal["integer", "number", "date", "datetime"] = key(
-        "what steps are",
+        "how steps are read",
         '"integer", "number", "date" or "datetime"',
         "integer",
     )
@@ -608,8 +616,8 @@ class Columns(Section):
         min_length=2,
     )
     invalid: Literal["refuse", "drop-unit"] = key(
-        "what becomes of a row that cannot be read: the run ends with an error, or the whole "
-        "trajectory (person) is left out",
+        "what happens if a row cannot be read: the run ends with an error, or the whole trajectory "
+        "(person) is left out",
         '"refuse" or "drop-unit"',
         "refuse",
     )
@@ -619,13 +627,15 @@ class Columns(Section):
         [""],
     )
     missing_rows: Literal["invalid", "drop-row"] = key(
-        "what becomes of a row whose state, action or reward is missing",
+        "what happens to a row whose state, action or reward is missing: it is invalid, or it "
+        "alone is left out",
         '"invalid" or "drop-row"',
         "invalid",
     )
     decimal: Literal[".", ","] = key("the decimal mark of texts", '"." or ","', ".")
     delimiter: str | None = key(
-        "what separates the cells of a CSV file; left out, the heading tells",
+        "the character that separates the cells of a CSV file; if it is left out, it is read from "
+        "the heading",
         'one character, e.g. ";"',
         None,
         min_length=1,
@@ -642,8 +652,9 @@ class Columns(Section):
         False,
     )
     truncated: str | None = key(
-        "column that marks a trajectory as cut off, in any of its rows: true, yes or 1, and false, "
-        "no or 0 elsewhere, in any case; [values] truncated says what becomes of it",
+        "column that marks trajectories as cut off: one row with true, yes or 1 is enough, and "
+        "other rows have false, no or 0, in upper or lower case; [values] truncated says what "
+        "happens to them",
         "a text",
         None,
         min_length=1,

@@ -79,7 +79,7 @@ def shape_from_counts(
     trajectories_per_person: int = 1,
     add_remove: bool = False,
 ) -> Vector:
-    """Return omega for the visits that noisy counts tell of; the usual one where none is better.
+    """Return omega for the visits that noisy counts suggest; the usual one where none is better.
 
     What a count may be, given its noisy number, is a normal law above 0, at seven quantiles. With
     noise q = K/(omega_s n)^2, K = (alpha Delta)^2 (1 + 1/(12 c_w^2)), a state is off by
@@ -154,7 +154,7 @@ def auto_stages(
     trajectories: int | None,
     alpha: float,
 ) -> tuple[str, ...]:
-    """Return the stages that pay, as far as public numbers tell.
+    """Return the stages that pay, judged by public numbers.
 
     Bounds, where those of returns were implied by those of rewards, and the discount makes them
     wide. Visits, where nobody said how often states are visited, each trajectory may count for

@@ -94,7 +94,7 @@ class Study(Section):
         returns: public bounds (low, high) of a discounted return (default: as rewards imply).
         rewards: public bounds (low, high) of a reward (default: as returns imply).
         unvisited: the value of a state that nobody visits (default: 0, or the bound next to it).
-        start: public start distribution, to release the policy's one number too (default none).
+        start: public start distribution: also release the policy's overall value (default none).
         epsilon: the privacy loss, from 0.001 to 20 (required).
         delta: the probability with which the loss may exceed epsilon, below 1/m (required).
         unit: whom to protect: "trajectory", or "person" with all of theirs (required).
@@ -103,7 +103,7 @@ class Study(Section):
         max_states_per_trajectory: the most distinct states that count (default: all).
         spend: a share of what the ledger has left, in place of epsilon and delta (default none).
         name: what the release is called (default "untitled").
-        dataset: which people the data is about: the ledger's key (default none).
+        dataset: a name for the people whom the data is about, for the ledger (default none).
         period: which of several releases, such as "2026-11" (default none).
         trajectories: how many there are, as publicly declared (default none).
         groups: public map from raw labels to these states (default none).
@@ -130,17 +130,23 @@ class Study(Section):
     holds_sections = True
     shown_in_help = ("load", "replace", "save")
 
-    study: About = key("name and people", "a section", About())
-    privacy: Privacy = key("what is promised", "a section")
-    values: Values = key("what is valued", "a section")
-    states: States = key("the state space", "a section")
-    features: Features = key("Phi", "a section", Features())
-    weights: Weights = key("w or rho", "a section", Weights())
-    arms: Arms = key("values by arm", "a section", Arms())
-    actions: Actions = key("values by state and action", "a section", Actions())
-    mechanism: MechanismField = key("the algorithm", "a section", SspSection())
-    report: Report = key("presentation", "a section", Report())
-    data: Columns = key("column names", "a section", Columns())
+    study: About = key("The name of the study, and the people it is about.", "a section", About())
+    privacy: Privacy = key("What is promised, and whom it protects.", "a section")
+    values: Values = key("What is valued, and its public bounds.", "a section")
+    states: States = key("The states: their number, their labels, or bins.", "a section")
+    features: Features = key(
+        "The features Phi, if states do not each have a value.", "a section", Features()
+    )
+    weights: Weights = key(
+        "The weights of the states: w of dp-lsw, rho of dp-lsl.", "a section", Weights()
+    )
+    arms: Arms = key("The arms, if values are released by arm.", "a section", Arms())
+    actions: Actions = key(
+        "The actions, if every state and action has a value.", "a section", Actions()
+    )
+    mechanism: MechanismField = key("The algorithm that adds the noise.", "a section", SspSection())
+    report: Report = key("How the release is presented.", "a section", Report())
+    data: Columns = key("The names of the columns, and how cells are read.", "a section", Columns())
 
     _place: Place = PrivateAttr()
     _tables: Tables = PrivateAttr()
@@ -797,9 +803,9 @@ def _with_share(privacy: Mapping[str, Any], spend: str) -> dict[str, Any]:
 
 
 def _refuse_data(path: Path) -> None:
-    """Say of a file that is no study, and has the name of data, that it is data."""
+    """Say of a file that is not a study, and has the name of data, that it is data."""
     if looks_like_data(path):
         raise StudyError(
-            f"{path} is no study file but data; a study is TOML, and privalue init study.toml "
+            f"{path} is not a study file but data; a study is TOML, and privalue init study.toml "
             f"--data {path} writes one"
         ) from None

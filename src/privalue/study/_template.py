@@ -101,8 +101,8 @@ def study_template(
         starting: what a new study starts from.
     """
     lines = [
-        "# What is public about a study, and only that. The data never adds to it.",
-        "# A line that starts with # is a key you may use; the rest is what is in force.",
+        "# This file says what is public about a study, and nothing else. The data adds nothing.",
+        "# A line that starts with # shows a key that you may use; all other lines apply.",
     ]
     for section in STARTING_POINT:
         lines += ["", f"[{section}]"]

@@ -68,7 +68,7 @@ def _database(data: str | Path) -> tuple[str, str | Path, str | None] | None:
         raise DataError(f"{path} is neither a DuckDB nor an SQLite file")
     if request is not None and isfile(path):
         raise DataError(
-            f"{path} is no database; only a DuckDB or SQLite file, an Excel workbook, or "
+            f"{path} is not a database; only a DuckDB or SQLite file, an Excel workbook, or "
             "postgresql://..., is followed by :: and a table or a query"
         )
     return None

@@ -52,7 +52,9 @@ def requested(text: str | None, tables: Sequence[Table], place: str) -> Request:
     """Return the query, the table of that name, or the only table."""
     wanted = (text or "").strip().rstrip(";").rstrip()
     if "\0" in wanted or not _is_text(wanted):
-        raise DataError(f"{place}: what follows :: is no text in UTF-8; write a table or a query")
+        raise DataError(
+            f"{place}: what follows :: is not a text in UTF-8; write a table or a query"
+        )
     if _QUERY.match(wanted):
         return Request(f"{place}, the query", wanted, None)
     table = _chosen(wanted, tables, place)
