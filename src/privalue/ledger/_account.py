@@ -71,7 +71,7 @@ class Standing:
 
     @property
     def _available(self) -> Amount:
-        """Return what is shown as left."""
+        """Return what is reported as left."""
         return self.unspent
 
     def __repr__(self) -> str:
