@@ -318,6 +318,21 @@ def test_the_page_begins_with_what_cannot_be_checked(tmp_path):
         assert len(table) == 3 * max(len(release.values), 1)
 
 
+def test_a_part_of_trajectories_is_told_as_one():
+    study = described().replace(study=pv.About(part="1/2", trajectories=PEOPLE // 2))
+    page = another_policy_page(pv.release(study, ROWS, seed=4))
+    assert "someone with several may be in more than one part" in page
+    assert "in more than one part" not in another_policy_page(pv.release(described(), ROWS, seed=4))
+
+
+def test_a_row_without_state_is_not_answered_by_leaving_it_out():
+    rows = ROWS[:300].copy()
+    rows.loc[4, "state"] = None
+    with pytest.raises(DataError, match="state is missing; every row needs one") as caught:
+        pv.inspect(described(), rows)
+    assert "drop-row" not in str(caught.value)
+
+
 def test_an_audit_of_releases_does_not_reject_them():
     pair = [ROWS[:9], ROWS[:9].copy()]
     pair[1].loc[0:2, "reward"] = 1 / 3 - pair[1].loc[0:2, "reward"]
