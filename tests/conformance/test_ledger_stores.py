@@ -531,7 +531,7 @@ def test_a_reservation_that_was_left_counts_until_a_person_settles_it(place, acc
     assert ledger.stored(DATASET, OTHER).head == head
     with pytest.raises(BudgetError, match="cannot be charged"):
         ledger.settle(next_run.sequence, charge=True, reason="again")
-    with pytest.raises(ValueError, match="entry 999 is no reservation"):
+    with pytest.raises(ValueError, match="entry 999 is not a reservation"):
         ledger.settle(999, charge=True, reason="a slip")
     assert ledger.verify().entries == ledger_length(place)
 
