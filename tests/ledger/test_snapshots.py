@@ -170,7 +170,7 @@ def test_what_is_over_is_found_behind_a_snapshot(ledger):
         cancelled.charge()
     with pytest.raises(BudgetError, match="cannot be cancelled"):
         ledger.settle(first.sequence, charge=False, reason="a slip")
-    with pytest.raises(ValueError, match="entry 2 is no reservation"):
+    with pytest.raises(ValueError, match="entry 2 is not a reservation"):
         ledger.settle(2, charge=True, reason="a slip")
     settled.charge()  # it was alive after all: it is paid for
     settled.commit("late")
