@@ -321,5 +321,5 @@ def test_sigma_tells_neighbours_apart():
 
 
 def test_the_page_says_what_stands_and_links_the_proof():
-    assert "The privacy of both algorithms stands" in PAGE
+    assert "The privacy of both algorithms holds" in PAGE
     assert re.search(r"\]\(proofs/utility\.md", PAGE)

@@ -562,7 +562,7 @@ class Study(Section):
 
     def _require_delta(self) -> None:
         """Require a delta above 0, but for Laplace noise, whose promise has none."""
-        delta, wanted = self.privacy.delta, "a number between 0 and 1, both excluded"
+        wanted = "a number between 0 and 1, both excluded"
         laplace = self.mechanism.name == "dp-ope" and self.mechanism.noise == "laplace"
         if not self.privacy.is_fixed:
             if laplace:
@@ -571,6 +571,7 @@ class Study(Section):
                     'and noise = "laplace" has no delta; give epsilon'
                 )
             return
+        delta = self.privacy.delta
         if laplace:
             if delta > 0:
                 raise StudyError(
