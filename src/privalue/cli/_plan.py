@@ -107,7 +107,6 @@ def plan(
         return
     if picture is not None:
         checked_picture(picture)
-    study = Study.load(study_file, side_files=side_files)
     if study.values_a_policy:
         idle = {"--target-rmse": target, "--solve": solve, "--picture": picture, "--draws": draws}
         for option, given in {**idle, "--by-state": by_state or None}.items():
