@@ -10,7 +10,7 @@ import privalue as pv
 from oracles import arms as slow
 from oracles.studies import study
 from privalue.core import count_weight
-from privalue.core._sensitivity_ssp import sensitivity
+from privalue.study._choices import sensitivity
 
 SSP = {"name": "dp-ssp", "calibration": "exact", "stages": "one", "stage_shares": {"limits": 0}}
 TINY = [  # states, actions, H
