@@ -197,3 +197,22 @@ def test_the_report_has_maps_of_actions(release):
     assert "Values of actions" in page
     assert "Advantages" in page
     assert page.count('class="unknown"') >= 6
+
+
+def test_the_policy_is_a_target_of_another_study_as_it_stands(folder):
+    """Labels that a spreadsheet would take for formulas, quotes and line ends included."""
+    better = pv.improve(folder / "released")
+    better.save(folder / "target.csv")
+    even = {state: dict.fromkeys(ACTIONS, 1 / 3) for state in LABELS}
+    study = pv.Study(
+        states=LABELS,
+        actions=ACTIONS,
+        discount=1.0,
+        returns=(0, 1),
+        epsilon=1.0,
+        unit="trajectory",
+        mechanism="dp-ope",
+        policy=pv.TargetPolicy(target=str(folder / "target.csv"), behaviour=even, clip=5),
+    )
+    people = [[(LABELS[0], "treat", 1.0)], [(LABELS[2], "wait", 0.0)]] * 3000
+    assert pv.release(study, people).policy_value is not None
