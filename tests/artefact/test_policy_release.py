@@ -15,6 +15,7 @@ from privalue.artefact._release import json_schema
 from privalue.audit import audit_release
 from privalue.errors import DataError, StudyError, UsageError
 from privalue.report._another_policy import another_policy_page, policy_csv, verdict_words
+from privalue.report._registry import registry_entry
 
 BEHAVIOUR = {"ill": {"wait": 0.5, "treat": 0.5}, "worse": {"wait": 0.3, "treat": 0.7}}
 TARGET = {"ill": {"wait": 0.2, "treat": 0.8}, "worse": {"treat": 1.0}}
@@ -316,6 +317,25 @@ def test_the_page_begins_with_what_cannot_be_checked(tmp_path):
         table = pd.read_csv(made.values)
         assert table["of"].tolist()[0] == "target"
         assert len(table) == 3 * max(len(release.values), 1)
+
+
+def test_the_registry_says_what_was_valued_and_how():
+    release = pv.release(described({"behaviour": "column"}), ROWS)
+    entry = registry_entry(release)
+    basic, variant = entry["deployment"]["basic"], entry["deployment"]["dp_variant"]
+    assert basic["description"].startswith("What another policy (the target) than the one that")
+    assert "0 states" not in basic["description"]
+    assert "first visit" not in basic["description"]
+    assert "Target: ill: wait 0.2, treat 0.8; worse: treat 1." in basic["description"]
+    assert variant["variant_name"] == "Pure DP"
+    assert "(state, action, reward and probability of the action at" in variant["data_domain"]
+    assert "by the Laplace law" in entry["deployment"]["implementation"]["mechanisms"]
+    own = entry["privalue"]["mechanism"]
+    assert (own["clip"], own["law"]) == (CLIP, "laplace")
+    gaussian = registry_entry(pv.release(described({"by": "start"}, **GAUSSIAN), ROWS))
+    assert gaussian["deployment"]["dp_variant"]["variant_name"] == "Approximate DP"
+    assert "for each of 2 starts" in gaussian["deployment"]["basic"]["description"]
+    assert "by the Gaussian law" in gaussian["deployment"]["implementation"]["mechanisms"]
 
 
 def test_a_part_of_trajectories_is_told_as_one():

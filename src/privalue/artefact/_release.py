@@ -430,6 +430,8 @@ class Release(Arrays, _Part):
             return tuple(str(label).strip() for label in described["labels"])
         if "count" in described:
             return tuple(map(str, range(described["count"])))
+        if self.state_values is None:  # another policy's value: no entry is of an action
+            return ()
         # A file of labels is named, and not held. Those of each state stand in their order.
         after: dict[str, set[str]] = {}
         for label in self._actions_by_state().values() if described else ():
