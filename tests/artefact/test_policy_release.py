@@ -4,6 +4,7 @@ import importlib
 import json
 import math
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -188,9 +189,41 @@ def test_the_behaviour_itself_keeps_everything(wrong):
         return
     assert trust.behaviour_contradicted
     assert trust.clipping_bias == trust.largest_clipping_bias == 1.0
-    assert "exceed what any right behaviour allows" in verdict_words(release)
+    assert verdict_words(release).startswith("The behaviour is refuted: weights exceed what any")
     assert "clearly" not in verdict_words(release)
+    assert "would have been worth" not in verdict_words(release)
+    page = another_policy_page(release)
+    assert 'class="verdict unusable"' in page
+    assert "None of them can be checked" not in page
+    assert "behaviour refuted" in repr(release)
+    with pytest.warns(pv.PrivalueWarning, match="behaviour refuted: the kept mass is above 1"):
+        pv.release(study, rows, seed=4)
     assert "so the behaviour is wrong" in "".join(policy_csv(release))
+
+
+def test_a_difference_is_clear_only_where_clipping_cannot_undo_it():
+    release = pv.release(described({"clip": 5.0}), ROWS, seed=4)
+    apart = release.policy_difference.interval.model_copy(
+        update={"total_low": 0.05, "total_high": 0.15}
+    )
+    difference = release.policy_difference.model_copy(update={"value": 0.1, "interval": apart})
+    kept = release.kept_mass.model_copy(update={"supported": True})
+    for most, clear in ((0.04, True), (0.06, False)):
+        trust = release.policy_trust.model_copy(update={"largest_clipping_bias": most})
+        changed = {"policy_difference": difference, "policy_trust": trust, "kept_mass": kept}
+        told = verdict_words(release.model_copy(update=changed))
+        assert ("clearly more than the behaviour" in told) == clear
+        assert ("which may undo the difference" in told) != clear
+
+
+def test_what_is_not_supported_is_warned_of_and_returned_even_where_warnings_are_errors():
+    few = described({"clip": 1.0})
+    with pytest.warns(pv.PrivalueWarning, match="not supported: too much of the target's weight"):
+        release = pv.release(few, ROWS, seed=4)
+    assert "not supported" in repr(release)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert pv.release(few, ROWS, seed=4) == release
 
 
 def test_weights_that_cannot_be_are_told_by_start():

@@ -372,6 +372,8 @@ class Release(Arrays, _Part):
             count = f"states={len(self.state_values)}, pairs={len(self.values)}"
         if self.policy_value is not None and self.mechanism == "dp-ope":
             count = f"policy_value={self.policy_value:.4g}"
+        doubt = policy_doubt(self)
+        use += "" if doubt is None else f", {doubt.partition(':')[0]}"
         return f"Release({self.mechanism}, {kind}{use}, {count}, {self.created})"
 
     __str__ = __repr__
@@ -727,6 +729,33 @@ class Release(Arrays, _Part):
             ) from None
         except (DataError, UnicodeDecodeError) as problem:
             raise DataError(f"{path}: {problem}") from None
+
+
+def policy_doubt(release: Release) -> str | None:
+    """Return what the released numbers say against another policy's value; None if nothing.
+
+    The part before the colon is short.
+    """
+    trust = release.policy_trust or release.policy_trusts
+    if trust is None:
+        return None
+    if trust.behaviour_contradicted:
+        return (
+            "behaviour refuted: the kept mass is above 1, so that the behaviour's probabilities "
+            "are wrong; do not use the target's value"
+        )
+    if release.kept_mass is not None:
+        lost = int(not release.kept_mass.supported)
+        where = ""
+    else:
+        lost = sum(not entry.supported for entry in release.values)
+        where = f" at {lost:,} of {len(release.values):,} starts"
+    if not lost:
+        return None
+    return (
+        f"not supported{where}: too much of the target's weight may have been clipped for the "
+        "value to be vouched for; see policy_trust and kept_mass"
+    )
 
 
 def require_vacant(folder: str | Path, name: str = FILE_NAME) -> Path:

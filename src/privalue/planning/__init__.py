@@ -26,6 +26,7 @@ from privalue.planning._consent import (
     require_small_delta,
     require_useful,
     require_useful_policy,
+    warn_caller,
 )
 from privalue.planning._improvement import (
     ImprovementForecast,
@@ -126,4 +127,5 @@ __all__ = [
     "trajectories_for",
     "unvisited_states",
     "unvisited_words",
+    "warn_caller",
 ]

@@ -82,57 +82,81 @@ def another_policy_page(
 
 
 def verdict_words(release: Release) -> str:
-    """Return in a sentence or two what the release says of the target."""
+    """Return in a sentence or two what the release says of the target.
+
+    Where the released numbers refute the behaviour, that comes first.
+    """
     assumed = (
         "Under the four assumptions below (recorded actions, no hidden confounding, overlap, known "
         "behaviour): "
     )
     if release.kept_mass is None or release.policy_trust is None:
-        supported = sum(bool(entry.supported) for entry in release.values)
-        trusts = release.policy_trusts
-        assert trusts is not None
-        wrong, guessed = trusts.behaviour_contradicted, trusts.behaviour_estimated
-        return (
-            f"{assumed}one number for each of {len(release.values):,} starts; {supported:,} of "
-            "them keep enough of the target's weight to be vouched for. What clipping may have "
-            "moved them by comes on top of their intervals."
-            + (_GUESSED if guessed else "")
-            + (_WRONG if wrong else "")
-        )
+        return _words_by_start(release, assumed)
     value, apart, trust = release.policy_value, release.policy_difference, release.policy_trust
     assert value is not None
     assert release.policy_interval is not None
     assert apart is not None
     shown = written(value, *_total(release.policy_interval))
     more = written(apart.value, *_total(apart.interval))
-    clear = _total(apart.interval)[0] > 0 or _total(apart.interval)[1] < 0
+    guessed = _GUESSED if trust.behaviour_estimated else ""
+    kept = release.kept_mass
+    if trust.behaviour_contradicted:
+        return (
+            f"{_REFUTED} The kept mass is {kept.value:.3f} ({kept.low:.3f} to {kept.high:.3f}), "
+            "and 1 is the most that it can be. Do not use the target's number, "
+            f"{shown.value} ({shown.within}), nor its difference, {more.value} ({more.within})."
+            + guessed
+        )
+    low, high = _total(apart.interval)
+    most = trust.largest_clipping_bias  # it may be all on the side of 0
     direction = "more" if apart.value > 0 else "less"
-    clearly = clear and release.kept_mass.supported
+    clearly = kept.supported and (low - most > 0 or high + most < 0)
     told = (
         f"{assumed}the target would have been worth {shown.value} ({shown.within})"
         f"{f', clearly {direction} than the behaviour' if clearly else ''}: the difference is "
-        f"{more.value} ({more.within})."
+        f"{more.value} ({more.within}).{guessed}"
+        f" What clipping may have moved it by comes on top: up to {most:.3g} either way"
+        f"{', which may undo the difference.' if not clearly and (low > 0 or high < 0) else '.'}"
     )
-    if trust.behaviour_estimated:
-        told += _GUESSED
-    if trust.behaviour_contradicted:
-        return told + _WRONG
-    told += (
-        f" What clipping may have moved it by comes on top: up to "
-        f"{trust.largest_clipping_bias:.3g} either way."
-    )
-    if not release.kept_mass.supported:
+    if not kept.supported:
         told += " It is not supported: too much of the target's weight may have been clipped."
     return told
+
+
+def _words_by_start(release: Release, assumed: str) -> str:
+    """Return the same where there is a number for each start."""
+    trusts, count = release.policy_trusts, len(release.values)
+    assert trusts is not None
+    supported = sum(bool(entry.supported) for entry in release.values)
+    guessed = _GUESSED if trusts.behaviour_estimated else ""
+    if trusts.behaviour_contradicted:
+        above = sum(entry.kept_mass is not None and entry.kept_mass.low > 1 for entry in release)
+        return (
+            f"{_REFUTED} The kept mass is above 1, the most that it can be, at {above:,} of "
+            f"{count:,} starts. Do not use the numbers of any of them.{guessed}"
+        )
+    return (
+        f"{assumed}one number for each of {count:,} starts; {supported:,} of "
+        "them keep enough of the target's weight to be vouched for. What clipping may have "
+        f"moved them by comes on top of their intervals.{guessed}"
+    )
+
+
+def unchecked_words(release: Release) -> str:
+    """Return what became of the assumptions: none can be checked, or one is refuted."""
+    trust = release.policy_trust or release.policy_trusts
+    if trust is not None and trust.behaviour_contradicted:
+        return "the released numbers refute the last of these, and the others cannot be checked"
+    return "none of that can be checked here"
 
 
 _GUESSED = (
     " The behaviour is NOT KNOWN here, but taken from another release's shares of first visits: "
     "where people return to a state and act otherwise it is wrong, and no interval holds that."
 )
-_WRONG = (
-    " It is not supported: weights exceed what any right behaviour allows, so the behaviour is "
-    "wrong, and the value with it."
+_REFUTED = (
+    "The behaviour is refuted: weights exceed what any right behaviour allows, so its "
+    "probabilities are wrong, and so is what follows from them."
 )
 
 

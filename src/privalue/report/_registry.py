@@ -171,7 +171,8 @@ def registry_entry(
             if privacy.delta
             else "Pure DP",
             "data_domain": f"Tables of trajectories ({_cells(release)} at each step) over the "
-            f"declared states{' and actions' if 'actions' in described else ''}; rewards are clamped to [{described['values']['rewards'][0]:g}, "
+            f"declared states{' and actions' if 'actions' in described else ''}; rewards are "
+            f"clamped to [{described['values']['rewards'][0]:g}, "
             f"{described['values']['rewards'][1]:g}], returns to [{low:g}, {high:g}].",
             "unprotected_quantities": unprotected,
         },
@@ -201,7 +202,8 @@ def registry_entry(
             "composition": composition_words(release, account),
         },
         "implementation": {
-            "preprocessing_and_hyperparameter_tuning": f"{_fixed(release)} are fixed in the study before the data is opened; "
+            "preprocessing_and_hyperparameter_tuning": f"{_fixed(release)} are fixed "
+            "in the study before the data is opened; "
             + _tuning(release)
             + " Whether a curator chose them after looking at the data is theirs to say.",
             "mechanisms": "\n".join(
