@@ -73,9 +73,10 @@ from privalue.planning._releases import (
 from privalue.planning._resolve import Resolution, resolve
 from privalue.planning._shown import shown
 from privalue.planning._unvisited import unvisited_states, unvisited_words
-from privalue.planning._weights import ClipForecast, PolicyPlan, plan_policy
+from privalue.planning._weights import STEPS, ClipForecast, PolicyPlan, plan_policy
 
 __all__ = [
+    "STEPS",
     "Aggregation",
     "Answer",
     "BookPlan",
