@@ -1,5 +1,6 @@
 """What another policy would have been worth, from rows to the files of a release."""
 
+import hashlib
 import importlib
 import json
 import math
@@ -350,6 +351,29 @@ def test_the_page_begins_with_what_cannot_be_checked(tmp_path):
         table = pd.read_csv(made.values)
         assert table["of"].tolist()[0] == "target"
         assert len(table) == 3 * max(len(release.values), 1)
+
+
+def test_the_page_says_which_policy_was_valued(tmp_path):
+    page = another_policy_page(pv.release(described(), ROWS, seed=4))
+    for fact in (
+        "ill: wait 0.2, treat 0.8; worse: treat 1",
+        "ill: wait 0.5, treat 0.5; worse: wait 0.3, treat 0.7",
+        "weights count with 2.5 at most",
+        "1 per step",
+        "[0, 1]",
+        "2: ill, worse",
+        "2: wait, treat",
+        f"<bdi>{PEOPLE}</bdi>",
+    ):
+        assert fact in page
+    lines = [f"{s},{a},{p}" for s, row in TARGET.items() for a, p in row.items()]
+    text = "\n".join(["state,action,probability", *lines]) + "\n"
+    (tmp_path / "target.csv").write_text(text)
+    policy = {"target": str(tmp_path / "target.csv"), "behaviour": "column", "by": "start"}
+    page = another_policy_page(pv.release(described(policy), ROWS, seed=4))
+    assert "target.csv" in page
+    assert hashlib.sha256(text.encode()).hexdigest() in page
+    assert "logged in the rows, column probability" in page
 
 
 def test_the_registry_says_what_was_valued_and_how():

@@ -12,15 +12,17 @@ from privalue._written import written
 from privalue.artefact import NOT_PRIVATE, Compared, KeptMass, PolicyInterval, Release, StateValues
 from privalue.ledger import Standing
 from privalue.report._page_facts import budget_context
-from privalue.report._pages import LABEL, PageTable, bar, flags, hashed, named, render
+from privalue.report._pages import LABEL, PageHtml, PageTable, bar, flags, hashed, named, render
 from privalue.report._plots import MOST_ROWS, Series, figure
 from privalue.report._states import IMPOSSIBLE, LOST
+from privalue.report._valued import valued_facts
 from privalue.study import as_cell
 
 ANOTHER_MARK = "privalue-public-page"  # it is a public page like every other
 MOST_STARTS = 500  # that a table lists; values.csv has them all
 _CONTENTS = {
     "trust": "Before you use it",
+    "valued": "Which policy was valued",
     "worth": "What it is worth",
     "kept": "How far to trust it",
     "starts": "By start",
@@ -61,6 +63,7 @@ def another_policy_page(
             "Seeded noise, for experiments only: nothing is promised. Do not publish.",
         ),
         verdict=verdict_words(release),
+        valued=_valued(release),
         worth=_worth(release),
         both=_both(release),
         kept=_kept(release),
@@ -211,6 +214,21 @@ def _worth(release: Release) -> Any:
         title="What both policies are worth",
         caption=caption,
         level=level,
+    )
+
+
+def _valued(release: Release) -> PageTable:
+    """Return the table that says which policy was valued, against which, within which limits."""
+
+    def shown(fact: str) -> PageHtml:
+        words, mark, digest = fact.rpartition(", SHA-256 ")
+        return PageHtml(f"{named(words)}{mark}{hashed(digest)}") if mark else named(fact, 4000)
+
+    return PageTable(
+        name="Which policy was valued",
+        caption="What the study fixes. Whoever has a file can check by its hash that it is the one.",
+        rows=[[name, shown(fact)] for name, fact in valued_facts(release)],
+        kind="facts",
     )
 
 
