@@ -2,6 +2,7 @@
 
 import hashlib
 import importlib
+import io
 import json
 import math
 import sys
@@ -395,6 +396,26 @@ def test_the_registry_says_what_was_valued_and_how():
     assert "by the Gaussian law" in gaussian["deployment"]["implementation"]["mechanisms"]
 
 
+def test_one_number_as_a_table_has_the_rows_of_the_file():
+    release = pv.release(described(), ROWS, seed=4)
+    text = "".join(policy_csv(release))
+    frame = release.to_pandas()
+    read = pd.read_csv(io.StringIO(text), keep_default_na=False, na_values={"kept": [""]})
+    assert list(frame) == list(read)
+    assert frame["of"].tolist() == ["target", "behaviour", "difference"]
+    for column in ("value", "total_low", "high", "kept"):
+        assert frame[column].to_numpy() == pytest.approx(read[column].to_numpy(), nan_ok=True)
+    assert frame["value"][0] == release.policy_value
+    assert frame["flags"].tolist() == read["flags"].tolist()
+    assert "NOT PRIVATE" in frame.attrs["privalue"]
+    with pytest.raises(pv.PrivalueError, match=r"use release\.policy_value"):
+        release["ill"]
+    for name in ("value", "low", "total_high"):
+        with pytest.raises(pv.PrivalueError, match=r"use release\.policy_value"):
+            getattr(release, name)
+    assert "ill" not in release
+
+
 def test_a_part_of_trajectories_is_told_as_one():
     study = described().replace(study=pv.About(part="1/2", trajectories=PEOPLE // 2))
     page = another_policy_page(pv.release(study, ROWS, seed=4))
@@ -430,7 +451,7 @@ def test_whatever_shows_releases_shows_this_one():
     for policy in ({}, {"by": "start"}):
         release = pv.release(described(policy), ROWS, seed=9)
         assert "another policy" in release._repr_html_()
-        assert release.to_arrow().num_rows == len(release)
+        assert release.to_arrow().num_rows == (len(release) or 3)
         assert len(release.flags) == len(release)
         axes = release.plot()
         assert len(axes.figure.axes) == 1

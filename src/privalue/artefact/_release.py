@@ -23,7 +23,7 @@ from privalue._files import read_whole, write_whole
 from privalue._guessed import about_release
 from privalue.artefact._columns import Arrays, Flags, arrow_table
 from privalue.artefact._values import KeptMass, Numbers, StateValue, StateValues, written
-from privalue.errors import DataError, UnknownLabelError, UsageError
+from privalue.errors import DataError, NotReleasedError, UnknownLabelError, UsageError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -487,6 +487,11 @@ class Release(Arrays, _Part):
 
     def _place_of(self, label: object) -> int:
         """Return the position of a state by its label; a number stands for its digits."""
+        if self._is_one_number:
+            raise UnknownLabelError(
+                f"release[{label!r}]: this release has one number for all, and none by state; use "
+                "release.policy_value and release.policy_interval"
+            )
         if isinstance(label, slice | float):
             raise UnknownLabelError(
                 f"release[{label!r}] is not understood: a state is given by its label; "
@@ -516,6 +521,20 @@ class Release(Arrays, _Part):
     def __len__(self) -> int:
         return len(self.values)
 
+    @property
+    def _is_one_number(self) -> bool:
+        """Return whether it is another policy's value, and not by start."""
+        return self.mechanism == "dp-ope" and self.policy_value is not None
+
+    def _released(self, name: str, why: str) -> NDArray[Any]:
+        """Return a field of all states; of one number, say where it is."""
+        if self._is_one_number:
+            raise NotReleasedError(
+                f"there is no {name} by state in this release, which has one number for all; use "
+                "release.policy_value and release.policy_interval"
+            )
+        return super()._released(name, why)
+
     def column(self, name: str) -> NDArray[Any] | None:
         """Return one field of all states as an array, or None where it was not released."""
         return self.values.column(name)
@@ -542,8 +561,11 @@ class Release(Arrays, _Part):
     def to_arrow(self) -> "pa.Table":
         """Return a table of all states, with their flags, as an Arrow table.
 
-        It has the columns of values.csv; its metadata holds the sentence on what is promised.
+        It has the columns of values.csv, and of one number also its rows; its metadata holds the
+        sentence on what is promised.
         """
+        if self._is_one_number:
+            return above("report", "policy_table")(self)
         table = above("report", "state_table")(self)
         columns = {name: self.column(name) for name in ("arm", "action", "value")}
         more = {name: self.column(name) for name in ("clamped", "supported")}

@@ -4,7 +4,7 @@ What must not be overlooked comes first: the four assumptions that no data can c
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from privalue.report._plots import MOST_ROWS, Series, figure
 from privalue.report._states import IMPOSSIBLE, LOST
 from privalue.report._valued import valued_facts
 from privalue.study import as_cell
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 ANOTHER_MARK = "privalue-public-page"  # it is a public page like every other
 MOST_STARTS = 500  # that a table lists; values.csv has them all
@@ -226,7 +229,7 @@ def _valued(release: Release) -> PageTable:
 
     return PageTable(
         name="Which policy was valued",
-        caption="What the study fixes. Whoever has a file can check by its hash that it is the one.",
+        caption="What the study fixes. Whoever has a file can check that it is the one.",
         rows=[[name, shown(fact)] for name, fact in valued_facts(release)],
         kind="facts",
     )
@@ -341,16 +344,40 @@ _HEADS = ("value", *_ENDS, "kept", "kept_low", "kept_high", "supported")
 def policy_csv(release: Release) -> Iterator[str]:
     """Yield the numbers as CSV: a line for each policy, and for their difference, by start."""
     yield ",".join(["start", "of", *_HEADS, "flags"]) + "\n"
-    told = "" if release.private else NOT_PRIVATE
+    for row in _rows(release):
+        start, of, *cells, careful = row.values()
+        yield ",".join([_cell(start), of, *map(_plain, cells), careful]) + "\n"
+
+
+def policy_table(release: Release) -> "pa.Table":
+    """Return the rows of values.csv as an Arrow table; its metadata says what is promised."""
+    import pyarrow as pa  # noqa: PLC0415 - heavy, and most uses of a release need none of it
+
+    table = pa.Table.from_pylist(list(_rows(release)))
+    return table.replace_schema_metadata({"privalue": release.sentence()})
+
+
+def _rows(release: Release) -> Iterator[dict[str, Any]]:
+    """Yield the rows of values.csv, by column."""
+    told = [] if release.private else [NOT_PRIVATE]
     for start, of, one, kept in policy_lines(release):
-        cells = [repr(float(one[name])) for name in ("value", *_ENDS)]
-        if kept is None:
-            cells += [""] * 4
-        else:
-            shares = (kept.value, kept.low, kept.high)
-            cells += [*map(repr, shares), str(kept.supported).lower()]
-        careful = "; ".join([*([told] if told else []), *(_doubts(kept) if kept else [])])
-        yield ",".join([_cell(start), of, *cells, careful]) + "\n"
+        yield {
+            "start": start,
+            "of": of,
+            **{name: float(one[name]) for name in ("value", *_ENDS)},
+            "kept": kept and kept.value,
+            "kept_low": kept and kept.low,
+            "kept_high": kept and kept.high,
+            "supported": kept and kept.supported,
+            "flags": "; ".join([*told, *(_doubts(kept) if kept else [])]),
+        }
+
+
+def _plain(cell: float | bool | None) -> str:
+    """Return a number or a truth as a cell."""
+    if cell is None:
+        return ""
+    return str(cell).lower() if isinstance(cell, bool) else repr(cell)
 
 
 def policy_lines(release: Release) -> Iterator[tuple[str, str, dict[str, Any], KeptMass | None]]:
