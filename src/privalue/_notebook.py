@@ -23,6 +23,7 @@ from privalue.report import (
     accepted_in_words,
     bound_in_words,
     cost_in_words,
+    unchecked_words,
     verdict,
     verdict_words,
 )
@@ -133,7 +134,8 @@ def release_html(release: Release) -> str:
 
 def _another_policy(release: Release) -> str:
     """Return another policy's value: what it is, in words, and the sentence."""
-    kept = release.kept_mass
+    kept, trust = release.kept_mass, release.policy_trust or release.policy_trusts
+    refuted = trust is not None and bool(trust.behaviour_contradicted)
     mass = ""
     if kept is not None:
         mass = f" Kept mass {kept.value:.3f} ({kept.low:.3f} to {kept.high:.3f})."
@@ -145,10 +147,10 @@ def _another_policy(release: Release) -> str:
             kind="pv-head",
         ),
         _paragraph(release.sentence(), kind="pv-soft" if release.private else "pv-stop"),
-        _paragraph(verdict_words(release) + mass),
+        _paragraph(verdict_words(release) + mass, kind="pv-stop" if refuted else ""),
         _paragraph(
             "It rests on recorded actions, no hidden confounding, overlap and a known behaviour; "
-            "none of that can be checked here. release.values, release.differences and "
+            f"{unchecked_words(release)}. release.values, release.differences and "
             "release.behaviour_values have numbers by start, where there are any.",
             kind="pv-soft",
         ),

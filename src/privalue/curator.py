@@ -10,7 +10,7 @@ curator alone: it returns a private type, adds no noise and spends nothing.
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,7 +23,15 @@ from privalue._diagnostics import Diagnostics, PolicyDiagnostics
 from privalue._outbox import Outbox, Paid
 from privalue._patience import PATIENCE, Hold, insist, uninterrupted
 from privalue._types import Progress
-from privalue.artefact import Accepted, Guarantee, NoiseScale, PublicNoise, Release, Software
+from privalue.artefact import (
+    Accepted,
+    Guarantee,
+    NoiseScale,
+    PublicNoise,
+    Release,
+    Software,
+    policy_doubt,
+)
 from privalue.core import (
     Calibration,
     Chosen,
@@ -45,6 +53,7 @@ from privalue.errors import (
     BudgetError,
     ChargedError,
     PrivalueError,
+    PrivalueWarning,
     StudyError,
     UnavailableError,
     UsageError,
@@ -72,6 +81,7 @@ from privalue.planning import (
     require_useful_policy,
     resolve,
     theta_before_noise,
+    warn_caller,
 )
 from privalue.readers import DEFAULT_MEMORY, asks_a_database, gathered
 from privalue.study import (
@@ -275,7 +285,8 @@ def release(
         What may be published, and nothing else.
 
     Warns:
-        PrivalueWarning: a choice is allowed but probably not meant; always before the charge.
+        PrivalueWarning: a choice is allowed but probably not meant; always before the charge. Of
+            dp-ope also afterwards, where the released numbers speak against the value.
 
     Raises:
         StudyError: the study asks for what cannot be done, or for what is of no use.
@@ -355,20 +366,32 @@ def release(
             )
         with box as kept:
             _make_room(kept, study)
-            return _drawn(read(), source, None)
+            return _told(_drawn(read(), source, None))
     _require_room_on_ledger(study)
     with box as kept:
         _make_room(kept, study)
         reserved = _reserve(kept_by, study)
         if isinstance(reserved, StoredRelease):
-            return _answered(study, reserved, expect_new, say)
+            return _told(_answered(study, reserved, expect_new, say))
         # Cancelled, on the record, unless it comes to the charge. A signal may hit the end of the
         # inner block while another error ends it, as when a terminal is closed: hence the outer.
         with reserved, reserved:
             _tell(reserved.notices, say)
             if read is None:  # the ledger fixed what the share comes to
                 read = ready(prepare(study.replace(**reserved.asked.as_dict())))
-            return _paid_for(reserved, read(), source, kept_by, kept, say)
+            return _told(_paid_for(reserved, read(), source, kept_by, kept, say))
+
+
+def _told(release: Release) -> Release:
+    """Warn where a release itself says that it is not to be trusted, and return it.
+
+    This is post-processing. Where warnings are errors it is silent: what was paid for is returned.
+    """
+    doubt = policy_doubt(release)
+    if doubt is not None:
+        with suppress(PrivalueWarning):
+            warn_caller(doubt)
+    return release
 
 
 def _useful(

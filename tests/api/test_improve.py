@@ -120,6 +120,7 @@ def test_files_hold_labels_as_they_are(folder, release):
     assert first["actions"][1]["low"] == first["low"] > 0
     page = files[2].read_text()
     assert "A hypothesis for a trial" in page
+    assert "use other people than those it was made from" in page
     assert "NOT PRIVATE" in page
     assert re.search("Association is not effect.*Hidden reasons.*Overlap", page, re.DOTALL)
     assert page.index("Before you use it") < page.index("Where nothing is chosen")
@@ -171,6 +172,7 @@ def test_the_command(folder):
     )
     assert ran.exit_code == 0, ran.output
     assert "2 of 4 states move to one action." in ran.output
+    assert "use other people than those it was made from" in ran.output
     assert "hypothesis for a trial" in ran.output
     assert (folder / "p.html").exists()
     again = CliRunner().invoke(

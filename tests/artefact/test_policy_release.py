@@ -1,9 +1,12 @@
 """What another policy would have been worth, from rows to the files of a release."""
 
+import hashlib
 import importlib
+import io
 import json
 import math
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +18,7 @@ from privalue.artefact._release import json_schema
 from privalue.audit import audit_release
 from privalue.errors import DataError, StudyError, UsageError
 from privalue.report._another_policy import another_policy_page, policy_csv, verdict_words
+from privalue.report._registry import registry_entry
 
 BEHAVIOUR = {"ill": {"wait": 0.5, "treat": 0.5}, "worse": {"wait": 0.3, "treat": 0.7}}
 TARGET = {"ill": {"wait": 0.2, "treat": 0.8}, "worse": {"treat": 1.0}}
@@ -187,9 +191,41 @@ def test_the_behaviour_itself_keeps_everything(wrong):
         return
     assert trust.behaviour_contradicted
     assert trust.clipping_bias == trust.largest_clipping_bias == 1.0
-    assert "exceed what any right behaviour allows" in verdict_words(release)
+    assert verdict_words(release).startswith("The behaviour is refuted: weights exceed what any")
     assert "clearly" not in verdict_words(release)
+    assert "would have been worth" not in verdict_words(release)
+    page = another_policy_page(release)
+    assert 'class="verdict unusable"' in page
+    assert "None of them can be checked" not in page
+    assert "behaviour refuted" in repr(release)
+    with pytest.warns(pv.PrivalueWarning, match="behaviour refuted: the kept mass is above 1"):
+        pv.release(study, rows, seed=4)
     assert "so the behaviour is wrong" in "".join(policy_csv(release))
+
+
+def test_a_difference_is_clear_only_where_clipping_cannot_undo_it():
+    release = pv.release(described({"clip": 5.0}), ROWS, seed=4)
+    apart = release.policy_difference.interval.model_copy(
+        update={"total_low": 0.05, "total_high": 0.15}
+    )
+    difference = release.policy_difference.model_copy(update={"value": 0.1, "interval": apart})
+    kept = release.kept_mass.model_copy(update={"supported": True})
+    for most, clear in ((0.04, True), (0.06, False)):
+        trust = release.policy_trust.model_copy(update={"largest_clipping_bias": most})
+        changed = {"policy_difference": difference, "policy_trust": trust, "kept_mass": kept}
+        told = verdict_words(release.model_copy(update=changed))
+        assert ("clearly more than the behaviour" in told) == clear
+        assert ("which may undo the difference" in told) != clear
+
+
+def test_what_is_not_supported_is_warned_of_and_returned_even_where_warnings_are_errors():
+    few = described({"clip": 1.0})
+    with pytest.warns(pv.PrivalueWarning, match="not supported: too much of the target's weight"):
+        release = pv.release(few, ROWS, seed=4)
+    assert "not supported" in repr(release)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert pv.release(few, ROWS, seed=4) == release
 
 
 def test_weights_that_cannot_be_are_told_by_start():
@@ -318,6 +354,68 @@ def test_the_page_begins_with_what_cannot_be_checked(tmp_path):
         assert len(table) == 3 * max(len(release.values), 1)
 
 
+def test_the_page_says_which_policy_was_valued(tmp_path):
+    page = another_policy_page(pv.release(described(), ROWS, seed=4))
+    for fact in (
+        "ill: wait 0.2, treat 0.8; worse: treat 1",
+        "ill: wait 0.5, treat 0.5; worse: wait 0.3, treat 0.7",
+        "weights count with 2.5 at most",
+        "1 per step",
+        "[0, 1]",
+        "2: ill, worse",
+        "2: wait, treat",
+        f"<bdi>{PEOPLE}</bdi>",
+    ):
+        assert fact in page
+    lines = [f"{s},{a},{p}" for s, row in TARGET.items() for a, p in row.items()]
+    text = "\n".join(["state,action,probability", *lines]) + "\n"
+    (tmp_path / "target.csv").write_text(text)
+    policy = {"target": str(tmp_path / "target.csv"), "behaviour": "column", "by": "start"}
+    page = another_policy_page(pv.release(described(policy), ROWS, seed=4))
+    assert "target.csv" in page
+    assert hashlib.sha256(text.encode()).hexdigest() in page
+    assert "logged in the rows, column probability" in page
+
+
+def test_the_registry_says_what_was_valued_and_how():
+    release = pv.release(described({"behaviour": "column"}), ROWS)
+    entry = registry_entry(release)
+    basic, variant = entry["deployment"]["basic"], entry["deployment"]["dp_variant"]
+    assert basic["description"].startswith("What another policy (the target) than the one that")
+    assert "0 states" not in basic["description"]
+    assert "first visit" not in basic["description"]
+    assert "Target: ill: wait 0.2, treat 0.8; worse: treat 1." in basic["description"]
+    assert variant["variant_name"] == "Pure DP"
+    assert "(state, action, reward and probability of the action at" in variant["data_domain"]
+    assert "by the Laplace law" in entry["deployment"]["implementation"]["mechanisms"]
+    own = entry["privalue"]["mechanism"]
+    assert (own["clip"], own["law"]) == (CLIP, "laplace")
+    gaussian = registry_entry(pv.release(described({"by": "start"}, **GAUSSIAN), ROWS))
+    assert gaussian["deployment"]["dp_variant"]["variant_name"] == "Approximate DP"
+    assert "for each of 2 starts" in gaussian["deployment"]["basic"]["description"]
+    assert "by the Gaussian law" in gaussian["deployment"]["implementation"]["mechanisms"]
+
+
+def test_one_number_as_a_table_has_the_rows_of_the_file():
+    release = pv.release(described(), ROWS, seed=4)
+    text = "".join(policy_csv(release))
+    frame = release.to_pandas()
+    read = pd.read_csv(io.StringIO(text), keep_default_na=False, na_values={"kept": [""]})
+    assert list(frame) == list(read)
+    assert frame["of"].tolist() == ["target", "behaviour", "difference"]
+    for column in ("value", "total_low", "high", "kept"):
+        assert frame[column].to_numpy() == pytest.approx(read[column].to_numpy(), nan_ok=True)
+    assert frame["value"][0] == release.policy_value
+    assert frame["flags"].tolist() == read["flags"].tolist()
+    assert "NOT PRIVATE" in frame.attrs["privalue"]
+    with pytest.raises(pv.PrivalueError, match=r"use release\.policy_value"):
+        release["ill"]
+    for name in ("value", "low", "total_high"):
+        with pytest.raises(pv.PrivalueError, match=r"use release\.policy_value"):
+            getattr(release, name)
+    assert "ill" not in release
+
+
 def test_a_part_of_trajectories_is_told_as_one():
     study = described().replace(study=pv.About(part="1/2", trajectories=PEOPLE // 2))
     page = another_policy_page(pv.release(study, ROWS, seed=4))
@@ -353,7 +451,7 @@ def test_whatever_shows_releases_shows_this_one():
     for policy in ({}, {"by": "start"}):
         release = pv.release(described(policy), ROWS, seed=9)
         assert "another policy" in release._repr_html_()
-        assert release.to_arrow().num_rows == len(release)
+        assert release.to_arrow().num_rows == (len(release) or 3)
         assert len(release.flags) == len(release)
         axes = release.plot()
         assert len(axes.figure.axes) == 1

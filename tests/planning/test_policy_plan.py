@@ -74,7 +74,10 @@ def test_predicted_noise_is_that_of_releases(near, rows, plan):
 def test_hopeless_overlap_is_said():
     far = described(WORLD, WORLD.under("greedy"))
     plan = pv.plan_policy(far, trajectories=5000)
-    assert any("overlap is hopeless" in note for note in plan.notes)
+    assert any("overlap is hopeless, if trajectories have 10 steps" in n for n in plan.notes)
+    assert "trajectories of 10 steps (steps=N changes that)" in plan.notes[0]
+    short = pv.plan_policy(far, trajectories=5000, steps=1)
+    assert not any("hopeless" in note for note in short.notes)
     few = pv.plan_policy(far, trajectories=3)
     assert few.hopeless
     assert any("a release would be refused" in note for note in few.notes)
@@ -92,3 +95,16 @@ def test_what_does_not_fit_is_refused(near):
     )
     with pytest.raises(UsageError, match="plan_policy is for"):
         pv.plan_policy(other, trajectories=100)
+
+
+def test_what_is_in_the_rows_is_not_called_hopeless(near):
+    logged = near.replace(policy=near.policy.replace(behaviour="column"))
+    for steps in (1, 10, 1000):
+        plan = pv.plan_policy(logged, trajectories=5000, steps=steps)
+        told = " ".join([plan.verdict, *plan.notes])
+        assert "the target was not used: the behaviour's probabilities are in the rows" in told
+        assert "hopeless" not in told
+        assert plan.verdict.startswith("For any target, by assumed weights: with 5,000")
+    known = pv.plan_policy(logged, trajectories=5000, world=WORLD)
+    assert known.target_used
+    assert known.steps is None

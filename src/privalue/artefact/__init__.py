@@ -25,6 +25,7 @@ from privalue.artefact._release import (
     Share,
     Software,
     StageChoice,
+    policy_doubt,
     require_vacant,
 )
 from privalue.artefact._values import (
@@ -66,5 +67,6 @@ __all__ = [
     "as_numbers",
     "json_cells",
     "kept_masses",
+    "policy_doubt",
     "require_vacant",
 ]

@@ -23,7 +23,7 @@ from privalue._files import read_whole, write_whole
 from privalue._guessed import about_release
 from privalue.artefact._columns import Arrays, Flags, arrow_table
 from privalue.artefact._values import KeptMass, Numbers, StateValue, StateValues, written
-from privalue.errors import DataError, UnknownLabelError, UsageError
+from privalue.errors import DataError, NotReleasedError, UnknownLabelError, UsageError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -372,6 +372,8 @@ class Release(Arrays, _Part):
             count = f"states={len(self.state_values)}, pairs={len(self.values)}"
         if self.policy_value is not None and self.mechanism == "dp-ope":
             count = f"policy_value={self.policy_value:.4g}"
+        doubt = policy_doubt(self)
+        use += "" if doubt is None else f", {doubt.partition(':')[0]}"
         return f"Release({self.mechanism}, {kind}{use}, {count}, {self.created})"
 
     __str__ = __repr__
@@ -430,6 +432,8 @@ class Release(Arrays, _Part):
             return tuple(str(label).strip() for label in described["labels"])
         if "count" in described:
             return tuple(map(str, range(described["count"])))
+        if self.state_values is None:  # another policy's value: no entry is of an action
+            return ()
         # A file of labels is named, and not held. Those of each state stand in their order.
         after: dict[str, set[str]] = {}
         for label in self._actions_by_state().values() if described else ():
@@ -483,6 +487,11 @@ class Release(Arrays, _Part):
 
     def _place_of(self, label: object) -> int:
         """Return the position of a state by its label; a number stands for its digits."""
+        if self._is_one_number:
+            raise UnknownLabelError(
+                f"release[{label!r}]: this release has one number for all, and none by state; use "
+                "release.policy_value and release.policy_interval"
+            )
         if isinstance(label, slice | float):
             raise UnknownLabelError(
                 f"release[{label!r}] is not understood: a state is given by its label; "
@@ -512,6 +521,20 @@ class Release(Arrays, _Part):
     def __len__(self) -> int:
         return len(self.values)
 
+    @property
+    def _is_one_number(self) -> bool:
+        """Return whether it is another policy's value, and not by start."""
+        return self.mechanism == "dp-ope" and self.policy_value is not None
+
+    def _released(self, name: str, why: str) -> NDArray[Any]:
+        """Return a field of all states; of one number, say where it is."""
+        if self._is_one_number:
+            raise NotReleasedError(
+                f"there is no {name} by state in this release, which has one number for all; use "
+                "release.policy_value and release.policy_interval"
+            )
+        return super()._released(name, why)
+
     def column(self, name: str) -> NDArray[Any] | None:
         """Return one field of all states as an array, or None where it was not released."""
         return self.values.column(name)
@@ -538,8 +561,11 @@ class Release(Arrays, _Part):
     def to_arrow(self) -> "pa.Table":
         """Return a table of all states, with their flags, as an Arrow table.
 
-        It has the columns of values.csv; its metadata holds the sentence on what is promised.
+        It has the columns of values.csv, and of one number also its rows; its metadata holds the
+        sentence on what is promised.
         """
+        if self._is_one_number:
+            return above("report", "policy_table")(self)
         table = above("report", "state_table")(self)
         columns = {name: self.column(name) for name in ("arm", "action", "value")}
         more = {name: self.column(name) for name in ("clamped", "supported")}
@@ -725,6 +751,33 @@ class Release(Arrays, _Part):
             ) from None
         except (DataError, UnicodeDecodeError) as problem:
             raise DataError(f"{path}: {problem}") from None
+
+
+def policy_doubt(release: Release) -> str | None:
+    """Return what the released numbers say against another policy's value; None if nothing.
+
+    The part before the colon is short.
+    """
+    trust = release.policy_trust or release.policy_trusts
+    if trust is None:
+        return None
+    if trust.behaviour_contradicted:
+        return (
+            "behaviour refuted: the kept mass is above 1, so that the behaviour's probabilities "
+            "are wrong; do not use the target's value"
+        )
+    if release.kept_mass is not None:
+        lost = int(not release.kept_mass.supported)
+        where = ""
+    else:
+        lost = sum(not entry.supported for entry in release.values)
+        where = f" at {lost:,} of {len(release.values):,} starts"
+    if not lost:
+        return None
+    return (
+        f"not supported{where}: too much of the target's weight may have been clipped for the "
+        "value to be vouched for; see policy_trust and kept_mass"
+    )
 
 
 def require_vacant(folder: str | Path, name: str = FILE_NAME) -> Path:

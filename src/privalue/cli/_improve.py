@@ -80,3 +80,7 @@ def _print(better: Improvement) -> None:
     if len(changes) > _MOST:
         say(f"{len(changes) - _MOST:,} more states are in the files.")
     say(WARNING)
+    say(
+        "To value this policy (dp-ope), use other people than those it was made from, e.g. the "
+        "other half by [study] part: on the same people it looks better than it is."
+    )

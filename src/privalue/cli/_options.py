@@ -59,6 +59,7 @@ SAID: Mapping[str, str | Callable[[re.Match[str]], str]] = {
     r"\bside_files=": "--side-files ",
     r"\btrajectories=M\b": "--trajectories M",
     r"\bworld=WORLD\b": "--world",
+    r"\bsteps=(-?\w+)": r"--steps \1",
     r", or give columns=\{[^}]*\}": "",  # the study says it, on the command line
     r"\btarget_rmse=([\w.-]+)": r"--target-rmse \1",
     r"\bsolve='(\w*)'": r"--solve \1",

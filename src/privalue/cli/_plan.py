@@ -19,7 +19,7 @@ from privalue.cli._plan_screen import (
     print_policy_plan,
 )
 from privalue.errors import UsageError
-from privalue.planning import Prediction, plan_policy
+from privalue.planning import STEPS, PolicyPlan, Prediction, plan_policy
 from privalue.report import checked_picture, curves_of, draw_plan, trajectories_around
 from privalue.study import Study
 
@@ -63,6 +63,15 @@ def plan(
         int | None,
         typer.Option("--draws", **WHOLE, help="How many made-up data sets per prediction."),
     ] = None,
+    steps: Annotated[
+        int | None,
+        typer.Option(
+            "--steps",
+            **WHOLE,
+            help="With dp-ope and no world: about how many steps a trajectory has; by default "
+            f"{STEPS}.",
+        ),
+    ] = None,
     releases: Annotated[
         str | None,
         typer.Option(
@@ -85,6 +94,8 @@ def plan(
 ) -> None:
     """Predict the error of a study before any data is opened."""
     study = Study.load(study_file, side_files=side_files, spend=spend)
+    if steps is not None and not study.values_a_policy:
+        raise UsageError("--steps is for dp-ope; leave it out")
     if releases is not None:
         if picture is not None or target is not None or solve is not None or by_state:
             raise UsageError(
@@ -112,8 +123,7 @@ def plan(
         for option, given in {**idle, "--by-state": by_state or None}.items():
             if given is not None:
                 raise UsageError(f"{option} is not for dp-ope; leave it out")
-        known = None if world is None else named_world(world)
-        valued = plan_policy(study, trajectories, world=known)
+        valued = _policy_plan(study, trajectories, world, steps)
         print_json(policy_plan_json(valued)) if as_json else print_policy_plan(screen(), valued)
         return
     found = planned(
@@ -135,6 +145,16 @@ def plan(
         print_plan(
             screen(), found.prediction, changes, found.solved, notes, by_state, found.improvement
         )
+
+
+def _policy_plan(
+    study: Study, trajectories: int | None, world: str | None, steps: int | None
+) -> PolicyPlan:
+    """Return the plan of another policy's value."""
+    if world is not None and steps is not None:
+        raise UsageError("--world and --steps both say how long trajectories are; give one")
+    known = None if world is None else named_world(world)
+    return plan_policy(study, trajectories, world=known, steps=STEPS if steps is None else steps)
 
 
 def _draw(prediction: Prediction, file: Path, target: float | None) -> None:

@@ -50,7 +50,7 @@ def print_policy_plan(console: Console, plan: PolicyPlan) -> None:
         table.add_row(f"{each.clip:g}{mark}", f"{each.kept:.0%}", *map(shown, numbers))
     console.print(table)
     for note in plan.notes:
-        console.print(f"Note: {note}.", style="yellow", soft_wrap=True)
+        console.print(f"Note: {in_options(note)}.", style="yellow", soft_wrap=True)
 
 
 def policy_plan_json(plan: PolicyPlan) -> dict[str, Any]:
@@ -58,6 +58,8 @@ def policy_plan_json(plan: PolicyPlan) -> dict[str, Any]:
     return {
         "mechanism": "dp-ope",
         "trajectories": plan.trajectories,
+        "steps": plan.steps,
+        "target_used": plan.target_used,
         "rmse": plan.rmse,
         "kept_mass": plan.chosen.kept,
         "best_clip": plan.best.clip,
@@ -66,7 +68,7 @@ def policy_plan_json(plan: PolicyPlan) -> dict[str, Any]:
             for each in plan.forecasts
         ],
         "verdict": plan.verdict,
-        "notes": list(plan.notes),
+        "notes": [in_options(note) for note in plan.notes],
     }
 
 

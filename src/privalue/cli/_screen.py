@@ -27,6 +27,7 @@ from privalue.report import (
     named,
     policy_lines,
     state_table,
+    unchecked_words,
     verdict_words,
 )
 from privalue.study import Study, declared_size, fits_by_lsl, resolve_ridge
@@ -290,8 +291,8 @@ def _print_policy(console: Console, release: Release) -> None:
         console.print(f"... and {len(lines) - MOST_ROWS} more lines in values.csv.")
     console.print(
         "It holds as far as actions are recorded, nothing hidden decided both action and outcome, "
-        "the behaviour did what the target does, and its probabilities are right: none of that can "
-        "be checked here.",
+        "the behaviour did what the target does, and its probabilities are right: "
+        f"{unchecked_words(release)}.",
         soft_wrap=True,
     )
 

@@ -26,6 +26,7 @@ from privalue.planning._consent import (
     require_small_delta,
     require_useful,
     require_useful_policy,
+    warn_caller,
 )
 from privalue.planning._improvement import (
     ImprovementForecast,
@@ -72,9 +73,10 @@ from privalue.planning._releases import (
 from privalue.planning._resolve import Resolution, resolve
 from privalue.planning._shown import shown
 from privalue.planning._unvisited import unvisited_states, unvisited_words
-from privalue.planning._weights import ClipForecast, PolicyPlan, plan_policy
+from privalue.planning._weights import STEPS, ClipForecast, PolicyPlan, plan_policy
 
 __all__ = [
+    "STEPS",
     "Aggregation",
     "Answer",
     "BookPlan",
@@ -126,4 +128,5 @@ __all__ = [
     "trajectories_for",
     "unvisited_states",
     "unvisited_words",
+    "warn_caller",
 ]

@@ -53,21 +53,21 @@ def require_useful(
     """
     rare = rare_state_words(study, built, mechanism, trajectories)
     if rare is not None:
-        _note(rare)
+        warn_caller(rare)
     if mechanism is None or trajectories is None:
-        _note(
+        warn_caller(
             "nothing is predicted, and a release of no use is not refused, since the number of "
             "trajectories is neither public nor declared; set [study] trajectories"
         )
         return []
     found = judge(study, built, mechanism, trajectories)
     if found.doubtful and not accepted and rare is None:
-        _note(doubtful_words(found))
+        warn_caller(doubtful_words(found))
     if not found.useless:
         return []
     if isinstance(mechanism, DpSsp) and "bounds" in mechanism.alphas:
         # The prediction keeps the whole range: what the stage will find is not public yet.
-        _note(
+        warn_caller(
             "with the whole range of returns this release would be no better than guessing; it is "
             "made all the same, since a stage may find a smaller range: see the bound it chose, or "
             "state [values] returns"
@@ -110,7 +110,7 @@ def require_useful_policy(
         What was accepted, for the release to say.
     """
     if trajectories is None:
-        _note(
+        warn_caller(
             "nothing is predicted, and a release of no use is not refused, since the number of "
             "trajectories is not public here; declare [study] trajectories"
         )
@@ -136,7 +136,7 @@ def require_small_delta(study: Study, size: PublicSize, *, accepted: bool) -> li
     if found is None:
         return []
     if not found.refused:
-        _note(found.text)
+        warn_caller(found.text)
         return []
     if not accepted:
         raise StudyError(f"{found.text}, or accept it explicitly (accept_large_delta=True)")
@@ -166,7 +166,7 @@ def large_delta(study: Study, size: PublicSize) -> LargeDelta | None:
     )
 
 
-def _note(text: str) -> None:
+def warn_caller(text: str) -> None:
     """Warn the caller outside the package: the warning points at the line that called us."""
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("privalue."):

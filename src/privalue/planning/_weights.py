@@ -64,6 +64,8 @@ class PolicyPlan:
     trajectories: int
     forecasts: tuple[ClipForecast, ...]  # by clip, the study's own among them
     assumed: str  # where the weights are from
+    steps: int | None = None  # of a trajectory, where they are assumed; None with a world
+    target_used: bool = True  # False where the behaviour is in the rows, and there is no world
 
     @property
     def chosen(self) -> ClipForecast:
@@ -96,8 +98,10 @@ class PolicyPlan:
     def verdict(self) -> str:
         """Return what to expect, in a sentence or two."""
         mine, best = self.chosen, self.best
-        told = (
-            f"With {self.trajectories:,} trajectories and clip = {mine.clip:g}, expect an error of "
+        told = "" if self.target_used else "For any target, by assumed weights: "
+        told += (
+            f"{'With' if self.target_used else 'with'} {self.trajectories:,} trajectories and "
+            f"clip = {mine.clip:g}, expect an error of "
             f"{shown(mine.rmse)} in the target's value (guessing: {shown(self.guess)}), and "
             f"{mine.kept:.0%} of its weight kept."
         )
@@ -109,14 +113,23 @@ class PolicyPlan:
     def notes(self) -> tuple[str, ...]:
         """Return what is assumed, and what else there is to know."""
         found = [f"weights are {self.assumed}"]
+        if not self.target_used:
+            found.append(
+                "the target was not used: the behaviour's probabilities are in the rows, which "
+                "no plan opens, so that how far the two are apart is not known; a behaviour table "
+                "in its place or a public world (world=WORLD) says more"
+            )
         if self.hopeless:
             found.append("the noise is no better than guessing: a release would be refused")
-        if not any(each.supported for each in self.forecasts):
+        if self.target_used and not any(each.supported for each in self.forecasts):
             most = max(each.kept for each in self.forecasts)
+            under = "" if self.steps is None else f", if trajectories have {_counted(self.steps)}"
             found.append(
-                f"overlap is hopeless: no clip up to {self.forecasts[-1].clip:g} keeps more than "
-                f"{most:.0%} of the target's weight, and a release would not vouch for the value; "
-                "use a target nearer to the behaviour, or data in which people acted otherwise"
+                f"overlap is hopeless{under}: no clip up to {self.forecasts[-1].clip:g} keeps more "
+                f"than {most:.0%} of the target's weight, and a release would not vouch for the "
+                "value; use a target nearer to the behaviour, or data in which people acted "
+                "otherwise"
+                + ("" if self.steps is None else "; if trajectories are shorter, say steps=N")
             )
         return tuple(found)
 
@@ -160,8 +173,8 @@ def plan_policy(
     else:
         weights, returns, value = _assumed(study, steps), None, None
         assumed = (
-            f"assumed: trajectories of {steps} steps, all states alike, and returns that do not "
-            "go with them; a public world says more"
+            f"assumed: trajectories of {_counted(steps)} (steps=N changes that), all states alike, "
+            "and returns that do not go with them; a public world says more"
         )
     own = float(study.policy.clip or 1.0)
     return PolicyPlan(
@@ -171,7 +184,14 @@ def plan_policy(
             _forecast(study, m, clip, weights, returns, value) for clip in sorted({*CLIPS, own})
         ),
         assumed=assumed,
+        steps=steps if world is None else None,
+        target_used=world is not None or study.policies.behaviour is not None,
     )
+
+
+def _counted(steps: int) -> str:
+    """Return a number of steps in words."""
+    return f"{steps:,} step{'' if steps == 1 else 's'}"
 
 
 def _forecast(

@@ -5,7 +5,12 @@ curator's page is handed its diagnostics by whoever asked for them; this room kn
 shape alone.
 """
 
-from privalue.report._another_policy import policy_lines, verdict_words
+from privalue.report._another_policy import (
+    policy_lines,
+    policy_table,
+    unchecked_words,
+    verdict_words,
+)
 from privalue.report._answers import answers_in
 from privalue.report._curators import PrivateDiagnostics
 from privalue.report._guesses import Guesses, guess, guessed_json, listed, named
@@ -93,6 +98,7 @@ __all__ = [
     "paragraph",
     "policy_lines",
     "policy_page",
+    "policy_table",
     "public_page",
     "publish",
     "require_no_private_page",
@@ -103,6 +109,7 @@ __all__ = [
     "state_table",
     "steadied",
     "trajectories_around",
+    "unchecked_words",
     "verdict",
     "verdict_words",
     "write_pdf",

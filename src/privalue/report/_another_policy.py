@@ -4,7 +4,7 @@ What must not be overlooked comes first: the four assumptions that no data can c
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,15 +12,20 @@ from privalue._written import written
 from privalue.artefact import NOT_PRIVATE, Compared, KeptMass, PolicyInterval, Release, StateValues
 from privalue.ledger import Standing
 from privalue.report._page_facts import budget_context
-from privalue.report._pages import LABEL, PageTable, bar, flags, hashed, named, render
+from privalue.report._pages import LABEL, PageHtml, PageTable, bar, flags, hashed, named, render
 from privalue.report._plots import MOST_ROWS, Series, figure
 from privalue.report._states import IMPOSSIBLE, LOST
+from privalue.report._valued import valued_facts
 from privalue.study import as_cell
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 ANOTHER_MARK = "privalue-public-page"  # it is a public page like every other
 MOST_STARTS = 500  # that a table lists; values.csv has them all
 _CONTENTS = {
     "trust": "Before you use it",
+    "valued": "Which policy was valued",
     "worth": "What it is worth",
     "kept": "How far to trust it",
     "starts": "By start",
@@ -61,6 +66,7 @@ def another_policy_page(
             "Seeded noise, for experiments only: nothing is promised. Do not publish.",
         ),
         verdict=verdict_words(release),
+        valued=_valued(release),
         worth=_worth(release),
         both=_both(release),
         kept=_kept(release),
@@ -82,57 +88,81 @@ def another_policy_page(
 
 
 def verdict_words(release: Release) -> str:
-    """Return in a sentence or two what the release says of the target."""
+    """Return in a sentence or two what the release says of the target.
+
+    Where the released numbers refute the behaviour, that comes first.
+    """
     assumed = (
         "Under the four assumptions below (recorded actions, no hidden confounding, overlap, known "
         "behaviour): "
     )
     if release.kept_mass is None or release.policy_trust is None:
-        supported = sum(bool(entry.supported) for entry in release.values)
-        trusts = release.policy_trusts
-        assert trusts is not None
-        wrong, guessed = trusts.behaviour_contradicted, trusts.behaviour_estimated
-        return (
-            f"{assumed}one number for each of {len(release.values):,} starts; {supported:,} of "
-            "them keep enough of the target's weight to be vouched for. What clipping may have "
-            "moved them by comes on top of their intervals."
-            + (_GUESSED if guessed else "")
-            + (_WRONG if wrong else "")
-        )
+        return _words_by_start(release, assumed)
     value, apart, trust = release.policy_value, release.policy_difference, release.policy_trust
     assert value is not None
     assert release.policy_interval is not None
     assert apart is not None
     shown = written(value, *_total(release.policy_interval))
     more = written(apart.value, *_total(apart.interval))
-    clear = _total(apart.interval)[0] > 0 or _total(apart.interval)[1] < 0
+    guessed = _GUESSED if trust.behaviour_estimated else ""
+    kept = release.kept_mass
+    if trust.behaviour_contradicted:
+        return (
+            f"{_REFUTED} The kept mass is {kept.value:.3f} ({kept.low:.3f} to {kept.high:.3f}), "
+            "and 1 is the most that it can be. Do not use the target's number, "
+            f"{shown.value} ({shown.within}), nor its difference, {more.value} ({more.within})."
+            + guessed
+        )
+    low, high = _total(apart.interval)
+    most = trust.largest_clipping_bias  # it may be all on the side of 0
     direction = "more" if apart.value > 0 else "less"
-    clearly = clear and release.kept_mass.supported
+    clearly = kept.supported and (low - most > 0 or high + most < 0)
     told = (
         f"{assumed}the target would have been worth {shown.value} ({shown.within})"
         f"{f', clearly {direction} than the behaviour' if clearly else ''}: the difference is "
-        f"{more.value} ({more.within})."
+        f"{more.value} ({more.within}).{guessed}"
+        f" What clipping may have moved it by comes on top: up to {most:.3g} either way"
+        f"{', which may undo the difference.' if not clearly and (low > 0 or high < 0) else '.'}"
     )
-    if trust.behaviour_estimated:
-        told += _GUESSED
-    if trust.behaviour_contradicted:
-        return told + _WRONG
-    told += (
-        f" What clipping may have moved it by comes on top: up to "
-        f"{trust.largest_clipping_bias:.3g} either way."
-    )
-    if not release.kept_mass.supported:
+    if not kept.supported:
         told += " It is not supported: too much of the target's weight may have been clipped."
     return told
+
+
+def _words_by_start(release: Release, assumed: str) -> str:
+    """Return the same where there is a number for each start."""
+    trusts, count = release.policy_trusts, len(release.values)
+    assert trusts is not None
+    supported = sum(bool(entry.supported) for entry in release.values)
+    guessed = _GUESSED if trusts.behaviour_estimated else ""
+    if trusts.behaviour_contradicted:
+        above = sum(entry.kept_mass is not None and entry.kept_mass.low > 1 for entry in release)
+        return (
+            f"{_REFUTED} The kept mass is above 1, the most that it can be, at {above:,} of "
+            f"{count:,} starts. Do not use the numbers of any of them.{guessed}"
+        )
+    return (
+        f"{assumed}one number for each of {count:,} starts; {supported:,} of "
+        "them keep enough of the target's weight to be vouched for. What clipping may have "
+        f"moved them by comes on top of their intervals.{guessed}"
+    )
+
+
+def unchecked_words(release: Release) -> str:
+    """Return what became of the assumptions: none can be checked, or one is refuted."""
+    trust = release.policy_trust or release.policy_trusts
+    if trust is not None and trust.behaviour_contradicted:
+        return "the released numbers refute the last of these, and the others cannot be checked"
+    return "none of that can be checked here"
 
 
 _GUESSED = (
     " The behaviour is NOT KNOWN here, but taken from another release's shares of first visits: "
     "where people return to a state and act otherwise it is wrong, and no interval holds that."
 )
-_WRONG = (
-    " It is not supported: weights exceed what any right behaviour allows, so the behaviour is "
-    "wrong, and the value with it."
+_REFUTED = (
+    "The behaviour is refuted: weights exceed what any right behaviour allows, so its "
+    "probabilities are wrong, and so is what follows from them."
 )
 
 
@@ -187,6 +217,21 @@ def _worth(release: Release) -> Any:
         title="What both policies are worth",
         caption=caption,
         level=level,
+    )
+
+
+def _valued(release: Release) -> PageTable:
+    """Return the table that says which policy was valued, against which, within which limits."""
+
+    def shown(fact: str) -> PageHtml:
+        words, mark, digest = fact.rpartition(", SHA-256 ")
+        return PageHtml(f"{named(words)}{mark}{hashed(digest)}") if mark else named(fact, 4000)
+
+    return PageTable(
+        name="Which policy was valued",
+        caption="What the study fixes. Whoever has a file can check that it is the one.",
+        rows=[[name, shown(fact)] for name, fact in valued_facts(release)],
+        kind="facts",
     )
 
 
@@ -299,16 +344,40 @@ _HEADS = ("value", *_ENDS, "kept", "kept_low", "kept_high", "supported")
 def policy_csv(release: Release) -> Iterator[str]:
     """Yield the numbers as CSV: a line for each policy, and for their difference, by start."""
     yield ",".join(["start", "of", *_HEADS, "flags"]) + "\n"
-    told = "" if release.private else NOT_PRIVATE
+    for row in _rows(release):
+        start, of, *cells, careful = row.values()
+        yield ",".join([_cell(start), of, *map(_plain, cells), careful]) + "\n"
+
+
+def policy_table(release: Release) -> "pa.Table":
+    """Return the rows of values.csv as an Arrow table; its metadata says what is promised."""
+    import pyarrow as pa  # noqa: PLC0415 - heavy, and most uses of a release need none of it
+
+    table = pa.Table.from_pylist(list(_rows(release)))
+    return table.replace_schema_metadata({"privalue": release.sentence()})
+
+
+def _rows(release: Release) -> Iterator[dict[str, Any]]:
+    """Yield the rows of values.csv, by column."""
+    told = [] if release.private else [NOT_PRIVATE]
     for start, of, one, kept in policy_lines(release):
-        cells = [repr(float(one[name])) for name in ("value", *_ENDS)]
-        if kept is None:
-            cells += [""] * 4
-        else:
-            shares = (kept.value, kept.low, kept.high)
-            cells += [*map(repr, shares), str(kept.supported).lower()]
-        careful = "; ".join([*([told] if told else []), *(_doubts(kept) if kept else [])])
-        yield ",".join([_cell(start), of, *cells, careful]) + "\n"
+        yield {
+            "start": start,
+            "of": of,
+            **{name: float(one[name]) for name in ("value", *_ENDS)},
+            "kept": kept and kept.value,
+            "kept_low": kept and kept.low,
+            "kept_high": kept and kept.high,
+            "supported": kept and kept.supported,
+            "flags": "; ".join([*told, *(_doubts(kept) if kept else [])]),
+        }
+
+
+def _plain(cell: float | bool | None) -> str:
+    """Return a number or a truth as a cell."""
+    if cell is None:
+        return ""
+    return str(cell).lower() if isinstance(cell, bool) else repr(cell)
 
 
 def policy_lines(release: Release) -> Iterator[tuple[str, str, dict[str, Any], KeptMass | None]]:

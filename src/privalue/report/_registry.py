@@ -15,6 +15,7 @@ from privalue.ledger import Standing, study_hash
 from privalue.report._answers import Answers
 from privalue.report._guarantee import unit_words, validity_words
 from privalue.report._states import return_bounds
+from privalue.report._valued import policy_words
 from privalue.report._yaml import Unanswered, to_yaml
 
 _HEAD = """An entry for a registry of deployments of differential privacy, made by privalue.
@@ -28,8 +29,8 @@ _MECHANISMS = {
     "scaled to smooth sensitivity (Balle, Gomrokchi and Precup 2016, Algorithm 2)",
     "dp-ssp": "DP-SSP: sums of first-visit returns and counts of visits, with Gaussian noise "
     "(sufficient statistics perturbation, analytic Gaussian mechanism)",
-    "dp-ope": "DP-OPE: sums of clipped importance weights and of weighted returns, with discrete "
-    "Laplace or Gaussian noise",
+    "dp-ope": "DP-OPE: sums of clipped importance weights and of weighted returns, with noise on a "
+    "grid",
 }
 GAUSSIANS = frozenset({"dp-ssp"})  # whose releases have a mu
 _CALIBRATIONS = {
@@ -59,8 +60,11 @@ SIDE_CHANNELS: Mapping[str, str] = {
 
 def mechanism_words(release: Release) -> str:
     """Return the words for the mechanism and for how its noise is calibrated."""
+    law = ""
+    if release.mechanism == "dp-ope":
+        law = f" by the {'Laplace' if release.noise.law == 'laplace' else 'Gaussian'} law"
     return (
-        f"{_MECHANISMS[release.mechanism]}; calibration {release.noise.calibration}: "
+        f"{_MECHANISMS[release.mechanism]}{law}; calibration {release.noise.calibration}: "
         f"{_CALIBRATIONS[release.noise.calibration]}"
     )
 
@@ -143,7 +147,6 @@ def registry_entry(
     privacy, described = release.privacy, release.study
     low, high = return_bounds(release)
     limit = described["privacy"].get("max_trajectories_per_person")
-    states, arms, actions = release.state_count, len(release.arms), len(release.actions)
     number = release.trajectories or release.persons
     unprotected = (
         f"The number of {'persons' if privacy.unit == 'person' else 'trajectories'}, {number}."
@@ -157,20 +160,19 @@ def registry_entry(
             "intended_use": Unanswered("what the values are for"),
             "data_product_type": "Summary statistics",
             "data_product_region": Unanswered("where the people are"),
-            "description": f"The value function of the policy that produced the data: an estimate "
-            f"for each of {states} states{f' in each of {arms} arms' if arms else ''}"
-            f"{f' and {actions} actions' if actions else ''} of the "
-            "expected return, discounted by "
-            f"{described['values']['discount']:g} per step, from the first visit on.",
+            "description": _description(release),
             "publication_date": release.created[:10],
             "data_product_sector": Unanswered("such as Healthcare"),
         },
         "dp_variant": {
-            "variant_name": "Approximate DP"
-            if release.private
-            else "None: seeded noise, for experiments only",
-            "data_domain": "Tables of trajectories (state and reward at each step) over the "
-            f"declared states; rewards are clamped to [{described['values']['rewards'][0]:g}, "
+            "variant_name": "None: seeded noise, for experiments only"
+            if not release.private
+            else "Approximate DP"
+            if privacy.delta
+            else "Pure DP",
+            "data_domain": f"Tables of trajectories ({_cells(release)} at each step) over the "
+            f"declared states{' and actions' if 'actions' in described else ''}; rewards are "
+            f"clamped to [{described['values']['rewards'][0]:g}, "
             f"{described['values']['rewards'][1]:g}], returns to [{low:g}, {high:g}].",
             "unprotected_quantities": unprotected,
         },
@@ -200,8 +202,8 @@ def registry_entry(
             "composition": composition_words(release, account),
         },
         "implementation": {
-            "preprocessing_and_hyperparameter_tuning": "States, bounds, features, weights, "
-            "mechanism and constants are fixed in the study before the data is opened; "
+            "preprocessing_and_hyperparameter_tuning": f"{_fixed(release)} are fixed "
+            "in the study before the data is opened; "
             + _tuning(release)
             + " Whether a curator chose them after looking at the data is theirs to say.",
             "mechanisms": "\n".join(
@@ -225,6 +227,44 @@ def registry_entry(
         "deployment": deployment,
         "privalue": _for_programs(release, account),
     }
+
+
+def _description(release: Release) -> str:
+    """Return what was released, in a sentence."""
+    discount = f"{release.study['values']['discount']:g}"
+    if release.mechanism == "dp-ope":
+        starts = f", for each of {len(release.values):,} starts" if len(release.values) else ""
+        return (
+            f"What another policy (the target) than the one that produced the data (the behaviour) "
+            f"would have been worth{starts}: an estimate of its expected return from the start of "
+            f"a trajectory, discounted by {discount} per step, by importance weights that are "
+            f"clipped at {release.study['policy']['clip']:g}. "
+            f"Target: {policy_words(release, 'target')}. "
+            f"Behaviour: {policy_words(release, 'behaviour')}."
+        )
+    states, arms, actions = release.state_count, len(release.arms), len(release.actions)
+    return (
+        f"The value function of the policy that produced the data: an estimate for each of "
+        f"{states} states{f' in each of {arms} arms' if arms else ''}"
+        f"{f' and {actions} actions' if actions else ''} of the expected return, discounted by "
+        f"{discount} per step, from the first visit on."
+    )
+
+
+def _cells(release: Release) -> str:
+    """Return what the data holds of each step."""
+    cells = ["state", *(["action"] if "actions" in release.study else []), "reward"]
+    if release.study.get("policy", {}).get("behaviour") == "column":
+        cells.append("probability of the action")
+    return f"{', '.join(cells[:-1])} and {cells[-1]}"
+
+
+def _fixed(release: Release) -> str:
+    """Return what the study fixes."""
+    if release.mechanism == "dp-ope":
+        logged = release.study["policy"]["behaviour"] == "column"
+        return f"States, actions, bounds, target,{'' if logged else ' behaviour,'} clip and noise"
+    return "States, bounds, features, weights, mechanism and constants"
 
 
 def _tuning(release: Release) -> str:
@@ -281,6 +321,7 @@ def _for_programs(release: Release, account: Standing | None) -> dict[str, Any]:
             if noise.scale is not None
             else "not released",
             "ridge": release.ridge,
+            **_of_policy(release),
         },
         "composition": {
             "accounting": _accounting(release, account),
@@ -315,6 +356,18 @@ def _for_programs(release: Release, account: Standing | None) -> dict[str, Any]:
             "created": release.created,
             "software": f"{release.software.name} {release.software.version}",
         },
+    }
+
+
+def _of_policy(release: Release) -> dict[str, Any]:
+    """Return what a release by dp-ope is of; nothing of others."""
+    if release.mechanism != "dp-ope":
+        return {}
+    return {
+        "law": release.noise.law or "gaussian",
+        "clip": release.study["policy"]["clip"],
+        "target": policy_words(release, "target"),
+        "behaviour": policy_words(release, "behaviour"),
     }
 
 
