@@ -72,6 +72,14 @@ def test_inspect_is_private(folder, capsys):
     assert "Before noise (PRIVATE)" in shown
 
 
+def test_there_is_no_private_page(folder, capsys, tmp_path):
+    page = ["--page", str(tmp_path / "private.html")]
+    asked = ["inspect", str(folder / "study.toml"), "--data", str(folder / "rows.csv"), *page]
+    assert run(asked) == 2
+    assert "--page is not for dp-ope" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("study", ["study", "starts"])
 def test_a_release_is_shown_and_written(folder, capsys, tmp_path, study):
     out = told(

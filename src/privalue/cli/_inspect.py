@@ -10,6 +10,7 @@ from privalue.cli._console import Json, SideFiles, StudyFile, log, print_json, p
 from privalue.cli._given import Data, Engine, Memory, Threads, parse_memory, settled
 from privalue.cli._memory import keep_freed_memory
 from privalue.curator import inspect as inspect_data
+from privalue.errors import UsageError
 from privalue.report import require_private_place, write_private_page
 
 
@@ -31,6 +32,10 @@ def inspect(
     if page is not None:
         require_private_place(page)
     study = settled(study_file, side_files)
+    if page is not None and study.values_a_policy:
+        raise UsageError(
+            "--page is not for dp-ope, whose private numbers are few; leave it out, or use --json"
+        )
     keep_freed_memory()
     with progress("Reading rows", then="Computing") as update:
         diagnostics = inspect_data(
