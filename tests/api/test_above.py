@@ -34,6 +34,7 @@ def test_the_trusted_rooms_ask_for_nothing_but_to_be_shown():
         ("artefact", "flags_by_state"),
         ("artefact", "flags_of_states"),
         ("artefact", "plot_release"),
+        ("artefact", "policy_table"),
         ("artefact", "release_html"),
         ("artefact", "state_table"),
         ("ledger", "account_html"),
