@@ -236,6 +236,7 @@ def test_weights_that_cannot_be_are_told_by_start():
     )
     trusts = release.policy_trusts
     assert trusts.behaviour_contradicted
+    assert "may do that at up to 0.1 of them" in verdict_words(release)
     assert len(trusts.clipping_bias) == len(trusts.effective_trajectories) == len(STATES)
     assert any("so the behaviour is wrong" in flag for flag in release["ill"].flags)
     assert "exceed what any right behaviour allows" in another_policy_page(release)

@@ -108,8 +108,9 @@ def verdict_words(release: Release) -> str:
     kept = release.kept_mass
     if trust.behaviour_contradicted:
         return (
-            f"{_REFUTED} The kept mass is {kept.value:.3f} ({kept.low:.3f} to {kept.high:.3f}), "
-            "and 1 is the most that it can be. Do not use the target's number, "
+            f"{_REFUTED} The kept mass is {kept.value:.3f} ({kept.low:.3f} to {kept.high:.3f} at "
+            f"the level of {100 * (release.level or 0):g}%), and 1 is the most that it "
+            "can be. Do not use the target's number, "
             f"{shown.value} ({shown.within}), nor its difference, {more.value} ({more.within})."
             + guessed
         )
@@ -139,7 +140,9 @@ def _words_by_start(release: Release, assumed: str) -> str:
         above = sum(entry.kept_mass is not None and entry.kept_mass.low > 1 for entry in release)
         return (
             f"{_REFUTED} The kept mass is above 1, the most that it can be, at {above:,} of "
-            f"{count:,} starts. Do not use the numbers of any of them.{guessed}"
+            f"{count:,} starts, each at the level of {100 * (release.level or 0):g}%: chance alone "
+            f"may do that at up to {count * (1 - (release.level or 0)):.2g} of them, on average. "
+            f"Do not use the numbers of any of them.{guessed}"
         )
     return (
         f"{assumed}one number for each of {count:,} starts; {supported:,} of "
