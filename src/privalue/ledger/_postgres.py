@@ -136,8 +136,9 @@ class PostgresStore:
     def create(self, first: EntryRow) -> None:
         """Create the tables and the first entry in one transaction, unless they exist."""
         errors = self._driver.errors
-        # Of two that create it at once the second waits for the first, and then meets its tables.
-        made = suppress(errors.DuplicateTable, errors.UniqueViolation)
+        # Of two that create it at once the second waits for the first, and then meets its tables,
+        # or the types of their rows.
+        made = suppress(errors.DuplicateTable, errors.DuplicateObject, errors.UniqueViolation)
         with (
             self._explained(_UNDONE),
             made,
