@@ -214,9 +214,6 @@ class Improvement(Tabular):
 
         page = policy_page(
             self.release,
-            states=self.states,
-            state_of=self.state_of,
-            actions=self.action,
             step=self.step,
             changes=self.changes,
             level=self.level,

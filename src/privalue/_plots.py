@@ -158,16 +158,12 @@ def _map(
         between: the numbers at both ends of it.
     """
     states, actions = release.states, release.actions
-    row, column = ({label: at for at, label in enumerate(each)} for each in (states, actions))
-    taken = release.column("action")
-    assert taken is not None
     cells = np.full((len(states), len(actions)), np.nan)
     allowed = np.zeros(cells.shape, dtype=np.bool_)
-    for at, (state, action) in enumerate(zip(release.values.states, taken, strict=True)):
-        place = row[str(state)], column[str(action)]
-        allowed[place] = True
-        if known is None or known[at]:
-            cells[place] = values[at]
+    places = np.stack(release.places_of_pairs())
+    allowed[tuple(places)] = True
+    seen = slice(None) if known is None else known
+    cells[tuple(places[:, seen])] = values[seen]
     axes = _axes(ax, min(len(states), _MOST_ROWS), "plot()")
     unknown = np.where(allowed & np.isnan(cells), 1.0, np.nan)
     edges = np.arange(len(actions) + 1) - 0.5, np.arange(len(states) + 1) - 0.5
@@ -177,13 +173,13 @@ def _map(
     axes.figure.colorbar(drawn, ax=axes, label=what)
     least, largest = drawn.get_clim()
     span = (largest or 0.0) - (least or 0.0)
-    for place, value in np.ndenumerate(cells) if cells.size <= _MOST_CELLS else ():
+    for (row, column), value in np.ndenumerate(cells) if cells.size <= _MOST_CELLS else ():
         if np.isfinite(value):
             share = (value - (least or 0.0)) / span if span else 0.5
             dark = abs(share - 0.5) > 0.35 if colours == "RdBu" else share < 0.6
             told = f"{value:.2f}".replace("-0.00", "0.00")
             colour = "white" if dark else "black"
-            axes.text(*place[::-1], told, ha="center", va="center", color=colour, fontsize=8)
+            axes.text(column, row, told, ha="center", va="center", color=colour, fontsize=8)
     _name_places(axes.set_xticks, actions)
     _name_places(axes.set_yticks, states)
     axes.invert_yaxis()

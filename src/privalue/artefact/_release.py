@@ -14,6 +14,7 @@ from itertools import chain, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+import numpy as np
 from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, PrivateAttr, ValidationError
 
@@ -448,6 +449,18 @@ class Release(Arrays, _Part):
         for entry in self.values.fields():
             found.setdefault(entry["state"], []).append(entry["action"])
         return found
+
+    def places_of_pairs(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return for every value the position of its state, and of its action."""
+        taken = self.column("action")
+        assert taken is not None  # whoever asks has seen actions
+        state, action = (
+            {label: at for at, label in enumerate(labels)} for labels in (self.states, self.actions)
+        )
+        return (
+            np.array([state[str(label)] for label in self.values.states], dtype=np.int64),
+            np.array([action[str(label)] for label in taken], dtype=np.int64),
+        )
 
     def described_actions(self) -> dict[str, Any]:
         """Return the section of actions without the files that it names; nothing without any."""

@@ -86,17 +86,11 @@ def _flags_in_words(entry: StateValue) -> str:
 
 def _maps(release: Release, states: StateTable) -> list[HeatTable]:
     """Return the maps of actions: their values, and how much more than the state's each is."""
-    labels = release.states
-    place = {label: at for at, label in enumerate(labels)}
-    which = {label: at for at, label in enumerate(release.actions)}
-    actions = release.column("action")
-    assert actions is not None
-    state_of = np.array([place[str(label)] for label in release.values.states], dtype=np.int64)
-    action_of = np.array([which[str(label)] for label in actions], dtype=np.int64)
+    state_of, action_of = release.places_of_pairs()
     low, high = (release.column(f"total_{end}") for end in ("low", "high"))
     _, _, step = greedy_step_of(release, level=release.level or 0.95, only_clear_gains=False)
     common: dict[str, Any] = {
-        "states": labels,
+        "states": release.states,
         "actions": release.actions,
         "state_of": state_of,
         "action_of": action_of,

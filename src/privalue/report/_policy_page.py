@@ -11,7 +11,6 @@ import numpy as np
 
 from privalue._written import written
 from privalue.artefact import NOT_PRIVATE, Release
-from privalue.core import Integers
 from privalue.estimate import GreedyStep, StateChange
 from privalue.report._heat import HeatTable, heat_table
 from privalue.report._pages import LABEL, PageHtml, PageTable, hashed, named, render
@@ -31,9 +30,6 @@ _CONTENTS = {
 def policy_page(
     release: Release,
     *,
-    states: Sequence[str],
-    state_of: Integers,
-    actions: Sequence[str],
     step: GreedyStep,
     changes: Sequence[StateChange],
     level: float,
@@ -43,9 +39,6 @@ def policy_page(
 
     Args:
         release: that the policy is made from.
-        states: the labels of its states.
-        state_of: the state of every pair.
-        actions: the label of every pair's action.
         step: what the rule computed.
         changes: what happens in each state, moves first.
         level: of all intervals together.
@@ -77,7 +70,7 @@ def policy_page(
         gains=_gains(moves, level) if moves else None,
         moves=_moves(moves) if moves else None,
         kept=_kept(kept) if kept else None,
-        heat_map=_advantages(release, states, state_of, actions, step),
+        heat_map=_advantages(release, step),
         behaviour=_known(step),
         sentence=release.sentence(),
         sha256=hashed(release.sha256),
@@ -158,15 +151,9 @@ def _rest(count: int) -> str:
     return f" The first {MOST_STATES:,} of {count:,} states; policy.json has all of them."
 
 
-def _advantages(
-    release: Release,
-    states: Sequence[str],
-    state_of: Integers,
-    actions: Sequence[str],
-    step: GreedyStep,
-) -> HeatTable:
+def _advantages(release: Release, step: GreedyStep) -> HeatTable:
     """Return the heat map of advantages."""
-    place = {label: at for at, label in enumerate(release.actions)}
+    state_of, action_of = release.places_of_pairs()
     return heat_table(
         name="Advantage of every action",
         caption=PageHtml(
@@ -174,10 +161,10 @@ def _advantages(
             "state. A question mark is an action that too few people took to say anything; an "
             "empty cell is one that is not allowed. Point at a cell for its interval."
         ),
-        states=states,
+        states=release.states,
         actions=release.actions,
         state_of=state_of,
-        action_of=np.array([place[label] for label in actions], dtype=np.int64),
+        action_of=action_of,
         values=step.advantage,
         ends=(step.low, step.high),
         known=step.clear,

@@ -274,7 +274,21 @@ class LslSection(_Calibrated, _Ridged):
         return super().stated() | {"ridge"} | ({"ridge_scale"} if self.ridge == "sqrt" else set())
 
 
-class OpeSection(MechanismSection):
+class _WithoutChoices(MechanismSection):
+    """A section in which nothing else can be chosen: the keys of other mechanisms at rest."""
+
+    calibration: ClassVar[Literal["exact"]] = "exact"
+    beta: ClassVar[Literal["auto"]] = "auto"
+    pseudo_count: ClassVar[float] = 0.0
+    ridge: ClassVar[Literal["sqrt"]] = "sqrt"
+    ridge_scale: ClassVar[float] = 100.0
+    shrinkage: ClassVar[bool] = False
+    noise_scale_share: ClassVar[float] = 0.0
+    stages: ClassVar[Literal["one"]] = "one"
+    stage_shares: ClassVar[Mapping[str, float]] = {}
+
+
+class OpeSection(_WithoutChoices):
     """The section of dp-ope: what another policy would have been worth, by clipped weights."""
 
     name: Literal["dp-ope"] = _named("dp-ope")
@@ -282,36 +296,17 @@ class OpeSection(MechanismSection):
         "the law of the noise", '"laplace" (pure epsilon) or "gaussian"', "laplace"
     )
 
-    calibration: ClassVar[Literal["exact"]] = "exact"
-    beta: ClassVar[Literal["auto"]] = "auto"
-    pseudo_count: ClassVar[float] = 0.0
-    ridge: ClassVar[Literal["sqrt"]] = "sqrt"
-    ridge_scale: ClassVar[float] = 100.0
-    shrinkage: ClassVar[bool] = False
-    noise_scale_share: ClassVar[float] = 0.0
-    stages: ClassVar[Literal["one"]] = "one"
-    stage_shares: ClassVar[Mapping[str, float]] = {}
-
     def stated(self) -> set[str]:
         """Return the law of the noise too."""
         return {"name", "noise"}
 
 
-class AutoSection(MechanismSection):
+class AutoSection(_WithoutChoices):
     """The section of a mechanism still to be chosen; `privalue.resolve` replaces it."""
 
     name: Literal["auto"] = _named("auto")
 
-    calibration: ClassVar[Literal["exact"]] = "exact"
     noise: ClassVar[Literal["isotropic"]] = "isotropic"
-    beta: ClassVar[Literal["auto"]] = "auto"
-    pseudo_count: ClassVar[float] = 0.0
-    ridge: ClassVar[Literal["sqrt"]] = "sqrt"
-    ridge_scale: ClassVar[float] = 100.0
-    shrinkage: ClassVar[bool] = False
-    noise_scale_share: ClassVar[float] = 0.0
-    stages: ClassVar[Literal["one"]] = "one"
-    stage_shares: ClassVar[Mapping[str, float]] = {}
 
     def stated(self) -> set[str]:
         """Return the keys that all mechanisms have."""
