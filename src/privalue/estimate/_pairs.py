@@ -20,6 +20,7 @@ from dataclasses import replace
 import numpy as np
 
 from privalue.core import Design, Vector
+from privalue.estimate._ratios import summed
 from privalue.estimate._statistics import Estimates, NoisyStatistics
 from privalue.study import PairNames, aggregation
 
@@ -64,9 +65,7 @@ def summed_over_actions(noisy: NoisyStatistics, pairs: PairNames, *, most: int) 
     """Return the noisy sums and counts of states, over their actions; ``most`` is H."""
 
     def total(numbers: Vector) -> Vector:
-        return np.asarray(
-            np.bincount(pairs.state_of, weights=numbers, minlength=pairs.states.count), np.float64
-        )
+        return summed(numbers, pairs.state_of, pairs.states.count)
 
     def together(noise: Vector | float) -> Vector:
         return np.sqrt(total(np.square(np.broadcast_to(noise, pairs.count))))

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import special
 
-from privalue.core import Vector
+from privalue.core import Integers, Vector
 
 CLEAR = 4.0  # so many standard deviations from nothing, sums and counts may be divided
 
@@ -46,6 +46,11 @@ class Ratios:
     def clarity(self) -> Vector:
         """Return how many standard deviations each count is above 0."""
         return self.counts / self.count_noise
+
+
+def summed(numbers: Vector, states: Integers, count: int) -> Vector:
+    """Return the sums of numbers of pairs over the actions of each of so many states."""
+    return np.asarray(np.bincount(states, weights=numbers, minlength=count), np.float64)
 
 
 def plain_values(ratios: Ratios, unvisited: float) -> Vector:

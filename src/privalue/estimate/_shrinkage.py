@@ -23,7 +23,7 @@ from functools import cached_property
 import numpy as np
 
 from privalue.core import Integers, Vector
-from privalue.estimate._ratios import Ratios, plain_values
+from privalue.estimate._ratios import Ratios, plain_values, summed
 
 FEWEST_STATES = 4  # the smallest worlds that the rule was tried on
 SPREADS = np.geomspace(1.0, 3e-4, 8)  # tau, as shares of half the range of returns
@@ -205,15 +205,15 @@ def _posterior(
 def pooled(ratios: Ratios, states: Integers) -> Ratios:
     """Return the sums and counts of every state: those of its pairs together."""
 
-    def summed(numbers: Vector) -> Vector:
-        return np.asarray(np.bincount(states, weights=numbers), dtype=np.float64)
+    def total(numbers: Vector) -> Vector:
+        return summed(numbers, states, int(states[-1]) + 1)
 
     return replace(
         ratios,
-        sums=summed(ratios.sums),
-        counts=summed(ratios.counts),
-        sum_noise=np.sqrt(summed(np.square(ratios.sum_noise))),
-        count_noise=np.sqrt(summed(np.square(ratios.count_noise))),
+        sums=total(ratios.sums),
+        counts=total(ratios.counts),
+        sum_noise=np.sqrt(total(np.square(ratios.sum_noise))),
+        count_noise=np.sqrt(total(np.square(ratios.count_noise))),
     )
 
 
