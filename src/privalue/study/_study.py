@@ -365,6 +365,8 @@ class Study(Section):
 
         def __getattr__(self, name: str) -> Any:
             """Say where a study holds what a keyword gave."""
+            if name.startswith("_"):  # what Pydantic keeps apart, and what is asked for often
+                return super().__getattr__(name)
             if name in {"check", "inspect", "plan", "release"}:
                 raise AttributeError(f"a Study has no {name}(); write pv.{name}(study, ...)")
             where = where_is(name)
