@@ -98,7 +98,7 @@ def assert_conditions_of_lemma_1(here: Perturbation, there: Perturbation):
     assert here.grids == there.grids
 
 
-@settings(max_examples=2000 if os.environ.get("PRIVALUE_LONG") == "1" else 500)
+@settings(max_examples=2000 if os.environ.get("PRIVALUE_LONG") == "1" else 250)
 @given(
     pair=neighbours(),
     mechanism=st.sampled_from(MECHANISMS),
