@@ -270,6 +270,34 @@ def test_the_behaviour_itself_keeps_everything(scales, logged, right):
     assert found.target.band_low is None  # one number has no band
 
 
+def by_start(starts, mass, seed):
+    """Make so many starts of 400 people each, of one kept mass, with normal noise."""
+    generator = np.random.default_rng(seed)
+    scales, people = (6.0, 6.0, 6.0, 0.0), np.full(starts, 400.0)
+    return NoisyWeights(
+        weighted=np.zeros(starts),
+        weights=mass * people + scales[1] * generator.normal(size=starts),
+        returns=np.zeros(starts),
+        sizes=people,
+        scales=scales, laplace=False, clip=1.0,
+    )  # fmt: skip
+
+
+def test_among_many_starts_a_right_behaviour_is_seldom_contradicted():
+    """Everybody keeps all: single intervals of some start exclude 1 nearly always, the band seldom.
+
+    Nothing is sampled at mass 1 and clip 1. A band of 95% fails for at most 5% of releases.
+    """
+    found = [policy_estimates(by_start(100, 1.0, seed), (0.0, 1.0), LEVEL) for seed in range(60)]
+    single = sum(bool((each.kept_low > 1).any()) for each in found)
+    assert single > 45
+    assert sum(bool(each.impossible.any()) for each in found) <= 15  # 5.8 deviations above 3
+
+
+def test_among_many_starts_a_wrong_behaviour_is_contradicted():
+    assert policy_estimates(by_start(100, 1.4, 1), (0.0, 1.0), LEVEL).impossible.all()
+
+
 def test_where_nothing_is_accepted_nothing_is_known():
     """Not an interval of no width: numbers that no value explains tell nothing."""
     low, high = share([900.0], [100.0]).ends(LEVEL, np.zeros(1), (-0.5, 0.5))

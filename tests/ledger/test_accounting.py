@@ -115,6 +115,14 @@ def test_what_is_told_of_a_gaussian_book(released, capsys):
     assert "mu²" in ledger.show("trial")._repr_html_()
 
 
+def test_the_history_tells_a_total_as_the_account_does(released):
+    """A total is rounded down, and what was used of it up, wherever they are told."""
+    told = released[0].show("trial").as_dict()
+    last = told["history"][-1]
+    for name in ("total", "spent"):
+        assert last[name]["mu"] == told[name]["mu"]
+
+
 def test_a_page_tells_squares(released, tmp_path):
     ledger, squares, _ = released
     pv.publish(squares, tmp_path, account=ledger.standing("trial"))

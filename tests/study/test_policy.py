@@ -53,6 +53,15 @@ def test_other_studies_are_described_as_they_were():
         ({"actions": None}, r"\[actions\] is missing: to value another policy, actions must be"),
         ({"policy": {"target": None}}, r"\[policy\] target is missing"),
         ({"policy": {"behaviour": None}}, r"\[policy\] behaviour is missing: .* never estimated"),
+        (
+            {"policy": {"behaviour": "propensity"}},
+            r"\[policy\] behaviour = \"propensity\" cannot be read: .* for probabilities that the "
+            r"rows have, write behaviour = \"column\" and \[data\] probability = \"propensity\"$",
+        ),
+        (
+            {"policy": {"behaviour": "no.csv"}},
+            r"\"no.csv\" cannot be read: .* study file \([^)]*\)$",
+        ),
         ({"policy": {"clip": None}}, r"\[policy\] clip is missing"),
         ({"mechanism": "dp-ssp", "delta": 1e-6}, r"\[policy\] is for dp-ope, and .* \"dp-ssp\""),
         ({"delta": 1e-6}, r"delta = 1e-06: noise = \"laplace\" promises epsilon alone"),

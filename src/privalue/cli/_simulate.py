@@ -18,7 +18,8 @@ def simulate(
         typer.Argument(
             metavar="MDP",
             help="chain, chain:N=40,p=0.5, random-chain:N=20, grid:rows=4,columns=5, "
-            "garnet:seed=7, gym:FrozenLake-v1,policy=greedy, icu-sepsis",
+            "garnet:seed=7, gym:FrozenLake-v1,policy=greedy, icu-sepsis, icu-sepsis:groups=50 "
+            "(its states in 50 public groups)",
         ),
     ],
     trajectories: Annotated[

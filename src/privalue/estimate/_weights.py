@@ -193,7 +193,8 @@ class PolicyEstimates:
     largest_bias: Vector  # the same at its lower end
     effective: Vector  # trajectories, at least: n~/C
     supported: NDArray[np.bool_]
-    impossible: NDArray[np.bool_]  # kept above 1: no right behaviour allows it
+    # Kept above 1: no right behaviour allows it, but for a chance of 1 - level for all keys.
+    impossible: NDArray[np.bool_]
 
 
 def policy_estimates(
@@ -224,7 +225,8 @@ def policy_estimates(
         return ends, (np.minimum(total[0], ends[0]), np.maximum(total[1], ends[1]))
 
     kept_low, kept_high = kept.ends(level, people, (0.0, noisy.clip))
-    impossible = kept_low > 1
+    # Of many keys one is above 1 by chance alone; all of them together seldom have such a one.
+    impossible = kept.ends(each, people, (0.0, noisy.clip))[0] > 1 if keys > 1 else kept_low > 1
     found = dict[str, tuple[Ends, Ends, Ends, Ends]]()
     for name, share, variance in (("target", value, weight), ("behaviour", plain, people)):
         alone = intervals(share, variance, level)

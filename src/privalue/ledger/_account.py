@@ -276,7 +276,7 @@ class Account(Standing):
             ],
             "history": [
                 {
-                    name: _history(value) if isinstance(value, Cost) else value
+                    name: _history(value, name) if isinstance(value, Cost) else value
                     for name, value in step._asdict().items()
                 }
                 for step in self.steps
@@ -291,9 +291,12 @@ def _pool(paid: Cost) -> str:
     return GAUSSIAN if paid.square else PLAIN
 
 
-def _history(amount: Cost) -> dict[str, float]:
-    """Return an amount of the history: of each pool by itself, without what it comes to."""
-    mu = {"mu": float(square_root(amount.square, up=True))} if amount.square else {}
+def _history(amount: Cost, name: str) -> dict[str, float]:
+    """Return an amount of the history: of each pool by itself, without what it comes to.
+
+    It is rounded as the account's own amount of that name: a total down, what was used of it up.
+    """
+    mu = {"mu": float(square_root(amount.square, up=name != "total"))} if amount.square else {}
     return {**amount.as_dict(), **mu}
 
 

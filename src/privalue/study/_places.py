@@ -77,6 +77,12 @@ class Place:
         by_state = "[values] start", "[states] visits", "[weights] file"
         more = "; it is a file, or a number for each state, as {label: number}"
         given = more if shown.startswith(by_state) else ""
+        name = shown.split('"')[1] if shown.startswith("[policy] behaviour") else "."
+        if "." not in name:  # no file is called so: it is what the column of the rows is called
+            given = (
+                '; for probabilities that the rows have, write behaviour = "column" and [data] '
+                f'probability = "{name}"'
+            )
         return (
             f"{shown} cannot be read: it does not exist; paths are relative to the study file "
             f"({self.folder}){given}"
