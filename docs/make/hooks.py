@@ -32,6 +32,7 @@ _WEIGHT = {"decisions/": 0.2, "proofs/": 0.3, "changelog.md": 0.1, "howto/": 4.0
     "peers.md": 0.3,
     "faq.md": 0.8,
     "ledger.md": 2.0,
+    "troubleshooting.md": 2.0,
 }
 
 
