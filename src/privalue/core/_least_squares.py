@@ -166,7 +166,7 @@ def lsl_float_error(
     if design.one_feature_per_state:
         relative = 4.0 * (longest_column(design.phi) + 8) * UNIT_ROUNDOFF
     else:
-        size = 8.0 * (design.states + design.dimension) * design.dimension * UNIT_ROUNDOFF
+        size = 8.0 * (design.states + design.dimension) * design.dimension**1.5 * UNIT_ROUNDOFF
         relative = 5.0 * size * high / low
     if not relative <= 0.25:  # Wedin's theorem presumes kappa e <= 1/20
         relative = np.inf
