@@ -293,7 +293,8 @@ def test_in_a_browser_pages_have_outline_copy_buttons_and_two_schemes(browser, b
     page = browser.new_page(viewport={"width": 390, "height": 844})
     asked = set()
     page.on("request", lambda request: asked.add(request.url.partition(":")[0]))
-    for name in ("index", "howto/csv", "study", "proofs/noise", "api", "tour", "samples/report"):
+    samples = ("samples/report", "samples/plan")
+    for name in ("index", "howto/csv", "faq", "study", "proofs/noise", "api", "tour", *samples):
         page.goto((built / f"{name}.html").as_uri())
         wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
         assert wide <= 0, f"{name} is {wide} pixels wider than a phone"
