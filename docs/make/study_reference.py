@@ -45,7 +45,7 @@ Two commands help you to write the file:
 | a ledger that counts what is spent | `dataset` in `[study]` |
 | two treatments compared | `[arms]` ([arms](arms.md)) |
 | the value of each action | `[actions]` ([actions](actions.md)) |
-| the value of another policy | `[actions]`, `[policy]`, `[mechanism]` ([off-policy](off-policy.md)) |
+| what another policy is worth | `[actions]`, `[policy]`, `[mechanism]` ([how](off-policy.md)) |
 | values that share information between states | `[features]`, `[weights]` |
 
 This page is generated from the models that check the file.

@@ -27,7 +27,7 @@ def check(
     side_files: SideFiles = None,
     as_json: Json = False,
 ) -> None:
-    """Say everything that can be said without data."""
+    """Check a study, and say what follows from it; opens no data."""
     found = checked(settled(study_file, side_files, spend=spend, shares=True))
     study, design = found.study, found.prepared.design
     if as_json:

@@ -32,7 +32,9 @@ def improve(
     level: Annotated[
         float | None,
         typer.Option(
-            "--level", **NUMBER, help="Move only where a gain is clear at this level, e.g. .95."
+            "--level",
+            **NUMBER,
+            help="Change an action only where the gain is clear at this level, e.g. .95.",
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
