@@ -53,6 +53,6 @@ def check(
     else:
         terminal.print_check(screen(), found)
         say(
-            f"Next: privalue plan {study_file}, the error to expect; then privalue inspect "
-            f"{study_file} --data DATA, for the curator's eyes"
+            f"Next: privalue plan {study_file} predicts the error; then privalue inspect "
+            f"{study_file} --data DATA shows the curator the results before noise"
         )

@@ -321,7 +321,7 @@ def _intervals(release: Release) -> tuple[dict[str, tuple[str, str]], str]:
         )
     return {f"{level} interval": ("total_low", "total_high"), "privacy alone": ("low", "high")}, (
         f"The intervals cover the value among people at large{_counted(release)}: they hold the "
-        "noise of privacy and the choice of people. Beside them: the noise alone."
+        "noise of privacy and the choice of people. The column beside them is for the noise alone."
     )
 
 

@@ -114,6 +114,7 @@ def simulate(
             f"discount {chosen.process.discount:g}"
         )
         if truth is not None:
-            say(f"Wrote what is true of it: {', '.join(file.name for file in files)} in {truth}")
+            names = ", ".join(file.name for file in files)
+            say(f"Wrote a study of these rows, and the exact values: {names} in {truth}")
         if written.truncated:
             print(f"{written.truncated:,} were cut, {written.dropped:,} of them dropped.")
