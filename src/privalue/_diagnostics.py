@@ -235,8 +235,8 @@ class PolicyDiagnostics(Private):
             found.append(
                 (
                     f"{clipped} of {counted} trajectories weigh more than clip, and count as clip",
-                    "nothing, the release says how much weight was kept; do not choose another clip "
-                    "because of this warning, since that would have no guarantee",
+                    "nothing, the release says how much weight was kept; do not choose another "
+                    "clip because of this warning, since that would have no guarantee",
                 )
             )
         return found + dropped_units(self.study, self.statistics, by_query=self.by_query)
