@@ -286,3 +286,20 @@ def test_every_hazard_is_answered():
     untested = [name for name, answer in found.items() if "`tests/" not in answer["Tests"]]
     assert len(found) > 20
     assert len(untested) == 2, untested
+
+
+MOST_WORDS = 40
+
+
+def long_cells(text):
+    """The cells of a page's tables that are too long to read in a table."""
+    text = re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
+    rows = [line.strip("|") for line in text.splitlines() if line.startswith("|")]
+    return [cell for row in rows for cell in row.split(" | ") if len(cell.split()) > MOST_WORDS]
+
+
+def test_cells_of_tables_are_short():
+    """A longer text wants to be a list or a section; the glossary has sentences on purpose."""
+    pages = [page for page in (ROOT / "docs").glob("*.md") if page.name != "glossary.md"]
+    assert {page.name: found for page in pages if (found := long_cells(page.read_text()))} == {}
+    assert long_cells(f"| a | {'word ' * (MOST_WORDS + 1)} |") != []
