@@ -125,7 +125,8 @@ def _print_solved(console: Console, solved: Solved) -> None:
         console.print(f"{text[0].upper()}{text[1:]}.", style="bold")
         return
     table = Table(
-        title=f"{solved.quantity} for an error of at most {solved.target:g}", title_justify="left"
+        title=f"{solved.quantity.capitalize()} for an error of at most {solved.target:g}",
+        title_justify="left",
     )
     table.add_column("mechanism")
     table.add_column(solved.quantity, overflow="fold")
