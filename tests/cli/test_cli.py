@@ -287,7 +287,7 @@ def test_what_check_says_is_next_can_be_done(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "300")
     (tmp_path / "fixed.toml").write_text(STUDY)
     assert run(["check", "fixed.toml"]) == 0
-    assert "Next: privalue plan fixed.toml, the error" in capsys.readouterr().out
+    assert "Next: privalue plan fixed.toml predicts the error" in capsys.readouterr().out
     open_share = STUDY.replace("epsilon = 1.0\ndelta = 1e-6\n", "")
     (tmp_path / "share.toml").write_text('[study]\ndataset = "trial"' + open_share)
     total = ["--epsilon", "4", "--delta", "1e-5", "--unit", "trajectory"]
@@ -295,8 +295,10 @@ def test_what_check_says_is_next_can_be_done(tmp_path, monkeypatch, capsys):
     capsys.readouterr()
     assert run(["check", "share.toml", "--spend", "25%"]) == 0
     told = capsys.readouterr().out
-    found = re.search(r"Next: privalue (plan .*), the error to expect; then privalue (.*)\n", told)
-    assert found[2] == ("release share.toml --spend 25% --ledger LEDGER --data DATA --out DIR")
+    found = re.search(r"Next: privalue (plan .*) predicts the error; then privalue (.*)\n", told)
+    assert found[2] == (
+        "release share.toml --spend 25% --ledger LEDGER --data DATA --out DIR releases it"
+    )
     words = found[1].replace("LEDGER", "ledger.db").split()
     assert run([*words, "--trajectories", "3000", "--draws", "8"]) == 0
 

@@ -28,7 +28,7 @@ def check(
     side_files: SideFiles = None,
     as_json: Json = False,
 ) -> None:
-    """Say everything that can be said without data."""
+    """Check a study, and say what follows from it; opens no data."""
     found = checked(settled(study_file, side_files, spend=spend, shares=True))
     study, design = found.study, found.prepared.design
     if as_json:
@@ -57,14 +57,14 @@ def check(
 
 
 def _next(study_file: Path, study: Study, spend: str | None) -> str:
-    """Return what to do next: a share of the ledger is known to it alone."""
+    """Return what to do next: a share of the ledger is known to the ledger alone."""
     if study.privacy.is_fixed:
         return (
-            f"Next: privalue plan {study_file}, the error to expect; then privalue inspect "
-            f"{study_file} --data DATA, for the curator's eyes"
+            f"Next: privalue plan {study_file} predicts the error; then privalue inspect "
+            f"{study_file} --data DATA shows the curator the results before noise"
         )
     share = "" if spend is None else f" --spend {spend}"
     return (
-        f"Next: privalue plan {study_file}{share} --ledger LEDGER, the error to expect; then "
-        f"privalue release {study_file}{share} --ledger LEDGER --data DATA --out DIR"
+        f"Next: privalue plan {study_file}{share} --ledger LEDGER predicts the error; then "
+        f"privalue release {study_file}{share} --ledger LEDGER --data DATA --out DIR releases it"
     )
