@@ -10,9 +10,9 @@ from privalue.report._numbers import interval
 from privalue.report._page_stages import stages_context
 from privalue.report._pages import PageHtml, PageTable, bar, hashed, listed, named
 from privalue.report._registry import (
-    GAUSSIANS,
     SIDE_CHANNELS,
     composition_words,
+    gaussian_alpha,
     mechanism_words,
 )
 from privalue.report._states import return_bounds
@@ -178,9 +178,8 @@ def _account(release: Release, account: Standing) -> dict[str, Any]:
 
 def _further(release: Release, account: Standing) -> int:
     """Return how many more releases like this one fit into what is left."""
-    # By its mechanism: a release from before there were squares states no mu.
-    alpha = release.noise.alpha if release.mechanism in GAUSSIANS else None
-    return account.further(release.privacy.epsilon, release.privacy.delta, alpha)
+    privacy = release.privacy
+    return account.further(privacy.epsilon, privacy.delta, gaussian_alpha(release))
 
 
 def _squares(account: Standing) -> str:
