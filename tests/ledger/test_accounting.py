@@ -115,6 +115,20 @@ def test_what_is_told_of_a_gaussian_book(released, capsys):
     assert "mu²" in ledger.show("trial")._repr_html_()
 
 
+def test_each_pool_and_its_history_are_rounded_to_the_safe_side(tmp_path):
+    """Also where a double has too few digits, or mu too few places."""
+    ledger = open_ledger(tmp_path / "ledger.db", accounting="gaussian")
+    pool = {"plain_epsilon": 1e5, "plain_delta": 1e-7}
+    ledger.declare("trial", epsilon=1e5 + 1, delta=1e-6, **pool)
+    spend(ledger, 1, gaussian(0.1, 1e-7).alpha)
+    spend(ledger, 2, epsilon=1e-12, delta=0.0)
+    told = ledger.show("trial").as_dict()
+    assert told["plain_pool"]["left"]["epsilon"] < 1e5 == told["plain_pool"]["total"]["epsilon"]
+    last = told["history"][-1]
+    assert last["total"] == {"epsilon": 1e5, "delta": 1e-7, "mu": told["total"]["mu"]}
+    assert last["spent"]["mu"] == told["spent"]["mu"]
+
+
 def test_a_page_tells_squares(released, tmp_path):
     ledger, squares, _ = released
     pv.publish(squares, tmp_path, account=ledger.standing("trial"))
@@ -373,6 +387,7 @@ def test_what_a_move_promises_is_told_for_good(tmp_path, monkeypatch, capsys):
         assert account.as_dict()["before_the_move"] == {"epsilon": 1.0, "delta": 1e-6}
         assert (account.total.epsilon, account.total.delta) == (0.9, 1e-7)
         assert any(words in notice for notice in account.notices)
+        assert not any("plain pool" in notice for notice in account.notices)
         standing = ledger.standing("trial")  # it begins at a snapshot
         assert standing.promise.as_dict() == both
         said = []
@@ -501,6 +516,8 @@ def test_what_has_no_mu_moves_to_a_plain_pool_only(tmp_path):
         ledger.declare("trial", **MOVE, plain_epsilon=0.05, plain_delta=1e-7)
     moved = ledger.declare("trial", **MOVE, plain_epsilon=0.1, plain_delta=1e-7)
     assert moved.left.units.parts[:2] == (0, 0)
+    # (iii) of the proof takes a pool that was fixed in advance.
+    assert any("did not lead to the size of its plain pool" in line for line in moved.notices)
     ledger.verify()
 
 

@@ -196,9 +196,11 @@ def _moved(account: Standing) -> str:
     """Return the sentence on a book that moved to squares; empty where none did."""
     if account.before is None:
         return ""
+    pool = account.total.units.epsilon
     return (
         f" Before, plain sums counted, with a total of {account.before}, and releases may have led "
-        f"to the change: all of them together, before and after, promise {account.promise}."
+        f"to the change: all of them together, before and after, promise {account.promise}"
+        f"{', if they did not lead to the size of the plain pool' * bool(pool)}."
     )
 
 
