@@ -113,15 +113,15 @@ class Reservation:
         Its number alone says too little. Where an old copy was put back meanwhile, another release
         may have that number, and a lower price.
         """
-        with self._ledger._writing(self.dataset, self.cost, self.sequence) as (book, *rest):
-            held = book.reservations.get(self.sequence)
+        with self._ledger._writing(self.dataset, self.cost, self.sequence) as written:
+            held = written[0].reservations.get(self.sequence)
             if held is None or (held.head != self.head and (self.charged or not held.drawn)):
                 raise LedgerError(
                     f"the ledger {self._ledger.place} no longer has the entry {self.head}, of this "
                     "release: an old copy was put back; use the newer one, or start again, if "
                     "nothing was drawn"
                 )
-            yield (book, *rest)
+            yield written
 
     def __enter__(self) -> Self:
         return self
