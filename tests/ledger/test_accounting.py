@@ -27,7 +27,7 @@ from privalue.ledger._chain import canonical, sha256
 from privalue.ledger._conversions import epsilon_spent
 from privalue.ledger._evidence import fault
 from privalue.ledger._requests import fixed_share
-from privalue.ledger._squares import square_cost
+from privalue.ledger._squares import is_certified, square_cost
 from privalue.ledger._terms import Protection, over_steps
 from privalue.ledger._units import mu
 from privalue.report import account_rows
@@ -113,6 +113,24 @@ def test_what_is_told_of_a_gaussian_book(released, capsys):
     )
     assert told["left"]["epsilon"] == pytest.approx(0.743183 + 0.1, abs=1e-4)
     assert "mu²" in ledger.show("trial")._repr_html_()
+
+
+@IN_BOTH
+def test_a_mu_that_machines_might_judge_differently_is_not_recorded(tmp_path, accounting):
+    """One would count it, and another ignore it, and spend its amount again."""
+    ledger = open_ledger(tmp_path / "ledger.db", accounting=accounting)
+    ledger.declare("trial", epsilon=1.0, delta=1e-6)
+    enough = gaussian(0.1, 1e-7).alpha
+    least = enough * 0.99
+    while math.nextafter(least, math.inf) < enough:
+        middle = (least + enough) / 2
+        certified = is_certified(mu(middle), 0.1, 1e-7)
+        least, enough = (least, middle) if certified else (middle, enough)
+    for alpha in (enough, enough * (1 + 1e-10)):
+        with pytest.raises(UsageError, match="by less than a billionth"):
+            spend(ledger, 1, alpha)
+    assert ledger.show("trial").reserved.units == Cost()
+    spend(ledger, 2, enough * (1 + 2e-9))
 
 
 def test_each_pool_and_its_history_are_rounded_to_the_safe_side(tmp_path):
