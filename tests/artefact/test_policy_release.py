@@ -240,6 +240,15 @@ def test_weights_that_cannot_be_are_told_by_start():
     assert len(trusts.clipping_bias) == len(trusts.effective_trajectories) == len(STATES)
     assert any("so the behaviour is wrong" in flag for flag in release["ill"].flags)
     assert "exceed what any right behaviour allows" in another_policy_page(release)
+    assert "above 1 at that level for all starts at once" in verdict_words(release)
+    # What chance does at one of many starts is a flag there, and no verdict on all of them.
+    trusts = trusts.model_copy(update={"behaviour_contradicted": None})
+    chance = release.model_copy(update={"policy_trusts": trusts})
+    assert "refuted" not in verdict_words(chance)
+    told = "not supported: the kept mass is above 1, by chance or because the behaviour is wrong"
+    assert told in another_policy_page(chance)
+    assert told in "".join(policy_csv(chance))
+    assert "so the behaviour is wrong" not in "".join(policy_csv(chance))
 
 
 def test_a_behaviour_from_a_release_is_told_as_first_visits(tmp_path):

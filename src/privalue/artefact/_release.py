@@ -234,7 +234,9 @@ class PolicyTrusts(_Part):
     effective_trajectories: Numbers
     behaviour_estimated: bool | None = Field(default=None, description=_ESTIMATED)
     behaviour_contradicted: bool | None = Field(
-        default=None, description="the kept mass of a start is above 1: the behaviour is wrong"
+        default=None,
+        description="the kept mass of a start is above 1, at a level that holds for all starts at "
+        "once: the behaviour is wrong",
     )
 
 

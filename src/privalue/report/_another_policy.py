@@ -14,7 +14,7 @@ from privalue.ledger import Standing
 from privalue.report._page_facts import budget_context
 from privalue.report._pages import LABEL, PageHtml, PageTable, bar, flags, hashed, named, render
 from privalue.report._plots import MOST_ROWS, Series, figure
-from privalue.report._states import IMPOSSIBLE, LOST
+from privalue.report._states import IMPOSSIBLE, LOST, above_words
 from privalue.report._valued import valued_facts
 from privalue.study import as_cell
 
@@ -140,8 +140,9 @@ def _words_by_start(release: Release, assumed: str) -> str:
         above = sum(entry.kept_mass is not None and entry.kept_mass.low > 1 for entry in release)
         return (
             f"{_REFUTED} The kept mass is above 1, the most that it can be, at {above:,} of "
-            f"{count:,} starts, each at the level of {100 * (release.level or 0):g}%: chance alone "
-            f"may do that at up to {count * (1 - (release.level or 0)):.2g} of them, on average. "
+            f"{count:,} starts, each at the level of {100 * (release.level or 0):g}%. Chance alone "
+            f"may do that at up to {count * (1 - (release.level or 0)):.2g} of them, on average, "
+            "but at one at least it is above 1 at that level for all starts at once. "
             f"Do not use the numbers of any of them.{guessed}"
         )
     return (
@@ -169,11 +170,11 @@ _REFUTED = (
 )
 
 
-def _doubts(kept: KeptMass) -> list[str]:
+def _doubts(release: Release, kept: KeptMass) -> list[str]:
     """Return the flag of a kept mass that vouches for nothing; or none."""
     if kept.supported:
         return []
-    return [IMPOSSIBLE if kept.low > 1 else LOST]
+    return [above_words(release) if kept.low > 1 else LOST]
 
 
 def _total(interval: PolicyInterval) -> tuple[float, float]:
@@ -274,7 +275,7 @@ def _kept(release: Release) -> PageTable | None:
         rows=[
             ["kept mass", _bar(kept)],
             ["its interval", f"{kept.low:.3f} to {kept.high:.3f}"],
-            ["supported", "yes" if kept.supported else flags(_doubts(kept))],
+            ["supported", "yes" if kept.supported else flags(_doubts(release, kept))],
             [
                 "clipping moves the value by at most",
                 f"{trust.clipping_bias:.3g} at the kept mass, {trust.largest_clipping_bias:.3g} at "
@@ -319,7 +320,7 @@ def _starts(release: Release) -> PageTable:
                 _bar(entry.kept_mass),
                 f"{bias:.3g} to {largest:.3g}",
                 f"{effective:,.0f}",
-                flags(_doubts(entry.kept_mass)),
+                flags(_doubts(release, entry.kept_mass)),
             ]
         )
     more_of = len(release.values) - MOST_STARTS
@@ -372,7 +373,7 @@ def _rows(release: Release) -> Iterator[dict[str, Any]]:
             "kept_low": kept and kept.low,
             "kept_high": kept and kept.high,
             "supported": kept and kept.supported,
-            "flags": "; ".join([*told, *(_doubts(kept) if kept else [])]),
+            "flags": "; ".join([*told, *(_doubts(release, kept) if kept else [])]),
         }
 
 
