@@ -787,6 +787,8 @@ def policy_doubt(release: Release) -> str | None:
     else:
         lost = sum(not entry.supported for entry in release.values)
         where = f" at {lost:,} of {len(release.values):,} starts"
+        above = sum(entry.kept_mass is not None and entry.kept_mass.low > 1 for entry in release)
+        where += f" ({above:,} of them by a kept mass above 1, maybe by chance)" if above else ""
     if not lost:
         return None
     return (

@@ -90,8 +90,25 @@ def another_policy_page(
 def verdict_words(release: Release) -> str:
     """Return in a sentence or two what the release says of the target.
 
-    Where the released numbers refute the behaviour, that comes first.
+    Where the released numbers refute the behaviour, that comes first; where whoever made it
+    accepted that it is of no use, that comes before everything.
     """
+    trust = release.policy_trust or release.policy_trusts
+    told = _USELESS if "useless" in release.accepted else ""
+    told += _words(release)
+    if trust is not None and trust.behaviour_contradicted and _drops(release):
+        told += _SELECTED
+    return told
+
+
+def _drops(release: Release) -> bool:
+    """Return whether units are left out for what their rows hold."""
+    study = release.study
+    return "drop-unit" in (study["data"].get("invalid"), study["values"].get("truncated"))
+
+
+def _words(release: Release) -> str:
+    """Return the verdict on the target, from the released numbers."""
     assumed = (
         "Under the four assumptions below (recorded actions, no hidden confounding, overlap, known "
         "behaviour): "
@@ -167,6 +184,16 @@ _GUESSED = (
 _REFUTED = (
     "The behaviour is refuted: weights exceed what any right behaviour allows, so its "
     "probabilities are wrong, and so is what follows from them."
+)
+
+
+_SELECTED = (
+    " Units were left out here, for invalid rows or because they were cut off: if those acted "
+    "otherwise than the rest, that may be the reason, and the probabilities may be right."
+)
+_USELESS = (
+    "By its own plan this release is no better than guessing; whoever made it was told so and "
+    "accepted it explicitly. Do not act on it. "
 )
 
 
