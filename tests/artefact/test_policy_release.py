@@ -264,6 +264,8 @@ def test_a_refutation_names_those_who_were_left_out_and_no_use_is_told_first(by)
     kept = pv.release(study.replace(data=pv.Columns(invalid="drop-unit")), rows, seed=4)
     assert "the probabilities may be right" in verdict_words(kept)
     assert "the probabilities may be right" in another_policy_page(kept)
+    with pytest.warns(pv.PrivalueWarning, match="or the units that were left out acted otherwise"):
+        pv.release(study.replace(data=pv.Columns(invalid="drop-unit")), rows, seed=4)
     useless = release.model_copy(update={"accepted": ("useless",)})
     assert verdict_words(useless).startswith("By its own plan this release is no better than")
     assert "accepted it explicitly" in another_policy_page(useless)

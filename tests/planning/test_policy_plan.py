@@ -149,3 +149,12 @@ def test_a_plan_vouches_by_the_lower_end_as_a_release_does():
     assert not any("hopeless" in note for note in few.notes)
     assert many.chosen.supported
     assert not any("too few" in note for note in many.notes)
+
+
+def test_a_behaviour_that_hardly_ever_acts_is_planned_for_in_numbers():
+    study = by_start(1)
+    rare = {"s0": {"x": 1e-320, "y": 1.0}}
+    study = study.replace(policy=study.policy.replace(behaviour=rare))
+    plan = pv.plan_policy(study, trajectories=1000, steps=1)
+    assert np.isfinite([plan.rmse, plan.chosen.kept, plan.chosen.kept_low]).all()
+    assert "nan" not in plan.verdict

@@ -777,9 +777,12 @@ def policy_doubt(release: Release) -> str | None:
     if trust is None:
         return None
     if trust.behaviour_contradicted:
+        described = release.study
+        ways = (described["data"].get("invalid"), described["values"].get("truncated"))
+        others = ", or the units that were left out acted otherwise" if "drop-unit" in ways else ""
         return (
             "behaviour refuted: the kept mass is above 1, so that the behaviour's probabilities "
-            "are wrong; do not use the target's value"
+            f"are wrong{others}; do not use the target's value"
         )
     if release.kept_mass is not None:
         lost = int(not release.kept_mass.supported)

@@ -284,7 +284,8 @@ def _assumed(study: Study, steps: int) -> Vector:
     second = 2.0  # of logged propensities nothing is known: as if every other action differed
     if policies.behaviour is not None:
         there = policies.behaviour > 0
-        squares = np.where(there, policies.target**2 / np.where(there, policies.behaviour, 1), 0)
+        least = np.where(there, np.maximum(policies.behaviour, 1e-100), 1)  # no square overflows
+        squares = np.where(there, policies.target**2 / least, 0)
         second = max(float(squares.sum()) / pairs.states.count, 1.0)
     spread = math.sqrt(math.log(second) * steps)
     z = special.ndtri((np.arange(_POINTS) + 0.5) / _POINTS)
