@@ -6,6 +6,7 @@ A row is packed into a few numbers of 32 bits, so that many rows fit into memory
 |------------------|------------------------------------------|----------------------------------|
 | each word of ids | 1: the word less ``base``                | 2 (``wide``)                     |
 | step and state   | 1: the step, ``shift`` bits above the state | 2 and 1 (``shift`` is -1)     |
+| probability      | none                                     | 2 (``logged``: rows have one)    |
 | reward           | 1: a float of 32 bits (``single``)       | 2                                |
 
 The lower half of a number of 64 bits comes first.
@@ -51,7 +52,7 @@ def are_single(numbers):  # type: ignore[no-untyped-def]  # pragma: no cover - c
 
 @kernel(nogil=True)
 def scatter(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
-    ids, steps, states, rewards, wide, base, shift, single, which, free, packed
+    ids, steps, states, rewards, probabilities, wide, base, shift, single, which, free, packed
 ):
     """Pack rows, in their order, each to the next free row of its partition.
 
@@ -60,6 +61,7 @@ def scatter(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
         steps: one for each row.
         states: likewise.
         rewards: likewise.
+        probabilities: likewise, or none at all.
         wide: how rows are packed; see above, like base, shift and single.
         base: what is taken off ids.
         shift: how far a step is moved above its state, or -1.
@@ -69,6 +71,7 @@ def scatter(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
         packed: gets the rows.
     """
     words, floats, bits = ids.shape[1], packed.view(np.float32), rewards.view(np.int64)
+    logged, chances = len(probabilities) > 0, probabilities.view(np.int64)
     for row in range(len(ids)):
         at = free[which[row]]
         free[which[row]] = at + 1
@@ -88,6 +91,10 @@ def scatter(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
             packed[at, place + 1] = steps[row] >> 32
             packed[at, place + 2] = states[row]
             place += 3
+        if logged:
+            packed[at, place] = chances[row]
+            packed[at, place + 1] = chances[row] >> 32
+            place += 2
         if single:
             floats[at, place] = rewards[row]
         else:
@@ -193,7 +200,7 @@ def rank(ids):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
 @kernel(nogil=True)
 def arrange(  # type: ignore[no-untyped-def]  # noqa: PLR0912  # pragma: no cover - compiled
     packed, wide, base, shift, single, which, ranks, sizes, lows, highs,
-    order, unsorted, ids, steps, states, rewards,
+    order, unsorted, ids, steps, states, rewards, probabilities,
 ):  # fmt: skip
     """Unpack rows in the order of trajectories, and by step within a trajectory.
 
@@ -214,6 +221,7 @@ def arrange(  # type: ignore[no-untyped-def]  # noqa: PLR0912  # pragma: no cove
         steps: gets the steps.
         states: gets the states.
         rewards: gets the rewards.
+        probabilities: gets the probabilities; empty where rows have none.
     """
     words, floats, bits = ids.shape[1], packed.view(np.float32), rewards.view(np.int64)
     after = words * (2 if wide else 1)  # where the step is
@@ -255,6 +263,10 @@ def arrange(  # type: ignore[no-untyped-def]  # noqa: PLR0912  # pragma: no cove
             rewards[at] = floats[row, -1]
         else:
             bits[at] = _joined(packed[row, -2], packed[row, -1])
+    # A loop of its own: without probabilities, one more branch in the loop above costs a fifth.
+    chances, chance = probabilities.view(np.int64), after + (1 if shift >= 0 else 3)
+    for at in range(len(chances)):
+        chances[at] = _joined(packed[order[at], chance], packed[order[at], chance + 1])
 
 
 @kernel(nogil=True)

@@ -14,17 +14,10 @@ from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from privalue.core import Contributions, Limits, VisitStatistics
-from privalue.errors import DataError
 from privalue.readers._chunks import Source, Unread
 from privalue.readers._cores import chosen_threads
 from privalue.readers._encode import Encoder, Rows, Tally
-from privalue.readers._order import (
-    CarryOver,
-    OutOfOrderError,
-    hand_over,
-    hand_over_sorted,
-    take_apart,
-)
+from privalue.readers._order import CarryOver, OutOfOrderError, hand_over, take_apart
 from privalue.readers._partition import Partitions
 from privalue.readers._rules import RowRules
 from privalue.readers._sources import open_source
@@ -76,8 +69,6 @@ def statistics(
         except OutOfOrderError:
             if promised:
                 raise
-    if rules.weighing is not None and rules.weighing.logged:
-        return _Reading(limits, rules, source, many, report).at_once(memory).require_data(limits)
     # Where a row is takes room, and only the message about a duplicate step needs it: whatever can
     # be read again is read again for that.
     for places in (False, True) if source.again else (True,):
@@ -175,29 +166,6 @@ class _Reading:
                 done, found = done + count, found + tally
                 self._report(done)
             carried.finish()
-        return self._pool.finish(found)
-
-    def at_once(self, memory: int) -> VisitStatistics:
-        """Bring all rows together in memory, and hand them over in order.
-
-        Partitions have no room for logged probabilities: such rows come in order, or fit here.
-        """
-        kept, found, size, done = list[Rows](), Tally(), 0, 0
-        for chunk in self._source.unread():
-            for rows in self._encoder.parts(chunk.read()):
-                found, done = found + rows.tally, done + len(rows)
-                size += 3 * sum(column.nbytes for column in rows.columns)
-                if size > memory:
-                    raise DataError(
-                        f"rows with logged probabilities take more than memory = {memory:,} bytes "
-                        "to be put in order; sort them and say [data] sorted = true, or give more "
-                        "memory"
-                    )
-                if len(rows):
-                    kept.append(rows)
-            self._report(done)
-        if kept:
-            hand_over_sorted(Rows.together(kept), self._pool.add, self._rules)
         return self._pool.finish(found)
 
     def in_any_order(self, memory: int, *, places: bool) -> VisitStatistics | None:

@@ -86,29 +86,6 @@ def hand_over(rows: Rows, add: Callable[..., None], rules: RowRules) -> None:
         raise _out_of_order(rows, problem.row, rules) from None
 
 
-def hand_over_sorted(rows: Rows, add: Callable[..., None], rules: RowRules) -> None:
-    """Add all units of a source at once, in order, whatever order their rows are in.
-
-    Args:
-        rows: all rows of the source.
-        add: the core's ``Contributions.add``.
-        rules: how they were read.
-
-    Raises:
-        OutOfOrderError: a step appears twice in a trajectory.
-    """
-    words = rows.ids.reshape(len(rows), -1)
-    order = np.lexsort((rows.steps, *words.T[::-1]))
-    try:
-        add(*(column[order] for column in rows.columns))
-    except BoundaryError as problem:
-        if problem.reason != "duplicate":
-            raise
-        other, at = sorted(int(order[place]) for place in (problem.row - 1, problem.row))
-        where, step = rows.origins.where(other), int(rows.steps[at])
-        raise duplicate(*rows.origins.find(at), where, rows.ids[at], step, rules) from None
-
-
 class CarryOver:
     """Joins the units at the ends of batches, which must come in the order of the source."""
 

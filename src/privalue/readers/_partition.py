@@ -46,6 +46,9 @@ MOST_PARTITIONS = 1024
 RESERVED_BYTES = 512 << 20  # the program itself, and chunks on their way
 LEAST_BYTES = 1 << 27
 
+_NONE = np.empty(0)  # no probabilities; like the columns of rows it cannot be written to
+_NONE.setflags(write=False)
+
 Span = tuple[int, int]  # of the upper half of a unit's hash, the second number excluded
 Add = Callable[..., None]  # as Contributions.add, which may be called by several threads at once
 
@@ -59,12 +62,17 @@ class Shape(NamedTuple):
     shift: int
     base: int = 0
     single: bool = False
+    logged: bool = False  # whether rows have probabilities
 
     @property
     def width(self) -> int:
         """Return how many numbers a packed row has."""
-        numbers = self.same + (1 if self.shift >= 0 else 3)
-        return numbers + (1 if self.single else 2)
+        return self.before_reward + (1 if self.single else 2)
+
+    @property
+    def before_reward(self) -> int:
+        """Return how many numbers come before the reward."""
+        return self.same + (1 if self.shift >= 0 else 3) + (2 if self.logged else 0)
 
     @property
     def same(self) -> int:
@@ -88,6 +96,7 @@ class Shape(NamedTuple):
             min(one.shift for one in shapes),
             0 if wide else shapes[0].base,  # ids that have upper halves are kept as they are
             all(one.single for one in shapes),
+            shapes[0].logged,  # by the study: all or none
         )
 
 
@@ -173,12 +182,12 @@ class _Slice(Private):
         """Return the rows packed in another way, so that all slices of a partition are alike."""
         if self.shape == shape:
             return self.packed
-        ids, steps, states, rewards = _unpacked(self.shape, self.packed)
+        ids, *others = _unpacked(self.shape, self.packed)
         by_id = ids.reshape(len(self), shape.ids, self.shape.words)[:, :, : shape.words]
         flat = np.ascontiguousarray(widened(by_id, shape.words).reshape(len(self), -1))
         packed = np.empty((len(self), shape.width), dtype=np.int32)
         at = np.zeros(len(self), dtype=np.uint16), np.zeros(1, dtype=np.int64)  # one partition
-        scatter(flat, steps, states, rewards, *shape.how, *at, packed)
+        scatter(flat, *others, *shape.how, *at, packed)
         return packed
 
 
@@ -393,13 +402,15 @@ class Partitions:
             room("steps", np.int64, count),
             room("states", np.int32, count),
             room("rewards", np.float64, count),
+            room("probabilities", np.float64, count if shape.logged else 0),
         )
         unsorted = room("unsorted", np.int64, count)
         arrange(packed, *shape.how, which, ranks, *spans, order, unsorted, *found)
-        flat, steps, states, rewards = found
+        flat, steps, states, rewards, probabilities = found
         by_id = flat.reshape(count, shape.ids, shape.words)
+        logged = (probabilities,) if shape.logged else ()
         try:
-            add(by_id, steps, states, rewards, span=span)
+            add(by_id, steps, states, rewards, *logged, span=span)
         except BoundaryError as problem:
             if problem.reason not in {"duplicate", "arm"}:
                 raise
@@ -567,7 +578,8 @@ def pack(
     packed = room(count * width + (count + 1) // 2 * places)
     table = packed[: count * width].reshape(count, width)
     for start, part, rows in zip(starts, flat, parts, strict=True):
-        numbers = part, rows.steps, rows.states, rows.rewards
+        logged = _NONE if rows.probabilities is None else rows.probabilities
+        numbers = part, rows.steps, rows.states, rows.rewards, logged
         scatter(*numbers, *shape.how, which[start:], free, table)
     bundle = Bundle(shape, bounds, packed)
     if places:
@@ -584,15 +596,16 @@ def _shape(
     base: int | None,
 ) -> Shape:
     """Return the shape that takes the fewest numbers, of those that these rows fit into."""
+    logged = parts[0].probabilities is not None
     bits = rules.keys.bit_length()  # room for ``keys``, an invalid row's state
     narrow = bits < 31 and all(_within(part.steps, 0, 2 ** (31 - bits)) for part in parts)
     off = base or 0
     wide = not all(_within(numbers, off - 2**31, off + 2**31) for numbers in flat)
     if base is None:
         wide = wide or not narrow
-        return Shape(ids, words, wide, -1 if wide else bits)
+        return Shape(ids, words, wide, -1 if wide else bits, logged=logged)
     single = all(are_single(part.rewards) for part in parts)
-    return Shape(ids, words, wide, bits if narrow else -1, 0 if wide else off, single)
+    return Shape(ids, words, wide, bits if narrow else -1, 0 if wide else off, single, logged)
 
 
 def _middle(parts: Sequence[Rows]) -> int:
@@ -602,19 +615,16 @@ def _middle(parts: Sequence[Rows]) -> int:
     return (min(int(p.ids.min()) for p in parts) + max(int(p.ids.max()) for p in parts)) // 2
 
 
-def unpack(
-    shape: Shape, packed: Packed
-) -> tuple[Integers, Integers, NDArray[np.int32], NDArray[np.float64]]:
-    """Return the ids, steps, states and rewards of packed rows, in their order."""
+def unpack(shape: Shape, packed: Packed) -> tuple[NDArray[Any], ...]:
+    """Return the columns of packed rows, in their order; see ``Rows.columns``."""
     rows = packed.reshape(-1, shape.width)
-    ids, *others = _unpacked(shape, rows)
-    return (ids.reshape(len(rows), shape.ids, shape.words), *others)  # type: ignore[return-value]
+    ids, *others, probabilities = _unpacked(shape, rows)
+    columns = ids.reshape(len(rows), shape.ids, shape.words), *others
+    return (*columns, probabilities) if shape.logged else columns
 
 
-def _unpacked(
-    shape: Shape, rows: Packed
-) -> tuple[Integers, Integers, NDArray[np.int32], NDArray[np.float64]]:
-    """Do the same, with all ids of a row side by side."""
+def _unpacked(shape: Shape, rows: Packed) -> tuple[NDArray[Any], ...]:
+    """Do the same, with all ids of a row side by side, and no probabilities as an empty array."""
     first, rest = rows[:, : shape.same], np.ascontiguousarray(rows[:, shape.same :])
     wide = np.ascontiguousarray(first)
     ids = wide.view(np.int64) if shape.wide else first.astype(np.int64) + shape.base
@@ -628,7 +638,11 @@ def _unpacked(
         rewards = np.ascontiguousarray(rest[:, -1]).view(np.float32).astype(np.float64)
     else:
         rewards = np.ascontiguousarray(rest[:, -2:]).view(np.float64)[:, 0]
-    return ids, steps, states, rewards
+    probabilities = np.empty(0)
+    if shape.logged:
+        end = shape.before_reward - shape.same
+        probabilities = np.ascontiguousarray(rest[:, end - 2 : end]).view(np.float64)[:, 0]
+    return ids, steps, states, rewards, probabilities
 
 
 def _upper(ids: Integers, words: int, rules: RowRules) -> NDArray[np.uint32]:
