@@ -24,7 +24,6 @@ from privalue.readers import _cells as cells
 from privalue.readers import _encode as encode
 from privalue.readers import _grouping as grouping
 from privalue.readers import _local as local
-from privalue.readers import _objects as objects
 from privalue.readers import _order as order
 from privalue.readers import _partition as partition
 from privalue.readers import _sources as sources
@@ -33,16 +32,6 @@ from privalue.readers._local import statistics
 COLUMNS = ["trajectory", "step", "state", "reward"]
 STUDY = study(3)
 SORTED = study(3, data={"sorted": True})
-
-
-@pytest.fixture
-def small_batches(monkeypatch):
-    """Boundaries everywhere: a few rows to a part, a chunk, a task and a partition."""
-    monkeypatch.setattr(encode, "PART_ROWS", 3)
-    monkeypatch.setattr(objects, "BATCH_ROWS", 5)
-    monkeypatch.setattr(sources, "READ_ROWS", 7)
-    monkeypatch.setattr(local, "TASK_ROWS", 8)
-    monkeypatch.setattr(partition, "PARTITION_BYTES", 200)
 
 
 def episodes(count=40, seed=1, longest=9):

@@ -1,0 +1,253 @@
+"""Rows with logged probabilities: one answer in order and in none, in memory and on disk."""
+
+import random
+
+import numba
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import privalue as pv
+from oracles import weights as slow
+from privalue.core import GRID_STEPS
+from privalue.readers import RowRules, open_source
+from privalue.readers import _encode as encode
+from privalue.readers import _partition as partition
+from privalue.readers._local import statistics
+
+TARGET = {"ill": {"wait": 0.25, "treat": 0.75}, "well": {"wait": 1.0}}
+BEHAVIOUR = {"ill": {"wait": 0.5, "treat": 0.5}, "well": {"wait": 0.5, "treat": 0.5}}
+STATES, CLIP, RETURNS = tuple(TARGET), 2.5, (0.0, 3.0)
+COLUMNS = ["person", "trajectory", "step", "state", "action", "reward", "probability"]
+ON_DISK, IN_MEMORY = 1 << 16, 2 << 30
+LONG_ID = "q" * 255
+
+
+def described(*, unit="trajectory", behaviour="column", **columns):
+    persons = {}
+    if unit == "person":
+        persons = {"max_trajectories_per_person": 2}
+        columns = {"person": "person", "trajectory": "trajectory", **columns}
+    return pv.Study(
+        states=list(STATES), actions=["wait", "treat"], discount=0.875, returns=RETURNS,
+        rewards=(0.0, 1.0), epsilon=1.0, unit=unit, mechanism="dp-ope",
+        policy=pv.TargetPolicy(target=TARGET, behaviour=behaviour, clip=CLIP, by="start"),
+        data=pv.Columns(**columns), **persons,
+    )  # fmt: skip
+
+
+STUDY = described()
+
+
+def made_rows(count=40, seed=1, named=lambda t: t, stepped=lambda i: i):
+    """Trajectories in order, three to a person; probabilities have all the digits of a double."""
+    draw = random.Random(seed)
+    odd = [0.0, 1.0, 5e-324, 2.0**-60, 0.1 + 2.0**-55]
+    return pd.DataFrame(
+        [
+            (
+                *(named(t // 3), named(t), stepped(i)),
+                *(draw.choice(STATES), draw.choice(["wait", "treat"]), draw.random() * 1.25),
+                draw.choice(odd) if draw.random() < 0.1 else 0.3 + 0.7 * draw.random(),
+            )
+            for t in range(count)
+            for i in range(draw.randrange(1, 9))
+        ],
+        columns=COLUMNS,
+    )
+
+
+def literal(rows):
+    """The sums of statistics, trajectory by trajectory, by the slow twin."""
+    sums = {state: [0, 0, 0, 0] for state in STATES}
+    for _, own in rows.groupby("trajectory"):
+        ratios = [
+            TARGET[state].get(action, 0.0) / probability if probability > 0 else 0.0
+            for state, action, probability in zip(
+                own.state, own.action, own.probability, strict=True
+            )
+        ]
+        found = slow.contribution(
+            list(zip(own.reward, ratios, strict=True)),
+            discount=0.875,
+            bounds=RETURNS,
+            rewards=(0.0, 1.0),
+            clip=CLIP,
+            steps=GRID_STEPS,
+        )
+        start = own.state.iloc[0]
+        sums[start] = [a + b for a, b in zip(sums[start], (*found, 1), strict=True)]
+    return [list(column) for column in zip(*sums.values(), strict=True)]
+
+
+def sums_of(found):
+    centred = found.return_steps - found.counts * (GRID_STEPS // 2)
+    return [a.tolist() for a in (found.weighted_steps, found.weight_steps, centred, found.counts)]
+
+
+def mixed(rows, seed=3):
+    return rows.sample(frac=1, random_state=seed)
+
+
+def written(folder, rows, name):
+    table = pa.Table.from_pandas(rows, preserve_index=False)
+    pq.write_table(table, folder / name, row_group_size=6)
+    return folder / name
+
+
+# One answer
+
+
+@pytest.mark.parametrize("memory", [ON_DISK, IN_MEMORY], ids=["on disk", "in memory"])
+@pytest.mark.parametrize(
+    ("named", "stepped"),
+    [
+        (lambda t: t * 7 - 50, lambda i: i),
+        (str, lambda i: 2**40 * i - 3),
+        (lambda t: 2**40 * t - 3, lambda i: 3 * i),
+        (lambda t: f"{t:04}" * (1 + t % 30), lambda i: i),
+    ],
+    ids=["numbers", "texts of numbers, wide steps", "wide numbers, gaps", "long texts"],
+)
+def test_order_threads_and_memory_change_nothing(named, stepped, memory, tmp_path, small_batches):
+    rows = made_rows(named=named, stepped=stepped)
+    expected = statistics(rows, STUDY)
+    assert sums_of(expected) == literal(rows)
+    assert 0 < expected.weights_clipped < expected.trajectories
+    shuffled = written(tmp_path, mixed(rows), "rows.parquet")
+    for threads in (1, 3):
+        assert statistics(shuffled, STUDY, memory=memory, threads=threads) == expected
+    once = pa.Table.from_pandas(mixed(rows, 4)).to_reader(9)  # a stream is read once only
+    assert statistics(once, STUDY, memory=memory) == expected
+
+
+def test_a_partition_that_is_divided_keeps_its_probabilities(small_batches, monkeypatch):
+    """Some ids are long: rows are packed in several ways, chosen, and packed alike."""
+    monkeypatch.setattr(partition, "LEAST_BYTES", 1 << 17)
+    monkeypatch.setattr(partition, "PARTITION_BYTES", 1 << 20)  # one partition
+    spans, arranged = set(), partition.Partitions._arranged
+
+    def watched(self, *given):
+        spans.add(given[-2])
+        return arranged(self, *given)
+
+    monkeypatch.setattr(partition.Partitions, "_arranged", watched)
+    rows = made_rows(120, named=lambda t: LONG_ID if t == 60 else str(t))
+    rows["reward"] = np.where(rows.index < 200, 0.5, rows.reward)  # floats of 32 bits, and not
+    assert sums_of(statistics(mixed(rows), STUDY, memory=ON_DISK)) == literal(rows)
+    assert len(spans) > 1
+
+
+@pytest.mark.parametrize("memory", [ON_DISK, IN_MEMORY], ids=["on disk", "in memory"])
+def test_persons_in_any_order(memory, small_batches):
+    """Of each person the first two trajectories count."""
+    persons = described(unit="person")
+    for named in (lambda t: t, lambda t: f"{t:03}" * (1 + t % 20)):
+        rows = made_rows(named=named)
+        found = statistics(mixed(rows), persons, memory=memory)
+        assert found == statistics(rows, persons)
+        assert (found.persons, found.surplus_trajectories) == (14, 13)
+        first = rows.groupby("person").trajectory.transform(lambda own: own.isin(own.unique()[:2]))
+        assert sums_of(found) == literal(rows[first.astype(bool)])
+
+
+# One unit decides nothing
+
+
+@pytest.mark.parametrize("invalid", ["refuse", "drop-unit"])
+def test_a_long_id_does_not_decide_whether_there_is_a_release(invalid):
+    """It makes the ids of its whole chunk as long, and so took all rows beyond the memory."""
+    study, rows = described(invalid=invalid), made_rows(900, named=lambda t: str(1000 + t))
+    renamed = rows.replace({"trajectory": {"1456": LONG_ID}})
+    for memory in (1 << 20, 1 << 28):
+        found = statistics(mixed(rows), study, memory=memory)
+        assert statistics(mixed(renamed), study, memory=memory) == found
+        assert sums_of(found) == literal(rows)
+
+
+def test_units_with_invalid_probabilities_are_dropped(small_batches):
+    """Also if their other rows are valid, and if a step is there twice."""
+    study, rows = described(invalid="drop-unit"), made_rows()
+    spoilt = rows.copy()
+    for t, odd in ((4, np.nan), (9, -0.5), (17, 1.5)):
+        spoilt.loc[spoilt.index[spoilt.trajectory == t][-1], "probability"] = odd
+    again = rows[rows.trajectory == 30].iloc[[0]].assign(probability=0.25)
+    spoilt = mixed(pd.concat([spoilt, again], ignore_index=True))
+    for memory in (ON_DISK, IN_MEMORY):
+        found = statistics(spoilt, study, memory=memory)
+        assert sums_of(found) == literal(rows[~rows.trajectory.isin([4, 9, 17, 30])])
+        assert found.units_dropped == 4
+
+
+# One error
+
+
+@pytest.mark.parametrize("again", [True, False], ids=["a table", "a stream"])
+def test_a_step_that_is_there_twice_names_both_rows(again, small_batches):
+    rows = mixed(made_rows()).reset_index(drop=True)
+    rows = pd.concat([rows, rows.iloc[[20]].assign(probability=0.25)], ignore_index=True)
+    of_both = rf"row {len(rows)}: step = \d appears twice in trajectory '\d+' \(the other is .*"
+    table, said = pa.Table.from_pandas(rows), set()
+    for behaviour in ("column", BEHAVIOUR):
+        for memory in (ON_DISK, IN_MEMORY):
+            data = table if again else table.to_reader(9)
+            with pytest.raises(pv.DataError, match=of_both + r"row 21\)") as caught:
+                statistics(data, described(behaviour=behaviour), memory=memory)
+            said.add(str(caught.value))
+    assert len(said) == 1
+
+
+# How rows are packed
+
+
+def encoded(study, rows):
+    rules = RowRules.of(study)
+    chunks = open_source(rows, rules).chunks()
+    return rules, [encode.Encoder(rules).encode(chunk) for chunk in chunks]
+
+
+@pytest.mark.parametrize("base", [None, 0], ids=["to travel", "to stay"])
+@pytest.mark.parametrize("long", [False, True])
+def test_probabilities_come_back_bit_for_bit_and_others_are_packed_as_without(base, long):
+    rows = made_rows(stepped=lambda i: -i if long else i, named=lambda t: LONG_ID if long else t)
+    rules, (one,) = encoded(STUDY, rows)
+    odd = np.array([0x7FF8DEADBEEF0001], dtype=np.uint64).view(np.float64)  # an invalid row's NaN
+    logged = np.append(one.probabilities[:-1], odd)
+    with_them = encode.Rows(one.origins, *one.columns[:-1], logged)
+    without = encode.Rows(one.origins, *one.columns[:-1])
+    packed, plain = (
+        partition.pack([each], 1, rules, lambda size: np.zeros(size, np.int32), base=base)
+        for each in (with_them, without)
+    )
+    assert packed.shape.width == plain.shape.width + 2
+    table = packed.rows.reshape(-1, packed.shape.width)
+    at = packed.shape.before_reward - 2
+    assert np.array_equal(np.delete(table, [at, at + 1], axis=1).ravel(), plain.rows)
+    assert np.ascontiguousarray(table[:, at : at + 2]).tobytes() == logged.tobytes()
+    for bundle, given in ((packed, with_them), (plain, without)):
+        columns = partition.unpack(bundle.shape, bundle.rows)
+        assert [c.tobytes() for c in columns] == [c.tobytes() for c in given.columns]
+
+
+def test_kernels_are_compiled_once_for_rows_with_probabilities_and_without(
+    small_batches, monkeypatch
+):
+    """Each kernel gets the same types either way; some rows here are packed twice."""
+    called = set()
+    for name, real in (("scatter", partition.scatter), ("arrange", partition.arrange)):
+
+        def watched(*given, name=name, real=real):
+            called.add((name, *map(numba.typeof, given)))
+            return real(*given)
+
+        monkeypatch.setattr(partition, name, watched)
+    rows, known = mixed(made_rows(named=lambda t: LONG_ID if t == 20 else str(t))), []
+    for behaviour in (BEHAVIOUR, "column"):
+        called.clear()
+        for memory in (ON_DISK, IN_MEMORY):
+            statistics(rows, described(behaviour=behaviour), memory=memory)
+        known.append(called.copy())
+    assert known[0] == known[1]
+    assert {name for name, *_ in called} == {"scatter", "arrange"}
