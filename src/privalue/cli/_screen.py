@@ -478,6 +478,7 @@ def print_private_diagnostics(console: Console, diagnostics: PrivateDiagnostics)
                     "beta",
                     "psi",
                     "sigma",
+                    *(key for key in ("likely_bounds", "likely_shaped") if key in fields),
                 )
             ],
         )
