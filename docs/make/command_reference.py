@@ -9,13 +9,34 @@ from privalue import errors
 
 _INTRODUCTION = """# The command line
 
-`privalue COMMAND --help` says the same, shorter. Results go to stdout, log and progress to stderr;
-with `--json` stdout is one JSON object. An error is one line: what, which value, what is allowed,
-what to do. For jobs, `--log-format json` makes every line of stderr a JSON object with `level`
-(`info`, `warning`, `error`) and `message`, an error's with `exit_code`; `--quiet` leaves errors
-only. Both may stand before or after the command. `python -m privalue` is the same command.
+A study goes through these commands, in this order:
 
-This page is made from the command itself, by `make references`.
+| command | question that it answers | reads data | spends budget |
+|---|---|---|---|
+| `init` | What do I have to write down? | names of columns only | no |
+| `check` | Is my study complete, and what follows from it? | no | no |
+| `plan` | How far off will the values be? | no | no |
+| `ledger declare` | How much may be spent in all? | no | no |
+| `inspect` | What would the result be without noise? (for the curator only) | yes | no |
+| `release` | What are the values? | yes | yes |
+| `report`, `refit`, `improve` | What else can be made from the release? | no | no |
+| `ledger show`, `ledger verify` | What is left, and is the record intact? | no | no |
+
+`privalue demo` goes through all of it with made-up data. If a release was interrupted after it was
+paid for, `privalue ledger finish` publishes it.
+
+- **Output.** Results go to stdout. Log and progress go to stderr. With `--json` stdout is one JSON
+  object.
+- **Errors.** An error is one line. It names what is wrong, the value, what is allowed, and what to
+  do. The [exit code](#exit-codes) says what kind of error it is.
+- **Jobs.** With `--log-format json` every line of stderr is a JSON object with `level` (`info`,
+  `warning` or `error`) and `message`; an error also has `exit_code`. `--quiet` logs errors only.
+  Both options may come before or after the command.
+- **Help.** `privalue COMMAND --help` says the same as this page. `python -m privalue` is the same
+  command as `privalue`.
+
+This page is made from the command itself, by `make references`. Words are explained in the
+[glossary](glossary.md).
 """
 
 
@@ -44,7 +65,7 @@ def _in_order(group: Any) -> Iterator[tuple[str, Any]]:
 
 def _general(command: Any) -> Iterator[str]:
     """Yield the table of the options that come before the command."""
-    yield "\n| option | of the program |\n|---|---|\n"
+    yield "\n| option of every command | meaning |\n|---|---|\n"
     for option in command.params:
         yield f"| {_names(option)} | {_cell(option.help)} |\n"
 
@@ -111,15 +132,16 @@ def _exit_codes() -> str:
         said = (error.__doc__ or "").strip().split("\n")[0].rstrip(".")
         codes.setdefault(error.exit_code, []).append(f"{said} (`{error.__name__}`)")
     codes.pop(errors.PrivalueError.exit_code)
-    rows = "".join(f"| {code} | {'; '.join(codes[code])} |\n" for code in sorted(codes))
+    rows = "".join(f"| {code} | {said} |\n" for code in sorted(codes) for said in codes[code])
     return (
-        "\n## Exit codes\n\n| code | when |\n|---|---|\n| 0 | Done |\n"
-        f"{rows}| {errors.PrivalueError.exit_code} | A bug of ours |\n"
-        "| 130 | Interrupted |\n\n"
-        'After a line that begins with "charged", the amount is spent and what was drawn is kept, '
-        "whatever the code\nis: 5 or 7 of the ledger, 2 where the folder took no release, "
-        "3 where the system refused a file,\n130 where it was interrupted. Finish it with "
-        "`privalue ledger finish FILE`, and do not run it again.\n"
+        "\n## Exit codes\n\n| code | when |\n|---|---|\n| 0 | Everything was done |\n"
+        f"{rows}| {errors.PrivalueError.exit_code} | An internal error: please report it |\n"
+        "| 130 | The command was interrupted |\n\n"
+        '**A line that begins with "charged" counts for more than the code.** The amount is spent, '
+        "and the release is\nkept in a file. Do not run the command again. Run "
+        "`privalue ledger finish FILE`, which publishes the release\nand spends nothing. "
+        "Such a line may come with 5 or 7 (the ledger), 2 (the folder took no release),\n"
+        "3 (the system refused a file) or 130 (interrupted).\n"
     )
 
 

@@ -27,7 +27,13 @@ _PROJECT = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"
 _NOTEBOOK = "examples/notebook.ipynb"
 _LINK = re.compile(r"(?<=\]\()(?!https?:|mailto:|#)(?P<path>[^)#\s]+)(?P<anchor>#[^)\s]*)?(?=\))")
 _ONE_LINE = re.compile(r'<div class="language-text highlight(?=">[^\n]*\n</code>)')
-_WEIGHT = {"decisions/": 0.2, "proofs/": 0.3, "changelog.md": 0.1, "howto/": 4.0, "start/": 1.5}
+_WEIGHT = {"decisions/": 0.2, "proofs/": 0.3, "changelog.md": 0.1, "howto/": 4.0, "start/": 1.5} | {
+    "api.md": 0.3,
+    "peers.md": 0.3,
+    "faq.md": 0.8,
+    "ledger.md": 2.0,
+    "troubleshooting.md": 2.0,
+}
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:

@@ -71,9 +71,10 @@ _PAGE = """<!doctype html>
 <head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>{title}</title>
 <style>body {{ font-family: system-ui, sans-serif; margin: 2rem auto; max-width: 60rem;
-padding: 0 1rem; line-height: 1.5; color-scheme: light dark; }}</style></head>
+padding: 0 1rem; line-height: 1.5; color-scheme: light dark; }}
+main {{ overflow-x: auto; }}</style></head>
 <body><h1>{title}</h1><p>For a study of made-up people, before any data is opened.</p>
-{body}</body></html>
+<main>{body}</main></body></html>
 """
 
 

@@ -102,8 +102,8 @@ class Diagnostics(Private):
                     f"(standard deviation up to {noise.max():.3g}, returns range over "
                     f"{high - low:g}); more trajectories, tighter [values] returns, coarser states "
                     "or a larger epsilon help",
-                    "plan again from the study alone, which says beforehand what is drowned and "
-                    "what it would take; do not choose states by what stands here",
+                    "plan again from the study alone, which says beforehand which values drown and "
+                    "what it would take; do not choose states because of this warning",
                 )
             )
         surplus = self.statistics.surplus_trajectories
@@ -248,8 +248,8 @@ class PolicyDiagnostics(Private):
             found.append(
                 (
                     f"{clipped} of {counted} trajectories weigh more than clip, and count as clip",
-                    "nothing: the release says how much was kept; a clip that is chosen by what "
-                    "stands here has no guarantee",
+                    "nothing, the release says how much weight was kept; do not choose another "
+                    "clip because of this warning, since that would have no guarantee",
                 )
             )
         return found + dropped_units(self.study, self.statistics, by_query=self.by_query)

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 WARNING = (
     "This policy is a hypothesis for a trial, not a recommendation. Values of actions are "
     "associations: people who got an action may differ from those who did not (confounding), in "
-    "ways that the states do not hold. Where people hardly ever took an action (overlap), nothing "
-    "is known of it. One step is judged, with the data's own policy afterwards."
+    "ways that the states do not record. Nothing is known about an action that people hardly ever "
+    "took (overlap). A gain is for taking the action once, and then going on as people did."
 )
 
 

@@ -592,7 +592,7 @@ def _notes(prediction: Prediction) -> list[str]:
     if study.privacy.unit == "person" and study.trajectories_per_person > 1:
         most = study.trajectories_per_person
         assumed.append(f"every person has {most} trajectories, so there are {-(-m // most):,}")
-    notes = [f"assumed: {'; '.join(assumed)}"]
+    notes = [f"the plan assumes: {'; '.join(assumed)}"]
     if not misfit_known(prediction):
         notes.append(
             "how well the features fit is not known without a world (world=WORLD), and comes on "
@@ -610,8 +610,9 @@ def _notes(prediction: Prediction) -> list[str]:
         notes.append(rare)
     if prediction.ranged and study.visit_prior is None:
         notes.append(
-            "the range is as wide as what nobody knows: a public prior of visits ([states] visits) "
-            "narrows it, and so does a public world that the data will resemble (world=WORLD)"
+            "the range is wide because nobody knows how often states are visited: a public prior "
+            "of visits ([states] visits) narrows it, and so does a public world that the data "
+            "will resemble (world=WORLD)"
         )
     world = prediction.model.known
     unvisited = unvisited_words(

@@ -115,6 +115,9 @@ def at_place(number: float | None, place: int, power: int = 0) -> str:
     """
     if number is None or not math.isfinite(number):
         return UNKNOWN if number is not None and math.isnan(number) else UNBOUNDED
+    if place <= 0 and not power:  # Python rounds the exact number, half to even, as Decimal would
+        text = f"{abs(number):,.{-place}f}"
+        return f"-{text}" if number < 0 and text.strip("0.") else text
     # Decimal arithmetic: a float times a power of ten could end in 999999999.
     exact = Decimal(number).scaleb(-power).quantize(Decimal(1).scaleb(place - power), context=_WIDE)
     text = f"{exact.copy_abs():,f}"
@@ -139,9 +142,8 @@ def _written(
         power = 0 if last is not None and size < _LARGE else _power_of(size)
         if last is None:
             place = _beside_zero(place, numbers[1:])
+            numbers[1:] = [_off_zero(x, place) for x in numbers[1:]]
         texts = [at_place(x, place, power) for x in numbers]
-        if last is None:
-            texts[1:] = [at_place(_off_zero(x, place), place, power) for x in numbers[1:]]
     return Written(value=texts[0], low=texts[1], high=texts[2])
 
 
@@ -162,10 +164,11 @@ def _beside_zero(place: int, ends: Sequence[float | None]) -> int:
 
 def _off_zero(end: float | None, place: int) -> float | None:
     """Return an end, or the number next to 0 on its side if it would be written as 0."""
-    unit = Decimal(1).scaleb(place)
-    if not end or Decimal(end).quantize(unit, context=_WIDE):
+    if not end or abs(end) > 10.0**place:
         return end
-    return math.copysign(float(unit), end)
+    unit = Decimal(1).scaleb(place)
+    hidden = not Decimal(end).quantize(unit, context=_WIDE)
+    return math.copysign(float(unit), end) if hidden else end
 
 
 def _by_digits(number: float | None, digits: int) -> str:

@@ -88,10 +88,11 @@ class UnavailableError(PrivalueError, RuntimeError):
 
 
 class ChargedError(PrivalueError, RuntimeError):
-    """The charge stands, and what was drawn is not where it belongs yet: do not release again.
+    """The release is paid for but not published yet: finish it, do not release again.
 
     Nothing is lost: ``privalue.finish`` takes this error, or the outbox, and puts the release on
-    record. A new attempt would draw, and pay for, another one.
+    record. Until then the identical request is refused; once a person settles the charge, it pays
+    again.
 
     Attributes:
         release: what was drawn.

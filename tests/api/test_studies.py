@@ -211,8 +211,8 @@ def test_a_study_is_saved_with_comments_and_comes_back(tmp_path):
     study = pv.Study(**ALL)
     file = study.save(tmp_path / "study.toml")
     text = file.read_text()
-    assert "epsilon = 1.0  # the privacy loss" in text
-    assert "# size = 2  # how many adjacent states share a value" in text
+    assert "epsilon = 1.0  # The privacy loss" in text
+    assert "# size = 2  # How many adjacent states share one value" in text
     again = pv.Study.load(file)
     assert again == study
     assert study_hash(again.public_description()) == study_hash(study.public_description())

@@ -60,7 +60,7 @@ def test_the_verdict_comes_first_then_table_advice_and_paragraph(folder):
     flat = " ".join(text.split())
     places = [
         flat.index(part)
-        for part in ("Predicted root mean square", "What would help", "Note: assumed", "For the pr")
+        for part in ("Predicted root mean", "What would help", "Note: the plan assumes", "For the")
     ]
     assert places == sorted(places)
     assert re.search(r"dp-lsw\* +│ exact", text)

@@ -112,3 +112,15 @@ def test_the_bound_grows_with_the_condition_number_until_the_study_is_refused():
         described, _, _ = case(0, np.asarray, condition)
         with pytest.raises(pv.StudyError, match="ill-conditioned"):
             lsw_float_error(design(described), 1.0)
+
+
+def test_the_bound_of_a_dense_ridge_regression_is_that_of_the_theorem():
+    """5 p u kappa ||b||/low, p = 8 (N + d) d^{3/2}: with d in its place, sqrt(d) too little."""
+    described, _, _ = case(0, np.asarray, 1.0)
+    built, ridge, trajectories = design(described), 3.0, 40
+    (n, d), rho = built.phi.shape, built.weights
+    low = (ridge / 2) ** 0.5
+    high = (built.norm**2 * rho.max() * trajectories + ridge / 2) ** 0.5
+    target = (trajectories * rho.sum()) ** 0.5
+    promised = 5 * 8 * (n + d) * d**1.5 * 2.0**-53 * high / low * target / low
+    assert lsl_float_error(built, ridge, trajectories, 1.0) == pytest.approx(promised, rel=1e-12)

@@ -270,22 +270,36 @@ def test_the_readme_is_short():
     )
 
 
-def test_every_hazard_has_its_row():
-    """What is done about it, where that is tested, what remains."""
-    rows = {}
-    for line in (
-        (ROOT / "docs" / "guarantee.md").read_text().partition("## Hazards")[2].splitlines()
-    ):
-        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
-        if line.startswith("| ") and cells[0] != "hazard":
-            assert len(cells) == 4, line
-            rows[cells[0].strip("| ")] = cells
+def test_every_hazard_is_answered():
+    """What privalue does about it, what remains for the user, where it is tested."""
+    hazards = (ROOT / "docs" / "guarantee.md").read_text().partition("## Hazards")[2]
+    found = {}
+    for part in re.split(r"^#### ", hazards, flags=re.M)[1:]:
+        name, _, said = part.partition("\n")
+        found[name] = dict(re.findall(r"^- \*\*(privalue|You|Tests):\*\* (\S.*)$", said, re.M))
+        assert len(found[name]) == 3, name
     named_by_nist = "Unit of privacy|Bounded contribution|Data-dependent|Floating point|Timing"
     ours = "Randomness|Metadata|Tuning|Composition"
     for hazard in f"{named_by_nist}|{ours}".split("|"):
-        (row,) = [cells for name, cells in rows.items() if name.startswith(hazard)]
-        assert row[1]
-        assert "`tests/" in row[2] or hazard == "Timing"
-    untested = [name for name, cells in rows.items() if "`tests/" not in cells[2]]
-    assert len(rows) > 20
+        (answer,) = [answer for name, answer in found.items() if name.startswith(hazard)]
+        assert "`tests/" in answer["Tests"] or hazard == "Timing"
+    untested = [name for name, answer in found.items() if "`tests/" not in answer["Tests"]]
+    assert len(found) > 20
     assert len(untested) == 2, untested
+
+
+MOST_WORDS = 40
+
+
+def long_cells(text):
+    """The cells of a page's tables that are too long to read in a table."""
+    text = re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
+    rows = [line.strip("|") for line in text.splitlines() if line.startswith("|")]
+    return [cell for row in rows for cell in row.split(" | ") if len(cell.split()) > MOST_WORDS]
+
+
+def test_cells_of_tables_are_short():
+    """A longer text wants to be a list or a section; the glossary has sentences on purpose."""
+    pages = [page for page in (ROOT / "docs").glob("*.md") if page.name != "glossary.md"]
+    assert {page.name: found for page in pages if (found := long_cells(page.read_text()))} == {}
+    assert long_cells(f"| a | {'word ' * (MOST_WORDS + 1)} |") != []

@@ -36,6 +36,28 @@ ANSWERS = {
     "arm": "howto/arms.html",
     "epsilon": "howto/choosing.html",
     "p-value": "howto/intervals.html",
+    "install": "install.html",
+    "windows": "install.html",
+    "action": "howto/actions.html",
+    "off-policy": "howto/another-policy.html",
+    "other policy": "howto/another-policy.html",
+    "budget": "howto/choosing.html",
+    "ledger": "ledger.html",
+    "delta": "howto/choosing.html",
+    "H": "howto/choosing.html",
+    "missing": "howto/csv.html",
+    "NaN": "howto/csv.html",
+    "noise": "howto/choosing.html",
+    "seed": "faq.html",
+    "spark": "tutorials/platform-engineer.html",
+    "bounds": "howto/choosing.html",
+    "features": "study.html",
+    "continuous": "howto/continuous-states.html",
+    "report": "report.html",
+    "JSON": "faq.html",
+    "license": "faq.html",
+    "cite": "faq.html",
+    "error": "troubleshooting.html",
 }
 
 
@@ -271,7 +293,8 @@ def test_in_a_browser_pages_have_outline_copy_buttons_and_two_schemes(browser, b
     page = browser.new_page(viewport={"width": 390, "height": 844})
     asked = set()
     page.on("request", lambda request: asked.add(request.url.partition(":")[0]))
-    for name in ("index", "howto/csv", "study", "proofs/noise", "api", "tour", "samples/report"):
+    samples = ("samples/report", "samples/plan")
+    for name in ("index", "howto/csv", "faq", "study", "proofs/noise", "api", "tour", *samples):
         page.goto((built / f"{name}.html").as_uri())
         wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
         assert wide <= 0, f"{name} is {wide} pixels wider than a phone"

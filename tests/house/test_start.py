@@ -10,6 +10,7 @@ import privalue as pv
 from privalue.cli._app import COMMANDS, run
 
 HEAVY = ("numba", "matplotlib", "duckdb", "pandas", "scipy.stats", "scipy.optimize")
+ALGEBRA = ("scipy.linalg", "scipy.cluster", "scipy.spatial")  # tables of states need none of it
 ROOMS = ("planning", "report", "simulation", "paper", "readers", "estimate", "ledger", "core")
 PROGRAM = """
 import json, sys
@@ -112,6 +113,8 @@ def test_a_command_loads_what_it_uses(folder, words, heavy, monkeypatch):
         assert not among(modules, others)
     if words[0] != "reproduce":
         assert "privalue.paper" not in modules
+    if words[0] in {"init", "check", "release"}:
+        assert not among(modules, ALGEBRA)
     if words[0] in {"inspect", "release"}:  # kernels were kept by the release of ``folder``
         assert "numba.cpython.setobj" not in modules  # of what Numba can compile, one part
 

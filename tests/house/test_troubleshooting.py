@@ -37,7 +37,7 @@ def row(written):
 # In the order of the page: the command, the study, the rows, and commands before it.
 MISTAKES = {
     "A state is not in the list": (INSPECT, STUDY, row("5,1,fine,1\n")),
-    "A reward is no number": (INSPECT, STUDY, row("5,1,well,high\n")),
+    "A reward is not a number": (INSPECT, STUDY, row("5,1,well,high\n")),
     "A decimal comma": (
         INSPECT,
         STUDY,

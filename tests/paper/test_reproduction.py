@@ -214,6 +214,7 @@ def rows_between(name):
     return [
         [cell.strip() for cell in line.strip("|").split(" | ")]
         for line in table.group(1).strip().splitlines()[2:]
+        if line.startswith("| ")
     ]
 
 
@@ -221,7 +222,7 @@ def rows_between(name):
 def test_the_page_says_what_a_quick_run_says(quick):
     """Its table comes from the full run; seeds are fixed, and five runs already agree with it."""
     _, told = quick
-    page = {row[0].strip("| "): row[2].strip("*") for row in rows_between("claims")}
+    page = {row[0].strip("| "): row[1].strip("*| ") for row in rows_between("claims")}
     assert page == {claim["sentence"]: claim["verdict"] for claim in told["claims"]}
 
 

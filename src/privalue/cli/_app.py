@@ -33,25 +33,25 @@ from privalue.version import VERSION
 
 # In the order of work; the first sentence of each one's help, which a test compares.
 COMMANDS = {
-    "demo": "Go the whole journey on the built-in recovery chain.",
-    "simulate": "Write trajectories of a built-in or Gymnasium MDP.",
+    "demo": "Try every step on made-up data, from a study to a report.",
+    "simulate": "Make up trajectories of a built-in or Gymnasium world.",
     "init": "Write a commented study file.",
-    "check": "Say everything that can be said without data.",
+    "check": "Check a study, and say what follows from it; opens no data.",
     "plan": "Predict the error of a study before any data is opened.",
-    "ledger": "The budget of a dataset, and what has been spent of it.",
-    "inspect": "Show the curator what the data says: PRIVATE, nothing spent.",
-    "release": "Release the value function once, with noise.",
+    "ledger": "Keep the budget of a dataset, and what was spent of it.",
+    "inspect": "Show the curator the results before noise: PRIVATE.",
+    "release": "Release the values once, with noise; this spends budget.",
     "report": "Make the pages and tables of a release again; spends nothing.",
     "refit": "Fit other features to a dp-ssp release; spends nothing.",
     "improve": "Make a better policy from released action values; spends nothing.",
-    "reproduce": "Reproduce the paper's experiments, and surpass them.",
+    "reproduce": "Repeat the paper's experiments, and compare with today's results.",
 }
 EXAMPLE = """
 \b
 Example:
-  privalue init study.toml                        what is public: edit it
-  privalue check study.toml                       all that can be said without data
-  privalue plan study.toml --trajectories 5000    the error to expect
+  privalue init study.toml                        writes a study file: edit it
+  privalue check study.toml                       says what follows from it, without data
+  privalue plan study.toml --trajectories 5000    predicts the error
   privalue release study.toml --data rows.csv --out released --no-ledger
 
 \b
@@ -137,9 +137,7 @@ def _options(
     ] = False,
     quiet: Annotated[
         bool,
-        typer.Option(
-            *("--quiet", "-q"), callback=_quiet, is_eager=True, help="Only errors on stderr."
-        ),
+        typer.Option(*("--quiet", "-q"), callback=_quiet, is_eager=True, help="Log errors only."),
     ] = False,
     log_format: Annotated[
         Literal["text", "json"],
@@ -147,7 +145,7 @@ def _options(
             "--log-format",
             callback=_log_format,
             is_eager=True,
-            help="json, for jobs: one object per line on stderr, with level and message.",
+            help="How stderr is written: text for people, json for jobs.",
         ),
     ] = "text",
     version: Annotated[

@@ -27,7 +27,7 @@ def check(
     side_files: SideFiles = None,
     as_json: Json = False,
 ) -> None:
-    """Say everything that can be said without data."""
+    """Check a study, and say what follows from it; opens no data."""
     found = checked(settled(study_file, side_files, spend=spend, shares=True))
     study, design = found.study, found.prepared.design
     if as_json:
@@ -53,6 +53,6 @@ def check(
     else:
         terminal.print_check(screen(), found)
         say(
-            f"Next: privalue plan {study_file}, the error to expect; then privalue inspect "
-            f"{study_file} --data DATA, for the curator's eyes"
+            f"Next: privalue plan {study_file} predicts the error; then privalue inspect "
+            f"{study_file} --data DATA shows the curator the results before noise"
         )

@@ -41,7 +41,7 @@ SideFiles = Annotated[
     typer.Option(
         "--side-files",
         metavar="DIR",
-        help="Another folder for its side files; by default only the study's own.",
+        help="One more folder in which side files may be; by default only the study's own.",
     ),
 ]
 

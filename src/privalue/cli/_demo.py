@@ -18,7 +18,7 @@ def demo(
     ),
     as_json: Json = False,
 ) -> None:
-    """Go the whole journey on the built-in recovery chain."""
+    """Try every step on made-up data, from a study to a report."""
     folder = vacant_folder(out)
     console = log if as_json else screen()
     made = run(

@@ -34,7 +34,9 @@ def finish(
     outbox: Annotated[
         Path,
         typer.Argument(
-            metavar="FILE", readable=False, help="The outbox, or the folder that holds it."
+            metavar="FILE",
+            readable=False,
+            help="The file release.outbox, or the folder that holds it.",
         ),
     ],
     ledger: Annotated[
@@ -46,11 +48,11 @@ def finish(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", help="A folder for the release; by default the outbox's."),
+        typer.Option("--out", help="A folder for the release; by default that of the outbox."),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Record and publish what is charged; spends nothing."""
+    """Publish a release that is paid for but not published yet; spends nothing."""
     if outbox.is_dir():
         outbox /= NAME
     folder = outbox.parent if out is None else out

@@ -19,8 +19,8 @@ Share = Annotated[
     typer.Option(
         "--spend",
         metavar="<share>",
-        help="A share of what the ledger has left, e.g. 25%; the study leaves out epsilon and "
-        "delta.",
+        help="Spend this share of what the ledger has left, e.g. 25%; the study then leaves out "
+        "epsilon and delta.",
     ),
 ]
 DEFAULT_LEDGER = "ledger.db"  # of the commands that only need a ledger
@@ -79,13 +79,16 @@ Data = Annotated[
 ]
 
 Engine = Annotated[
-    str, typer.Option("--engine", help="local: this machine; spark: a cluster (extra: spark).")
+    str,
+    typer.Option(
+        "--engine", help="Where rows are read: local (this machine) or spark (a cluster)."
+    ),
 ]
 Memory = Annotated[
     str,
     typer.Option(
         "--memory",
-        help="Memory for rows in any order, e.g. 2GB, at least 64MB; the rest goes to disk.",
+        help="How much memory rows may take, e.g. 2GB, at least 64MB; the rest goes to disk.",
     ),
 ]
 

@@ -32,7 +32,9 @@ def improve(
     level: Annotated[
         float | None,
         typer.Option(
-            "--level", **NUMBER, help="Move only where a gain is clear at this level, e.g. .95."
+            "--level",
+            **NUMBER,
+            help="Change an action only where the gain is clear at this level, e.g. .95.",
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
@@ -74,13 +76,13 @@ def _print(better: Improvement) -> None:
         )
     screen().print(table)
     say(
-        f"The intervals of gains are at the level of {100 * better.level:g}% for all states and "
-        "actions at once: they hold the noise and the choice of people."
+        f"The intervals of gains hold for all states and actions at once, at the level of "
+        f"{100 * better.level:g}%: they cover the noise and the choice of people."
     )
     if len(changes) > _MOST:
         say(f"{len(changes) - _MOST:,} more states are in the files.")
     say(WARNING)
     say(
-        "To value this policy (dp-ope), use other people than those it was made from, e.g. the "
-        "other half by [study] part: on the same people it looks better than it is."
+        "To find out what this policy is worth (dp-ope), use other people than those it was made "
+        "from, e.g. the other half ([study] part): on the same people it looks better than it is."
     )

@@ -15,11 +15,13 @@ from privalue.study import study_template
 
 
 def init(
-    path: Annotated[Path, typer.Argument(help="Where to write it.")] = Path("study.toml"),
+    path: Annotated[Path, typer.Argument(help="Where to write the study file.")] = Path(
+        "study.toml"
+    ),
     data: Annotated[
         str | None,
         typer.Option(
-            "--data", help="Fill in [data] by the names of its columns; no row is looked at."
+            "--data", help="Fill in [data] from the names of this file's columns; reads no row."
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,

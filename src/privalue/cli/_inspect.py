@@ -27,7 +27,7 @@ def inspect(
     threads: Threads = None,
     as_json: Json = False,
 ) -> None:
-    """Show the curator what the data says: PRIVATE, nothing spent."""
+    """Show the curator the results before noise: PRIVATE."""
     limit = parse_memory(memory)
     if page is not None:
         require_private_place(page)

@@ -124,7 +124,7 @@ def run(
     account = ledger.show(DATASET)
     files = publish(released, public, study=study, account=account, justification=JUSTIFICATION)
 
-    say("8. Verify that the ledger is whole, and that this release is on it")
+    say("8. Verify that the ledger is intact, and that this release is on it")
     verified = ledger.verify(head=released.ledger_head, artefact=released.to_json())
     say(f"   {verified.entries} entries, head {verified.head[:16]}...")
 

@@ -30,23 +30,25 @@ ledgers = typer.Typer(
     add_completion=False,
     suggest_commands=False,  # the program itself does
     no_args_is_help=False,
-    help="The budget of a dataset, and what has been spent of it.",
+    help="Keep the budget of a dataset, and what was spent of it.",
 )
 LedgerFile = Annotated[
     str,
     typer.Option(
-        "--ledger", envvar="PRIVALUE_LEDGER", help="The ledger: a file, or postgresql://..."
+        "--ledger",
+        envvar="PRIVALUE_LEDGER",
+        help="Where the ledger is: a file, or postgresql://...",
     ),
 ]
 SealFile = Annotated[
     Path | None,
-    typer.Option("--seal", help="A file with a key or a passphrase that seals totals."),
+    typer.Option("--seal", help="A file with the key or passphrase that seals totals."),
 ]
 
 
 @ledgers.command()
 def declare(
-    dataset: Annotated[str, typer.Argument(help="A name for the people: [study] dataset.")],
+    dataset: Annotated[str, typer.Argument(help="The name of the people, as in [study] dataset.")],
     epsilon: Annotated[
         float, typer.Option("--epsilon", **NUMBER, help="The total epsilon of all releases.")
     ],
@@ -64,14 +66,14 @@ def declare(
         typer.Option(
             "--max-trajectories-per-person",
             **WHOLE,
-            help="You vouch that nobody has more; needed to convert releases for trajectories.",
+            help="How many trajectories anyone has at most, on your word; to convert releases.",
         ),
     ] = None,
     accounting: Annotated[
         str,
         typer.Option(
             "--accounting",
-            help="plain: epsilons and deltas are summed; gaussian: squares of mu, for dp-ssp.",
+            help="plain: add epsilons and deltas; gaussian: add squares of mu (for dp-ssp).",
         ),
     ] = "plain",
     plain_epsilon: Annotated[
@@ -79,12 +81,14 @@ def declare(
         typer.Option(
             "--plain-epsilon",
             **NUMBER,
-            help="With gaussian: the part set aside for releases other than dp-ssp.",
+            help="With gaussian: the epsilon that is set aside for releases other than dp-ssp.",
         ),
     ] = None,
     plain_delta: Annotated[
         float | None,
-        typer.Option("--plain-delta", **NUMBER, help="With gaussian: the delta of that part."),
+        typer.Option(
+            "--plain-delta", **NUMBER, help="With gaussian: the delta that is set aside for them."
+        ),
     ] = None,
     ledger: LedgerFile = DEFAULT_LEDGER,
     replace: Annotated[
@@ -94,13 +98,13 @@ def declare(
         bool,
         typer.Option(
             "--add-deltas",
-            help="With --replace: to move a used total to gaussian, promise both deltas added.",
+            help="With --replace: move a used total to gaussian, and promise the sum of deltas.",
         ),
     ] = False,
     seal: SealFile = None,
     as_json: Json = False,
 ) -> None:
-    """Give a dataset its total; makes the ledger if there is none."""
+    """Declare how much a dataset may spend in all; creates the ledger if there is none."""
     opened = open_ledger(ledger, seal=seal)
     account = opened.declare(
         dataset,
@@ -127,7 +131,7 @@ def show(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Show what is spent, reserved and left."""
+    """Show what a dataset has spent, reserved and left."""
     opened = open_ledger(ledger)
     names = opened.datasets() if dataset is None else (dataset,)
     accounts = [opened.show(name) for name in names]
@@ -148,33 +152,36 @@ def show(
 def verify(
     more: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[RELEASE]...", readable=False, help="More releases, as --release."),
+        typer.Argument(
+            metavar="[RELEASE]...", readable=False, help="Further releases, as after --release."
+        ),
     ] = None,
     ledger: LedgerFile = DEFAULT_LEDGER,
     heads: Annotated[
         list[str] | None,
         typer.Option(
             "--head",
-            help="A hash that must be on the record, a line of ledger head, or a file of them; may "
-            "be repeated.",
+            help="A line of ledger head, its hash, or a file of lines; each must be on the record. "
+            "May be repeated.",
         ),
     ] = None,
     released: Annotated[
         list[Path] | None,
         typer.Option(
             "--release",
-            help="A release.json, or its folder, that must be on the record; may be repeated, and "
-            "take several.",
+            help="A release.json, or its folder, that must be on the record. May be repeated.",
         ),
     ] = None,
     public_key: Annotated[
         Path | None,
-        typer.Option("--public-key", help="Every --head must be signed with the key of this file."),
+        typer.Option(
+            "--public-key", help="Require that every --head is signed with the key in this file."
+        ),
     ] = None,
     seal: SealFile = None,
     as_json: Json = False,
 ) -> None:
-    """Find any change, removal or reordering; exit 5 if there is one."""
+    """Check that nobody changed, removed or reordered entries; exit 5 if somebody did."""
     releases = [*(released or ()), *(more or ())]
     kept = [each for text in heads or () for each in _heads(text)]
     if public_key is not None:
@@ -200,7 +207,7 @@ def verify(
         )
         return
     tell(verified.notices)
-    print(f"The ledger is whole: {verified.entries} entries, head {verified.head}")
+    print(f"The ledger is intact: {verified.entries} entries, head {verified.head}")
     if verified.seals != "none":
         without = "" if seal else ": that takes the secret, --seal FILE"
         print(f"The seals of its totals were {verified.seals}{without}")
@@ -230,11 +237,11 @@ def head(
     ledger: LedgerFile = DEFAULT_LEDGER,
     key: Annotated[
         Path | None,
-        typer.Option("--sign", help="A private Ed25519 key (PEM) to sign it with."),
+        typer.Option("--sign", help="Sign the line with this private Ed25519 key (PEM)."),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Print the ledger's name and head, to keep elsewhere: verify --head takes the line back."""
+    """Print a line with the ledger's name and head; keep it for verify --head."""
     opened = open_ledger(ledger)
     found = opened.head()
     signature = None if key is None else sign_head(found, key)
@@ -248,11 +255,11 @@ def head(
 
 @ledgers.command("accept-head")
 def accept_head(
-    reason: Annotated[str, typer.Option("--reason", help="Why, for the record.")],
+    reason: Annotated[str, typer.Option("--reason", help="Why you do this, for the record.")],
     ledger: LedgerFile = DEFAULT_LEDGER,
     as_json: Json = False,
 ) -> None:
-    """Go on with a ledger that lacks a head seen before, because it was restored on purpose."""
+    """Go on with a ledger that you restored from an older copy on purpose."""
     opened = open_ledger(ledger)
     found = opened.accept_head(reason=reason)
     if as_json:
@@ -264,20 +271,22 @@ def accept_head(
 
 @ledgers.command()
 def settle(
-    entry: Annotated[int, typer.Argument(help="The reservation that was left behind.")],
+    entry: Annotated[
+        int, typer.Argument(help="The number of the reservation that was left behind.")
+    ],
     reason: Annotated[
-        str | None, typer.Option("--reason", help="Why, for the record; always needed.")
+        str | None, typer.Option("--reason", help="Why you do this, for the record; always needed.")
     ] = None,
     charge: Annotated[
-        bool, typer.Option("--charge", help="What it reserved stays spent: always safe.")
+        bool, typer.Option("--charge", help="Keep its amount spent; this is always safe.")
     ] = False,
     cancel: Annotated[
-        bool, typer.Option("--cancel", help="It is given back; only if it was never charged.")
+        bool, typer.Option("--cancel", help="Give its amount back; only if it was never charged.")
     ] = False,
     ledger: LedgerFile = DEFAULT_LEDGER,
     as_json: Json = False,
 ) -> None:
-    """End a reservation that a crash left behind, on your word."""
+    """End a reservation that a crash left behind; you say how."""
     if charge == cancel:
         raise UsageError(
             "choose one: --charge keeps what it reserved spent, and is always safe; --cancel gives "

@@ -31,7 +31,7 @@ def plan(
         typer.Option(
             "--trajectories",
             **WHOLE,
-            help="How many trajectories; by default as the study declares.",
+            help="How many trajectories there will be; by default as the study declares.",
         ),
     ] = None,
     target: Annotated[
@@ -39,29 +39,32 @@ def plan(
         typer.Option(
             "--target-rmse",
             **NUMBER,
-            help="An error to reach; says how many trajectories it takes.",
+            help="The error to reach; the plan says how many trajectories that takes.",
         ),
     ] = None,
     solve: Annotated[
         str | None,
         typer.Option(
-            "--solve", help="What may change to reach it: trajectories, epsilon or aggregation."
+            "--solve", help="What to change to reach it: trajectories, epsilon or aggregation."
         ),
     ] = None,
     world: Annotated[
         str | None,
-        typer.Option("--world", help="A public MDP that the data will resemble: chain, gym:..."),
+        typer.Option("--world", help="A public world that the data will resemble: chain, gym:..."),
     ] = None,
     picture: Annotated[
         Path | None,
-        typer.Option("--picture", help="A .png or .svg file: error by number of trajectories."),
+        typer.Option(
+            "--picture",
+            help="Draw the error by number of trajectories into this .png or .svg file.",
+        ),
     ] = None,
     by_state: Annotated[
         bool, typer.Option("--by-state", help="Also show the predicted error of every state.")
     ] = False,
     draws: Annotated[
         int | None,
-        typer.Option("--draws", **WHOLE, help="How many made-up data sets per prediction."),
+        typer.Option("--draws", **WHOLE, help="How many made-up data sets each prediction uses."),
     ] = None,
     steps: Annotated[
         int | None,
@@ -76,16 +79,16 @@ def plan(
         str | None,
         typer.Option(
             "--releases",
-            help="Plan several over one total: 52 (weekly for a year), 1+12 (one now, one each "
-            "month).",
+            help="Divide one total among several releases: 52 (weekly for a year), 1+12 (one now, "
+            "one each month).",
         ),
     ] = None,
     ledger: Annotated[
         str | None,
         typer.Option(
             "--ledger",
-            help="With --releases: divide what this ledger has left; else the study's epsilon and "
-            "delta are the total. With spend: where the share is taken.",
+            help="With --releases: divide what this ledger has left, instead of the study's "
+            "epsilon and delta. With --spend: the ledger that the share is of.",
         ),
     ] = None,
     spend: Share = None,

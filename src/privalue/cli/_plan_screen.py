@@ -125,7 +125,8 @@ def _print_solved(console: Console, solved: Solved) -> None:
         console.print(f"{text[0].upper()}{text[1:]}.", style="bold")
         return
     table = Table(
-        title=f"{solved.quantity} for an error of at most {solved.target:g}", title_justify="left"
+        title=f"{solved.quantity.capitalize()} for an error of at most {solved.target:g}",
+        title_justify="left",
     )
     table.add_column("mechanism")
     table.add_column(solved.quantity, overflow="fold")
@@ -166,7 +167,7 @@ def _table(prediction: Prediction) -> Table:
     table.caption = "* this study; approx.: approximation error; " + (
         "range: from the optimistic end to the cautious one, all else is the middle case"
         if ranged
-        else "better: how many times, than guessing"
+        else "better: how many times better than guessing"
     )
     table.caption_justify = "left"
     return table
@@ -358,7 +359,7 @@ def _finite(value: float) -> float | None:
 def print_book(console: Console, plan: BookPlan) -> None:
     """Print every split of a book, with the error of each release, and which is the best."""
     console.print(f"Split: {plan.total}.", soft_wrap=True)
-    made = Table(title=f"{plan.trajectories:,} trajectories in each release; of each:")
+    made = Table(title=f"{plan.trajectories:,} trajectories in each release")
     for name in ("accounting", "split", "releases", "epsilon", "delta", "error", "all errors"):
         made.add_column(name, justify="left" if name in {"accounting", "split"} else "right")
     for split in plan.splits:

@@ -25,40 +25,53 @@ def refit(
         Path, typer.Option("--out", help="A folder for the new release and its report.")
     ],
     features: Annotated[
-        str | None, typer.Option("--features", help="A matrix: .npy, .npz, .csv or .parquet.")
+        str | None,
+        typer.Option(
+            "--features", help="Use this matrix of features: .npy, .npz, .csv or .parquet."
+        ),
     ] = None,
     aggregate: Annotated[
         int | None,
-        typer.Option("--aggregate", **WHOLE, help="Give so many adjacent states one value."),
+        typer.Option("--aggregate", **WHOLE, help="Let this many adjacent states share one value."),
     ] = None,
     tabular: Annotated[
-        bool, typer.Option("--tabular", help="A value of its own for every state.")
+        bool, typer.Option("--tabular", help="Give every state a value of its own.")
     ] = False,
     shrink: Annotated[
         bool,
-        typer.Option("--shrink", help="Keep a value for every state, moved towards the features."),
+        typer.Option(
+            "--shrink", help="Keep a value for every state, and move it towards the features."
+        ),
     ] = False,
     weights: Annotated[
-        str | None, typer.Option("--weights", help="A CSV file of state and weight, or uniform.")
+        str | None,
+        typer.Option(
+            "--weights", help="Use these weights: a CSV file of state and weight, or uniform."
+        ),
     ] = None,
     ridge: Annotated[
-        str | None, typer.Option("--ridge", help='Fit by LSL: lambda, or "sqrt".')
+        str | None, typer.Option("--ridge", help='Fit by LSL with this ridge: a number, or "sqrt".')
     ] = None,
     ridge_scale: Annotated[
         float | None,
-        typer.Option("--ridge-scale", **NUMBER, help="With sqrt: lambda divided by sqrt(m)."),
+        typer.Option("--ridge-scale", **NUMBER, help="With --ridge sqrt: the factor of sqrt(m)."),
     ] = None,
     shrinkage: Annotated[
         bool | None,
         typer.Option(
-            "--shrinkage/--no-shrinkage", help="Move values of rarely visited states together."
+            "--shrinkage/--no-shrinkage",
+            help="Move values of rarely visited states towards the others.",
         ),
     ] = None,
     start: Annotated[
-        str | None, typer.Option("--start", help="A CSV file: release the policy's overall value.")
+        str | None,
+        typer.Option(
+            "--start", help="A CSV file of start probabilities, for the policy's overall value."
+        ),
     ] = None,
     level: Annotated[
-        float | None, typer.Option("--level", **NUMBER, help="Level of the intervals.")
+        float | None,
+        typer.Option("--level", **NUMBER, help="The probability with which each interval holds."),
     ] = None,
     as_json: Json = False,
 ) -> None:

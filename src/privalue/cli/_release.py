@@ -49,30 +49,31 @@ def release(
         str | None,
         typer.Option(
             "--ledger",
-            help="The ledger: a file, or postgresql://...; the environment's PRIVALUE_LEDGER, if "
-            "neither this nor --no-ledger is given.",
+            help="Where the ledger is: a file, or postgresql://...; by default the environment's "
+            "PRIVALUE_LEDGER.",
         ),
     ] = None,
     no_ledger: Annotated[
-        bool, typer.Option("--no-ledger", help="Release without recording what it spends.")
+        bool, typer.Option("--no-ledger", help="Do not record what this release spends.")
     ] = False,
     expect_new: Annotated[
         bool,
         typer.Option(
-            "--expect-new", help="Exit 4 if the ledger would answer with an earlier release."
+            "--expect-new", help="Fail (exit 4) if the ledger would answer with an earlier release."
         ),
     ] = False,
     spend: Share = None,
     accept_large_delta: Annotated[
-        bool, typer.Option("--accept-large-delta", help="Allow delta >= 1/m.")
+        bool, typer.Option("--accept-large-delta", help="Go ahead although delta is at least 1/m.")
     ] = False,
     anyway: Annotated[
         bool,
-        typer.Option("--anyway", help="Release even if the plan is no better than guessing."),
+        typer.Option("--anyway", help="Go ahead although the plan is no better than guessing."),
     ] = False,
     justification: Justification = None,
     no_report: Annotated[
-        bool, typer.Option("--no-report", help="Write no page; `privalue report` makes it later.")
+        bool,
+        typer.Option("--no-report", help="Write no report.html; `privalue report` makes it later."),
     ] = False,
     side_files: SideFiles = None,
     engine: Engine = "local",
@@ -83,12 +84,12 @@ def release(
         typer.Option(
             "--seed-not-private",
             **WHOLE,
-            help="Seeded noise, for experiments; the result is NOT private.",
+            help="Draw noise from this seed, for experiments; the result is NOT private.",
         ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Release the value function once, with noise."""
+    """Release the values once, with noise; this spends budget."""
     if ledger is None and not no_ledger:
         ledger = os.environ.get("PRIVALUE_LEDGER") or None
     if (ledger is None) != no_ledger:

@@ -33,7 +33,8 @@ from privalue.study import Study
 Justification = Annotated[
     str | None,
     typer.Option(
-        "--justification", help="Why these parameters: public, for the report and the registry."
+        "--justification",
+        help="Why you chose these parameters; it is published in the report and the registry.",
     ),
 ]
 
@@ -45,28 +46,32 @@ def report(
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", help="An .html file for the page alone; by default beside the release."
+            "--out", help="Write only the page, to this .html file; by default beside the release."
         ),
     ] = None,
     study_file: Annotated[
-        Path | None, typer.Option("--study", help="The study of the release, if it has side files.")
+        Path | None,
+        typer.Option(
+            "--study", help="The study of the release; needed for what its side files say."
+        ),
     ] = None,
     side_files: SideFiles = None,
     ledger: Annotated[
         str | None,
         typer.Option(
-            "--ledger", help="The ledger that it is on, for the budget; or PRIVALUE_LEDGER."
+            "--ledger", help="The ledger of the release, to show the budget; or PRIVALUE_LEDGER."
         ),
     ] = None,
     justification: Justification = None,
     pdf: Annotated[
-        bool, typer.Option("--pdf", help="Print the page, too; needs Chromium or WeasyPrint.")
+        bool, typer.Option("--pdf", help="Also write report.pdf; needs Chromium or WeasyPrint.")
     ] = False,
     paper: Annotated[
         str, typer.Option("--paper", help="The paper of the PDF: A4 or Letter.")
     ] = "A4",
     force: Annotated[
-        bool, typer.Option("--force", help="Overwrite existing files, the release never.")
+        bool,
+        typer.Option("--force", help="Overwrite existing files, but never the release itself."),
     ] = False,
     as_json: Json = False,
 ) -> None:

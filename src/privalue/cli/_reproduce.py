@@ -17,17 +17,24 @@ from privalue.paper import reproduce as reproduce_all
 
 
 def reproduce(
-    out: Annotated[Path, typer.Option("--out", help="A folder; finished runs in it are kept.")],
+    out: Annotated[
+        Path, typer.Option("--out", help="A folder for the results; finished runs in it are kept.")
+    ],
     quick: Annotated[
-        bool, typer.Option("--quick", help="Few batch sizes, five runs: under two minutes.")
+        bool,
+        typer.Option(
+            "--quick", help="Use few batch sizes and five runs: it takes under two minutes."
+        ),
     ] = False,
     processes: Annotated[
         int | None,
-        typer.Option("--processes", **WHOLE, help="How many processes; by default one per core."),
+        typer.Option(
+            "--processes", **WHOLE, help="How many processes to use; by default one per core."
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Reproduce the paper's experiments, and surpass them."""
+    """Repeat the paper's experiments, and compare with today's results."""
     chosen = (os.cpu_count() or 1) if processes is None else processes
     if not 1 <= chosen <= 256:
         raise UsageError(f"--processes {chosen}: it must be from 1 to 256")

@@ -3,7 +3,8 @@
 Functions that show what is private have "private" in their name.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from rich.console import Console
 from rich.table import Column, Table
@@ -16,6 +17,7 @@ from privalue.cli._options import in_options
 from privalue.core import DpOpe, privacy_profile
 from privalue.curator import Prepared, reuse
 from privalue.report import (
+    DATA_WORDS,
     Guesses,
     PrivateDiagnostics,
     accepted_in_words,
@@ -321,7 +323,7 @@ def _intervals(release: Release) -> tuple[dict[str, tuple[str, str]], str]:
         )
     return {f"{level} interval": ("total_low", "total_high"), "privacy alone": ("low", "high")}, (
         f"The intervals cover the value among people at large{_counted(release)}: they hold the "
-        "noise of privacy and the choice of people. Beside them: the noise alone."
+        "noise of privacy and the choice of people. The column beside them is for the noise alone."
     )
 
 
@@ -425,16 +427,34 @@ def _what_was_public(release: Release) -> str:
     )
 
 
+_SYMBOLS = {
+    "weights_clipped": "weights above clip",
+    "alpha": "alpha, the noise over the sensitivity",
+    "beta": "beta, the smoothness of its bound",
+    "psi": "psi, the bound squared",
+    "sigma": "sigma, the sd of the noise",
+    "likely_bounds": "bounds of returns that a stage would choose",
+    "likely_shaped": "whether a stage would shape the noise by visits",
+}
+
+
+def _private_facts(fields: Mapping[str, Any], keys: Iterable[str]) -> Table:
+    """Return the table of single numbers, each in words. PRIVATE."""
+    words = {**DATA_WORDS, **_SYMBOLS}
+    return facts(
+        "PRIVATE diagnostics: do not publish",
+        [
+            (words.get(key, key), f"{v:.10g}" if isinstance(v := fields[key], float) else v)
+            for key in keys
+        ],
+    )
+
+
 def _print_private_policy(console: Console, diagnostics: PrivateDiagnostics) -> None:
     """Print another policy's value before noise. PRIVATE."""
     fields = diagnostics.private_columns()
-    plain = {key: value for key, value in fields.items() if not hasattr(value, "__len__")}
-    console.print(
-        facts(
-            "PRIVATE diagnostics: do not publish",
-            [(key, f"{v:.10g}" if isinstance(v, float) else v) for key, v in plain.items()],
-        )
-    )
+    single = [key for key, value in fields.items() if not hasattr(value, "__len__")]
+    console.print(_private_facts(fields, single))
     table = Table(title="Before noise (PRIVATE)", title_justify="left")
     names = ("start", "trajectories", "kept mass", "the target's value", "the behaviour's")
     for name in names:
@@ -446,7 +466,8 @@ def _print_private_policy(console: Console, diagnostics: PrivateDiagnostics) -> 
         table.add_row(str(starts[at]), str(fields["counts"][at]), *numbers)
     console.print(table)
     for warning, remedy in diagnostics.advice():
-        console.print(f"Note (PRIVATE): {warning}: {remedy}.", style="yellow", soft_wrap=True)
+        console.print(f"Note (PRIVATE): {warning}.", style="bold yellow", soft_wrap=True)
+        console.print(f"What to do: {remedy}.", soft_wrap=True)
 
 
 def print_private_diagnostics(console: Console, diagnostics: PrivateDiagnostics) -> None:
@@ -455,34 +476,8 @@ def print_private_diagnostics(console: Console, diagnostics: PrivateDiagnostics)
     if fields["mechanism"] == "dp-ope":
         _print_private_policy(console, diagnostics)
         return
-    console.print(
-        facts(
-            "PRIVATE diagnostics: do not publish",
-            [
-                (key, f"{fields[key]:.10g}" if isinstance(fields[key], float) else fields[key])
-                for key in (
-                    "mechanism",
-                    "calibration",
-                    "noise",
-                    "trajectories",
-                    *(["persons"] if "persons" in fields else []),
-                    "surplus_trajectories",
-                    "surplus_visits",
-                    "units_dropped",
-                    "rows_left_out",
-                    "rows_missing",
-                    "rows",
-                    "rewards_clamped",
-                    "returns_clamped",
-                    "alpha",
-                    "beta",
-                    "psi",
-                    "sigma",
-                    *(key for key in ("likely_bounds", "likely_shaped") if key in fields),
-                )
-            ],
-        )
-    )
+    constants = [*("mechanism", "calibration", "noise"), *DATA_WORDS, *_SYMBOLS]
+    console.print(_private_facts(fields, [key for key in constants if key in fields]))
     table = Table(title="By state (PRIVATE)", title_justify="left")
     for name in ("state", "visits", "mean return", "value before noise", "noise (sd)"):
         table.add_column(name, justify="left" if name == "state" else "right")

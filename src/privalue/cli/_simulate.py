@@ -17,23 +17,30 @@ def simulate(
         str,
         typer.Argument(
             metavar="MDP",
-            help="chain, chain:N=40,p=0.5, random-chain:N=20, grid:rows=4,columns=5, "
-            "garnet:seed=7, gym:FrozenLake-v1,policy=greedy, icu-sepsis",
+            help="The world: chain, chain:N=40,p=0.5, random-chain:N=20, grid:rows=4,columns=5, "
+            "garnet:seed=7, gym:FrozenLake-v1,policy=greedy or icu-sepsis.",
         ),
     ],
     trajectories: Annotated[
         int, typer.Option("--trajectories", **WHOLE, help="How many trajectories to simulate.")
     ],
-    out: Annotated[Path, typer.Option("--out", help="A .csv, .csv.gz or .parquet file.")],
+    out: Annotated[
+        Path,
+        typer.Option("--out", help="Where to write the rows: a .csv, .csv.gz or .parquet file."),
+    ],
     seed: Annotated[
-        int, typer.Option("--seed", **WHOLE, help="The same seed gives the same rows.")
+        int,
+        typer.Option("--seed", **WHOLE, help="A whole number; the same seed gives the same rows."),
     ] = 0,
     truncate_at: Annotated[
         int | None,
         typer.Option("--truncate-at", **WHOLE, help="Cut trajectories after so many rows."),
     ] = None,
     truncated: Annotated[
-        str | None, typer.Option("--truncated", help="keep or drop the trajectories that were cut.")
+        str | None,
+        typer.Option(
+            "--truncated", help="What to do with trajectories that were cut: keep or drop."
+        ),
     ] = None,
     policy: Annotated[
         str | None,
@@ -45,18 +52,21 @@ def simulate(
     ] = None,
     actions: Annotated[
         bool,
-        typer.Option("--actions", help="Write each row's action, and how likely it was chosen."),
+        typer.Option(
+            "--actions", help="Also write each row's action, and how likely it was chosen."
+        ),
     ] = False,
     truth: Annotated[
         Path | None,
         typer.Option(
-            "--truth", help="A folder for a study of these rows, exact values and policies."
+            "--truth",
+            help="Also write a study of these rows, and the exact values, into this folder.",
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Write trajectories of a built-in or Gymnasium MDP."""
+    """Make up trajectories of a built-in or Gymnasium world."""
     if truncated not in {None, "keep", "drop"}:
         raise UsageError(f"--truncated {truncated}: it must be keep or drop")
     require_absent(out, force)
@@ -110,7 +120,8 @@ def simulate(
             f"discount {chosen.process.discount:g}"
         )
         if truth is not None:
-            say(f"Wrote what is true of it: {', '.join(file.name for file in files)} in {truth}")
+            names = ", ".join(file.name for file in files)
+            say(f"Wrote a study of these rows, and the exact values: {names} in {truth}")
         if written.truncated:
             kept = f'; the column "{CUT}" marks them' if truncated == "keep" else ""
             print(f"{written.truncated:,} were cut, {written.dropped:,} of them dropped{kept}.")

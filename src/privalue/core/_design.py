@@ -21,9 +21,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import scipy.linalg as sl
+import scipy
 import scipy.sparse as sp
-import scipy.sparse.linalg as sparse_linalg
 from numpy.typing import NDArray
 
 from privalue.core._arrays import UNIT_ROUNDOFF, Matrix, Vector
@@ -257,7 +256,7 @@ def _spectrum_of_disjoint_columns(matrix: Matrix) -> Spectrum:
 
 def _spectrum_of_dense(matrix: NDArray[np.float64]) -> Spectrum:
     """Return LAPACK's singular values, moved apart by its backward error, 8 max(N, d) u ||A||."""
-    values = sl.svdvals(matrix)
+    values = scipy.linalg.svdvals(matrix)
     error = 8 * max(matrix.shape) * UNIT_ROUNDOFF * float(values[0])
     return Spectrum(low=max(float(values[-1]) - error, 0.0), high=float(values[0]) + error)
 
@@ -285,7 +284,7 @@ def _spectrum_by_gram(matrix: sp.csr_array, factor: Vector | None) -> Spectrum:
         # high I - A^T A is at most d high.
         open_low, open_high = (2 * (d + 8) * UNIT_ROUNDOFF * t for t in (trace, d * high))
     else:
-        values = sl.eigvalsh(squares)
+        values = scipy.linalg.eigvalsh(squares)
         low, high = float(values[0]), float(values[-1])
         open_low = open_high = UNIT_ROUNDOFF * 8 * d * high
     return Spectrum(
@@ -310,7 +309,7 @@ def _certified_eigenvalues(
     if factor is None:
         return 0.0, high  # 0 is always a lower bound; the caller refuses the design
     inverse = _largest_eigenvalue(
-        len(squares), lambda x: sl.cho_solve((factor, False), x, check_finite=False)
+        len(squares), lambda x: scipy.linalg.cho_solve((factor, False), x, check_finite=False)
     )
     # The inverse's largest eigenvalue is one over the smallest. The guess may be too large, so
     # smaller and smaller shares of it are tried.
@@ -327,9 +326,9 @@ def _largest_eigenvalue(size: int, product: Callable[[Vector], Vector]) -> float
     it orthogonal to the leading eigenvector. Nothing relies on the answer: it is a guess that
     ``_certified_eigenvalues`` proves or drops.
     """
-    operator = sparse_linalg.LinearOperator((size, size), matvec=product, dtype=np.float64)
+    operator = sp.linalg.LinearOperator((size, size), matvec=product, dtype=np.float64)
     start = np.cos(np.square(np.arange(size, dtype=np.float64)))
-    found = sparse_linalg.eigsh(
+    found = sp.linalg.eigsh(
         operator, k=1, which="LA", v0=start, tol=1e-2, return_eigenvectors=False
     )
     return float(found[0])
@@ -339,7 +338,7 @@ def cholesky(matrix: Vector, shift: float = 0.0) -> Vector | None:
     """Return Cholesky's upper factor of matrix + shift I; None where there is none."""
     shifted = matrix.T.copy(order="F")  # a copy in LAPACK's order, which it may overwrite
     shifted[np.diag_indices_from(shifted)] += shift
-    factor, failed = sl.lapack.dpotrf(shifted, overwrite_a=1)
+    factor, failed = scipy.linalg.lapack.dpotrf(shifted, overwrite_a=1)
     return None if failed else factor
 
 

@@ -16,9 +16,8 @@ sensitivity.
 """
 
 import numpy as np
-import scipy.linalg as sl
+import scipy
 import scipy.sparse as sp
-import scipy.sparse.linalg as sparse_linalg
 
 from privalue.core._arrays import UNIT_ROUNDOFF, Matrix, Vector
 from privalue.core._contributions import VisitStatistics
@@ -48,7 +47,7 @@ def lsw(mean_returns: Vector, design: Design) -> Vector:
     target = np.sqrt(design.weights) * mean_returns
     if design.by_gram:
         right = design.weighted_phi.T @ target
-        return np.asarray(sl.cho_solve((design.root, False), right, check_finite=False))
+        return np.asarray(scipy.linalg.cho_solve((design.root, False), right, check_finite=False))
     return _solve(design.weighted_phi, target, design.one_feature_per_state)
 
 
@@ -85,12 +84,14 @@ def _solve(matrix: Matrix, target: Vector, one_entry_per_row: bool, shift: float
         # It exists for every data set: ``lsl_float_error`` refuses a study, from public numbers,
         # unless the shift is at least four times what rounding can do to the matrix.
         assert factor is not None
-        return np.asarray(sl.cho_solve((factor, False), matrix.T @ target, check_finite=False))
+        return np.asarray(
+            scipy.linalg.cho_solve((factor, False), matrix.T @ target, check_finite=False)
+        )
     if shift:  # the ridge as d more rows: nothing is squared, the condition number neither
         matrix = np.vstack([matrix, np.sqrt(shift) * np.eye(dimension)])
         target = np.concatenate([target, np.zeros(dimension)])
-    q, r = sl.qr(matrix, mode="economic")
-    return np.asarray(sl.solve_triangular(r, q.T @ target))
+    q, r = scipy.linalg.qr(matrix, mode="economic")
+    return np.asarray(scipy.linalg.solve_triangular(r, q.T @ target))
 
 
 def lsw_float_error(design: Design, largest_return: float, *, whitened: bool = False) -> float:
@@ -165,7 +166,7 @@ def lsl_float_error(
     if design.one_feature_per_state:
         relative = 4.0 * (longest_column(design.phi) + 8) * UNIT_ROUNDOFF
     else:
-        size = 8.0 * (design.states + design.dimension) * design.dimension * UNIT_ROUNDOFF
+        size = 8.0 * (design.states + design.dimension) * design.dimension**1.5 * UNIT_ROUNDOFF
         relative = 5.0 * size * high / low
     if not relative <= 0.25:  # Wedin's theorem presumes kappa e <= 1/20
         relative = np.inf
@@ -174,7 +175,7 @@ def lsl_float_error(
 
 def _row_squares(matrix: Matrix) -> Vector:
     """Return ||phi_s||^2 of every state."""
-    return np.asarray(np.square(sparse_linalg.norm(sp.csr_array(matrix), axis=1)))
+    return np.asarray(np.square(sp.linalg.norm(sp.csr_array(matrix), axis=1)))
 
 
 def _small(design: Design, error: float, largest_return: float) -> float:

@@ -19,7 +19,7 @@ noise is drawn for u = W theta with W^T W = Phi^T Gamma Phi, where the sensitivi
 """
 
 import numpy as np
-import scipy.linalg as sl
+import scipy
 
 from privalue.core._arrays import Integers, Vector
 from privalue.core._contributions import VisitStatistics
@@ -94,7 +94,7 @@ class Whitening:
         self.triangle: Vector = np.zeros((0, 0))
         self._q: Vector | None = None
         if self.diagonal is None and isinstance(a, np.ndarray):
-            q, r = sl.qr(a, mode="economic")
+            q, r = scipy.linalg.qr(a, mode="economic")
             self._q, self.triangle = np.asarray(q), np.asarray(r)
         elif self.diagonal is None:
             self.triangle = design.root
@@ -107,4 +107,4 @@ class Whitening:
         projected = np.asarray(self._design.weighted_phi.T @ target)
         if self.diagonal is not None:
             return projected / self.diagonal
-        return np.asarray(sl.solve_triangular(self.triangle, projected, trans="T"))
+        return np.asarray(scipy.linalg.solve_triangular(self.triangle, projected, trans="T"))

@@ -27,7 +27,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg as sl
+import scipy
 import scipy.sparse as sp
 
 from privalue.core._arrays import UNIT_ROUNDOFF, Integers, Vector, q_largest
@@ -189,7 +189,7 @@ class RidgeSensitivity:
             return 0.0, fall
         matrix = scaled_rows(design.phi, np.sqrt(design.weights * counts))
         gram = matrix.T @ matrix
-        values = sl.eigvalsh(gram if isinstance(gram, np.ndarray) else gram.toarray())
+        values = scipy.linalg.eigvalsh(gram if isinstance(gram, np.ndarray) else gram.toarray())
         highest = design.norm**2 * float(design.weights.max()) * self.cap
         error = 8 * (design.states + design.dimension) * UNIT_ROUNDOFF * highest * design.dimension
         return max(float(values[0]) - error, 0.0), fall + 2 * error

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
-import scipy.linalg as sl
+import scipy
 import scipy.sparse as sp
 
 from privalue.core import (
@@ -186,7 +186,7 @@ def ridge_fit(design: Design, counts: Vector, sums: Vector, ridge: float) -> Rid
     values = _gram(design, rho * counts)
     if design.one_feature_per_state:
         return RidgeFit(right / np.maximum(values + least, least), values, None)
-    values, basis = sl.eigh(values)
+    values, basis = scipy.linalg.eigh(values)
     theta = basis @ (basis.T @ right / np.maximum(values + least, least))
     return RidgeFit(theta, values, basis)
 
@@ -254,7 +254,9 @@ def _deviations(design: Design, variances: Vector) -> Callable[[Matrix], Vector]
     else:
         a = design.weighted_phi
         root = np.linalg.qr(a, mode="r") if isinstance(a, np.ndarray) else design.root
-        covariance = sl.cho_solve((root, False), sl.cho_solve((root, False), inner).T)
+        covariance = scipy.linalg.cho_solve(
+            (root, False), scipy.linalg.cho_solve((root, False), inner).T
+        )
     return lambda rows: np.sqrt(_quadratic(rows, np.asarray(covariance)))
 
 

@@ -7,7 +7,7 @@ none unless a share of epsilon released it.
 import math
 
 import numpy as np
-import scipy.linalg as sl
+import scipy
 
 from privalue.core import Design, DpLsl, DpLsw, Matrix, ReleasedScale, Vector, Whitening
 from privalue.estimate._intervals import distinct_directions, privacy_intervals
@@ -22,7 +22,7 @@ def theta_of(mechanism: DpLsw | DpLsl, drawn: Vector) -> Vector:
         return drawn
     if whitening.diagonal is not None:
         return drawn / whitening.diagonal
-    return np.asarray(sl.solve_triangular(whitening.triangle, drawn))
+    return np.asarray(scipy.linalg.solve_triangular(whitening.triangle, drawn))
 
 
 def noise_factors(mechanism: DpLsw | DpLsl, rows: Matrix) -> Vector:
@@ -46,7 +46,9 @@ def _whitened_factors(whitening: Whitening, design: Design, rows: Matrix) -> Vec
             rows * shares if isinstance(rows, np.ndarray) else rows.multiply(shares).tocsr()
         )
     if isinstance(rows, np.ndarray):
-        return row_norms(np.asarray(sl.solve_triangular(whitening.triangle, rows.T, trans="T")).T)
+        return row_norms(
+            np.asarray(scipy.linalg.solve_triangular(whitening.triangle, rows.T, trans="T")).T
+        )
     return np.sqrt(row_quadratics(rows, upper_inverse(design)))
 
 

@@ -3,7 +3,7 @@
 from weakref import WeakKeyDictionary
 
 import numpy as np
-import scipy.linalg as sl
+import scipy
 
 from privalue.core import Design, Matrix, Vector, kernel
 
@@ -11,7 +11,7 @@ from privalue.core import Design, Matrix, Vector, kernel
 def upper_inverse(design: Design) -> Vector:
     """Return the upper triangle of (Phi^T Gamma Phi)^{-1}: error bars forgive its rounding."""
     if design not in _inverses:
-        inverse, _ = sl.lapack.dpotri(design.root)
+        inverse, _ = scipy.linalg.lapack.dpotri(design.root)
         _inverses[design] = np.asarray(inverse)
     return _inverses[design]
 

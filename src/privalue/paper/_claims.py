@@ -597,13 +597,12 @@ WORDS = {True: "yes", False: "no", None: "undecided"}
 
 
 def markdown(found: Sequence[Claim]) -> str:
-    """Return a table: the sentence and the test, the verdict, and every part with its figures."""
-    lines = ["| the paper says | decided by | verdict | figures |", "|---|---|---|---|"]
+    """Return a table of the verdicts, then of each claim its test and every part with figures."""
+    lines = ["| the paper says | verdict |", "|---|---|"]
+    lines += [f"| {claim.sentence} | **{claim.verdict}** |" for claim in found]
     for claim in found:
-        parts = "<br>".join(
-            f"{part.what}: **{WORDS[part.holds]}**, {part.figures}" for part in claim.parts
-        )
-        lines.append(f"| {claim.sentence} | {claim.test} | **{claim.verdict}** | {parts} |")
+        lines += ["", f"**{claim.sentence}.** The test: {claim.test}.", ""]
+        lines += [f"- {part.what}: **{WORDS[part.holds]}**, {part.figures}" for part in claim.parts]
     return "\n".join(lines) + "\n"
 
 

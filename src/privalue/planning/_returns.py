@@ -30,7 +30,6 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.sparse.linalg import splu
 
 from privalue.core import Integers, Vector
 from privalue.simulation import END, MDP, MarkovRewardProcess, Outcomes, Policy
@@ -62,7 +61,7 @@ def second_moments(process: MarkovRewardProcess) -> Vector:
     moments = np.full(process.states, np.nan)
     if kept.size:
         system = sparse.eye_array(kept.size) - gamma**2 * process.transitions[kept][:, kept]
-        moments[kept] = splu(system.tocsc()).solve(right[kept])
+        moments[kept] = sparse.linalg.splu(system.tocsc()).solve(right[kept])
     return moments
 
 
@@ -108,8 +107,8 @@ class _ExpectedRows:
             self._of_start = process.start[kept] @ self._whole
         else:
             system = sparse.eye_array(kept.size) - passing
-            self._solver = splu(system.tocsc())
-            self._of_start = splu(system.T.tocsc()).solve(process.start[kept])
+            self._solver = sparse.linalg.splu(system.tocsc())
+            self._of_start = sparse.linalg.splu(system.T.tocsc()).solve(process.start[kept])
 
     def of_start(self, members: Integers) -> Vector:
         """Return (mu Z)_g, the expected rows of a trajectory in each member of the group."""
@@ -135,7 +134,7 @@ class _ExpectedChoices:
         self._place = np.full(process.states, -1)
         self._place[kept] = np.arange(kept.size)
         system = sparse.eye_array(kept.size) - process.transitions[kept][:, kept]
-        self._rows = splu(system.tocsc()).solve(np.eye(kept.size))
+        self._rows = sparse.linalg.splu(system.tocsc()).solve(np.eye(kept.size))
         self._of_start = process.start[kept] @ self._rows
         # Whoever takes a pair that people take stays among the states that they visit.
         self._next = mdp.outcomes.transitions.tocsr()[:, kept]
@@ -156,7 +155,7 @@ def expected_length(process: MarkovRewardProcess) -> float:
     """Return the expected number of rows of a trajectory."""
     kept = np.flatnonzero(process.reachable)
     system = sparse.eye_array(kept.size) - process.transitions[kept][:, kept]
-    return float(process.start[kept] @ splu(system.tocsc()).solve(np.ones(kept.size)))
+    return float(process.start[kept] @ sparse.linalg.splu(system.tocsc()).solve(np.ones(kept.size)))
 
 
 def first_visits(process: MarkovRewardProcess, state_of: Integers, states: int) -> FirstVisits:

@@ -174,7 +174,7 @@ def plan_policy(
         weights, returns, value = _assumed(study, steps), None, None
         assumed = (
             f"assumed: trajectories of {_counted(steps)} (steps=N changes that), all states alike, "
-            "and returns that do not go with them; a public world says more"
+            "and returns that are unrelated to the weights; a public world says more"
         )
     own = float(study.policy.clip or 1.0)
     return PolicyPlan(

@@ -95,6 +95,15 @@ def scatter(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
             packed[at, place + 1] = bits[row] >> 32
 
 
+@kernel(nogil=True, inline="always")
+def _slot(packed, row, width, last):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+    """Return where to look for the ids of a row first: one multiplication spreads them enough."""
+    mixed = np.uint64(0)
+    for at in range(width):
+        mixed = (mixed ^ np.uint64(packed[row, at])) * np.uint64(0x9E3779B97F4A7C15)
+    return (mixed >> np.uint64(32)) & last
+
+
 @kernel(nogil=True)
 def group(packed, width, shift, which, firsts, sizes, lows, highs):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     """Number the trajectories of packed rows, and return how many there are.
@@ -111,38 +120,42 @@ def group(packed, width, shift, which, firsts, sizes, lows, highs):  # type: ign
         lows: gets the least step of each.
         highs: gets the largest.
     """
-    table = np.full(1024, -1, dtype=np.int32)  # first rows, by open addressing, a quarter full
+    table = np.full(1024, -1, dtype=np.int32)  # trajectories, by open addressing, a quarter full
+    known = np.empty((256, width), dtype=np.int32)  # their ids: close together, as a cache likes it
     last = np.uint64(1023)
     count = 0
     for row in range(len(packed)):
-        slot = unit_hash(packed[row], width) & last
+        slot = _slot(packed, row, width, last)
         while True:
-            first = table[slot]
-            at = width if first < 0 else 0
-            while at < width and packed[first, at] == packed[row, at]:
+            trajectory = table[slot]
+            at = width if trajectory < 0 else 0
+            while at < width and known[trajectory, at] == packed[row, at]:
                 at += 1
             if at == width:
                 break
             slot = (slot + np.uint64(1)) & last
         step = _step(packed, row, width, shift)
-        if first >= 0:
-            trajectory = which[row] = which[first]
+        if trajectory >= 0:
+            which[row] = trajectory
             sizes[trajectory] += 1
             lows[trajectory] = min(lows[trajectory], step)
             highs[trajectory] = max(highs[trajectory], step)
             continue
-        table[slot] = firsts[count] = row
-        which[row], sizes[count] = count, 1
+        known[count] = packed[row, :width]
+        table[slot] = which[row] = count
+        firsts[count], sizes[count] = row, 1
         lows[count] = highs[count] = step
         count += 1
-        if 4 * count > len(table):  # a fuller table would make searches long
-            last = np.uint64(4 * len(table) - 1)
+        if count == len(known):  # a fuller table would make searches long
+            more = np.empty((4 * count, width), dtype=np.int32)
+            more[:count] = known
+            known, last = more, np.uint64(4 * len(table) - 1)
             table = np.full(4 * len(table), -1, dtype=np.int32)
-            for first in firsts[:count]:
-                slot = unit_hash(packed[first], width) & last
+            for earlier in range(count):
+                slot = _slot(known, earlier, width, last)
                 while table[slot] >= 0:
                     slot = (slot + np.uint64(1)) & last
-                table[slot] = first
+                table[slot] = earlier
     return count
 
 

@@ -38,7 +38,7 @@ from privalue.report._planning_picture import (
 )
 from privalue.report._policy_page import policy_page
 from privalue.report._precision import require_same_study
-from privalue.report._private_page import require_private_place, write_private_page
+from privalue.report._private_page import DATA_WORDS, require_private_place, write_private_page
 from privalue.report._public_page import public_page
 from privalue.report._publish import (
     PAGE,
@@ -61,6 +61,7 @@ from privalue.report._states import flags_by_state, flags_of_states, state_table
 from privalue.report._verdict import accepted_in_words
 
 __all__ = [
+    "DATA_WORDS",
     "PAGE",
     "REGISTRY",
     "VALUES",

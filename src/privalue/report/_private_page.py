@@ -117,24 +117,27 @@ def _sentence(text: str) -> str:
     return f"{text[0].upper()}{text[1:]}."
 
 
+# What the curator's page and screen call the sizes of the data, in the order of the page.
+DATA_WORDS = {
+    "trajectories": "trajectories that count",
+    "persons": "persons",
+    "rows": "rows",
+    "surplus_trajectories": "trajectories beyond the limit of a person",
+    "surplus_visits": "first visits beyond the limit of a trajectory",
+    "units_dropped": "units dropped for an invalid row",
+    "rows_left_out": "rows that belong to nobody",
+    "rows_missing": "rows dropped as incomplete",
+    "rewards_clamped": "rewards clamped to their bounds",
+    "returns_clamped": "returns clamped to their bounds",
+}
+
+
 def _sizes(fields: dict[str, Any]) -> PageTable:
     """Return how much data there is, and what of it does not count. PRIVATE."""
-    rows = [
-        ("trajectories", "trajectories that count"),
-        ("persons", "persons"),
-        ("rows", "rows"),
-        ("surplus_trajectories", "trajectories beyond the limit of a person"),
-        ("surplus_visits", "first visits beyond the limit of a trajectory"),
-        ("units_dropped", "units dropped for an invalid row"),
-        ("rows_left_out", "rows that belong to nobody"),
-        ("rows_missing", "rows dropped as incomplete"),
-        ("rewards_clamped", "rewards clamped to their bounds"),
-        ("returns_clamped", "returns clamped to their bounds"),
-    ]
     return PageTable(
         name="PRIVATE: the data",
         caption="The data, PRIVATE",
-        rows=[[what, f"{fields[key]:,}"] for key, what in rows if key in fields],
+        rows=[[what, f"{fields[key]:,}"] for key, what in DATA_WORDS.items() if key in fields],
         kind="small",
         numbers=(1,),
     )

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.linalg import splu
 
 from privalue.errors import StudyError
 from privalue.simulation._markov import MDP
@@ -107,5 +106,5 @@ def _expected_rows(mdp: MDP, policy: Policy) -> Vector:
     kept = np.flatnonzero(process.reachable)
     system = sparse.eye_array(kept.size) - process.transitions[kept][:, kept].T
     expected = np.zeros(mdp.states)
-    expected[kept] = np.maximum(splu(system.tocsc()).solve(mdp.start[kept]), 0)
+    expected[kept] = np.maximum(sparse.linalg.splu(system.tocsc()).solve(mdp.start[kept]), 0)
     return expected

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.cluster.vq import kmeans2
+import scipy
 
 from privalue.errors import MissingComponentError, StudyError
 from privalue.simulation._groups import grouped
@@ -149,7 +149,7 @@ def sepsis_groups(count: int) -> NDArray[np.int64]:
     known = _dynamics(_dynamics_file()).known
     known = (known - known.mean(axis=0)) / known.std(axis=0)
     known[:, -1] *= 3
-    found = kmeans2(known, count, minit="++", seed=0)[1]
+    found = scipy.cluster.vq.kmeans2(known, count, minit="++", seed=0)[1]
     # K-means may leave a cluster without any member.
     return np.unique(found, return_inverse=True)[1].astype(np.int64)
 

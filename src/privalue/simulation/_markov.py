@@ -25,8 +25,6 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse import csgraph
-from scipy.sparse.linalg import splu
 
 from privalue.errors import StudyError
 from privalue.simulation._outcomes import END, Outcomes, distribution, read_only
@@ -292,7 +290,7 @@ class MarkovRewardProcess(_Process):
             # A kept state never leads to one that is left out: a trajectory that surely ends cannot
             # reach a state from which it may not.
             system = sparse.eye_array(kept.size) - self.discount * self.transitions[kept][:, kept]
-            values[kept] = splu(system.tocsc()).solve(self.expected_rewards[kept])
+            values[kept] = sparse.linalg.splu(system.tocsc()).solve(self.expected_rewards[kept])
         return read_only(values)
 
     @property
@@ -324,5 +322,5 @@ def _reached(graph: Matrix, sources: NDArray[np.bool_]) -> NDArray[np.bool_]:
         shape=(states + 1, states + 1),
     )
     reached = np.zeros(states + 1, dtype=bool)
-    reached[csgraph.breadth_first_order(extended, states, return_predecessors=False)] = True
+    reached[sparse.csgraph.breadth_first_order(extended, states, return_predecessors=False)] = True
     return reached[:-1]

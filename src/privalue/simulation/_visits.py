@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.linalg import splu
 
 from privalue.simulation._outcomes import read_only
 
@@ -63,7 +62,7 @@ def visit_probabilities(
     states = start.size
     kept = np.flatnonzero(reachable)
     system = sparse.eye_array(kept.size) - transitions[kept][:, kept]
-    expected = splu(system.tocsc()).solve(np.eye(kept.size))
+    expected = sparse.linalg.splu(system.tocsc()).solve(np.eye(kept.size))
     # Rounding may leave a probability outside [0, 1] by about 1e-16.
     hit = np.clip(expected / np.diag(expected), 0, 1)
     visited = np.clip(start[kept] @ hit, 0, 1)
@@ -118,7 +117,7 @@ def key_visits(
     states, actions = policy.shape
     kept = np.flatnonzero(reachable)
     system = sparse.eye_array(kept.size) - transitions[kept][:, kept]
-    expected = splu(system.tocsc()).solve(np.eye(kept.size))
+    expected = sparse.linalg.splu(system.tocsc()).solve(np.eye(kept.size))
     place = np.full(states, -1)
     place[kept] = np.arange(kept.size)
     # A pair that leads out of `kept` is one that the policy never takes: its p is 0 in any case.

@@ -114,18 +114,18 @@ class _Calibrated(MechanismSection):
     """The keys of dp-lsw and dp-lsl, whose noise follows from a smooth bound."""
 
     calibration: Literal["exact", "nissim", "appendix"] = key(
-        "the constants alpha and beta of the noise",
+        "how the constants alpha and beta of the noise are computed",
         '"exact", or the paper\'s "nissim" (Lemma 1) or "appendix" (appendix A)',
         "exact",
     )
     beta: Literal["auto"] | Annotated[Number, Field(gt=0)] = key(
-        "dp-lsw and dp-lsl only: the smoothness beta of the bound on sensitivity",
+        "the smoothness of the bound on sensitivity (dp-lsw and dp-lsl only)",
         '"auto" or a number above 0',
         "auto",
     )
     noise_scale_share: Number = key(
-        "dp-lsw and dp-lsl only: the share of epsilon that is spent on releasing the noise scale, "
-        "which intervals need",
+        "the share of epsilon that releases the scale of the noise, which intervals need (dp-lsw "
+        "and dp-lsl only)",
         "a number of at least 0 and below 1",
         0.0,
         ge=0,
@@ -154,12 +154,12 @@ class _Ridged(MechanismSection):
     """The keys of dp-lsl and dp-ssp, which may fit the features with a ridge."""
 
     ridge: Literal["sqrt"] | Annotated[Number, Field(ge=SMALLEST, le=LARGEST)] = key(
-        "lambda of dp-lsl; with dp-ssp, the features are then fitted by LSL instead of LSW",
+        "the ridge lambda of dp-lsl; with dp-ssp, features are then fitted by LSL instead of LSW",
         '"sqrt" (ridge_scale * sqrt(m)) or a number above 0 (1e-30 to 1e30)',
         "sqrt",
     )
     ridge_scale: Number = key(
-        'scale of ridge = "sqrt"',
+        'the factor of sqrt(m), with ridge = "sqrt"',
         "a number above 0 (1e-30 to 1e20)",
         100.0,
         ge=SMALLEST,
@@ -184,17 +184,17 @@ class SspSection(_Ridged):
     stages: Annotated[
         Literal["auto", "one"] | tuple[Literal["bounds", "visits"], ...], BeforeValidator(_in_order)
     ] = key(
-        "dp-ssp only: stages before the values, which choose a bound of returns, or how precisely "
-        "each state is released",
+        "small releases before the values, which choose a tighter bound of returns, or how "
+        "precisely each state is released (dp-ssp only)",
         '"auto", "one" (no stage but the values), or some of ["bounds", "visits"]',
         "auto",
     )
     stage_shares: Annotated[dict[str, float], BeforeValidator(_with_defaults)] = key(
-        "dp-ssp only: the share of the budget that each stage may spend", _SHARES, STAGE_SHARES
+        "the share of the budget that each stage may spend (dp-ssp only)", _SHARES, STAGE_SHARES
     )
     shrinkage: StrictBool = key(
-        "dp-ssp only: move values of states with few visits towards each other, as far as the "
-        "noise calls for",
+        "move values of rarely visited states towards what the other states suggest, as far as the"
+        " noise calls for (dp-ssp only)",
         "true or false",
         True,
     )
@@ -232,14 +232,14 @@ class LswSection(_Calibrated):
 
     name: Literal["dp-lsw"] = _named("dp-lsw")
     noise: Literal["whitened", "isotropic"] = key(
-        "dp-lsw and dp-lsl: the shape of the noise; dp-ope: its law",
+        "the shape of the noise (dp-lsw and dp-lsl), or its law (dp-ope)",
         '"isotropic" (the paper\'s; the only one for dp-lsl) or, for dp-lsw, "whitened"; for '
         'dp-ope "laplace" (pure epsilon; used where left out) or "gaussian"',
         "whitened",
     )
     pseudo_count: Number = key(
-        "dp-lsw only: visits that are added to every state, each with the value of an unvisited "
-        "state",
+        "made-up visits that every state gets in addition, each with the value of an unvisited "
+        "state (dp-lsw only)",
         "a number from 0 to 1e15",
         0.0,
         ge=0,

@@ -150,20 +150,20 @@ class About(Section):
 
     name: str = key("what the release is called", "a text", "untitled", min_length=1)
     dataset: str | None = key(
-        "the people whom the data is about; the ledger keeps one budget for each such name",
+        "a name for the people whom the data is about; the ledger keeps one budget for each name",
         "a text",
         None,
         min_length=1,
     )
     period: str | None = key(
-        "a name for one of several releases: with another period an otherwise identical request "
-        "is a new one",
+        "a name for one of several releases of this study, such as a month: with another period "
+        "the request is new, and is paid for again",
         "a text",
         None,
         min_length=1,
     )
     trajectories: Whole | None = key(
-        "the number of trajectories m, as publicly declared",
+        "how many trajectories there are (m), where that is public; plans and some rules need it",
         f"a whole number from 1 to {MOST_TRAJECTORIES}",
         None,
         ge=1,
@@ -171,8 +171,8 @@ class About(Section):
     )
 
     part: str | None = key(
-        "only those whose id falls into this part, by a public hash: one half may make a policy, "
-        "and the other value it",
+        "use only the trajectories (persons) whose id falls into this part, by a public hash: make"
+        " a policy from one half, and value it on the other",
         'a text such as "1/2": the first of two parts, of at most 100',
         None,
         pattern=r"^[1-9][0-9]?[0-9]?/[1-9][0-9]?[0-9]?$",
@@ -201,12 +201,14 @@ class Privacy(Section):
     """``[privacy]``: what is promised, and to whom."""
 
     epsilon: Number = key(
-        "the privacy loss",
+        "the privacy loss: through one unit no outcome becomes more than e^epsilon times as "
+        "likely; smaller is more private",
         "a finite number above 0 (from 0.001 to 20 with exact calibration)",
         gt=0,
     )
     delta: Number = key(
-        "the probability with which the loss may exceed epsilon",
+        "the probability with which the loss may exceed epsilon; far below 1 over the number of "
+        "people",
         "a number between 0 and 1, both excluded (0, or left out, with dp-ope and Laplace noise: "
         "then the loss never exceeds it)",
         0.0,
@@ -218,29 +220,30 @@ class Privacy(Section):
         '"trajectory" or "person"',
     )
     neighbours: Literal["replace-one", "add-remove"] = key(
-        "how neighbouring data sets differ: one unit is replaced, which hides its record; or it is "
-        "added or removed, which also hides whether it was there",
+        "which change must not show: one unit is replaced, which hides its record; or one is added"
+        " or removed, which also hides whether it was there",
         '"replace-one" or "add-remove"',
         "replace-one",
     )
     max_trajectories_per_person: Whole | None = key(
-        'the most trajectories that count per person, with unit = "person"',
+        'how many trajectories of one person count at most, with unit = "person"; noise grows with'
+        " it",
         "a whole number from 1 to 1000000",
         None,
         ge=1,
         le=1_000_000,
     )
     max_states_per_trajectory: Whole | None = key(
-        "how many distinct states (with actions: pairs of state and action) a trajectory counts "
-        "for, at most: it counts for the first ones it visits",
+        "how many distinct states of one trajectory count at most: the first ones that it visits "
+        "(with actions: pairs of state and action); noise grows with it",
         f"a whole number of at least 1 and at most {MOST_STATES}",
         None,
         ge=1,
         le=MOST_STATES,
     )
     spend: str | None = key(
-        "a share of what the ledger has left, in place of epsilon and delta: the ledger computes "
-        "both from it",
+        "a share of what the ledger has left, in place of epsilon and delta, which the ledger then"
+        " computes",
         'a share such as "25%"',
         None,
         pattern=r"^(100|[0-9]{1,2}(\.[0-9]{1,6})?)%$",
@@ -304,32 +307,38 @@ class Values(Section):
     """``[values]``: what is valued, and its public bounds."""
 
     discount: Number = key(
-        "gamma, applied once per row", "a number above 0 and at most 1", gt=0, le=1
+        "gamma: a reward that comes k rows later counts gamma^k times",
+        "a number above 0 and at most 1",
+        gt=0,
+        le=1,
     )
     rewards: tuple[Number, Number] = key(
-        "public bounds of a reward; rewards outside are clamped. If they are left out, they follow "
-        "from the bounds of returns",
+        "public bounds of a reward; rewards outside are clamped. If left out, they follow from "
+        "returns",
         "two finite numbers [low, high], low <= high",
         (),
     )
     returns: tuple[Number, Number] | None = key(
-        "public bounds of a discounted return; returns outside are clamped. Noise grows with their "
-        "range, so set them first, as tight as you can without looking at the data",
+        "public bounds of a discounted sum of rewards; sums outside are clamped. Noise grows with "
+        "the range: give the tightest bounds that you know without looking at the data",
         "two finite numbers [low, high], low < high",
         None,
     )
     unvisited: Number | None = key(
-        "the value of a state that nobody visits", "a number inside the bounds of returns", None
+        "the value to use for a state that nobody visits; if left out, 0 or the bound nearest to 0",
+        "a number inside the bounds of returns",
+        None,
     )
     start: str | ByState | None = key(
-        "public start distribution: also release the policy's overall value",
+        "how likely people start in each state, publicly known; the release then also has the "
+        "policy's overall value",
         "a CSV file of state and probability, a list in the order of the states, or a table by "
         "label",
         None,
     )
     truncated: Literal["keep", "drop-unit"] | None = key(
-        "what happens to a trajectory that [data] truncated marks as cut off: it counts as if it "
-        "had ended there, or the whole trajectory (person) is left out",
+        "what happens to trajectories that [data] truncated marks as cut off: they count as if "
+        "they had ended there, or their unit is left out",
         '"keep" (also if it is left out) or "drop-unit"',
         None,
     )
@@ -414,28 +423,28 @@ class States(Section):
     """``[states]``: the public list, or number, of states."""
 
     count: Whole | None = key(
-        "number of states, labelled 0 .. count-1",
+        "how many states there are; their labels are then 0, 1, ..., count - 1",
         f"a whole number from 1 to {MOST_STATES}",
         None,
         ge=1,
         le=MOST_STATES,
     )
     labels: list[Label] | None = key("the states' labels", "a list of texts", None)
-    file: str | None = key("a CSV file with one label a row", "a file name", None)
+    file: str | None = key("a CSV file with one label in each row", "a file name", None)
     bins: Annotated[dict[str, tuple[float, ...]], BeforeValidator(_checked_bins)] | None = key(
-        "public edges that cut columns of numbers into bins, in place of a column of states. Each "
-        "combination of bins is a state; an edge belongs to the bin above it",
+        "public edges that cut columns of numbers into states, in place of a column of states; an "
+        "edge belongs to the bin above it",
         "a table of columns and their edges",
         None,
     )
     groups: str | Annotated[dict[str, Label], BeforeValidator(plain_numbers)] | None = key(
-        "public map from raw labels to these states, applied while reading",
+        "a public map from the labels in the data to these states, applied while reading",
         "a CSV file of raw label and state",
         None,
     )
     visits: str | ByState | ByPair | None = key(
-        "public prior of the probability that a trajectory visits each state (with actions: also "
-        "each pair of state and action)",
+        "a public guess of the probability that a trajectory visits each state (with actions: or "
+        "each pair); a wrong guess costs accuracy, never privacy",
         "a CSV file of state (, action) and probability, a list in the order of the states, or a "
         "table by label",
         None,
@@ -462,25 +471,27 @@ class Features(Section):
     """``[features]``: the features Phi."""
 
     kind: Literal["tabular", "aggregate", "matrix"] = key(
-        "how states become features; if it is left out, it follows from the key matrix, file or "
-        "size",
+        'how states get values: each its own ("tabular"), adjacent ones share one ("aggregate"), '
+        'or a matrix says how ("matrix"); if left out, it follows from the other keys',
         '"tabular", "aggregate" or "matrix"',
         "tabular",
     )
     size: Whole | None = key(
-        "how many adjacent states share a value",
+        "how many adjacent states share one value",
         f"a whole number of at least 1 and at most {MOST_STATES}",
         None,
         ge=1,
         le=MOST_STATES,
     )
     file: str | None = key(
-        "the matrix, one row per state", "a file ending in .npy, .npz, .csv or .parquet", None
+        "a file with the matrix, one row per state",
+        "a file ending in .npy, .npz, .csv or .parquet",
+        None,
     )
     matrix: Any = key("the matrix itself (in Python only)", "an N x d array", None)
     shrink: StrictBool = key(
-        "dp-ssp only: keep a value for every state, and move values of states with few visits "
-        "towards a fit of the features to the other states",
+        "keep a value for every state, and move those with few visits towards a fit of the "
+        "features (dp-ssp only)",
         "true or false",
         False,
     )
@@ -540,13 +551,13 @@ class Arms(Section):
     """``[arms]``: values by arm, all of them in one release; without labels there are no arms."""
 
     column: str = key(
-        "column of the arm, which is the same in all rows of a trajectory (person)",
+        "the column that names the arm, which is the same in all rows of a trajectory (person)",
         "a text",
         "arm",
         min_length=1,
     )
     labels: list[Label] = key(
-        "the arms; the others are compared with the first",
+        "the arms; each is compared with the first",
         "a list of two or more texts",
         [],
     )
@@ -576,17 +587,18 @@ class Actions(Section):
     """``[actions]``: a value of every state and action; without a list there are no actions."""
 
     count: Whole | None = key(
-        "number of actions, labelled 0 .. count-1; every state and action then has a value",
+        "how many actions there are, labelled 0, 1, ..., count - 1; every state and action then "
+        "has a value",
         f"a whole number from 1 to {MOST_STATES}",
         None,
         ge=1,
         le=MOST_STATES,
     )
     labels: list[Label] | None = key("the actions' labels", "a list of texts", None)
-    file: str | None = key("a CSV file with one label a row", "a file name", None)
+    file: str | None = key("a CSV file with one label in each row", "a file name", None)
     allowed: str | dict[str, list[Label]] | None = key(
-        "the possible pairs, where not every action is possible in every state; a row with another "
-        "pair is invalid",
+        "the pairs of state and action that are possible, if not all are; a row with another pair "
+        "is invalid",
         "a CSV file of state and action, or a table of each state's actions",
         None,
     )
@@ -609,27 +621,26 @@ class TargetPolicy(Section):
     """``[policy]``: another policy than the data's, whose value dp-ope releases."""
 
     target: str | ByPair | None = key(
-        "the policy to value: public, and the probability of each action in every state",
+        "the policy to value: the public probability of each action in every state",
         "a CSV file of state, action and probability, or a table by state and action; the "
         "probabilities of a state sum to 1",
         None,
     )
     behaviour: str | ByPair | None = key(
-        "the policy behind the data: it is never estimated silently",
-        'a CSV file as for target, "column" (probabilities logged in the rows), the release.json '
-        "of a release with actions (noisy shares of first visits, which are not the probabilities "
-        "where people return to a state and act otherwise), or a table by state and action",
+        "the policy that made the data; it is never estimated silently",
+        'a CSV file or a table as for target, "column" (probabilities logged in the rows), or the '
+        "release.json of a release with actions (biased where people return to a state)",
         None,
     )
     clip: Number | None = key(
-        "C, the most that a trajectory weighs: noise grows with it, and what is above it is lost",
+        "C, the largest weight of a trajectory; noise grows with it, and weight above it is lost",
         f"a number from 1 to {MOST_CLIP:g}",
         None,
         ge=1,
         le=MOST_CLIP,
     )
     by: Literal["start"] | None = key(
-        "one number for each start state, after [states] groups, in place of one for all",
+        "one number for each start state (after [states] groups), in place of one for all",
         '"start"',
         None,
     )
@@ -644,7 +655,11 @@ class Report(Section):
     """``[report]``: how the release is presented."""
 
     level: Number = key(
-        "level of the intervals", "a number above 0 and at most 1 - 1e-11", 0.95, gt=0, le=1 - 1e-11
+        "the probability with which each interval holds",
+        "a number above 0 and at most 1 - 1e-11",
+        0.95,
+        gt=0,
+        le=1 - 1e-11,
     )
 
 
@@ -654,20 +669,21 @@ class Columns(Section):
     A cell is read by what is declared here and by nothing else: no row decides how another is read.
     """
 
-    trajectory: str = key("column of the trajectory's id", "a text", "trajectory", min_length=1)
-    step: str = key("column that orders a trajectory's rows", "a text", "step", min_length=1)
-    state: str = key("column of the state", "a text", "state", min_length=1)
-    reward: str = key("column of the reward", "a text", "reward", min_length=1)
-    action: str = key("column of the action, with [actions]", "a text", "action", min_length=1)
+    trajectory: str = key("the column of the trajectory's id", "a text", "trajectory", min_length=1)
+    step: str = key("the column that orders a trajectory's rows", "a text", "step", min_length=1)
+    state: str = key("the column of the state", "a text", "state", min_length=1)
+    reward: str = key("the column of the reward", "a text", "reward", min_length=1)
+    action: str = key("the column of the action, with [actions]", "a text", "action", min_length=1)
     probability: str = key(
-        'column of the behaviour\'s probability of the action, with [policy] behaviour = "column"',
+        "the column of the behaviour's probability of the action, with [policy] behaviour = "
+        '"column"',
         "a text",
         "probability",
         min_length=1,
     )
     person: str = key(
-        "column of the person's id; if it is named and trajectory is not, each person has one "
-        "trajectory",
+        "the column of the person's id; if person is named and trajectory is not, each person has "
+        "one trajectory",
         "a text",
         "person",
         min_length=1,
@@ -683,7 +699,7 @@ class Columns(Section):
         "integer",
     )
     step_format: str | None = key(
-        "how dates or times are written in text, where not as 2026-11-15 or 2026-11-15T08:30",
+        "how dates or times are written in text, if not as 2026-11-15 or 2026-11-15T08:30",
         'a text of strptime codes, e.g. "%d.%m.%Y"',
         None,
         min_length=2,
@@ -695,7 +711,7 @@ class Columns(Section):
         "refuse",
     )
     missing: list[str] = key(
-        "the texts that mean that a state, an action, a reward or a step is missing",
+        "which texts mean that a state, an action, a reward or a step is missing",
         "a list of texts",
         [""],
     )
@@ -705,10 +721,9 @@ class Columns(Section):
         '"invalid" or "drop-row"',
         "invalid",
     )
-    decimal: Literal[".", ","] = key("the decimal mark of texts", '"." or ","', ".")
+    decimal: Literal[".", ","] = key("the decimal mark of numbers in text", '"." or ","', ".")
     delimiter: str | None = key(
-        "the character that separates the cells of a CSV file; if it is left out, it is read from "
-        "the heading",
+        "the character that separates the cells of a CSV file; if left out, the heading shows it",
         'one character, e.g. ";"',
         None,
         min_length=1,
@@ -716,18 +731,17 @@ class Columns(Section):
     )
     encoding: str = key(
         "the encoding of CSV files",
-        '"utf-8", "utf-16", or one of a byte a character, e.g. "latin-1" or "cp1252"',
+        '"utf-8", "utf-16", or an encoding of one byte per character, e.g. "latin-1" or "cp1252"',
         "utf-8",
     )
     sorted: StrictBool = key(
-        "whether rows come in order of person, trajectory and step; checked while reading",
+        "whether rows are in order of person, trajectory and step; this is checked while reading",
         "true or false",
         False,
     )
     truncated: str | None = key(
-        "column that marks trajectories as cut off: one row with true, yes or 1 is enough, and "
-        "other rows have false, no or 0, in upper or lower case; [values] truncated says what "
-        "happens to them",
+        "the column that marks trajectories as cut off: one row with true, yes or 1 is enough, "
+        "other rows have false, no or 0; see [values] truncated",
         "a text",
         None,
         min_length=1,

@@ -136,4 +136,5 @@ def _explanation(field: FieldInfo) -> str:
     """Return what a key means and what is allowed."""
     extra = field.json_schema_extra
     allowed = extra["allowed"] if isinstance(extra, dict) else ""
-    return f"{field.description}: {allowed}"
+    meaning = field.description or ""
+    return f"{meaning[:1].upper()}{meaning[1:]}. Allowed: {allowed}"
