@@ -717,7 +717,7 @@ class Columns(Section):
     )
     missing_rows: Literal["invalid", "drop-row"] = key(
         "what happens to a row whose state, action or reward is missing: it is invalid, or it "
-        "alone is left out",
+        "alone is left out, and its reward then counts as 0",
         '"invalid" or "drop-row"',
         "invalid",
     )
