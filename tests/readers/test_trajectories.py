@@ -255,6 +255,13 @@ def test_a_bad_row_of_a_csv_file_is_named(tmp_path, row, message):
     assert "\n" not in str(caught.value)
 
 
+def test_a_step_that_a_person_has_twice_asks_for_the_column_of_trajectories():
+    people = study(3, privacy={"unit": "person"}, data={"person": "who"})
+    row = {"who": "anna", "step": 0, "state": 1, "reward": 0.0}
+    with pytest.raises(pv.DataError, match=r"twice in who 'anna' .* name their column: .* traj"):
+        statistics([row, row], people)
+
+
 @pytest.mark.parametrize(
     ("column", "value", "message"),
     [

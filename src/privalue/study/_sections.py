@@ -656,7 +656,7 @@ class Report(Section):
 
     level: Number = key(
         "the probability with which each interval holds",
-        "a number above 0 and at most 1 - 1e-11",
+        "a number above 0 and at most 1 - 1e-11, e.g. 0.95",
         0.95,
         gt=0,
         le=1 - 1e-11,
