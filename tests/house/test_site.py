@@ -57,6 +57,11 @@ ANSWERS = {
     "JSON": "faq.html",
     "license": "faq.html",
     "cite": "faq.html",
+    "GDPR": "faq.html",
+    "withdraw": "faq.html",
+    "interim": "faq.html",
+    "subgroup": "faq.html",
+    "dropout": "faq.html",
     "error": "troubleshooting.html",
 }
 

@@ -656,7 +656,7 @@ class Report(Section):
 
     level: Number = key(
         "the probability with which each interval holds",
-        "a number above 0 and at most 1 - 1e-11",
+        "a number above 0 and at most 1 - 1e-11, e.g. 0.95",
         0.95,
         gt=0,
         le=1 - 1e-11,
@@ -717,7 +717,7 @@ class Columns(Section):
     )
     missing_rows: Literal["invalid", "drop-row"] = key(
         "what happens to a row whose state, action or reward is missing: it is invalid, or it "
-        "alone is left out",
+        "alone is left out, and its reward then counts as 0",
         '"invalid" or "drop-row"',
         "invalid",
     )
