@@ -477,7 +477,7 @@ def _plan_plot(prediction: Prediction, planned: Sequence[Forecast]) -> str:
     ]
     rows.append(PlotRow(name="guessing", value=guess))
     title = "Predicted error of each mechanism"
-    outer = "from the optimistic end to the cautious one"
+    outer = "from optimistic to cautious"
     return _forest(rows, title, None, outer, point="predicted error")
 
 

@@ -160,7 +160,7 @@ def _chooser(
     space = env.action_space
     discrete = isinstance(space, gymnasium().spaces.Discrete)
     if callable(policy):
-        return _checked(policy, space) if discrete else policy  # type: ignore[no-any-return]
+        return _checked(policy, space) if discrete else policy
     if not discrete:
         raise UsageError(
             f"the actions of this environment are {space}; give a function from the observation "
