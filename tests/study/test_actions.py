@@ -239,7 +239,5 @@ def test_a_dict_of_actions_lists_what_each_state_allows():
     in_full = pv.Study(**keywords, actions=pv.Actions(labels=["treat", "wait"], allowed=allowed))
     assert short == in_full
     assert short.public_description() == in_full.public_description()
-    with pytest.raises(
-        pv.StudyError, match=r"a dict of such a list by state, or the name"
-    ):
+    with pytest.raises(pv.StudyError, match=r"a dict of such a list by state, or the name"):
         pv.Study(**keywords, actions={"ill": "treat"})
