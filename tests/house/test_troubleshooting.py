@@ -23,6 +23,20 @@ labels = ["ill", "well"]
 ROWS = "trajectory,step,state,reward\n" + "".join(
     f"{n},0,ill,0\n{n},1,well,1\n" for n in range(2000)
 )
+DONE = ROWS.replace("reward\n", "reward,action\n").replace(",0\n", ",0,treat\n")
+DONE = DONE.replace(",1\n", ",1,wait\n")
+ACTIONS = STUDY + '[actions]\nlabels = ["wait", "treat"]\n'
+ALLOWED = ACTIONS + 'allowed = { ill = ["wait", "treat"], well = ["wait"] }\n'
+POLICY = (
+    ACTIONS.replace("delta = 1e-6\n", "")
+    + """[policy]
+target = { ill = "treat", well = "wait" }
+behaviour = "propensity"
+clip = 5.0
+[mechanism]
+name = "dp-ope"
+"""
+)
 INSPECT = "inspect study.toml --data trial.csv"
 RELEASE = "release study.toml --data trial.csv --out out --no-ledger"
 BOOKED = "release study.toml --data trial.csv --out out --ledger ledger.db"
@@ -53,6 +67,11 @@ MISTAKES = {
     "The same step twice": (INSPECT, STUDY, row("5,0,well,1\n")),
     "A column has another name": (INSPECT, STUDY, ROWS.replace("trajectory", "stay")),
     "A line has too many cells": (INSPECT, STUDY, row("5,1,well,1,1\n")),
+    "An action is not allowed": (
+        INSPECT,
+        ALLOWED,
+        DONE.replace("5,1,well,1,wait\n", "5,1,well,1,treat\n", 1),
+    ),
     "The file is not there": ("inspect study.toml --data trail.csv", STUDY, ROWS),
     "An unknown key": ("check study.toml", STUDY.replace("discount", "discont"), ROWS),
     "A key is missing": ("check study.toml", STUDY.replace('unit = "trajectory"\n', ""), ROWS),
@@ -60,6 +79,7 @@ MISTAKES = {
     "Epsilon is 0": ("check study.toml", STUDY.replace("epsilon = 1.0", "epsilon = 0"), ROWS),
     "Persons need a limit": (INSPECT, STUDY.replace('"trajectory"', '"person"'), ROWS),
     "Questions are left": ("check q.toml", STUDY, ROWS, "init q.toml --data trial.csv"),
+    "The behaviour is a column": ("check study.toml", POLICY, ROWS),
     "Delta is too large": (RELEASE, STUDY.replace("1e-6", "1e-3"), ROWS),
     "The release would be of no use": (RELEASE, STUDY, "\n".join(ROWS.splitlines()[:11])),
     "Ledger or no ledger": (RELEASE.removesuffix(" --no-ledger"), STUDY, ROWS),
