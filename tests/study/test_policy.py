@@ -55,8 +55,8 @@ def test_other_studies_are_described_as_they_were():
         ({"policy": {"behaviour": None}}, r"\[policy\] behaviour is missing: .* never estimated"),
         (
             {"policy": {"behaviour": "propensity"}},
-            r"\[policy\] behaviour = \"propensity\" cannot be read: .* a column of logged "
-            r"probabilities, write behaviour = \"column\", and \[data\] probability = \"propensity\"$",
+            r"\[policy\] behaviour = \"propensity\" cannot be read: .* of logged probabilities, "
+            r"write behaviour = \"column\", and \[data\] probability = \"propensity\"$",
         ),
         (
             {"policy": {"behaviour": "no.csv"}},
