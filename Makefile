@@ -40,13 +40,16 @@ lint: $(STAMP)
 	$(BIN)/lint-imports
 
 test: lint
+	@# Hundreds of tests start Python: none of them should compile what another has compiled.
+	@$(BIN)/python -m compileall -q src/privalue
 	@# Two workers on two cores: linear algebra with threads of its own would only wait for itself.
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2
+	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2
 
 # The suites with random or many inputs, at full size; their table is committed.
 RANDOM := tests/properties tests/audit tests/statistical tests/readers/test_cells.py \
 	tests/readers/test_csv_files.py tests/readers/test_invalid_rows.py tests/ledger/test_ledger_terms.py \
-	tests/conformance tests/core/test_ssp_sensitivity.py tests/core/test_contributions.py tests/frozen
+	tests/conformance tests/core/test_ssp_sensitivity.py tests/core/test_contributions.py \
+	tests/core/test_exact_calibration.py tests/frozen
 
 long: $(STAMP)
 	PRIVALUE_LONG=1 PRIVALUE_LONG_TABLE=docs/long.md OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \

@@ -50,7 +50,8 @@ WAYS = {
 COMPILING = 2.0  # seconds
 # Numba's own clock of each compilation; threads that compile the same kernel wait for each other.
 COMPILED = """
-import sys, time
+import gc, sys, time
+gc.set_threshold(200_000, 20, 20)  # as the command does
 import numba
 from numba.core.dispatcher import Dispatcher
 from numba.core.registry import cpu_target

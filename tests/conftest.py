@@ -1,5 +1,6 @@
 """What every suite shares."""
 
+import gc
 import os
 import tempfile
 
@@ -10,6 +11,10 @@ from hypothesis import HealthCheck, settings
 os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="privalue-tests-")
 # Nor are the heads of ledgers remembered there.
 os.environ["PRIVALUE_STATE"] = tempfile.mkdtemp(prefix="privalue-state-")
+
+# Thousands of tests are collected and stay: to look for garbage among them again and again takes
+# longer than to collect them. Below, what was collected is put out of the collector's sight.
+gc.set_threshold(50_000, 20, 20)
 
 settings.register_profile(
     "suite",
@@ -30,6 +35,17 @@ def pytest_collection_modifyitems(config, items):
         return
     config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("long")])
     items[:] = [item for item in items if item.get_closest_marker("long") is None]
+
+
+def pytest_collection_finish():
+    """Leaves what was collected to the end of the session."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure():
+    """Lets it go: some libraries complain of whatever is still there when Python ends."""
+    gc.unfreeze()
 
 
 @pytest.fixture

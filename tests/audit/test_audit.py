@@ -1,5 +1,7 @@
 """Empirical delta: calibrated constants pass, weaker ones fail, real neighbours pass."""
 
+import os
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,7 @@ from oracles.studies import study
 from privalue.audit import audit_events, audit_release, audit_worst_pairs
 from privalue.core._calibration import exact
 
+LONG = os.environ.get("PRIVALUE_LONG") == "1"  # make long
 SETTINGS = [(0.5, 0.05, 1, 0.1), (0.5, 0.05, 4, 0.06), (1.0, 0.02, 20, 0.03), (0.1, 0.1, 40, 0.02)]
 
 
@@ -80,7 +83,8 @@ def test_real_neighbours_through_the_public_path_are_never_rejected(name, mechan
         mechanism=mechanism,
     )
     source = pv.SeededForExperimentsOnly(8)
-    audit = audit_release(described, *PAIRS[name], releases=100, entropy=lambda: source)
+    releases = 100 if LONG else 60
+    audit = audit_release(described, *PAIRS[name], releases=releases, entropy=lambda: source)
     assert not audit.rejected
     assert audit.true <= audit.claimed
     assert audit.lower <= audit.true  # a lower bound for any event; the best one attains it
@@ -105,8 +109,8 @@ def test_one_state_is_close_to_the_worst_case():
     assert 1.0 <= audit.slack < 1.3
 
 
-@pytest.mark.parametrize("planted", ["a third of the noise", "no noise"])
-def test_a_broken_release_is_rejected(planted, monkeypatch):
+@pytest.mark.parametrize(("planted", "releases"), [("a third of the noise", 250), ("no noise", 60)])
+def test_a_broken_release_is_rejected(planted, releases, monkeypatch):
     """The planted mistake is in the path itself."""
     from privalue.core import _draw as drawing
 
@@ -128,7 +132,7 @@ def test_a_broken_release_is_rejected(planted, monkeypatch):
     )
     source = pv.SeededForExperimentsOnly(9)
     audit = audit_release(
-        described, [[(0, 1.0)]], [[(0, 0.0)]], releases=500, entropy=lambda: source
+        described, [[(0, 1.0)]], [[(0, 0.0)]], releases=releases, entropy=lambda: source
     )
     assert audit.rejected
 
@@ -145,6 +149,6 @@ def test_whitened_releases_are_undone_rightly():
     )
     source = pv.SeededForExperimentsOnly(10)
     audit = audit_release(
-        described, *PAIRS["all returns flip"], releases=200, entropy=lambda: source
+        described, *PAIRS["all returns flip"], releases=100, entropy=lambda: source
     )
     assert audit.lower <= audit.true

@@ -29,6 +29,7 @@ from oracles.studies import study
 from privalue import curator
 from privalue.cli._app import run
 from privalue.cli._ledger import ledgers
+from privalue.core import gaussian
 from privalue.errors import UsageError
 from privalue.ledger import BudgetError, Cost, LedgerError, StoredRelease, study_hash
 from privalue.ledger import _book as books
@@ -392,12 +393,13 @@ def test_no_entry_has_a_number_beyond_64_bits(place, number, capsys):  # noqa: F
             ledger.charged(given, head="0" * 64)
 
 
-def test_a_snapshot_that_cannot_be_stored_undoes_nothing(place, monkeypatch, tmp_path):  # noqa: F811
+@BOTH_WAYS
+def test_a_snapshot_that_cannot_be_stored_undoes_nothing(place, accounting, monkeypatch, tmp_path):  # noqa: F811
     """As one that is too large for the database; here, the database is told to refuse them."""
     monkeypatch.setenv("PRIVALUE_STATE", str(tmp_path / "state"))
     monkeypatch.setattr(books, "PERIOD", 6)
     privalue.ledger.open_ledger(place.location).declare(
-        DATASET, epsilon=1.0, delta=1e-6, unit="trajectory"
+        DATASET, epsilon=1.0, delta=1e-6, unit="trajectory", accounting=accounting
     )
     refused = 'NEW.body LIKE \'%"kind":"snapshot"%\''
     if isinstance(place, SqlitePlace):
@@ -416,7 +418,11 @@ def test_a_snapshot_that_cannot_be_stored_undoes_nothing(place, monkeypatch, tmp
         ledger = privalue.ledger.open_ledger(place.location)
         promise = {"epsilon": 0.1, "delta": DELTA, "unit": "trajectory"}
         reservation = ledger.reserve(
-            DATASET, study_hash({"n": number}), **promise, neighbours="replace-one"
+            DATASET,
+            study_hash({"n": number}),
+            **promise,
+            neighbours="replace-one",
+            gaussian_alpha=gaussian(0.1, DELTA).alpha,
         )
         reservation.charge()
         reservation.commit(f"{number}")

@@ -29,8 +29,8 @@ from urllib.parse import quote
 import pytest
 
 from oracles import ledger_driver, release_driver
+from oracles.accountings import IN_BOTH, in_turn
 from oracles.accountings import SQUARES_FIRST as SQUARES
-from oracles.accountings import in_turn
 from oracles.ledger_driver import DATASET, DELTA, EPSILON
 from oracles.ledgers import DECLARED, RESERVED, UsualLedger, open_ledger
 from oracles.repeats import KILLS, RACES
@@ -1157,8 +1157,9 @@ def test_the_tables_refuse_accidents(history, place, verb, table):
 # Places that fail
 
 
-def test_a_locked_ledger_says_so(place):
-    ledger = open_ledger(place.location, wait=0.2)
+@BOTH_WAYS
+def test_a_locked_ledger_says_so(place, accounting):
+    ledger = open_ledger(place.location, accounting=accounting, wait=0.2)
     ledger.declare(DATASET, epsilon=1.0, delta=1e-6)
     release = place.hold()
     try:
@@ -1174,14 +1175,19 @@ def test_a_locked_ledger_says_so(place):
     assert isinstance(ledger.reserve(DATASET, STUDY, epsilon=0.1, delta=DELTA), Reservation)
 
 
-@pytest.fixture(scope="module")
-def hundred_thousand():
+@pytest.fixture(scope="module", params=["plain", "gaussian"])
+def hundred_thousand(request):
     """The rows of a long and busy ledger."""
     at, book = datetime(2026, 1, 1, tzinfo=UTC), Book()
-    rows = [book.write("begin", at, format=3, sealed=False)]
     total = {"epsilon": 10**16, "delta": 10**17, **DECLARED}
-    rows.append(book.write("declare", at, dataset=DATASET, **total))
     cost = {"epsilon": 10**10, "delta": 10**5, **RESERVED}
+    if request.param == "plain":
+        rows = [book.write("begin", at, format=3, sealed=False)]
+    else:
+        rows = [book.write("begin", at, format=4, sealed=False, squares=True)]
+        total |= {"accounting": "gaussian", "mu": "1/1.0", "plain_epsilon": 0, "plain_delta": 0}
+        cost |= {"mu": "1/1000.0"}
+    rows.append(book.write("declare", at, dataset=DATASET, **total))
     while len(rows) < 100_000:
         study = study_hash({"number": len(rows)})
         rows.append(book.write("reserve", at, dataset=DATASET, study=study, **cost))
@@ -1261,10 +1267,11 @@ def test_a_place_where_nothing_can_be_made(tmp_path, monkeypatch, place_of_no_le
         open_ledger(place_of_no_ledger).declare(DATASET, epsilon=1.0, delta=1e-6)
 
 
-def test_every_corrupted_page_is_found_or_harmless(tmp_path):
+@IN_BOTH
+def test_every_corrupted_page_is_found_or_harmless(tmp_path, accounting):
     """A page's bytes are inverted: never a wrong answer, never a traceback."""
     location = tmp_path / "ledger.db"
-    ledger = open_ledger(location)
+    ledger = open_ledger(location, accounting=accounting)
     ledger.declare(DATASET, epsilon=1.0, delta=1e-6)
     for number in range(5):
         spend(ledger, study=study_hash({"number": number}))
@@ -1453,12 +1460,16 @@ def test_a_frozen_server_process_is_given_up(server, freezer, accounting):
     assert ledger.show(DATASET).spent.units == ledger.price(EPSILON, DELTA)
 
 
-def test_a_commit_that_nobody_answers_says_that_it_is_unknown(server, freezer):
+@SQUARES_FIRST
+def test_a_commit_that_nobody_answers_says_that_it_is_unknown(server, freezer, accounting):
     place = PostgresPlace(server, next(_schemas))
-    ledger = impatient(place)
+    ledger = impatient(place, accounting=accounting)
     ledger.declare(DATASET, epsilon=1.0, delta=1e-6)
-    store = ledger._store
-    row = Book().replay(entries(place)).write("declare", datetime.now(UTC), **OTHER_TOTAL)
+    store, total = ledger._store, dict(OTHER_TOTAL)
+    if accounting == "gaussian":
+        mu_of = mu(gaussian(1.0, 1e-6).alpha)
+        total |= {"accounting": accounting, "mu": mu_of, "plain_epsilon": 0, "plain_delta": 0}
+    row = Book().replay(entries(place)).write("declare", datetime.now(UTC), **total)
 
     def unheard():
         with store.write() as transaction:
@@ -1470,8 +1481,9 @@ def test_a_commit_that_nobody_answers_says_that_it_is_unknown(server, freezer):
     assert "whether this step was recorded is unknown: ledger.show(DATASET)" in str(found.value)
     assert "not recorded" not in str(found.value)
     freezer.thaw()
-    spend(open_ledger(place.location))  # waits for it
+    spend(open_ledger(place.location, accounting=accounting))  # waits for it
     assert ledger.datasets() == (DATASET, "others")  # here it was
+    assert ledger.standing("others").gaussian == (accounting == "gaussian")
 
 
 OTHER_TOTAL = {"dataset": "others", "epsilon": 10**12, "delta": 10**12, **DECLARED}

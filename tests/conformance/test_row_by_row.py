@@ -3,6 +3,7 @@
 A column of texts in one table may be one of numbers in another: what a cell becomes is the same.
 """
 
+import os
 import random
 
 import numpy as np
@@ -14,6 +15,8 @@ from privalue.readers import RowRules, open_source
 from privalue.readers import _encode as encode
 from privalue.readers import _objects as objects
 from privalue.readers._encode import Encoder, Tally
+
+TABLES_DRAWN = 8 if os.environ.get("PRIVALUE_LONG") == "1" else 4  # make long
 
 CELLS = {
     "trajectory": [1, 2, 30, -4, "7", "ab", "a much longer id", " x", "2.5", 2.5, 1e15, None],
@@ -63,7 +66,7 @@ def test_rows_of_tables(kind, declared, part, place, monkeypatch):
     monkeypatch.setattr(encode, "PART_ROWS", part)
     monkeypatch.setattr(objects, "BATCH_ROWS", part)
     rules, write = RowRules.of(STUDIES[declared]), TABLES[kind]
-    for seed in range(8):
+    for seed in range(TABLES_DRAWN):
         draw = random.Random(seed)
         a = drawn(draw, CELLS if seed % 2 else PLAIN, 9)
         b = drawn(draw, CELLS, 9)

@@ -270,6 +270,33 @@ def test_the_behaviour_itself_keeps_everything(scales, logged, right):
     assert found.target.band_low is None  # one number has no band
 
 
+@pytest.mark.parametrize("wrong", [False, True])
+def test_many_starts_refute_no_right_behaviour(wrong):
+    """Weights of 0 or C are where the bound of sampling is tight: 1 of 40 starts is above 1."""
+    generator = np.random.default_rng(2609)
+    releases, starts, people, clip = 20, 50, 1000, 5.0
+    scales = (11.25, 22.5, 18.0, 36.0)
+    refuted = above = 0
+    for _ in range(releases):
+        chance = np.full(starts, 1 / clip)
+        chance[0] *= 2.0 if wrong else 1.0
+        exact = (0.0, clip * generator.binomial(people, chance), 0.0, people)
+        noisy = [x + s * generator.laplace(size=starts) for x, s in zip(exact, scales, strict=True)]
+        found = policy_estimates(
+            NoisyWeights(
+                weighted=noisy[0], weights=noisy[1], returns=noisy[2], sizes=noisy[3],
+                scales=scales, laplace=True, clip=clip,
+            ),
+            (0.0, 1.0),
+            LEVEL,
+        )  # fmt: skip
+        assert (found.impossible | ~found.refuted).all()
+        assert not (found.supported & found.impossible).any()
+        refuted, above = refuted + found.refuted.any(), above + found.impossible.any()
+    assert above > releases / 3  # the planted mistake: each start at its own level
+    assert refuted == releases if wrong else refuted <= 3
+
+
 def test_where_nothing_is_accepted_nothing_is_known():
     """Not an interval of no width: numbers that no value explains tell nothing."""
     low, high = share([900.0], [100.0]).ends(LEVEL, np.zeros(1), (-0.5, 0.5))

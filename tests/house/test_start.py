@@ -10,7 +10,7 @@ import privalue as pv
 from privalue.cli._app import COMMANDS, run
 
 HEAVY = ("numba", "matplotlib", "duckdb", "pandas", "scipy.stats", "scipy.optimize")
-ALGEBRA = ("scipy.linalg", "scipy.cluster", "scipy.spatial")  # tables of states need none of it
+UNUSED = ("scipy.linalg", "scipy.cluster", "scipy.spatial")  # tables of states need none of it
 ROOMS = ("planning", "report", "simulation", "paper", "readers", "estimate", "ledger", "core")
 PROGRAM = """
 import json, sys
@@ -114,7 +114,8 @@ def test_a_command_loads_what_it_uses(folder, words, heavy, monkeypatch):
     if words[0] != "reproduce":
         assert "privalue.paper" not in modules
     if words[0] in {"init", "check", "release"}:
-        assert not among(modules, ALGEBRA)
+        assert not among(modules, UNUSED)
+        assert "pyarrow.compute" not in modules  # texts need it, numbers do not
     if words[0] in {"inspect", "release"}:  # kernels were kept by the release of ``folder``
         assert "numba.cpython.setobj" not in modules  # of what Numba can compile, one part
 

@@ -27,7 +27,7 @@ from privalue.ledger._chain import canonical, sha256
 from privalue.ledger._conversions import epsilon_spent
 from privalue.ledger._evidence import fault
 from privalue.ledger._requests import fixed_share
-from privalue.ledger._squares import square_cost
+from privalue.ledger._squares import is_certified, square_cost
 from privalue.ledger._terms import Protection, over_steps
 from privalue.ledger._units import mu
 from privalue.report import account_rows
@@ -113,6 +113,46 @@ def test_what_is_told_of_a_gaussian_book(released, capsys):
     )
     assert told["left"]["epsilon"] == pytest.approx(0.743183 + 0.1, abs=1e-4)
     assert "mu²" in ledger.show("trial")._repr_html_()
+
+
+def test_the_history_tells_a_total_as_the_account_does(released):
+    """A total is rounded down, and what was used of it up, wherever they are told."""
+    told = released[0].show("trial").as_dict()
+    last = told["history"][-1]
+    for name in ("total", "spent"):
+        assert last[name]["mu"] == told[name]["mu"]
+
+
+@IN_BOTH
+def test_a_mu_that_machines_might_judge_differently_is_not_recorded(tmp_path, accounting):
+    """One would count it, and another ignore it, and spend its amount again."""
+    ledger = open_ledger(tmp_path / "ledger.db", accounting=accounting)
+    ledger.declare("trial", epsilon=1.0, delta=1e-6)
+    enough = gaussian(0.1, 1e-7).alpha
+    least = enough * 0.99
+    while math.nextafter(least, math.inf) < enough:
+        middle = (least + enough) / 2
+        certified = is_certified(mu(middle), 0.1, 1e-7)
+        least, enough = (least, middle) if certified else (middle, enough)
+    for alpha in (enough, enough * (1 + 1e-10)):
+        with pytest.raises(UsageError, match="by less than a billionth"):
+            spend(ledger, 1, alpha)
+    assert ledger.show("trial").reserved.units == Cost()
+    spend(ledger, 2, enough * (1 + 2e-9))
+
+
+def test_each_pool_and_its_history_are_rounded_to_the_safe_side(tmp_path):
+    """Also where a double has too few digits, or mu too few places."""
+    ledger = open_ledger(tmp_path / "ledger.db", accounting="gaussian")
+    pool = {"plain_epsilon": 1e5, "plain_delta": 1e-7}
+    ledger.declare("trial", epsilon=1e5 + 1, delta=1e-6, **pool)
+    spend(ledger, 1, gaussian(0.1, 1e-7).alpha)
+    spend(ledger, 2, epsilon=1e-12, delta=0.0)
+    told = ledger.show("trial").as_dict()
+    assert told["plain_pool"]["left"]["epsilon"] < 1e5 == told["plain_pool"]["total"]["epsilon"]
+    last = told["history"][-1]
+    assert last["total"] == {"epsilon": 1e5, "delta": 1e-7, "mu": told["total"]["mu"]}
+    assert last["spent"]["mu"] == told["spent"]["mu"]
 
 
 def test_a_page_tells_squares(released, tmp_path):
@@ -373,6 +413,7 @@ def test_what_a_move_promises_is_told_for_good(tmp_path, monkeypatch, capsys):
         assert account.as_dict()["before_the_move"] == {"epsilon": 1.0, "delta": 1e-6}
         assert (account.total.epsilon, account.total.delta) == (0.9, 1e-7)
         assert any(words in notice for notice in account.notices)
+        assert not any("plain pool" in notice for notice in account.notices)
         standing = ledger.standing("trial")  # it begins at a snapshot
         assert standing.promise.as_dict() == both
         said = []
@@ -501,6 +542,8 @@ def test_what_has_no_mu_moves_to_a_plain_pool_only(tmp_path):
         ledger.declare("trial", **MOVE, plain_epsilon=0.05, plain_delta=1e-7)
     moved = ledger.declare("trial", **MOVE, plain_epsilon=0.1, plain_delta=1e-7)
     assert moved.left.units.parts[:2] == (0, 0)
+    # (iii) of the proof takes a pool that was fixed in advance.
+    assert any("did not lead to the size of its plain pool" in line for line in moved.notices)
     ledger.verify()
 
 

@@ -448,3 +448,34 @@ def test_a_pipe_in_place_of_what_was_accepted_is_not_waited_for(state):
     for log in ("ledger.db-wal", "ledger.db-shm"):
         Path(log).unlink(missing_ok=True)
     assert open_ledger("ledger.db").accept_head(reason="restored")
+
+
+def test_a_release_under_way_pays_for_no_other_that_got_its_number():
+    """An old copy is put back and accepted meanwhile; what follows there has the same numbers."""
+    ledger = made()
+    shutil.copy("ledger.db", "copy")
+    large = {"epsilon": 0.7, "delta": 1e-6, **WHOM, "gaussian_alpha": gaussian(0.7, 1e-6).alpha}
+    small = {"epsilon": 0.1, "delta": 1e-7, **WHOM, "gaussian_alpha": ALPHA}
+    gone = ledger.reserve("people", study_hash({"n": "gone"}), **small)
+    own = ledger.reserve("people", study_hash({"n": "large"}), **large)
+    later = ledger.reserve("people", study_hash({"n": "later"}), **small)
+    later.charge()
+    put_back("copy")
+    other = open_ledger("ledger.db")
+    other.accept_head(reason="the disk broke")
+    another = other.reserve("people", study_hash({"n": "small"}), **small)
+    assert (another.sequence, other.show("people").reserved.units) == (own.sequence, another.cost)
+    for action in (
+        own.charge,
+        lambda: own.cancel("DataError"),
+        gone.charge,
+        later.charge,
+        lambda: later.commit("paid for"),
+    ):
+        with pytest.raises(LedgerError, match=r"no longer has the entry .* old copy was put back"):
+            action()
+    with own:
+        pass  # nothing of it is there to be cancelled
+    another.charge()
+    assert other.show("people").spent.units == another.cost
+    other.verify()

@@ -6,6 +6,7 @@ by ``mechanism_for`` or by the rehearsal: neither has seen statistics. Floating-
 errors here, as they are for whoever calls ``numpy.seterr(all="raise")``.
 """
 
+import os
 import warnings
 
 import numpy as np
@@ -27,6 +28,7 @@ from privalue.estimate._published import _largest_center, estimates_of, publishe
 from privalue.planning._noiseless import theta_before_noise
 from privalue.study._terms import mechanism_for
 
+TRIED = 1000 if os.environ.get("PRIVALUE_LONG") == "1" else 120
 BOUNDS = [
     (0.0, 1.0),
     (-1.0, 2.5),
@@ -189,7 +191,7 @@ def require_sound(study, released):
 
 
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "by gram"])
-@settings(max_examples=250)
+@settings(max_examples=TRIED)
 @given(study=studies(), data=st.data())
 def test_after_the_charge_nothing_fails(sparse, study, data):
     with pytest.MonkeyPatch.context() as patch:
@@ -206,7 +208,7 @@ def test_after_the_charge_nothing_fails(sparse, study, data):
         require_sound(study, released)
 
 
-@settings(max_examples=250)
+@settings(max_examples=TRIED)
 @given(study=studies(), data=st.data())
 def test_nothing_that_could_be_drawn_fails(study, data):
     """Counts below 0, all equal, none; sums as large as can be; scales of the noise, too."""

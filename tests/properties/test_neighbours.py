@@ -4,6 +4,7 @@ For neighbours X ~ X' (one trajectory replaced), the vector to which noise is ad
 most sigma/alpha of either, and ln sigma^2 by at most beta: the two conditions of [BGP16] Lemma 1.
 """
 
+import functools
 import math
 import os
 
@@ -16,6 +17,9 @@ from hypothesis import strategies as st
 import privalue as pv
 from oracles.studies import study
 from privalue.core._mechanism import Perturbation
+from privalue.curator import prepare
+from privalue.readers import gathered
+from privalue.study import public_size
 
 STATES = 4
 
@@ -94,7 +98,7 @@ def assert_conditions_of_lemma_1(here: Perturbation, there: Perturbation):
     assert here.grids == there.grids
 
 
-@settings(max_examples=2000 if os.environ.get("PRIVALUE_LONG") == "1" else 500)
+@settings(max_examples=2000 if os.environ.get("PRIVALUE_LONG") == "1" else 250)
 @given(
     pair=neighbours(),
     mechanism=st.sampled_from(MECHANISMS),
@@ -127,14 +131,36 @@ def extreme_pairs():
             yield [*rest, x], [*rest, y]
 
 
+@functools.cache
+def extreme_statistics(limits):
+    """Both statistics of every extreme pair: no mechanism and no features go into them."""
+    chosen = described(MECHANISMS[0], FEATURES[0], limits.return_bounds, [1.0] * STATES)
+    assert chosen.limits == limits
+    return [tuple(gathered(data, chosen) for data in pair) for pair in extreme_pairs()]
+
+
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: "-".join(map(str, m.values())))
 @pytest.mark.parametrize("features", FEATURES[:4], ids=["tabular", "pairs", "triples", "matrix"])
 def test_the_conditions_hold_at_the_extremes(mechanism, features):
     for returns in BOUNDS:
         chosen = described(mechanism, features, returns, [1.0, 0.5, 2.0, 1.0])
-        for pair in extreme_pairs():
-            here, there = (pv.inspect(chosen, data).perturbation for data in pair)
+        prepared = prepare(chosen)
+        for pair in extreme_statistics(chosen.limits):
+            here, there = (
+                prepared.mechanism_for(public_size(chosen, found)).perturbation(found)
+                for found in pair
+            )
             assert_conditions_of_lemma_1(here, there)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: "-".join(map(str, m.values())))
+def test_what_is_shared_there_is_what_the_curator_sees(mechanism):
+    chosen = described(mechanism, FEATURES[0], BOUNDS[0], [1.0, 0.5, 2.0, 1.0])
+    data, (found, _) = next(extreme_pairs())[0], extreme_statistics(chosen.limits)[0]
+    mechanism = prepare(chosen).mechanism_for(public_size(chosen, found))
+    inspected, here = pv.inspect(chosen, data).perturbation, mechanism.perturbation(found)
+    assert (here.sigma, here.grids) == (inspected.sigma, inspected.grids)
+    assert np.array_equal(here.center, inspected.center)
 
 
 def test_the_bound_of_lsw_is_tight():

@@ -5,6 +5,7 @@ most beta, whatever a person's data is replaced by, up to any number of trajecto
 """
 
 import math
+import os
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,7 @@ import privalue as pv
 from oracles.studies import study
 from privalue.core import _contributions as statistics
 
+LONG = os.environ.get("PRIVALUE_LONG") == "1"  # make long
 STATES = 6
 COLUMNS = ["person", "trajectory", "step", "state", "reward"]
 MECHANISMS = [
@@ -95,7 +97,7 @@ def moved(here, there):
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: "-".join(map(str, m.values())))
 @pytest.mark.parametrize("neighbours", ["replace-one", "add-remove"])
 @pytest.mark.parametrize("unit", ["trajectory", "person"])
-@settings(max_examples=20)
+@settings(max_examples=100 if LONG else 12)
 @given(data=st.data())
 def test_neighbours_move_no_further_than_the_noise_allows(mechanism, unit, neighbours, data):
     features = data.draw(st.sampled_from(FEATURES))

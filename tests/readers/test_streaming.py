@@ -466,9 +466,15 @@ def test_a_full_disk_is_told(tmp_path):
     assert errors == ""
 
 
+@pytest.fixture(scope="module")
+def many_rows(tmp_path_factory):
+    """So many rows in no order that they go to the disk, with time enough to end it there."""
+    pq.write_table(shuffled_rows(4_000_000), path := tmp_path_factory.mktemp("many") / "d.parquet")
+    return path
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_an_end_at_any_time_leaves_nothing_on_disk(number, tmp_path):
-    pq.write_table(shuffled_rows(6_000_000), tmp_path / "d.parquet")
+def test_an_end_at_any_time_leaves_nothing_on_disk(number, many_rows, tmp_path):
     spill = tmp_path / "spill"
     spill.mkdir()
     run = script(
@@ -479,7 +485,7 @@ def test_an_end_at_any_time_leaves_nothing_on_disk(number, tmp_path):
                 print("on the way", flush=True)
         try:
             while True:
-                statistics({str(tmp_path / "d.parquet")!r}, study, memory=64 << 20, progress=told)
+                statistics({str(many_rows)!r}, study, memory=64 << 20, progress=told)
         except KeyboardInterrupt:
             sys.exit(130)
         """,

@@ -7,8 +7,8 @@ import pytest
 
 import privalue as pv
 from privalue.core import PublicSize
-from privalue.core._calibration import nissim
-from privalue.core._profile import exact_alpha
+from privalue.core._calibration import largest_exact_beta, nissim
+from privalue.core._profile import _exact_alpha, exact_alpha
 from privalue.core._sensitivity_lsw import smooth_lsw
 from privalue.core._sensitivity_ssp import count_weight
 from privalue.errors import StudyError, UsageError
@@ -106,6 +106,50 @@ def test_a_number_of_trajectories_that_is_none():
     for alpha in (None, 0.0, math.nan, math.inf):
         with pytest.raises(UsageError, match="alpha is"):
             shape_weights(np.ones(2), 2, expected_trajectories=9, alpha=alpha)
+
+
+def beta_by_every_alpha(epsilon, delta, dimension, psi, room):
+    """The choice as it is described, with a certified alpha at every beta of every grid."""
+
+    def noise(log_beta):
+        beta = math.exp(log_beta)
+        return math.log(exact_alpha(epsilon, delta, dimension, beta)) + 0.5 * math.log(psi(beta))
+
+    highest = high = math.log(largest_exact_beta(epsilon, delta, dimension)) - 1e-3
+    low = high - math.log(1e4)
+    for points in (25, 9, 9):
+        grid = np.linspace(low, high, points).tolist()
+        at = min(range(points), key=lambda each: noise(grid[each]))
+        low, high, best = grid[max(at - 1, 0)], grid[min(at + 1, points - 1)], grid[at]
+    if room:
+        most, largest = noise(best) + math.log1p(room), min(highest, best + math.log(1e4))
+        while largest - best > 0.01:
+            middle = 0.5 * (best + largest)
+            best, largest = (middle, largest) if noise(middle) <= most else (best, middle)
+    return float(f"{math.exp(best):.6g}")
+
+
+CHOICES = [
+    (0.1, 0.1, 40, np.arange(50, 2050, 50), 0.0),
+    (1.0, 1e-6, 5, np.array([3, 700, 2000, 9000, 40_000]), 0.05),
+    (0.1, 5.75e-8, 2, np.array([1, 80_000]), 0.05),  # hardly any beta: all alphas are the same
+    (3.0, 1e-3, 3, np.array([90_000, 100_000, 120_000]), 0.0),
+]
+
+
+@pytest.mark.parametrize(("epsilon", "delta", "dimension", "counts", "room"), CHOICES)
+def test_automatic_beta_is_that_of_every_alpha_with_few_of_them(
+    epsilon, delta, dimension, counts, room
+):
+    def psi(beta):
+        return smooth_lsw(counts, np.ones(dimension), beta)
+
+    _exact_alpha.cache_clear()
+    chosen = automatic_beta(epsilon, delta, dimension, psi, room=room)
+    searched = _exact_alpha.cache_info().misses
+    assert chosen == beta_by_every_alpha(epsilon, delta, dimension, psi, room)
+    assert searched <= 16
+    assert _exact_alpha.cache_info().misses - searched >= 16
 
 
 def test_automatic_beta_is_near_the_best():

@@ -1,5 +1,6 @@
 """Define ``privalue check``: everything that can be said without data."""
 
+from pathlib import Path
 from typing import Any
 
 from privalue._checked import check as checked
@@ -52,7 +53,18 @@ def check(
         )
     else:
         terminal.print_check(screen(), found)
-        say(
+        say(_next(study_file, study, spend))
+
+
+def _next(study_file: Path, study: Study, spend: str | None) -> str:
+    """Return what to do next: a share of the ledger is known to the ledger alone."""
+    if study.privacy.is_fixed:
+        return (
             f"Next: privalue plan {study_file} predicts the error; then privalue inspect "
             f"{study_file} --data DATA shows the curator the results before noise"
         )
+    share = "" if spend is None else f" --spend {spend}"
+    return (
+        f"Next: privalue plan {study_file}{share} --ledger LEDGER predicts the error; then "
+        f"privalue release {study_file}{share} --ledger LEDGER --data DATA --out DIR releases it"
+    )

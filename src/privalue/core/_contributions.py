@@ -447,7 +447,7 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
         (0, 0), or a place in ``REASONS`` and the row at which a check failed.
     """
     (rows, words), most_keys, dropping = ids.shape, rules.most_keys, rules.dropping
-    low, high = rules.low, rules.high
+    low, high, top = rules.low, rules.high, 1.0 * GRID_STEPS  # all doubles: one min to compile
     scale = GRID_STEPS / (high - low)
     # Two unsigned numbers: Numba compares a signed one with an unsigned one as doubles.
     span = (np.uint64(rules.span_low), np.uint64(rules.span_high))
@@ -533,15 +533,15 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
                 if rules.clip > 0:
                     weight *= ratios[t]
             first, last = lists[trajectory], lists[trajectory + 1]
-            beyond += max(last - first - most_keys, 0)
-            before, most_level = clamped, 0
-            for at in range(first, min(last, first + most_keys)):
+            before, most_level, within = clamped, 0, min(last, first + most_keys)
+            beyond += last - within
+            for at in range(first, within):
                 key, value = keys[visits[at]], returns[visits[at] - begin]
                 # 0 <= steps <= 2^30 holds whatever rounding does: sensitivities rest on it, and so
                 # does the sum of 2^33 of them, which has to fit into 63 bits.
                 inside = min(max(value, low), high)
                 clamped += value != inside
-                grid_steps = np.int64(min(np.floor((inside - low) * scale + 0.5), GRID_STEPS))
+                grid_steps = np.int64(min(np.floor((inside - low) * scale + 0.5), top))
                 counts[key] += 1
                 sums[key] += grid_steps
                 if rules.levels > 1:
@@ -551,7 +551,7 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
                     cell = 2 * level + (grid_steps < rules.reference)
                     level_counts[key, cell] += 1
                     level_sums[key, cell] += grid_steps
-                    most_level = max(most_level, level)
+                    most_level = level if level > most_level else most_level
                 if rules.clip > 0:
                     # 0 times an infinity is NaN, and would pass the clamps. x/x is 1 in doubles.
                     weight = weight if weight >= 0 else 0.0
@@ -563,7 +563,7 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
                     weighted_sums[key] += size if centred >= 0 else -size
             largest[most_level] += 1
             rewards_clamped += outside
-            with_beyond += last - first > most_keys
+            with_beyond += last > within
             with_rewards += outside > 0
             with_returns += clamped > before
     first = (met, counted, units, clamped, beyond, dropped, mark - tally[6], rewards_clamped)

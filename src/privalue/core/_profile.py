@@ -56,6 +56,9 @@ _QUICK = (1e-6, 2**13)
 _MARGIN = 1e-6  # alpha is accepted where the upper bound is at most delta (1 - _MARGIN)
 _ROOM = 2e-3  # beta is accepted where scales alone take at most delta (1 - _ROOM)
 
+# Where a sum may stop: the same for every divergence, and a fifth of its time to make.
+_candidates = functools.cache(lambda most: np.unique(np.geomspace(8, most, 60).astype(np.int64)))
+
 _Complex = NDArray[np.complexfloating[Any, Any]]
 
 
@@ -192,8 +195,7 @@ def _worst(alpha: float, beta: float, d: int, epsilon: float, effort: tuple[floa
         pull = math.exp(-max(tau, 0.0)) / alpha**2  # (s/r)^2 = min(1/r, 1)^2/alpha^2
         loss = _Loss(d / 2, tau, math.expm1(-tau), pull, epsilon)
         found.append(loss.divergence(*effort))
-    largest = (max(getattr(each, name) for each in found) for name in _PARTS)
-    return Profile(**dict(zip(_PARTS, largest, strict=True)))
+    return Profile(**{name: max(getattr(each, name) for each in found) for name in _PARTS})
 
 
 # Sections 3 to 6: one divergence
@@ -333,7 +335,7 @@ class _Loss:
         Returns:
             J, the weight of node J, how much is left out in units of f(c), the weight's error.
         """
-        steps = np.unique(np.geomspace(8, most, 60).astype(np.int64))
+        steps = _candidates(most)
         y = h * steps
         z = c + 1j * y
         value, error = self.log_f(z)

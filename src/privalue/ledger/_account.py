@@ -220,7 +220,7 @@ class Account(Standing):
             return {}
         return {
             "plain_pool": {
-                name: amount.units.as_dict()
+                name: plainly(amount.units, left=amount.is_left).as_dict()
                 for name, amount in (
                     ("total", self.total),
                     ("spent", self.spent),
@@ -276,7 +276,7 @@ class Account(Standing):
             ],
             "history": [
                 {
-                    name: _history(value) if isinstance(value, Cost) else value
+                    name: _history(value, name == "total") if isinstance(value, Cost) else value
                     for name, value in step._asdict().items()
                 }
                 for step in self.steps
@@ -291,10 +291,13 @@ def _pool(paid: Cost) -> str:
     return GAUSSIAN if paid.square else PLAIN
 
 
-def _history(amount: Cost) -> dict[str, float]:
-    """Return an amount of the history: of each pool by itself, without what it comes to."""
-    mu = {"mu": float(square_root(amount.square, up=True))} if amount.square else {}
-    return {**amount.as_dict(), **mu}
+def _history(amount: Cost, down: bool) -> dict[str, float]:
+    """Return an amount of the history: of each pool by itself, without what it comes to.
+
+    Totals are rounded down, and what is used up, as everywhere.
+    """
+    mu = {"mu": float(square_root(amount.square, up=not down))} if amount.square else {}
+    return {**plainly(amount, left=down).as_dict(), **mu}
 
 
 def _standing(book: Book, dataset: str) -> dict[str, Any]:
@@ -327,7 +330,9 @@ def moved_notices(book: Book, dataset: str) -> tuple[str, ...]:
     return (
         f'dataset "{dataset}": it moved to squares of mu after releases were made, so all of them '
         f"together promise {balance.kept}: the total of {balance.promise}, and the delta of the "
-        f"total before the move, {balance.before}",
+        f"total before the move, {balance.before}"
+        + "; that holds if releases did not lead to the size of its plain pool"
+        * bool(balance.total.epsilon),
     )
 
 

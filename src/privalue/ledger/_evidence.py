@@ -20,7 +20,7 @@ from privalue.ledger._squares import is_certified
 from privalue.ledger._terms import over_steps
 from privalue.ledger._units import NOTHING, Cost, cost
 
-GAUSSIANS = frozenset({"dp-ssp"})  # others may have an alpha, and no mu: their sigma is private
+GAUSSIANS = frozenset({"dp-ssp", "dp-ope"})  # of others the sigma is private: they have no mu
 MECHANISMS = GAUSSIANS | {"dp-lsw", "dp-lsl"}  # whose names are shown, and no other text
 _ROUNDING = 1e-12  # of a mu that is written as a double
 
@@ -59,7 +59,7 @@ class Evidence:
         ):
             return (
                 f"no entry commits {self.name or 'this release'}: it was changed, its entry was "
-                "removed, or it belongs to another ledger"
+                "removed, or it was made with another ledger or with none"
             )
         return None
 
@@ -192,7 +192,7 @@ def fault(text: str | None, held: Held, *, strict: bool) -> str | None:
                 return "its mu is more than what it promises allows"
             if not _costs(said, held.mu):
                 return "its noise is less than the mu that was paid for takes"
-        elif said.get("gaussian_mu") is not None and said["mechanism"] not in GAUSSIANS:
+        elif said.get("gaussian_mu") is not None and not _is_gaussian(said):
             return "it states a mu, and its mechanism has none"
     except (
         *(ArithmeticError, AttributeError, KeyError, TypeError),
@@ -200,6 +200,11 @@ def fault(text: str | None, held: Held, *, strict: bool) -> str | None:
     ):
         return "it is not a release" if text is not None else "it is not there"
     return None
+
+
+def _is_gaussian(said: Mapping[str, Any]) -> bool:
+    """Return whether a release says that its noise is Gaussian, of one public sigma."""
+    return said["mechanism"] in GAUSSIANS and said["noise"].get("law") is None
 
 
 def _costs(said: Mapping[str, Any], mu: str) -> bool:
@@ -213,7 +218,7 @@ def _costs(said: Mapping[str, Any], mu: str) -> bool:
     listed, told = said.get("stages", ()), said.get("gaussian_mu", 1 / alpha)
     stages = sum(1 / Fraction(float(stage["alpha"])) ** 2 for stage in listed)
     return (
-        said["mechanism"] in GAUSSIANS
+        _is_gaussian(said)
         and f"1/{alpha!r}" == mu
         and type(told) in {int, float}
         and math.isclose(told, 1 / alpha, rel_tol=_ROUNDING)

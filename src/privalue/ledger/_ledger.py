@@ -30,12 +30,19 @@ from privalue.ledger._chain import (
 from privalue.ledger._evidence import Evidence, artefact_faults, fault, require_found, uncountable
 from privalue.ledger._heads import Memory
 from privalue.ledger._names import look_alike
-from privalue.ledger._requests import declared_pools, differences, fixed_share, pool_notes, share_of
+from privalue.ledger._requests import (
+    declared_pools,
+    differences,
+    fixed_share,
+    pool_notes,
+    release_mu,
+    share_of,
+)
 from privalue.ledger._reservation import Reservation
 from privalue.ledger._seal import Seal
 from privalue.ledger._store import AbsentLedgerError, Store, Transaction
 from privalue.ledger._terms import GAUSSIAN, PLAIN, BudgetTerms, Protection, over_steps
-from privalue.ledger._units import NOTHING, Cost, cost, mu, total
+from privalue.ledger._units import NOTHING, Cost, cost, total
 
 Clock = Callable[[], datetime]
 Append = Callable[..., None]
@@ -166,11 +173,8 @@ class Ledger:
             if accounting != PLAIN and not book.squares:
                 raise book.refusal(dataset, requested, PLAIN_ALONE)
             known = book.balances.get(dataset)
-            stands = known is not None and (known.promise, known.total, known.terms) == (
-                amount,
-                pools(declared),
-                terms,
-            )
+            asked = (amount, pools(declared), terms)
+            stands = known is not None and (known.promise, known.total, known.terms) == asked
             if known is not None and not replace and not stands:
                 why = differences(known, amount, pools(declared), terms)
                 raise book.refusal(dataset, requested, f"{why}; replace=True changes it")
@@ -287,7 +291,7 @@ class Ledger:
                 delta=amount.delta,
                 unit=unit,
                 neighbours=neighbours,
-                mu=mu(gaussian_alpha),
+                mu=release_mu(gaussian_alpha, amount),
                 steps=book.steps(dataset, amount, protection),
                 process=f"{os.getpid()}@{platform.node()}",
             )

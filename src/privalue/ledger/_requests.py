@@ -41,6 +41,28 @@ def total_mu(epsilon: float, delta: float) -> str:
         ) from None
 
 
+def release_mu(alpha: float | None, asked: Cost) -> str:
+    """Return the mu of a release as the record states it.
+
+    Args:
+        alpha: of a Gaussian release; None for others.
+        asked: what it promises.
+
+    Raises:
+        UsageError: it is certified for that by so little that another machine, whose last digits
+            differ, might ignore the entry, and spend its amount again.
+    """
+    stated = mu(alpha)
+    if alpha is not None and is_certified(stated, **asked.as_dict()):
+        smaller = mu(alpha * (1 - _ROOM))
+        if not is_certified(smaller, **asked.as_dict()):
+            raise UsageError(
+                f"gaussian_alpha = {alpha!r} is enough for {asked} by less than a billionth, and "
+                "other machines might find otherwise; give a larger one"
+            )
+    return stated
+
+
 def declared_pools(
     dataset: str,
     promise: Cost,

@@ -1,7 +1,7 @@
 """Set an amount aside, spend it, and store what it paid for: one release on the record."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from threading import Lock
 from typing import TYPE_CHECKING, Self
@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Self
 from privalue._patience import uninterrupted
 from privalue.errors import BudgetError, LedgerError, UnavailableError
 from privalue.ledger._balance import Held
+from privalue.ledger._book import Book
 from privalue.ledger._chain import sha256
 from privalue.ledger._evidence import fault
-from privalue.ledger._store import what_happened
+from privalue.ledger._store import Transaction, what_happened
 
 if TYPE_CHECKING:  # a ledger makes its reservations, and imports them
     from privalue.ledger._ledger import Ledger
@@ -49,11 +50,7 @@ class Reservation:
         with self._turn:
             made = self._doubtful
             try:
-                with self._ledger._writing(self.dataset, self.cost, self.sequence) as (
-                    book,
-                    append,
-                    _,
-                ):
+                with self._writing() as (book, append, _):
                     head = book.reservations[self.sequence].head
                     if (os.getpid(), head) != self._doubtful:
                         append("charge", reservation=self.sequence)
@@ -80,7 +77,7 @@ class Reservation:
 
     def cancel(self, reason: str) -> None:
         """Give the amount back, because nothing was computed; refused after ``charge``."""
-        with self._ledger._writing(self.dataset, self.cost, self.sequence) as (_, append, _):
+        with self._writing() as (_, append, _):
             append("cancel", reservation=self.sequence, reason=reason)
         self.cancelled = True
 
@@ -93,14 +90,7 @@ class Reservation:
             stored; it is paid for, and may be published.
         """
         digest, request = sha256(artefact), {"dataset": self.dataset, "study": self.study}
-        with (
-            _once_charged(self.sequence),
-            self._ledger._writing(self.dataset, self.cost, self.sequence) as (
-                book,
-                append,
-                transaction,
-            ),
-        ):
+        with _once_charged(self.sequence), self._writing() as (book, append, transaction):
             held = book.reservations[self.sequence]
             if held.artefact not in {None, digest} and fault(artefact, held, strict=True) is None:
                 wrong = fault(transaction.artefact(held.artefact or ""), held, strict=True)
@@ -115,6 +105,23 @@ class Reservation:
                 append("commit", reservation=self.sequence, artefact=digest, **request)
                 transaction.keep(digest, artefact)
         return ()
+
+    @contextmanager
+    def _writing(self) -> Iterator[tuple[Book, Callable[..., None], Transaction]]:
+        """Write to the ledger, if this very reservation is there, and the charge that was made.
+
+        Its number alone says too little. Where an old copy was put back meanwhile, another release
+        may have that number, and a lower price.
+        """
+        with self._ledger._writing(self.dataset, self.cost, self.sequence) as written:
+            held = written[0].reservations.get(self.sequence)
+            if held is None or (held.head != self.head and (self.charged or not held.drawn)):
+                raise LedgerError(
+                    f"the ledger {self._ledger.place} no longer has the entry {self.head}, of this "
+                    "release: an old copy was put back; use the newer one, or start again, if "
+                    "nothing was drawn"
+                )
+            yield written
 
     def __enter__(self) -> Self:
         return self

@@ -127,6 +127,6 @@ class Amount:
         return found
 
 
-def plainly(units: Cost) -> Amount:
-    """Return epsilon and delta that no pool changes: of a promise, of a release."""
-    return Telling(gaussian=False, promise=units, total=units).of(units)
+def plainly(units: Cost, *, left: bool = False) -> Amount:
+    """Return epsilon and delta that no pool changes: of a promise, of a release, of one pool."""
+    return Telling(gaussian=False, promise=units, total=units).of(units, left=left)

@@ -1,7 +1,8 @@
 """Make Arrow arrays of texts, flags and numbers without ``pa.array``, and look into them.
 
 That function asks whether it was given something of pandas, and imports pandas to find out, where
-there is one; so does ``to_numpy``. It takes longer than to read a small file.
+there is one; so does ``to_numpy``. It takes longer than to read a small file. A cast imports all of
+Arrow's functions, which takes a few hundredths of a second.
 """
 
 from collections.abc import Sequence
@@ -16,9 +17,10 @@ def text_array(texts: Sequence[str]) -> pa.Array:
     """Return texts as Arrow holds them."""
     encoded = [text.encode() for text in texts]
     offsets = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(encoded))]
-    long = pa.Array.from_buffers(pa.large_string(), len(encoded), buffers)
-    return long.cast(pa.string())
+    if offsets[-1] >= 2**31:
+        raise OverflowError("texts of two gigabytes or more")
+    buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(b"".join(encoded))]
+    return pa.Array.from_buffers(pa.string(), len(encoded), buffers)
 
 
 def flag_array(flags: NDArray[np.bool_]) -> pa.Array:

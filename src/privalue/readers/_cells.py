@@ -21,11 +21,11 @@ import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from privalue.core import Integers
@@ -47,6 +47,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY = 86_400
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _FRACTION = re.compile(r"(.*:\d\d)[.,](\d{1,9})(.*)", re.DOTALL)
+_BLANKS = " \t\n\v\f\r"  # the white space that is no part of a cell: that of ASCII
 
 
 class Missing(NamedTuple):
@@ -97,7 +98,7 @@ def plain(column: pa.Array) -> pa.Array:
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     elif pa.types.is_run_end_encoded(column.type):
-        column = pc.run_end_decode(column)
+        column = _compute().run_end_decode(column)
     if is_text(column.type) and not pa.types.is_string(column.type):
         return column.cast(pa.string())
     return column
@@ -380,9 +381,9 @@ def _numbers(column: pa.Array, missing: Missing, decimal: str) -> Cells:
         status[at], found[at] = (INVALID, 0.0) if word is None else (OK, float(word))
     long = status == LONG
     if long.any():
-        texts = pc.ascii_trim_whitespace(column.filter(flag_array(long)))
+        texts = _compute().ascii_trim_whitespace(column.filter(flag_array(long)))
         if decimal != ".":
-            texts = pc.replace_substring(texts, decimal, ".")
+            texts = _compute().replace_substring(texts, decimal, ".")
         found[long], status[long] = _doubles(texts), OK
     return _finite(found, status)
 
@@ -569,11 +570,12 @@ def positions(column: pa.Array, labels: pa.Array, missing: Missing = NOTHING) ->
         return _coded_positions(column, labels, missing)
     texts, status = canonical_texts(column)
     if is_text(plain(column).type):
-        texts = pc.ascii_trim_whitespace(texts)
-        blank = pc.equal(pc.binary_length(texts), 0).fill_null(False)
+        compute = _compute()
+        texts = compute.ascii_trim_whitespace(texts)
+        blank = compute.equal(compute.binary_length(texts), 0).fill_null(False)
         status[flags_in(blank)] = MISSING
     _mark_missing(texts, missing, status)
-    at = pc.index_in(texts, value_set=labels)
+    at = _compute().index_in(texts, value_set=labels)
     known = flags_in(at.is_valid())
     status[~known & (status == OK)] = INVALID
     status[known & (status == MISSING)] = OK  # a label that the study lists is one
@@ -630,10 +632,16 @@ def _absent(column: pa.Array) -> Status:
     return status
 
 
+def _compute() -> Any:
+    """Return Arrow's functions: an import defines hundreds of them, and numbers need none."""
+    return import_module("pyarrow.compute")
+
+
 def _mark_missing(texts: pa.Array, missing: Missing, status: Status) -> None:
     """Mark the texts that mean missing."""
     if missing.texts is not None and is_text(texts.type):
-        found = pc.is_in(pc.ascii_trim_whitespace(texts), value_set=missing.texts)
+        compute = _compute()
+        found = compute.is_in(compute.ascii_trim_whitespace(texts), value_set=missing.texts)
         status[flags_in(found)] = MISSING
 
 
@@ -648,7 +656,7 @@ def _buffers(texts: pa.Array) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
 
 def _text(column: pa.Array, at: int) -> str:
     """Return the text of a cell, which may not be valid UTF-8."""
-    return bytes(column[at].as_buffer()).decode("utf-8", errors="replace").strip()
+    return bytes(column[at].as_buffer()).decode("utf-8", errors="replace").strip(_BLANKS)
 
 
 def _bytes(kind: pa.DataType) -> int:

@@ -10,9 +10,9 @@ from privalue.report._numbers import interval
 from privalue.report._page_stages import stages_context
 from privalue.report._pages import PageHtml, PageTable, bar, hashed, listed, named
 from privalue.report._registry import (
-    GAUSSIANS,
     SIDE_CHANNELS,
     composition_words,
+    gaussian_alpha,
     mechanism_words,
 )
 from privalue.report._states import return_bounds
@@ -33,7 +33,7 @@ def public_context(release: Release) -> dict[str, Any]:
         if release.persons is not None
         else "not public: adding or removing one would change it"
         if release.privacy.neighbours == "add-remove"
-        else "not public: how many are left out is not published"
+        else "not public, because some may have been left out, and how many is private"
     )
     declared = about.get("trajectories")
     bounds = [
@@ -178,9 +178,8 @@ def _account(release: Release, account: Standing) -> dict[str, Any]:
 
 def _further(release: Release, account: Standing) -> int:
     """Return how many more releases like this one fit into what is left."""
-    # By its mechanism: a release from before there were squares states no mu.
-    alpha = release.noise.alpha if release.mechanism in GAUSSIANS else None
-    return account.further(release.privacy.epsilon, release.privacy.delta, alpha)
+    privacy = release.privacy
+    return account.further(privacy.epsilon, privacy.delta, gaussian_alpha(release))
 
 
 def _squares(account: Standing) -> str:
@@ -197,9 +196,11 @@ def _moved(account: Standing) -> str:
     """Return the sentence on a book that moved to squares; empty where none did."""
     if account.before is None:
         return ""
+    pool = account.total.units.epsilon
     return (
         f" Before, plain sums counted, with a total of {account.before}, and releases may have led "
-        f"to the change: all of them together, before and after, promise {account.promise}."
+        f"to the change: all of them together, before and after, promise {account.promise}"
+        f"{', if they did not lead to the size of the plain pool' * bool(pool)}."
     )
 
 

@@ -32,7 +32,7 @@ _MECHANISMS = {
     "dp-ope": "DP-OPE: sums of clipped importance weights and of weighted returns, with noise on a "
     "grid",
 }
-GAUSSIANS = frozenset({"dp-ssp"})  # whose releases have a mu
+_GAUSSIANS = frozenset({"dp-ssp", "dp-ope"})  # whose noise has one public sigma
 _CALIBRATIONS = {
     "exact": "the smallest noise that keeps the promise, certified against every neighbouring pair",
     "nissim": "the paper's constants (Lemma 1), checked against the exact privacy profile",
@@ -98,6 +98,26 @@ _POOL = (
 )
 
 
+def gaussian_alpha(release: Release) -> float | None:
+    """Return alpha of a release that has a mu; by its mechanism, as older ones state none.
+
+    Args:
+        release: what was released.
+    """
+    noise = release.noise
+    return noise.alpha if release.mechanism in _GAUSSIANS and noise.law is None else None
+
+
+def _in_squares(release: Release, account: Standing | None) -> bool:
+    """Return whether a release costs mu^2 on a Gaussian ledger; without the account, may cost it.
+
+    Pure epsilon does, too, where there is no plain pool.
+    """
+    if gaussian_alpha(release) is not None:
+        return True
+    return release.privacy.delta == 0 and not (account and account.total.units.epsilon)
+
+
 def _ledger_words(release: Release, account: Standing | None, which: str) -> str:
     """Return the sentence on whether a release is on a ledger, and what that means."""
     if release.ledger_head is None:
@@ -105,7 +125,7 @@ def _ledger_words(release: Release, account: Standing | None, which: str) -> str
             f"{which} is on no ledger: with other releases about the same people, the epsilons "
             "and deltas add up, and the curator keeps count."
         )
-    squares = release.mechanism in GAUSSIANS
+    squares = _in_squares(release, account)
     if account is None:
         how = f"{_BASIC}; or {_SQUARES}" if squares else _BASIC
     elif account.gaussian:
@@ -124,7 +144,7 @@ def _accounting(release: Release, account: Standing | None) -> str:
         return "none: computed from another release"
     if release.ledger_head is None:
         return "none: no ledger"
-    squares = release.mechanism in GAUSSIANS
+    squares = _in_squares(release, account)
     if account is None and squares:
         return "on a ledger that was not at hand: basic composition or Gaussian accounting"
     if account is None or not account.gaussian:

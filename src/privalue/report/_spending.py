@@ -18,7 +18,7 @@ import numpy as np
 
 from privalue.artefact import Release
 from privalue.ledger import Account, Cost, Protection, Standing, Step
-from privalue.report._registry import GAUSSIANS
+from privalue.report._registry import gaussian_alpha
 
 _BARS = " ▁▂▃▄▅▆▇█"
 
@@ -141,9 +141,8 @@ def _epsilons(account: Account) -> list[tuple[str, object]]:
 def charge_words(release: Release, standing: Standing) -> str:
     """Return the line on what a new release was charged, and what that leaves."""
     privacy = release.privacy
-    alpha = release.noise.alpha if release.mechanism in GAUSSIANS else None
     whom = Protection(unit=privacy.unit, neighbours=privacy.neighbours)
-    paid = standing.charge(privacy.epsilon, privacy.delta, alpha, whom)
+    paid = standing.charge(privacy.epsilon, privacy.delta, gaussian_alpha(release), whom)
     pool = "gaussian" if paid.square else "plain"
     told = f"{paid}"
     if paid.square:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from privalue.errors import UsageError
@@ -101,7 +101,8 @@ def parse_world(text: str) -> World:
         raise UsageError(f"unknown world {name!r}{_suggestion(name, [*_BUILT_IN, 'gym'])}")
     builder, keys = _BUILT_IN[name]
     arguments = {}
-    for key, value in _settings(name, items, keys):
+    spelled = {known.argument: key for key, known in keys.items()}
+    for key, value in _settings(name, items, keys, spelled):
         arguments[keys[key].argument] = _converted(key, value, keys[key].kind)
     return builder(**arguments)
 
@@ -119,15 +120,26 @@ def _gym(items: list[str]) -> World:
     return toy_text(environment, **arguments)
 
 
-def _settings(name: str, items: list[str], known: Iterable[str]) -> list[tuple[str, str]]:
-    """Split the items into keys and values; refuse unknown and repeated keys."""
+def _settings(
+    name: str, items: list[str], known: Iterable[str], spelled: Mapping[str, str] | None = None
+) -> list[tuple[str, str]]:
+    """Split the items into keys and values; refuse unknown and repeated keys.
+
+    Args:
+        name: of the world.
+        items: as they were written.
+        known: the keys that it has.
+        spelled: the key for what others call it, such as N for states.
+    """
     pairs: dict[str, str] = {}
     for item in items:
         key, _, value = (part.strip() for part in item.partition("="))
         if not key or not value:
             raise UsageError(f"{item!r} is not a setting; write key=value, separated by commas")
         if key not in known:
-            raise UsageError(f"{name} has no parameter {key!r}{_suggestion(key, known)}")
+            raise UsageError(
+                f"{name} has no parameter {key!r}{_suggestion(key, known, spelled or {})}"
+            )
         if key in pairs:
             raise UsageError(f"{name} is given {key} twice; give it once")
         pairs[key] = value
@@ -163,8 +175,9 @@ def _guessed(value: str) -> str | int | float | bool:
     return value
 
 
-def _suggestion(wrong: str, known: Iterable[str]) -> str:
+def _suggestion(wrong: str, known: Iterable[str], spelled: Mapping[str, str] | None = None) -> str:
     """Return the end of a message about an unknown name: the nearest one, and all of them."""
-    near = difflib.get_close_matches(wrong, list(known), n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ";"
+    names = {**(spelled or {}), **{name.lower(): name for name in known}}
+    near = difflib.get_close_matches(wrong.lower(), list(names), n=1)
+    hint = f"; did you mean {names[near[0]]!r}?" if near else ";"
     return f"{hint} known: {', '.join(known)}"

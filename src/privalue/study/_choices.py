@@ -12,6 +12,7 @@ private, and the core computes the noise that the chosen ones need. Nothing here
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +25,7 @@ from privalue.core import (
     count_weight,
     exact_alpha,
     largest_exact_beta,
+    privacy_profile,
     visit_block,
 )
 from privalue.errors import StudyError, UsageError
@@ -36,6 +38,9 @@ _FLOORS = 16  # shapes that are compared
 _SPREAD = 1 / 12  # the variance of values spread evenly over a range of 1
 _SPREADS = (_SPREAD, _SPREAD / 16)  # values may lie closer together: a shape must do for both
 UNKNOWN_VISITS = 0.05  # of noise that beta may cost, where nothing is known of visits
+_STEADY = 1e-5  # computed ln alpha may fall by less than this where the true one does not
+_NEAR = 1.0  # alphas so near to each other, by ln beta, tell what is between them
+_CLOSE = 1e-7  # of ln delta, where an alpha is looked for between others
 _USUAL_ERROR = 1e-3  # of that variance: the noise at a typical state where m is not known
 
 
@@ -64,25 +69,128 @@ def automatic_beta(
         beta, rounded to six digits.
     """
 
-    def predicted(log_beta: float) -> float:
-        beta = math.exp(log_beta)
-        alpha = exact_alpha(epsilon, delta, dimension, beta)
-        return math.log(alpha) + 0.5 * math.log(predicted_psi(beta))
-
-    high = math.log(largest_exact_beta(epsilon, delta, dimension)) - 1e-3
-    low = high - math.log(1e4)
+    noise = _Noise(epsilon, delta, dimension, predicted_psi)
+    highest = math.log(largest_exact_beta(epsilon, delta, dimension)) - 1e-3
+    low, high = highest - math.log(1e4), highest
     for points in (25, 9, 9):
         grid = np.linspace(low, high, points).tolist()
-        values = [predicted(log_beta) for log_beta in grid]
-        at = values.index(min(values))
+        at = noise.smallest(grid)
         low, high, best = grid[max(at - 1, 0)], grid[min(at + 1, points - 1)], grid[at]
     if room:
-        most, largest = predicted(best) + math.log1p(room), best + math.log(1e4)
-        largest = min(math.log(largest_exact_beta(epsilon, delta, dimension)) - 1e-3, largest)
+        most, largest = noise.at(best) + math.log1p(room), min(highest, best + math.log(1e4))
         while largest - best > 0.01:
             middle = 0.5 * (best + largest)
-            best, largest = (middle, largest) if predicted(middle) <= most else (best, middle)
+            best, largest = (middle, largest) if noise.within(middle, most) else (best, middle)
     return float(f"{math.exp(best):.6g}")  # six digits: a number that people can copy
+
+
+class _Noise:
+    """The predicted noise by ln beta, with as little of the costly search for alphas as will do.
+
+    alpha does not fall as beta grows, since a larger beta allows neighbours more. So each alpha
+    that is known bounds those of larger betas from below and those of smaller ones from above.
+    """
+
+    def __init__(
+        self,
+        epsilon: float,
+        delta: float,
+        dimension: int,
+        predicted_psi: Callable[[float], float],
+    ) -> None:
+        self._promise, self._psi = (epsilon, delta, dimension), predicted_psi
+        # ln alpha by ln beta, as far as it is known; without any beta d does not matter.
+        self._alphas = {-math.inf: math.log(exact_alpha(epsilon, delta, 1, 0.0))}
+
+    def at(self, log_beta: float) -> float:
+        """Return ln alpha + (ln psi)/2."""
+        if log_beta not in self._alphas:
+            self._alphas[log_beta] = self._log_alpha(log_beta)
+        return self._alphas[log_beta] + self._half_log_psi(log_beta)
+
+    def smallest(self, grid: list[float]) -> int:
+        """Return which of some ln beta, in order, has the least noise.
+
+        The middle one of those that may still be the least is computed next: it is a bound for all
+        to its right.
+        """
+        psi = {log_beta: self._half_log_psi(log_beta) for log_beta in grid}
+        found: dict[float, float] = {}
+        while True:
+            least = min(found.values(), default=math.inf)
+            doubtful = [
+                log_beta
+                for log_beta in grid
+                if log_beta not in found
+                and self._least_alpha(log_beta) + psi[log_beta] <= least + _STEADY
+            ]
+            if not doubtful:
+                return grid.index(min(found, key=found.__getitem__))
+            chosen = doubtful[len(doubtful) // 2]
+            found[chosen] = self.at(chosen)
+
+    def within(self, log_beta: float, most: float) -> bool:
+        """Return whether the noise is at most so much."""
+        psi = self._half_log_psi(log_beta)
+        if self._least_alpha(log_beta) + psi > most + _STEADY:
+            return False
+        above = [known for at, known in self._alphas.items() if at >= log_beta]
+        return min(above, default=math.inf) + psi <= most - _STEADY or self.at(log_beta) <= most
+
+    def _least_alpha(self, log_beta: float) -> float:
+        """Return a number that ln alpha is not below."""
+        return max(known for at, known in self._alphas.items() if at <= log_beta)
+
+    def _half_log_psi(self, log_beta: float) -> float:
+        return 0.5 * math.log(self._psi(math.exp(log_beta)))
+
+    def _log_alpha(self, log_beta: float) -> float:
+        """Return ln alpha: between neighbours that are near, or else by the certified search."""
+        left = max(at for at in self._alphas if at < log_beta)
+        right = min((at for at in self._alphas if at > log_beta), default=math.inf)
+        found = None
+        if right - left < _NEAR:
+            ends = (left, self._alphas[left]), (right, self._alphas[right])
+            found = _log_alpha_between(*self._promise, log_beta, *ends)
+        return math.log(exact_alpha(*self._promise, math.exp(log_beta))) if found is None else found
+
+
+@lru_cache(maxsize=4096)
+def _log_alpha_between(
+    epsilon: float,
+    delta: float,
+    dimension: int,
+    log_beta: float,
+    left: tuple[float, float],
+    right: tuple[float, float],
+) -> float | None:
+    """Return ln alpha by a few secants, or None if they lead nowhere.
+
+    Nothing is certified here: the core does so for the beta that is chosen.
+
+    Args:
+        epsilon: of the values alone.
+        delta: likewise.
+        dimension: d.
+        log_beta: ln beta.
+        left: a smaller ln beta, and its ln alpha.
+        right: a larger one, and its ln alpha.
+    """
+    share = (log_beta - left[0]) / (right[0] - left[0])
+    guess = left[1] + share * (right[1] - left[1])
+    steepness = -2 * math.log(delta)  # of ln delta by ln alpha, as in a Gaussian's tail
+    before: tuple[float, float] | None = None
+    for _ in range(6):
+        found = privacy_profile(math.exp(guess), math.exp(log_beta), dimension, epsilon).estimate
+        excess = math.log(max(found, 1e-300) / (delta * (1 - 2e-6)))  # as the certified search
+        if abs(excess) < _CLOSE:
+            return guess
+        if before is not None and guess != before[0]:
+            steepness = (before[1] - excess) / (guess - before[0])
+        if not steepness > 0:
+            break
+        before, guess = (guess, excess), guess + excess / steepness
+    return None
 
 
 def guessed_counts(study: "Study", trajectories: int) -> Integers:

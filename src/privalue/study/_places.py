@@ -77,6 +77,17 @@ class Place:
         by_state = "[values] start", "[states] visits", "[weights] file"
         more = "; it is a file, or a number for each state, as {label: number}"
         given = more if shown.startswith(by_state) else ""
+        key, _, name = shown.partition(" = ")
+        if key == "[policy] behaviour" and "." not in name:
+            given = (
+                '; if it is a column of logged probabilities, write behaviour = "column", and '
+                f"[data] probability = {name}"
+            )
+        if key == "[policy] target" and "." not in name:
+            given = (
+                "; the target is public, so it cannot be a column of the rows: name the action of "
+                'each state, e.g. {ill = "treat"}, or give a file'
+            )
         return (
             f"{shown} cannot be read: it does not exist; paths are relative to the study file "
             f"({self.folder}){given}"

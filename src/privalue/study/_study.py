@@ -115,7 +115,8 @@ class Study(Section):
         features: a matrix with a row for each state, or ``Features(...)`` (default tabular).
         weights: regression weights by state, or ``Weights(...)`` (default 1 everywhere).
         arms: labels of arms, or ``Arms(...)`` (default none).
-        actions: labels of actions, their number, or ``Actions(...)`` (default none).
+        actions: labels of actions (or a dict of such a list by state, where not every state allows
+            all), their number, or ``Actions(...)`` (default none).
         policy: another policy to value, as ``TargetPolicy(...)``, with "dp-ope" (default none).
         mechanism: "dp-ssp" (default), "dp-lsw", "dp-lsl", "dp-ope", "auto", or ``Mechanism(...)``.
         level: of intervals (default 0.95).
@@ -365,6 +366,8 @@ class Study(Section):
 
         def __getattr__(self, name: str) -> Any:
             """Say where a study holds what a keyword gave."""
+            if name.startswith("_"):  # what Pydantic keeps apart, and what is asked for often
+                return super().__getattr__(name)
             if name in {"check", "inspect", "plan", "release"}:
                 raise AttributeError(f"a Study has no {name}(); write pv.{name}(study, ...)")
             where = where_is(name)
