@@ -41,7 +41,12 @@ from privalue.planning._predict import guessing_error, planned_size
 from privalue.planning._resolve import _judged
 from privalue.planning._returns import first_visits, return_range, second_moments
 from privalue.readers import _local as local
-from privalue.report._plan_words import approximation_shown, paragraph, verdict
+from privalue.report._plan_words import (
+    answer_in_words,
+    approximation_shown,
+    paragraph,
+    verdict,
+)
 from privalue.simulation import (
     END,
     MarkovRewardProcess,
@@ -582,6 +587,21 @@ def test_a_target_is_for_the_cautious_end():
     assert trajectories_for(described, middling, 0.03, draws=8).value < 0.6 * answer.value
 
 
+def test_a_target_says_what_it_takes_if_a_stage_finds_a_bound():
+    """Bounds from rewards are loose: at the cautious end the stage finds nothing smaller."""
+    loose = {"discount": 0.9, "rewards": (0.0, 1.0), "returns": None}
+    staged = {"name": "dp-ssp", "stages": ["bounds"]}
+    described = Option(study=study(20, values=loose, mechanism=staged), chosen=True)
+    model = public_model(described.study)
+    answer = trajectories_for(described, model, 0.3, draws=8)
+    assert answer.fewest < 0.2 * answer.value
+    assert f"{int(answer.fewest):,} at the optimistic end" in answer_in_words(answer)
+    found = forecast(described, model, int(answer.fewest), draws=8, ends=True)
+    assert found.optimistic <= 0.3 * 1.05 < found.cautious
+    one = Option(study=study(20, values=loose, mechanism={**staged, "stages": "one"}), chosen=True)
+    assert trajectories_for(one, model, 0.3, draws=8).fewest is None
+
+
 def test_the_error_falls_smoothly_with_m(chain_model):
     forecaster = Forecaster(Option(study=study()), chain_model, draws=16)
     errors = [forecaster.at(m).rmse for m in np.geomspace(10**3, 10**6, 13).astype(int).tolist()]
@@ -913,6 +933,9 @@ def test_the_paragraph_names_what_it_rests_on(chain_model):
     told = paragraph(predict(person, public_model(person), trajectories=10**5, draws=8))
     assert "one person with all of up to 3 trajectories, added or removed" in told
     assert "every person has 3 trajectories" in told
+    alone = study(privacy={"unit": "person", "max_trajectories_per_person": 1})
+    told = paragraph(predict(alone, public_model(alone), trajectories=10**5, draws=8))
+    assert "one person with one trajectory, replaced" in told
 
 
 def test_an_unknown_approximation_is_never_a_zero(chain_model):

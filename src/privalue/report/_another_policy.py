@@ -259,7 +259,7 @@ def _valued(release: Release) -> PageTable:
         return PageHtml(f"{named(words)}{mark}{hashed(digest)}") if mark else named(fact, 4000)
 
     return PageTable(
-        name="Which policy was valued",
+        name="Target, behaviour and limits",
         caption="What the study fixes. Whoever has a file can check that it is the one.",
         rows=[[name, shown(fact)] for name, fact in valued_facts(release)],
         kind="facts",
@@ -284,7 +284,7 @@ def _both(release: Release) -> PageTable | None:
     return PageTable(
         name="Both policies",
         caption="The total interval holds the noise and the choice of people.",
-        heads=["", "value", "total interval", "noise alone"],
+        heads=["Of", "value", "total interval", "noise alone"],
         rows=rows,
         numbers=(1, 2, 3),
         kind="small",

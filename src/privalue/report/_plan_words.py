@@ -177,11 +177,17 @@ def range_in_words(forecast: Forecast) -> str:
 
 def answer_in_words(answer: Answer) -> str:
     """Return what it takes to reach a target with one mechanism, or why nothing does."""
+
+    def words(value: float) -> str:
+        return f"{int(value):,}" if answer.quantity == "trajectories" else f"{value:g}"
+
+    less = ""
+    if answer.fewest is not None:
+        less = f"; {words(answer.fewest)} at the optimistic end, if a stage finds a smaller bound"
     if answer.value is None:
-        return answer.reason
-    value = f"{int(answer.value):,}" if answer.quantity == "trajectories" else f"{answer.value:g}"
+        return f"{answer.reason}{less}"
     end = " at the cautious end" if answer.cautious else ""
-    return f"{value} (predicted error {shown(answer.rmse)}{end})"
+    return f"{words(answer.value)} (predicted error {shown(answer.rmse)}{end}){less}"
 
 
 def aggregation_in_words(found: Aggregation) -> str:
@@ -313,10 +319,9 @@ def _needs(answer: Answer) -> str:
 
 def _unit(study: Study) -> str:
     """Return the sentence that says what is protected."""
-    one = {
-        "trajectory": "trajectory",
-        "person": f"person with all of up to {study.trajectories_per_person} trajectories",
-    }[study.privacy.unit]
+    most = study.trajectories_per_person
+    several = f"all of up to {most} trajectories" if most > 1 else "one trajectory"
+    one = {"trajectory": "trajectory", "person": f"person with {several}"}[study.privacy.unit]
     how = "replaced" if study.privacy.neighbours == "replace-one" else "added or removed"
     return f"What is protected is one {one}, {how}."
 
