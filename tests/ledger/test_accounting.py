@@ -520,6 +520,60 @@ def test_a_total_that_was_lowered_says_what_it_was(tmp_path, accounting):
     assert not ledger.declare("trial", epsilon=3.0, **{**total, "delta": 2e-6}).notices
 
 
+@IN_BOTH
+def test_pages_promise_no_less_after_a_total_was_lowered(tmp_path, monkeypatch, accounting):
+    """The page and the registry begin at a snapshot, which holds the total in force alone."""
+    monkeypatch.setattr("privalue.ledger._book.PERIOD", 4)
+    ledger = real_ledger(tmp_path / "ledger.db")
+    total = {"unit": "trajectory", "accounting": accounting, "replace": True}
+    ledger.declare("trial", epsilon=9.0, delta=1e-4, **total)  # nothing is used: it counts for none
+    ledger.declare("trial", epsilon=5.0, delta=1e-5, **total)
+    release = pv.release(chosen(), PEOPLE, ledger=ledger)
+    before = ledger.standing("trial")
+    assert before.promise.as_dict() == {"epsilon": 5.0, "delta": 1e-5}
+    assert before.lowered_from is None
+    ledger.declare("trial", epsilon=0.4, delta=1e-6, **total)
+    for number in range(3):
+        reserve(ledger, number).cancel("never begun")
+    for standing in (ledger.standing("trial", head=release.ledger_head), ledger.show("trial")):
+        assert standing.promise.as_dict() == {"epsilon": 5.0, "delta": 1e-5}
+        assert (standing.total.epsilon, standing.total.delta) == (0.4, 1e-6)
+        pv.publish(release, tmp_path / type(standing).__name__, account=standing)
+        page = (tmp_path / type(standing).__name__ / "report.html").read_text()
+        assert "from up to epsilon 5, delta 1e-5, and what they showed may have led" in page
+        assert "all of them together promise epsilon 5, delta 1e-5, and not less" in page
+        assert "the total is what is promised" not in page
+        entry = registry_entry(release, account=standing)
+        assert entry["privalue"]["composition"]["dataset_promise"] == standing.promise.as_dict()
+    ledger.declare("trial", epsilon=5.0, delta=1e-5, **total)
+    assert ledger.standing("trial").lowered_from is None
+    ledger.verify()
+
+
+def reserve(ledger, number):
+    asked = {"epsilon": 0.01, "delta": 1e-9, "unit": "trajectory", "neighbours": "replace-one"}
+    return ledger.reserve("trial", study_hash({"n": number}), gaussian_alpha=1e4, **asked)
+
+
+def test_a_total_that_was_lowered_after_a_move_adds_its_largest_delta(tmp_path, monkeypatch):
+    """The plain total before the move, and the largest of those after it: not that in force."""
+    monkeypatch.setattr("privalue.ledger._book.PERIOD", 4)
+    ledger = open_ledger(tmp_path / "ledger.db")
+    ledger.declare("trial", epsilon=1.0, delta=1e-6)
+    spend(ledger, 1, gaussian(0.1, 1e-7).alpha)
+    ledger.declare("trial", **{**MOVE, "epsilon": 0.9, "delta": 1e-7})
+    ledger.declare("trial", **{**MOVE, "epsilon": 2.0, "delta": 5e-7})
+    account = ledger.declare("trial", **{**MOVE, "epsilon": 0.9, "delta": 1e-7})
+    for standing in (account, ledger.standing("trial")):
+        assert standing.promise.as_dict() == {"epsilon": 2.0, "delta": 1.5e-6}
+        assert standing.lowered_from.as_dict() == {"epsilon": 2.0, "delta": 5e-7}
+    moved, lowered = account.notices
+    assert "promise epsilon 2, delta 1.5e-6: the total of epsilon 2, delta 5e-7, and" in moved
+    assert "from up to epsilon 2, delta 5e-7" in lowered
+    assert "together promise epsilon 2, delta 1.5e-6, and not less" in lowered
+    ledger.verify()
+
+
 def test_a_move_back_that_somebody_wrote_is_ignored():
     book, _ = began(4)
     pools = {"mu": mu(ALPHA), "plain_epsilon": 0, "plain_delta": 0}
