@@ -32,7 +32,7 @@ from privalue.ledger._terms import Protection, over_steps
 from privalue.ledger._units import mu
 from privalue.report import account_rows
 from privalue.report._registry import registry_entry
-from privalue.report._spending import spending_line
+from privalue.report._spending import charge_words, spending_line
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 ALPHA = gaussian(1.0, 1e-6).alpha
@@ -82,6 +82,22 @@ def test_a_release_costs_its_mu_squared_and_others_go_to_the_plain_pool(released
     assert account.spent.units == Cost(epsilon=10**11, delta=10**11, square=cost)
     assert account.plain_sum.units == Cost(epsilon=4 * 10**11, delta=2 * 10**11)
     assert ledger.verify().seals == "none"  # its artefacts are checked, too
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "told"),
+    [
+        (0.12345649, 1e-7, "(epsilon 0.123457 at delta 1e-7) to trial;"),
+        (0.3, 1.2345641e-7, "(epsilon 0.3 at delta 1.23457e-7) to trial;"),
+        (0.25, 1e-7, "(epsilon 0.25 at delta 1e-7) to trial;"),
+    ],
+)
+def test_what_was_charged_is_told_rounded_up(released, epsilon, delta, told):
+    ledger, squares, _ = released
+    privacy = squares.privacy.model_copy(update={"epsilon": epsilon, "delta": delta})
+    noise = squares.noise.model_copy(update={"alpha": gaussian(epsilon, delta).alpha})
+    release = squares.model_copy(update={"privacy": privacy, "noise": noise})
+    assert told in charge_words(release, ledger.standing("trial"))
 
 
 def test_an_identical_request_is_answered(released):
