@@ -610,10 +610,14 @@ def test_what_has_no_mu_moves_to_a_plain_pool_only(tmp_path):
         ledger.declare("trial", **MOVE)
     with pytest.raises(BudgetError, match="cannot be below what is used"):
         ledger.declare("trial", **MOVE, plain_epsilon=0.05, plain_delta=1e-7)
-    moved = ledger.declare("trial", **MOVE, plain_epsilon=0.1, plain_delta=1e-7)
-    assert moved.left.units.parts[:2] == (0, 0)
+    pool = {"plain_epsilon": 0.1, "plain_delta": 1e-7}
     # (iii) of the proof takes a pool that was fixed in advance.
-    assert any("did not lead to the size of its plain pool" in line for line in moved.notices)
+    fixed = "that holds if releases did not lead to the size of its plain pool"
+    with pytest.raises(BudgetError, match=f"would promise epsilon 1, delta 2e-6; {fixed}; add_de"):
+        ledger.declare("trial", **{**MOVE, "add_deltas": False}, **pool)
+    moved = ledger.declare("trial", **MOVE, **pool)
+    assert moved.left.units.parts[:2] == (0, 0)
+    assert any(fixed in line for line in moved.notices)
     ledger.verify()
 
 

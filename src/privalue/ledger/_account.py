@@ -333,10 +333,14 @@ def moved_notices(book: Book, dataset: str) -> tuple[str, ...]:
     return (
         f'dataset "{dataset}": it moved to squares of mu after releases were made, so all of them '
         f"together promise {balance.kept}: the total of {balance.widest.or_more(balance.promise)},"
-        f" and the delta of the total before the move, {balance.before}"
-        + "; that holds if releases did not lead to the size of its plain pool"
-        * bool(balance.total.epsilon),
+        f" and the delta of the total before the move, {balance.before}{if_fixed(balance.total)}",
     )
+
+
+def if_fixed(total: Cost) -> str:
+    """Return the condition of what a move promises: its plain pool was fixed in advance."""
+    said = "; that holds if releases did not lead to the size of its plain pool"
+    return said * bool(total.epsilon)
 
 
 def lowered_notices(book: Book, dataset: str) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from privalue.errors import BudgetError, LedgerError, UnavailableError, UsageError
-from privalue.ledger._account import Account, Standing, book_notices, had_more, notices
+from privalue.ledger._account import Account, Standing, book_notices, had_more, if_fixed, notices
 from privalue.ledger._balance import Held, both, pools
 from privalue.ledger._book import PERIOD, Book, checked, looked_up
 from privalue.ledger._chain import DECLARE, FORMAT, PLAIN_ALONE, check_dataset, check_hash, sha256
@@ -194,8 +194,8 @@ class Ledger:
                         requested,
                         "something is used, and what it showed may have led to this: with the "
                         f"total before, {before}, all releases would promise {both(amount, before)}"
-                        "; add_deltas=True accepts that, on the record, and a smaller delta here "
-                        "makes it less",
+                        f"{if_fixed(pools(declared))}; add_deltas=True accepts that, on the "
+                        "record, and a smaller delta here makes it less",
                     )
                 append("move", **declared, spent=[*spent.parts], before=[*before.parts[:2]])
                 told.append(
