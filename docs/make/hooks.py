@@ -26,7 +26,12 @@ _PROJECT = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"
 }
 _NOTEBOOK = "examples/notebook.ipynb"
 _LINK = re.compile(r"(?<=\]\()(?!https?:|mailto:|#)(?P<path>[^)#\s]+)(?P<anchor>#[^)\s]*)?(?=\))")
-_ONE_LINE = re.compile(r'<div class="language-text highlight(?=">[^\n]*\n</code>)')
+_ONE_LINE = re.compile(r'<div class="language-(?:text|output) highlight(?=">[^\n]*\n</code>)')
+_UNNAMED = re.compile(  # a section with a page of its own is labelled by an empty element
+    r'aria-labelledby="__nav_\w+"(?P<between>[^>]*>\s*<label class="md-nav__title" for="__nav_\w+">'
+    r'\s*<span class="md-nav__icon md-icon"></span>\s*)(?P<name>[^<>"]*[^<>"\s])'
+)
+_SEARCH = 'data-md-component="search" role="dialog"'
 _WEIGHT = {"decisions/": 0.2, "proofs/": 0.3, "changelog.md": 0.1, "howto/": 4.0, "start/": 1.5} | {
     "api.md": 0.3,
     "peers.md": 0.3,
@@ -141,6 +146,12 @@ def on_page_content(html: str, *, page: Page, **_: Any) -> str:
     for problem in unset:
         _log.warning("%s: formula %s", page.file.src_uri, problem)
     return text
+
+
+def on_post_page(output: str, **_: Any) -> str:
+    """Give the theme's search and its lists of pages their names, for those who hear the page."""
+    named = output.replace(_SEARCH, f'{_SEARCH} aria-label="Search"')
+    return _UNNAMED.sub(r'aria-label="\g<name>"\g<between>\g<name>', named)
 
 
 def on_post_build(config: MkDocsConfig) -> None:

@@ -17,6 +17,12 @@ from mkdocs.config.defaults import MkDocsConfig
 _SCRIPT = "assets/javascripts/worker.js"
 _FONT = "STIXTwoMath-Regular.ttf"  # not every system has a font for mathematics
 _OUTSIDE = re.compile(r"https://unpkg\.com/")
+_MENDED = {
+    # Else every block of code is a landmark without a name.
+    'x("nav",{class:"md-code__nav"})': 'x("div",{class:"md-code__nav"})',
+    # Else a table that scrolls cannot be scrolled by keyboard in every browser.
+    '{class:"md-typeset__scrollwrap"}': '{class:"md-typeset__scrollwrap",tabindex:"0"}',
+}
 _START = """\
 // Start workers from memory: a page that was opened as a file may not start them by address.
 if (location.protocol === "file:") {
@@ -35,7 +41,7 @@ def prepare(config: MkDocsConfig) -> None:
 
 
 def finish(site: Path) -> None:
-    """Write the worker and the index as scripts, and remove outside addresses from the theme's.
+    """Write the worker and the index as scripts, and mend the theme's scripts.
 
     Args:
         site: the folder of the site that was built.
@@ -51,8 +57,12 @@ def finish(site: Path) -> None:
     )
     for script in site.rglob("*.js"):
         text = script.read_text(encoding="utf-8")
-        if _OUTSIDE.search(text):  # for diagrams and for browsers of 2019, and there are neither
-            script.write_text(_OUTSIDE.sub("none/", text), encoding="utf-8")
+        # What is outside is for diagrams and for browsers of 2019, and there are neither.
+        mended = _OUTSIDE.sub("none/", text)
+        for theirs, ours in _MENDED.items():
+            mended = mended.replace(theirs, ours)
+        if mended != text:
+            script.write_text(mended, encoding="utf-8")
     font = distribution("ziamath").locate_file(f"ziamath/fonts/{_FONT}")
     shutil.copy(str(font), site / "assets" / _FONT)
     for surplus in [*site.rglob("*.map"), site / "404.html"]:  # the latter is for servers

@@ -70,11 +70,12 @@ _PAGE = """<!doctype html>
 <html lang="en">
 <head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>{title}</title>
-<style>body {{ font-family: system-ui, sans-serif; margin: 2rem auto; max-width: 60rem;
-padding: 0 1rem; line-height: 1.5; color-scheme: light dark; }}
+<style>:root {{ color-scheme: light dark; }}
+body {{ font-family: system-ui, sans-serif; margin: 2rem auto; max-width: 60rem;
+padding: 0 1rem; line-height: 1.5; background: Canvas; color: CanvasText; }}
 main {{ overflow-x: auto; }}</style></head>
-<body><h1>{title}</h1><p>For a study of made-up people, before any data is opened.</p>
-<main>{body}</main></body></html>
+<body><main><h1>{title}</h1><p>For a study of made-up people, before any data is opened.</p>
+{body}</main></body></html>
 """
 
 

@@ -149,9 +149,11 @@ def dropped_units(
     if statistics.rows_missing:
         found.append(
             (
-                f"{statistics.rows_missing} rows without state or reward were dropped",
-                "nothing, if such rows mean nothing; else [data] missing_rows = "
-                '"invalid" drops or refuses whole units',
+                f"{statistics.rows_missing} rows were left out, because their state or reward is "
+                "missing",
+                "ask whether a missing reward was 0, since that is how it counts in the sum; if "
+                'not, write [data] missing_rows = "invalid": such a row is then an error, and with '
+                'invalid = "drop-unit" its whole unit is left out',
             )
         )
     if by_query:

@@ -65,6 +65,7 @@ class _Texts:
     level: float | None
     outer: str
     inner: str
+    point: str
     kept: Sequence[float]  # numbers that the axis must hold
 
 
@@ -114,6 +115,7 @@ def forest_plot(
     zero: str = "",
     outer: str = "total interval",
     inner: str = "privacy interval",
+    point: str = "value",
     styled: bool = True,
 ) -> str:
     """Return a forest plot as HTML: a wide and a narrow SVG, of which one is shown.
@@ -128,6 +130,7 @@ def forest_plot(
         zero: what 0 means; it is drawn as a dashed line, unless this is empty.
         outer: what the thin lines are called.
         inner: what the bars are called.
+        point: what the points are called.
         styled: whether the style comes with it; a page with several plots has it once.
 
     Returns:
@@ -144,6 +147,7 @@ def forest_plot(
         level=level,
         outer=outer,
         inner=inner,
+        point=point,
         kept=(0.0,) if zero else (),
     )
     drawings = [_drawing(k, groups, words, f"{key}-{k}", lines) for k in ("wide", "narrow")]
@@ -350,7 +354,7 @@ def _exact(row: PlotRow, words: _Texts) -> list[str]:
     single = row.span == (None, None)
     several = "" if single else "s"
     found = [
-        f"{row.arm}: " * bool(row.arm) + f"{'value' if single else 'median'} "
+        f"{row.arm}: " * bool(row.arm) + f"{words.point if single else 'median'} "
         f"{written_exactly(row.value)}"
     ]
     for what, (low, high) in (
@@ -380,7 +384,7 @@ def _legend(
     arms = list(dict.fromkeys(row.arm for row in rows if row.arm))
     percent = "" if words.level is None else f"{100 * words.level:g}% "
     grouped = any(row.span != (None, None) for row in rows)
-    value = "median of the group" if grouped else "value"
+    value = "median of the group" if grouped else words.point
     entries: list[tuple[str, str]] = [
         (_mark(9, 0, at, f"pv-value pv-arm{at % len(_SHAPES)}", False), arm)
         for at, arm in enumerate(arms or [value])

@@ -267,7 +267,11 @@ def _called(entry: StateValue) -> str:
 
 
 def _forest(
-    rows: Sequence[PlotRow], title: str, level: float | None, outer: str = "total interval"
+    rows: Sequence[PlotRow],
+    title: str,
+    level: float | None,
+    outer: str = "total interval",
+    point: str = "value",
 ) -> str:
     """Return a forest plot that can stand in one notebook with others.
 
@@ -276,6 +280,7 @@ def _forest(
         title: what is drawn.
         level: of the intervals.
         outer: what the thin lines are called.
+        point: what the points are called.
     """
     return forest_plot(
         rows,
@@ -285,6 +290,7 @@ def _forest(
         key="pv" + hashlib.sha256(repr(rows).encode("utf-8", "replace")).hexdigest()[:12],
         level=level,
         outer=outer,
+        point=point,
     )
 
 
@@ -464,14 +470,15 @@ def _plan_plot(prediction: Prediction, planned: Sequence[Forecast]) -> str:
             name=each.option.label + (" (this study)" if each.option.chosen else ""),
             value=each.rmse,
             total=each.range if each.range[0] < each.range[1] else (None, None),
-            flag="" if each.rmse < guess else "no better than guessing",
+            flag="" if each.rmse < guess else "like guessing",
         )
         for each in planned
         if each.rmse < 3 * guess or each.option.chosen  # errors beyond would hide the others
     ]
     rows.append(PlotRow(name="guessing", value=guess))
     title = "Predicted error of each mechanism"
-    return _forest(rows, title, None, outer="from the optimistic end to the cautious one")
+    outer = "from optimistic to cautious"
+    return _forest(rows, title, None, outer, point="predicted error")
 
 
 # A study

@@ -240,6 +240,35 @@ def test_weights_that_cannot_be_are_told_by_start():
     assert len(trusts.clipping_bias) == len(trusts.effective_trajectories) == len(STATES)
     assert any("so the behaviour is wrong" in flag for flag in release["ill"].flags)
     assert "exceed what any right behaviour allows" in another_policy_page(release)
+    assert "above 1 at that level for all starts at once" in verdict_words(release)
+    # What chance does at one of many starts is a flag there, and no verdict on all of them.
+    trusts = trusts.model_copy(update={"behaviour_contradicted": None})
+    chance = release.model_copy(update={"policy_trusts": trusts})
+    assert "refuted" not in verdict_words(chance)
+    assert "of them by a kept mass above 1, maybe by chance)" in repr(chance)
+    told = "not supported: the kept mass is above 1, by chance or because the behaviour is wrong"
+    assert told in another_policy_page(chance)
+    assert told in "".join(policy_csv(chance))
+    assert "so the behaviour is wrong" not in "".join(policy_csv(chance))
+
+
+@pytest.mark.parametrize("by", [None, "start"])
+def test_a_refutation_names_those_who_were_left_out_and_no_use_is_told_first(by):
+    rows = ROWS.assign(probability=0.4 * ROWS.probability)
+    policy = {"target": BEHAVIOUR, "behaviour": "column", "by": by, "clip": 20.0}
+    study = described(policy, epsilon=20.0)
+    release = pv.release(study, rows, seed=4)
+    assert (release.policy_trust or release.policy_trusts).behaviour_contradicted
+    assert "were left out here" not in verdict_words(release)
+    # E w is at most 1 among all; of those who are left it may be more, whatever the behaviour is.
+    kept = pv.release(study.replace(data=pv.Columns(invalid="drop-unit")), rows, seed=4)
+    assert "the probabilities may be right" in verdict_words(kept)
+    assert "the probabilities may be right" in another_policy_page(kept)
+    with pytest.warns(pv.PrivalueWarning, match="or the units that were left out acted otherwise"):
+        pv.release(study.replace(data=pv.Columns(invalid="drop-unit")), rows, seed=4)
+    useless = release.model_copy(update={"accepted": ("useless",)})
+    assert verdict_words(useless).startswith("By its own plan this release is no better than")
+    assert "accepted it explicitly" in another_policy_page(useless)
 
 
 def test_a_behaviour_from_a_release_is_told_as_first_visits(tmp_path):

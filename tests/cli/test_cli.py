@@ -121,6 +121,11 @@ def test_simulate_writes_seed_and_world_into_the_file(folder):
         (2, ["inspect", "study.toml"], "Missing option '--data'"),
         (
             2,
+            ["ledger", "declare", "ward-7", "--epsilon", "1", "--delta", "1e-6"],
+            "Missing option '--unit'. Whom the total protects: trajectory or person.",
+        ),
+        (
+            2,
             ["inspect", "study.toml", "--data", "x", "--engine", "abacus"],
             "engine = 'abacus' is not known",
         ),
@@ -326,7 +331,7 @@ def test_check_says_what_is_probably_not_meant(folder, capsys):
     ("mechanism", "stages", "shrinkage", "words"),
     [
         ("", ["visits"], "states", "dp-ssp, shrinkage, stages visits first"),
-        ('stages = "one"\nshrinkage = false', [], None, "dp-ssp, no shrinkage, one stage"),
+        ('stages = "one"\nshrinkage = false', [], None, "no shrinkage, the values in one stage"),
     ],
 )
 def test_check_says_what_auto_chose(mechanism, stages, shrinkage, words, folder, capsys):

@@ -166,7 +166,7 @@ def test_files_pages_and_screens_show_them_first(tmp_path, capsys):
     page = files.page.read_text()
     places = [page.index(word) for word in ("total interval", "privacy interval", "sampling int")]
     assert all(a < b for a, b in pairwise(places))
-    assert "Total intervals hold the noise of privacy and the choice of people" in page
+    assert "A total interval covers the noise of privacy and the choice of people" in page
     assert "total interval, median over the states" in page
     assert cli.run(["refit", str(tmp_path / "released"), "--out", str(tmp_path / "again")]) == 0
     shown = " ".join(capsys.readouterr().out.split())

@@ -57,6 +57,11 @@ ANSWERS = {
     "JSON": "faq.html",
     "license": "faq.html",
     "cite": "faq.html",
+    "GDPR": "faq.html",
+    "withdraw": "faq.html",
+    "interim": "faq.html",
+    "subgroup": "faq.html",
+    "dropout": "faq.html",
     "error": "troubleshooting.html",
 }
 
@@ -307,3 +312,18 @@ def test_in_a_browser_pages_have_outline_copy_buttons_and_two_schemes(browser, b
     assert page.get_attribute("body", "data-md-color-scheme") == "slate"
     page.close()
     assert asked <= {"file", "blob", "data"}
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_in_a_browser_nobody_is_kept_from_reading(browser, built, width, scheme):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    page = context.new_page()
+    for name in ("index", "howto/another-policy", "study", "samples/plan"):
+        page.goto((built / f"{name}.html").as_uri())
+        page.wait_for_load_state()
+        found = axe.run(page).response["violations"]
+        faults = [(one["id"], one["nodes"][0]["html"][:100]) for one in found]
+        assert [fault for fault in faults if fault[0] != "empty-table-header"] == [], name
+    context.close()

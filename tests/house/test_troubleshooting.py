@@ -23,6 +23,20 @@ labels = ["ill", "well"]
 ROWS = "trajectory,step,state,reward\n" + "".join(
     f"{n},0,ill,0\n{n},1,well,1\n" for n in range(2000)
 )
+DONE = ROWS.replace("reward\n", "reward,action\n").replace(",0\n", ",0,treat\n")
+DONE = DONE.replace(",1\n", ",1,wait\n")
+ACTIONS = STUDY + '[actions]\nlabels = ["wait", "treat"]\n'
+ALLOWED = ACTIONS + 'allowed = { ill = ["wait", "treat"], well = ["wait"] }\n'
+POLICY = (
+    ACTIONS.replace("delta = 1e-6\n", "")
+    + """[policy]
+target = { ill = "treat", well = "wait" }
+behaviour = "propensity"
+clip = 5.0
+[mechanism]
+name = "dp-ope"
+"""
+)
 INSPECT = "inspect study.toml --data trial.csv"
 RELEASE = "release study.toml --data trial.csv --out out --no-ledger"
 BOOKED = "release study.toml --data trial.csv --out out --ledger ledger.db"
@@ -45,17 +59,31 @@ MISTAKES = {
     ),
     "A value is missing": (INSPECT, STUDY, row("5,1,well,\n")),
     "Steps are dates": (INSPECT, STUDY, row("5,2026-11-15,well,1\n")),
+    "Dates are written otherwise": (
+        INSPECT,
+        STUDY + '[data]\nstep_type = "date"\n',
+        ROWS.replace(",0,ill", ",15/11/2026,ill"),
+    ),
     "The same step twice": (INSPECT, STUDY, row("5,0,well,1\n")),
     "A column has another name": (INSPECT, STUDY, ROWS.replace("trajectory", "stay")),
     "A line has too many cells": (INSPECT, STUDY, row("5,1,well,1,1\n")),
+    "An action is not allowed": (
+        INSPECT,
+        ALLOWED,
+        DONE.replace("5,1,well,1,wait\n", "5,1,well,1,treat\n", 1),
+    ),
     "The file is not there": ("inspect study.toml --data trail.csv", STUDY, ROWS),
     "An unknown key": ("check study.toml", STUDY.replace("discount", "discont"), ROWS),
     "A key is missing": ("check study.toml", STUDY.replace('unit = "trajectory"\n', ""), ROWS),
+    "The bounds are missing": ("check study.toml", STUDY.replace("returns", "# "), ROWS),
+    "Epsilon is 0": ("check study.toml", STUDY.replace("epsilon = 1.0", "epsilon = 0"), ROWS),
     "Persons need a limit": (INSPECT, STUDY.replace('"trajectory"', '"person"'), ROWS),
     "Questions are left": ("check q.toml", STUDY, ROWS, "init q.toml --data trial.csv"),
+    "The behaviour is a column": ("check study.toml", POLICY, ROWS),
     "Delta is too large": (RELEASE, STUDY.replace("1e-6", "1e-3"), ROWS),
     "The release would be of no use": (RELEASE, STUDY, "\n".join(ROWS.splitlines()[:11])),
     "Ledger or no ledger": (RELEASE.removesuffix(" --no-ledger"), STUDY, ROWS),
+    "The ledger is not there": (BOOKED, STUDY, ROWS),
     "The dataset has no name": (BOOKED, STUDY.replace('dataset = "ward-7"\n', ""), ROWS),
     "No total is declared": (BOOKED, STUDY, ROWS, DECLARE.format("other", 2, "trajectory")),
     "The total is spent": (BOOKED, STUDY, ROWS, DECLARE.format("ward-7", 0.5, "trajectory")),

@@ -913,6 +913,9 @@ def test_the_paragraph_names_what_it_rests_on(chain_model):
     told = paragraph(predict(person, public_model(person), trajectories=10**5, draws=8))
     assert "one person with all of up to 3 trajectories, added or removed" in told
     assert "every person has 3 trajectories" in told
+    alone = study(privacy={"unit": "person", "max_trajectories_per_person": 1})
+    told = paragraph(predict(alone, public_model(alone), trajectories=10**5, draws=8))
+    assert "one person with one trajectory, replaced" in told
 
 
 def test_an_unknown_approximation_is_never_a_zero(chain_model):

@@ -108,3 +108,53 @@ def test_what_is_in_the_rows_is_not_called_hopeless(near):
     known = pv.plan_policy(logged, trajectories=5000, world=WORLD)
     assert known.target_used
     assert known.steps is None
+
+
+def by_start(count, **changes):
+    states = [f"s{at}" for at in range(count)]
+    rule, other = ({s: {"x": 1 - y, "y": y} for s in states} for y in (0.5, 0.8))
+    policy = pv.TargetPolicy(target=other, behaviour=rule, clip=2, **changes)
+    return pv.Study(
+        states=states, actions=["x", "y"], discount=1.0, returns=(0, 1), epsilon=1.0,
+        unit="trajectory", mechanism="dp-ope", policy=policy,
+    )  # fmt: skip
+
+
+def test_by_start_an_error_is_that_of_a_start_and_not_of_all_people():
+    generator, people, starts = np.random.default_rng(2623), 5000, 25
+    study = by_start(starts, by="start")
+    plan = pv.plan_policy(study, trajectories=people, steps=1)
+    start, treated = generator.integers(0, starts, people), generator.random(people) < 0.5
+    rows = {
+        "trajectory": np.arange(people), "step": np.zeros(people, dtype=int),
+        "state": [f"s{at}" for at in start], "action": np.where(treated, "y", "x"),
+        "reward": (generator.random(people) < np.where(treated, 0.7, 0.3)).astype(float),
+    }  # fmt: skip
+    release = pv.release(study, rows, seed=4)
+    found = float(np.sqrt(np.mean(np.square(release.values.column("value") - 0.62))))
+    assert found / 2 < plan.rmse < 2 * found
+    assert "at each start" in plan.verdict
+    assert any("a start that has 200 of the trajectories" in note for note in plan.notes)
+    one = pv.plan_policy(by_start(starts), trajectories=people, steps=1)
+    assert one.rmse < plan.rmse / 4
+    assert "start" not in " ".join([one.verdict, *one.notes])
+
+
+def test_a_plan_vouches_by_the_lower_end_as_a_release_does():
+    study = by_start(1)
+    few, many = (pv.plan_policy(study, trajectories=m, steps=1) for m in (60, 5000))
+    assert few.chosen.overlaps
+    assert not few.chosen.supported
+    assert any("too few trajectories" in note for note in few.notes)
+    assert not any("hopeless" in note for note in few.notes)
+    assert many.chosen.supported
+    assert not any("too few" in note for note in many.notes)
+
+
+def test_a_behaviour_that_hardly_ever_acts_is_planned_for_in_numbers():
+    study = by_start(1)
+    rare = {"s0": {"x": 1e-320, "y": 1.0}}
+    study = study.replace(policy=study.policy.replace(behaviour=rare))
+    plan = pv.plan_policy(study, trajectories=1000, steps=1)
+    assert np.isfinite([plan.rmse, plan.chosen.kept, plan.chosen.kept_low]).all()
+    assert "nan" not in plan.verdict

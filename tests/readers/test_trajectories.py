@@ -143,6 +143,20 @@ def test_steps_of_another_type_are_refused_before_a_row_is_read():
         statistics(frame(), study(3, data={"step_type": "date"}))
 
 
+@pytest.mark.parametrize(
+    ("declared", "words"),
+    [
+        ({"step_type": "date"}, 'must be a date such as 2026-11-15; .* e.g. "%d.%m.%Y"'),
+        ({"step_type": "datetime"}, "must be a datetime such as 2026-11-15T08:30; "),
+        ({"step_type": "date", "step_format": "%d.%m.%y"}, r"%y \(%y is a year of two digits"),
+    ],
+)
+def test_a_date_that_is_written_otherwise_is_explained(tmp_path, declared, words):
+    as_text_of_dates(frame(), "%d/%m/%Y").to_csv(tmp_path / "d.csv", index=False)
+    with pytest.raises(pv.DataError, match=words):
+        statistics(tmp_path / "d.csv", study(3, data=declared))
+
+
 def test_other_columns_are_ignored_and_columns_can_be_mapped():
     made = frame().rename(columns={"trajectory": "stay_id", "reward": "score"})
     made["note"] = "x"
@@ -239,6 +253,13 @@ def test_a_bad_row_of_a_csv_file_is_named(tmp_path, row, message):
     with pytest.raises(pv.DataError, match=r"d\.csv, " + message) as caught:
         statistics(tmp_path / "d.csv", STUDY)
     assert "\n" not in str(caught.value)
+
+
+def test_a_step_that_a_person_has_twice_asks_for_the_column_of_trajectories():
+    people = study(3, privacy={"unit": "person"}, data={"person": "who"})
+    row = {"who": "anna", "step": 0, "state": 1, "reward": 0.0}
+    with pytest.raises(pv.DataError, match=r"twice in who 'anna' .* name their column: .* traj"):
+        statistics([row, row], people)
 
 
 @pytest.mark.parametrize(

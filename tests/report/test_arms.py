@@ -50,6 +50,13 @@ def test_values_have_their_arms_in_a_column(tmp_path):
     assert [float(row["value"]) for row in rows] == [entry.value for entry in release.values]
 
 
+def test_a_page_says_that_incomplete_rows_were_left_out():
+    words = "a reward that is missing counts as 0"
+    dropping = described(data={"missing_rows": "drop-row"}, study={"trajectories": 3000})
+    assert words in public_page(released(dropping))
+    assert words not in public_page(released(described()))
+
+
 def test_a_page_has_the_arms_side_by_side():
     release = released(described())
     page = public_page(release)
@@ -60,7 +67,7 @@ def test_a_page_has_the_arms_side_by_side():
     assert "only where chance decided who" in page
     assert "Overall value of the policy, =treated" in page
     # Intervals of differences are those of both arms, at the level at which both hold together.
-    assert "at a level of 97.5% each, subtracted end from end" in page
+    assert "one for each arm, at a level of 97.5% each." in page
     assert "A band holds for all states and all arms at once" in page
     without = public_page(
         pv.release(

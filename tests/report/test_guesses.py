@@ -272,3 +272,10 @@ def test_a_column_that_a_study_may_leave_out_is_a_hint():
     assert "censored is not read" in found.hints["data", "truncated"]
     assert ("actions", "labels") not in found.values
     assert ("actions", "labels") not in guess(["stay", "day", "ward", "drug", "dose"]).hints
+
+
+def test_of_two_columns_that_look_like_steps_one_may_be_the_trajectory():
+    questions = guess(["visit", "t", "page", "bought"]).questions
+    assert questions["data", "trajectory"].endswith("? visit, t, page, bought")
+    assert questions["data", "step"].endswith("? visit, t")
+    assert questions["data", "state"].endswith("? page, bought")

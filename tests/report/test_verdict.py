@@ -63,8 +63,8 @@ def rare():
 def test_values_that_nothing_speaks_against_are_usable(sound):
     found = verdict(sound)
     assert (found.kind, found.head) == ("usable", "Usable.")
-    assert found.sentence.startswith("No state is flagged. Half of the 95% intervals reach 0.0")
-    assert found.sentence.endswith(" or less to either side, where returns can be 0 to 1.")
+    assert found.sentence.startswith("No state is flagged. Half of the 95% intervals go no ")
+    assert found.sentence.endswith(" to either side; returns can be 0 to 1.")
 
 
 def test_flagged_states_call_for_care_by_name(rare):

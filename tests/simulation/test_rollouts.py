@@ -161,3 +161,8 @@ def test_actions_are_recorded_where_they_are_asked_for():
     env.action_space = gymnasium.spaces.MultiDiscrete([2, 2])
     with pytest.raises(UsageError, match="only Discrete ones are recorded"):
         rollout(env, lambda observation: 0, **asked)
+
+
+def test_a_policy_that_returns_probabilities_is_told_what_to_give():
+    with pytest.raises(UsageError, match=r"one action of Discrete.*Policy\(probabilities="):
+        rollout(Corridor(), lambda _: np.array([0.5, 0.5]), trajectories=1, seed=0)

@@ -227,3 +227,17 @@ def test_a_template_shows_the_section():
     assert '# allowed = "allowed.csv"' in text
     assert '# action = "drug"' in text
     assert pv.Study.parse(text).pairs is None
+
+
+def test_a_dict_of_actions_lists_what_each_state_allows():
+    keywords = {
+        "states": ["ill", "well"], "discount": 1.0, "returns": (0, 1), "epsilon": 1.0,
+        "delta": 1e-6, "unit": "trajectory",
+    }  # fmt: skip
+    allowed = {"ill": ["treat", "wait"], "well": ["wait"]}
+    short = pv.Study(**keywords, actions=allowed)
+    in_full = pv.Study(**keywords, actions=pv.Actions(labels=["treat", "wait"], allowed=allowed))
+    assert short == in_full
+    assert short.public_description() == in_full.public_description()
+    with pytest.raises(pv.StudyError, match=r"a dict of such a list by state, or the name"):
+        pv.Study(**keywords, actions={"ill": "treat"})

@@ -55,8 +55,8 @@ def test_other_studies_are_described_as_they_were():
         ({"policy": {"behaviour": None}}, r"\[policy\] behaviour is missing: .* never estimated"),
         (
             {"policy": {"behaviour": "propensity"}},
-            r"\[policy\] behaviour = \"propensity\" cannot be read: .* for probabilities that the "
-            r"rows have, write behaviour = \"column\" and \[data\] probability = \"propensity\"$",
+            r"\[policy\] behaviour = \"propensity\" cannot be read: .* of logged probabilities, "
+            r"write behaviour = \"column\", and \[data\] probability = \"propensity\"$",
         ),
         (
             {"policy": {"behaviour": "no.csv"}},
@@ -190,3 +190,30 @@ def test_a_check_says_what_is_lost_before_any_data():
     assert any("checks nothing" in note for note in same)
     half = {"study": pv.About(part="1/2", trajectories=900)}
     assert any("may be in both parts" in note for note in pv.check(described(**half)).notes)
+
+
+@pytest.mark.parametrize("target", [{"0": "1", "1": "1"}, {"0": 1, "1": {"1": 1.0}}, "target.csv"])
+def test_a_target_without_chance_names_the_action_of_each_state(target, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "target.csv").write_text("state,action\n0,1\n1,1\n", encoding="utf-8")
+    study = described(policy={"target": target})
+    assert study.policies.target.tolist() == [0.0, 1.0, 0.0, 1.0]
+    if not isinstance(target, str):
+        in_full = described(policy={"target": {"0": {"1": 1.0}, "1": {"1": 1.0}}})
+        assert study.public_description() == in_full.public_description()
+
+
+def test_two_actions_of_a_state_need_probabilities(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "target.csv").write_text("0,1\n0,0\n1,1\n", encoding="utf-8")
+    with pytest.raises(StudyError, match=r'two rows of the state "0" and no third column'):
+        described(policy={"target": "target.csv"})
+
+
+def test_the_name_of_a_column_is_not_taken_for_a_lost_file():
+    with pytest.raises(StudyError, match=r'"column", and \[data\] probability = "propensity"$'):
+        described(policy={"behaviour": "propensity"})
+    with pytest.raises(StudyError, match=r"it cannot be a column of the rows: name the action"):
+        described(policy={"target": "chosen"})
+    with pytest.raises(StudyError, match=r"relative to the study file \([^)]*\)$"):
+        described(policy={"behaviour": "lost.csv"})

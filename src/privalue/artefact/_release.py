@@ -234,7 +234,9 @@ class PolicyTrusts(_Part):
     effective_trajectories: Numbers
     behaviour_estimated: bool | None = Field(default=None, description=_ESTIMATED)
     behaviour_contradicted: bool | None = Field(
-        default=None, description="the kept mass of a start is above 1: the behaviour is wrong"
+        default=None,
+        description="the kept mass of a start is above 1, at a level that holds for all starts at "
+        "once: the behaviour is wrong",
     )
 
 
@@ -775,9 +777,12 @@ def policy_doubt(release: Release) -> str | None:
     if trust is None:
         return None
     if trust.behaviour_contradicted:
+        described = release.study
+        ways = (described["data"].get("invalid"), described["values"].get("truncated"))
+        others = ", or the units that were left out acted otherwise" if "drop-unit" in ways else ""
         return (
             "behaviour refuted: the kept mass is above 1, so that the behaviour's probabilities "
-            "are wrong; do not use the target's value"
+            f"are wrong{others}; do not use the target's value"
         )
     if release.kept_mass is not None:
         lost = int(not release.kept_mass.supported)
@@ -785,6 +790,8 @@ def policy_doubt(release: Release) -> str | None:
     else:
         lost = sum(not entry.supported for entry in release.values)
         where = f" at {lost:,} of {len(release.values):,} starts"
+        above = sum(entry.kept_mass is not None and entry.kept_mass.low > 1 for entry in release)
+        where += f" ({above:,} of them by a kept mass above 1, maybe by chance)" if above else ""
     if not lost:
         return None
     return (

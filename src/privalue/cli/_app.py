@@ -311,6 +311,9 @@ def _with_hint(problem: Any) -> str:
     if message.startswith("Missing command"):
         *names, last = problem.ctx.command.list_commands(problem.ctx)
         return f"{problem.ctx.command_path} needs one of {', '.join(names)} and {last}"
+    about = getattr(getattr(problem, "param", None), "help", None)
+    if message.startswith("Missing option") and about:
+        return f"{message} {about}"
     takes_data = any("--data" in option.opts for option in problem.ctx.command.params)
     if "unexpected extra argument" in message and takes_data:
         return f"{message} If that was a glob, quote it: --data 'folder/*.parquet'"

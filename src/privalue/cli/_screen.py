@@ -147,6 +147,8 @@ def _clamped(study: Study) -> str:
     rewards = f"rewards below {low:g} or above {high:g}"
     if study.values.returns is None:
         return rewards
+    if "rewards" not in study.values.given:
+        rewards += " (as the returns imply)"
     return (
         f"{rewards}; returns below {study.values.returns[0]:g} or above {study.values.returns[1]:g}"
     )
@@ -163,7 +165,7 @@ def _mechanism(study: Study) -> str:
         elif study.stages:
             first = f", stages {' and '.join(study.stages)} first"
         else:
-            first = ", one stage"
+            first = ", the values in one stage"
         return f"dp-ssp, {shrunk}{towards}{first}, intervals at level {study.report.level:g}"
     share = (
         f"; {chosen.noise_scale_share:g} of epsilon releases the noise scale, intervals at level "
@@ -187,7 +189,8 @@ def _contribution(study: Study) -> str:
     each = f"{study.states_per_trajectory} {what} of a trajectory"
     if study.privacy.unit == "trajectory":
         return f"at most {each}"
-    return f"at most {study.trajectories_per_person} trajectories, and {each}"
+    most = study.trajectories_per_person
+    return f"at most {most} {'trajectory' if most == 1 else 'trajectories'}, and {each}"
 
 
 def _constants(prepared: Prepared) -> str:

@@ -16,7 +16,7 @@ def simulate(
     world: Annotated[
         str,
         typer.Argument(
-            metavar="MDP",
+            metavar="WORLD",
             help="The world: chain, chain:N=40,p=0.5, random-chain:N=20, grid:rows=4,columns=5, "
             "garnet:seed=7, gym:FrozenLake-v1,policy=greedy, icu-sepsis, or "
             "icu-sepsis:groups=50 (its states in 50 public groups).",

@@ -52,7 +52,7 @@ class DpOpe:
         alone, both = weighted_block(constants, 1 if self.laplace else 2)
         if self.laplace:
             if not is_number(terms.epsilon) or not 1e-6 <= terms.epsilon <= 1e6 or terms.delta:
-                raise StudyError("[privacy] laplace noise needs epsilon above 0, and delta = 0")
+                raise StudyError("[privacy] laplace noise: epsilon from 1e-6 to 1e6, delta = 0")
             self.calibration = Calibration(name="laplace", alpha=1 / terms.epsilon, beta=0.0)
             if not limits.add_remove:  # one that is replaced may have another key
                 alone = max(alone if limits.keys == 1 else 2 * alone, both)

@@ -115,7 +115,7 @@ def _on_behaviour(study: Study, found: PolicyEstimates) -> dict[str, bool | None
     """Return what is known against the behaviour's probabilities; None where nothing is."""
     return {
         "behaviour_estimated": study.policies.estimated or None,
-        "behaviour_contradicted": bool(found.impossible.any()) or None,
+        "behaviour_contradicted": bool(found.refuted.any()) or None,
     }
 
 

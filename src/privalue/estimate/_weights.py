@@ -18,7 +18,8 @@ Laplace variables and a normal one is known exactly, and so is that of three nor
 by the same set.
 
 E rho is at most 1 if the behaviour's probabilities are right. The set of the kept mass runs beyond
-1 all the same: one that is above 1 altogether says that they are not.
+1 all the same: one that is above 1 altogether says that they are not. Of many starts some have such
+a set by chance, so that a release says it only by sets that hold for all starts at once.
 """
 
 from dataclasses import dataclass, replace
@@ -193,8 +194,8 @@ class PolicyEstimates:
     largest_bias: Vector  # the same at its lower end
     effective: Vector  # trajectories, at least: n~/C
     supported: NDArray[np.bool_]
-    # Kept above 1: no right behaviour allows it, but for a chance of 1 - level for all keys.
-    impossible: NDArray[np.bool_]
+    impossible: NDArray[np.bool_]  # kept above 1: no right behaviour allows it, but by chance
+    refuted: NDArray[np.bool_]  # the same by the set that holds for all keys at once
 
 
 def policy_estimates(
@@ -225,8 +226,8 @@ def policy_estimates(
         return ends, (np.minimum(total[0], ends[0]), np.maximum(total[1], ends[1]))
 
     kept_low, kept_high = kept.ends(level, people, (0.0, noisy.clip))
-    # Of many keys one is above 1 by chance alone; all of them together seldom have such a one.
-    impossible = kept.ends(each, people, (0.0, noisy.clip))[0] > 1 if keys > 1 else kept_low > 1
+    impossible = kept_low > 1
+    refuted = impossible & (kept.ends(each, people, (0.0, noisy.clip))[0] > 1)
     found = dict[str, tuple[Ends, Ends, Ends, Ends]]()
     for name, share, variance in (("target", value, weight), ("behaviour", plain, people)):
         alone = intervals(share, variance, level)
@@ -261,6 +262,7 @@ def policy_estimates(
         effective=np.maximum(noisy.weights, 0.0) / noisy.clip,
         supported=(kept_low > SUPPORTED) & ~impossible,
         impossible=impossible,
+        refuted=refuted,
     )
 
 

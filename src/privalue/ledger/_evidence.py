@@ -59,7 +59,7 @@ class Evidence:
         ):
             return (
                 f"no entry commits {self.name or 'this release'}: it was changed, its entry was "
-                "removed, or it belongs to another ledger"
+                "removed, or it was made with another ledger or with none"
             )
         return None
 

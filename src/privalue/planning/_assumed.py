@@ -63,9 +63,10 @@ def study_model(study: Study) -> PublicModel:
         whole = "states" if study.pairs is None else "pairs of a state and an action"
         seen = (
             f"a trajectory visits {_number(_total(study, MIDDLE))} of the {whole} on average, some "
-            f"of them much more often than others, since the study gives no prior of visits; the "
-            f"optimistic end has {_number(_total(study, OPTIMISTIC))} {keys} and all visited "
-            f"alike, the cautious end {_number(_total(study, CAUTIOUS))} and {keys} that few visit"
+            "of them much more often than others, since the study gives no prior of visits; at the "
+            f"optimistic end it visits {_number(_total(study, OPTIMISTIC))}, and all {keys} are "
+            f"visited alike; at the cautious end it visits {_number(_total(study, CAUTIOUS))}, and "
+            f"some {keys} are visited by few"
         )
     else:
         fits = "" if study.visit_prior.sum() <= most else f", lowered so that {most} fit"

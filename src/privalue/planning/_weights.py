@@ -11,7 +11,9 @@ The weights come from a public world, in which the behaviour acts as it does the
 their logarithm is normal, with the second moment that the two policies have in a step of a state,
 all states alike, to the power of so many steps. Error = noise, sampling and clipping's bias, as
 squares. In a world the bias is that of the world; else a twentieth of its bound, which is about
-what ICU-Sepsis has (docs/off-policy.md).
+what ICU-Sepsis has (docs/off-policy.md). By start, all of it is of a start that has its even share
+of the trajectories. A release vouches for a value by the lower end of the kept mass, and so does
+a forecast: by where that end is to be expected.
 """
 
 import math
@@ -41,6 +43,7 @@ class ClipForecast:
 
     clip: float
     kept: float
+    kept_low: float  # where the lower end of its interval is to be expected
     noise: float
     sampling: float
     bias: float
@@ -52,7 +55,12 @@ class ClipForecast:
 
     @property
     def supported(self) -> bool:
-        """Return whether so much is kept that a release could vouch for it."""
+        """Return whether a release is to be expected to vouch for the value."""
+        return self.kept_low > SUPPORTED
+
+    @property
+    def overlaps(self) -> bool:
+        """Return whether so much is kept that a release could vouch for it, with enough people."""
         return self.kept > SUPPORTED
 
 
@@ -61,10 +69,11 @@ class PolicyPlan:
     """The error to expect of another policy's value, for several clips."""
 
     study: Study
-    trajectories: int
+    trajectories: int  # of all starts together
     forecasts: tuple[ClipForecast, ...]  # by clip, the study's own among them
     assumed: str  # where the weights are from
     steps: int | None = None  # of a trajectory, where they are assumed; None with a world
+    starts: int = 1  # with a number each, among which trajectories are assumed to be spread evenly
     target_used: bool = True  # False where the behaviour is in the rows, and there is no world
 
     @property
@@ -75,7 +84,8 @@ class PolicyPlan:
     @property
     def best(self) -> ClipForecast:
         """Return the forecast with the least error, of those that keep enough if any does."""
-        able = [each for each in self.forecasts if each.supported] or list(self.forecasts)
+        able = [each for each in self.forecasts if each.supported]
+        able = able or [each for each in self.forecasts if each.overlaps] or list(self.forecasts)
         return min(able, key=lambda each: each.rmse)
 
     @property
@@ -90,6 +100,11 @@ class PolicyPlan:
         return (high - low) / math.sqrt(12)
 
     @property
+    def by_start(self) -> bool:
+        """Return whether there is a number for each start."""
+        return self.study.policy.by == "start"
+
+    @property
     def hopeless(self) -> bool:
         """Return whether the noise alone is no better than guessing."""
         return not self.chosen.noise < USELESS * self.guess
@@ -102,7 +117,8 @@ class PolicyPlan:
         told += (
             f"{'With' if self.target_used else 'with'} {self.trajectories:,} trajectories and "
             f"clip = {mine.clip:g}, expect an error of "
-            f"{shown(mine.rmse)} in the target's value (guessing: {shown(self.guess)}), and "
+            f"{shown(mine.rmse)} in the target's value{' at each start' if self.by_start else ''} "
+            f"(guessing: {shown(self.guess)}), and "
             f"{mine.kept:.0%} of its weight kept."
         )
         if best.clip != mine.clip and best.rmse < 0.95 * mine.rmse:
@@ -119,9 +135,23 @@ class PolicyPlan:
                 "no plan opens, so that how far the two are apart is not known; a behaviour table "
                 "in its place or a public world (world=WORLD) says more"
             )
+        share = self.trajectories / self.starts
+        each_has = f"{share:,.0f}" if share >= 10 else f"{share:.2g}"
+        if self.by_start:
+            found.append(
+                f"errors are those of a start that has {each_has} of the trajectories, an even "
+                f"share of {self.starts:,} starts; rarer starts have larger ones"
+            )
         if self.hopeless:
-            found.append("the noise is no better than guessing: a release would be refused")
-        if self.target_used and not any(each.supported for each in self.forecasts):
+            told = " at such a start" if self.by_start else ": a release would be refused"
+            found.append(f"the noise is no better than guessing{told}")
+        if self.target_used and self.chosen.overlaps and not self.chosen.supported:
+            found.append(
+                f"too few trajectories: with {each_has} the kept mass would be known to be "
+                f"above {max(self.chosen.kept_low, 0.0):.2f} only, and a release vouches for a "
+                f"value above {SUPPORTED:g}; use more, a larger epsilon or a smaller clip"
+            )
+        if self.target_used and not any(each.overlaps for each in self.forecasts):
             most = max(each.kept for each in self.forecasts)
             under = "" if self.steps is None else f", if trajectories have {_counted(self.steps)}"
             found.append(
@@ -176,15 +206,17 @@ def plan_policy(
             f"assumed: trajectories of {_counted(steps)} (steps=N changes that), all states alike, "
             "and returns that are unrelated to the weights; a public world says more"
         )
-    own = float(study.policy.clip or 1.0)
+    own, starts = float(study.policy.clip or 1.0), max(len(study.start_names), 1)
     return PolicyPlan(
         study=study,
         trajectories=m,
         forecasts=tuple(
-            _forecast(study, m, clip, weights, returns, value) for clip in sorted({*CLIPS, own})
+            _forecast(study, m / starts, clip, weights, returns, value)
+            for clip in sorted({*CLIPS, own})
         ),
         assumed=assumed,
         steps=steps if world is None else None,
+        starts=starts,
         target_used=world is not None or study.policies.behaviour is not None,
     )
 
@@ -195,13 +227,18 @@ def _counted(steps: int) -> str:
 
 
 def _forecast(
-    study: Study, m: int, clip: float, weights: Vector, returns: Vector | None, value: float | None
+    study: Study,
+    m: float,
+    clip: float,
+    weights: Vector,
+    returns: Vector | None,
+    value: float | None,
 ) -> ClipForecast:
     """Return what a clip would give.
 
     Args:
         study: what is public.
-        m: the number of trajectories.
+        m: the number of trajectories, of one start where each has a number.
         clip: C.
         weights: w of made-up trajectories.
         returns: y of the same; None where nothing is known of them.
@@ -214,6 +251,10 @@ def _forecast(
         study.replace(policy=study.policy.replace(clip=clip)), declared_size(study)
     )
     scales = mechanism.deviations[:2] * clip / 2**30
+    of_sizes = float(mechanism.deviations[3]) if len(mechanism.deviations) > 3 else 0.0
+    # The bound of sampling that the interval of a release has.
+    people = math.sqrt(study.trajectories_per_person * m * max(kept * (clip - kept), 0.0))
+    away = math.hypot(float(scales[1]), kept * of_sizes, people) / m
     if returns is None:
         u, bias = 0.0, _SHARE_OF_BOUND * (1 - min(kept, 1.0)) / kept
         spread = float(np.square(clipped).mean()) / 12
@@ -227,6 +268,7 @@ def _forecast(
     return ClipForecast(
         clip=clip,
         kept=min(kept, 1.0),
+        kept_low=min(kept, 1.0) - away * float(special.ndtri((1 + study.report.level) / 2)),
         noise=reach * min(noise, 1.0),
         sampling=reach * min(sampling, 1.0),
         bias=reach * min(abs(bias), 1.0),
@@ -242,7 +284,8 @@ def _assumed(study: Study, steps: int) -> Vector:
     second = 2.0  # of logged propensities nothing is known: as if every other action differed
     if policies.behaviour is not None:
         there = policies.behaviour > 0
-        squares = np.where(there, policies.target**2 / np.where(there, policies.behaviour, 1), 0)
+        least = np.where(there, np.maximum(policies.behaviour, 1e-100), 1)  # no square overflows
+        squares = np.where(there, policies.target**2 / least, 0)
         second = max(float(squares.sum()) / pairs.states.count, 1.0)
     spread = math.sqrt(math.log(second) * steps)
     z = special.ndtri((np.arange(_POINTS) + 0.5) / _POINTS)

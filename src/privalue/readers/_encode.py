@@ -338,8 +338,10 @@ class Encoder:
                     'are: "integer", "number", "date" or "datetime"'
                 )
             how = f", written as {rules.step_format}" if rules.step_format else ""
+            how += " (%y is a year of two digits, and %Y one of four)" if "%y" in how else ""
             if rules.step_type in {"date", "datetime"} and not how:
-                how = ' as ISO writes it; [data] step_format says how else, e.g. "%d.%m.%Y"'
+                usual = "2026-11-15" + "T08:30" * (rules.step_type == "datetime")
+                how = f' such as {usual}; [data] step_format says how else, e.g. "%d.%m.%Y"'
             return f"must be a {rules.step_type}{how}"
         if role.startswith("bin "):
             return f"must be a finite number, to be in a bin{self._about_numbers(shown)}"

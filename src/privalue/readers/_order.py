@@ -163,6 +163,8 @@ def duplicate(
     *shown, (column, value) = _shown(ids, step, rules).items()
     name, trajectory = shown[-1]
     problem = f"{column} = {value} appears twice in {name} {trajectory} (the other is {other})"
+    if rules.id_roles[-1] == "person":
+        problem += "; if a person has several trajectories, name their column: [data] trajectory"
     return OutOfOrderError(location, at, problem)
 
 

@@ -14,7 +14,7 @@ from privalue.ledger import Standing
 from privalue.report._page_facts import budget_context
 from privalue.report._pages import LABEL, PageHtml, PageTable, bar, flags, hashed, named, render
 from privalue.report._plots import MOST_ROWS, Series, figure
-from privalue.report._states import IMPOSSIBLE, LOST
+from privalue.report._states import IMPOSSIBLE, LOST, above_words
 from privalue.report._valued import valued_facts
 from privalue.study import as_cell
 
@@ -90,8 +90,25 @@ def another_policy_page(
 def verdict_words(release: Release) -> str:
     """Return in a sentence or two what the release says of the target.
 
-    Where the released numbers refute the behaviour, that comes first.
+    Where the released numbers refute the behaviour, that comes first; where whoever made it
+    accepted that it is of no use, that comes before everything.
     """
+    trust = release.policy_trust or release.policy_trusts
+    told = _USELESS if "useless" in release.accepted else ""
+    told += _words(release)
+    if trust is not None and trust.behaviour_contradicted and _drops(release):
+        told += _SELECTED
+    return told
+
+
+def _drops(release: Release) -> bool:
+    """Return whether units are left out for what their rows hold."""
+    study = release.study
+    return "drop-unit" in (study["data"].get("invalid"), study["values"].get("truncated"))
+
+
+def _words(release: Release) -> str:
+    """Return the verdict on the target, from the released numbers."""
     assumed = (
         "Under the four assumptions below (recorded actions, no hidden confounding, overlap, known "
         "behaviour): "
@@ -140,8 +157,9 @@ def _words_by_start(release: Release, assumed: str) -> str:
         above = sum(entry.kept_mass is not None and entry.kept_mass.low > 1 for entry in release)
         return (
             f"{_REFUTED} The kept mass is above 1, the most that it can be, at {above:,} of "
-            f"{count:,} starts, each at the level of {100 * (release.level or 0):g}%: chance alone "
-            f"may do that at up to {count * (1 - (release.level or 0)):.2g} of them, on average. "
+            f"{count:,} starts, each at the level of {100 * (release.level or 0):g}%. Chance alone "
+            f"may do that at up to {count * (1 - (release.level or 0)):.2g} of them, on average, "
+            "but at one at least it is above 1 at that level for all starts at once. "
             f"Do not use the numbers of any of them.{guessed}"
         )
     return (
@@ -169,11 +187,21 @@ _REFUTED = (
 )
 
 
-def _doubts(kept: KeptMass) -> list[str]:
+_SELECTED = (
+    " Units were left out here, for invalid rows or because they were cut off: if those acted "
+    "otherwise than the rest, that may be the reason, and the probabilities may be right."
+)
+_USELESS = (
+    "By its own plan this release is no better than guessing; whoever made it was told so and "
+    "accepted it explicitly. Do not act on it. "
+)
+
+
+def _doubts(release: Release, kept: KeptMass) -> list[str]:
     """Return the flag of a kept mass that vouches for nothing; or none."""
     if kept.supported:
         return []
-    return [IMPOSSIBLE if kept.low > 1 else LOST]
+    return [above_words(release) if kept.low > 1 else LOST]
 
 
 def _total(interval: PolicyInterval) -> tuple[float, float]:
@@ -231,7 +259,7 @@ def _valued(release: Release) -> PageTable:
         return PageHtml(f"{named(words)}{mark}{hashed(digest)}") if mark else named(fact, 4000)
 
     return PageTable(
-        name="Which policy was valued",
+        name="Target, behaviour and limits",
         caption="What the study fixes. Whoever has a file can check that it is the one.",
         rows=[[name, shown(fact)] for name, fact in valued_facts(release)],
         kind="facts",
@@ -256,7 +284,7 @@ def _both(release: Release) -> PageTable | None:
     return PageTable(
         name="Both policies",
         caption="The total interval holds the noise and the choice of people.",
-        heads=["", "value", "total interval", "noise alone"],
+        heads=["Of", "value", "total interval", "noise alone"],
         rows=rows,
         numbers=(1, 2, 3),
         kind="small",
@@ -274,7 +302,7 @@ def _kept(release: Release) -> PageTable | None:
         rows=[
             ["kept mass", _bar(kept)],
             ["its interval", f"{kept.low:.3f} to {kept.high:.3f}"],
-            ["supported", "yes" if kept.supported else flags(_doubts(kept))],
+            ["supported", "yes" if kept.supported else flags(_doubts(release, kept))],
             [
                 "clipping moves the value by at most",
                 f"{trust.clipping_bias:.3g} at the kept mass, {trust.largest_clipping_bias:.3g} at "
@@ -319,7 +347,7 @@ def _starts(release: Release) -> PageTable:
                 _bar(entry.kept_mass),
                 f"{bias:.3g} to {largest:.3g}",
                 f"{effective:,.0f}",
-                flags(_doubts(entry.kept_mass)),
+                flags(_doubts(release, entry.kept_mass)),
             ]
         )
     more_of = len(release.values) - MOST_STARTS
@@ -372,7 +400,7 @@ def _rows(release: Release) -> Iterator[dict[str, Any]]:
             "kept_low": kept and kept.low,
             "kept_high": kept and kept.high,
             "supported": kept and kept.supported,
-            "flags": "; ".join([*told, *(_doubts(kept) if kept else [])]),
+            "flags": "; ".join([*told, *(_doubts(release, kept) if kept else [])]),
         }
 
 

@@ -97,12 +97,14 @@ def guess(names: Sequence[str], encoding: str | None = None) -> Guesses:
     """
     known = {role: _best_known(names, role) for role in ROLES}
     columns = {role: best[0] for role, best in known.items() if len(best) == 1}
+    steps = known["step"] if len(known["step"]) > 1 else []  # a visit may be one, or have many
     questions = dict(_ALWAYS_ASKED)
     for role, best in known.items():
         # A column of persons is optional; where there is one, each may have a single trajectory.
         spare = role == "person" or (role == "trajectory" and known["person"])
         if role not in columns and (best or not spare):
-            among = best or [name for name in names if _known_for(name) is None]
+            also = steps if role == "trajectory" else []
+            among = best or [name for name in names if _known_for(name) is None or name in also]
             questions["data", role] = f"{_ASKED[role]}? {listed(among) or 'none is left for it'}"
     values = {("data", role): _toml(name) for role, name in columns.items()}
     if known["person"]:

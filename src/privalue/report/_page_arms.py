@@ -25,10 +25,11 @@ def arms_context(release: Release, states: StateTable) -> dict[str, Any] | None:
         "first": named(release.arms[0], LABEL),
         "words": [
             f"The interval of a difference covers, with probability {level} at least, "
-            f"{covered_by(release)}. It is the two arms' intervals, at a level of "
-            f"{_level_of_each(release)} each, subtracted end from end: at that level both hold "
-            "together, and the interval is somewhat wider than it would have to be.",
-            "A band holds for all states and all arms at once, and is subtracted as it is."
+            f"{covered_by(release)}. Its ends are differences of the ends of two intervals, one "
+            f"for each arm, at a level of {_level_of_each(release)} each. So it is somewhat wider "
+            "than necessary.",
+            "A band holds for all states and all arms at once, so its ends are subtracted as they "
+            "are."
             if release.level is not None
             else None,
         ],
@@ -112,7 +113,7 @@ def _figure(release: Release, states: StateTable) -> Any:
         title="Difference from the first arm by state",
         caption=PageHtml(
             f"How much larger values are than in the first arm, {named(release.arms[0], LABEL)}. "
-            "Where an interval holds 0, the arms cannot be told apart."
+            "Where an interval contains 0, the data does not show that the arms differ."
         ),
         level=release.level,
         zero="no difference",

@@ -33,7 +33,7 @@ def public_context(release: Release) -> dict[str, Any]:
         if release.persons is not None
         else "not public: adding or removing one would change it"
         if release.privacy.neighbours == "add-remove"
-        else "not public: how many are left out is not published"
+        else "not public, because some may have been left out, and how many is private"
     )
     declared = about.get("trajectories")
     bounds = [

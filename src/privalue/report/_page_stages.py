@@ -116,9 +116,10 @@ def limits_table(release: Release) -> PageTable | None:
         return None
     return PageTable(
         name="What the limits cost",
-        caption="How many trajectories or persons each limit changed, from noisy numbers. Values "
-        "at risk are those that could move by more than half of their interval, if the share were "
-        "at its upper end and all that the limit changed came to that state.",
+        caption="How many trajectories or persons each limit changed, from noisy numbers. The "
+        "noise alone can show a share where a limit changed nothing. Values at risk are those that "
+        "could move by more than half of their interval, if the share were at its upper end and "
+        "all that the limit changed came to that state.",
         heads=["Limit", "it changed", f"{level} interval", "values at risk", "what it means"],
         rows=rows,
         numbers=(1, 2, 3),
@@ -158,10 +159,10 @@ def unclear_words(release: Release) -> str | None:
     if not found:
         return None
     return (
-        "Noise may hide what some limits cost. Their shares are not clear of 0, so that no state "
-        "is flagged for them. But as many trajectories as the noise could hide, if all of them "
-        "came to one state and were moved as far as they can be, would move its value by more than "
-        f"half of its interval: {'; '.join(found)}."
+        "Noise may hide what some limits cost. The limits below changed no clear share of "
+        "trajectories, so no state is flagged for them; perhaps they changed nothing at all. In "
+        "the worst case, every trajectory that the noise could hide came to the same state. Its "
+        f"value would then move by more than half of its interval: {'; '.join(found)}."
     )
 
 

@@ -200,8 +200,8 @@ def _caption(release: Release, states: StateTable, series: Series) -> str:
         )
     elif states.has_totals:
         found.append(
-            "Total intervals hold the noise of privacy and the choice of people; the privacy "
-            "interval inside is the noise alone."
+            "A total interval covers the noise of privacy and the choice of people. The privacy "
+            "interval inside it covers the noise alone."
         )
     else:
         found.append("Intervals are for the noise of privacy alone, state by state.")
@@ -227,10 +227,11 @@ def _about_the_intervals(release: Release, states: StateTable) -> str:
         )
     return (
         f"The total interval covers, with probability {level}, the value among people at large, "
-        "from whom these are taken to be drawn: it holds both the noise of privacy and the choice "
-        "of people; the band does so for all states at once. The other two explain its parts. The "
-        f"privacy interval {privacy}without noise. The sampling interval says how far the people "
-        "in the data may be from people at large, if the released value had no noise; approximate."
+        "from whom the people in the data are assumed to be drawn. It includes both the noise of "
+        "privacy and the choice of people. The band does the same for all states at once. The "
+        f"other two explain the parts of the total interval. The privacy interval {privacy}without "
+        "noise. The sampling interval says, approximately, how far the people in the data may be "
+        "from people at large; it leaves the noise out."
     )
 
 

@@ -313,10 +313,9 @@ def _needs(answer: Answer) -> str:
 
 def _unit(study: Study) -> str:
     """Return the sentence that says what is protected."""
-    one = {
-        "trajectory": "trajectory",
-        "person": f"person with all of up to {study.trajectories_per_person} trajectories",
-    }[study.privacy.unit]
+    most = study.trajectories_per_person
+    several = f"all of up to {most} trajectories" if most > 1 else "one trajectory"
+    one = {"trajectory": "trajectory", "person": f"person with {several}"}[study.privacy.unit]
     how = "replaced" if study.privacy.neighbours == "replace-one" else "added or removed"
     return f"What is protected is one {one}, {how}."
 

@@ -37,6 +37,7 @@ LOST = "not supported: clipping may have lost too much"
 IMPOSSIBLE = (
     "not supported: weights exceed what any right behaviour allows, so the behaviour is wrong"
 )
+ABOVE = "not supported: the kept mass is above 1, by chance or because the behaviour is wrong"
 
 MEANINGS = {
     GUESSED: "by its own plan the whole release is no better than guessing, which whoever made it "
@@ -186,8 +187,18 @@ def flags_by_state(release: Release) -> Flags:
         if supported is not None:
             above = release.values.column("kept_mass")["low"] > 1  # type: ignore[index]
             bits[~supported], bits[above] = 1, 2
-        return Flags((LOST, IMPOSSIBLE), bits, () if release.private else (NOT_PRIVATE,))
+        words = (LOST, above_words(release))
+        return Flags(words, bits, () if release.private else (NOT_PRIVATE,))
     return _as_flags(state_table(release).bits, private=release.private)
+
+
+def above_words(release: Release) -> str:
+    """Return the flag of a kept mass above 1: by chance, unless the release refutes the behaviour.
+
+    At the level of each start some of many are above 1 even where the behaviour is right.
+    """
+    trust = release.policy_trust or release.policy_trusts
+    return IMPOSSIBLE if trust is not None and trust.behaviour_contradicted else ABOVE
 
 
 def flags_of_states(release: Release) -> Flags:

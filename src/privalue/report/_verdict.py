@@ -133,7 +133,7 @@ def _usable(release: Release, states: StateTable) -> str:
     found = achieved(release, states, "total_") or achieved(release, states)
     assert found is not None  # without intervals a release calls for care
     return (
-        f"No state is flagged. Half of the {100 * found.level:g}% intervals reach "
-        f"{shown(found.median)} or less to either side, where returns can be "
+        f"No state is flagged. Half of the {100 * found.level:g}% intervals go no further than "
+        f"{shown(found.median)} to either side; returns can be "
         f"{interval(*return_bounds(release))}."
     )

@@ -157,10 +157,11 @@ def _chooser(
     env: Any, policy: Any, generator: np.random.Generator, first_state: int
 ) -> Callable[[Any], Any]:
     """Return the function that chooses an action for an observation."""
-    if callable(policy):
-        return policy  # type: ignore[no-any-return]
     space = env.action_space
-    if not isinstance(space, gymnasium().spaces.Discrete):
+    discrete = isinstance(space, gymnasium().spaces.Discrete)
+    if callable(policy):
+        return _checked(policy, space) if discrete else policy
+    if not discrete:
         raise UsageError(
             f"the actions of this environment are {space}; give a function from the observation "
             "to the action"
@@ -183,3 +184,19 @@ def _chooser(
         f"policy is {policy!r}; it must be 'uniform', a Policy, or a function from the "
         "observation to the action"
     )
+
+
+def _checked(policy: Callable[[Any], Any], space: Any) -> Callable[[Any], Any]:
+    """Return a policy that raises UsageError for what is no action."""
+
+    def act(observation: Any) -> Any:
+        action = policy(observation)
+        if isinstance(action, list | tuple) or np.ndim(action):
+            raise UsageError(
+                f"the policy returned {action} for the observation {observation}; it must return "
+                f"one action of {space}; for probabilities, give a "
+                "privalue.simulation.Policy(probabilities=...), with a row for each state"
+            )
+        return action
+
+    return act

@@ -218,7 +218,9 @@ def _section(name: str, value: Any) -> Any:
     if isinstance(value, Section | MechanismSection):
         return value
     by_label = (
-        name == "weights" and isinstance(value, Mapping) and not set(value) & {*_fields(name)}
+        (name == "weights" or (name == "actions" and value))
+        and isinstance(value, Mapping)
+        and not set(value) & {*_fields(name)}
     )
     if name not in _SHORT or (isinstance(value, Mapping) and not by_label):
         return value
@@ -231,8 +233,15 @@ def _states(value: Any) -> Any:
 
 
 def _actions(value: Any) -> Any:
-    """Return the actions that a number, a list of labels or the name of a file stands for."""
-    return _counted_or_listed("actions", Actions, value, "labels")
+    """Return the actions that a number, a list of labels or the name of a file stands for.
+
+    A dict lists the actions that each state allows.
+    """
+    if isinstance(value, Mapping) and all(map(is_array, value.values())):
+        allowed = {str(state): list(map(_label, listed(each))) for state, each in value.items()}
+        labels = list(dict.fromkeys(action for each in allowed.values() for action in each))
+        return _named("allowed", "actions", Actions, labels=labels, allowed=allowed)
+    return _counted_or_listed("actions", Actions, value, "labels, a dict of such a list by state")
 
 
 def _counted_or_listed(keyword: str, make: Callable[..., Any], value: Any, ways: str) -> Any:

@@ -77,11 +77,16 @@ class Place:
         by_state = "[values] start", "[states] visits", "[weights] file"
         more = "; it is a file, or a number for each state, as {label: number}"
         given = more if shown.startswith(by_state) else ""
-        name = shown.split('"')[1] if shown.startswith("[policy] behaviour") else "."
-        if "." not in name:  # no file is called so: it is what the column of the rows is called
+        key, _, name = shown.partition(" = ")
+        if key == "[policy] behaviour" and "." not in name:
             given = (
-                '; for probabilities that the rows have, write behaviour = "column" and [data] '
-                f'probability = "{name}"'
+                '; if it is a column of logged probabilities, write behaviour = "column", and '
+                f"[data] probability = {name}"
+            )
+        if key == "[policy] target" and "." not in name:
+            given = (
+                "; the target is public, so it cannot be a column of the rows: name the action of "
+                'each state, e.g. {ill = "treat"}, or give a file'
             )
         return (
             f"{shown} cannot be read: it does not exist; paths are relative to the study file "

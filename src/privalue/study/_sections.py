@@ -64,6 +64,25 @@ ByState = Annotated[list[Number] | dict[str, Number], WrapValidator(by_state)]
 ByPair = dict[str, dict[str, Number]]  # by the labels of state and action
 
 
+def _certain(value: object) -> object:
+    """Return a policy with probability 1 where a state has the name of one action.
+
+    >>> _certain({"ill": "treat", "well": {"wait": 1.0}})
+    {'ill': {'treat': 1.0}, 'well': {'wait': 1.0}}
+    """
+    if not isinstance(value, Mapping):
+        return value
+    return {
+        state: {str(action): 1.0}
+        if isinstance(action, str | int) and not isinstance(action, bool)
+        else action
+        for state, action in value.items()
+    }
+
+
+Choices = Annotated[ByPair, BeforeValidator(_certain)]  # the probabilities of a policy
+
+
 MOST_PARTS = 100
 MOST_CLIP = 1e6  # a weight has 2^30 steps below it
 
@@ -620,16 +639,17 @@ class Actions(Section):
 class TargetPolicy(Section):
     """``[policy]``: another policy than the data's, whose value dp-ope releases."""
 
-    target: str | ByPair | None = key(
+    target: str | Choices | None = key(
         "the policy to value: the public probability of each action in every state",
         "a CSV file of state, action and probability, or a table by state and action; the "
-        "probabilities of a state sum to 1",
+        "probabilities of a state sum to 1; without probabilities, one action for each state",
         None,
     )
-    behaviour: str | ByPair | None = key(
+    behaviour: str | Choices | None = key(
         "the policy that made the data; it is never estimated silently",
-        'a CSV file or a table as for target, "column" (probabilities logged in the rows), or the '
-        "release.json of a release with actions (biased where people return to a state)",
+        'a CSV file or a table as for target, "column" (logged in the column that [data] '
+        "probability names), or the release.json of a release with actions (biased where people "
+        "return to a state)",
         None,
     )
     clip: Number | None = key(
@@ -656,7 +676,7 @@ class Report(Section):
 
     level: Number = key(
         "the probability with which each interval holds",
-        "a number above 0 and at most 1 - 1e-11",
+        "a number above 0 and at most 1 - 1e-11, e.g. 0.95",
         0.95,
         gt=0,
         le=1 - 1e-11,
@@ -717,7 +737,7 @@ class Columns(Section):
     )
     missing_rows: Literal["invalid", "drop-row"] = key(
         "what happens to a row whose state, action or reward is missing: it is invalid, or it "
-        "alone is left out",
+        "alone is left out, and its reward then counts as 0",
         '"invalid" or "drop-row"',
         "invalid",
     )

@@ -98,6 +98,21 @@ def read_pairs(file: SideFile) -> list[tuple[str, str]]:
     return rows[1:] if [cell.lower() for cell in rows[0]] == ["state", "action"] else rows
 
 
+def read_choices(file: SideFile) -> dict[str, float]:
+    """Map the pairs of a file of state and action to the probability 1."""
+    chosen: dict[str, float] = {}
+    seen = set()
+    for state, action in read_pairs(file):
+        if state in seen:
+            raise StudyError(
+                f'{file.key} = "{file.name}" has two rows of the state "{said(state)}" and no '
+                "third column; give the probability of each action"
+            )
+        seen.add(state)
+        chosen[f"{state}{BETWEEN}{action}"] = 1.0
+    return chosen
+
+
 def width(file: SideFile) -> int:
     """Return how many columns the first row has."""
     return len(_cells(file, 1)[0])

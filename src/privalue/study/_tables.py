@@ -293,9 +293,17 @@ def _policies(section: TargetPolicy, pairs: PairNames, files: _Files) -> PolicyT
 def _policy(key: str, given: str | Mapping[str, Any], pairs: PairNames, files: _Files) -> Vector:
     """Return the probability of every pair; what a table leaves out is never done.
 
-    Refuse what is no probability, and states whose probabilities do not sum to 1.
+    A file of state and action alone names what is always done. Refuse what is no probability, and
+    states whose probabilities do not sum to 1.
     """
-    if isinstance(given, Mapping):
+    if isinstance(given, str):
+        file = files.open(key, given)
+        given = (
+            side_files.read_numbers(file, pairs)
+            if side_files.width(file) > pairs.columns
+            else side_files.read_choices(file)
+        )
+    else:
         given = {
             f"{state}{BETWEEN}{action}": number
             for state, numbers in given.items()
