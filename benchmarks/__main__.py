@@ -35,7 +35,9 @@ parser.add_argument(
     type=lambda text: int(float(text)),
     help="large, streaming, spark",
 )
-parser.add_argument("--quick", action="store_true", help="accuracy, improve, off_policy: a part")
+parser.add_argument(
+    "--quick", action="store_true", help="accuracy, improve, off_policy, shrinkage: a part"
+)
 parser.add_argument("--seed", type=int, help="the same: of an earlier table")
 given = parser.parse_args()
 
@@ -46,7 +48,7 @@ console.print(
 )
 for name in given.names:
     benchmark = import_module(f"benchmarks.{name}")
-    if name in {"accuracy", "improve", "off_policy"}:
+    if name in {"accuracy", "improve", "off_policy", "shrinkage"}:
         made = benchmark.tables(quick=given.quick, seed=given.seed)
     else:
         made = benchmark.tables(*(given.steps if name in {"large", "streaming", "spark"} else ()))

@@ -6,8 +6,10 @@ from typing import Any
 import numpy as np
 
 from privalue.core import (
+    Chosen,
     Design,
     DpOpe,
+    DpSsp,
     Mechanism,
     Perturbation,
     Private,
@@ -28,7 +30,8 @@ class Diagnostics(Private):
     design: Design
     statistics: VisitStatistics
     mechanism: Mechanism  # public
-    perturbation: Perturbation
+    perturbation: Perturbation  # of the values, as if no stage had chosen anything
+    chosen: Chosen | None = None  # what stages would choose if their own numbers had no noise
     theta: Vector  # before noise
     noise_by_state: Vector  # the standard deviation of the noise in every value
     by_query: bool = False  # the rows are the result of a query
@@ -44,6 +47,15 @@ class Diagnostics(Private):
     def private_columns(self) -> dict[str, Any]:
         """Return the same with arrays, for very many states. PRIVATE."""
         mechanism, perturbation = self.study.mechanism, self.perturbation
+        psi, sigma, stages = perturbation.psi, perturbation.sigma, dict[str, Any]()
+        if isinstance(self.mechanism, DpSsp) and self.chosen is not None:
+            noise = self.mechanism.noise_for(self.chosen)
+            psi, sigma = noise.squared_sensitivity, noise.sigma
+            if "bounds" in self.mechanism.alphas:
+                stages["likely_bounds"] = list(noise.bounds)
+            if "visits" in self.mechanism.alphas:
+                shaped = (self.chosen.shape != self.mechanism.unchosen.shape).any()
+                stages["likely_shaped"] = bool(shaped)
         return {
             "mechanism": mechanism.name,
             "calibration": mechanism.calibration,
@@ -64,8 +76,9 @@ class Diagnostics(Private):
             "values": self.design.values(self.theta),
             "alpha": self.mechanism.calibration.alpha,
             "beta": self.mechanism.calibration.beta,
-            "psi": perturbation.psi,
-            "sigma": perturbation.sigma,
+            "psi": psi,
+            "sigma": sigma,
+            **stages,
             "noise_by_state": self.noise_by_state,
         }
 

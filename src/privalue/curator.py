@@ -75,6 +75,7 @@ from privalue.ledger import (
     what_happened,
 )
 from privalue.planning import (
+    likely_choice,
     noise_by_state,
     require_small_delta,
     require_useful,
@@ -218,14 +219,16 @@ def inspect(
             perturbation=perturbation,
             by_query=asks_a_database(data),
         )
+    chosen = likely_choice(mechanism, statistics) if isinstance(mechanism, DpSsp) else None
     return Diagnostics(
         study=study,
         design=prepared.design,
         statistics=statistics,
         mechanism=mechanism,
         perturbation=perturbation,
+        chosen=chosen,
         theta=theta_before_noise(study, mechanism, statistics),
-        noise_by_state=noise_by_state(mechanism, statistics, perturbation.sigma),
+        noise_by_state=noise_by_state(mechanism, statistics, perturbation.sigma, chosen),
         by_query=asks_a_database(data),
     )
 

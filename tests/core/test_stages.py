@@ -465,6 +465,31 @@ def test_a_bound_is_chosen_and_makes_values_better():
         assert chosen.low <= entry.band_low <= value <= entry.band_high <= chosen.high
 
 
+def test_the_curator_sees_the_noise_of_what_stages_would_choose():
+    """Returns are at most 1 of 100: what a stage for bounds saves is most of the noise."""
+    one, staged = (
+        pv.inspect(study(6, discount=0.99, mechanism={**SSP, "stages": stages}), CHAIN)
+        for stages in ("one", ["bounds", "visits"])
+    )
+    whole, found = one.private_fields(), staged.private_fields()
+    assert found["likely_bounds"][0] == 0
+    assert 1 <= found["likely_bounds"][1] < 4
+    assert isinstance(found["likely_shaped"], bool)
+    assert found["sigma"] < 0.1 * whole["sigma"]
+    assert max(found["noise_by_state"]) < 0.1 * max(whole["noise_by_state"])
+    assert "likely_bounds" not in whole
+    assert found["values"] == whole["values"]
+
+
+def test_nothing_is_said_about_returns_beyond_the_studys_own_bounds():
+    """The histogram ends there: "none, exactly" would be more than it knows."""
+    release = released(["bounds"], data=chain(3))  # so few that no bin is clear of its noise
+    chosen = release.stages[0].chosen
+    assert (chosen.low, chosen.high) == pytest.approx((0.0, 100.0))
+    assert chosen.beyond is None
+    assert pv.Release.parse(release.to_json()) == release
+
+
 def test_an_unvisited_value_outside_of_the_bound_is_no_failure():
     release = released(["bounds"], values={"unvisited": 90.0})
     assert max(entry.value for entry in release.values) <= release.stages[0].chosen.high

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from oracles import ssp
+from privalue.core import Design
 from privalue.estimate import _shrinkage
 from privalue.estimate._ratios import Ratios, plain_values
 from privalue.estimate._shrinkage import shrunk
+from privalue.estimate._statistics import NoisyStatistics, estimate
 from privalue.study._tables import _targets
 
 
@@ -118,6 +120,43 @@ def test_visits_that_are_not_independent_of_what_states_say_would_not_do(planted
 
 
 visits_that_are_believed = _shrinkage._Scene.visits
+
+
+@pytest.mark.parametrize(
+    ("states", "visits", "off"),
+    [(4, 60.0, 3.3), (50, 250.0, 3.6)],
+    ids=["moved into a band", "taken for one that may be anywhere"],
+)
+def test_a_thin_state_that_is_off_by_chance_is_not_let_go(states, visits, off):
+    """Of thousands of states a few are off by so many standard deviations; all are alike here."""
+    n = np.array([visits, *np.geomspace(2000, 80_000, states - 1)])
+    noise, by_chance = np.full(states, 20.0), np.zeros(states)
+    by_chance[0] = off * np.hypot(20.0, 0.4 * 20.0)
+    noisy = NoisyStatistics(
+        return_bounds=(0.0, 1.0),
+        sums=-0.4 * n + by_chance,
+        counts=n,
+        sum_noise=noise,
+        count_noise=noise,
+    )
+    made = estimate(noisy, Design(phi=np.eye(states), weights=np.ones(states)), unvisited=0.0)
+    assert made.values[0] == pytest.approx(0.1, abs=0.03)
+    assert made.band_low[0] <= made.low[0] <= made.values[0] <= made.high[0] <= made.band_high[0]
+
+
+def test_a_clear_state_at_the_other_bound_is_not_drawn_away_from_a_fit():
+    """Its sum and count cancel at the target, as if nobody had been there."""
+    n, means = np.array([1.0] * 7 + [25.0, 1.0]), np.array([0.0] * 8 + [1.0])
+    noise = np.full(9, 1e-7)
+    noisy = NoisyStatistics(
+        return_bounds=(0.0, 1.0),
+        sums=n * (means - 0.5),
+        counts=n,
+        sum_noise=noise / 3,
+        count_noise=noise,
+    )
+    pairs = Design(phi=np.repeat(np.eye(5), 2, axis=0)[:9], weights=np.ones(9))
+    assert estimate(noisy, pairs, unvisited=0.6).values == pytest.approx(means, abs=1e-5)
 
 
 def test_where_noise_is_small_nothing_moves_much():

@@ -189,7 +189,7 @@ def fit(scene, tau, columns, deviations):
     """The evidence and the values of one model."""
     t, counts, v_t, v_n, visits_at, pooled, start = scene
     states, columns = range(len(t)), np.array(columns)
-    before = [0.9 - 0.1 / len(t), 0.1, 0.1 / len(t)]
+    before = [0.9 - 0.01 / len(t), 0.1, 0.01 / len(t)]
     spread = [tau**2, min(5 * tau, 1) ** 2, 1.0]
     centre = np.array([start] + [0.0] * (len(deviations) - 1))
     prior = np.diag(np.array(deviations) ** -2.0)

@@ -94,7 +94,7 @@ def _wide(release, entry, bounds):
 def _clearly_beyond(release):
     """Whether the interval of the share beyond the chosen bound leaves 0 out."""
     (chosen,) = (stage.chosen for stage in release.stages if stage.name == "bounds")
-    return chosen.beyond.low > 0
+    return chosen.beyond is None or chosen.beyond.low > 0
 
 
 def _limited(release, counts):

@@ -41,7 +41,12 @@ from privalue.planning._predict import guessing_error, planned_size
 from privalue.planning._resolve import _judged
 from privalue.planning._returns import first_visits, return_range, second_moments
 from privalue.readers import _local as local
-from privalue.report._plan_words import approximation_shown, paragraph, verdict
+from privalue.report._plan_words import (
+    answer_in_words,
+    approximation_shown,
+    paragraph,
+    verdict,
+)
 from privalue.simulation import (
     END,
     MarkovRewardProcess,
@@ -580,6 +585,21 @@ def test_a_target_is_for_the_cautious_end():
     assert trajectories_for(described, model.cautious, 0.03, draws=8).value == answer.value
     middling = dataclasses.replace(model, optimistic=None, cautious=None)
     assert trajectories_for(described, middling, 0.03, draws=8).value < 0.6 * answer.value
+
+
+def test_a_target_says_what_it_takes_if_a_stage_finds_a_bound():
+    """Bounds from rewards are loose: at the cautious end the stage finds nothing smaller."""
+    loose = {"discount": 0.9, "rewards": (0.0, 1.0), "returns": None}
+    staged = {"name": "dp-ssp", "stages": ["bounds"]}
+    described = Option(study=study(20, values=loose, mechanism=staged), chosen=True)
+    model = public_model(described.study)
+    answer = trajectories_for(described, model, 0.3, draws=8)
+    assert answer.fewest < 0.2 * answer.value
+    assert f"{int(answer.fewest):,} at the optimistic end" in answer_in_words(answer)
+    found = forecast(described, model, int(answer.fewest), draws=8, ends=True)
+    assert found.optimistic <= 0.3 * 1.05 < found.cautious
+    one = Option(study=study(20, values=loose, mechanism={**staged, "stages": "one"}), chosen=True)
+    assert trajectories_for(one, model, 0.3, draws=8).fewest is None
 
 
 def test_the_error_falls_smoothly_with_m(chain_model):

@@ -194,3 +194,27 @@ def test_an_endless_world_is_refused_before_anything_is_written(tmp_path):
             out=tmp_path / "a.csv",
         )
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.parquet"])
+def test_trajectories_that_are_cut_and_kept_are_marked(tmp_path, name):
+    """The column is the one that ``[data] truncated`` names."""
+    world = chain(states=4, stay=0.5, start="first")
+    asked = {"trajectories": 60, "seed": 1, "truncate_at": 6}
+    written = simulate_to_file(world, out=tmp_path / name, truncated="keep", **asked)
+    rows = simulate_episodes(world, truncated="keep", **asked)
+    assert 0 < written.truncated == int(rows.cut.sum()) < 60
+    last = np.append(rows.trajectory[1:] != rows.trajectory[:-1], True)
+    assert (rows.cut == (last & (rows.reward == 0) & (rows.step == 5))).all()  # the end pays 1
+    study = privalue.Study(
+        privacy=privalue.Privacy(epsilon=1.0, delta=1e-6, unit="trajectory"),
+        values=privalue.Values(discount=0.9, returns=(0.0, 1.0), truncated="drop-unit"),
+        states=privalue.States(count=4),
+        data={"truncated": "cut"},
+    )
+    for data in (tmp_path / name, rows):
+        kept = privalue.inspect(study, data).statistics.trajectories
+        assert kept == 60 - written.truncated
+    dropped = simulate_episodes(world, truncated="drop", **asked)
+    assert dropped.cut is None
+    assert "cut" not in dropped.table().column_names

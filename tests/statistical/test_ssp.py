@@ -19,7 +19,7 @@ from oracles.repeats import repeats
 from privalue.core._design import Design
 from privalue.core._profile import exact_alpha
 from privalue.core._sensitivity_ssp import count_weight
-from privalue.estimate._statistics import NoisyStatistics, estimate
+from privalue.estimate._statistics import SURE, NoisyStatistics, estimate
 from privalue.simulation import chain_statistics, parse_world, simulate_episodes
 from privalue.study._choices import sensitivity, shape_weights
 from privalue.study._features import aggregation
@@ -223,11 +223,14 @@ def test_shrinkage_moves_values_and_not_intervals():
     plain, drawn = (
         estimate(noisy, tabular(40), unvisited=0.0, shrinkage=on) for on in (False, True)
     )
-    assert (plain.band_high == drawn.band_high).all()
     # An interval reaches out to a value that all states together allow, and is else as it was.
-    assert (drawn.low == np.minimum(plain.low, drawn.values)).all()
-    assert (drawn.high == np.maximum(plain.high, drawn.values)).all()
-    assert (drawn.values >= plain.band_low).all()
+    for end, reach in (("low", np.minimum), ("high", np.maximum)):
+        for kind in ("", "band_"):
+            as_it_was = getattr(plain, kind + end)
+            assert (getattr(drawn, kind + end) == reach(as_it_was, drawn.values)).all()
+    surely = estimate(noisy, tabular(40), unvisited=0.0, shrinkage=False, level=SURE)
+    assert (drawn.values >= surely.band_low).all()
+    assert (drawn.values <= surely.band_high).all()
     assert np.abs(plain.values - drawn.values).max() > 0.05
 
 
@@ -457,7 +460,7 @@ def test_shrinkage_costs_little_where_plain_values_are_good(text, prior):
         for on in (False, True)
     )
     constant = found.values[found.prior > 0].std()
-    dear = 1.4 if "FrozenLake" in text[0] else 1.1
+    dear = 1.6 if "FrozenLake" in text[0] else 1.1
     assert drawn <= max(dear * plain, 1.05 * constant)
 
 

@@ -338,6 +338,7 @@ def _solved_json(solved: Solved) -> dict[str, Any]:
                 solved.quantity: _value(answer),
                 "rmse": _finite(answer.rmse),
                 "cautious": answer.cautious,
+                "fewest": answer.fewest,
                 "reason": answer.reason,
             }
             for answer in solved.answers

@@ -436,6 +436,8 @@ _SYMBOLS = {
     "beta": "beta, the smoothness of its bound",
     "psi": "psi, the bound squared",
     "sigma": "sigma, the sd of the noise",
+    "likely_bounds": "bounds of returns that a stage would choose",
+    "likely_shaped": "whether a stage would shape the noise by visits",
 }
 
 

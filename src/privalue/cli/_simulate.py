@@ -9,7 +9,7 @@ from privalue._planned import named_world
 from privalue.cli._console import Json, print_json, progress, say
 from privalue.cli._given import WHOLE, require_absent
 from privalue.errors import UsageError
-from privalue.simulation import simulate_to_file, write_truth
+from privalue.simulation import CUT, simulate_to_file, write_truth
 
 
 def simulate(
@@ -89,7 +89,13 @@ def simulate(
         )
     files = []
     if truth is not None:
-        files = write_truth(chosen, truth, trajectories=written.trajectories, actions=actions)
+        files = write_truth(
+            chosen,
+            truth,
+            trajectories=written.trajectories,
+            actions=actions,
+            cut=truncated == "keep",
+        )
     if as_json:
         print_json(
             {
@@ -118,4 +124,5 @@ def simulate(
             names = ", ".join(file.name for file in files)
             say(f"Wrote a study of these rows, and the exact values: {names} in {truth}")
         if written.truncated:
-            print(f"{written.truncated:,} were cut, {written.dropped:,} of them dropped.")
+            kept = f'; the column "{CUT}" marks them' if truncated == "keep" else ""
+            print(f"{written.truncated:,} were cut, {written.dropped:,} of them dropped{kept}.")

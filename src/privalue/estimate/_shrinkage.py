@@ -28,7 +28,7 @@ from privalue.estimate._ratios import Ratios, plain_values, summed
 FEWEST_STATES = 4  # the smallest worlds that the rule was tried on
 SPREADS = np.geomspace(1.0, 3e-4, 8)  # tau, as shares of half the range of returns
 FAR, FARTHER = 5.0, 0.1  # so many times as far spreads this share of the states
-ANYWHERE = 0.1  # and so many of them all may be anywhere
+ANYWHERE = 0.01  # and so many of them all may be anywhere
 LEVEL = 1.0  # how far the common value may be from that of an unvisited state
 NEAR = 6.0  # or so many times tau, if that is less
 BEND, MOST_BEND = np.array([8.0, 4.0]), np.array([0.2, 0.1])  # the same of a parabola, and at most

@@ -75,15 +75,16 @@ def _stage(mechanism: DpSsp, stage: Stage, chosen: Chosen, level: float) -> Rele
     )
 
 
-def _beyond(mechanism: DpSsp, stage: Stage, chosen: Chosen, level: float) -> Share:
+def _beyond(mechanism: DpSsp, stage: Stage, chosen: Chosen, level: float) -> Share | None:
     """Return the share of trajectories with a return outside of the bound that was chosen.
 
-    The odds of being outside have independent numbers above and below the line.
+    The odds of being outside have independent numbers above and below the line. None, if the
+    study's own bounds were chosen: the histogram says nothing about returns outside of these.
     """
     outside, inside = stage.numbers[chosen.level + 1 :], stage.numbers[: chosen.level + 1]
     noise, z = float(np.max(stage.noise)), normal_quantile(level)
     if not len(outside):
-        return Share(value=0.0, low=0.0, high=0.0)
+        return None
     m = mechanism.terms.size.units if mechanism.terms.limits.counts_trajectories else None
     number, deviation = float(outside.sum()), noise * len(outside) ** 0.5
     if m is not None:

@@ -22,8 +22,14 @@ from numpy.typing import NDArray
 from privalue.core import Design, Integers, Vector, absolute, column_squares, scaled_rows
 from privalue.errors import StudyError, UsageError
 from privalue.estimate._fits import Fit, group_fit, lsl_fit, lsw_fit, ratio_fit
-from privalue.estimate._ratios import Ratios, clear_limit, normal_quantile, plain_values
-from privalue.estimate._shrinkage import shrunk, state_targets
+from privalue.estimate._ratios import (
+    Ratios,
+    clear_limit,
+    normal_quantile,
+    plain_values,
+    ratio_intervals,
+)
+from privalue.estimate._shrinkage import FEWEST_STATES, shrunk, state_targets
 from privalue.estimate._totals import (
     Clamped,
     clamping_bias,
@@ -35,6 +41,8 @@ from privalue.estimate._totals import (
 
 if TYPE_CHECKING:
     from privalue.estimate._arms import ArmEstimates
+
+SURE = 0.9999  # the level of the band that a shrunk value is moved into
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -329,10 +337,17 @@ def _fit(
         means = plain_values(pooled, unvisited)
         if shrinkage:
             means = _shrunk(pooled, means, unvisited, features, arms, state_of)
+        if not shrinkage or len(means) < FEWEST_STATES:
+            if design.is_tabular:
+                return ratio_fit(ratios, means, normal_quantile(level))
+            return lsw_fit(ratios, means, design)
+        # Of many states some are outside of their own interval by chance, and what is outside by a
+        # little may be moved far, if its count is small: a drawn value goes back only if all
+        # states together leave hardly any doubt.
+        sure = normal_quantile(max(level, SURE), len(means))
         if design.is_tabular:
-            # Of many states some are outside of their own interval by chance: a drawn value goes
-            # back only if all states together speak against it.
-            return ratio_fit(ratios, means, normal_quantile(level, len(means) if shrinkage else 1))
+            return ratio_fit(ratios, means, sure)
+        means = np.clip(means, *ratio_intervals(ratios, sure))
         return lsw_fit(ratios, means, design)
     if design.is_indicator:
         return group_fit(ratios, design, ridge, normal_quantile(level))

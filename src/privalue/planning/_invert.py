@@ -18,7 +18,7 @@ from privalue.core import MOST_TRAJECTORIES
 from privalue.errors import StudyError, UsageError
 from privalue.planning._model import public_model
 from privalue.planning._options import Option
-from privalue.planning._predict import Forecaster, enough_draws, forecast
+from privalue.planning._predict import FOUND_RANGE, Forecaster, enough_draws, forecast
 from privalue.planning._public_model import PublicModel
 from privalue.simulation import World
 from privalue.study import Study
@@ -40,6 +40,7 @@ class Answer:
     rmse: float  # at the value; where there is none, at the end of what was searched
     reason: str = ""
     cautious: bool = False  # errors are those of the cautious end of a range
+    fewest: float | None = None  # at its optimistic end, where a stage finds a smaller bound
 
     @property
     def reached(self) -> bool:
@@ -97,6 +98,9 @@ def trajectories_for(
         The answer; its value is None if no m reaches the target.
     """
     checked_target(target)
+    fewest = _if_a_bound_is_found(
+        option, model, target, lambda *other: trajectories_for(*other, draws=draws)
+    )
     model, cautious = _promised(model)
     try:
         quick = Forecaster(option, model, draws=_few(model, draws))
@@ -129,7 +133,7 @@ def trajectories_for(
         what=f"{MOST_TRAJECTORIES:,} trajectories, the most that are supported",
         rounded=lambda m: float(min(_up(m), MOST_TRAJECTORIES)),
     )
-    return replace(found, cautious=cautious)
+    return replace(found, cautious=cautious, fewest=fewest)
 
 
 def epsilon_for(
@@ -153,6 +157,12 @@ def epsilon_for(
         The answer; its value is None if no epsilon reaches the target.
     """
     checked_target(target)
+    fewest = _if_a_bound_is_found(
+        option,
+        model,
+        target,
+        lambda *other: epsilon_for(*other, trajectories=trajectories, draws=draws),
+    )
     model, cautious = _promised(model)
     highest = 5.0 if option.calibration == "appendix" else MOST_EPSILON
 
@@ -171,7 +181,7 @@ def epsilon_for(
         what=f"epsilon = {highest:g}",
         rounded=lambda epsilon: min(_up(epsilon), highest),
     )
-    return replace(found, cautious=cautious)
+    return replace(found, cautious=cautious, fewest=fewest)
 
 
 def aggregation_for(
@@ -247,6 +257,23 @@ def _promised(model: PublicModel) -> tuple[PublicModel, bool]:
     A world has no others than its own.
     """
     return (model, False) if model.cautious is None else (model.cautious, True)
+
+
+def _if_a_bound_is_found(
+    option: Option,
+    model: PublicModel,
+    target: float,
+    solve: Callable[[Option, PublicModel, float], Answer],
+) -> float | None:
+    """Return what reaches the target at the optimistic end; None without a stage for bounds.
+
+    There the stage finds that returns take a small part of their range, and all errors are as much
+    smaller, as in the range of a plan.
+    """
+    staged = option.mechanism == "dp-ssp" and "bounds" in option.study.stages
+    if model.optimistic is None or not staged:
+        return None
+    return solve(option, model.optimistic, target / FOUND_RANGE).value
 
 
 def _few(model: PublicModel, draws: int | None) -> int:

@@ -5,7 +5,7 @@ Nothing here is part of a release: the core computes nothing that a release does
 
 import numpy as np
 
-from privalue.core import GRID_STEPS, DpLsw, DpSsp, Mechanism, Vector, VisitStatistics, lsw
+from privalue.core import Chosen, DpLsw, DpSsp, Mechanism, Vector, VisitStatistics, lsw
 from privalue.estimate import noise_factors, ridge_fit
 from privalue.study import Study, ridge_of
 
@@ -23,14 +23,28 @@ def theta_before_noise(study: Study, mechanism: Mechanism, statistics: VisitStat
     return ridge_fit(mechanism.design, counts, statistics.return_sums, ridge).theta
 
 
-def noise_by_state(mechanism: Mechanism, statistics: VisitStatistics, sigma: float) -> Vector:
+def likely_choice(mechanism: DpSsp, statistics: VisitStatistics) -> Chosen:
+    """Return what stages would choose if what they release had no noise. PRIVATE."""
+    chosen = mechanism.unchosen
+    for stage in mechanism.alphas:
+        if stage in {"bounds", "visits"}:
+            numbers = mechanism.perturbation(statistics, stage, chosen).center.astype(np.float64)
+            chosen = mechanism.choose(stage, numbers, chosen)
+    return chosen
+
+
+def noise_by_state(
+    mechanism: Mechanism, statistics: VisitStatistics, sigma: float, chosen: Chosen | None = None
+) -> Vector:
     """Return the standard deviation of each value's noise. PRIVATE.
 
-    For dp-ssp it is the noise of each state's mean, to first order, before any shrinkage.
+    For dp-ssp it is the noise of each state's mean, to first order, before any shrinkage, and with
+    what earlier stages chose.
     """
     if not isinstance(mechanism, DpSsp):
         return sigma * noise_factors(mechanism, mechanism.design.phi)
-    noise, visits = mechanism.noise, np.maximum(statistics.counts, 1)
-    centred = statistics.return_steps / visits - GRID_STEPS / 2
+    chosen = chosen or mechanism.unchosen
+    noise, visits = mechanism.noise_for(chosen), np.maximum(statistics.counts, 1)
+    centred = statistics.clamped_steps(chosen.level) / visits - sum(noise.interval) / 2
     spread = np.hypot(noise.of_steps, centred * noise.of_counts)
     return np.asarray(spread * noise.step / visits)

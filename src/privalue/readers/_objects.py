@@ -230,8 +230,10 @@ def _slice(column: Any, start: int, end: int) -> pa.Array:
 
 def _by_role(data: Any, rules: RowRules) -> dict[str, Any]:
     """Return the columns of simulated rows by the names that the study has for them."""
-    _require_no_marks(rules, "the episodes")
+    cut = getattr(data, "cut", None)
+    _require_no_marks(rules, "the episodes", cut_are_marked=cut is not None)
     columns = {name: getattr(data, name) for name in ("trajectory", "step", "state", "reward")}
+    columns["truncated"] = cut
     if rules.actions:
         columns["action"] = getattr(data, "action", None)
         if columns["action"] is None:
@@ -248,10 +250,10 @@ def _by_role(data: Any, rules: RowRules) -> dict[str, Any]:
     return {name: columns[role] for role, name in rules.columns.items()}
 
 
-def _require_no_marks(rules: RowRules, place: str) -> None:
+def _require_no_marks(rules: RowRules, place: str, *, cut_are_marked: bool = False) -> None:
     """Refuse a study that needs of each row, or of its person, what a recording does not say."""
     rules.require_no_person(f"{place} name")
-    for role in ("arm", "truncated"):
+    for role in ("arm",) if cut_are_marked else ("arm", "truncated"):
         if role in rules.columns:
             raise DataError(
                 f"{place}: there is no column {rules.columns[role]!r}, which the study names; give "

@@ -177,11 +177,17 @@ def range_in_words(forecast: Forecast) -> str:
 
 def answer_in_words(answer: Answer) -> str:
     """Return what it takes to reach a target with one mechanism, or why nothing does."""
+
+    def words(value: float) -> str:
+        return f"{int(value):,}" if answer.quantity == "trajectories" else f"{value:g}"
+
+    less = ""
+    if answer.fewest is not None:
+        less = f"; {words(answer.fewest)} at the optimistic end, if a stage finds a smaller bound"
     if answer.value is None:
-        return answer.reason
-    value = f"{int(answer.value):,}" if answer.quantity == "trajectories" else f"{answer.value:g}"
+        return f"{answer.reason}{less}"
     end = " at the cautious end" if answer.cautious else ""
-    return f"{value} (predicted error {shown(answer.rmse)}{end})"
+    return f"{words(answer.value)} (predicted error {shown(answer.rmse)}{end}){less}"
 
 
 def aggregation_in_words(found: Aggregation) -> str:

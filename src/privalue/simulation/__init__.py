@@ -14,13 +14,20 @@ from privalue.simulation._outcomes import END, Outcomes
 from privalue.simulation._policies import Policy, optimal_policy
 from privalue.simulation._policy_files import policy_of, read_policy, write_policy
 from privalue.simulation._rollouts import rollout
-from privalue.simulation._simulation import Episodes, StepBatch, simulate_batches, simulate_episodes
+from privalue.simulation._simulation import (
+    CUT,
+    Episodes,
+    StepBatch,
+    simulate_batches,
+    simulate_episodes,
+)
 from privalue.simulation._toy_text import from_gymnasium, toy_text
 from privalue.simulation._truth import return_bounds, write_truth
 from privalue.simulation._visits import VisitProbabilities
 from privalue.simulation._worlds import World, chain, garnet, grid, random_chain
 
 __all__ = [
+    "CUT",
     "END",
     "MDP",
     "ChainStatistics",

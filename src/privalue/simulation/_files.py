@@ -1,11 +1,12 @@
 """Write simulated rows to CSV, compressed CSV or Parquet, streamed, whole or not at all.
 
 The columns are trajectory, step, state (int64) and reward (float64), and where they are asked for
-action (int64) and its probability (float64), sorted by trajectory, then step. The world's text and
-parameters, the seed, the number of trajectories and the software's version are in Parquet's schema
-metadata under the key ``privalue``, and beside a CSV file in ``<file>.meta.json``. How many
-trajectories were written, truncated and dropped is known only at the end: Parquet has these counts
-in the file's metadata under ``privalue.counts``.
+action (int64) and its probability (float64), sorted by trajectory, then step. Where trajectories
+may be cut and are kept, ``cut`` is 1 in the last row of those that were, and else 0 (int64). The
+world's text and parameters, the seed, the number of trajectories and the software's version are in
+Parquet's schema metadata under the key ``privalue``, and beside a CSV file in ``<file>.meta.json``.
+How many trajectories were written, truncated and dropped is known only at the end: Parquet has
+these counts in the file's metadata under ``privalue.counts``.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from privalue.errors import UsageError
 from privalue.simulation._names import parse_world
 from privalue.simulation._policy_files import policy_of
 from privalue.simulation._simulation import (
+    CUT,
     StepBatch,
     Truncated,
     simulate_batches,
@@ -48,6 +50,7 @@ SCHEMA = pa.schema(
     ]
 )
 ACTING_SCHEMA = pa.schema([*SCHEMA, ("action", pa.int64()), ("probability", pa.float64())])
+MARK = pa.field(CUT, pa.int64())
 
 METADATA_KEY = "privalue"
 
@@ -109,6 +112,8 @@ def simulate_to_file(
         actions=actions,
     )
     schema = ACTING_SCHEMA if actions else SCHEMA
+    if truncated == "keep":
+        schema = schema.append(MARK)
     asked = {
         "world": world.text,
         "parameters": dict(world.parameters),
@@ -204,7 +209,7 @@ def _pour(
     rows = 0
     for batch in batches:
         if batch.state.size:
-            columns = [pa.array(column) for column in batch.columns]
+            columns = [pa.array(batch.columns[name]) for name in schema.names]
             write_batch(pa.record_batch(columns, schema=schema))
             rows += batch.state.size
         if progress is not None:

@@ -26,7 +26,7 @@ from privalue.simulation._kernel import (
     alias_table,
     walk,
 )
-from privalue.simulation._outcomes import read_only
+from privalue.simulation._outcomes import END, read_only
 from privalue.simulation._worlds import World
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 Truncated = Literal["keep", "drop"]
 COLUMNS = ("trajectory", "step", "state", "reward")
 CHOICES = ("action", "probability")
+CUT = "cut"  # 1 in the last row of a trajectory that was cut, and else 0
 REALS = ("reward", "probability")
 
 BATCH_ROWS = 1_000_000
@@ -51,7 +52,8 @@ class Episodes:
     """Rows sorted by trajectory and step, in arrays of one length.
 
     Where they were asked for, ``action`` is what was chosen in each row, and ``probability`` how
-    likely the policy was to choose it, if that is known.
+    likely the policy was to choose it, if that is known. ``cut`` is 1 in the last row of a
+    trajectory that was cut and kept, and else 0, where some may be.
     ``truncated`` counts the trajectories that were cut, ``dropped`` those of them that are left
     out; the ones that are here number 0 to ``trajectories`` - 1.
     """
@@ -67,6 +69,7 @@ class Episodes:
     dropped: int
     action: Integers | None = None
     probability: Vector | None = None
+    cut: Integers | None = None
 
     def __post_init__(self) -> None:
         for name in self.columns:
@@ -76,7 +79,7 @@ class Episodes:
     @property
     def columns(self) -> tuple[str, ...]:
         """Return the names of the columns that are there."""
-        return (*COLUMNS, *(name for name in CHOICES if getattr(self, name) is not None))
+        return (*COLUMNS, *(name for name in (*CHOICES, CUT) if getattr(self, name) is not None))
 
     def __len__(self) -> int:
         return len(self.step)
@@ -119,12 +122,13 @@ class StepBatch:
     dropped: int
     action: Integers | None = None
     probability: Vector | None = None
+    cut: Integers | None = None
 
     @property
-    def columns(self) -> list[Any]:
-        """Return the arrays that are there, in the order of their names."""
-        four = [self.trajectory, self.step, self.state, self.reward]
-        return four if self.action is None else [*four, self.action, self.probability]
+    def columns(self) -> dict[str, Any]:
+        """Return the arrays that are there, by their names."""
+        named = {name: getattr(self, name) for name in (*COLUMNS, *CHOICES, CUT)}
+        return {name: column for name, column in named.items() if column is not None}
 
 
 def checked_count(value: Any, *, name: str, least: int) -> int:
@@ -223,6 +227,7 @@ def simulate_batches(
         size=size,
         limit=limit,
         drop=truncated == "drop",
+        marked=truncated == "keep",
     )
 
 
@@ -242,9 +247,11 @@ def _batches(
     size: int,
     limit: int,
     drop: bool,
+    marked: bool,
 ) -> Iterator[StepBatch]:
     """Yield the batches of a checked request, and refuse a result without any trajectory."""
     table = alias_table(process)
+    ends = table[3] == END
     generator = np.random.SeedSequence(seed).generate_state(4, np.uint64)
     place = np.zeros(6, dtype=np.int64)
     place[STATE] = BETWEEN
@@ -270,6 +277,7 @@ def _batches(
             dropped=int(place[DROPPED]),
             action=None if choices is None else choices.action[drawn],
             probability=None if choices is None else choices.probability[drawn],
+            cut=((step[:count] + 1 == limit) & ~ends[drawn]).astype(np.int64) if marked else None,
         )
     if not place[KEPT]:
         raise UsageError(none_left(wanted))
@@ -311,7 +319,7 @@ def simulate_episodes(
         >>> rows.state, rows.reward
         (array([0, 1, 2]), array([0., 0., 1.]))
     """
-    parts: list[tuple[Any, ...]] = []
+    parts: list[dict[str, Any]] = []
     written = cut = dropped = 0
     for batch in simulate_batches(
         world,
@@ -322,11 +330,10 @@ def simulate_episodes(
         actions=actions,
         batch_rows=batch_rows,
     ):
-        parts.append(tuple(column.copy() for column in batch.columns))
+        parts.append({name: column.copy() for name, column in batch.columns.items()})
         written, cut, dropped = batch.written, batch.truncated, batch.dropped
-    columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
     return Episodes(
-        **dict(zip((*COLUMNS, *CHOICES), columns, strict=False)),
+        **{name: np.concatenate([part[name] for part in parts]) for name in parts[0]},
         trajectories=written,
         truncated=cut,
         dropped=dropped,

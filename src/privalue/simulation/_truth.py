@@ -26,6 +26,7 @@ import numpy as np
 from privalue.errors import UsageError
 from privalue.simulation._outcomes import END
 from privalue.simulation._policy_files import write_csv, write_policy
+from privalue.simulation._simulation import CUT
 
 if TYPE_CHECKING:
     from privalue.simulation._markov import MarkovRewardProcess
@@ -36,7 +37,12 @@ MOST_STATES = 5_000  # whose visits are found in seconds
 
 
 def write_truth(
-    world: World, folder: str | os.PathLike[str], *, trajectories: int, actions: bool = False
+    world: World,
+    folder: str | os.PathLike[str],
+    *,
+    trajectories: int,
+    actions: bool = False,
+    cut: bool = False,
 ) -> list[Path]:
     """Write a study and the exact answers into a folder, which is made.
 
@@ -45,6 +51,7 @@ def write_truth(
         folder: where to write; files of the same names are replaced.
         trajectories: how many the study says there are.
         actions: whether the rows have actions, and the study is one of pairs.
+        cut: whether the rows mark trajectories that were cut.
 
     Returns:
         The files.
@@ -53,14 +60,14 @@ def write_truth(
         UsageError: if they cannot be written.
     """
     try:
-        return _written(world, Path(folder), trajectories, actions=actions)
+        return _written(world, Path(folder), trajectories, actions=actions, cut=cut)
     except OSError as error:
         raise UsageError(
             f"cannot write to {folder}: {error.strerror or error}; choose another folder"
         ) from error
 
 
-def _written(world: World, out: Path, trajectories: int, *, actions: bool) -> list[Path]:
+def _written(world: World, out: Path, trajectories: int, *, actions: bool, cut: bool) -> list[Path]:
     """Write the files, and return their paths."""
     out.mkdir(parents=True, exist_ok=True)
     process = world.process
@@ -80,11 +87,11 @@ def _written(world: World, out: Path, trajectories: int, *, actions: bool) -> li
         write_policy(policy, out / "policy.csv")
         write_policy(mdp.optimal(), out / "optimal.csv")
         written += ["action_values.csv", "policy.csv", "optimal.csv"]
-    (out / "study.toml").write_text(_study(world, trajectories, actions=actions))
+    (out / "study.toml").write_text(_study(world, trajectories, actions=actions, cut=cut))
     return [out / name for name in ("study.toml", *written)]
 
 
-def _study(world: World, trajectories: int, *, actions: bool) -> str:
+def _study(world: World, trajectories: int, *, actions: bool, cut: bool) -> str:
     """Return the text of a study that describes the rows."""
     process = world.process
     rewards, returns = process.reward_bounds, return_bounds(process)
@@ -111,6 +118,8 @@ def _study(world: World, trajectories: int, *, actions: bool) -> str:
     ]
     if actions:
         lines += ["", "[actions]", f"count = {world.decisions[0].actions}"]
+    if cut:
+        lines += ["", "[data]", f'truncated = "{CUT}"']
     return "\n".join([*lines, ""])
 
 

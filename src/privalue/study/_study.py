@@ -113,8 +113,7 @@ class Study(Section):
         features: a matrix with a row for each state, or ``Features(...)`` (default tabular).
         weights: regression weights by state, or ``Weights(...)`` (default 1 everywhere).
         arms: labels of arms, or ``Arms(...)`` (default none).
-        actions: labels of actions (or a dict of such a list by state, where not every state allows
-            all), their number, or ``Actions(...)`` (default none).
+        actions: labels (or {state: labels}), their number, or ``Actions(...)`` (default none).
         policy: another policy to value, as ``TargetPolicy(...)``, with "dp-ope" (default none).
         mechanism: "dp-ssp" (default), "dp-lsw", "dp-lsl", "dp-ope", "auto", or ``Mechanism(...)``.
         level: of intervals (default 0.95).
