@@ -506,6 +506,7 @@ def test_a_total_changes_on_the_record_and_never_below_what_is_used(place):
         "epsilon 0, delta 8e-7"
     )
     assert [step.kind for step in ledger.show(DATASET).steps].count("declare") == 2
+    assert str(ledger.standing(DATASET).promise) == "epsilon 1, delta 1e-6"
 
 
 @BOTH

@@ -32,7 +32,7 @@ from privalue.ledger._terms import Protection, over_steps
 from privalue.ledger._units import mu
 from privalue.report import account_rows
 from privalue.report._registry import registry_entry
-from privalue.report._spending import spending_line
+from privalue.report._spending import charge_words, spending_line
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 ALPHA = gaussian(1.0, 1e-6).alpha
@@ -82,6 +82,22 @@ def test_a_release_costs_its_mu_squared_and_others_go_to_the_plain_pool(released
     assert account.spent.units == Cost(epsilon=10**11, delta=10**11, square=cost)
     assert account.plain_sum.units == Cost(epsilon=4 * 10**11, delta=2 * 10**11)
     assert ledger.verify().seals == "none"  # its artefacts are checked, too
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "told"),
+    [
+        (0.12345649, 1e-7, "(epsilon 0.123457 at delta 1e-7) to trial;"),
+        (0.3, 1.2345641e-7, "(epsilon 0.3 at delta 1.23457e-7) to trial;"),
+        (0.25, 1e-7, "(epsilon 0.25 at delta 1e-7) to trial;"),
+    ],
+)
+def test_what_was_charged_is_told_rounded_up(released, epsilon, delta, told):
+    ledger, squares, _ = released
+    privacy = squares.privacy.model_copy(update={"epsilon": epsilon, "delta": delta})
+    noise = squares.noise.model_copy(update={"alpha": gaussian(epsilon, delta).alpha})
+    release = squares.model_copy(update={"privacy": privacy, "noise": noise})
+    assert told in charge_words(release, ledger.standing("trial"))
 
 
 def test_an_identical_request_is_answered(released):
@@ -422,7 +438,8 @@ def test_what_a_move_promises_is_told_for_good(tmp_path, monkeypatch, capsys):
     assert dict(account_rows(account))["promises"].startswith(
         "epsilon 1, delta 1.1e-6 (the delta of the plain"
     )
-    assert "epsilon 1, delta 1.1e-6" in account._repr_html_()
+    promised = re.search("promises</th><td>(.*?)</td>", account._repr_html_())
+    assert promised[1] == "epsilon 1, delta 1.1e-6"
     pv.publish(release, tmp_path / "out", account=standing)
     assert words in (tmp_path / "out" / "report.html").read_text()
     entry = registry_entry(release, account=standing)
@@ -520,6 +537,60 @@ def test_a_total_that_was_lowered_says_what_it_was(tmp_path, accounting):
     assert not ledger.declare("trial", epsilon=3.0, **{**total, "delta": 2e-6}).notices
 
 
+@IN_BOTH
+def test_pages_promise_no_less_after_a_total_was_lowered(tmp_path, monkeypatch, accounting):
+    """The page and the registry begin at a snapshot, which holds the total in force alone."""
+    monkeypatch.setattr("privalue.ledger._book.PERIOD", 4)
+    ledger = real_ledger(tmp_path / "ledger.db")
+    total = {"unit": "trajectory", "accounting": accounting, "replace": True}
+    ledger.declare("trial", epsilon=9.0, delta=1e-4, **total)  # nothing is used: it counts for none
+    ledger.declare("trial", epsilon=5.0, delta=1e-5, **total)
+    release = pv.release(chosen(), PEOPLE, ledger=ledger)
+    before = ledger.standing("trial")
+    assert before.promise.as_dict() == {"epsilon": 5.0, "delta": 1e-5}
+    assert before.lowered_from is None
+    ledger.declare("trial", epsilon=0.4, delta=1e-6, **total)
+    for number in range(3):
+        reserve(ledger, number).cancel("never begun")
+    for standing in (ledger.standing("trial", head=release.ledger_head), ledger.show("trial")):
+        assert standing.promise.as_dict() == {"epsilon": 5.0, "delta": 1e-5}
+        assert (standing.total.epsilon, standing.total.delta) == (0.4, 1e-6)
+        pv.publish(release, tmp_path / type(standing).__name__, account=standing)
+        page = (tmp_path / type(standing).__name__ / "report.html").read_text()
+        assert "from up to epsilon 5, delta 1e-5, and what they showed may have led" in page
+        assert "all of them together promise epsilon 5, delta 1e-5, and not less" in page
+        assert "the total is what is promised" not in page
+        entry = registry_entry(release, account=standing)
+        assert entry["privalue"]["composition"]["dataset_promise"] == standing.promise.as_dict()
+    ledger.declare("trial", epsilon=5.0, delta=1e-5, **total)
+    assert ledger.standing("trial").lowered_from is None
+    ledger.verify()
+
+
+def reserve(ledger, number):
+    asked = {"epsilon": 0.01, "delta": 1e-9, "unit": "trajectory", "neighbours": "replace-one"}
+    return ledger.reserve("trial", study_hash({"n": number}), gaussian_alpha=1e4, **asked)
+
+
+def test_a_total_that_was_lowered_after_a_move_adds_its_largest_delta(tmp_path, monkeypatch):
+    """The plain total before the move, and the largest of those after it: not that in force."""
+    monkeypatch.setattr("privalue.ledger._book.PERIOD", 4)
+    ledger = open_ledger(tmp_path / "ledger.db")
+    ledger.declare("trial", epsilon=1.0, delta=1e-6)
+    spend(ledger, 1, gaussian(0.1, 1e-7).alpha)
+    ledger.declare("trial", **{**MOVE, "epsilon": 0.9, "delta": 1e-7})
+    ledger.declare("trial", **{**MOVE, "epsilon": 2.0, "delta": 5e-7})
+    account = ledger.declare("trial", **{**MOVE, "epsilon": 0.9, "delta": 1e-7})
+    for standing in (account, ledger.standing("trial")):
+        assert standing.promise.as_dict() == {"epsilon": 2.0, "delta": 1.5e-6}
+        assert standing.lowered_from.as_dict() == {"epsilon": 2.0, "delta": 5e-7}
+    moved, lowered = account.notices
+    assert "promise epsilon 2, delta 1.5e-6: the total of epsilon 2, delta 5e-7, and" in moved
+    assert "from up to epsilon 2, delta 5e-7" in lowered
+    assert "together promise epsilon 2, delta 1.5e-6, and not less" in lowered
+    ledger.verify()
+
+
 def test_a_move_back_that_somebody_wrote_is_ignored():
     book, _ = began(4)
     pools = {"mu": mu(ALPHA), "plain_epsilon": 0, "plain_delta": 0}
@@ -540,10 +611,14 @@ def test_what_has_no_mu_moves_to_a_plain_pool_only(tmp_path):
         ledger.declare("trial", **MOVE)
     with pytest.raises(BudgetError, match="cannot be below what is used"):
         ledger.declare("trial", **MOVE, plain_epsilon=0.05, plain_delta=1e-7)
-    moved = ledger.declare("trial", **MOVE, plain_epsilon=0.1, plain_delta=1e-7)
-    assert moved.left.units.parts[:2] == (0, 0)
+    pool = {"plain_epsilon": 0.1, "plain_delta": 1e-7}
     # (iii) of the proof takes a pool that was fixed in advance.
-    assert any("did not lead to the size of its plain pool" in line for line in moved.notices)
+    fixed = "that holds if releases did not lead to the size of its plain pool"
+    with pytest.raises(BudgetError, match=f"would promise epsilon 1, delta 2e-6; {fixed}; add_de"):
+        ledger.declare("trial", **{**MOVE, "add_deltas": False}, **pool)
+    moved = ledger.declare("trial", **MOVE, **pool)
+    assert moved.left.units.parts[:2] == (0, 0)
+    assert any(fixed in line for line in moved.notices)
     ledger.verify()
 
 

@@ -77,8 +77,16 @@ def test_several_releases_are_planned_in_python(tmp_path, planned):
     study = pv.Study.parse(STUDY)
     found = pv.plan(study, 4000, releases="1+12", draws=16)
     assert found == planned
-    assert "12 of epsilon" in repr(found)
-    assert "square" not in repr(found)
+    first, *splits, best = repr(found).split("\n- ")
+    assert first == f"BookPlan: {planned.total}, 4,000 trajectories in each release"
+    told = [split.partition(" of ")[0] for split in splits]
+    shares = [f"gaussian, {share}% for the first: 1" for share in (25, 50, 75)]
+    assert told == ["gaussian, equal shares: 1", *shares, "plain, equal shares: 1"]
+    for split, each in ((splits[0], "0.2531, delta 1e-06"), (splits[-1], "0.07692, delta 7.69")):
+        assert f": 1 of epsilon {each}" in split
+        assert f"; 12 of epsilon {each}" in split
+        assert f", error {found.splits[splits.index(split)].rmse:.3g};" in split
+    assert best == "best: equal shares, gaussian"
     ledger = open_ledger(tmp_path / "ledger.db")
     ledger.declare("trial", epsilon=1.0, delta=1e-6, unit="trajectory")
     (plain,) = pv.plan(study, 4000, releases=4, ledger=ledger, draws=8).splits

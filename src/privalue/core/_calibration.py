@@ -12,7 +12,7 @@ suit (epsilon, delta, d):
 
 * ``exact``: any public beta, and the smallest alpha that will do with it (``profile``).
 * ``nissim``: [BGP16] Lemma 1, from Nissim, Raskhodnikova and Smith (2011). The lemma needs a
-  condition on epsilon that its statement lacks (at d = 1, delta = 0.1 it first fails near 51).
+  condition on epsilon that its statement lacks (at d = 1, delta = 0.1 it fails from 50.53 on).
 * ``appendix``: [BGP16] appendix A, proved for epsilon <= 5.
 
 The published pairs are re-checked by the true profile each time, and refused where they fail. All

@@ -231,7 +231,7 @@ def estimate(
         design: Phi, and the weights w or rho.
         unvisited: what a state is worth that nobody visits.
         ridge: lambda of LSL.
-        shrinkage: whether thin states are drawn towards the others.
+        shrinkage: whether rarely visited states are drawn towards the others.
         features: towards which they are drawn too, one row for each state.
         level: of every interval and band.
         start: a distribution over states, for the overall value of the policy.

@@ -1,14 +1,15 @@
 """Describe the account of a dataset: total, spent, reserved, left, and its history."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from privalue._above import above
 from privalue.errors import BudgetError
-from privalue.ledger._balance import Held, Step
-from privalue.ledger._book import PAID, Book
+from privalue.ledger._balance import Balance, Held, Step
+from privalue.ledger._book import PAID, Book, checked
+from privalue.ledger._chain import EntryRow
 from privalue.ledger._requests import promise_of, share_of
 from privalue.ledger._terms import GAUSSIAN, PLAIN, BudgetTerms, Protection, over_steps
 from privalue.ledger._told import Amount, plainly
@@ -54,6 +55,7 @@ class Standing:
     terms: BudgetTerms
     promise: Amount  # epsilon and delta that all releases together keep
     before: Amount | None  # of a book that moved to squares: the plain total, in the promise too
+    lowered_from: Amount | None  # the largest total since something is used, if it is no longer
     total: Amount
     spent: Amount
     number_of_releases: int
@@ -308,6 +310,7 @@ def _standing(book: Book, dataset: str) -> dict[str, Any]:
         "terms": balance.terms,
         "promise": plainly(balance.kept),
         "before": None if balance.before == NOTHING else plainly(balance.before),
+        "lowered_from": None if _never_lowered(balance) else plainly(balance.widest),
         "total": balance.telling.of(balance.total, left=True),
         "spent": balance.telling.of(balance.spent),
         "number_of_releases": balance.releases,
@@ -329,23 +332,54 @@ def moved_notices(book: Book, dataset: str) -> tuple[str, ...]:
         return ()
     return (
         f'dataset "{dataset}": it moved to squares of mu after releases were made, so all of them '
-        f"together promise {balance.kept}: the total of {balance.promise}, and the delta of the "
-        f"total before the move, {balance.before}"
-        + "; that holds if releases did not lead to the size of its plain pool"
-        * bool(balance.total.epsilon),
+        f"together promise {balance.kept}: the total of {balance.widest.or_more(balance.promise)},"
+        f" and the delta of the total before the move, {balance.before}{if_fixed(balance.total)}",
     )
+
+
+def if_fixed(total: Cost) -> str:
+    """Return the condition of what a move promises: its plain pool was fixed in advance."""
+    said = "; that holds if releases did not lead to the size of its plain pool"
+    return said * bool(total.epsilon)
 
 
 def lowered_notices(book: Book, dataset: str) -> tuple[str, ...]:
     """Return what a total that was lowered does not change; the book is whole."""
     balance = book.balances[dataset]
-    if balance.widest.within(balance.kept):
+    if _never_lowered(balance):
         return ()
     return (
         f'dataset "{dataset}": its total was lowered after releases were made, from up to '
-        f"{balance.widest}: if what they showed led to that, all of them together promise that "
-        "much, and not less",
+        f"{balance.widest}: if what they showed led to that, all of them together promise "
+        f"{balance.kept}, and not less",
     )
+
+
+def had_more(book: Book, dataset: str, totals: Iterable[EntryRow]) -> bool:
+    """Return whether a dataset once had more than its total in force, for all that they say.
+
+    Under the other accounting nothing was used, or a move counted it anew and says what it was.
+
+    Args:
+        book: from a snapshot on.
+        dataset: its name; it has a total.
+        totals: the entries that say they set it.
+
+    Raises:
+        LedgerError: one of them was changed.
+    """
+    balance = book.balances[dataset]
+    found = [checked(row) for row in totals if row[0] not in book.ignored]
+    return any(
+        not Cost(epsilon=entry["epsilon"], delta=entry["delta"]).within(balance.promise)
+        for entry in found
+        if entry is not None and entry["accounting"] == balance.terms.accounting
+    )
+
+
+def _never_lowered(balance: Balance) -> bool:
+    """Return whether no total was in force that is larger, as far as the book goes back."""
+    return balance.widest.within(balance.promise)
 
 
 def unfinished(book: Book, dataset: str, now: datetime) -> tuple[Unfinished, ...]:

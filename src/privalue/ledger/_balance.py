@@ -116,8 +116,8 @@ class Balance:
     terms: BudgetTerms
     promise: Cost = NOTHING  # epsilon and delta of everything together
     total: Cost = NOTHING  # of each pool; of a plain book, the promise itself
-    # The largest plain total that was in force since something is used: a move states it, and
-    # whoever begins at a snapshot takes it from there. Not compared, for the same reason.
+    # The largest total of this accounting that was in force since something is used. A snapshot
+    # does not hold it, so that whoever begins there knows less, and it is not compared.
     widest: Cost = field(default=NOTHING, compare=False)
     before: Cost = NOTHING  # of a book that moved to squares: that total
     spent: Cost = NOTHING
@@ -144,12 +144,13 @@ class Balance:
 
     @property
     def kept(self) -> Cost:
-        """Return the promise that everything keeps, what was released before a move included.
+        """Return the promise that everything keeps, if the book is whole.
 
-        Whoever decided on the move by looking at releases chose between two totals, and has the
-        deltas of both (Theorem 3 of docs/proofs/gaussian-ledger.md).
+        That is the largest total, as whoever lowered it may have done so by looking at releases.
+        Whoever decided on a move by looking chose between two totals, and has the deltas of both
+        (Theorems 3 and 4 of docs/proofs/gaussian-ledger.md).
         """
-        return both(self.promise, self.before)
+        return both(self.widest.or_more(self.promise), self.before)
 
     def as_state(self, dataset: str) -> dict[str, Any]:
         """Return what a snapshot says of a dataset."""

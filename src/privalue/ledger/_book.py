@@ -16,16 +16,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from privalue.errors import BudgetError, LedgerError, PrivalueError, UsageError
-from privalue.ledger._balance import (
-    FINAL,
-    OUTCOME,
-    Balance,
-    Held,
-    Step,
-    pools,
-    protection,
-    terms,
-)
+from privalue.ledger._balance import FINAL, OUTCOME, Balance, Held, Step, pools, protection, terms
 from privalue.ledger._chain import (
     DECLARE,
     EARLIER,
@@ -418,7 +409,7 @@ class Book:
                     "something else, or another total was theirs"
                 )
         self._set(entry, declared, balance, spent)
-        balance.spent, balance.before = spent, before
+        balance.spent, balance.before, balance.widest = spent, before, balance.promise
         return dataset
 
     def recounted(self, dataset: str, declared: BudgetTerms, total: Cost) -> Cost:

@@ -16,17 +16,10 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from privalue.errors import BudgetError, LedgerError, UnavailableError, UsageError
-from privalue.ledger._account import Account, Standing, book_notices, notices
+from privalue.ledger._account import Account, Standing, book_notices, had_more, if_fixed, notices
 from privalue.ledger._balance import Held, both, pools
 from privalue.ledger._book import PERIOD, Book, checked, looked_up
-from privalue.ledger._chain import (
-    DECLARE,
-    FORMAT,
-    PLAIN_ALONE,
-    check_dataset,
-    check_hash,
-    sha256,
-)
+from privalue.ledger._chain import DECLARE, FORMAT, PLAIN_ALONE, check_dataset, check_hash, sha256
 from privalue.ledger._evidence import Evidence, artefact_faults, fault, require_found, uncountable
 from privalue.ledger._heads import Memory
 from privalue.ledger._names import look_alike
@@ -201,8 +194,8 @@ class Ledger:
                         requested,
                         "something is used, and what it showed may have led to this: with the "
                         f"total before, {before}, all releases would promise {both(amount, before)}"
-                        "; add_deltas=True accepts that, on the record, and a smaller delta here "
-                        "makes it less",
+                        f"{if_fixed(pools(declared))}; add_deltas=True accepts that, on the "
+                        "record, and a smaller delta here makes it less",
                     )
                 append("move", **declared, spent=[*spent.parts], before=[*before.parts[:2]])
                 told.append(
@@ -382,6 +375,9 @@ class Ledger:
     def standing(self, dataset: str, *, head: str | None = None) -> Standing:
         """Return how a dataset stands, without its history, from the newest snapshot on.
 
+        Where its total was larger once, all entries are replayed, as for ``show``: whether anything
+        was released under that one decides about the promise, and no snapshot says so.
+
         Args:
             dataset: its name.
             head: a hash that must be the hash of a charge, if given.
@@ -396,8 +392,10 @@ class Ledger:
                 entry = None if row is None or row[0] in book.ignored else checked(row)
                 if entry is None or entry["kind"] != "charge":
                     raise self._failed(Evidence(head=head).missing(Book()) or "")
-        self._require_total(book, dataset)
-        return Standing.now(book, dataset)
+            self._require_total(book, dataset)
+            with self._checking():
+                was_more = had_more(book, dataset, transaction.totals(dataset))
+            return Standing.now(self._whole(transaction) if was_more else book, dataset)
 
     def _require_total(self, book: Book, dataset: str) -> None:
         """Raise BudgetError unless the dataset has a total."""

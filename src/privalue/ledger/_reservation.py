@@ -12,10 +12,15 @@ from privalue.ledger._balance import Held
 from privalue.ledger._book import Book
 from privalue.ledger._chain import sha256
 from privalue.ledger._evidence import fault
+from privalue.ledger._heads import BehindError
 from privalue.ledger._store import Transaction, what_happened
 
 if TYPE_CHECKING:  # a ledger makes its reservations, and imports them
     from privalue.ledger._ledger import Ledger
+
+
+class _GoneError(LedgerError):
+    """Raised for a ledger that lacks the entries of a reservation."""
 
 
 class Reservation:
@@ -116,7 +121,7 @@ class Reservation:
         with self._ledger._writing(self.dataset, self.cost, self.sequence) as written:
             held = written[0].reservations.get(self.sequence)
             if held is None or (held.head != self.head and (self.charged or not held.drawn)):
-                raise LedgerError(
+                raise _GoneError(
                     f"the ledger {self._ledger.place} no longer has the entry {self.head}, of this "
                     "release: an old copy was put back; use the newer one, or start again, if "
                     "nothing was drawn"
@@ -136,12 +141,14 @@ class Reservation:
 
 @contextmanager
 def _once_charged(sequence: int) -> Iterator[None]:
-    """Add to a failure that the charge stands: the amount is spent, and only the commit waits."""
+    """Add to a failure that the charge stands, and only the commit waits; or that it may not."""
     try:
         yield
     except (LedgerError, UnavailableError) as problem:
-        stands = f"the charge of entry {sequence} stands: commit again, and draw nothing anew"
-        raise type(problem)(f"{problem}; {stands}") from problem
+        said = f"the charge of entry {sequence} stands: commit again, and draw nothing anew"
+        if isinstance(problem.__cause__, _GoneError | BehindError):
+            said = f"publish what was drawn only once the ledger has the charge of entry {sequence}"
+        raise type(problem)(f"{problem}; {said}") from problem
 
 
 def _public_name(kind: type[BaseException]) -> str:

@@ -43,6 +43,10 @@ class Dialect:
     def _rested(self) -> str:
         return f"seal <> '' AND {self['kind']} = 'snapshot'"
 
+    @property
+    def _declared(self) -> str:
+        return f"seal <> '' AND {self['kind']} IN ('declare', 'move')"
+
     def indexes(self) -> tuple[str, ...]:
         """Return what makes the indexes, which the database itself derives from the entries."""
         made = "CREATE INDEX ledger_entries_{} ON ledger_entries ({})"
@@ -51,6 +55,7 @@ class Dialect:
             made.format("reservation", self["reservation"]),
             f"{made.format('commits', self['study'])} WHERE {self['kind']} = 'commit'",
             f"{made.format('snapshots', 'sequence')} WHERE {self._rested}",
+            f"{made.format('totals', self['dataset'])} WHERE {self._declared}",
         )
 
 
@@ -99,6 +104,14 @@ class Transaction:
         """Return the entries that say they commit a release of a study, in order."""
         where = f"{self._sql['kind']} = 'commit' AND {self._sql['study']} = {self._sql.mark}"
         return self._entries(f"{where} ORDER BY sequence", study)
+
+    def totals(self, dataset: str) -> list[EntryRow]:
+        """Return the entries that say they set a dataset's total, in order.
+
+        There are few. A ledger that was begun before it had an index of them is searched.
+        """
+        where = f"{self._sql._declared} AND {self._sql['dataset']} = {self._sql.mark}"
+        return self._entries(f"{where} ORDER BY sequence", dataset)
 
     def may_declare(self) -> bool:
         """Return whether the database lets this connection write what only a keeper may."""

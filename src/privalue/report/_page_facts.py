@@ -171,6 +171,7 @@ def _account(release: Release, account: Standing) -> dict[str, Any]:
         "further": _further(release, account) if alike and not release.refit_of else None,
         "words": f"The total is what all releases together may cost {account.terms}."
         + _squares(account)
+        + _lowered(account)
         + _moved(account)
         + _conversions(account),
     }
@@ -186,9 +187,21 @@ def _squares(account: Standing) -> str:
     """Return the sentence on squares of mu; empty in a plain book."""
     if not account.gaussian:
         return ""
+    alone = account.before is None and account.lowered_from is None
     return (
         " Squares of mu add up. So what is spent and what is left, each written as an epsilon, "
-        "come to more than the total: the total is what is promised."
+        f"come to more than the total{': the total is what is promised' * alone}."
+    )
+
+
+def _lowered(account: Standing) -> str:
+    """Return the sentence on a total that was lowered; empty where none was."""
+    if account.lowered_from is None:
+        return ""
+    return (
+        f" It was lowered after releases were made, from up to {account.lowered_from}, and what "
+        f"they showed may have led to that: all of them together promise {account.promise}, and "
+        "not less."
     )
 
 

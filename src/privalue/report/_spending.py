@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import ROUND_CEILING, Context
 from fractions import Fraction
 from importlib import import_module
 from pathlib import Path
@@ -146,8 +147,7 @@ def charge_words(release: Release, standing: Standing) -> str:
     pool = "gaussian" if paid.square else "plain"
     told = f"{paid}"
     if paid.square:
-        delta = f"{privacy.delta:g}".replace("e-0", "e-")  # as amounts are written
-        told += f" (epsilon {privacy.epsilon:g} at delta {delta})"
+        told += f" (epsilon {_up(privacy.epsilon)} at delta {_up(privacy.delta)})"
     elif standing.gaussian:
         told += " of the plain pool"
     left = f"{standing.percent_left(pool)}%, {standing.unspent}"
@@ -155,6 +155,12 @@ def charge_words(release: Release, standing: Standing) -> str:
         f"Charged {told} to {standing.dataset}; left: {left}; further releases of this size: "
         f"{paid.times_in(standing.unspent.units)}"
     )
+
+
+def _up(spent: float) -> str:
+    """Return six digits of what was spent, rounded up, and written as amounts are."""
+    rounded = Context(prec=6, rounding=ROUND_CEILING).create_decimal(repr(spent))
+    return f"{float(rounded):g}".replace("e-0", "e-")
 
 
 def _promise(account: Account) -> str:

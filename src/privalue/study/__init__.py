@@ -7,6 +7,7 @@ the release states what was really done.
 """
 
 from privalue.study._bins import bins
+from privalue.study._columns import Columns
 from privalue.study._features import aggregation, design
 from privalue.study._keywords import section_keys
 from privalue.study._mechanism import MECHANISM_KEYS, Mechanism
@@ -15,7 +16,6 @@ from privalue.study._sections import (
     About,
     Actions,
     Arms,
-    Columns,
     Features,
     Privacy,
     Report,

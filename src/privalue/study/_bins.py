@@ -16,7 +16,8 @@ from typing import Any
 
 from privalue.errors import StudyError
 from privalue.study._arrays import listed
-from privalue.study._sections import States, shown
+from privalue.study._section_rules import shown
+from privalue.study._sections import States
 
 MOST_BINNED = 1_000_000  # states, each of which has a label
 

@@ -12,22 +12,21 @@ import numpy as np
 
 from privalue.errors import StudyError
 from privalue.study._arrays import is_array, listed
+from privalue.study._columns import Columns
 from privalue.study._hints import about_unknown
 from privalue.study._mechanism import MECHANISM_KEYS, Mechanism, MechanismSection
+from privalue.study._section_rules import Section, shown
 from privalue.study._sections import (
     About,
     Actions,
     Arms,
-    Columns,
     Features,
     Privacy,
     Report,
-    Section,
     States,
     TargetPolicy,
     Values,
     Weights,
-    shown,
 )
 
 _KEYS: Mapping[str, tuple[str, ...]] = {

@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 
 from privalue.errors import StudyError
 from privalue.study._hints import about_unknown
-from privalue.study._sections import LARGEST, SMALLEST, Number, Section, key, shown
+from privalue.study._section_rules import LARGEST, SMALLEST, Number, Section, key, shown
 
 _NAMES = (
     '"dp-ssp", "dp-lsw", "dp-lsl", "auto" (the least predicted error, from what is public), or '

@@ -1,62 +1,38 @@
 """Define the sections of a study file: each key with its meaning, its limits and its default.
 
-The section ``[mechanism]`` is in `_mechanism`. The reference of the study file is generated from
-these classes: ``key`` holds the text of each entry.
-
-An error is a ``StudyError`` of one line: what, which value, what is allowed, what to do.
+The section ``[mechanism]`` is in `_mechanism`, and ``[data]`` in `_columns`. The reference of the
+study file is generated from these classes: ``key`` holds the text of each entry.
 """
 
-import codecs
 import math
 from collections.abc import Mapping
-from numbers import Integral, Real
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     BeforeValidator,
-    ConfigDict,
     Field,
     StrictBool,
-    ValidationError,
     WrapValidator,
     field_serializer,
     model_validator,
 )
-from pydantic.fields import FieldInfo
 
-from privalue._brief import BriefModel, explained
 from privalue.core import MOST_TRAJECTORIES
 from privalue.errors import StudyError
 from privalue.study._arrays import by_state, plain_numbers
-from privalue.study._hints import about_unknown
+from privalue.study._section_rules import (
+    LARGEST,
+    SMALLEST,
+    Number,
+    Section,
+    Whole,
+    allowed_values,
+    key,
+    shown,
+)
 
 MOST_STATES = 2**31 - 1
 
-
-# Numbers are multiplied and squared: beyond these, doubles would over- or underflow.
-SMALLEST, LARGEST = 1e-30, 1e30
-
-
-def _number(value: object) -> float:
-    """Return a finite number as a double; refuse truth values, texts and NaN."""
-    try:
-        number = float(value) if isinstance(value, Real) else math.nan
-    except OverflowError:
-        number = math.inf
-    if isinstance(value, bool) or not math.isfinite(number):
-        raise ValueError
-    return number
-
-
-def _whole(value: object) -> int:
-    """Return a whole number; refuse truth values and floats."""
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        raise ValueError
-    return int(value)
-
-
-Number = Annotated[float, BeforeValidator(_number)]
-Whole = Annotated[int, BeforeValidator(_whole)]
 # A label may be written as a number: one that a row of data could hold, not of thousands of digits.
 Label = str | Annotated[int, Field(ge=-(2**63), lt=2**63)]
 # Numbers of states: in their order, or by label; an array or a Series is as good as a list.
@@ -85,82 +61,6 @@ Choices = Annotated[ByPair, BeforeValidator(_certain)]  # the probabilities of a
 
 MOST_PARTS = 100
 MOST_CLIP = 1e6  # a weight has 2^30 steps below it
-
-
-def key(meaning: str, allowed: str, default: Any = ..., **limits: Any) -> Any:
-    """Describe a key of the study.
-
-    Args:
-        meaning: what it means, for the reference.
-        allowed: what is allowed, for the reference and for errors.
-        default: its value if it is left out; without one it must be given.
-        limits: what pydantic enforces, as for ``Field``.
-    """
-    return Field(default, description=meaning, json_schema_extra={"allowed": allowed}, **limits)
-
-
-class Section(BriefModel):
-    """A group of keys that are checked when it is built, and frozen."""
-
-    holds_sections: ClassVar[bool] = False
-    shown_in_help: ClassVar[tuple[str, ...]] = ("given", "replace")
-    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
-
-    @classmethod
-    def __pydantic_init_subclass__(cls, **_: Any) -> None:
-        """Explain every key of a section in its docstring, which ``help`` shows."""
-        super().__pydantic_init_subclass__()
-        if not cls.holds_sections:
-            cls.__doc__ = explained(cls)
-
-    def __init__(self, /, *by_position: Any, **keys: Any) -> None:
-        if by_position:
-            name, first = type(self).__name__, next(iter(type(self).model_fields))
-            raise StudyError(f"{name} takes its keys by name, e.g. pv.{name}({first}=...)")
-        try:
-            super().__init__(**keys)
-        except ValidationError as problem:
-            raise StudyError(explain(problem, type(self))) from None
-
-    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """Return the same with some keys changed, all of it checked again."""
-        return type(self)(**self._changed(update))
-
-    def replace(self, **changes: Any) -> Self:
-        """Return the same with some keys changed; None takes a key back to its default."""
-        keys = {name: v for name, v in self._changed(changes).items() if v is not None}
-        return type(self)(**keys)
-
-    def _changed(self, update: Mapping[str, Any] | None) -> dict[str, Any]:
-        """Return the keys that somebody wrote down, with the changes."""
-        return {**{name: getattr(self, name) for name in self.given}, **(update or {})}
-
-    @classmethod
-    def model_construct(  # type: ignore[override]  # pydantic's plugin hides the keys
-        cls, _fields_set: set[str] | None = None, **values: Any
-    ) -> Self:
-        """Build a section like the constructor: there is no way around the checks."""
-        return cls(**values)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if not name.startswith("_"):
-            raise StudyError(_is_frozen(name))
-        super().__setattr__(name, value)
-
-    def __delattr__(self, name: str) -> None:
-        raise StudyError(_is_frozen(name))
-
-    @classmethod
-    def unknown_key(cls, written: str) -> str:
-        """Return in one line what is wrong with a key that the section does not have."""
-        return f"{written} is not a key of a study; {about_unknown(written, cls.model_fields)}"
-
-    @property
-    def given(self) -> frozenset[str]:
-        """Return the keys that somebody wrote down."""
-        return frozenset(self.model_fields_set)
-
-
 UNFIXED = 5e-324  # what stands for an epsilon that the ledger has yet to fix; no promise has it
 
 
@@ -398,7 +298,7 @@ class Values(Section):
         if "rewards" in self.given:
             return
         if self.returns is None:
-            allowed = _allowed(type(self).model_fields["rewards"])
+            allowed = allowed_values(type(self).model_fields["rewards"])
             raise ValueError(f"rewards is missing; it must be {allowed}; or give returns")
         low, high = self.returns
         bounds = min(low, low - self.discount * high), max(high, high - self.discount * low)
@@ -681,205 +581,3 @@ class Report(Section):
         gt=0,
         le=1 - 1e-11,
     )
-
-
-class Columns(Section):
-    """``[data]``: the names of the columns, and what their cells are.
-
-    A cell is read by what is declared here and by nothing else: no row decides how another is read.
-    """
-
-    trajectory: str = key("the column of the trajectory's id", "a text", "trajectory", min_length=1)
-    step: str = key("the column that orders a trajectory's rows", "a text", "step", min_length=1)
-    state: str = key("the column of the state", "a text", "state", min_length=1)
-    reward: str = key("the column of the reward", "a text", "reward", min_length=1)
-    action: str = key("the column of the action, with [actions]", "a text", "action", min_length=1)
-    probability: str = key(
-        "the column of the behaviour's probability of the action, with [policy] behaviour = "
-        '"column"',
-        "a text",
-        "probability",
-        min_length=1,
-    )
-    person: str = key(
-        "the column of the person's id; if person is named and trajectory is not, each person has "
-        "one trajectory",
-        "a text",
-        "person",
-        min_length=1,
-    )
-    id_type: Literal["text", "integer"] = key(
-        "how ids are read: as texts (a number becomes its usual text), or as whole numbers",
-        '"text" or "integer"',
-        "text",
-    )
-    step_type: Literal["integer", "number", "date", "datetime"] = key(
-        "how steps are read",
-        '"integer", "number", "date" or "datetime"',
-        "integer",
-    )
-    step_format: str | None = key(
-        "how dates or times are written in text, if not as 2026-11-15 or 2026-11-15T08:30",
-        'a text of strptime codes, e.g. "%d.%m.%Y"',
-        None,
-        min_length=2,
-    )
-    invalid: Literal["refuse", "drop-unit"] = key(
-        "what happens if a row cannot be read: the run ends with an error, or the whole trajectory "
-        "(person) is left out",
-        '"refuse" or "drop-unit"',
-        "refuse",
-    )
-    missing: list[str] = key(
-        "which texts mean that a state, an action, a reward or a step is missing",
-        "a list of texts",
-        [""],
-    )
-    missing_rows: Literal["invalid", "drop-row"] = key(
-        "what happens to a row whose state, action or reward is missing: it is invalid, or it "
-        "alone is left out, and its reward then counts as 0",
-        '"invalid" or "drop-row"',
-        "invalid",
-    )
-    decimal: Literal[".", ","] = key("the decimal mark of numbers in text", '"." or ","', ".")
-    delimiter: str | None = key(
-        "the character that separates the cells of a CSV file; if left out, the heading shows it",
-        'one character, e.g. ";"',
-        None,
-        min_length=1,
-        max_length=1,
-    )
-    encoding: str = key(
-        "the encoding of CSV files",
-        '"utf-8", "utf-16", or an encoding of one byte per character, e.g. "latin-1" or "cp1252"',
-        "utf-8",
-    )
-    sorted: StrictBool = key(
-        "whether rows are in order of person, trajectory and step; this is checked while reading",
-        "true or false",
-        False,
-    )
-    truncated: str | None = key(
-        "the column that marks trajectories as cut off: one row with true, yes or 1 is enough, "
-        "other rows have false, no or 0; see [values] truncated",
-        "a text",
-        None,
-        min_length=1,
-    )
-
-    @model_validator(mode="after")
-    def _readable(self) -> "Columns":
-        """Refuse declarations that contradict each other, or with which rows depend on others."""
-        names = [self.trajectory, self.step, self.state, self.reward, self.person]
-        names += [] if self.truncated is None else [self.truncated]
-        if len(set(names)) < len(names):
-            raise ValueError("two keys name the same column; each needs its own")
-        if self.step_format is not None and self.step_type not in {"date", "datetime"}:
-            raise ValueError(
-                f'step_format applies to step_type = "date" or "datetime", and step_type = '
-                f'"{self.step_type}"; change step_type, or remove step_format'
-            )
-        if self.delimiter is not None and (
-            not self.delimiter.isascii() or self.delimiter in '"\r\n' or self.delimiter.isalnum()
-        ):
-            raise ValueError(
-                f"delimiter = {self.delimiter!r} cannot separate cells; it is one character that "
-                'is neither a letter, a digit nor a quote, e.g. ";"'
-            )
-        if not one_character_at_a_time(self.encoding):
-            raise ValueError(
-                f'encoding = "{self.encoding}" is not read; it must be "utf-8", "utf-16", or an '
-                'encoding of one byte a character, e.g. "latin-1" or "cp1252"'
-            )
-        if self.sorted and self.invalid == "drop-unit":
-            raise ValueError(
-                'sorted = true goes with invalid = "refuse" only: rows out of order are an error '
-                'of all rows, and with "drop-unit" nothing may be one; remove sorted'
-            )
-        return self
-
-    @property
-    def drops(self) -> bool:
-        """Return whether units or rows may be left out, so that their number is private."""
-        return self.invalid == "drop-unit" or self.missing_rows == "drop-row"
-
-    @property
-    def one_trajectory_per_person(self) -> bool:
-        """Return whether the person's id is the trajectory's too: only person is named."""
-        return "person" in self.given and "trajectory" not in self.given
-
-
-def one_character_at_a_time(encoding: str) -> bool:
-    """Return whether no character of one row can change how the next row is read.
-
-    This is true of UTF-8 and UTF-16, and of encodings with one byte for each character that agree
-    with ASCII, so that ends of lines are where they seem to be.
-    """
-    try:
-        name = codecs.lookup(encoding).name
-    except (LookupError, ValueError):
-        return False
-    if name in {"utf-8", "utf-8-sig", "utf-16"}:
-        return True
-    if "escape" in name:
-        return False
-    ascii_bytes = bytes(range(128))
-    try:  # a table of 256 characters, with the line's end where ASCII has it
-        one_each = len(bytes(range(256)).decode(name, errors="replace")) == 256
-        return one_each and ascii_bytes.decode(name) == ascii_bytes.decode("ascii")
-    except (LookupError, ValueError, TypeError):
-        return False
-
-
-def explain(problem: ValidationError, model: type["Section"]) -> str:
-    """Return the first error in one line: what, which value, what is allowed, what to do.
-
-    Args:
-        problem: what pydantic found.
-        model: the section, or the study, that was being built.
-    """
-    errors = problem.errors(include_url=False)
-    first = next((e for e in errors if e["type"] == "extra_forbidden"), errors[0])
-    key = str(first["loc"][0]) if first["loc"] else ""
-    whole = model.holds_sections
-    heading = f"[{key}]" if whole else key
-    if first["type"] == "extra_forbidden":
-        return model.unknown_key(key)
-    # Of a key that may be one of several things, one may say what is wrong in words of its own.
-    causes = (e.get("ctx", {}).get("error") for e in errors if e["loc"][:1] == first["loc"][:1])
-    cause = next((said for said in causes if said is not None and str(said)), None)
-    if cause is not None:  # a check that spans keys, or a section's own complaint
-        return f"{heading} {cause}" if key else str(cause)
-    field = model.model_fields[key]
-    if whole:
-        if first["type"] == "missing":
-            section: Any = field.annotation
-            keys = [name for name, entry in section.model_fields.items() if entry.is_required()]
-            needed = ", ".join(keys or ["count, labels, file or bins"])
-            return f"{heading} is missing; it needs {needed}"
-        return f"{heading} must be a section of the study, not {shown(first['input'])}"
-    allowed = _allowed(field)
-    if first["type"] == "missing" and len(first["loc"]) == 1:
-        return f"{heading} is missing; it must be {allowed}"
-    return f"{heading} = {shown(first['input'])} is not allowed; it must be {allowed}"
-
-
-def _allowed(field: FieldInfo) -> str:
-    """Return what a key may be, in words."""
-    extra = field.json_schema_extra
-    return str(extra["allowed"]) if isinstance(extra, dict) else ""
-
-
-def _is_frozen(name: str) -> str:
-    """Return what to do instead of changing a key in place."""
-    return f"{name} cannot be changed: a study is frozen; make another one with replace({name}=...)"
-
-
-def shown(value: object) -> str:
-    """Return a value as an error shows it, cut if it is long."""
-    try:
-        text = f'"{value}"' if isinstance(value, str) else repr(value)
-    except (ValueError, RecursionError):  # Python writes no number of thousands of digits
-        return f"a {type(value).__name__} that is too long to show"
-    text = " ".join(text.split()) if "\n" in text else text
-    return text if len(text) <= 60 else text[:57] + "..."

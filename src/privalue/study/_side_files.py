@@ -25,7 +25,7 @@ from privalue.errors import StudyError
 from privalue.study._array_files import read_npy, read_npz
 from privalue.study._names import BETWEEN, KeyNames, said
 from privalue.study._places import MOST_ARRAY, Place
-from privalue.study._sections import LARGEST, SMALLEST
+from privalue.study._section_rules import LARGEST, SMALLEST
 
 MOST_FEATURES = 10_000_000
 _CELL_BYTES = 32  # of a number in a table, while it is read

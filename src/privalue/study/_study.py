@@ -41,6 +41,8 @@ from privalue._above import above
 from privalue._files import read_whole
 from privalue.core import MOST_LEVELS, Limits, Matrix
 from privalue.errors import StudyError
+from privalue.study._agreement import require_agreement, require_arms
+from privalue.study._columns import Columns
 from privalue.study._hints import about_toml, about_unknown, looks_like_data
 from privalue.study._keywords import (
     EXAMPLE,
@@ -52,22 +54,18 @@ from privalue.study._keywords import (
 from privalue.study._mechanism import MECHANISM_KEYS, MechanismField, SspSection
 from privalue.study._names import PairNames
 from privalue.study._places import MOST_STUDY, Place
+from privalue.study._section_rules import Section, key, shown
 from privalue.study._sections import (
-    MOST_STATES,
     About,
     Actions,
     Arms,
-    Columns,
     Features,
     Privacy,
     Report,
-    Section,
     States,
     TargetPolicy,
     Values,
     Weights,
-    key,
-    shown,
 )
 from privalue.study._side_files import describe_matrix
 from privalue.study._stages import automatic_stages
@@ -211,19 +209,12 @@ class Study(Section):
                 f"{EXAMPLE}; Study.load reads a file, and Study.parse a text"
             )
         super().__init__(**sections)
-        self._require_intervals_for_level()
-        self._require_limit_of_trajectories()
-        self._require_shrinkage_for_features()
-        self._require_column_of_cuts()
-        self._require_columns_of_bins()
+        require_agreement(self)
         self._place = place
-        self._require_actions()
-        self._require_policy()
-        self._require_delta()
         self._tables = read_tables(
             self.states, self.values, self.weights, self.features, self.actions, self.policy, place
         )
-        self._require_arms()
+        require_arms(self)
 
     @classmethod
     def load(
@@ -408,204 +399,6 @@ class Study(Section):
             return MECHANISM_KEYS
         model: Any = cls.model_fields[section].annotation
         return dict(model.model_fields)
-
-    def _require_intervals_for_level(self) -> None:
-        """Refuse a level if the release will have no intervals."""
-        if "level" in self.report.given and not self.has_intervals:
-            raise StudyError(
-                "[report] level is of intervals, which dp-lsw and dp-lsl release with [mechanism] "
-                "noise_scale_share only; set it, e.g. to 0.1, use dp-ssp, or remove level"
-            )
-
-    def _require_limit_of_trajectories(self) -> None:
-        """Require L if a person may have several trajectories, and refuse it if not."""
-        limit, one = self.privacy.max_trajectories_per_person, self.data.one_trajectory_per_person
-        if self.privacy.unit != "person":
-            return
-        if limit is None and not one:
-            raise StudyError(
-                '[privacy] unit = "person" needs the key max_trajectories_per_person: how many '
-                "trajectories of one person count at most, e.g. max_trajectories_per_person = 3; "
-                "if each person has one trajectory, name their column alone: [data] person = "
-                f'"{self.data.person}"'
-            )
-        if one and limit not in {None, 1}:
-            raise StudyError(
-                f"[privacy] max_trajectories_per_person = {limit}: [data] names person and not "
-                "trajectory, so that each person has one trajectory; name that column too, e.g. "
-                'trajectory = "trajectory", or remove max_trajectories_per_person'
-            )
-
-    def _require_shrinkage_for_features(self) -> None:
-        """Refuse to shrink towards features what is not shrunk."""
-        chosen = self.mechanism
-        if not self.features.shrink:
-            return
-        if chosen.name != "dp-ssp":
-            raise StudyError(
-                f'[features] shrink = true needs dp-ssp, and [mechanism] name = "{chosen.name}"; '
-                "choose dp-ssp, or remove shrink"
-            )
-        if not chosen.shrinkage or chosen.given & {"ridge", "ridge_scale"}:
-            key = "ridge" if chosen.shrinkage else "shrinkage = false"
-            raise StudyError(
-                f"[features] shrink = true is shrinkage towards the features, and [mechanism] "
-                f"{key} asks for something else; remove one of the two"
-            )
-
-    def _require_column_of_cuts(self) -> None:
-        """Refuse a rule for trajectories that were cut off where no column marks them."""
-        if self.values.truncated is not None and self.data.truncated is None:
-            raise StudyError(
-                f'[values] truncated = "{self.values.truncated}" needs the column that marks '
-                'trajectories as cut off: [data] truncated = "cut", or whatever it is called'
-            )
-
-    def _require_columns_of_bins(self) -> None:
-        """Refuse bins of a column that is something else, too, and a column of states beside."""
-        if self.states.bins is None:
-            return
-        if "state" in self.data.given:
-            raise StudyError(
-                f'[data] state = "{self.data.state}" names a column of states, and [states] bins '
-                "makes states of others; remove one of the two"
-            )
-        data = self.data
-        taken = {data.trajectory, data.step, data.reward, data.person, data.truncated}
-        taken |= {self.arms.column} if self.arms.labels else set()
-        taken |= {data.action} if self.actions.named else set()
-        taken |= {data.probability} if self.policy.is_logged else set()
-        for column in self.states.bins:
-            if column in taken:
-                raise StudyError(
-                    f"[states] bins {column} is a column of [data] or [arms], too; give a copy of "
-                    "it another name"
-                )
-
-    def _require_actions(self) -> None:
-        """Refuse actions for which nothing is proved, and a column of actions without any."""
-        data = self.data
-        if not self.actions.named:
-            if "action" in data.given:
-                raise StudyError(
-                    f'[data] action = "{data.action}" names the column of actions, and there are '
-                    "none; say which there are, e.g. [actions] count = 4, or remove it"
-                )
-            return
-        if self.arms.labels:
-            raise StudyError(
-                "[actions] and [arms] do not go together; remove one of the two, or make one "
-                "release for each arm"
-            )
-        if self.mechanism.name in {"dp-lsw", "dp-lsl"}:
-            raise StudyError(
-                f'[actions] needs dp-ssp, and [mechanism] name = "{self.mechanism.name}": no bound '
-                'is proved for values of states and actions there; use "dp-ssp"'
-            )
-        taken = {data.trajectory, data.step, data.state, data.reward, data.person, data.truncated}
-        if data.action in taken:
-            raise StudyError(
-                f'[data] action = "{data.action}" is another column of [data], too; each needs '
-                "its own"
-            )
-
-    def _require_policy(self) -> None:
-        """Require what dp-ope needs, and refuse what has no effect with it, or without it."""
-        policy, data = self.policy, self.data
-        if self.mechanism.name != "dp-ope":
-            if policy.given:
-                raise StudyError(
-                    f'[policy] is for dp-ope, and [mechanism] name = "{self.mechanism.name}"; set '
-                    'name = "dp-ope", or remove [policy]'
-                )
-            return
-        if not self.actions.named:
-            raise StudyError(
-                "[actions] is missing: to value another policy, actions must be recorded; say "
-                "which there are, e.g. [actions] count = 4"
-            )
-        needed = {
-            "target": "the policy to value, a file of state, action and probability",
-            "behaviour": 'the policy behind the data: a file, or "column"; it is never estimated '
-            "silently",
-            "clip": "the most that a trajectory weighs, e.g. clip = 10",
-        }
-        for name, meaning in needed.items():
-            if getattr(policy, name) is None:
-                raise StudyError(f"[policy] {name} is missing: {meaning}")
-        idle = {
-            "[privacy] max_states_per_trajectory": self.privacy.max_states_per_trajectory,
-            "[values] start": self.values.start,
-            "[values] unvisited": self.values.unvisited,
-            "[states] visits": self.states.visits,
-            "[weights]": self.weights.model_dump() != Weights().model_dump() or None,
-            "[features]": self.features.model_dump() != Features().model_dump() or None,
-        }
-        for name, given in idle.items():
-            if given is not None:
-                raise StudyError(f"{name} has no effect with dp-ope; remove it")
-        if data.missing_rows == "drop-row":
-            raise StudyError(
-                '[data] missing_rows = "drop-row" leaves what was done in a row out of the weight, '
-                'and the weight is wrong; with dp-ope use "invalid"'
-            )
-        if policy.is_logged:
-            taken = {data.trajectory, data.step, data.state, data.reward, data.person, data.action}
-            if data.probability in taken:
-                raise StudyError(
-                    f'[data] probability = "{data.probability}" is another column of [data], too; '
-                    "each needs its own"
-                )
-        elif "probability" in data.given:
-            raise StudyError(
-                f'[data] probability = "{data.probability}" names the column of logged '
-                'probabilities, and [policy] behaviour is not "column"; remove one of the two'
-            )
-
-    def _require_delta(self) -> None:
-        """Require a delta above 0, but for Laplace noise, whose promise has none."""
-        wanted = "a number between 0 and 1, both excluded"
-        laplace = self.mechanism.name == "dp-ope" and self.mechanism.noise == "laplace"
-        if not self.privacy.is_fixed:
-            if laplace:
-                raise StudyError(
-                    f'[privacy] spend = "{self.privacy.spend}" is a share of epsilon and delta, '
-                    'and noise = "laplace" has no delta; give epsilon'
-                )
-            return
-        delta = self.privacy.delta
-        if laplace:
-            if delta > 0:
-                raise StudyError(
-                    f'[privacy] delta = {delta:g}: noise = "laplace" promises epsilon alone; '
-                    'remove delta, or use [mechanism] noise = "gaussian"'
-                )
-        elif "delta" not in self.privacy.given:
-            raise StudyError(f"[privacy] delta is missing; it must be {wanted}")
-        elif delta == 0:
-            raise StudyError(f"[privacy] delta = {delta} is not allowed; it must be {wanted}")
-
-    def _require_arms(self) -> None:
-        """Refuse arms for which no mechanism is proved, or that no row could hold."""
-        if not self.arms.labels:
-            return
-        if self.mechanism.name in {"dp-lsw", "dp-lsl"}:
-            raise StudyError(
-                f'[arms] needs dp-ssp, and [mechanism] name = "{self.mechanism.name}": its noise '
-                "follows the visits, and no bound is proved for a unit that moves from one arm to "
-                'another; use "dp-ssp", or one release for each arm'
-            )
-        data = self.data
-        taken = {data.trajectory, data.step, data.state, data.reward, data.person, data.truncated}
-        if self.arms.column in taken:
-            raise StudyError(
-                f'[arms] column = "{self.arms.column}" is a column of [data], too; give it another'
-            )
-        if self.key_count > MOST_STATES:
-            raise StudyError(
-                f"[arms] {self.arm_count} arms of {self.state_count} states are {self.key_count} "
-                f"values; there may be at most {MOST_STATES}"
-            )
 
     def _repr_html_(self) -> str:
         return str(above("_notebook", "study_html")(self))

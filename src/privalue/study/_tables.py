@@ -21,10 +21,9 @@ from privalue.study._arrays import UNCLEAR, labelled_rows, unclear
 from privalue.study._bins import bin_labels
 from privalue.study._names import BETWEEN, KeyNames, PairNames, StateNames
 from privalue.study._places import Place
+from privalue.study._section_rules import LARGEST, SMALLEST
 from privalue.study._sections import (
-    LARGEST,
     MOST_STATES,
-    SMALLEST,
     Actions,
     Features,
     States,
