@@ -190,7 +190,7 @@ class Server:
             self.process = subprocess.Popen(
                 [
                     *(self.binaries / "postgres", "-D", self.data, "-k", self.folder),
-                    *("-c", "listen_addresses=", "-c", "max_connections=40"),
+                    *("-c", "listen_addresses=", "-c", "max_connections=100"),
                 ],
                 stdout=log,
                 stderr=log,
