@@ -289,3 +289,13 @@ def test_a_type_told_from_all_cells_is_caught():
     as_texts = pa.array([str(value) for value in [*floats, "0,5"]])
     assert outcome(cells.numbers(as_arrow([*floats, "0,5"]), decimal=",")) == [0.25, 0.5, 0.5]
     assert outcome(cells.numbers(as_texts, decimal=",")) == [None, None, 0.5]
+
+
+@pytest.mark.parametrize("blank", ["\xa0", "\x85", "\x1c", "\u2003"])
+def test_white_space_that_is_not_of_ascii_is_part_of_a_date_and_of_a_missing_text(blank):
+    found = cells.steps(column([f"2026-01-02{blank}", " 2026-01-02\t"]), "date", None)
+    assert found.status is not None
+    assert found.status.tolist() == [INVALID, OK]
+    missing = cells.Missing.of(["", blank, f"NA{blank} "])
+    assert missing.texts is not None
+    assert missing.texts.to_pylist() == sorted([blank, f"NA{blank}"])

@@ -47,7 +47,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY = 86_400
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _FRACTION = re.compile(r"(.*:\d\d)[.,](\d{1,9})(.*)", re.DOTALL)
-_BLANKS = " \t\n\v\f\r"  # the white space that is no part of a cell: that of ASCII
+BLANKS = " \t\n\v\f\r"  # the white space that is no part of a cell: that of ASCII
 
 
 class Missing(NamedTuple):
@@ -59,7 +59,7 @@ class Missing(NamedTuple):
     @classmethod
     def of(cls, texts: Sequence[str]) -> "Missing":
         """Return what these texts mean, in cells of any type."""
-        listed = sorted({text.strip() for text in texts} - {""})
+        listed = sorted({text.strip(BLANKS) for text in texts} - {""})
         if not listed:
             return cls()
         found = numbers(text_array(listed))
@@ -515,7 +515,7 @@ def _written_moments(
     found: list[tuple[int, int] | None] = []
     for cell in coded.dictionary:
         try:
-            text = str(cell.as_py()).strip()
+            text = str(cell.as_py()).strip(BLANKS)
         except UnicodeDecodeError:
             found.append(None)
             continue
@@ -656,7 +656,7 @@ def _buffers(texts: pa.Array) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
 
 def _text(column: pa.Array, at: int) -> str:
     """Return the text of a cell, which may not be valid UTF-8."""
-    return bytes(column[at].as_buffer()).decode("utf-8", errors="replace").strip(_BLANKS)
+    return bytes(column[at].as_buffer()).decode("utf-8", errors="replace").strip(BLANKS)
 
 
 def _bytes(kind: pa.DataType) -> int:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from privalue.core import Integers, kernel
 from privalue.readers._arrow import number_array, numbers_in, text_array
+from privalue.readers._cells import BLANKS
 from privalue.readers._rules import RowRules
 from privalue.readers._text_kernels import POWERS
 
@@ -49,7 +50,7 @@ class PlainLines:
             "action": _LABEL if rules.action_labels else _WHOLE,  # the encoder looks at its size
             "reward": _DECIMAL,
         }
-        listed = any(text.strip() for text in rules.missing)
+        listed = any(text.strip(BLANKS) for text in rules.missing)
         # A delimiter that numbers may hold: only cells tell the two apart.
         inside = delimiter in {rules.decimal, ".", "+", "-"}
         if listed or inside or any(kinds.get(role) is None for role in rules.columns):
