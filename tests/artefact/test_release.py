@@ -282,6 +282,14 @@ def test_a_folder_that_cannot_be_written(tmp_path):
         release_anyway(study(3), DATA).save(tmp_path / "file")
 
 
+def test_a_file_that_is_no_text_is_not_a_release_and_no_byte_of_it_is_quoted(tmp_path):
+    """Somebody names the ledger, or the data, where a release belongs."""
+    (tmp_path / "rows.parquet").write_bytes(b"PAR1\x15\x04\x15\xa0")
+    with pytest.raises(pv.DataError, match=r"is not a release, .*; give a release\.json") as found:
+        pv.Release.load(tmp_path / "rows.parquet")
+    assert "0xa0" not in str(found.value)
+
+
 @pytest.mark.parametrize("content", ["", "{}", '{"schema_version": 2}', "not json"])
 def test_what_is_not_a_release_is_not_loaded(content, tmp_path):
     (tmp_path / "release.json").write_text(content)

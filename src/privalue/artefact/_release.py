@@ -764,7 +764,11 @@ class Release(Arrays, _Part):
             raise DataError(
                 f"{path} cannot be read: {problem.strerror}; give a release.json, or its folder"
             ) from None
-        except (DataError, UnicodeDecodeError) as problem:
+        except UnicodeDecodeError:
+            raise DataError(
+                f"{path} is not a release, and not even text; give a release.json, or its folder"
+            ) from None
+        except DataError as problem:
             raise DataError(f"{path}: {problem}") from None
 
 

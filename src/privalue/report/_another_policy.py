@@ -12,7 +12,17 @@ from privalue._written import written
 from privalue.artefact import NOT_PRIVATE, Compared, KeptMass, PolicyInterval, Release, StateValues
 from privalue.ledger import Standing
 from privalue.report._page_facts import budget_context
-from privalue.report._pages import LABEL, PageHtml, PageTable, bar, flags, hashed, named, render
+from privalue.report._pages import (
+    LABEL,
+    PageHtml,
+    PageTable,
+    bar,
+    flags,
+    hashed,
+    headed,
+    named,
+    render,
+)
 from privalue.report._plots import MOST_ROWS, Series, figure
 from privalue.report._states import IMPOSSIBLE, LOST, above_words
 from privalue.report._valued import valued_facts
@@ -53,18 +63,11 @@ def another_policy_page(
         mark=ANOTHER_MARK,
         marked=release.created,
         private=False,
-        title=("" if release.private else f"{NOT_PRIVATE}: ")
-        + f"{name}: what another policy would have been worth",
+        **headed(release, f"{name}: what another policy would have been worth"),
         kicker=f"What another policy would have been worth, told privately. Released on "
         f"{release.created} by dp-ope, privalue {release.software.version}.",
         name=named(name),
         contents=[(key, title) for key, title in _CONTENTS.items() if key not in left_out],
-        banner=None
-        if release.private
-        else (
-            f"{NOT_PRIVATE}.",
-            "Seeded noise, for experiments only: nothing is promised. Do not publish.",
-        ),
         verdict=verdict_words(release),
         valued=_valued(release),
         worth=_worth(release),

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from privalue._forest import style as plot_style
+from privalue.artefact import NOT_PRIVATE, Release
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -99,6 +100,16 @@ def flags(texts: Sequence[str]) -> PageHtml:
     if not texts:
         return PageHtml('<span class="none">none</span>')
     return PageHtml(" ".join(f'<span class="flag">{html.escape(text)}</span>' for text in texts))
+
+
+SEEDED = "Seeded noise, for experiments only: nothing is promised. Do not publish."
+
+
+def headed(release: Release, title: str, warning: str = SEEDED) -> dict[str, Any]:
+    """Return a page's title and banner: both say it first if the noise was seeded."""
+    if release.private:
+        return {"title": title, "banner": None}
+    return {"title": f"{NOT_PRIVATE}: {title}", "banner": (f"{NOT_PRIVATE}.", warning)}
 
 
 def render(template: str, **context: Any) -> str:

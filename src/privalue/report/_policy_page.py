@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 
 from privalue._written import written
-from privalue.artefact import NOT_PRIVATE, Release
+from privalue.artefact import Release
 from privalue.estimate import GreedyStep, StateChange
 from privalue.report._heat import HeatTable, heat_table
-from privalue.report._pages import LABEL, PageHtml, PageTable, hashed, named, render
+from privalue.report._pages import LABEL, PageHtml, PageTable, hashed, headed, named, render
 from privalue.report._plots import MOST_ROWS, Series, figure
 
 POLICY_MARK = "privalue-policy-page"
 MOST_STATES = 500  # that a table lists; policy.json has them all
+_SEEDED = "Made of a release with seeded noise, for experiments only. Do not publish."
 _CONTENTS = {
     "trust": "Before you use it",
     "moves": "What changes",
@@ -52,16 +53,10 @@ def policy_page(
         mark=POLICY_MARK,
         marked=release.created,
         private=False,
-        title=("" if release.private else f"{NOT_PRIVATE}: ") + f"{name}: a policy to try",
+        **headed(release, f"{name}: a policy to try", _SEEDED),
         kicker="A policy to try, made from released values alone. It spends no privacy.",
         name=named(name),
         contents=list(_CONTENTS.items()),
-        banner=None
-        if release.private
-        else (
-            f"{NOT_PRIVATE}.",
-            "Made of a release with seeded noise, for experiments only. Do not publish.",
-        ),
         count=len(changes),
         moved=len(moves),
         clear=sum((change.low or 0.0) > 0 for change in moves),

@@ -14,7 +14,7 @@ from privalue.report._page_facts import budget_context, method_context, public_c
 from privalue.report._page_precision import limits_context, precision_context
 from privalue.report._page_stages import limits_note
 from privalue.report._page_values import flags_context, values_context
-from privalue.report._pages import hashed, named, render
+from privalue.report._pages import hashed, headed, named, render
 from privalue.report._precision import planned
 from privalue.report._states import StateTable, return_bounds, state_table
 from privalue.report._verdict import verdict_of
@@ -64,17 +64,11 @@ def public_page(
         mark=PUBLIC_MARK,
         marked=release.created,
         private=False,
-        title=("" if release.private else f"{NOT_PRIVATE}: ") + f"{name}: what the policy is worth",
+        **headed(release, f"{name}: what the policy is worth"),
         kicker=f"What a policy is worth, told privately. Released on {release.created[:10]} by "
         f"{release.mechanism}, privalue {release.software.version}.",
         name=named(name),
         contents=[(k, short) for k, short in _CONTENTS.items() if k != "arms" or release.arms],
-        banner=None
-        if release.private
-        else (
-            f"{NOT_PRIVATE}.",
-            "Seeded noise, for experiments only: nothing is promised. Do not publish.",
-        ),
         protected=release.private,
         verdict=verdict_of(release, states, plan),
         tiles=_tiles(release, states),
