@@ -25,8 +25,11 @@ _CLEAR = 3.0  # standard deviations above which a bin is not taken for noise
 _WITHIN = 0.75  # of a level's reach: where returns of that level are, about
 _MEETING = 0.5  # of the trajectories that are clamped: those that meet a given state, about
 _QUANTILES = 7  # of what a count may be, given its noisy number
-_SPREADS = (1 / 12, 0.06**2)  # variances of values, in units of R^2: spread out, or close together
-_BLENDS = (0.25, 0.5, 0.75, 1.0)  # of the best shape with the usual one
+# Variances that values may have, in units of R^2: from spread out to nearly all the same.
+_SPREADS = (1 / 12, 0.06**2, 0.012**2, 0.0024**2, 0.0005**2)
+_SHAPED_FOR = (1 / 12, 0.012**2)  # those for which shapes are made; all of them judge
+_BLENDS = (0.1, 0.2, 0.4, 0.7, 1.0)  # of the best shape with the usual one
+_LOSS = 1.02  # how much larger than the usual error that of a shape may be, whatever the spread
 _LEAST_SHARE = 0.1  # of what an even split gives each state
 USUAL_SHARES = {"bounds": 0.10, "visits": 0.05}  # of mu^2
 _LEAST_BOUNDS, _SLIVER = 0.02, 0.01
@@ -83,10 +86,11 @@ def shape_from_counts(
 
     What a count may be, given its noisy number, is a normal law above 0, at seven quantiles. With
     noise q = K/(omega_s n)^2, K = (alpha Delta)^2 (1 + 1/(12 c_w^2)), a state is off by
-    tau^2 q/(tau^2 + q), where values spread by tau^2: shrinkage does no worse. tau is not known, so
-    an omega is judged by the larger of its two errors, for values far apart and close together,
-    each over that of the usual omega. Candidates are the best shapes for either tau, blended with
-    the usual one.
+    tau^2 q/(tau^2 + q), where values spread by tau^2: shrinkage does no worse. Nobody knows tau:
+    where values are much alike, rare states are told by the others, and precision that they get is
+    missing elsewhere. So an omega is judged by its error over that of the usual omega for every
+    tau: none may be larger by more than 2%, and their geometric mean decides. Candidates are the
+    best shapes for two of them, blended with the usual one.
 
     Args:
         counts: n~, the noisy visits.
@@ -119,7 +123,7 @@ def shape_from_counts(
     best, least, before = usual, _GAIN**2, errors(usual)
     kept = np.square(usual) / float(np.sum(np.square(usual)))
     expected = may_be.mean(axis=0)
-    for spread in _SPREADS:
+    for spread in _SHAPED_FOR:
         most = float(expected.max())
         squares = best_squares(
             expected / most, unit * (trajectories_per_person / most) ** 2 / spread
@@ -128,8 +132,9 @@ def shape_from_counts(
         squares /= squares.sum()
         for blend in _BLENDS:
             shape = np.sqrt((1 - blend) * kept + blend * squares)
-            error = float((errors(shape) / before).max())
-            if error < least:
+            ratios = errors(shape) / before
+            error = float(np.exp(np.log(ratios).mean()))
+            if error < least and ratios.max() <= _LOSS**2:
                 best, least = shape, error
     return np.asarray(best / best.max())
 
