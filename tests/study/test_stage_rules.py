@@ -18,10 +18,9 @@ REACH = 100.0 / 2.0 ** np.arange(11, -1, -1)  # bounds 0 and 100: the reference 
 ALPHA = gaussian(1.0, 1e-6).alpha
 
 
-def bound(histogram, deviation=20.0, noise=ALPHA * 40**0.5):
-    return chosen_bound(
-        np.array(histogram, dtype=float), deviation, reach=REACH, width=REACH, noise=noise
-    )
+def bound(histogram, deviation=20.0, noise=ALPHA * 40**0.5, states=40):
+    numbers = np.array(histogram, dtype=float)
+    return chosen_bound(numbers, deviation, reach=REACH, width=REACH, noise=noise, states=states)
 
 
 # The bound
@@ -48,6 +47,14 @@ def test_a_long_tail_is_clamped_only_where_noise_would_cost_more():
     levels = [bound(tail, noise=noise) for noise in np.geomspace(0.01, 1e6, 50)]
     assert levels == sorted(levels, reverse=True)
     assert levels[0] == 5  # next to no noise: nobody who is seen is clamped
+
+
+def test_no_bias_is_bought_for_noise_that_shrinkage_takes_off():
+    """1,510 people at one level, N = 107, epsilon = 0.1: noise drowns all values, at any bound."""
+    histogram = np.zeros(12)
+    histogram[10] = 1510
+    noise = gaussian(0.1, 1e-6).alpha * 107**0.5
+    assert bound(histogram, deviation=160.0, noise=noise, states=107) == 10
 
 
 def test_what_hides_in_noise_costs_less_than_the_noise_of_the_whole_range():
