@@ -71,6 +71,7 @@ from privalue.ledger import (
     Reservation,
     StoredRelease,
     open_ledger,
+    refusing,
     study_hash,
     what_happened,
 )
@@ -589,6 +590,7 @@ def finish(
     return drawn
 
 
+@refusing("the release", "charged")
 def _answered(
     study: Study,
     stored: StoredRelease,
@@ -600,8 +602,8 @@ def _answered(
     if expect_new:
         raise BudgetError(
             f'dataset "{study.study.dataset}": the identical request was answered on '
-            f"{answer.created}, and a new release was expected; nothing was spent; [study] "
-            "period makes a request another one, or ask without expecting a new one"
+            f"{answer.created}, and a new release was expected; [study] period makes a request "
+            "another one, or ask without expecting a new one"
         )
     _tell([f"{reuse(answer)}; the data was not opened", *stored.notices], say)
     return answer

@@ -162,7 +162,8 @@ def test_failures_are_one_line_with_the_right_exit_code(folder, capsys, code, ar
 def test_a_second_release_into_the_same_folder_is_refused_before_data_is_read(folder, capsys):
     command = ["release", "study.toml", "--out", "r", "--no-ledger", "--data"]
     assert run([*command, "data.parquet"]) == 0
-    assert "never overwritten" in failed(capsys, 2, *command, "nowhere.parquet")
+    said = failed(capsys, 2, *command, "nowhere.parquet")
+    assert "a release is never overwritten; give another folder: --out DIR" in said
 
 
 def test_a_seeded_release_says_so_loudly(folder, capsys):

@@ -39,7 +39,7 @@ from privalue.ledger._conversions import affordable
 from privalue.ledger._evidence import Evidence
 from privalue.ledger._ledger import Ledger, StoredRelease, Verified
 from privalue.ledger._open import open_ledger
-from privalue.ledger._requests import total_mu
+from privalue.ledger._requests import refusing, total_mu
 from privalue.ledger._reservation import Reservation
 from privalue.ledger._signatures import MARK, require_signed, sign_head
 from privalue.ledger._squares import square_total
@@ -69,6 +69,7 @@ __all__ = [
     "Verified",
     "affordable",
     "open_ledger",
+    "refusing",
     "require_signed",
     "sign_head",
     "square_total",
