@@ -287,6 +287,29 @@ def test_simulate_does_not_overwrite(folder, capsys):
     assert run([*command, "--force"]) == 0
 
 
+def test_check_says_what_its_constants_mean(tmp_path, monkeypatch, capsys):
+    """In half a line each; a condition number of 1 says nothing, and is left out."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "300")
+    named = STUDY.replace("[privacy]", "[study]\ntrajectories = 1000\n[privacy]")
+    (tmp_path / "weights.csv").write_text(
+        "state,weight\n" + "".join(f"{s},{s + 1}\n" for s in range(5))
+    )
+    weighed = '\n[weights]\nfile = "weights.csv"\n'
+    told = {}
+    for name, more in (("dp-ssp", ""), ("dp-lsw", weighed), ("dp-lsl", weighed)):
+        (tmp_path / "made.toml").write_text(f'{named}[mechanism]\nname = "{name}"{more}')
+        assert run(["check", "made.toml"]) == 0
+        told[name] = capsys.readouterr().out
+    for out in told.values():
+        assert "times what one trajectory can change; " in out
+    assert "beta" not in told["dp-ssp"]
+    assert "condition number" not in told["dp-ssp"]
+    assert "limits how fast that varies with the data; true delta" in told["dp-lsw"]
+    assert ": how much the fit may magnify errors; 1 is the least" in told["dp-lsw"]
+    assert ": how strongly the fit is pulled towards 0" in told["dp-lsl"]
+
+
 def test_what_check_says_is_next_can_be_done(tmp_path, monkeypatch, capsys):
     """With a share of the ledger, too, which the commands after it must be told again."""
     monkeypatch.chdir(tmp_path)

@@ -199,33 +199,38 @@ def _contribution(study: Study) -> str:
 
 
 def _constants(prepared: Prepared) -> str:
-    """Return the constants of the calibration, with the delta that they truly achieve."""
+    """Return what the constants of the calibration mean, and the delta that they truly achieve."""
     mechanism = prepared.mechanism
     if not prepared.study.privacy.is_fixed:
         return "constants follow from epsilon and delta, which the ledger fixes"
     if mechanism is None:
         return "constants follow from m, which the study does not declare"
     alpha, beta = mechanism.calibration.alpha, mechanism.calibration.beta
+    moved = f"alpha = {alpha:.6g} times what one {prepared.study.privacy.unit} can change"
     if isinstance(mechanism, DpOpe):
         noise = f"standard deviation {mechanism.sigma:.4g} on the sum of weighted returns"
-        return f"{noise}; {'pure epsilon' if mechanism.laplace else f'alpha = {alpha:.6g}'}"
+        return f"{noise}; {'pure epsilon' if mechanism.laplace else moved}"
     dimension = prepared.design.dimension
     true = privacy_profile(alpha, beta, dimension, mechanism.epsilon_values).upper
-    return f"alpha = {alpha:.6g}, beta = {beta:.6g}; true delta at most {true:.3g}"
+    smoothed = f"; beta = {beta:.6g} limits how fast that varies with the data" if beta else ""
+    return f"noise of {moved}{smoothed}; true delta at most {true:.3g}"
 
 
 def _check_details(prepared: Prepared) -> list[tuple[str, object]]:
-    """Return further rows of the check: the condition number, or the ridge."""
+    """Return further rows of the check: the condition number unless it is 1, or the ridge."""
     study, design = prepared.study, prepared.design
     if study.values_a_policy:
         return []
     if not fits_by_lsl(study):
-        return [("condition number", f"{design.weighted.condition:.4g}")]
+        condition = f"{design.weighted.condition:.4g}"
+        said = f"{condition}: how much the fit may magnify errors; 1 is the least"
+        return [] if condition == "1" else [("condition number", said)]
     size = declared_size(study)
     if isinstance(study.mechanism.ridge, str) and size.trajectories is None:
         shown = f"{study.mechanism.ridge_scale:g} sqrt(m)"
     else:
         shown = f"{resolve_ridge(study, size.trajectories):g}"
+    shown += ": how strongly the fit is pulled towards 0"
     if study.mechanism.calibration == "exact":
         return [("lambda", shown)]
     needed = design.norm**2 * float(design.weights.max())
