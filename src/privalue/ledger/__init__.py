@@ -14,7 +14,8 @@ person settles it, or the process that drew left an outbox to commit from (``Led
 record never shows less than was released.
 
 >>> import tempfile
->>> ledger = open_ledger(tempfile.mkdtemp() + "/ledger.db")
+>>> folder = tempfile.TemporaryDirectory()
+>>> ledger = open_ledger(folder.name + "/ledger.db")
 >>> print(ledger.declare("trial-2026", epsilon=1.0, delta=1e-6, unit="trajectory").left)
 epsilon 1, delta 1e-6
 >>> request = study_hash({"name": "recovery"})
@@ -29,6 +30,7 @@ epsilon 0.6, delta 9e-7 | further releases of this size: 1
 '{"ledger": "'
 >>> ledger.verify(head=head, strict=False).entries
 5
+>>> folder.cleanup()
 """
 
 from privalue.errors import BudgetError, LedgerError, UnavailableError
