@@ -107,6 +107,7 @@ def _notes(prepared: Prepared) -> list[str]:
     )
     if unvisited is not None:
         found.append(unvisited)
+    found += _on_the_prior(study)
     found += _on_returns(study)
     if study.raw_labels is not None:
         lost = study.state_count - len(set(study.raw_labels.values()))
@@ -186,9 +187,27 @@ def _on_policies(study: Study) -> list[str]:
     return found
 
 
+def _on_the_prior(study: Study) -> list[str]:
+    """Return what there is to say about a prior that looks like shares of all visits."""
+    visits = study.visit_prior
+    if visits is None or study.states_per_trajectory == 1 or abs(float(visits.sum()) - 1) > 1e-3:
+        return []
+    return [
+        "[states] visits sums to 1, as if a trajectory visited one state in all; each number is "
+        "the probability that a trajectory ever visits the state, so where it visits several they "
+        "sum to more"
+    ]
+
+
 def _on_returns(study: Study) -> list[str]:
     """Return what there is to say about bounds that are wider than they have to be."""
     low, high = study.return_bounds
+    if study.values.returns is None and "bounds" in study.stages:
+        return [
+            f"returns are bounded by rewards and discount alone, [{low:g}, {high:g}]; a stage of "
+            "the release looks for tighter bounds, which takes a part of the budget, so give the "
+            "tightest public bounds you know as [values] returns"
+        ]
     if study.values.returns is None:
         return [
             f"returns are bounded by rewards and discount alone, [{low:g}, {high:g}]; noise grows "

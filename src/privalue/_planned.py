@@ -608,7 +608,13 @@ def _notes(prediction: Prediction) -> list[str]:
     rare = planned_rare_state_words(study, m)
     if rare is not None:
         notes.append(rare)
-    if prediction.ranged and study.visit_prior is None:
+    if prediction.ranged and "bounds" in study.stages:
+        notes.append(
+            "the range is wide because nobody knows how large returns are: public bounds of them "
+            "([values] returns) narrow it most; if they are small, a stage of the release finds "
+            "that, and only the optimistic end counts on it"
+        )
+    elif prediction.ranged and study.visit_prior is None:
         notes.append(
             "the range is wide because nobody knows how often states are visited: a public prior "
             "of visits ([states] visits) narrows it, and so does a public world that the data "

@@ -351,6 +351,16 @@ def test_check_says_what_is_probably_not_meant(folder, capsys):
     assert "wider than rewards and discount imply" in notes[1]
 
 
+def test_check_says_that_a_prior_looks_like_shares_and_that_a_stage_finds_bounds(folder, capsys):
+    shares = STUDY.replace("count = 5", "count = 5\nvisits = [0.2, 0.2, 0.2, 0.2, 0.2]")
+    (folder / "odd.toml").write_text(shares.replace("returns = [0.0, 1.0]\n", ""))
+    capsys.readouterr()
+    assert run(["check", "odd.toml", "--json"]) == 0
+    prior, bounds = printed_json(capsys)["notes"]
+    assert "visits sums to 1" in prior
+    assert "a stage of the release looks for tighter bounds" in bounds
+
+
 @pytest.mark.parametrize(
     ("mechanism", "stages", "shrinkage", "words"),
     [

@@ -69,6 +69,11 @@ def test_the_verdict_comes_first_then_table_advice_and_paragraph(folder):
     assert "By state" in ran("--trajectories", "20000", "--by-state").stdout
 
 
+def test_a_narrow_table_cuts_no_word(folder, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert "…" not in ran("--trajectories", "14500").stdout
+
+
 def test_hopeless_is_the_first_word(folder):
     assert ran("--trajectories", "10").stdout.startswith("Hopeless as it stands")
 

@@ -761,6 +761,21 @@ def test_advice_without_a_world_names_its_conditions():
     assert any("nearly equal values" in c.condition for c in changes)
 
 
+def test_no_mechanism_without_a_stage_is_advised_where_one_looks_for_bounds():
+    """The middle case counts the cost of that stage, and nothing that it gains."""
+    loose = study(10, values={"discount": 0.99, "returns": None}, mechanism={"name": "dp-ssp"})
+    assert "bounds" in loose.stages
+    found = predict(loose, public_model(loose), trajectories=5000, draws=8)
+    assert found.best.option.mechanism == "dp-lsw"  # in the middle case
+    changes = advice(found, draws=8)
+    assert changes
+    assert not any("dp-lsw" in change.what for change in changes)
+    planned = pv.plan(loose, trajectories=5000, draws=8)
+    wide = [note for note in planned.notes if "range is wide" in note]
+    assert len(wide) == 1
+    assert "[values] returns" in wide[0]
+
+
 @pytest.mark.parametrize("neighbours", ["replace-one", "add-remove"])
 def test_a_limit_of_states_is_advised_without_a_world(neighbours):
     """It never was, since 2 (N + 1)/2 states are not fewer than N."""

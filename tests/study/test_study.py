@@ -388,10 +388,15 @@ def test_bad_start_distributions(start, message):
         study(3, values={"start": start})
 
 
+def test_an_error_shows_a_list_as_a_study_has_it():
+    with pytest.raises(pv.StudyError, match=r'stages = \["visit"\] is not allowed'):
+        study(3, mechanism={"name": "dp-ssp", "calibration": "exact", "stages": ["visit"]})
+
+
 @pytest.mark.parametrize(
     ("visits", "mechanism", "message"),
     [
-        ({"0": 0.5, "1": 0.1, "2": 1.5}, {"calibration": "exact"}, "between 0 and 1"),
+        ({"0": 0.5, "1": 0.1, "2": 1.5}, {"calibration": "exact"}, "holds 1.5, .*is 0.5"),
         ({"0": 0.5}, {"calibration": "exact"}, "leaves out 2 of 3"),
     ],
 )

@@ -148,7 +148,10 @@ def _table(prediction: Prediction) -> Table:
     shares = ("noise", "sampling", "approx.", *([] if ranged else ["better"]))
     for name in ("mechanism", "", "error", *(["range"] if ranged else []), *shares):
         table.add_column(
-            name, justify="left" if name in {"mechanism", ""} else "right", no_wrap=name != ""
+            name,
+            justify="left" if name in {"mechanism", ""} else "right",
+            no_wrap=name != "",
+            overflow="fold" if name == "" else "ellipsis",  # a word is broken, never cut
         )
     for forecast in prediction.forecasts:
         option = forecast.option

@@ -79,7 +79,10 @@ def advice(
     """
     present = prediction.chosen
     changes = []
-    best = prediction.best
+    # Where a stage looks for bounds, the middle case counts its cost and not its gain: that is no
+    # reason to take a mechanism without one.
+    staged = prediction.ranged and "bounds" in prediction.study.stages
+    best = present if staged else prediction.best
     if not best.option.chosen:
         changes.append(
             Change(

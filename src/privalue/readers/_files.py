@@ -105,7 +105,11 @@ def reading_parquet(path: Path) -> Iterator[None]:
         raise
     # A name of a column that is no UTF-8 is a ValueError, a count beyond 64 bits an OverflowError.
     except (pa.ArrowException, OSError, ValueError, OverflowError) as problem:
-        raise DataError(f"{path} cannot be read as Parquet: {one_line(problem)}") from None
+        why = one_line(problem).rstrip(".")
+        raise DataError(
+            f"{path} cannot be read as Parquet: {why}; if it is "
+            "of another kind, name it so (.csv, .xlsx); if it is damaged, write it anew"
+        ) from None
 
 
 @contextmanager

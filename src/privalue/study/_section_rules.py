@@ -159,10 +159,17 @@ def _is_frozen(name: str) -> str:
     return f"{name} cannot be changed: a study is frozen; make another one with replace({name}=...)"
 
 
+def _as_written(value: object) -> str:
+    """Return a value as a study file has it, as far as that is possible."""
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_as_written, value[:60]))}]"
+    return f'"{value}"' if isinstance(value, str) else repr(value)
+
+
 def shown(value: object) -> str:
     """Return a value as an error shows it, cut if it is long."""
     try:
-        text = f'"{value}"' if isinstance(value, str) else repr(value)
+        text = _as_written(value)
     except (ValueError, RecursionError):  # Python writes no number of thousands of digits
         return f"a {type(value).__name__} that is too long to show"
     text = " ".join(text.split()) if "\n" in text else text

@@ -452,8 +452,12 @@ def _visits(
             each = np.bincount(pairs.state_of, minlength=names.count)
             visits = (visits / each)[pairs.state_of]
             visits.setflags(write=False)
-    if not ((visits >= 0) & (visits <= 1)).all():
-        raise StudyError("[states] visits holds a number that is not between 0 and 1")
+    fits = (visits >= 0) & (visits <= 1)
+    if not fits.all():
+        raise StudyError(
+            f"[states] visits holds {visits[np.argmin(fits)]:g}, which is not between 0 and 1; it "
+            "is the probability that a trajectory visits the state: 50 of 100 is 0.5"
+        )
     return visits
 
 
