@@ -319,6 +319,12 @@ def test_tables_that_are_no_csv_are_one_line(tmp_path, content, said):
         pv.Study.load(written(tmp_path, 'file = "states.csv"'))
 
 
+def test_a_table_with_semicolons_is_told_that_commas_are_needed(tmp_path):
+    (tmp_path / "visits.csv").write_text("state;probability\n0;0,5\n")
+    with pytest.raises(pv.StudyError, match=r"row 1 has 1 column\(s\); 2 are needed, with a comma"):
+        pv.Study.load(written(tmp_path, 'count = 1\nvisits = "visits.csv"'))
+
+
 @pytest.mark.parametrize("label", ["9" * 5000, "00000000000", "²", "٣"])
 def test_a_number_that_is_no_state_is_refused_however_long(tmp_path, label):
     (tmp_path / "weights.csv").write_text(f"state,weight\n{label},1\n")

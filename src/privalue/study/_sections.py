@@ -82,7 +82,8 @@ class About(Section):
         min_length=1,
     )
     trajectories: Whole | None = key(
-        "how many trajectories there are (m), where that is public; plans and some rules need it",
+        "how many trajectories there are (m), where that is public; plans and some rules need it; "
+        'with unit = "trajectory" and replace-one it must be what the data has',
         f"a whole number from 1 to {MOST_TRAJECTORIES}",
         None,
         ge=1,

@@ -69,7 +69,7 @@ def _cells(file: SideFile, columns: int) -> list[list[str]]:
         if len(row) < columns:
             raise StudyError(
                 f'{file.key} = "{file.name}", row {number} has {len(row)} column(s); '
-                f"{columns} are needed"
+                f"{columns} are needed, with a comma between them"
             )
     if not rows:
         raise StudyError(f'{file.key} = "{file.name}" is empty')
