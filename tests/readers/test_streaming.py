@@ -103,6 +103,42 @@ def test_order_chunks_threads_and_memory_change_nothing(
     assert taken[2:] == ["in_any_order"]
 
 
+NARROW = {"step": np.int32, "state": np.int32, "reward": np.float32}
+WIDE = {"step": np.int64, "state": np.int64, "reward": np.float64}
+
+
+@pytest.mark.parametrize("memory", [1 << 16, 2 << 30], ids=["on disk", "in memory"])
+def test_numbers_of_32_bits_are_the_same_numbers_of_64(memory, tmp_path, small_batches):
+    """Whatever types a file has; several files need not agree."""
+    draw = np.random.default_rng(3)
+    made = frame(rows_of(episodes())).astype(NARROW)
+    made["reward"] = draw.uniform(-0.2, 1.2, len(made)).astype(np.float32)
+    assert (made["reward"].astype(np.float64).round(4) != made["reward"]).all()
+    expected = statistics(made.astype(WIDE), STUDY)
+    shuffled = made.sample(frac=1, random_state=3)
+    assert statistics(shuffled.astype(WIDE), STUDY, memory=memory) == expected
+    for name, rows in (("sorted", made), ("shuffled", shuffled)):
+        for several in ((NARROW, NARROW), (NARROW, WIDE)):
+            folder = tmp_path / f"{name}-{several[1]['step'].__name__}"
+            folder.mkdir()
+            halves = np.array_split(np.arange(len(rows)), 2)
+            for number, (half, kinds) in enumerate(zip(halves, several, strict=True)):
+                table = pa.Table.from_pandas(rows.iloc[half].astype(kinds), preserve_index=False)
+                pq.write_table(table, folder / f"{number}.parquet", row_group_size=6)
+            assert statistics(folder, STUDY, memory=memory) == expected
+
+
+def test_numbers_of_32_bits_are_handed_over_where_they_are():
+    """A copy of every column would take as long as to add it up."""
+    table = pa.Table.from_pandas(frame(rows_of(episodes())).astype(NARROW), preserve_index=False)
+    rules = RowRules.of(STUDY)
+    chunk = next(open_source(table, rules).chunks())
+    rows = encode.Encoder(rules).encode(chunk)
+    for name, found in zip(COLUMNS, rows.columns, strict=True):
+        there = np.frombuffer(chunk.rows.column(name).buffers()[1], np.uint8)
+        assert np.shares_memory(found, there), name
+
+
 @given(
     people=st.dictionaries(
         st.text("ab19", min_size=1, max_size=3),

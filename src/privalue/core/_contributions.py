@@ -61,7 +61,8 @@ _ARRAYS = (
     *("counts", "return_steps", "level_counts", "level_steps", "largest_levels"),
     *("weight_steps", "weighted_steps"),
 )
-_TYPES = tuple(map(np.dtype, (np.int64, np.int64, np.int32, np.float64, np.float64)))
+# Of ids, steps, keys, rewards and ratios. What has 32 bits is one of the numbers of 64, the same.
+_TYPES = ("int64", "int64 int32", "int32", "float64 float32", "float64")
 # By the kernel's number: a row belongs before the one before it; a step appears twice; a key does
 # not exist; a reward is not finite; a unit's hash is outside the span; a unit has two arms.
 REASONS = ("", "order", "duplicate", "key", "reward", "span", "arm")
@@ -258,9 +259,9 @@ class Contributions(Private):
     def add(
         self,
         ids: Integers,
-        steps: Integers,
+        steps: NDArray[np.signedinteger],
         keys: NDArray[np.int32],
-        rewards: Vector,
+        rewards: NDArray[np.floating],
         ratios: Vector | None = None,
         *,
         span: tuple[int, int] = WHOLE_SPAN,
@@ -274,9 +275,9 @@ class Contributions(Private):
         Args:
             ids: row x id x word. A unit's ids are all of them, or the first, the person's, where
                 the unit is a person. An id that needs fewer words ends with zeros.
-            steps: of each row, within its trajectory.
+            steps: of each row, within its trajectory; of 32 bits or 64.
             keys: of each row, 0 .. N - 1.
-            rewards: of each row; finite.
+            rewards: of each row; finite, of 32 bits or 64: each is a double, and taken as one.
             ratios: pi/b of each row, where trajectories have weights; whatever they are.
             span: the units of the batch have an upper half of ``unit_hash`` from the first number
                 up to the second.
@@ -291,7 +292,7 @@ class Contributions(Private):
             raise BoundaryError("length", 0)
         # The kernel trusts lengths and types. A conversion here could round a reward or wrap a
         # key around, so that a row would no longer speak for itself.
-        if tuple(column.dtype for column in (ids, *columns)) != _TYPES:
+        if any(str(c.dtype) not in t.split() for c, t in zip((ids, *columns), _TYPES, strict=True)):
             raise BoundaryError("type", 0)
         if rows == 0:
             return
@@ -526,7 +527,7 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
             counted += 1
             begin, value, outside, weight = begins[trajectory], 0.0, 0, 1.0
             for t in range(begins[trajectory + 1] - 1, begin - 1, -1):
-                reward = min(max(rewards[t], rules.reward_low), rules.reward_high)
+                reward = min(max(np.float64(rewards[t]), rules.reward_low), rules.reward_high)
                 outside += reward != rewards[t]
                 value = reward + rules.discount * value
                 returns[t - begin] = value
