@@ -242,7 +242,7 @@ SCALARS = tuple(name for name, kind in VisitStatistics.__annotations__.items() i
 class Contributions(Private):
     """Sum up the bounded contributions of units, batch by batch; memory O(N + longest unit)."""
 
-    __slots__ = ("_covered", "_limits", "_rows", "_sums")
+    __slots__ = ("_covered", "_limits", "_room", "_rows", "_sums")
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -253,7 +253,7 @@ class Contributions(Private):
         by_level = (np.zeros(cells, dtype=np.int64), np.zeros(cells, dtype=np.int64), largest)
         weights = (np.zeros(limits.keys if limits.clip else 0, dtype=np.int64) for _ in range(2))
         self._sums = (counts, steps, stamp, *by_level, *weights, tally)
-        self._rows = 0
+        self._rows, self._room = 0, [np.empty(0)]
         self._covered: list[Covered] | None = []  # None once a batch was refused
 
     def add(
@@ -297,8 +297,7 @@ class Contributions(Private):
         if rows == 0:
             return
         limits, covered = self._limits, self._batches()
-        unit_ids = 1 if limits.by_person else by_row
-        flat = np.ascontiguousarray(ids.reshape(rows, by_row * words))
+        unit_ids, flat = 1 if limits.by_person else by_row, ids.reshape(rows, by_row * words)
         # Views that are read-only and contiguous: one kind, so one compiled kernel.
         arrays = [np.ascontiguousarray(column).view() for column in (flat, *columns)]
         for array in arrays:
@@ -313,9 +312,11 @@ class Contributions(Private):
             *(limits.keys // limits.arms, limits.levels, limits.reference, limits.nearest),
             limits.clip,
         )
-        # For the longest unit that there could be; only what a unit needs is ever touched.
-        room = (*(np.empty(rows + 1, dtype=np.int64) for _ in range(3)), np.empty(rows))
-        refused, row = _gather(*arrays[:4], rules, arrays[4], *self._sums, *room)
+        # For the longest unit that there could be; only what a unit needs is ever touched, and that
+        # again and again: a page of memory takes longer to get than to use.
+        if len(self._room[0]) <= rows:
+            self._room = [*(np.empty(rows + 1, dtype=np.int64) for _ in range(3)), np.empty(rows)]
+        refused, row = _gather(*arrays[:4], rules, arrays[4], *self._sums, *self._room)
         if refused:
             # Units before that row are in the sums already: nothing may come of them.
             self._covered = None
