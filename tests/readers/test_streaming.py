@@ -7,7 +7,9 @@ import subprocess
 import sys
 import tempfile
 import textwrap
-from threading import Semaphore
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from threading import Barrier, BrokenBarrierError, Semaphore
 from types import SimpleNamespace
 
 import numpy as np
@@ -429,8 +431,31 @@ def test_colliding_hashes_do_not_mix_trajectories(monkeypatch):
     assert len(set(zip(rows.ids[:, 0, 0], found, strict=True))) == len(data)
 
 
+def test_threads_that_begin_together_settle_one_base(monkeypatch):
+    """With two, all rows would have to be packed again, which takes as long as to read them."""
+    rules = RowRules.of(study(3, data={"id_type": "integer"}))
+    partitions, another = partition.Partitions(2 << 30, None, rules, count=1), Barrier(2)
+    middle = partition._middle
+
+    def settled(parts):
+        with suppress(BrokenBarrierError):  # another thread comes here too, or nobody does
+            another.wait(timeout=0.2)
+        return middle(parts)
+
+    def put(ids, task):
+        rows = frame([(t, 0, 0, 0.0) for t in ids])
+        partitions.put(
+            [encode.Encoder(rules).encode(next(open_source(rows, rules).chunks()))], task
+        )
+
+    monkeypatch.setattr(partition, "_middle", settled)
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(put, (range(9), range(100, 109)), range(2)))
+    assert len({kept.shape for kept in partitions._kept.values()}) == 1
+
+
 def test_tasks_that_packed_ids_from_two_bases_agree():
-    """Two threads may each settle a base; ids come back as they were."""
+    """A reading has one base, another one has another; ids come back as they were."""
     rules = RowRules.of(study(3, data={"id_type": "integer"}))
     made = frame([(1000 + t, *row) for t, *row in rows_of(episodes(50))])
     halves = [made.iloc[::2], made.iloc[1::2]]

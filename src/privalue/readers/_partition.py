@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from operator import itemgetter
-from threading import local
+from threading import Lock, local
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -249,6 +249,7 @@ class Partitions:
         self._local = local()
         self._remembers_places = places
         self._base: int | None = None  # of ids; settled with the first rows
+        self._settling = Lock()
 
     def put(self, parts: Sequence[Rows], task: int | None = None) -> None:
         """Keep some rows.
@@ -259,8 +260,9 @@ class Partitions:
                 tasks.
         """
         task = len(self._kept) if task is None else task
-        if self._base is None:  # two threads may do so: any base is right
-            self._base = _middle(parts)
+        with self._settling:  # any base is right, but two would make rows of two shapes
+            if self._base is None:
+                self._base = _middle(parts)
         room, places = self._spill.buffer, self._remembers_places
         bundle = pack(parts, self.count, self._rules, room, base=self._base, places=places)
         starts = [0, *accumulate(map(len, parts))]
