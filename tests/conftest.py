@@ -2,15 +2,19 @@
 
 import gc
 import os
+import shutil
 import tempfile
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-# Compiled kernels may be kept on disk: not on that of whoever runs the tests.
-os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="privalue-tests-")
-# Nor are the heads of ledgers remembered there.
-os.environ["PRIVALUE_STATE"] = tempfile.mkdtemp(prefix="privalue-state-")
+# Compiled kernels may be kept on disk, and heads of ledgers are remembered there: not where whoever
+# runs the tests has theirs. Every process of the suite has folders of its own, and removes them.
+FOLDERS = {
+    "XDG_CACHE_HOME": tempfile.mkdtemp(prefix="privalue-tests-"),
+    "PRIVALUE_STATE": tempfile.mkdtemp(prefix="privalue-state-"),
+}
+os.environ.update(FOLDERS)
 
 # Thousands of tests are collected and stay: to look for garbage among them again and again takes
 # longer than to collect them. Below, what was collected is put out of the collector's sight.
@@ -46,6 +50,8 @@ def pytest_collection_finish():
 def pytest_unconfigure():
     """Lets it go: some libraries complain of whatever is still there when Python ends."""
     gc.unfreeze()
+    for folder in FOLDERS.values():
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 from privalue.version import VERSION as __version__  # noqa: N811
 
 if TYPE_CHECKING:  # for those who read types; at run time a name is fetched when it is first used
+    from privalue._charged import finish
     from privalue._checked import Checked, check
     from privalue._comparison import Comparison, compare
     from privalue._diagnostics import Diagnostics, PolicyDiagnostics
@@ -37,7 +38,7 @@ if TYPE_CHECKING:  # for those who read types; at run time a name is fetched whe
     from privalue._planned import Plan, plan
     from privalue.artefact import Release
     from privalue.core import Profile, SeededForExperimentsOnly, privacy_profile
-    from privalue.curator import finish, inspect, release
+    from privalue.curator import inspect, release
     from privalue.errors import (
         BudgetError,
         ChargedError,
@@ -75,6 +76,7 @@ if TYPE_CHECKING:  # for those who read types; at run time a name is fetched whe
 
 # The room of every name: to import them all takes longer than most uses of one of them.
 _ROOMS = {
+    "_charged": ("finish",),
     "_checked": ("Checked", "check"),
     "_comparison": ("Comparison", "compare"),
     "_diagnostics": ("Diagnostics", "PolicyDiagnostics"),
@@ -83,7 +85,7 @@ _ROOMS = {
     "_planned": ("Plan", "plan"),
     "artefact": ("Release",),
     "core": ("Profile", "SeededForExperimentsOnly", "privacy_profile"),
-    "curator": ("finish", "inspect", "release"),
+    "curator": ("inspect", "release"),
     "errors": (
         *("BudgetError", "ChargedError", "DataError", "LedgerError", "MissingComponentError"),
         *("PrivalueError", "PrivalueWarning", "PrivateValueError", "StudyError"),

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from privalue._written import counted
 from privalue.core import (
     Chosen,
     Design,
@@ -110,7 +111,8 @@ class Diagnostics(Private):
         if surplus:
             found.append(
                 (
-                    f"{surplus} trajectories beyond max_trajectories_per_person do not count, of "
+                    f"{counted(surplus, 'trajectory')} beyond max_trajectories_per_person "
+                    f"do{'es' * (surplus == 1)} not count, of "
                     f"{surplus + self.statistics.trajectories}",
                     "nothing, if the limit is what the protocol says; a larger one counts more of "
                     "them and adds noise to all values",
@@ -143,26 +145,30 @@ def dropped_units(
     study: Study, statistics: VisitStatistics, *, by_query: bool
 ) -> list[tuple[str, str]]:
     """Return warnings on rows and units that were left out, as the study asks. PRIVATE."""
-    found, unit = [], "persons" if study.privacy.unit == "person" else "trajectories"
-    if statistics.units_dropped:
+    found, dropped = [], statistics.units_dropped
+    if dropped:
+        have, do = ("has", "does") if dropped == 1 else ("have", "do")
         found.append(
             (
-                f"{statistics.units_dropped} {unit} have an invalid row and do not count; "
+                f"{counted(dropped, study.privacy.unit)} {have} an invalid row and {do} not count; "
                 "values are of the others",
                 "look for the reason in the data's source, and mend it there for everybody",
             )
         )
-    if statistics.rows_left_out:
+    nobodys, missing = statistics.rows_left_out, statistics.rows_missing
+    if nobodys:
+        belong, whose = ("belongs", "its") if nobodys == 1 else ("belong", "their")
         found.append(
             (
-                f"{statistics.rows_left_out} rows belong to nobody, since their id cannot be read",
+                f"{counted(nobodys, 'row')} {belong} to nobody, since {whose} id cannot be read",
                 "look whether [data] id_type says what ids are in this source",
             )
         )
-    if statistics.rows_missing:
+    if missing:
+        were, whose = ("was", "its") if missing == 1 else ("were", "their")
         found.append(
             (
-                f"{statistics.rows_missing} rows were left out, because their state or reward is "
+                f"{counted(missing, 'row')} {were} left out, because {whose} state or reward is "
                 "missing",
                 "ask whether a missing reward was 0, since that is how it counts in the sum; if "
                 'not, write [data] missing_rows = "invalid": such a row is then an error, and with '
@@ -245,11 +251,11 @@ class PolicyDiagnostics(Private):
     def advice(self) -> list[tuple[str, str]]:
         """Return every warning with what to do about it. PRIVATE."""
         found = []
-        clipped, counted = self.statistics.weights_clipped, self.statistics.trajectories
+        clipped, valued = self.statistics.weights_clipped, self.statistics.trajectories
         if clipped:
             found.append(
                 (
-                    f"{clipped} of {counted} trajectories weigh more than clip, and count as clip",
+                    f"{clipped} of {valued} trajectories weigh more than clip, and count as clip",
                     "nothing, the release says how much weight was kept; do not choose another "
                     "clip because of this warning, since that would have no guarantee",
                 )

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from privalue._forest import PlotRow, forest_plot
-from privalue._written import written, written_exactly
+from privalue._written import counted, written, written_exactly
 from privalue.artefact import NOT_PRIVATE, PolicyInterval, Release, StateValue
 from privalue.estimate import StateChange
 from privalue.ledger import Account, Cost
@@ -102,9 +102,9 @@ def release_html(release: Release) -> str:
     left = len(release) - len(shown)
     flagged = _flagged(release)
     useless = accepted_in_words(release)
-    states = f"{release.state_count:,} states"
+    states = counted(release.state_count, "state")
     arms = f" in {len(release.arms)} arms" if release.arms else ""
-    arms += f" and {len(release.actions)} actions" if release.actions else ""
+    arms += f" and {counted(len(release.actions), 'action')}" if release.actions else ""
     return _shown(
         _paragraph(
             _named(_name(release)),
@@ -397,7 +397,8 @@ def comparison_html(
     ]
     return _shown(
         _paragraph(
-            f"{len(releases)} releases of {releases[0].state_count:,} states", kind="pv-head"
+            f"{counted(len(releases), 'release')} of {counted(releases[0].state_count, 'state')}",
+            kind="pv-head",
         ),
         _table(
             ["release", "mechanism", "epsilon", "delta", "private", "values with a flag", *known],
@@ -428,7 +429,8 @@ def plan_html(
         _paragraph(
             "Plan of ",
             _named(study.study.name),
-            f": {prediction.trajectories:,} trajectories, {study.key_count:,} values, epsilon "
+            f": {counted(prediction.trajectories, 'trajectory')}, "
+            f"{counted(study.key_count, 'value')}, epsilon "
             f"{study.privacy.epsilon:g}, delta {study.privacy.delta:g}",
             kind="pv-head",
         ),
@@ -539,7 +541,7 @@ def account_html(account: Account) -> str:
     like = account.like_the_last
     rows = [
         ("protects", str(account.terms)),
-        *([("promises", str(account.promise))] if account.gaussian else []),
+        *([("promises", str(account.promise))] if account.promises_apart else []),
         ("total", str(account.total)),
         ("spent", str(account.spent)),
         ("reserved", str(account.reserved)),

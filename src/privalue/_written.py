@@ -90,6 +90,20 @@ def written_exactly(number: float | None) -> str:
     return _by_digits(number, _EXACT)
 
 
+def counted(number: int, one: str) -> str:
+    """Return a number with its noun.
+
+    Args:
+        number: how many.
+        one: what one of them is called; its plural is regular.
+
+    >>> counted(1, "state"), counted(2500, "trajectory")
+    ('1 state', '2,500 trajectories')
+    """
+    many = f"{one[:-1]}ies" if one.endswith("y") else f"{one}s"
+    return f"{number:,} {one if number == 1 else many}"
+
+
 def decimal_place(width: float) -> int | None:
     """Return the place at which numbers end, as a power of ten; None where a width says nothing.
 

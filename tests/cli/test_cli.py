@@ -162,7 +162,8 @@ def test_failures_are_one_line_with_the_right_exit_code(folder, capsys, code, ar
 def test_a_second_release_into_the_same_folder_is_refused_before_data_is_read(folder, capsys):
     command = ["release", "study.toml", "--out", "r", "--no-ledger", "--data"]
     assert run([*command, "data.parquet"]) == 0
-    assert "never overwritten" in failed(capsys, 2, *command, "nowhere.parquet")
+    said = failed(capsys, 2, *command, "nowhere.parquet")
+    assert "a release is never overwritten; give another folder: --out DIR" in said
 
 
 def test_a_seeded_release_says_so_loudly(folder, capsys):
@@ -284,6 +285,29 @@ def test_simulate_does_not_overwrite(folder, capsys):
     command = ["simulate", "chain:N=5", "--trajectories", "3", "--out", "data.parquet"]
     assert "--force" in failed(capsys, 2, *command)
     assert run([*command, "--force"]) == 0
+
+
+def test_check_says_what_its_constants_mean(tmp_path, monkeypatch, capsys):
+    """In half a line each; a condition number of 1 says nothing, and is left out."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "300")
+    named = STUDY.replace("[privacy]", "[study]\ntrajectories = 1000\n[privacy]")
+    (tmp_path / "weights.csv").write_text(
+        "state,weight\n" + "".join(f"{s},{s + 1}\n" for s in range(5))
+    )
+    weighed = '\n[weights]\nfile = "weights.csv"\n'
+    told = {}
+    for name, more in (("dp-ssp", ""), ("dp-lsw", weighed), ("dp-lsl", weighed)):
+        (tmp_path / "made.toml").write_text(f'{named}[mechanism]\nname = "{name}"{more}')
+        assert run(["check", "made.toml"]) == 0
+        told[name] = capsys.readouterr().out
+    for out in told.values():
+        assert "times what one trajectory can change; " in out
+    assert "beta" not in told["dp-ssp"]
+    assert "condition number" not in told["dp-ssp"]
+    assert "limits how fast that varies with the data; true delta" in told["dp-lsw"]
+    assert ": how much the fit may magnify errors; 1 is the least" in told["dp-lsw"]
+    assert ": how strongly the fit is pulled towards 0" in told["dp-lsl"]
 
 
 def test_what_check_says_is_next_can_be_done(tmp_path, monkeypatch, capsys):

@@ -33,10 +33,18 @@ def folder(tmp_path_factory):
     made = tmp_path_factory.mktemp("policy")
     (made / "study.toml").write_text(STUDY)
     (made / "starts.toml").write_text(STUDY.replace("clip = 3.0", 'clip = 3.0\nby = "start"'))
+    one = [f"{n},0,0,{n // 2 % 2},{n // 2 % 2},0.1" for n in range(3000)]
+    (made / "one.toml").write_text(
+        STUDY.replace("count = 2\n[actions]", "count = 1\n[actions]")
+        .replace("clip = 3.0", 'clip = 3.0\nby = "start"')
+        .replace("target.csv", "one.csv")
+    )
+    (made / "one.csv").write_text("state,action,probability\n0,0,.2\n0,1,.8\n")
     (made / "target.csv").write_text("state,action,probability\n0,0,.2\n0,1,.8\n1,1,1\n")
     rows = [f"{n},0,{n % 2},{n // 2 % 2},{n // 2 % 2},0.5" for n in range(1200)]
     heading = "trajectory,step,state,action,reward,probability"
     (made / "rows.csv").write_text("\n".join([heading, *rows]) + "\n")
+    (made / "rows-of-one.csv").write_text("\n".join([heading, *one]) + "\n")
     return made
 
 
@@ -94,3 +102,18 @@ def test_a_release_is_shown_and_written(folder, capsys, tmp_path, study):
     (tmp_path / "out/report.html").unlink()
     told(capsys, "report", tmp_path / "out", "--force")
     assert (tmp_path / "out/report.html").exists()
+
+
+def test_a_table_by_start_has_a_column_of_flags(folder, capsys, tmp_path):
+    """Probabilities of a tenth where half was done: weights that no right behaviour allows."""
+    out = told(
+        capsys, "release", folder / "one.toml", "--data", folder / "rows-of-one.csv",
+        "--out", tmp_path / "out", "--no-ledger",
+    )  # fmt: skip
+    assert "flag" in out.partition("Both policies")[2]
+    flat = " ".join(out.split())
+    assert "Be careful (not supported: weights exceed what any right behaviour allows" in flat
+    assert "at 1 of 1 start, each at the level" in flat
+    checked = " ".join(told(capsys, "check", folder / "one.toml").replace("│", " ").split())
+    assert "one number for each of 1 start" in checked
+    assert "1 starts" not in checked + flat + (tmp_path / "out/report.html").read_text()

@@ -26,7 +26,7 @@ from oracles.accountings import IN_BOTH, in_turn
 from oracles.ledger_driver import DATASET, DELTA
 from oracles.ledgers import DECLARED, RESERVED, open_ledger
 from oracles.studies import study
-from privalue import curator
+from privalue import _charged
 from privalue.cli._app import run
 from privalue.cli._ledger import ledgers
 from privalue.core import gaussian
@@ -531,7 +531,7 @@ def test_what_a_clerk_puts_on_somebody_elses_charge_keeps_nothing_back(
 ):
     """What was drawn is paid for: it is published, and its owner is told."""
     ledger = privalue.ledger.open_ledger(roles.place.location)
-    drawn, entries = curator._drawn, []
+    drawn, entries = _charged.drawn_release, []
 
     def meanwhile(ready, source, head):
         with ledger._store.read() as transaction:
@@ -542,7 +542,7 @@ def test_what_a_clerk_puts_on_somebody_elses_charge_keeps_nothing_back(
         commit_by_hand(roles, entry, requested, "junk", kept=kept)
         return drawn(ready, source, head)
 
-    monkeypatch.setattr(curator, "_drawn", meanwhile)
+    monkeypatch.setattr(_charged, "drawn_release", meanwhile)
     released = pv.release(request(), DATA, ledger=ledger, outbox=tmp_path / "outbox")
     assert not (tmp_path / "outbox").exists()
     assert len(released.theta)

@@ -339,7 +339,9 @@ def test_what_is_reserved_counts_at_once_and_cancelling_gives_it_back(place):
     with pytest.raises(BudgetError) as refused:
         ledger.reserve(DATASET, OTHER, epsilon=0.5, delta=1e-7)
     assert str(refused.value).startswith(
-        'dataset "people": requested epsilon 0.5, delta 1e-7; left epsilon 0.3, delta 9e-7'
+        'the release was refused, and nothing was charged: dataset "people": requested epsilon '
+        "0.5, "
+        "delta 1e-7; left epsilon 0.3, delta 9e-7"
     )
     reservation.cancel("DataError")
     assert str(ledger.show(DATASET).left) == "epsilon 1, delta 1e-6"
@@ -498,7 +500,9 @@ def test_a_total_changes_on_the_record_and_never_below_what_is_used(place):
     ledger.declare(DATASET, epsilon=1.0, delta=1e-6)
     spend(ledger, epsilon=0.4)
     ledger.reserve(DATASET, OTHER, epsilon=0.2, delta=DELTA)
-    with pytest.raises(BudgetError, match=r"requested a total of epsilon 2, .*replace=True"):
+    with pytest.raises(
+        BudgetError, match=r"^the total was refused, .*of epsilon 2, .*replace=True"
+    ):
         ledger.declare(DATASET, epsilon=2.0, delta=1e-6)
     with pytest.raises(BudgetError, match=r"below what is used, epsilon 0\.6, delta 2e-7"):
         ledger.declare(DATASET, epsilon=0.59, delta=1e-6, replace=True)

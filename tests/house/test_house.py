@@ -1,7 +1,9 @@
 """The house: exports, version and changelog, no index hosts, no clocks in tests."""
 
+import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import privalue
@@ -68,3 +70,17 @@ def test_no_test_asserts_how_long_something_takes():
     how_long_to_go_on = {name for name in found if name.startswith("fuzz/") and "test_" not in name}
     found -= how_long_to_go_on
     assert found <= when_to_kill | {what_is_tested, "house/test_house.py"}
+
+
+def test_no_process_of_the_suite_leaves_a_folder_behind(tmp_path):
+    """Neither the one that is started, nor a worker of it."""
+    one = "tests/house/test_size.py::test_code_and_words_are_counted"
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-n", "1", "-p", "no:cacheprovider", one],
+        cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, [*tmp_path.glob("privalue-*")]) == (0, []), done.stdout

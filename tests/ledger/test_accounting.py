@@ -533,7 +533,10 @@ def test_a_total_that_was_lowered_says_what_it_was(tmp_path, accounting):
     assert not ledger.declare("trial", epsilon=3.0, **total).notices
     (line,) = ledger.declare("trial", epsilon=1.0, **{**total, "delta": 2e-6}).notices
     assert "was lowered after releases were made, from up to epsilon 3, delta 2e-6" in line
-    assert ledger.show("trial").notices == (line,)
+    lowered = ledger.show("trial")
+    assert lowered.notices == (line,)
+    assert dict(account_rows(lowered))["promises"] == "epsilon 3, delta 2e-6"
+    assert "promises</th><td>epsilon 3, delta 2e-6</td>" in lowered._repr_html_()
     assert not ledger.declare("trial", epsilon=3.0, **{**total, "delta": 2e-6}).notices
 
 
@@ -588,6 +591,10 @@ def test_a_total_that_was_lowered_after_a_move_adds_its_largest_delta(tmp_path, 
     assert "promise epsilon 2, delta 1.5e-6: the total of epsilon 2, delta 5e-7, and" in moved
     assert "from up to epsilon 2, delta 5e-7" in lowered
     assert "together promise epsilon 2, delta 1.5e-6, and not less" in lowered
+    for number in (2, 3):  # what comes after a snapshot is told the same
+        under_way = reserve(ledger, number)
+        assert under_way.notices[-1] == moved
+        under_way.cancel("never begun")
     ledger.verify()
 
 

@@ -11,7 +11,7 @@ from oracles import release_driver
 from oracles.accountings import BOTH
 from oracles.release_driver import STUDY, epsilons
 from oracles.studies import study
-from privalue import curator
+from privalue import _charged
 from privalue.cli._app import run
 from privalue.ledger import BudgetError, Cost, open_ledger
 
@@ -109,7 +109,7 @@ def test_once_statistics_exist_the_charge_stays_whatever_happens(ledger, step, m
     if step == "noise":
         monkeypatch.setattr("privalue.core._draw.gaussian_on_grid", crash)
     else:
-        monkeypatch.setattr(curator, step, crash)
+        monkeypatch.setattr(_charged, step, crash)
     with pytest.raises(RuntimeError):
         pv.release(described(), DATA, ledger=ledger)
     assert spent(ledger) == (0.5, 0.0)
@@ -138,7 +138,7 @@ STEPS = [
     "curator.gathered.after",
     "Reservation.charge.before",
     "Reservation.charge.after",
-    "curator.draw.after",
+    "charged.draw.after",
     "Reservation.commit.before",
     "Reservation.commit.after",
     "Release.save.before",

@@ -483,5 +483,8 @@ def test_a_release_under_way_pays_for_no_other_that_got_its_number():
     with own:
         pass  # nothing of it is there to be cancelled
     another.charge()
+    for action in (own.charge, lambda: own.cancel("DataError")):  # a price is quoted of no other
+        with pytest.raises(LedgerError, match=rf"requested {re.escape(str(own.cost))}; .* back;"):
+            action()
     assert other.show("people").spent.units == another.cost
     other.verify()

@@ -179,7 +179,9 @@ def test_a_dataset_without_a_total(ledger):
     with pytest.raises(BudgetError) as refused:
         ledger.reserve("others", STUDY, epsilon=0.1, delta=1e-7)
     assert str(refused.value).startswith(
-        'dataset "others": requested epsilon 0.1, delta 1e-7; left nothing; no total is declared'
+        'the release was refused, and nothing was charged: dataset "others": requested epsilon '
+        "0.1, "
+        "delta 1e-7; left nothing; no total is declared"
     )
     with pytest.raises(BudgetError, match=r'left nothing; .* it knows "people"'):
         ledger.show("others")

@@ -272,7 +272,9 @@ def test_what_does_not_convert_is_refused_and_says_what_would(ledger, unit, neig
         ask(ledger, 1, unit, neighbours)
     assert refused.value.exit_code == 4
     assert str(refused.value).startswith(
-        'dataset "people": requested epsilon 0.5, delta 1e-7 for one trajectory, replace-one; left '
+        'the release was refused, and nothing was charged: dataset "people": requested epsilon '
+        "0.5, "
+        "delta 1e-7 for one trajectory, replace-one; left "
     )
     assert "its total is for one person, replace-one" in str(refused.value)
     assert "release for persons, or with add-remove" in str(refused.value)

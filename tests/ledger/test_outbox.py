@@ -25,7 +25,7 @@ from oracles import release_driver
 from oracles.accountings import SQUARES_FIRST
 from oracles.ledger_driver import ACCOUNTING
 from oracles.release_driver import COMMAND, drive, epsilons, lose_an_answer, prepare
-from privalue import _patience, curator
+from privalue import _charged, _patience
 from privalue._files import partial_name
 from privalue._outbox import Outbox, Paid
 from privalue.cli import _finish, run
@@ -95,7 +95,7 @@ def require_finished(folder, capsys, kept):
 # kill -9
 
 LOST = ["Ledger.reserve.after", "Reservation.charge.before", "Reservation.charge.after"]
-LOST += ["curator.draw.after", "Outbox.fill.before"]
+LOST += ["charged.draw.after", "Outbox.fill.before"]
 KEPT = ["Outbox.fill.after", "Reservation.commit.before", "Reservation.commit.after"]
 KEPT += ["Release.save.before", "Release.save.after", "publication.account_of.after"]
 KEPT += ["publication.publish.after", "Outbox.remove.before"]
@@ -481,7 +481,7 @@ def test_what_fails_after_the_charge_is_told_as_charged(folder, monkeypatch, cap
         raise problem("a private value")
 
     with monkeypatch.context() as broken:
-        broken.setattr(curator, "draw", fails)
+        broken.setattr(_charged, "draw", fails)
         assert run([*COMMAND, "out"]) == (3 if problem is MemoryError else 70)
     said = one_line(capsys)
     assert "charged, and lost" in said
@@ -491,13 +491,13 @@ def test_what_fails_after_the_charge_is_told_as_charged(folder, monkeypatch, cap
 
 def test_memory_is_asked_for_before_the_charge(folder, monkeypatch, capsys):
     with pytest.raises(MemoryError):
-        curator._require_memory(SimpleNamespace(key_count=10**15, pairs=None))
+        _charged._require_memory(SimpleNamespace(key_count=10**15, pairs=None))
 
     def full(_):
         raise MemoryError
 
     with monkeypatch.context() as small:
-        small.setattr(curator, "_require_memory", full)
+        small.setattr(_charged, "_require_memory", full)
         assert run([*COMMAND, "out"]) == 3
     assert "not enough memory" in one_line(capsys)
     assert steps() == ["declare", "reserve", "cancel"]
@@ -573,14 +573,14 @@ def test_a_folder_that_is_gone_after_the_charge_loses_nothing(
     folder, hurried, monkeypatch, capsys, temporary
 ):
     monkeypatch.setattr(tempfile, "tempdir", str(folder) if temporary else str(folder / "nowhere"))
-    draw = curator.draw
+    draw = _charged.draw
 
     def drawn(*arguments):
         shutil.rmtree("out")
         return draw(*arguments)
 
     with monkeypatch.context() as removed:
-        removed.setattr(curator, "draw", drawn)
+        removed.setattr(_charged, "draw", drawn)
         full_while_committing(removed, attempts=10**6 if temporary else 0)
         code = run([*COMMAND, "out"])
     said = capsys.readouterr().err
@@ -597,7 +597,7 @@ def test_a_folder_that_is_gone_after_the_charge_loses_nothing(
 
 def test_what_is_on_record_and_cannot_be_published_is_handed_out_again(folder, monkeypatch, capsys):
     monkeypatch.setattr(tempfile, "tempdir", str(folder / "nowhere"))
-    draw = curator.draw
+    draw = _charged.draw
 
     def drawn(*arguments):
         shutil.rmtree("out")
@@ -605,7 +605,7 @@ def test_what_is_on_record_and_cannot_be_published_is_handed_out_again(folder, m
         return draw(*arguments)
 
     with monkeypatch.context() as removed:
-        removed.setattr(curator, "draw", drawn)
+        removed.setattr(_charged, "draw", drawn)
         assert run([*COMMAND, "out"]) == 2
     said = one_line(capsys)
     assert "charged, and on record: the same command with another --out gets it" in said
@@ -674,14 +674,15 @@ PAUSED = """
 import os, signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)  # even as a job in the background
 signal.signal(signal.SIGHUP, signal.{hangup})
-from privalue import curator
+from privalue import _charged, curator
 from privalue.cli import main
-step = getattr(curator, {step!r})
+owner = _charged if hasattr(_charged, {step!r}) else curator
+step = getattr(owner, {step!r})
 def paused(*arguments, **options):
     os.write(1, b"here\\n")
     sys.stdin.readline()  # until the signal was sent
     return step(*arguments, **options)
-setattr(curator, {step!r}, paused)
+setattr(owner, {step!r}, paused)
 main()
 """
 
@@ -844,7 +845,7 @@ def test_an_empty_name_is_no_name(folder, hurried, monkeypatch, capsys):
     assert run(["ledger", "show"]) == 0  # as if it were not set: ledger.db
     with monkeypatch.context() as patched:
         patched.setattr(
-            curator, "Paid", partial(_at_a_server, curator.Paid)
+            _charged, "Paid", partial(_at_a_server, _charged.Paid)
         )  # as a server's ledger is named in the outbox
         with away(patched):
             assert run([*COMMAND, "out"]) == 5

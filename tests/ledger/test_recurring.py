@@ -77,6 +77,7 @@ def test_whoever_expects_a_new_one_is_refused_and_nothing_is_recorded(ledger):
     with pytest.raises(BudgetError) as refused:
         pv.release(described(), DATA, ledger=ledger, expect_new=True, say=said.append)
     assert f"was answered on {first.created}, and a new release was expected" in str(refused.value)
+    assert str(refused.value).startswith("the release was refused, and nothing was charged: ")
     assert "period" in str(refused.value)
     assert refused.value.exit_code == 4
     assert (entries(ledger), said) == (before, [])

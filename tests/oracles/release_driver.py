@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 
 from oracles.ledger_driver import ACCOUNTING, Events, say
-from privalue import curator
+from privalue import _charged, curator
 from privalue._outbox import Outbox
 from privalue.artefact import Release
 from privalue.cli import _report as publication
@@ -39,6 +39,7 @@ OWNERS = {
     "Outbox": Outbox,
     "Release": Release,
     "Reservation": Reservation,
+    "charged": _charged,
     "curator": curator,
     "publication": publication,
 }

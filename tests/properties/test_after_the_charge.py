@@ -17,13 +17,14 @@ from hypothesis import strategies as st
 
 import privalue as pv
 from privalue import curator
+from privalue._charged import Ready, drawn_release, rehearse
 from privalue.core import _design as features
 from privalue.core._contributions import GRID_STEPS, VisitStatistics
 from privalue.core._lsl import DpLsl
 from privalue.core._noise_scale import ReleasedScale, laplace_scale, scale_grid, scale_share
 from privalue.core._ssp import DpSsp
 from privalue.core._terms import MOST_TRAJECTORIES, PublicSize
-from privalue.curator import _drawn, _Ready, _rehearse, prepare
+from privalue.curator import prepare
 from privalue.estimate._published import _largest_center, estimates_of, published
 from privalue.planning._noiseless import theta_before_noise
 from privalue.study._terms import mechanism_for
@@ -167,10 +168,10 @@ def made_up(study, draw):
 
 def everything_after(study, size, mechanism, statistics, seed):
     """What follows the charge, up to the text that is committed."""
-    ready = _Ready(study=study, statistics=statistics, size=size, mechanism=mechanism, accepted=())
+    ready = Ready(study=study, statistics=statistics, size=size, mechanism=mechanism, accepted=())
     with warnings.catch_warnings(), np.errstate(all="raise"):
         warnings.simplefilter("error")
-        released = _drawn(ready, pv.SeededForExperimentsOnly(seed), None)
+        released = drawn_release(ready, pv.SeededForExperimentsOnly(seed), None)
         text = released.to_json()
     assert pv.Release.parse(text) == released
     return released
@@ -201,7 +202,7 @@ def test_after_the_charge_nothing_fails(sparse, study, data):
         try:
             built = prepare(study).design
             mechanism = mechanism_for(study, built, size)
-            _rehearse(mechanism, study)
+            rehearse(mechanism, study)
         except pv.StudyError:
             return
         released = everything_after(study, size, mechanism, statistics, seed=1)
@@ -215,7 +216,7 @@ def test_nothing_that_could_be_drawn_fails(study, data):
     size, _ = made_up(study, data.draw)
     try:
         mechanism = mechanism_for(study, prepare(study).design, size)
-        _rehearse(mechanism, study)
+        rehearse(mechanism, study)
     except pv.StudyError:
         return
     low, high = study.return_bounds
@@ -283,7 +284,7 @@ def test_a_ridge_smaller_than_rounding_releases_whatever_the_counts(monkeypatch)
         weighted = features.scaled_rows(built.phi, np.sqrt(counts.astype(float)))
         failed.append(features.cholesky(features.gram(weighted), 5e-14) is None)
         mechanism = mechanism_for(study, built, size)
-        _rehearse(mechanism, study)
+        rehearse(mechanism, study)
         require_sound(study, everything_after(study, size, mechanism, statistics, m))
         assert np.isfinite(theta_before_noise(study, mechanism, statistics)).all()  # inspect's
     assert 0 < sum(failed) < len(failed)

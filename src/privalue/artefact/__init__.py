@@ -5,9 +5,7 @@ nothing else that depends on the data. It is written whole or not at all, and ne
 """
 
 from privalue.artefact._columns import Flags, Tabular
-from privalue.artefact._release import (
-    FILE_NAME,
-    NOT_PRIVATE,
+from privalue.artefact._parts import (
     Accepted,
     Compared,
     Guarantee,
@@ -17,7 +15,6 @@ from privalue.artefact._release import (
     PolicyTrust,
     PolicyTrusts,
     PublicNoise,
-    Release,
     ReleasedLimits,
     ReleasedStage,
     ReleasedStatistics,
@@ -25,6 +22,11 @@ from privalue.artefact._release import (
     Share,
     Software,
     StageChoice,
+)
+from privalue.artefact._release import (
+    FILE_NAME,
+    NOT_PRIVATE,
+    Release,
     policy_doubt,
     require_vacant,
 )

@@ -13,6 +13,7 @@ from typing import Annotated
 
 import typer
 
+from privalue._charged import finish as finish_release
 from privalue._files import remove_litter
 from privalue._outbox import NAME, Outbox, Paid
 from privalue.artefact import FILE_NAME, Release
@@ -21,7 +22,6 @@ from privalue.cli._console import Json, log, print_json, screen
 from privalue.cli._given import DEFAULT_LEDGER, study_of
 from privalue.cli._options import in_options
 from privalue.cli._report import publish_and_tell
-from privalue.curator import finish as finish_release
 from privalue.errors import BudgetError, ChargedError, DataError, PrivalueError, UsageError
 from privalue.ledger import open_ledger, study_hash
 from privalue.report import PAGE, REGISTRY, VALUES, require_publishable, require_same_study

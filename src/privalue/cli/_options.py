@@ -55,6 +55,7 @@ SAID: Mapping[str, str | Callable[[re.Match[str]], str]] = {
     r"\bspend='([^']*)'": r"--spend \1",
     r"\breleases='([^']*)'": r"--releases \1",
     r'\baccounting="(\w+)"': r"--accounting \1",
+    r"(?<=never overwritten; give another folder)(?!:)": ": --out DIR",
     r"\bpaper=": "--paper ",
     r"\bside_files=": "--side-files ",
     r"\btrajectories=M\b": "--trajectories M",

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from privalue._planned import Solved
+from privalue._written import counted
 from privalue.cli._options import in_options
 from privalue.planning import (
     Answer,
@@ -140,7 +141,7 @@ def _table(prediction: Prediction) -> Table:
     """Return the table of predicted errors, one row for each mechanism."""
     table = Table(
         title=f"Predicted root mean square error over the {keys_of(prediction.study)}, "
-        f"{prediction.trajectories:,} trajectories",
+        f"{counted(prediction.trajectories, 'trajectory')}",
         title_justify="left",
     )
     ranged = prediction.ranged
@@ -360,7 +361,7 @@ def _finite(value: float) -> float | None:
 def print_book(console: Console, plan: BookPlan) -> None:
     """Print every split of a book, with the error of each release, and which is the best."""
     console.print(f"Split: {plan.total}.", soft_wrap=True)
-    made = Table(title=f"{plan.trajectories:,} trajectories in each release")
+    made = Table(title=f"{counted(plan.trajectories, 'trajectory')} in each release")
     for name in ("accounting", "split", "releases", "epsilon", "delta", "error", "all errors"):
         made.add_column(name, justify="left" if name in {"accounting", "split"} else "right")
     for split in plan.splits:

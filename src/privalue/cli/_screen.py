@@ -3,15 +3,15 @@
 Functions that show what is private have "private" in their name.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
-from rich.table import Column, Table
+from rich.table import Table
 from rich.text import Text
 
 from privalue._checked import Checked
-from privalue._written import Written, written
+from privalue._written import Written, counted, written
 from privalue.artefact import PolicyInterval, Release
 from privalue.cli._options import in_options
 from privalue.core import DpOpe, privacy_profile
@@ -24,6 +24,7 @@ from privalue.report import (
     bound_in_words,
     cost_in_words,
     covered_by,
+    doubts,
     ends_of,
     listed,
     named,
@@ -108,7 +109,9 @@ def _arms(study: Study) -> list[tuple[str, object]]:
     if study.arm_labels:
         found.append(("arms", ", ".join(study.arm_labels)))
     if study.pairs is not None:
-        found.append(("actions", f"{study.action_count}; {study.key_count} pairs with a state"))
+        found.append(
+            ("actions", f"{study.action_count}; {counted(study.key_count, 'pair')} with a state")
+        )
     if study.data.truncated is not None:
         what = "left out with their unit" if study.drops_cut else "kept, as if they had ended there"
         found.append(("cut-off trajectories", what))
@@ -125,7 +128,9 @@ def _policies(study: Study) -> list[tuple[str, object]]:
     elif study.policies.estimated:
         behaviour = "noisy shares of FIRST VISITS in a release, not known probabilities"
     starts = (
-        f", one number for each of {len(study.start_names)} starts" if study.start_names else ""
+        f", one number for each of {counted(len(study.start_names), 'start')}"
+        if study.start_names
+        else ""
     )
     return [("another policy", f"clip = {study.policy.clip:g}; behaviour: {behaviour}{starts}")]
 
@@ -183,44 +188,49 @@ def _contribution(study: Study) -> str:
         return (
             once
             if study.privacy.unit == "trajectory"
-            else f"{study.trajectories_per_person} trajectories, each {once}"
+            else f"{counted(study.trajectories_per_person, 'trajectory')}, each {once}"
         )
-    what = "states" if study.pairs is None else "pairs of state and action"
-    each = f"{study.states_per_trajectory} {what} of a trajectory"
+    most = study.states_per_trajectory
+    each = counted(most, "state" if study.pairs is None else "pair")
+    each += f"{'' if study.pairs is None else ' of state and action'} of a trajectory"
     if study.privacy.unit == "trajectory":
         return f"at most {each}"
-    most = study.trajectories_per_person
-    return f"at most {most} {'trajectory' if most == 1 else 'trajectories'}, and {each}"
+    return f"at most {counted(study.trajectories_per_person, 'trajectory')}, and {each}"
 
 
 def _constants(prepared: Prepared) -> str:
-    """Return the constants of the calibration, with the delta that they truly achieve."""
+    """Return what the constants of the calibration mean, and the delta that they truly achieve."""
     mechanism = prepared.mechanism
     if not prepared.study.privacy.is_fixed:
         return "constants follow from epsilon and delta, which the ledger fixes"
     if mechanism is None:
         return "constants follow from m, which the study does not declare"
     alpha, beta = mechanism.calibration.alpha, mechanism.calibration.beta
+    moved = f"alpha = {alpha:.6g} times what one {prepared.study.privacy.unit} can change"
     if isinstance(mechanism, DpOpe):
         noise = f"standard deviation {mechanism.sigma:.4g} on the sum of weighted returns"
-        return f"{noise}; {'pure epsilon' if mechanism.laplace else f'alpha = {alpha:.6g}'}"
+        return f"{noise}; {'pure epsilon' if mechanism.laplace else moved}"
     dimension = prepared.design.dimension
     true = privacy_profile(alpha, beta, dimension, mechanism.epsilon_values).upper
-    return f"alpha = {alpha:.6g}, beta = {beta:.6g}; true delta at most {true:.3g}"
+    smoothed = f"; beta = {beta:.6g} limits how fast that varies with the data" if beta else ""
+    return f"noise of {moved}{smoothed}; true delta at most {true:.3g}"
 
 
 def _check_details(prepared: Prepared) -> list[tuple[str, object]]:
-    """Return further rows of the check: the condition number, or the ridge."""
+    """Return further rows of the check: the condition number unless it is 1, or the ridge."""
     study, design = prepared.study, prepared.design
     if study.values_a_policy:
         return []
     if not fits_by_lsl(study):
-        return [("condition number", f"{design.weighted.condition:.4g}")]
+        condition = f"{design.weighted.condition:.4g}"
+        said = f"{condition}: how much the fit may magnify errors; 1 is the least"
+        return [] if condition == "1" else [("condition number", said)]
     size = declared_size(study)
     if isinstance(study.mechanism.ridge, str) and size.trajectories is None:
         shown = f"{study.mechanism.ridge_scale:g} sqrt(m)"
     else:
         shown = f"{resolve_ridge(study, size.trajectories):g}"
+    shown += ": how strongly the fit is pulled towards 0"
     if study.mechanism.calibration == "exact":
         return [("lambda", shown)]
     needed = design.norm**2 * float(design.weights.max())
@@ -282,16 +292,26 @@ def _print_policy(console: Console, release: Release) -> None:
     table = Table(title="Both policies", title_justify="left")
     for head in ("start", "of"):
         table.add_column(head)
-    for head in (f"{100 * (release.level or 0):g}% interval", "noise alone", "kept"):
+    for head in ("value", f"{100 * (release.level or 0):g}% interval", "noise alone", "kept"):
         table.add_column(head, justify="right")
-    table.columns.insert(2, Column("value", justify="right"))
-    lines = list(policy_lines(release))
+    table.add_column("flag")
+    lines, careful = list(policy_lines(release)), dict[str, list[str]]()
     for start, of, fields, kept in lines[:MOST_ROWS]:
         shown = written(fields["value"], fields["total_low"], fields["total_high"])
         alone = written(fields["value"], fields["low"], fields["high"])
         mass = "" if kept is None else f"{kept.value:.3f} ({kept.low:.3f} to {kept.high:.3f})"
-        table.add_row(Text(start or "all"), of, shown.value, shown.within, alone.within, mass)
+        found = [] if kept is None else doubts(release, kept)
+        for flag in found:
+            careful.setdefault(flag, []).append(start or "all")
+        # The column has room for the first words of a flag; all of them stand below.
+        short = "; ".join(flag.partition(":")[0] for flag in found)
+        flagged = short or ("" if kept is None else "none")
+        table.add_row(
+            Text(start or "all"), of, shown.value, shown.within, alone.within, mass, flagged
+        )
     console.print(table)
+    for flag, starts in careful.items():
+        _print_flag(console, flag, starts)
     if len(lines) > MOST_ROWS:
         console.print(f"... and {len(lines) - MOST_ROWS} more lines in values.csv.")
     console.print(
@@ -393,9 +413,14 @@ def _print_flags(console: Console, release: Release) -> None:
     for flag in release.flags.names:
         found = table.with_flag(flag).tolist()
         if found:
-            some = "; ".join(str(table.names[at]) for at in found[:MOST_FLAGGED])
-            more = f"; and {len(found) - MOST_FLAGGED:,} more" if len(found) > MOST_FLAGGED else ""
-            console.print(Text(f"Be careful ({flag}): {some}{more}."), soft_wrap=True)
+            _print_flag(console, flag, [str(table.names[at]) for at in found])
+
+
+def _print_flag(console: Console, flag: str, names: Sequence[str]) -> None:
+    """Print what has a flag: the first of them by name."""
+    some = "; ".join(names[:MOST_FLAGGED])
+    more = f"; and {len(names) - MOST_FLAGGED:,} more" if len(names) > MOST_FLAGGED else ""
+    console.print(Text(f"Be careful ({flag}): {some}{more}."), soft_wrap=True)
 
 
 def _shown(value: float, within: PolicyInterval | None) -> Written:
@@ -406,8 +431,9 @@ def _shown(value: float, within: PolicyInterval | None) -> Written:
 def _what_was_public(release: Release) -> str:
     """Return a paragraph on what was public before the release."""
     values, files = release.study["values"], len(release.study["side_files"])
+    beside = f" with {counted(files, 'side file')}" if files else ""
     arms = f" and {len(release.arms)} arms" if release.arms else ""
-    arms += f" and {len(release.actions)} actions" if release.actions else ""
+    arms += f" and {counted(len(release.actions), 'action')}" if release.actions else ""
     number = (
         f", and the number of trajectories, {release.trajectories}"
         if release.trajectories is not None
@@ -416,9 +442,9 @@ def _what_was_public(release: Release) -> str:
         else "; how many there are is not"
     )
     return (
-        f"Public beforehand: the study{f' with {files} side file(s)' if files else ''}, its "
-        f"{release.state_count} states{arms}, discount {values['discount']:g}, the bounds of "
-        f"rewards and returns{number}. Mechanism: {release.mechanism}, "
+        f"Public beforehand: the study{beside}, its "
+        f"{counted(release.state_count, 'state')}{arms}, discount {values['discount']:g}, the "
+        f"bounds of rewards and returns{number}. Mechanism: {release.mechanism}, "
         + (
             "noise on the statistics"
             if release.noise.shape == "statistics"

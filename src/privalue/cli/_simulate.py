@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from privalue._planned import named_world
+from privalue._written import counted
 from privalue.cli._console import Json, print_json, progress, say
 from privalue.cli._given import WHOLE, require_absent
 from privalue.errors import UsageError
@@ -115,10 +116,13 @@ def simulate(
         )
     else:
         low, high = chosen.process.reward_bounds
-        say(f"Wrote {written.trajectories:,} trajectories, {written.rows:,} rows: {written.path}")
         say(
-            f"{chosen.text}: {chosen.process.states} states, rewards within [{low:g}, {high:g}], "
-            f"discount {chosen.process.discount:g}"
+            f"Wrote {counted(written.trajectories, 'trajectory')}, {counted(written.rows, 'row')}: "
+            f"{written.path}"
+        )
+        say(
+            f"{chosen.text}: {counted(chosen.process.states, 'state')}, rewards within [{low:g}, "
+            f"{high:g}], discount {chosen.process.discount:g}"
         )
         if truth is not None:
             names = ", ".join(file.name for file in files)

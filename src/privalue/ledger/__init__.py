@@ -14,7 +14,8 @@ person settles it, or the process that drew left an outbox to commit from (``Led
 record never shows less than was released.
 
 >>> import tempfile
->>> ledger = open_ledger(tempfile.mkdtemp() + "/ledger.db")
+>>> folder = tempfile.TemporaryDirectory()
+>>> ledger = open_ledger(folder.name + "/ledger.db")
 >>> print(ledger.declare("trial-2026", epsilon=1.0, delta=1e-6, unit="trajectory").left)
 epsilon 1, delta 1e-6
 >>> request = study_hash({"name": "recovery"})
@@ -29,6 +30,7 @@ epsilon 0.6, delta 9e-7 | further releases of this size: 1
 '{"ledger": "'
 >>> ledger.verify(head=head, strict=False).entries
 5
+>>> folder.cleanup()
 """
 
 from privalue.errors import BudgetError, LedgerError, UnavailableError
@@ -39,7 +41,7 @@ from privalue.ledger._conversions import affordable
 from privalue.ledger._evidence import Evidence
 from privalue.ledger._ledger import Ledger, StoredRelease, Verified
 from privalue.ledger._open import open_ledger
-from privalue.ledger._requests import total_mu
+from privalue.ledger._requests import refusing, total_mu
 from privalue.ledger._reservation import Reservation
 from privalue.ledger._signatures import MARK, require_signed, sign_head
 from privalue.ledger._squares import square_total
@@ -69,6 +71,7 @@ __all__ = [
     "Verified",
     "affordable",
     "open_ledger",
+    "refusing",
     "require_signed",
     "sign_head",
     "square_total",

@@ -1,13 +1,13 @@
 """Describe the account of a dataset: total, spent, reserved, left, and its history."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from privalue._above import above
 from privalue.errors import BudgetError
-from privalue.ledger._balance import Balance, Held, Step
+from privalue.ledger._balance import Balance, Held, Step, both
 from privalue.ledger._book import PAID, Book, checked
 from privalue.ledger._chain import EntryRow
 from privalue.ledger._requests import promise_of, share_of
@@ -15,6 +15,8 @@ from privalue.ledger._terms import GAUSSIAN, PLAIN, BudgetTerms, Protection, ove
 from privalue.ledger._told import Amount, plainly
 from privalue.ledger._units import NOTHING, Cost, mu, square_root
 from privalue.ledger._units import cost as cost_of
+
+Totals = Callable[[str], Iterable[EntryRow]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,6 +112,14 @@ class Standing:
     def gaussian(self) -> bool:
         """Return whether squares of mu are summed."""
         return self.terms.accounting == GAUSSIAN
+
+    @property
+    def promises_apart(self) -> bool:
+        """Return whether the total alone does not say what is promised.
+
+        A Gaussian total is written as mu, and one that was lowered promises what it did before.
+        """
+        return self.gaussian or self.lowered_from is not None
 
     def further(self, epsilon: float, delta: float, alpha: float | None) -> int:
         """Return how many releases fit into what is left once no run is under way.
@@ -319,22 +329,52 @@ def _standing(book: Book, dataset: str) -> dict[str, Any]:
     }
 
 
-def notices(book: Book, dataset: str, now: datetime) -> tuple[str, ...]:
-    """Return what a person should know before going on, one line for each point."""
+def notices(
+    book: Book, dataset: str, now: datetime, totals: Totals | None = None
+) -> tuple[str, ...]:
+    """Return what a person should know before going on, one line for each point.
+
+    Args:
+        book: all entries so far.
+        dataset: its name.
+        now: the time by which the age of open reservations is counted.
+        totals: returns the entries that say they set a dataset's total, in order; it may be left
+            out if the book is whole.
+
+    Raises:
+        LedgerError: one of those was changed.
+    """
     left = tuple(found.notice for found in unfinished(book, dataset, now))
-    return left + moved_notices(book, dataset) + book_notices(book)
+    return left + moved_notices(book, dataset, totals) + book_notices(book)
 
 
-def moved_notices(book: Book, dataset: str) -> tuple[str, ...]:
+def moved_notices(book: Book, dataset: str, totals: Totals | None = None) -> tuple[str, ...]:
     """Return what a book that moved to squares keeps: for good, more than its total says."""
     balance = book.balances.get(dataset)
     if balance is None or balance.before == NOTHING:
         return ()
+    widest = balance.widest.or_more(balance.promise)
+    if totals is not None:
+        widest = _widest_since_the_move(book, widest, totals(dataset))
     return (
         f'dataset "{dataset}": it moved to squares of mu after releases were made, so all of them '
-        f"together promise {balance.kept}: the total of {balance.widest.or_more(balance.promise)},"
+        f"together promise {both(widest, balance.before)}: the total of {widest},"
         f" and the delta of the total before the move, {balance.before}{if_fixed(balance.total)}",
     )
+
+
+def _widest_since_the_move(book: Book, known: Cost, totals: Iterable[EntryRow]) -> Cost:
+    """Return the largest total since a move: something is used since then, so all of them count.
+
+    A book that began at a snapshot does not know those before it, and knows only the rest.
+    """
+    widest = known
+    for row in totals:
+        entry = None if row[0] in book.ignored else checked(row)
+        if entry is not None:
+            declared = Cost(epsilon=entry["epsilon"], delta=entry["delta"])
+            widest = (known if entry["kind"] == "move" else widest).or_more(declared)
+    return widest
 
 
 def if_fixed(total: Cost) -> str:

@@ -28,6 +28,7 @@ from privalue.ledger._requests import (
     differences,
     fixed_share,
     pool_notes,
+    refusing,
     release_mu,
     share_of,
 )
@@ -96,6 +97,7 @@ class Ledger:
         """Return what was found about what this user remembers of the ledger, a line each."""
         return self._memory.notices
 
+    @refusing("the total", "changed")
     def declare(
         self,
         dataset: str,
@@ -216,6 +218,7 @@ class Ledger:
             plain = known is not None and known.terms.accounting == PLAIN
             return self._whole(transaction) if plain else None
 
+    @refusing("the release", "charged")
     def reserve(
         self,
         dataset: str,
@@ -596,8 +599,9 @@ class Ledger:
         self, book: Book, transaction: Transaction, dataset: str, study: str, strict: bool
     ) -> StoredRelease | tuple[str, ...]:
         """Return the first release of a request, or, if it has none, what a person should know."""
-        found = (*self.notices, *notices(book, dataset, self._clock()))
         with self._checking():
+            told = notices(book, dataset, self._clock(), transaction.totals)
+            found = (*self.notices, *told)
             for row in transaction.commits(study):
                 ignored = row[0] in book.ignored
                 entry = None if ignored else looked_up(row, kind="commit", study=study)

@@ -6,12 +6,14 @@ total, and what does not fit is refused.
 
 import math
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 from privalue.core import gaussian
-from privalue.errors import StudyError, UsageError
+from privalue.errors import BudgetError, StudyError, UsageError
 from privalue.ledger._balance import Balance
 from privalue.ledger._book import Book
 from privalue.ledger._conversions import affordable, rounded_down
@@ -21,6 +23,20 @@ from privalue.ledger._told import Telling
 from privalue.ledger._units import NOTHING, Cost, cost, mu, total
 
 _ROOM = 1e-9
+
+
+@contextmanager
+def refusing(what: str, nothing: str) -> Iterator[None]:
+    """Say in the first words of a refusal what was refused, and that it cost nothing.
+
+    Args:
+        what: the release, or the total.
+        nothing: what did not happen.
+    """
+    try:
+        yield
+    except BudgetError as problem:
+        raise BudgetError(f"{what} was refused, and nothing was {nothing}: {problem}") from None
 
 
 def total_mu(epsilon: float, delta: float) -> str:

@@ -116,11 +116,14 @@ class Reservation:
         """Write to the ledger, if this very reservation is there, and the charge that was made.
 
         Its number alone says too little. Where an old copy was put back meanwhile, another release
-        may have that number, and a lower price.
+        may have that number, and a lower price; it may be charged, too. Until this one is known to
+        be charged, it is known by the hash of the entry that reserved it.
         """
         with self._ledger._writing(self.dataset, self.cost, self.sequence) as written:
-            held = written[0].reservations.get(self.sequence)
-            if held is None or (held.head != self.head and (self.charged or not held.drawn)):
+            book, _, transaction = written
+            held, row = book.reservations.get(self.sequence), transaction.row(self.sequence)
+            there = None if held is None or row is None else held.head if self.charged else row[2]
+            if there != self.head:
                 raise _GoneError(
                     f"the ledger {self._ledger.place} no longer has the entry {self.head}, of this "
                     "release: an old copy was put back; use the newer one, or start again, if "

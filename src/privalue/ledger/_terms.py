@@ -21,6 +21,7 @@ was declared with one.
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal, localcontext
 
+from privalue._written import counted
 from privalue.errors import BudgetError, UsageError
 from privalue.ledger._squares import dominating_square, is_certified, square_cost
 from privalue.ledger._units import DELTA_DIGITS, EPSILON_DIGITS, Cost
@@ -64,7 +65,7 @@ class BudgetTerms:
 
     def __str__(self) -> str:
         most = self.trajectories_per_person
-        vouched = f", nobody with more than {most} trajectories" if most else ""
+        vouched = f", nobody with more than {counted(most, 'trajectory')}" if most else ""
         return f"{self.protection}{vouched}"
 
     def check(self) -> "BudgetTerms":

@@ -18,6 +18,7 @@ import sys
 import warnings
 from typing import NamedTuple
 
+from privalue._written import counted
 from privalue.artefact import Accepted
 from privalue.core import Design, DpOpe, DpSsp, Mechanism, PublicSize
 from privalue.errors import PrivalueWarning, StudyError
@@ -76,7 +77,7 @@ def require_useful(
     if not accepted:
         low, high = study.return_bounds
         raise StudyError(
-            f"this release would be of no use: with {trajectories:,} trajectories "
+            f"this release would be of no use: with {counted(trajectories, 'trajectory')} "
             f"{study.mechanism.name} is predicted to be off by {shown(found.rmse)}, and guessing "
             f"{(low + high) / 2:g} for every state by {shown(found.guess)}; "
             f"{most_helpful(study, trajectories)}; nothing was spent: change the study, or accept "
@@ -88,7 +89,7 @@ def require_useful(
 def doubtful_words(judged: Judgement) -> str:
     """Return the note on a release that is of use only where visits are kind."""
     return (
-        f"with {judged.trajectories:,} trajectories the values are predicted to be off by "
+        f"with {counted(judged.trajectories, 'trajectory')} the values are predicted to be off by "
         f"{shown(judged.rmse)}, but at the cautious end, where few visit some of the states, by "
         f"{shown(judged.cautious)}, and guessing by {shown(judged.guess)}: they may be no better "
         "than guessing; a public prior of visits ([states] visits) or a plan with a public world "
@@ -124,9 +125,9 @@ def require_useful_policy(
         return ["useless"]
     raise StudyError(
         f"this release would be no better than guessing: the noise of the value is at least "
-        f"{noise:.3g} with {trajectories} trajectories, and guessing between {low:g} and {high:g} "
-        f"is off by {guessing:.3g}; use a smaller [policy] clip, a larger epsilon, or more "
-        "trajectories, or accept it explicitly (accept_useless=True)"
+        f"{noise:.3g} with {counted(trajectories, 'trajectory')}, and guessing between {low:g} "
+        f"and {high:g} is off by {guessing:.3g}; use a smaller [policy] clip, a larger epsilon, "
+        "or more trajectories, or accept it explicitly (accept_useless=True)"
     )
 
 

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
+from privalue._written import counted
 from privalue.core import Vector
 from privalue.errors import StudyError, UsageError
 from privalue.estimate import SUPPORTED
@@ -115,7 +116,8 @@ class PolicyPlan:
         mine, best = self.chosen, self.best
         told = "" if self.target_used else "For any target, by assumed weights: "
         told += (
-            f"{'With' if self.target_used else 'with'} {self.trajectories:,} trajectories and "
+            f"{'With' if self.target_used else 'with'} "
+            f"{counted(self.trajectories, 'trajectory')} and "
             f"clip = {mine.clip:g}, expect an error of "
             f"{shown(mine.rmse)} in the target's value{' at each start' if self.by_start else ''} "
             f"(guessing: {shown(self.guess)}), and "
@@ -140,7 +142,7 @@ class PolicyPlan:
         if self.by_start:
             found.append(
                 f"errors are those of a start that has {each_has} of the trajectories, an even "
-                f"share of {self.starts:,} starts; rarer starts have larger ones"
+                f"share of {counted(self.starts, 'start')}; rarer starts have larger ones"
             )
         if self.hopeless:
             told = " at such a start" if self.by_start else ": a release would be refused"
@@ -153,7 +155,11 @@ class PolicyPlan:
             )
         if self.target_used and not any(each.overlaps for each in self.forecasts):
             most = max(each.kept for each in self.forecasts)
-            under = "" if self.steps is None else f", if trajectories have {_counted(self.steps)}"
+            under = (
+                ""
+                if self.steps is None
+                else f", if trajectories have {counted(self.steps, 'step')}"
+            )
             found.append(
                 f"overlap is hopeless{under}: no clip up to {self.forecasts[-1].clip:g} keeps more "
                 f"than {most:.0%} of the target's weight, and a release would not vouch for the "
@@ -203,8 +209,8 @@ def plan_policy(
     else:
         weights, returns, value = _assumed(study, steps), None, None
         assumed = (
-            f"assumed: trajectories of {_counted(steps)} (steps=N changes that), all states alike, "
-            "and returns that are unrelated to the weights; a public world says more"
+            f"assumed: trajectories of {counted(steps, 'step')} (steps=N changes that), all "
+            "states alike, and returns that are unrelated to the weights; a public world says more"
         )
     own, starts = float(study.policy.clip or 1.0), max(len(study.start_names), 1)
     return PolicyPlan(
@@ -219,11 +225,6 @@ def plan_policy(
         starts=starts,
         target_used=world is not None or study.policies.behaviour is not None,
     )
-
-
-def _counted(steps: int) -> str:
-    """Return a number of steps in words."""
-    return f"{steps:,} step{'' if steps == 1 else 's'}"
 
 
 def _forecast(

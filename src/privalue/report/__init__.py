@@ -6,6 +6,7 @@ shape alone.
 """
 
 from privalue.report._another_policy import (
+    doubts,
     policy_lines,
     policy_table,
     unchecked_words,
@@ -82,6 +83,7 @@ __all__ = [
     "cost_in_words",
     "covered_by",
     "curves_of",
+    "doubts",
     "draw_plan",
     "draw_spending",
     "ends_of",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privalue._written import written
+from privalue._written import counted, written
 from privalue.artefact import NOT_PRIVATE, Compared, KeptMass, PolicyInterval, Release, StateValues
 from privalue.ledger import Standing
 from privalue.report._page_facts import budget_context
@@ -160,15 +160,15 @@ def _words_by_start(release: Release, assumed: str) -> str:
         above = sum(entry.kept_mass is not None and entry.kept_mass.low > 1 for entry in release)
         return (
             f"{_REFUTED} The kept mass is above 1, the most that it can be, at {above:,} of "
-            f"{count:,} starts, each at the level of {100 * (release.level or 0):g}%. Chance alone "
-            f"may do that at up to {count * (1 - (release.level or 0)):.2g} of them, on average, "
-            "but at one at least it is above 1 at that level for all starts at once. "
-            f"Do not use the numbers of any of them.{guessed}"
+            f"{counted(count, 'start')}, each at the level of {100 * (release.level or 0):g}%. "
+            f"Chance alone may do that at up to {count * (1 - (release.level or 0)):.2g} of "
+            "them, on average, but at one at least it is above 1 at that level for all starts "
+            f"at once. Do not use the numbers of any of them.{guessed}"
         )
     return (
-        f"{assumed}one number for each of {count:,} starts; {supported:,} of "
-        "them keep enough of the target's weight to be vouched for. What clipping may have "
-        f"moved them by comes on top of their intervals.{guessed}"
+        f"{assumed}one number for each of {counted(count, 'start')}; {supported:,} of them "
+        f"keep{'s' * (supported == 1)} enough of the target's weight to be vouched for. What "
+        f"clipping may have moved them by comes on top of their intervals.{guessed}"
     )
 
 
@@ -200,7 +200,7 @@ _USELESS = (
 )
 
 
-def _doubts(release: Release, kept: KeptMass) -> list[str]:
+def doubts(release: Release, kept: KeptMass) -> list[str]:
     """Return the flag of a kept mass that vouches for nothing; or none."""
     if kept.supported:
         return []
@@ -305,7 +305,7 @@ def _kept(release: Release) -> PageTable | None:
         rows=[
             ["kept mass", _bar(kept)],
             ["its interval", f"{kept.low:.3f} to {kept.high:.3f}"],
-            ["supported", "yes" if kept.supported else flags(_doubts(release, kept))],
+            ["supported", "yes" if kept.supported else flags(doubts(release, kept))],
             [
                 "clipping moves the value by at most",
                 f"{trust.clipping_bias:.3g} at the kept mass, {trust.largest_clipping_bias:.3g} at "
@@ -350,7 +350,7 @@ def _starts(release: Release) -> PageTable:
                 _bar(entry.kept_mass),
                 f"{bias:.3g} to {largest:.3g}",
                 f"{effective:,.0f}",
-                flags(_doubts(release, entry.kept_mass)),
+                flags(doubts(release, entry.kept_mass)),
             ]
         )
     more_of = len(release.values) - MOST_STARTS
@@ -403,7 +403,7 @@ def _rows(release: Release) -> Iterator[dict[str, Any]]:
             "kept_low": kept and kept.low,
             "kept_high": kept and kept.high,
             "supported": kept and kept.supported,
-            "flags": "; ".join([*told, *(_doubts(release, kept) if kept else [])]),
+            "flags": "; ".join([*told, *(doubts(release, kept) if kept else [])]),
         }
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from privalue._written import written_exactly
+from privalue._written import counted, written_exactly
 from privalue.artefact import Release
 from privalue.ledger import Protection, Standing, study_hash
 from privalue.report._guarantee import readable
@@ -27,9 +27,9 @@ def public_context(release: Release) -> dict[str, Any]:
     about, values, privacy = described["study"], described["values"], described["privacy"]
     files = described["side_files"]
     size = (
-        f"{release.trajectories:,} trajectories; replacing one leaves their number as it is"
+        f"{counted(release.trajectories, 'trajectory')}; replacing one leaves their number as it is"
         if release.trajectories is not None
-        else f"{release.persons:,} persons; replacing one leaves their number as it is"
+        else f"{counted(release.persons, 'person')}; replacing one leaves their number as it is"
         if release.persons is not None
         else "not public: adding or removing one would change it"
         if release.privacy.neighbours == "add-remove"
@@ -46,7 +46,7 @@ def public_context(release: Release) -> dict[str, Any]:
         ["people (dataset)", named(about["dataset"]) if "dataset" in about else "not named"],
         *_optional("period", named(about.get("period", "")), "period" in about),
         ["number in the data", size],
-        ["declared beforehand", f"{declared:,} trajectories" if declared else "no number"],
+        ["declared beforehand", counted(declared, "trajectory") if declared else "no number"],
         ["contribution limits", ", ".join(bounds) or "none but the states themselves"],
         ["states", f"{release.state_count:,}"],
         *_arms(release),
@@ -84,7 +84,7 @@ def _arms(release: Release) -> list[list[object]]:
             ["arms", PageHtml(f"{listed(release.arms)}; how many are in each is not public")]
         )
     if release.actions:
-        pairs = f"; {len(release):,} pairs with a state"
+        pairs = f"; {counted(len(release), 'pair')} with a state"
         rows.append(["actions", PageHtml(f"{listed(release.actions)}{pairs}")])
     if "truncated" in release.study["data"]:
         kept = release.study["values"].get("truncated") != "drop-unit"

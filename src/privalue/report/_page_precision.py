@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from privalue._written import counted
 from privalue.artefact import Release
 from privalue.planning import Prediction, shown
 from privalue.report._numbers import interval, percent
@@ -84,8 +85,8 @@ def _plan(prediction: Prediction) -> dict[str, Any]:
         return bar(share, shown(error), "" if error == prediction.guess else colour)
 
     return {
-        "words": f"With {prediction.trajectories:,} trajectories the root mean square error over "
-        f"the states was predicted to be {shown(chosen.rmse)}, or anything from "
+        "words": f"With {counted(prediction.trajectories, 'trajectory')} the root mean square "
+        f"error over the states was predicted to be {shown(chosen.rmse)}, or anything from "
         f"{shown(chosen.optimistic)}, the optimistic end, to {shown(chosen.cautious)}, the "
         "cautious end: how often states are visited is not known beforehand. Guessing the middle "
         f"of the bounds for every state would give {shown(prediction.guess)}.",

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from privalue._written import counted
 from privalue.planning import (
     Aggregation,
     Answer,
@@ -57,7 +58,7 @@ def verdict(prediction: Prediction) -> str:
     Without a world the misfit of features is unknown, and the line says "at least".
     """
     chosen, best, guess = prediction.chosen, prediction.best, prediction.guess
-    m, name = f"{prediction.trajectories:,} trajectories", name_of(chosen)
+    m, name = counted(prediction.trajectories, "trajectory"), name_of(chosen)
     low, high = prediction.study.return_bounds
     if chosen.refused is not None:
         return f"{name} cannot be planned: {chosen.refused}"
@@ -117,12 +118,12 @@ def pairs_in_words(prediction: Prediction) -> str | None:
     states = (
         ""
         if found.state_rmse is None
-        else f"; the values of the {study.state_count} states, which come with them, are predicted "
-        f"to be off by {shown(found.state_rmse)}"
+        else f"; the values of the {counted(study.state_count, 'state')}, which come with them, "
+        f"are predicted to be off by {shown(found.state_rmse)}"
     )
     return (
-        f"Of the {study.key_count:,} pairs of a state and an action {found.clear:.0%} will have a "
-        f"clear count{least}{states}"
+        f"Of the {counted(study.key_count, 'pair')} of a state and an action {found.clear:.0%} "
+        f"will have a clear count{least}{states}"
     )
 
 
@@ -234,11 +235,11 @@ def paragraph(
     if steadied(prediction):
         without = ""
     text = [
-        f"The values of {study.state_count} states{_arms(study)} will be estimated from "
-        f"{prediction.trajectories:,} trajectories, discounted by {study.values.discount:g} per "
-        f"step and with returns within the public bounds [{low:g}, {high:g}], under "
-        f"differential privacy with epsilon = {study.privacy.epsilon:g} and delta = "
-        f"{study.privacy.delta:g}. {_unit(study)}",
+        f"The values of {counted(study.state_count, 'state')}{_arms(study)} will be estimated from "
+        f"{counted(prediction.trajectories, 'trajectory')}, discounted by "
+        f"{study.values.discount:g} per step and with returns within the public bounds [{low:g}, "
+        f"{high:g}], under differential privacy with epsilon = {study.privacy.epsilon:g} and "
+        f"delta = {study.privacy.delta:g}. {_unit(study)}",
         f"The mechanism is {name_of(chosen)}, of privalue {VERSION}.",
         _expected(prediction),
         _parts(prediction),
@@ -263,7 +264,7 @@ def paragraph(
 def _arms(study: Study) -> str:
     """Return in how many arms values are estimated, if there are several, or of which actions."""
     if study.pairs is not None:
-        return f" and {study.action_count} actions, {study.key_count} pairs,"
+        return f" and {counted(study.action_count, 'action')}, {counted(study.key_count, 'pair')},"
     return f" in each of {study.arm_count} arms" if study.arm_count > 1 else ""
 
 
@@ -313,7 +314,7 @@ def _needs(answer: Answer) -> str:
     if answer.value is None:
         return f"{target} is {answer.reason}."
     if answer.quantity == "trajectories":
-        return f"{target} needs {int(answer.value):,} trajectories."
+        return f"{target} needs {counted(int(answer.value), 'trajectory')}."
     return f"{target} needs epsilon = {answer.value:g} with these trajectories."
 
 

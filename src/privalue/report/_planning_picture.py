@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from privalue._types import Progress
+from privalue._written import counted
 from privalue.core import MOST_TRAJECTORIES, Vector
 from privalue.errors import StudyError, UsageError
 from privalue.planning import Forecaster, Option, Prediction
@@ -237,8 +238,8 @@ def _title(prediction: Prediction) -> str:
     """Return the title: the study, its states and its budget."""
     study = prediction.study
     return (
-        f"{study.study.name}: {study.state_count} states, epsilon = {study.privacy.epsilon:g}, "
-        f"delta = {study.privacy.delta:g}"
+        f"{study.study.name}: {counted(study.state_count, 'state')}, epsilon = "
+        f"{study.privacy.epsilon:g}, delta = {study.privacy.delta:g}"
     )
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privalue._forest import PlotRow, forest_plot
+from privalue._written import counted
 from privalue.core import Vector
 from privalue.report._pages import PageHtml
 
@@ -83,8 +84,8 @@ def figure(
     svg = forest_plot(
         plot_rows(series),
         title=title,
-        description=f"{title}: {len(series.names):,} states{arms}{several}. Each row has its "
-        "numbers, and the table of all states has them, too.",
+        description=f"{title}: {counted(len(series.names), 'state')}{arms}{several}. Each row "
+        "has its numbers, and the table of all states has them, too.",
         key=key,
         level=level,
         bounds=bounds,

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privalue._written import written
+from privalue._written import counted, written
 from privalue.errors import UsageError
 from privalue.report._curators import PrivateDiagnostics
 from privalue.report._numbers import interval, number
@@ -105,7 +105,7 @@ def private_page(diagnostics: PrivateDiagnostics) -> str:
         plot=_figure(diagnostics, fields),
         visits=f"{len(counts) - np.count_nonzero(counts):,} of {len(counts):,} states are visited "
         f"by nobody; the others by {counts[counts > 0].min() if counts.any() else 0:,} to "
-        f"{counts.max():,} trajectories.",
+        f"{counted(int(counts.max()), 'trajectory')}.",
         states=_states(diagnostics, fields),
         symbols=_symbols(diagnostics, fields),
         theta=_theta(fields["theta"]),

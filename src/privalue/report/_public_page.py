@@ -5,7 +5,7 @@ never meets data or private types. The answer comes first: whether the values ca
 values, their precision, the promise, and last what is for the record.
 """
 
-from privalue._written import written
+from privalue._written import counted, written
 from privalue.artefact import NOT_PRIVATE, Release
 from privalue.ledger import Standing
 from privalue.report._guarantee import guarantee_context, readable
@@ -136,7 +136,7 @@ def _tiles(release: Release, states: StateTable) -> list[tuple[str, str, str]]:
             "States",
             f"{release.state_count:,}"
             + (f" in {len(release.arms)} arms" if release.arms else "")
-            + (f", {len(release.actions):,} actions" if release.actions else ""),
+            + (f", {counted(len(release.actions), 'action')}" if release.actions else ""),
             f"{flagged:,} to be careful with" if flagged else "none is flagged",
         )
     )

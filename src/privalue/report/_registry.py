@@ -10,6 +10,7 @@ docs/report.md explains each.
 from collections.abc import Mapping
 from typing import Any
 
+from privalue._written import counted
 from privalue.artefact import Release
 from privalue.ledger import Standing, study_hash
 from privalue.report._answers import Answers
@@ -253,7 +254,9 @@ def _description(release: Release) -> str:
     """Return what was released, in a sentence."""
     discount = f"{release.study['values']['discount']:g}"
     if release.mechanism == "dp-ope":
-        starts = f", for each of {len(release.values):,} starts" if len(release.values) else ""
+        starts = (
+            f", for each of {counted(len(release.values), 'start')}" if len(release.values) else ""
+        )
         return (
             f"What another policy (the target) than the one that produced the data (the behaviour) "
             f"would have been worth{starts}: an estimate of its expected return from the start of "
@@ -263,10 +266,12 @@ def _description(release: Release) -> str:
             f"Behaviour: {policy_words(release, 'behaviour')}."
         )
     states, arms, actions = release.state_count, len(release.arms), len(release.actions)
+    each = counted(states, "state")
+    each += f" in each of {arms} arms" if arms else ""
+    each += f" and {counted(actions, 'action')}" if actions else ""
     return (
-        f"The value function of the policy that produced the data: an estimate for each of "
-        f"{states} states{f' in each of {arms} arms' if arms else ''}"
-        f"{f' and {actions} actions' if actions else ''} of the expected return, discounted by "
+        "The value function of the policy that produced the data: an estimate for each of "
+        f"{each} of the expected return, discounted by "
         f"{discount} per step, from the first visit on."
     )
 

@@ -83,7 +83,7 @@ def account_rows(account: Account) -> list[tuple[str, object]]:
         ("left", _left(account)),
         ("further releases of this size", _further(account)),
         ("protects", account.terms),
-        *([("promises", _promise(account))] if account.gaussian else []),
+        *([("promises", _promise(account))] if account.promises_apart else []),
         ("total", account.total),
         ("spent", account.spent),
         ("reserved", account.reserved),

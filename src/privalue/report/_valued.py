@@ -5,6 +5,7 @@ All of it comes from the description of the study that a release holds.
 
 from typing import Any
 
+from privalue._written import counted
 from privalue.artefact import Release
 from privalue.report._states import return_bounds
 
@@ -20,7 +21,7 @@ def valued_facts(release: Release) -> list[tuple[str, str]]:
     size = (
         f"{release.trajectories:,}"
         if release.trajectories is not None
-        else f"not public; {release.persons:,} persons"
+        else f"not public; {counted(release.persons, 'person')}"
         if release.persons is not None
         else "not public"
     )
@@ -53,7 +54,7 @@ def policy_words(release: Release, which: str) -> str:
                 return f"the file {file['name']}, SHA-256 {file['sha256']}"
         return f"the file {given}"
     if sum(len(row) if isinstance(row, dict) else 1 for row in given.values()) > _MOST_ENTRIES:
-        return f"the table of {len(given):,} states in the study, which release.json holds"
+        return f"the table of {counted(len(given), 'state')} in the study, which release.json holds"
     return "; ".join(f"{state}: {_row(row)}" for state, row in given.items())
 
 
