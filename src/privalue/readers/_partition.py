@@ -41,7 +41,7 @@ from privalue.readers._order import duplicate, second_arm
 from privalue.readers._rules import RowRules
 from privalue.readers._spill import Packed, Spill
 
-PARTITION_BYTES = 1 << 21  # about: what a processor's cache holds
+PARTITION_BYTES = 1 << 22  # by 24 a row: fewer are filled faster, smaller ones are sorted faster
 MOST_PARTITIONS = 1024
 RESERVED_BYTES = 512 << 20  # the program itself, and chunks on their way
 LEAST_BYTES = 1 << 27
