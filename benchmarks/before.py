@@ -54,9 +54,8 @@ json.dump(found, open(sys.argv[1], "w"))
 """
 
 
-def tables() -> Iterator[Table]:
-    """The one table, or none where the commit is not in this copy of the repository."""
-    commit = os.environ.get("PRIVALUE_BEFORE", BEFORE)
+def earlier_tree(commit: str, folder: Path) -> Path | None:
+    """Copy the sources of a commit; None where it is not in this copy of the repository."""
     known = subprocess.run(
         ["git", "cat-file", "-e", f"{commit}^{{commit}}"],
         cwd=ROOT,
@@ -65,14 +64,23 @@ def tables() -> Iterator[Table]:
     )
     if known.returncode:
         print(f"The commit {commit} is not in this copy of the repository: not compared with it.")
-        return
+        return None
+    old = folder / "before"
+    archive = subprocess.run(
+        ["git", "archive", commit, "src"], cwd=ROOT, check=True, capture_output=True
+    )
+    old.mkdir()
+    subprocess.run(["tar", "-x", "-C", str(old)], input=archive.stdout, check=True)
+    return old
+
+
+def tables() -> Iterator[Table]:
+    """The one table, or none where the commit is not in this copy of the repository."""
+    commit = os.environ.get("PRIVALUE_BEFORE", BEFORE)
     with tempfile.TemporaryDirectory() as folder:
-        old = Path(folder) / "before"
-        archive = subprocess.run(
-            ["git", "archive", commit, "src"], cwd=ROOT, check=True, capture_output=True
-        )
-        old.mkdir()
-        subprocess.run(["tar", "-x", "-C", str(old)], input=archive.stdout, check=True)
+        old = earlier_tree(commit, Path(folder))
+        if old is None:
+            return
         few, files = (dict(_files(Path(folder) / str(rows), rows)) for rows in (1000, ROWS))
         times: dict[str, list[dict[str, list[float]]]] = {"before": [], "now": []}
         for turn in range(TURNS + 1):

@@ -70,8 +70,19 @@ class Setting:
 
     @cached_property
     def seen(self) -> np.ndarray:
-        """Which states a trajectory can visit: errors are means over these."""
-        return self.process.reachable
+        """Which states a trajectory can count for: errors are means over these.
+
+        A state that no path reaches within H distinct states is in no data set, whoever reads it.
+        """
+        outcomes, seen = self.process.outcomes, self.process.start > 0
+        goes = (outcomes.successors != END) & (outcomes.probabilities > 0)
+        for _ in range(1, self.most_states or self.states):
+            after = seen.copy()
+            after[outcomes.successors[goes & seen[outcomes.rows]]] = True
+            if (after == seen).all():
+                break
+            seen = after
+        return seen
 
     @cached_property
     def visits(self) -> np.ndarray:

@@ -424,11 +424,11 @@ def test_the_chain_of_the_paper(declared):
     alpha = exact_alpha(EPSILON, DELTA, 1, 0.0)
     assert noise_of(found)[0] == pytest.approx(2.84692 * math.sqrt(40), rel=1e-3)
     size = {"expected_trajectories": 10**4, "alpha": alpha} if declared else {}
-    shape = shape_weights(found.prior, 40, **size)
+    plain, drawn = (shape_weights(found.prior, 40, **size, shrinkage=s) for s in (False, True))
     assert errors(found, shrinkage=False, text=text).mean() <= 0.0150
-    assert errors(found, shrinkage=True, text=text).mean() <= 0.0125
-    assert errors(found, shrinkage=False, shape=shape, text=text).mean() <= 0.0085
-    assert errors(found, shrinkage=True, shape=shape, text=text).mean() <= 0.0085
+    assert errors(found, shrinkage=True, text=text).mean() <= 0.0042
+    assert errors(found, shrinkage=False, shape=plain, text=text).mean() <= 0.0085
+    assert errors(found, shrinkage=True, shape=drawn, text=text).mean() <= 0.0042
 
 
 ACCURACY = [

@@ -21,12 +21,15 @@ ROOT = math.sqrt(3) / 2
 # Shapes from a public prior
 
 
-def predicted(shape, prior, m, alpha, most=None, add_remove=False):
-    """The mean squared error that the shape promises: docs/proofs/dp-ssp.md."""
-    weight = count_weight(len(prior), most, add_remove=add_remove)
-    delta = sensitivity(shape, most_states=most, add_remove=add_remove, count_weight=weight)
+def predicted(shape, prior, m, alpha, most=None, spread=1 / 12):
+    """The sum of squared errors that the shape promises: docs/proofs/dp-ssp.md."""
+    weight = count_weight(len(prior), most)
+    delta = sensitivity(shape, most_states=most, count_weight=weight)
     noise = (alpha * delta / (shape * m * prior)) ** 2 * (1 + 1 / (12 * weight**2))
-    return float(np.mean(noise / (1 + 12 * noise)))
+    return literal_error(noise, spread)
+
+
+ALIKE = (1 / 12, 0.06**2, 0.012**2, 0.0024**2, 0.0005**2)  # variances of values that differ
 
 
 PRIORS = {
@@ -46,13 +49,22 @@ def test_no_prior_no_shape():
 @pytest.mark.parametrize("prior", PRIORS.values(), ids=PRIORS)
 @pytest.mark.parametrize("most", [None, 1, 5])
 @pytest.mark.parametrize("m", [30, 1000, 10**6])
-def test_a_shape_promises_less_error_than_none(prior, most, m):
-    shape = shape_weights(prior, len(prior), most_states=most, expected_trajectories=m, alpha=3.0)
+@pytest.mark.parametrize("shrinkage", [True, False])
+def test_a_shape_promises_less_error_than_none(prior, most, m, shrinkage):
+    """In the mean over values that differ more or less; and little more than none, for any."""
+    known = {"most_states": most, "expected_trajectories": m, "alpha": 3.0}
+    shape = shape_weights(prior, len(prior), **known, shrinkage=shrinkage)
     even = np.ones(len(prior))
     assert shape.max() == 1
-    assert predicted(shape, prior, m, 3.0, most) <= predicted(even, prior, m, 3.0, most) * (
-        1 + 1e-9
+    ratios = np.array(
+        [
+            predicted(shape, prior, m, 3.0, most, spread)
+            / predicted(even, prior, m, 3.0, most, spread)
+            for spread in (ALIKE if shrinkage else ALIKE[:1])
+        ]
     )
+    assert np.log(ratios).mean() <= 1e-9
+    assert ratios.max() <= 1.05**2 * (1 + 1e-9)
     # However wrong the prior, no state pays more than sqrt(10) for it.
     worst = sensitivity(shape, most_states=None, count_weight=ROOT) / shape.min()
     assert worst <= math.sqrt(10 * len(prior)) * (1 + 1e-9)
@@ -68,7 +80,8 @@ def test_many_data_make_it_one_over_the_root_of_p():
 def test_the_shape_is_the_best_of_many():
     """No small change of any one weight promises a smaller error."""
     prior, m, alpha = PRIORS["chain"], 10**5, 3.0
-    shape = np.array(shape_weights(prior, 40, expected_trajectories=m, alpha=alpha))
+    known = {"expected_trajectories": m, "alpha": alpha}
+    shape = np.array(shape_weights(prior, 40, **known, shrinkage=False))
     best = predicted(shape, prior, m, alpha)
     for s in range(40):
         for factor in (0.9, 1.1):
@@ -202,19 +215,19 @@ def test_a_study_without_a_prior_leaves_room_and_one_with_a_prior_does_not():
 
 
 def test_a_prior_of_visits_gives_no_shape_that_closer_values_would_suffer_from():
-    """A shape must do for values that spread over the bounds, and for values a quarter as far."""
+    """A shape must do for values that spread over the bounds, and for values much closer."""
     generator = np.random.default_rng(3)
     for _ in range(20):
         p = np.exp(-generator.uniform(0, 8, 30))
         m, alpha = int(10 ** generator.uniform(2.5, 5.5)), 4.2
         omega = shape_weights(p, 30, expected_trajectories=m, alpha=alpha)
         unit = (alpha / m) ** 2 * (1 + 1 / (12 * count_weight(30, None) ** 2))
-        for spread in (1 / 12, 1 / 192):
+        for spread in ALIKE:
             error, even = (
                 literal_error(unit * float(each @ each) / (each * p) ** 2, spread)
                 for each in (omega, np.ones(30))
             )
-            assert error <= even * (1 + 1e-9)
+            assert error <= even * 1.05**2
 
 
 def literal_error(noise, spread):

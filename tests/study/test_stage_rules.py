@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from privalue.core import gaussian
+from privalue.core import count_weight, gaussian
+from privalue.study._choices import sensitivity
 from privalue.study._stage_rules import (
     USUAL_SHARES,
     auto_stages,
@@ -17,10 +18,9 @@ REACH = 100.0 / 2.0 ** np.arange(11, -1, -1)  # bounds 0 and 100: the reference 
 ALPHA = gaussian(1.0, 1e-6).alpha
 
 
-def bound(histogram, deviation=20.0, noise=ALPHA * 40**0.5):
-    return chosen_bound(
-        np.array(histogram, dtype=float), deviation, reach=REACH, width=REACH, noise=noise
-    )
+def bound(histogram, deviation=20.0, noise=ALPHA * 40**0.5, states=40):
+    numbers = np.array(histogram, dtype=float)
+    return chosen_bound(numbers, deviation, reach=REACH, width=REACH, noise=noise, states=states)
 
 
 # The bound
@@ -47,6 +47,14 @@ def test_a_long_tail_is_clamped_only_where_noise_would_cost_more():
     levels = [bound(tail, noise=noise) for noise in np.geomspace(0.01, 1e6, 50)]
     assert levels == sorted(levels, reverse=True)
     assert levels[0] == 5  # next to no noise: nobody who is seen is clamped
+
+
+def test_no_bias_is_bought_for_noise_that_shrinkage_takes_off():
+    """1,510 people at one level, N = 107, epsilon = 0.1: noise drowns all values, at any bound."""
+    histogram = np.zeros(12)
+    histogram[10] = 1510
+    noise = gaussian(0.1, 1e-6).alpha * 107**0.5
+    assert bound(histogram, deviation=160.0, noise=noise, states=107) == 10
 
 
 def test_what_hides_in_noise_costs_less_than_the_noise_of_the_whole_range():
@@ -80,6 +88,42 @@ def test_clear_counts_get_the_shape_of_a_prior():
 )
 def test_counts_that_call_for_no_shape_get_none(counts):
     assert shape(counts).tolist() == [1.0] * 40
+
+
+def expected_error(omega, counts, tau):
+    """The mean squared error after shrinkage, state by state, in units of R^2; visits known."""
+    states = len(counts)
+    weight = count_weight(states, states)
+    # A trajectory that is replaced moves every state's sum by 1 at most, and its count by 1.
+    delta = sensitivity(omega, most_states=states, count_weight=weight)
+    total = 0.0
+    for one, visits in zip(omega, counts, strict=True):
+        noise = (ALPHA * delta / one / visits) ** 2 * (1 + 1 / (12 * weight**2))
+        total += tau**2 * noise / (tau**2 + noise)
+    return total / states
+
+
+RARE = {
+    "two rare states of forty": np.append(np.linspace(5e4, 2e4, 38), [400, 300]),
+    "by Zipf's law": 1e5 / np.arange(1, 31),
+    "from one in N to all": 1e5 * np.arange(1, 41) / 40,
+}
+
+
+@pytest.mark.parametrize("counts", RARE.values(), ids=RARE)
+@pytest.mark.parametrize("tau", [0.3, 0.1, 0.03, 0.01, 0.005, 0.002, 0.001, 0.0005, 0.0001])
+def test_a_shape_costs_little_however_much_alike_values_are(counts, tau):
+    """Where rare states are told by the others, precision for them is missing elsewhere."""
+    even = np.ones(len(counts))
+    shaped = expected_error(shape(counts, deviation=30.0), counts, tau)
+    assert shaped <= 1.03**2 * expected_error(even, counts, tau)
+
+
+@pytest.mark.parametrize("name", ["by Zipf's law", "from one in N to all"])
+def test_a_shape_gains_where_values_are_spread_out(name):
+    counts = 10 * RARE[name]
+    found = shape(counts, deviation=30.0)
+    assert expected_error(found, counts, 0.3) < 0.8 * expected_error(0 * found + 1, counts, 0.3)
 
 
 def test_few_states_for_each_trajectory_leave_the_shape_even():

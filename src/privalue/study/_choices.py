@@ -36,7 +36,10 @@ if TYPE_CHECKING:
 _LEAST_SHARE = 0.1  # of what an even split gives each state: a prior may be wrong
 _FLOORS = 16  # shapes that are compared
 _SPREAD = 1 / 12  # the variance of values spread evenly over a range of 1
-_SPREADS = (_SPREAD, _SPREAD / 16)  # values may lie closer together: a shape must do for both
+# Variances that values may have, in units of R^2: spread out, or ever more alike; all are judges.
+SPREADS = (_SPREAD, 0.06**2, 0.012**2, 0.0024**2, 0.0005**2)
+SHAPED_FOR = (SPREADS[0], SPREADS[2])  # those for which shapes are made
+_LOSS = 1.05  # how much larger than with an even shape errors may be, whatever the spread
 UNKNOWN_VISITS = 0.05  # of noise that beta may cost, where nothing is known of visits
 _STEADY = 1e-5  # computed ln alpha may fall by less than this where the true one does not
 _NEAR = 1.0  # alphas so near to each other, by ln beta, tell what is between them
@@ -218,19 +221,22 @@ def shape_weights(
     add_remove: bool = False,
     expected_trajectories: int | None = None,
     alpha: float | None = None,
+    shrinkage: bool = True,
 ) -> Vector:
     """Return omega: how precisely to release each state; the largest is 1.
 
-    Without a prior they are all 1. With one, omega has the smallest predicted error of the means:
-    at noise q_s = K/(omega_s p_s)^2, K = (alpha Delta/m)^2 (1 + 1/(12 c_w^2)), a state whose value
-    is spread evenly over the range is off by tau^2 q_s/(tau^2 + q_s), tau^2 = R^2/12. If Delta is
-    the norm of omega, the sum of these is least for
+    Without a prior they are all 1. With one, at noise q_s = K/(omega_s p_s)^2,
+    K = (alpha Delta/m)^2 (1 + 1/(12 c_w^2)), a state is off by tau^2 q_s/(tau^2 + q_s), if values
+    spread by tau^2. If Delta is the norm of omega, the sum of these is least for
 
         omega_s^2 = (u/p_s - k/p_s^2)_+,  k = K/(tau Delta)^2,
 
     which gives up on states that have no hope; u makes the squares sum to 1. A prior may be wrong,
     so no state gets less than a tenth of an even share. If trajectories count for few states only,
-    it costs nothing to raise the small omega, so several floors are compared and the best is taken.
+    it costs nothing to raise the small omega, so several floors are compared. Nobody knows tau, and
+    the more values are alike, the less it helps to know a rare state well. So every shape is
+    compared with an even one for several tau: none of its errors may be larger by more than 5%, and
+    their geometric mean decides. Without shrinkage, noise counts in full: the largest tau decides.
 
     Args:
         prior: p_s, a public guess of the probability that a trajectory visits s; 0 is allowed.
@@ -240,6 +246,7 @@ def shape_weights(
         expected_trajectories: m as far as it is public; without it the noise is taken to be 1% of
             the range at the typical state.
         alpha: of the calibration; needed with ``expected_trajectories``.
+        shrinkage: whether values are drawn to what they have in common.
 
     Returns:
         omega, one number for each state, read-only.
@@ -263,22 +270,25 @@ def shape_weights(
         if alpha is None or not 0 < alpha < math.inf:
             raise UsageError(f"alpha is {alpha!r}; with expected_trajectories it must be above 0")
         unit = (alpha / m) ** 2 * (1 + 1 / (12 * weight**2))
-    squares = best_squares(p, unit / _SPREAD)
-    least = _LEAST_SHARE / (1 - _LEAST_SHARE) / number  # the squares sum to 1
-    best, least_error = squares, math.inf
-    flat = sensitivity(
-        np.ones(number), most_states=most_states, add_remove=add_remove, count_weight=weight
-    )
-    even = {spread: _shrunk_error(unit * (flat / p) ** 2, spread) for spread in _SPREADS}
-    for floor in np.geomspace(least, max(float(squares.max()), least), _FLOORS):
-        candidate = np.maximum(squares, floor)
+    judges, made_for = (SPREADS, SHAPED_FOR) if shrinkage else (SPREADS[:1], SPREADS[:1])
+
+    def errors(squares: Vector) -> Vector:
         delta = sensitivity(
-            np.sqrt(candidate), most_states=most_states, add_remove=add_remove, count_weight=weight
+            np.sqrt(squares), most_states=most_states, add_remove=add_remove, count_weight=weight
         )
-        noise = unit * delta**2 / (candidate * p**2)
-        error = max(_shrunk_error(noise, spread) / even[spread] for spread in _SPREADS)
-        if error < least_error:
-            best, least_error = candidate, error
+        noise = unit * delta**2 / (squares * p**2)
+        return np.array([_shrunk_error(noise, spread) for spread in judges])
+
+    best, least_error = np.ones(number), 1.0
+    even, least = errors(best), _LEAST_SHARE / (1 - _LEAST_SHARE) / number  # of squares, sum 1
+    for spread in made_for:
+        squares = best_squares(p, unit / spread)
+        for floor in np.geomspace(least, max(float(squares.max()), least), _FLOORS):
+            candidate = np.maximum(squares, floor)
+            ratios = errors(candidate) / even
+            error = float(np.exp(np.log(ratios).mean()))
+            if error < least_error and ratios.max() <= _LOSS**2:
+                best, least_error = candidate, error
     return read_only(np.sqrt(best / best.max()))
 
 

@@ -19,14 +19,14 @@ import numpy as np
 from scipy import special
 
 from privalue.core import Vector, count_weight
-from privalue.study._choices import best_squares, sensitivity
+from privalue.study._choices import SHAPED_FOR, SPREADS, best_squares, sensitivity
 
 _CLEAR = 3.0  # standard deviations above which a bin is not taken for noise
 _WITHIN = 0.75  # of a level's reach: where returns of that level are, about
 _MEETING = 0.5  # of the trajectories that are clamped: those that meet a given state, about
 _QUANTILES = 7  # of what a count may be, given its noisy number
-_SPREADS = (1 / 12, 0.06**2)  # variances of values, in units of R^2: spread out, or close together
-_BLENDS = (0.25, 0.5, 0.75, 1.0)  # of the best shape with the usual one
+_BLENDS = (0.1, 0.2, 0.4, 0.7, 1.0)  # of the best shape with the usual one
+_LOSS = 1.02  # how much larger than the usual error that of a shape may be, whatever the spread
 _LEAST_SHARE = 0.1  # of what an even split gives each state
 USUAL_SHARES = {"bounds": 0.10, "visits": 0.05}  # of mu^2
 _LEAST_BOUNDS, _SLIVER = 0.02, 0.01
@@ -37,19 +37,28 @@ _GAIN = 0.98  # an error that is not below this share of the usual one is no rea
 
 
 def chosen_bound(
-    histogram: Vector, deviation: float, *, reach: Vector, width: Vector, noise: float
+    histogram: Vector,
+    deviation: float,
+    *,
+    reach: Vector,
+    width: Vector,
+    noise: float,
+    states: int,
 ) -> int:
     """Return the level whose interval promises the least error: noise, and what clamping takes off.
 
-    At a state that n trajectories visit both are so much over n, which therefore is not needed:
+    At a state that n trajectories visit, half of those who are seen,
 
-        noise_j = noise R_j,   bias_j = 1/2 sum_{i > j} h_i (3/4 B_i - B_j)_+
+        noise_j = noise R_j/n,   bias_j = sum_{i > j} h_i (3/4 B_i - B_j)_+ / (2n)
 
-    Half of those who are clamped meet the state, and returns of level i are at 3/4 of its reach,
-    about. A bin counts for nothing unless it is clear of the noise: of J empty bins the largest
-    noise would otherwise decide. Those who hide in a bin that is not clear are fewer than 3 s, so
-    what is lost by clamping them is bounded (docs/accuracy.md). Where no bin is clear, the whole
-    range stays.
+    Half of those who are clamped meet the state, too, and returns of level i are at 3/4 of its
+    reach, about. Shrinkage takes off what noise exceeds the differences between values by, and
+    takes off no bias: values are taken to be spread over the highest level that anybody is seen at,
+    with the variance tau^2, and noise leaves tau^2 noise^2/(tau^2 + noise^2) of its square, besides
+    that of the value that states have in common. A bin counts for nothing unless it is clear of the
+    noise: of J empty bins the largest noise would otherwise decide. Those who hide in a bin that is
+    not clear are fewer than 3 s, so what is lost by clamping them is bounded (docs/accuracy.md).
+    Where no bin is clear, the whole range stays.
 
     Args:
         histogram: h~, the noisy numbers of trajectories by their largest level.
@@ -57,6 +66,7 @@ def chosen_bound(
         reach: B_j, upwards.
         width: R_j, of the intervals, in the same units.
         noise: the standard deviation of the noise of a sum, for a range of 1.
+        states: N.
 
     Returns:
         j, from 0 to J - 1.
@@ -65,8 +75,13 @@ def chosen_bound(
     if not clear.any():
         return len(clear) - 1
     beyond = np.maximum(_WITHIN * reach[None, :] - reach[:, None], 0.0)  # of i, clamped at j
-    bias = _MEETING * (np.triu(beyond, 1) @ clear)
-    return int(np.argmin(np.hypot(noise * width, bias)))
+    visits = _MEETING * float(clear.sum())
+    bias = _MEETING * (np.triu(beyond, 1) @ clear) / visits
+    spread = SPREADS[0] * float(width[np.flatnonzero(clear)[-1]]) ** 2
+    alone = np.square(noise * width / visits)
+    drawn = alone / (alone + spread)
+    left = drawn * spread + np.square(drawn) * (alone + spread) / states
+    return int(np.argmin(left + np.square(bias)))
 
 
 def shape_from_counts(
@@ -78,15 +93,18 @@ def shape_from_counts(
     most_states: int,
     trajectories_per_person: int = 1,
     add_remove: bool = False,
+    shrinkage: bool = True,
 ) -> Vector:
     """Return omega for the visits that noisy counts suggest; the usual one where none is better.
 
     What a count may be, given its noisy number, is a normal law above 0, at seven quantiles. With
     noise q = K/(omega_s n)^2, K = (alpha Delta)^2 (1 + 1/(12 c_w^2)), a state is off by
-    tau^2 q/(tau^2 + q), where values spread by tau^2: shrinkage does no worse. tau is not known, so
-    an omega is judged by the larger of its two errors, for values far apart and close together,
-    each over that of the usual omega. Candidates are the best shapes for either tau, blended with
-    the usual one.
+    tau^2 q/(tau^2 + q), where values spread by tau^2: shrinkage does no worse. Nobody knows tau:
+    where values are much alike, rare states are told by the others, and precision that they get is
+    missing elsewhere. So an omega is judged by its error over that of the usual omega for every
+    tau: none may be larger by more than 2%, and their geometric mean decides. Candidates are the
+    best shapes for two of them, blended with the usual one. Without shrinkage, noise counts in
+    full, and the largest tau decides.
 
     Args:
         counts: n~, the noisy visits.
@@ -96,6 +114,7 @@ def shape_from_counts(
         most_states: H.
         trajectories_per_person: L.
         add_remove: whether neighbours differ by a unit more or less.
+        shrinkage: whether values are drawn to what they have in common.
 
     Returns:
         omega, the largest 1.
@@ -104,6 +123,7 @@ def shape_from_counts(
     weight = count_weight(states, most_states, add_remove=add_remove)
     may_be = _above_zero(counts, deviation)
     unit = alpha**2 * (1 + 1 / (12 * weight**2))  # K at Delta = 1
+    judges, made_for = (SPREADS, SHAPED_FOR) if shrinkage else (SPREADS[:1], SPREADS[:1])
 
     def errors(shape: Vector) -> Vector:
         delta = sensitivity(
@@ -114,12 +134,12 @@ def shape_from_counts(
             count_weight=weight,
         )
         noise = unit * delta**2 / np.square(shape * may_be)
-        return np.array([np.mean(noise / (1 + noise / spread)) for spread in _SPREADS])
+        return np.array([np.mean(noise / (1 + noise / spread)) for spread in judges])
 
     best, least, before = usual, _GAIN**2, errors(usual)
     kept = np.square(usual) / float(np.sum(np.square(usual)))
     expected = may_be.mean(axis=0)
-    for spread in _SPREADS:
+    for spread in made_for:
         most = float(expected.max())
         squares = best_squares(
             expected / most, unit * (trajectories_per_person / most) ** 2 / spread
@@ -128,8 +148,9 @@ def shape_from_counts(
         squares /= squares.sum()
         for blend in _BLENDS:
             shape = np.sqrt((1 - blend) * kept + blend * squares)
-            error = float((errors(shape) / before).max())
-            if error < least:
+            ratios = errors(shape) / before
+            error = float(np.exp(np.log(ratios).mean()))
+            if error < least and ratios.max() <= _LOSS**2:
                 best, least = shape, error
     return np.asarray(best / best.max())
 

@@ -111,13 +111,14 @@ def limit_tallies(study: "Study") -> tuple[str, ...]:
     return tuple(name for name, there in counted.items() if there)
 
 
-def stage_rules(limits: Limits, shape: Vector, alpha: float) -> StageRules:
+def stage_rules(limits: Limits, shape: Vector, alpha: float, *, shrinkage: bool) -> StageRules:
     """Return the rules with all that is public about a study in them.
 
     Args:
         limits: of the study.
         shape: omega before anything is chosen.
         alpha: of the values.
+        shrinkage: whether values are drawn to what they have in common.
     """
     intervals = [limits.interval(level) for level in range(limits.levels)]
     delta = sensitivity(
@@ -134,6 +135,7 @@ def stage_rules(limits: Limits, shape: Vector, alpha: float) -> StageRules:
             reach=np.array([float(limits.nearest << level) for level in range(limits.levels)]),
             width=np.array([float(last - first) for first, last in intervals]),
             noise=alpha * delta / float(shape.mean()),
+            states=limits.keys,
         ),
         shape=partial(
             shape_from_counts,
@@ -142,5 +144,6 @@ def stage_rules(limits: Limits, shape: Vector, alpha: float) -> StageRules:
             most_states=limits.most_keys,
             trajectories_per_person=limits.most_trajectories,
             add_remove=limits.add_remove,
+            shrinkage=shrinkage,
         ),
     )

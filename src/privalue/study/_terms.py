@@ -146,6 +146,7 @@ def _ssp(study: Study, size: PublicSize) -> SspTerms:
     """Return the constants of dp-ssp."""
     limits, alpha = study.limits, gaussian(study.privacy.epsilon, study.privacy.delta).alpha
     shares = stage_shares(study, size)
+    shrinkage = study.mechanism.shrinkage and study.features.kind == "tabular"
     shape = shape_weights(
         study.key_visits,
         limits.keys,
@@ -153,13 +154,14 @@ def _ssp(study: Study, size: PublicSize) -> SspTerms:
         add_remove=limits.add_remove,
         expected_trajectories=size.trajectories,
         alpha=alpha,
+        shrinkage=shrinkage,
     )
     of_values = stage_alphas(alpha, shares)["values"]
     return SspTerms(
         shape=shape,
         count_weight=count_weight(limits.keys, limits.most_keys, add_remove=limits.add_remove),
         shares=shares,
-        rules=stage_rules(limits, shape, of_values) if study.stages else None,
+        rules=stage_rules(limits, shape, of_values, shrinkage=shrinkage) if study.stages else None,
         tallies=limit_tallies(study) if "limits" in shares else (),
     )
 
