@@ -161,12 +161,13 @@ class Ratios:
     name: str
     worst: float  # the bar of each
     median: float | None = None  # the bar of all
+    held: bool = True  # to the bars; else they are only counted
     found: list[tuple[float, float]] = field(default_factory=list)
 
     def add(self, setting: Setting, after: Errors, before: Errors) -> str:
         ratio, deviation = after.ratio(before)
         self.found.append((ratio, deviation))
-        if ratio - ROOM * deviation > self.worst:
+        if self.held and ratio - ROOM * deviation > self.worst:
             MISSED.append(f"{self.name}, {setting.name}: {ratio:.3f}, at most {self.worst} allowed")
         return f"{ratio:.3f} ± {deviation:.3f}"
 
@@ -295,7 +296,7 @@ def tables(*, quick: bool = False, seed: int | None = None) -> Iterator[Table]:
     )
     visits = Ratios("visits", WORST)
     auto = Ratios("auto", WORST)
-    known = Ratios("one stage, true prior", WORST)
+    known = Ratios("one stage, true prior", WORST, held=False)
     for setting in settings(seed + 1, 8 if quick else SETTINGS):
         one, found, chosen, given = compared(setting, (["visits"], "auto"), prior=True)
         table.add_row(

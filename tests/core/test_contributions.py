@@ -162,6 +162,35 @@ def test_nothing_can_be_added_after_a_refusal():
             again()
 
 
+def test_steps_and_rewards_of_32_bits_are_those_of_64():
+    """0.1 as a float of 32 bits is above 0.1, and clamped as the double that it is."""
+    limits = dataclasses.replace(LIMITS[0], reward_bounds=(-0.1, float(np.float32(0.3))))
+    ids = np.repeat(np.arange(3), 4)[:, None, None]
+    steps, keys = np.tile(np.arange(4) - 2**31, 3), np.arange(12, dtype=np.int32) % KEYS
+    rewards = np.float32([0.1, -0.1, 0.3, -0.3, 1e-45, 3e38, 0.7, -1e-40, 0.2, 1 / 3, 0, -0.0])
+    wide = Contributions(limits)
+    wide.add(ids, steps, keys, rewards.astype(np.float64))
+    wide = wide.finish()
+    assert wide.rewards_clamped == 5
+    for kinds in (("i4", "f4"), ("i4", "f8"), ("i8", "f4")):
+        narrow = Contributions(limits)
+        narrow.add(ids, steps.astype(kinds[0]), keys, rewards.astype(kinds[1]))
+        assert narrow.finish() == wide
+
+
+@pytest.mark.parametrize(
+    ("place", "kind"),
+    [(0, "i4"), (1, "i2"), (1, "u4"), (1, ">i4"), (2, "i8"), (3, "f2"), (3, ">f4"), (3, "i4")],
+)
+def test_other_types_are_refused(place, kind):
+    """A conversion could round a reward, or wrap a key around."""
+    columns = [np.zeros((1, 1, 1), "i8"), np.zeros(1, "i8"), np.zeros(1, "i4"), np.zeros(1)]
+    columns[place] = columns[place].astype(kind)
+    with pytest.raises(BoundaryError) as caught:
+        Contributions(LIMITS[0]).add(*columns)
+    assert caught.value.reason == "type"
+
+
 def test_what_was_absorbed_is_not_counted_again():
     one, two = Contributions(LIMITS[0]), Contributions(LIMITS[0])
     two.add(np.zeros((1, 1, 1), np.int64), np.zeros(1, np.int64), np.zeros(1, np.int32), np.ones(1))

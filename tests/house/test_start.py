@@ -11,6 +11,7 @@ from privalue.cli._app import COMMANDS, run
 
 HEAVY = ("numba", "matplotlib", "duckdb", "pandas", "scipy.stats", "scipy.optimize")
 UNUSED = ("scipy.linalg", "scipy.cluster", "scipy.spatial")  # tables of states need none of it
+NOBODYS = ("numpy.f2py", "numpy.testing", "charset_normalizer", "unittest")  # SciPy would load them
 ROOMS = ("planning", "report", "simulation", "paper", "readers", "estimate", "ledger", "core")
 PROGRAM = """
 import json, sys
@@ -113,11 +114,28 @@ def test_a_command_loads_what_it_uses(folder, words, heavy, monkeypatch):
         assert not among(modules, others)
     if words[0] != "reproduce":
         assert "privalue.paper" not in modules
+    if words[0] not in {"plan", "simulate"}:  # other parts of SciPy, or pandas, use some of them
+        assert not among(modules, NOBODYS)
     if words[0] in {"init", "check", "release"}:
         assert not among(modules, UNUSED)
         assert "pyarrow.compute" not in modules  # texts need it, numbers do not
     if words[0] in {"inspect", "release"}:  # kernels were kept by the release of ``folder``
         assert "numba.cpython.setobj" not in modules  # of what Numba can compile, one part
+
+
+def test_what_scipy_does_not_load_is_there_for_whoever_asks(tmp_path):
+    program = (
+        "import json, sys, numpy\n"
+        "listed, known = list(numpy.__all__), set(dir(numpy))\n"
+        "from privalue.cli._lighter import import_lightly\n"
+        "import_lightly()\n"
+        "import scipy.linalg, scipy.optimize, scipy.special\n"
+        "assert numpy.__all__ == listed and known <= set(dir(numpy))\n"
+        "assert numpy.ma.masked_array([1, 2], [0, 1]).sum() == 1\n"
+        "assert numpy.testing.assert_equal and numpy.f2py.run_main\n"
+        "print(json.dumps([0, sorted(sys.modules)]))"
+    )
+    assert among(loaded(tmp_path, program), NOBODYS)
 
 
 def test_without_a_report_there_is_no_page_and_it_can_be_made_later(folder, tmp_path):

@@ -7,6 +7,10 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from threading import Barrier, BrokenBarrierError, Semaphore
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -69,6 +73,29 @@ def way_taken(monkeypatch):
     return taken
 
 
+class NotImported:
+    """Stands for a kernel before Numba is imported: it is compiled once so many tasks were read."""
+
+    def __init__(self, monkeypatch, tasks):
+        self._read, self._tasks, self.waited = Semaphore(0), tasks, 0
+        chunk = sources._parquet_chunk
+
+        def read(*given):
+            try:
+                return chunk(*given)
+            finally:
+                self._read.release()
+
+        monkeypatch.setattr(sources, "_parquet_chunk", read)
+        monkeypatch.setattr(local, "unit_hash", self)
+        monkeypatch.setattr(local, "sys", SimpleNamespace(modules={}))
+
+    @property
+    def compiled(self):
+        self.waited += 1
+        assert all(self._read.acquire(timeout=60) for _ in range(self._tasks))
+
+
 # One answer
 
 
@@ -101,6 +128,61 @@ def test_order_chunks_threads_and_memory_change_nothing(
     assert taken == ["in_order", "in_order"]
     assert statistics(shuffled, STUDY, memory=memory, threads=threads) == expected
     assert taken[2:] == ["in_any_order"]
+
+
+NARROW = {"step": np.int32, "state": np.int32, "reward": np.float32}
+WIDE = {"step": np.int64, "state": np.int64, "reward": np.float64}
+
+
+@pytest.mark.parametrize("memory", [1 << 16, 2 << 30], ids=["on disk", "in memory"])
+def test_numbers_of_32_bits_are_the_same_numbers_of_64(memory, tmp_path, small_batches):
+    """Whatever types a file has; several files need not agree."""
+    draw = np.random.default_rng(3)
+    made = frame(rows_of(episodes())).astype(NARROW)
+    made["reward"] = draw.uniform(-0.2, 1.2, len(made)).astype(np.float32)
+    assert (made["reward"].astype(np.float64).round(4) != made["reward"]).all()
+    expected = statistics(made.astype(WIDE), STUDY)
+    shuffled = made.sample(frac=1, random_state=3)
+    assert statistics(shuffled.astype(WIDE), STUDY, memory=memory) == expected
+    for name, rows in (("sorted", made), ("shuffled", shuffled)):
+        for several in ((NARROW, NARROW), (NARROW, WIDE)):
+            folder = tmp_path / f"{name}-{several[1]['step'].__name__}"
+            folder.mkdir()
+            halves = np.array_split(np.arange(len(rows)), 2)
+            for number, (half, kinds) in enumerate(zip(halves, several, strict=True)):
+                table = pa.Table.from_pandas(rows.iloc[half].astype(kinds), preserve_index=False)
+                pq.write_table(table, folder / f"{number}.parquet", row_group_size=6)
+            assert statistics(folder, STUDY, memory=memory) == expected
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_rows_are_read_while_numba_is_imported(threads, tmp_path, small_batches, monkeypatch):
+    """One answer and one error, also of rows that were read before they could be added up."""
+    made = frame(rows_of(episodes()))
+    expected = statistics(made, STUDY)
+    for name, rows in (("sorted", made), ("shuffled", made.sample(frac=1, random_state=3))):
+        (tmp_path / name).mkdir()
+        write(tmp_path / name, rows)
+        numba = NotImported(monkeypatch, threads)
+        assert statistics(tmp_path / name, STUDY, threads=threads) == expected
+        assert numba.waited == (1 if name == "sorted" else 2)
+    wrong = made.assign(state=made["state"].where(made.index % 10 != 2, 9))
+    numba = NotImported(monkeypatch, threads)
+    (tmp_path / "wrong").mkdir()
+    with pytest.raises(pv.DataError, match=r"0\.parquet, row 3: state = 9 is not"):
+        statistics(write(tmp_path / "wrong", wrong), STUDY, threads=threads)
+    assert numba.waited == 1
+
+
+def test_numbers_of_32_bits_are_handed_over_where_they_are():
+    """A copy of every column would take as long as to add it up."""
+    table = pa.Table.from_pandas(frame(rows_of(episodes())).astype(NARROW), preserve_index=False)
+    rules = RowRules.of(STUDY)
+    chunk = next(open_source(table, rules).chunks())
+    rows = encode.Encoder(rules).encode(chunk)
+    for name, found in zip(COLUMNS, rows.columns, strict=True):
+        there = np.frombuffer(chunk.rows.column(name).buffers()[1], np.uint8)
+        assert np.shares_memory(found, there), name
 
 
 @given(
@@ -349,8 +431,31 @@ def test_colliding_hashes_do_not_mix_trajectories(monkeypatch):
     assert len(set(zip(rows.ids[:, 0, 0], found, strict=True))) == len(data)
 
 
+def test_threads_that_begin_together_settle_one_base(monkeypatch):
+    """With two, all rows would have to be packed again, which takes as long as to read them."""
+    rules = RowRules.of(study(3, data={"id_type": "integer"}))
+    partitions, another = partition.Partitions(2 << 30, None, rules, count=1), Barrier(2)
+    middle = partition._middle
+
+    def settled(parts):
+        with suppress(BrokenBarrierError):  # another thread comes here too, or nobody does
+            another.wait(timeout=0.2)
+        return middle(parts)
+
+    def put(ids, task):
+        rows = frame([(t, 0, 0, 0.0) for t in ids])
+        partitions.put(
+            [encode.Encoder(rules).encode(next(open_source(rows, rules).chunks()))], task
+        )
+
+    monkeypatch.setattr(partition, "_middle", settled)
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(put, (range(9), range(100, 109)), range(2)))
+    assert len({kept.shape for kept in partitions._kept.values()}) == 1
+
+
 def test_tasks_that_packed_ids_from_two_bases_agree():
-    """Two threads may each settle a base; ids come back as they were."""
+    """A reading has one base, another one has another; ids come back as they were."""
     rules = RowRules.of(study(3, data={"id_type": "integer"}))
     made = frame([(1000 + t, *row) for t, *row in rows_of(episodes(50))])
     halves = [made.iloc[::2], made.iloc[1::2]]

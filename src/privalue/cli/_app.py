@@ -83,6 +83,7 @@ _ONCE_LOADED: list[Callable[[], None]] = []  # what the program does before its 
 
 def _loaded(name: str) -> Any:
     """Import a command's module, and return the command."""
+    import_module("privalue.cli._lighter").import_lightly()
     module = import_module(f"privalue.cli._{name}")
     for prepare in _ONCE_LOADED:
         prepare()

@@ -61,7 +61,8 @@ _ARRAYS = (
     *("counts", "return_steps", "level_counts", "level_steps", "largest_levels"),
     *("weight_steps", "weighted_steps"),
 )
-_TYPES = tuple(map(np.dtype, (np.int64, np.int64, np.int32, np.float64, np.float64)))
+# Of ids, steps, keys, rewards and ratios. What has 32 bits is one of the numbers of 64, the same.
+_TYPES = ("int64", "int64 int32", "int32", "float64 float32", "float64")
 # By the kernel's number: a row belongs before the one before it; a step appears twice; a key does
 # not exist; a reward is not finite; a unit's hash is outside the span; a unit has two arms.
 REASONS = ("", "order", "duplicate", "key", "reward", "span", "arm")
@@ -241,7 +242,7 @@ SCALARS = tuple(name for name, kind in VisitStatistics.__annotations__.items() i
 class Contributions(Private):
     """Sum up the bounded contributions of units, batch by batch; memory O(N + longest unit)."""
 
-    __slots__ = ("_covered", "_limits", "_rows", "_sums")
+    __slots__ = ("_covered", "_limits", "_room", "_rows", "_sums")
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -252,15 +253,15 @@ class Contributions(Private):
         by_level = (np.zeros(cells, dtype=np.int64), np.zeros(cells, dtype=np.int64), largest)
         weights = (np.zeros(limits.keys if limits.clip else 0, dtype=np.int64) for _ in range(2))
         self._sums = (counts, steps, stamp, *by_level, *weights, tally)
-        self._rows = 0
+        self._rows, self._room = 0, [np.empty(0, dtype=np.bool_)]
         self._covered: list[Covered] | None = []  # None once a batch was refused
 
     def add(
         self,
         ids: Integers,
-        steps: Integers,
+        steps: NDArray[np.signedinteger],
         keys: NDArray[np.int32],
-        rewards: Vector,
+        rewards: NDArray[np.floating],
         ratios: Vector | None = None,
         *,
         span: tuple[int, int] = WHOLE_SPAN,
@@ -274,9 +275,9 @@ class Contributions(Private):
         Args:
             ids: row x id x word. A unit's ids are all of them, or the first, the person's, where
                 the unit is a person. An id that needs fewer words ends with zeros.
-            steps: of each row, within its trajectory.
+            steps: of each row, within its trajectory; of 32 bits or 64.
             keys: of each row, 0 .. N - 1.
-            rewards: of each row; finite.
+            rewards: of each row; finite, of 32 bits or 64: each is a double, and taken as one.
             ratios: pi/b of each row, where trajectories have weights; whatever they are.
             span: the units of the batch have an upper half of ``unit_hash`` from the first number
                 up to the second.
@@ -291,13 +292,12 @@ class Contributions(Private):
             raise BoundaryError("length", 0)
         # The kernel trusts lengths and types. A conversion here could round a reward or wrap a
         # key around, so that a row would no longer speak for itself.
-        if tuple(column.dtype for column in (ids, *columns)) != _TYPES:
+        if any(str(c.dtype) not in t.split() for c, t in zip((ids, *columns), _TYPES, strict=True)):
             raise BoundaryError("type", 0)
         if rows == 0:
             return
         limits, covered = self._limits, self._batches()
-        unit_ids = 1 if limits.by_person else by_row
-        flat = np.ascontiguousarray(ids.reshape(rows, by_row * words))
+        unit_ids, flat = 1 if limits.by_person else by_row, ids.reshape(rows, by_row * words)
         # Views that are read-only and contiguous: one kind, so one compiled kernel.
         arrays = [np.ascontiguousarray(column).view() for column in (flat, *columns)]
         for array in arrays:
@@ -312,9 +312,11 @@ class Contributions(Private):
             *(limits.keys // limits.arms, limits.levels, limits.reference, limits.nearest),
             limits.clip,
         )
-        # For the longest unit that there could be; only what a unit needs is ever touched.
-        room = (*(np.empty(rows + 1, dtype=np.int64) for _ in range(3)), np.empty(rows))
-        refused, row = _gather(*arrays[:4], rules, arrays[4], *self._sums, *room)
+        # For the longest unit that there could be; only what a unit needs is ever touched, and that
+        # again and again: a page of memory takes longer to get than to use.
+        if len(self._room[0]) <= rows:
+            self._room = [np.empty(rows + 1, dtype=kind) for kind in (np.bool_, np.int64, np.int64)]
+        refused, row = _gather(*arrays[:4], rules, arrays[4], *self._sums, *self._room)
         if refused:
             # Units before that row are in the sums already: nothing may come of them.
             self._covered = None
@@ -411,11 +413,11 @@ def unit_hash(ids, words):  # type: ignore[no-untyped-def]  # pragma: no cover -
 def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma: no cover - compiled
     ids, steps, keys, rewards, rules, ratios,
     counts, sums, stamp, level_counts, level_sums, largest, weight_sums, weighted_sums, tally,
-    visits, begins, lists, returns,
+    fresh, begins, surplus,
 ):  # fmt: skip
     """Add whole units to ``counts``, ``sums`` and ``tally``, and check every row.
 
-    Each unit is read forwards, which checks each row and lists the first visits of each
+    Each unit is read forwards, which checks each row and marks the first visits of each
     trajectory. Then the returns of a trajectory are computed backwards, G = r + gamma G, and those
     at its first visits are added. What a unit adds follows from its own rows and the rules alone:
     at most L visits to a key, each with 0 to 2^30 steps, and at most H L visits in all. That is
@@ -438,10 +440,9 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
         weight_sums: of each key, the weights of trajectories, in steps. Added to.
         weighted_sums: of each key, their weights times centred returns, in steps. Added to.
         tally: what ``_TALLY`` names. Added to.
-        visits: room for a unit's first visits: rows.
-        begins: of a unit's trajectories, likewise.
-        lists: where the visits of each begin.
-        returns: from each row of a trajectory on.
+        fresh: room for whether a row is a first visit that counts.
+        begins: for the first rows of a unit's trajectories.
+        surplus: for how many keys beyond H each of them visits.
 
     Returns:
         (0, 0), or a place in ``REASONS`` and the row at which a check failed.
@@ -461,22 +462,21 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
             upper = unit_hash(ids[row], rules.unit_words) >> np.uint64(32)
             if not span[0] <= upper < span[1]:
                 return 5, row
-        trajectories, seen, invalid, changed = 0, 0, False, rules.unit_words
+        trajectories, invalid, changed = 0, False, rules.unit_words
         # One turn for each trajectory; the unit ends where a word of its own ids changes.
         while row < rows and (trajectories == 0 or changed >= rules.unit_words):
-            begins[trajectories], lists[trajectories] = row, seen
-            trajectories += 1
+            begins[trajectories], seen = row, 0
             # A new number for each trajectory makes all stamps out of date at once: nothing of
             # size N is cleared, and a key is fresh unless this very trajectory has met it.
             mark += 1
             while True:
-                key = keys[row]
-                if 0 <= key < len(counts):
+                key = np.uint32(keys[row])  # a negative one is a very large one
+                if key < len(counts):
                     # Compiled code writes wherever a key points to, and a NaN passes every clamp.
                     # With finite rewards G may overflow; an infinity stays one, and is clamped.
                     if not -LARGEST_REWARD <= rewards[row] <= LARGEST_REWARD:
                         return 4, row
-                    visits[seen] = row  # the next visit takes its place unless this one is fresh
+                    fresh[row] = (stamp[key] != mark) & (seen < most_keys)
                     seen += stamp[key] != mark
                     stamp[key] = mark
                 elif rules.marked and key == len(counts):
@@ -503,20 +503,22 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
                     if not dropping:
                         return 2, row
                     invalid = True
+            surplus[trajectories] = max(seen - most_keys, 0)
+            trajectories += 1
         # A matter of meaning: the limits count keys, whichever arm they are in, so that no
         # sensitivity depends on it (docs/proofs/arms.md).
         if rules.keys_per_arm < len(counts) and not invalid:
-            for t in range(begins[0] + 1, row):
-                if keys[t] // rules.keys_per_arm != keys[begins[0]] // rules.keys_per_arm:
+            for at in range(begins[0] + 1, row):
+                if keys[at] // rules.keys_per_arm != keys[begins[0]] // rules.keys_per_arm:
                     if not dropping:
-                        return 6, t
+                        return 6, at
                     invalid = True
         # Decided once all rows of the unit were read, and before any of them counts: a unit with
         # an invalid row contributes what an absent one does.
         if invalid:
             dropped += 1
             continue
-        begins[trajectories], lists[trajectories] = row, seen
+        begins[trajectories] = row
         met += trajectories
         units += 1
         with_surplus += trajectories > rules.most_trajectories
@@ -524,27 +526,28 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
         # sampled: both could depend on how many there are, or on other units.
         for trajectory in range(min(trajectories, rules.most_trajectories)):
             counted += 1
-            begin, value, outside, weight = begins[trajectory], 0.0, 0, 1.0
-            for t in range(begins[trajectory + 1] - 1, begin - 1, -1):
-                reward = min(max(rewards[t], rules.reward_low), rules.reward_high)
+            begin, end, over = begins[trajectory], begins[trajectory + 1], surplus[trajectory]
+            value, outside, weight, before, most_level = 0.0, 0, 1.0, clamped, 0
+            if rules.clip > 0:
+                for at in range(end - 1, begin - 1, -1):
+                    weight *= ratios[at]
+                # 0 times an infinity is NaN, and would pass the clamps. x/x is 1 in doubles.
+                weight = weight if weight >= 0 else 0.0
+            for back in range(end - begin):
+                t = np.uint64(end - 1 - back)  # what has no sign cannot count from an array's end
+                reward = min(max(np.float64(rewards[t]), rules.reward_low), rules.reward_high)
                 outside += reward != rewards[t]
                 value = reward + rules.discount * value
-                returns[t - begin] = value
-                if rules.clip > 0:
-                    weight *= ratios[t]
-            first, last = lists[trajectory], lists[trajectory + 1]
-            before, most_level, within = clamped, 0, min(last, first + most_keys)
-            beyond += last - within
-            for at in range(first, within):
-                key, value = keys[visits[at]], returns[visits[at] - begin]
                 # 0 <= steps <= 2^30 holds whatever rounding does: sensitivities rest on it, and so
                 # does the sum of 2^33 of them, which has to fit into 63 bits.
                 inside = min(max(value, low), high)
-                clamped += value != inside
                 grid_steps = np.int64(min(np.floor((inside - low) * scale + 0.5), top))
-                counts[key] += 1
-                sums[key] += grid_steps
-                if rules.levels > 1:
+                # A row that is no first visit adds 0: processors guess wrong which rows are.
+                key, visit = np.uint32(keys[t]), np.int64(fresh[t])
+                clamped += visit * (value != inside)
+                counts[key] += visit
+                sums[key] += visit * grid_steps
+                if rules.levels > 1 and visit:
                     level, away = 0, abs(grid_steps - rules.reference)
                     while level < rules.levels - 1 and away > rules.nearest << level:
                         level += 1
@@ -552,18 +555,17 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
                     level_counts[key, cell] += 1
                     level_sums[key, cell] += grid_steps
                     most_level = level if level > most_level else most_level
-                if rules.clip > 0:
-                    # 0 times an infinity is NaN, and would pass the clamps. x/x is 1 in doubles.
-                    weight = weight if weight >= 0 else 0.0
+                if rules.clip > 0 and visit:
                     clipped += weight > rules.clip
                     j = np.int64(min(weight, rules.clip) / rules.clip * GRID_STEPS)
                     centred = grid_steps - GRID_STEPS // 2
                     size = j * abs(centred) // GRID_STEPS  # towards zero; below 2^59 before
                     weight_sums[key] += j
                     weighted_sums[key] += size if centred >= 0 else -size
+            beyond += over
             largest[most_level] += 1
             rewards_clamped += outside
-            with_beyond += last > within
+            with_beyond += over > 0
             with_rewards += outside > 0
             with_returns += clamped > before
     first = (met, counted, units, clamped, beyond, dropped, mark - tally[6], rewards_clamped)

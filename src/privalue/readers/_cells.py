@@ -296,11 +296,17 @@ def _by_value(
 # Numbers
 
 
-def whole_numbers(column: pa.Array, missing: Missing = NOTHING, decimal: str = ".") -> Cells:
-    """Return whole numbers within 64 bits, in whatever way they are written."""
+def whole_numbers(
+    column: pa.Array, missing: Missing = NOTHING, decimal: str = ".", *, narrow: bool = False
+) -> Cells:
+    """Return whole numbers within 64 bits, in whatever way they are written.
+
+    With ``narrow`` a column of int32 may stay what it is: a copy takes as long as a sum.
+    """
     if pa.types.is_union(column.type):
         return by_kind(whole_numbers, column, missing, decimal)
-    return missing.marked(_whole_numbers(column, missing, decimal))
+    found = missing.marked(_whole_numbers(column, missing, decimal))
+    return found if narrow else Cells(found.values.astype(np.int64, copy=False), found.status)
 
 
 def _whole_numbers(column: pa.Array, missing: Missing, decimal: str) -> Cells:
@@ -308,7 +314,8 @@ def _whole_numbers(column: pa.Array, missing: Missing, decimal: str) -> Cells:
     column = plain(column)
     kind = column.type
     if pa.types.is_integer(kind) and not pa.types.is_uint64(kind) and column.null_count == 0:
-        return Cells(numbers_in(column).astype(np.int64, copy=False))
+        found = numbers_in(column)
+        return Cells(found if found.dtype == np.int32 else found.astype(np.int64, copy=False))
     status = _absent(column)
     numbers = np.zeros(len(column), dtype=np.int64)
     if pa.types.is_null(kind):
@@ -341,11 +348,17 @@ def _whole_numbers(column: pa.Array, missing: Missing, decimal: str) -> Cells:
     return Cells(numbers, status)
 
 
-def numbers(column: pa.Array, missing: Missing = NOTHING, decimal: str = ".") -> Cells:
-    """Return finite doubles, each the one nearest to what is written."""
+def numbers(
+    column: pa.Array, missing: Missing = NOTHING, decimal: str = ".", *, narrow: bool = False
+) -> Cells:
+    """Return finite doubles, each the one nearest to what is written.
+
+    With ``narrow`` a column of floats of 32 bits may stay what it is: each is a double as well.
+    """
     if pa.types.is_union(column.type):
         return by_kind(numbers, column, missing, decimal)
-    return missing.marked(_numbers(column, missing, decimal))
+    found = missing.marked(_numbers(column, missing, decimal))
+    return found if narrow else Cells(found.values.astype(np.float64, copy=False), found.status)
 
 
 def _numbers(column: pa.Array, missing: Missing, decimal: str) -> Cells:
@@ -353,7 +366,8 @@ def _numbers(column: pa.Array, missing: Missing, decimal: str) -> Cells:
     column = plain(column)
     kind = column.type
     if pa.types.is_floating(kind) and column.null_count == 0:
-        found = numbers_in(column).astype(np.float64, copy=False)
+        found = numbers_in(column)
+        found = found if found.dtype == np.float32 else found.astype(np.float64, copy=False)
         with np.errstate(over="ignore", invalid="ignore"):
             if np.isfinite(found.sum()):  # then every cell is finite, and no other test is needed
                 return Cells(found)
@@ -443,7 +457,7 @@ def steps(
     missing: Missing = NOTHING,
     decimal: str = ".",
 ) -> Cells:
-    """Return steps as int64 numbers, which compare in the order of the steps.
+    """Return steps as whole numbers, which compare in the order of the steps.
 
     Args:
         column: the cells.
@@ -453,12 +467,13 @@ def steps(
         decimal: the decimal mark of texts.
 
     Returns:
-        Whole numbers as they are; doubles by their bits, reordered; days or nanoseconds since 1970.
+        Whole numbers as they are, of 32 bits where the column's are; doubles by their bits,
+        reordered; days or nanoseconds since 1970.
     """
     if pa.types.is_union(column.type):
         return by_kind(steps, column, step_type, step_format, missing, decimal)
     if step_type == "integer":
-        return whole_numbers(column, missing, decimal)
+        return whole_numbers(column, missing, decimal, narrow=True)
     if step_type == "number":
         doubles = numbers(column, missing, decimal)
         bits = (doubles.values + 0.0).view(np.int64)  # 0 and not -0

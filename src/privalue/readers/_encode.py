@@ -36,7 +36,7 @@ from privalue.readers._text_kernels import INVALID, MISSING, OK
 
 MOST_LISTED = 1 << 22  # pairs of which a table is made
 NEVER = 255  # a status: an action that is none of its state's
-PART_ROWS = 1 << 18  # a part costs a third of a millisecond besides, and its arrays some memory
+PART_ROWS = 1 << 20  # a part costs half a millisecond besides, and its arrays some memory
 
 
 class Tally(NamedTuple):
@@ -56,9 +56,9 @@ class Rows(Private):
 
     origins: Origins
     ids: Integers  # row x id (the person's, where there is one, and the trajectory's) x word
-    steps: Integers
+    steps: Integers  # of 32 bits where the source's are
     states: NDArray[np.int32]  # keys; one more than the last where the row is invalid
-    rewards: NDArray[np.float64]  # the core clamps them to the public bounds
+    rewards: NDArray[np.floating]  # of 32 or 64 bits; the core clamps them to the public bounds
     probabilities: NDArray[np.float64] | None = None  # of the actions, where they are logged
     tally: Tally = field(default_factory=Tally, kw_only=True)
 
@@ -166,7 +166,7 @@ class Encoder:
         if role == "step":
             return cells.steps(column, rules.step_type, rules.step_format, *texts)
         if role == "reward":
-            return cells.numbers(column, *texts)
+            return cells.numbers(column, *texts, narrow=True)
         if role == "probability":
             return _probabilities(cells.numbers(column, *texts))
         if role.startswith("bin "):
@@ -183,7 +183,7 @@ class Encoder:
             return cells.flags(column, self._missing)
         if self._raw_labels is not None:
             return cells.positions(column, self._raw_labels, self._missing)
-        return _below(cells.whole_numbers(column, *texts), rules.states)
+        return _below(cells.whole_numbers(column, *texts, narrow=True), rules.states)
 
     def _allowed(self, found: dict[str, Cells]) -> Cells:
         """Return the actions, with those that are not allowed in their state as invalid."""
@@ -222,13 +222,15 @@ class Encoder:
         else:
             states = self._positions(found)
         if "arm" in found:
-            states += found["arm"].values.astype(np.int32) * np.int32(self._rules.states)
+            states = states + found["arm"].values.astype(np.int32) * np.int32(self._rules.states)
+        marked = [column.failed() for column in found.values()]
         if self._rules.drop_cut:
-            states[found["truncated"].values] = self._rules.keys
-        for column in found.values():
-            failed = column.failed()
-            if failed is not None:
-                states[failed] = self._rules.keys
+            marked.append(found["truncated"].values)
+        if any(rows is not None for rows in marked):
+            states = states.copy()  # they may be the very cells of the column
+        for rows in marked:
+            if rows is not None:
+                states[rows] = self._rules.keys
         return states
 
     def _positions(self, found: dict[str, Cells]) -> NDArray[np.int32]:
@@ -236,7 +238,7 @@ class Encoder:
         codes = found[self._rules.state_roles[0]].values
         if self._raw_labels is not None:
             codes = self._codes[codes]
-        states = codes.astype(np.int32)
+        states = codes.astype(np.int32, copy=False)
         for role, edges in zip(self._rules.state_roles[1:], self._edges[1:], strict=True):
             states = states * np.int32(len(edges) + 1) + found[role].values.astype(np.int32)
         return states
@@ -382,7 +384,8 @@ class Encoder:
 def _below(numbers: Cells, count: int) -> Cells:
     """Return the numbers, with those that are not 0 to ``count`` - 1 as invalid."""
     codes, status = numbers.values, numbers.status
-    if len(codes) and not (codes.min() >= 0 and codes.max() < count):
+    # Without its sign a number below 0 is a very large one: one look instead of two.
+    if len(codes) and codes.view(f"u{codes.itemsize}").max() >= count:
         status = np.zeros(len(codes), dtype=np.uint8) if status is None else status
         outside = (codes < 0) | (codes >= count)
         status[outside & (status == OK)] = INVALID

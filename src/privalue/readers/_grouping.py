@@ -52,7 +52,7 @@ def are_single(numbers):  # type: ignore[no-untyped-def]  # pragma: no cover - c
 
 @kernel(nogil=True)
 def scatter(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
-    ids, steps, states, rewards, probabilities, wide, base, shift, single, which, free, packed
+    ids, steps, states, rewards, probabilities, wide, base, shift, which, free, packed
 ):
     """Pack rows, in their order, each to the next free row of its partition.
 
@@ -60,18 +60,16 @@ def scatter(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
         ids: row x word, all ids of a row side by side.
         steps: one for each row.
         states: likewise.
-        rewards: likewise.
+        rewards: row x the one or two numbers that it is packed into.
         probabilities: likewise, or none at all.
-        wide: how rows are packed; see above, like base, shift and single.
+        wide: how rows are packed; see above, like base and shift.
         base: what is taken off ids.
         shift: how far a step is moved above its state, or -1.
-        single: whether rewards are floats of 32 bits.
         which: the partition of each row.
         free: the next free row of each partition; it moves on.
         packed: gets the rows.
     """
-    words, floats, bits = ids.shape[1], packed.view(np.float32), rewards.view(np.int64)
-    logged, chances = len(probabilities) > 0, probabilities.view(np.int64)
+    words, logged, single = ids.shape[1], len(probabilities) > 0, rewards.shape[1] == 1
     for row in range(len(ids)):
         at = free[which[row]]
         free[which[row]] = at + 1
@@ -92,14 +90,12 @@ def scatter(  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
             packed[at, place + 2] = states[row]
             place += 3
         if logged:
-            packed[at, place] = chances[row]
-            packed[at, place + 1] = chances[row] >> 32
+            packed[at, place] = probabilities[row, 0]
+            packed[at, place + 1] = probabilities[row, 1]
             place += 2
-        if single:
-            floats[at, place] = rewards[row]
-        else:
-            packed[at, place] = bits[row]
-            packed[at, place + 1] = bits[row] >> 32
+        packed[at, place] = rewards[row, 0]
+        if not single:
+            packed[at, place + 1] = rewards[row, 1]
 
 
 @kernel(nogil=True, inline="always")

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from operator import itemgetter
-from threading import local
+from threading import Lock, local
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,13 +41,12 @@ from privalue.readers._order import duplicate, second_arm
 from privalue.readers._rules import RowRules
 from privalue.readers._spill import Packed, Spill
 
-PARTITION_BYTES = 1 << 21  # about: what a processor's cache holds
+PARTITION_BYTES = 1 << 22  # by 24 a row: fewer are filled faster, smaller ones are sorted faster
 MOST_PARTITIONS = 1024
 RESERVED_BYTES = 512 << 20  # the program itself, and chunks on their way
 LEAST_BYTES = 1 << 27
 
-_NONE = np.empty(0)  # no probabilities; like the columns of rows it cannot be written to
-_NONE.setflags(write=False)
+_NONE = np.empty(0)  # no probabilities
 
 Span = tuple[int, int]  # of the upper half of a unit's hash, the second number excluded
 Add = Callable[..., None]  # as Contributions.add, which may be called by several threads at once
@@ -80,9 +79,17 @@ class Shape(NamedTuple):
         return self.ids * self.words * (2 if self.wide else 1)
 
     @property
-    def how(self) -> tuple[bool, int, int, bool]:
-        """Return how numbers are packed, as the kernels take it."""
-        return self.wide, self.base, self.shift, self.single
+    def how(self) -> tuple[bool, int, int]:
+        """Return how ids, steps and states are packed, as the kernels take it."""
+        return self.wide, self.base, self.shift
+
+    def in_numbers(self, rewards: NDArray[Any], probabilities: NDArray[Any]) -> list[Packed]:
+        """Return rewards and probabilities as the numbers that they are packed into."""
+        kind = np.float32 if self.single else np.float64
+        found = [_numbers(rewards.astype(kind, copy=False)), _numbers(probabilities)]
+        for numbers in found:  # as the columns of rows are: one kind, so one compiled kernel
+            numbers.setflags(write=False)
+        return found
 
     @staticmethod
     def of_all(slices: "Sequence[_Slice]") -> "Shape":
@@ -182,12 +189,12 @@ class _Slice(Private):
         """Return the rows packed in another way, so that all slices of a partition are alike."""
         if self.shape == shape:
             return self.packed
-        ids, *others = _unpacked(self.shape, self.packed)
+        ids, steps, states, *others = _unpacked(self.shape, self.packed)
         by_id = ids.reshape(len(self), shape.ids, self.shape.words)[:, :, : shape.words]
         flat = np.ascontiguousarray(widened(by_id, shape.words).reshape(len(self), -1))
         packed = np.empty((len(self), shape.width), dtype=np.int32)
         at = np.zeros(len(self), dtype=np.uint16), np.zeros(1, dtype=np.int64)  # one partition
-        scatter(flat, *others, *shape.how, *at, packed)
+        scatter(flat, steps, states, *shape.in_numbers(*others), *shape.how, *at, packed)
         return packed
 
 
@@ -242,6 +249,7 @@ class Partitions:
         self._local = local()
         self._remembers_places = places
         self._base: int | None = None  # of ids; settled with the first rows
+        self._settling = Lock()
 
     def put(self, parts: Sequence[Rows], task: int | None = None) -> None:
         """Keep some rows.
@@ -252,8 +260,9 @@ class Partitions:
                 tasks.
         """
         task = len(self._kept) if task is None else task
-        if self._base is None:  # two threads may do so: any base is right
-            self._base = _middle(parts)
+        with self._settling:  # any base is right, but two would make rows of two shapes
+            if self._base is None:
+                self._base = _middle(parts)
         room, places = self._spill.buffer, self._remembers_places
         bundle = pack(parts, self.count, self._rules, room, base=self._base, places=places)
         starts = [0, *accumulate(map(len, parts))]
@@ -405,7 +414,8 @@ class Partitions:
             room("probabilities", np.float64, count if shape.logged else 0),
         )
         unsorted = room("unsorted", np.int64, count)
-        arrange(packed, *shape.how, which, ranks, *spans, order, unsorted, *found)
+        how = *shape.how, shape.single
+        arrange(packed, *how, which, ranks, *spans, order, unsorted, *found)
         flat, steps, states, rewards, probabilities = found
         by_id = flat.reshape(count, shape.ids, shape.words)
         logged = (probabilities,) if shape.logged else ()
@@ -579,7 +589,7 @@ def pack(
     table = packed[: count * width].reshape(count, width)
     for start, part, rows in zip(starts, flat, parts, strict=True):
         logged = _NONE if rows.probabilities is None else rows.probabilities
-        numbers = part, rows.steps, rows.states, rows.rewards, logged
+        numbers = part, rows.steps, rows.states, *shape.in_numbers(rows.rewards, logged)
         scatter(*numbers, *shape.how, which[start:], free, table)
     bundle = Bundle(shape, bounds, packed)
     if places:
@@ -604,7 +614,8 @@ def _shape(
     if base is None:
         wide = wide or not narrow
         return Shape(ids, words, wide, -1 if wide else bits, logged=logged)
-    single = all(are_single(part.rewards) for part in parts)
+    rewards = [part.rewards for part in parts]
+    single = all(one.dtype == np.float32 or are_single(one) for one in rewards)
     return Shape(ids, words, wide, bits if narrow else -1, 0 if wide else off, single, logged)
 
 
@@ -655,6 +666,11 @@ def _upper(ids: Integers, words: int, rules: RowRules) -> NDArray[np.uint32]:
 def _unit_words(ids: Integers, words: int, rules: RowRules) -> int:
     """Return how many words at the beginning of a row's ids are its unit's."""
     return words if rules.by_person else ids.shape[1]
+
+
+def _numbers(values: NDArray[Any]) -> Packed:
+    """Return floats of 32 or 64 bits as the one or two numbers that each is packed into."""
+    return values.view(np.int32).reshape(len(values), values.itemsize // 4)
 
 
 def _within(numbers: Integers, low: int, high: int) -> bool:

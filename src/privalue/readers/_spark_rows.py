@@ -31,7 +31,7 @@ from privalue.readers._csv_files import (
     csv_unread,
     open_csv,
 )
-from privalue.readers._encode import PART_ROWS, Encoder, Rows, Tally
+from privalue.readers._encode import Encoder, Rows, Tally
 from privalue.readers._files import file_kind, find_files
 from privalue.readers._partition import Shape, pack, unpack
 from privalue.readers._rules import RowRules
@@ -43,6 +43,7 @@ Batches = Iterator[pa.RecordBatch]
 FRAME = "the Spark dataframe"
 ROW_BITS = 33  # as in the numbers that Spark itself gives to rows
 _LOW = (1 << ROW_BITS) - 1
+PART_ROWS = 1 << 18  # a task that Spark starts for fewer is not worth it
 BUNDLE_BYTES = 1 << 26  # of encoded rows, which are packed together
 PART_OF_FILE = 1 << 22  # rows, about: what a task reads at most, unless a row group has more
 
