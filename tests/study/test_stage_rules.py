@@ -184,12 +184,13 @@ def test_a_shape_is_one_that_the_core_takes(counts):
     assert (found >= 1e-6).all()
 
 
-def test_the_noise_of_a_shape_is_that_of_all_trajectories_of_a_person():
-    counts = RARE["by Zipf's law"]
-    several = shape(counts, deviation=30.0, trajectories_per_person=20)
-    as_noisy = shape(counts, deviation=30.0, alpha=20 * ALPHA)
+@pytest.mark.parametrize("persons", [3, 20])
+@pytest.mark.parametrize("counts", RARE.values(), ids=RARE)
+def test_the_noise_of_a_shape_is_that_of_all_trajectories_of_a_person(counts, persons):
+    several = shape(10 * counts, deviation=30.0, trajectories_per_person=persons)
+    as_noisy = shape(10 * counts, deviation=30.0, alpha=persons * ALPHA)
     np.testing.assert_allclose(several, as_noisy, rtol=1e-9)
-    assert not np.allclose(several, shape(counts, deviation=30.0), rtol=0.05)
+    assert not np.allclose(several, shape(10 * counts, deviation=30.0), rtol=0.02)
 
 
 def test_without_shrinkage_values_that_are_alike_are_no_judges_of_a_shape():
