@@ -172,6 +172,29 @@ def test_no_neighbours_are_further_apart_in_values(case, level):
         assert slow.furthest(wrong, add_remove=True) > 1.01 * allowed
 
 
+@pytest.mark.parametrize("case", [case for case in UNITS if case[0] == 2])
+def test_no_neighbours_are_further_apart_in_values_than_the_chosen_shape_says(case):
+    """Not the shape before the choice, which here is that of a prior, and calls for less noise."""
+    keys, most_keys, most_trajectories, add_remove = case
+    held = held_to(*case)
+    before = staged(held)
+    prior = dataclasses.replace(before.terms.constants, shape=np.array([1.0, 0.05]))
+    mechanism = mechanism_of(dataclasses.replace(before.terms, constants=prior))
+    shape = np.array([0.9, 1.0])
+    noise, weight = mechanism.noise_for(Chosen(level=3, shape=shape)), prior.count_weight
+    a, b = interval = held.interval(3)
+    scales = np.concatenate([(b - a) / noise.of_steps, 1 / (weight * noise.of_counts)])
+    units = list(slow.units(keys, most_keys, most_trajectories, (0, 2**30)))
+    found = slow.furthest(
+        (scales * slow.values(u, keys, interval, weight) for u in units), add_remove=add_remove
+    )
+    allowed = 1 / mechanism.alphas["values"]
+    assert allowed * (1 - 1e-9) <= found <= allowed
+    if most_keys > 1 or not add_remove:  # planted: the sensitivity of the shape before the choice
+        wrong = math.sqrt(mechanism.noise.squared_sensitivity / noise.squared_sensitivity)
+        assert found / wrong > 1.05 * allowed
+
+
 @pytest.mark.parametrize("add_remove", [False, True])
 @pytest.mark.parametrize("most_trajectories", [1, 3])
 def test_numbers_of_limits_change_by_at_most_one_for_each_trajectory(add_remove, most_trajectories):

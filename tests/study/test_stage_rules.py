@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from privalue.core import count_weight, gaussian
+import privalue as pv
+from privalue.core import count_weight, gaussian, stage_alphas
+from privalue.study import declared_size, design
 from privalue.study._choices import sensitivity
 from privalue.study._stage_rules import (
     USUAL_SHARES,
@@ -13,14 +15,33 @@ from privalue.study._stage_rules import (
     shape_from_counts,
     stage_noise,
 )
+from privalue.study._terms import terms_for
 
 REACH = 100.0 / 2.0 ** np.arange(11, -1, -1)  # bounds 0 and 100: the reference is 0
 ALPHA = gaussian(1.0, 1e-6).alpha
 
 
-def bound(histogram, deviation=20.0, noise=ALPHA * 40**0.5, states=40):
+def bound(histogram, deviation=20.0, noise=ALPHA * 40**0.5, states=40, **given):
     numbers = np.array(histogram, dtype=float)
-    return chosen_bound(numbers, deviation, reach=REACH, width=REACH, noise=noise, states=states)
+    known = {"reach": REACH, "width": REACH, "noise": noise, "states": states, **given}
+    return chosen_bound(numbers, deviation, **known)
+
+
+def literal_bound(histogram, deviation, noise, states, shrinkage):
+    """The rule as its page states it, level by level."""
+    seen = {i: h for i, h in enumerate(histogram) if h > 3 * deviation}
+    if not seen:
+        return 11
+    n = sum(seen.values()) / 2
+    tau = REACH[max(seen)] / 12**0.5
+    found = []
+    for j, reach in enumerate(REACH):
+        bias = sum(h * max(0.75 * REACH[i] - reach, 0) for i, h in seen.items() if i > j) / (2 * n)
+        alone = (noise * reach / n) ** 2
+        drawn = alone / (alone + tau**2)
+        common = drawn**2 * (alone + tau**2) / states
+        found.append((drawn * tau**2 + common if shrinkage else alone) + bias**2)
+    return found.index(min(found))
 
 
 # The bound
@@ -55,6 +76,21 @@ def test_no_bias_is_bought_for_noise_that_shrinkage_takes_off():
     histogram[10] = 1510
     noise = gaussian(0.1, 1e-6).alpha * 107**0.5
     assert bound(histogram, deviation=160.0, noise=noise, states=107) == 10
+    # Without shrinkage, noise counts in full, and is worth the bias.
+    assert bound(histogram, 160.0, noise, 107, shrinkage=False) == 9
+
+
+@pytest.mark.parametrize("shrinkage", [True, False])
+def test_a_bound_is_that_of_the_page(shrinkage):
+    generator = np.random.default_rng(7)
+    found = set()
+    for _ in range(300):
+        histogram = 10 ** generator.uniform(0, 4, 12) * (generator.random(12) < 0.4)
+        noise, states = 10 ** generator.uniform(-1, 5), int(generator.integers(1, 200))
+        level = bound(histogram, 5.0, noise, states, shrinkage=shrinkage)
+        assert level == literal_bound(histogram, 5.0, noise, states, shrinkage)
+        found.add(level)
+    assert len(found) > 8
 
 
 def test_what_hides_in_noise_costs_less_than_the_noise_of_the_whole_range():
@@ -146,6 +182,70 @@ def test_a_shape_is_one_that_the_core_takes(counts):
     found = shape(counts)
     assert found.max() == 1
     assert (found >= 1e-6).all()
+
+
+@pytest.mark.parametrize("persons", [3, 20])
+@pytest.mark.parametrize("counts", RARE.values(), ids=RARE)
+def test_the_noise_of_a_shape_is_that_of_all_trajectories_of_a_person(counts, persons):
+    several = shape(10 * counts, deviation=30.0, trajectories_per_person=persons)
+    as_noisy = shape(10 * counts, deviation=30.0, alpha=persons * ALPHA)
+    np.testing.assert_allclose(several, as_noisy, rtol=1e-9)
+    assert not np.allclose(several, shape(10 * counts, deviation=30.0), rtol=0.02)
+
+
+def test_without_shrinkage_values_that_are_alike_are_no_judges_of_a_shape():
+    counts = RARE["two rare states of forty"]
+    with_it, without = (shape(counts, deviation=30.0, shrinkage=s) for s in (True, False))
+    assert not np.allclose(with_it, without, rtol=0.05)
+    errors = [expected_error(each, counts, 12**-0.5) for each in (without, with_it)]
+    assert errors[0] < 0.9 * errors[1]
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "features", "shrinks"),
+    [
+        ({}, {}, (True, True)),
+        ({"shrinkage": False}, {}, (False, False)),
+        ({"ridge": 1.0}, {}, (False, False)),
+        ({}, {"features": pv.Features(kind="aggregate", size=2)}, (True, False)),
+    ],
+)
+def test_rules_know_what_the_study_says(mechanism, features, shrinks):
+    study = pv.Study(
+        privacy=pv.Privacy(
+            epsilon=1.0,
+            delta=1e-6,
+            unit="person",
+            neighbours="add-remove",
+            max_trajectories_per_person=3,
+            max_states_per_trajectory=4,
+        ),
+        values=pv.Values(discount=0.9, rewards=(0.0, 1.0)),
+        states=pv.States(count=6),
+        mechanism=pv.Mechanism(name="dp-ssp", stages=["bounds", "visits"], **mechanism),
+        **features,
+    )
+    terms = terms_for(study, design(study), declared_size(study))
+    of_values = stage_alphas(ALPHA, terms.constants.shares)["values"]
+    rules, weight = terms.constants.rules, 0.5
+    bounds, visits = rules.bound.keywords, rules.shape.keywords
+    delta = sensitivity(
+        np.ones(6),
+        most_states=4,
+        trajectories_per_person=3,
+        add_remove=True,
+        count_weight=weight,
+    )
+    assert bounds["noise"] == pytest.approx(of_values * delta)
+    assert bounds["states"] == 6
+    del visits["usual"]
+    assert (bounds["shrinkage"], visits.pop("shrinkage")) == shrinks
+    assert visits == {
+        "alpha": of_values,
+        "most_states": 4,
+        "trajectories_per_person": 3,
+        "add_remove": True,
+    }
 
 
 # Which stages

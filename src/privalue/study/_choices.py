@@ -218,6 +218,7 @@ def shape_weights(
     states: int,
     *,
     most_states: int | None = None,
+    trajectories_per_person: int = 1,
     add_remove: bool = False,
     expected_trajectories: int | None = None,
     alpha: float | None = None,
@@ -242,7 +243,8 @@ def shape_weights(
         prior: p_s, a public guess of the probability that a trajectory visits s; 0 is allowed.
         states: N.
         most_states: H.
-        add_remove: whether neighbours differ by a trajectory more or less.
+        trajectories_per_person: L; noise is L times as large.
+        add_remove: whether neighbours differ by a unit more or less.
         expected_trajectories: m as far as it is public; without it the noise is taken to be 1% of
             the range at the typical state.
         alpha: of the calibration; needed with ``expected_trajectories``.
@@ -269,7 +271,8 @@ def shape_weights(
         m = checked_whole("expected_trajectories", expected_trajectories)
         if alpha is None or not 0 < alpha < math.inf:
             raise UsageError(f"alpha is {alpha!r}; with expected_trajectories it must be above 0")
-        unit = (alpha / m) ** 2 * (1 + 1 / (12 * weight**2))
+        persons = checked_whole("trajectories_per_person", trajectories_per_person)
+        unit = (alpha * persons / m) ** 2 * (1 + 1 / (12 * weight**2))
     judges, made_for = (SPREADS, SHAPED_FOR) if shrinkage else (SPREADS[:1], SPREADS[:1])
 
     def errors(squares: Vector) -> Vector:
@@ -310,8 +313,12 @@ def best_squares(p: Vector, k: float) -> Vector:
     """
     order = np.sort(p)[::-1]
     u = (1 + k * np.cumsum(order**-2.0)) / np.cumsum(1 / order)
-    taking_part = int(np.count_nonzero(u * order > k))
-    return np.asarray(np.maximum(u[taking_part - 1] / p - k / p**2, 0.0))
+    taking_part = max(int(np.count_nonzero(u * order > k)), 1)
+    squares = np.maximum(u[taking_part - 1] / p - k / p**2, 0.0)
+    if abs(float(squares.sum()) - 1) < 1e-6:
+        return np.asarray(squares)
+    first = p == order[0]  # k is so far beyond p^2 that rounding is all that is left of the others
+    return np.asarray(first / np.count_nonzero(first))
 
 
 def read_only(array: Vector) -> Vector:

@@ -44,6 +44,7 @@ def chosen_bound(
     width: Vector,
     noise: float,
     states: int,
+    shrinkage: bool = True,
 ) -> int:
     """Return the level whose interval promises the least error: noise, and what clamping takes off.
 
@@ -55,10 +56,10 @@ def chosen_bound(
     reach, about. Shrinkage takes off what noise exceeds the differences between values by, and
     takes off no bias: values are taken to be spread over the highest level that anybody is seen at,
     with the variance tau^2, and noise leaves tau^2 noise^2/(tau^2 + noise^2) of its square, besides
-    that of the value that states have in common. A bin counts for nothing unless it is clear of the
-    noise: of J empty bins the largest noise would otherwise decide. Those who hide in a bin that is
-    not clear are fewer than 3 s, so what is lost by clamping them is bounded (docs/accuracy.md).
-    Where no bin is clear, the whole range stays.
+    that of the value that states have in common. Without shrinkage, noise counts in full. A bin
+    counts for nothing unless it is clear of the noise: of J empty bins the largest noise would
+    otherwise decide. Those who hide in a bin that is not clear are fewer than 3 s, so what is lost
+    by clamping them is bounded (docs/accuracy.md). Where no bin is clear, the whole range stays.
 
     Args:
         histogram: h~, the noisy numbers of trajectories by their largest level.
@@ -67,6 +68,7 @@ def chosen_bound(
         width: R_j, of the intervals, in the same units.
         noise: the standard deviation of the noise of a sum, for a range of 1.
         states: N.
+        shrinkage: whether values are drawn to what they have in common.
 
     Returns:
         j, from 0 to J - 1.
@@ -80,7 +82,7 @@ def chosen_bound(
     spread = SPREADS[0] * float(width[np.flatnonzero(clear)[-1]]) ** 2
     alone = np.square(noise * width / visits)
     drawn = alone / (alone + spread)
-    left = drawn * spread + np.square(drawn) * (alone + spread) / states
+    left = alone if not shrinkage else drawn * spread + np.square(drawn) * (alone + spread) / states
     return int(np.argmin(left + np.square(bias)))
 
 

@@ -111,7 +111,9 @@ def limit_tallies(study: "Study") -> tuple[str, ...]:
     return tuple(name for name, there in counted.items() if there)
 
 
-def stage_rules(limits: Limits, shape: Vector, alpha: float, *, shrinkage: bool) -> StageRules:
+def stage_rules(
+    limits: Limits, shape: Vector, alpha: float, *, shrinkage: bool, tabular: bool
+) -> StageRules:
     """Return the rules with all that is public about a study in them.
 
     Args:
@@ -119,6 +121,7 @@ def stage_rules(limits: Limits, shape: Vector, alpha: float, *, shrinkage: bool)
         shape: omega before anything is chosen.
         alpha: of the values.
         shrinkage: whether values are drawn to what they have in common.
+        tabular: whether each state has a value of its own.
     """
     intervals = [limits.interval(level) for level in range(limits.levels)]
     delta = sensitivity(
@@ -136,6 +139,7 @@ def stage_rules(limits: Limits, shape: Vector, alpha: float, *, shrinkage: bool)
             width=np.array([float(last - first) for first, last in intervals]),
             noise=alpha * delta / float(shape.mean()),
             states=limits.keys,
+            shrinkage=shrinkage,
         ),
         shape=partial(
             shape_from_counts,
@@ -144,6 +148,6 @@ def stage_rules(limits: Limits, shape: Vector, alpha: float, *, shrinkage: bool)
             most_states=limits.most_keys,
             trajectories_per_person=limits.most_trajectories,
             add_remove=limits.add_remove,
-            shrinkage=shrinkage,
+            shrinkage=shrinkage and tabular,
         ),
     )

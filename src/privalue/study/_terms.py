@@ -146,22 +146,27 @@ def _ssp(study: Study, size: PublicSize) -> SspTerms:
     """Return the constants of dp-ssp."""
     limits, alpha = study.limits, gaussian(study.privacy.epsilon, study.privacy.delta).alpha
     shares = stage_shares(study, size)
-    shrinkage = study.mechanism.shrinkage and study.features.kind == "tabular"
+    # A ridge takes the place of shrinkage.
+    shrinkage = study.mechanism.shrinkage and not fits_by_lsl(study)
+    tabular = study.features.kind == "tabular"
     shape = shape_weights(
         study.key_visits,
         limits.keys,
         most_states=limits.most_keys,
+        trajectories_per_person=limits.most_trajectories,
         add_remove=limits.add_remove,
         expected_trajectories=size.trajectories,
         alpha=alpha,
-        shrinkage=shrinkage,
+        shrinkage=shrinkage and tabular,
     )
     of_values = stage_alphas(alpha, shares)["values"]
     return SspTerms(
         shape=shape,
         count_weight=count_weight(limits.keys, limits.most_keys, add_remove=limits.add_remove),
         shares=shares,
-        rules=stage_rules(limits, shape, of_values, shrinkage=shrinkage) if study.stages else None,
+        rules=stage_rules(limits, shape, of_values, shrinkage=shrinkage, tabular=tabular)
+        if study.stages
+        else None,
         tallies=limit_tallies(study) if "limits" in shares else (),
     )
 
