@@ -286,7 +286,7 @@ class Contributions(Private):
             BoundaryError: the rows are not as they should be. Nothing can be added any more.
         """
         rows, by_row, words = ids.shape
-        columns = (steps, keys, rewards, np.empty(0) if ratios is None else ratios)
+        columns: Any = (steps, keys, rewards, np.empty(0) if ratios is None else ratios)
         lengths = [rows, rows, rows, rows if self._limits.clip else 0]
         if [len(column) for column in columns] != lengths or by_row * words == 0:
             raise BoundaryError("length", 0)
