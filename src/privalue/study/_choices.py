@@ -280,7 +280,7 @@ def shape_weights(
             np.sqrt(squares), most_states=most_states, add_remove=add_remove, count_weight=weight
         )
         noise = unit * delta**2 / (squares * p**2)
-        return np.array([_shrunk_error(noise, spread) for spread in judges])
+        return _shrunk_errors(noise, np.array(judges))
 
     best, least_error = np.ones(number), 1.0
     even, least = errors(best), _LEAST_SHARE / (1 - _LEAST_SHARE) / number  # of squares, sum 1
@@ -295,14 +295,16 @@ def shape_weights(
     return read_only(np.sqrt(best / best.max()))
 
 
-def _shrunk_error(noise: Vector, spread: float) -> float:
-    """Return the sum of squared errors of shrunk values, which spread around a common one.
+def _shrunk_errors(noise: Vector, spreads: Vector) -> Vector:
+    """Return for each spread the sum of squared errors of shrunk values around a common one.
 
     Each is off by tau^2 q/(tau^2 + q), and the common value by its own noise, as far as values are
     drawn to it.
     """
-    drawn = noise / (noise + spread)
-    return float(spread * drawn.sum() + np.square(drawn).sum() / np.sum(1 / (noise + spread)))
+    whole = noise + spreads[:, None]
+    drawn = noise / whole
+    common = np.square(drawn).sum(axis=1) / (1 / whole).sum(axis=1)
+    return np.asarray(spreads * drawn.sum(axis=1) + common)
 
 
 def best_squares(p: Vector, k: float) -> Vector:

@@ -136,7 +136,8 @@ def shape_from_counts(
             count_weight=weight,
         )
         noise = unit * delta**2 / np.square(shape * may_be)
-        return np.array([np.mean(noise / (1 + noise / spread)) for spread in judges])
+        left = noise / (1 + noise / np.array(judges)[:, None, None])
+        return np.asarray(left.mean(axis=(1, 2)))
 
     best, least, before = usual, _GAIN**2, errors(usual)
     kept = np.square(usual) / float(np.sum(np.square(usual)))
