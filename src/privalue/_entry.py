@@ -44,4 +44,4 @@ if _is_the_command() and signal.getsignal(signal.SIGINT) is signal.default_int_h
 if _is_the_command():
     # Importing makes much and drops nothing: the collector would look through all of it, again and
     # again, for a tenth of a second. Most commands end before it is called once.
-    gc.set_threshold(200_000, 20, 20)
+    gc.set_threshold(1_000_000, 20, 20)

@@ -3,6 +3,8 @@
 import json
 import subprocess
 import sys
+from importlib import import_module
+from threading import Event
 
 import pytest
 
@@ -119,6 +121,9 @@ def test_a_command_loads_what_it_uses(folder, words, heavy, monkeypatch):
     if words[0] in {"init", "check", "release"}:
         assert not among(modules, UNUSED)
         assert "pyarrow.compute" not in modules  # texts need it, numbers do not
+    if words[0] == "release":  # what only check and plan show
+        assert not among(modules, ["privalue._checked", "privalue._planned"])
+        assert ("jinja2" in modules) == ("--no-report" not in words)
     if words[0] in {"inspect", "release"}:  # kernels were kept by the release of ``folder``
         assert "numba.cpython.setobj" not in modules  # of what Numba can compile, one part
 
@@ -136,6 +141,36 @@ def test_what_scipy_does_not_load_is_there_for_whoever_asks(tmp_path):
         "print(json.dumps([0, sorted(sys.modules)]))"
     )
     assert among(loaded(tmp_path, program), NOBODYS)
+
+
+def test_threads_of_linear_algebra_sleep_before_they_are_started(tmp_path):
+    """They would look for work that a command has not, on a core that others need."""
+    program = (
+        "import json, os, sys\n"
+        "class Watch:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'numpy':\n"
+        "            assert os.environ['OPENBLAS_THREAD_TIMEOUT'] == '4'\n"
+        "sys.meta_path.insert(0, Watch())\n"
+        "from privalue.cli import run\n"
+        "code = run(['init', 'new.toml'])\n"
+        "print('\\n' + json.dumps([code, sorted(sys.modules)]))"
+    )
+    assert "numpy" in loaded(tmp_path, program)
+
+
+def test_a_page_is_loaded_while_rows_are_read(folder, tmp_path, monkeypatch):
+    begun, report = Event(), import_module("privalue.cli._release")
+    monkeypatch.setattr(report, "load_page", begun.set)
+    words = ["release", str(folder / "study.toml"), "--data", str(folder / "rows.csv")]
+    interval = sys.getswitchinterval()
+    try:
+        assert run([*words, "--no-ledger", "--no-report", "--out", str(tmp_path / "none")]) == 0
+        assert not begun.is_set()
+        assert run([*words, "--no-ledger", "--out", str(tmp_path / "out")]) == 0
+        assert begun.wait(60)
+    finally:
+        sys.setswitchinterval(interval)
 
 
 def test_without_a_report_there_is_no_page_and_it_can_be_made_later(folder, tmp_path):

@@ -1,6 +1,6 @@
 """Import less than libraries would by themselves: what nobody uses is not loaded with them.
 
-Both are settings of a whole process, so the command line makes them, and the library never does.
+These are settings of a whole process, so the command line makes them, and the library never does.
 """
 
 import os
@@ -16,6 +16,9 @@ def import_lightly() -> None:
     """
     # To look for plugins of Pydantic takes a file or more of every package that is installed.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    # NumPy's and SciPy's linear algebra both start a thread for each core, which look for work over
+    # and over before they sleep (for 2^26 cycles): most commands have none for them.
+    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
     import numpy as np  # noqa: PLC0415 - ``--help`` needs none of it
 
     listed = np.__all__

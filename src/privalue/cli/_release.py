@@ -2,8 +2,11 @@
 
 import json
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 from typing import Annotated
 
 import typer
@@ -38,7 +41,7 @@ from privalue.core import SeededForExperimentsOnly
 from privalue.curator import release as release_data
 from privalue.errors import UsageError
 from privalue.ledger import open_ledger
-from privalue.report import require_publishable
+from privalue.report import load_page, require_publishable
 
 
 def release(
@@ -118,7 +121,7 @@ def release(
                 engine=engine,
                 memory=limit,
                 threads=threads,
-                progress=update,
+                progress=update if no_report else _with_page(update),
                 say=lambda line: tell([line]),
             )
         publish_and_tell(
@@ -133,6 +136,27 @@ def release(
         print_release_json(_with_reuse(released))
     else:
         terminal.print_release(screen(), released)
+
+
+def _with_page(update: Callable[[int, int | None], None]) -> Callable[[int, int | None], None]:
+    """Return ``update``, with which a page is loaded besides, while rows are read.
+
+    Threads that read rows need Python for moments only, and ought to get it at once.
+    """
+    begun: list[Thread] = []
+
+    def load() -> None:
+        with suppress(Exception):  # whoever makes the page will be told
+            load_page()
+
+    def also(done: int, total: int | None) -> None:
+        if not begun:
+            sys.setswitchinterval(2e-4)
+            begun.append(Thread(target=load, daemon=True))
+            begun[0].start()
+        update(done, total)
+
+    return also
 
 
 def _with_reuse(released: Release) -> Iterator[str]:

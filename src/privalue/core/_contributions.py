@@ -476,9 +476,9 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
                     # With finite rewards G may overflow; an infinity stays one, and is clamped.
                     if not -LARGEST_REWARD <= rewards[row] <= LARGEST_REWARD:
                         return 4, row
-                    fresh[row] = (stamp[key] != mark) & (seen < most_keys)
-                    seen += stamp[key] != mark
-                    stamp[key] = mark
+                    new, stamp[key] = stamp[key] != mark, mark
+                    fresh[row] = new & (seen < most_keys)
+                    seen += new
                 elif rules.marked and key == len(counts):
                     invalid = True
                 else:

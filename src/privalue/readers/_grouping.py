@@ -214,12 +214,12 @@ def arrange(  # type: ignore[no-untyped-def]  # noqa: PLR0912  # pragma: no cove
         order: gets, for each unpacked row, the packed row that it comes from.
         unsorted: room for the steps before they are sorted.
         ids: gets the ids, row x word.
-        steps: gets the steps.
+        steps: gets the steps; of 32 bits, if that is how they are packed.
         states: gets the states.
-        rewards: gets the rewards.
+        rewards: gets the rewards; of 32 bits, if they are packed so.
         probabilities: gets the probabilities; empty where rows have none.
     """
-    words, floats, bits = ids.shape[1], packed.view(np.float32), rewards.view(np.int64)
+    words, numbers = ids.shape[1], rewards.view(np.int32)  # one for each reward, or two
     after = words * (2 if wide else 1)  # where the step is
     rows, trajectories = len(packed), len(ranks)
     starts = np.zeros(trajectories + 1, dtype=np.int64)  # by rank
@@ -256,9 +256,9 @@ def arrange(  # type: ignore[no-untyped-def]  # noqa: PLR0912  # pragma: no cove
         else:
             states[at] = packed[row, after + 2]
         if single:
-            rewards[at] = floats[row, -1]
+            numbers[at] = packed[row, -1]
         else:
-            bits[at] = _joined(packed[row, -2], packed[row, -1])
+            numbers[2 * at], numbers[2 * at + 1] = packed[row, -2], packed[row, -1]
     # A loop of its own: without probabilities, one more branch in the loop above costs a fifth.
     chances, chance = probabilities.view(np.int64), after + (1 if shift >= 0 else 3)
     for at in range(len(chances)):

@@ -408,9 +408,9 @@ class Partitions:
         order = room("order", np.int32, count)
         found = (
             room("ids", np.int64, count * shape.ids * shape.words).reshape(count, -1),
-            room("steps", np.int64, count),
+            room("steps", np.int32 if shape.shift >= 0 else np.int64, count),
             room("states", np.int32, count),
-            room("rewards", np.float64, count),
+            room("rewards", np.float32 if shape.single else np.float64, count),
             room("probabilities", np.float64, count if shape.logged else 0),
         )
         unsorted = room("unsorted", np.int64, count)

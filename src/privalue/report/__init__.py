@@ -17,6 +17,7 @@ from privalue.report._curators import PrivateDiagnostics
 from privalue.report._guesses import Guesses, guess, guessed_json, listed, named
 from privalue.report._limits import bound_in_words, cost_in_words
 from privalue.report._page_arms import covered_by, ends_of
+from privalue.report._pages import load_page
 from privalue.report._pdf import checked_paper, require_printer, write_pdf
 from privalue.report._plan_words import (
     aggregation_in_words,
@@ -94,6 +95,7 @@ __all__ = [
     "improvement_in_words",
     "keys_of",
     "listed",
+    "load_page",
     "misfit_known",
     "name_of",
     "named",

@@ -264,13 +264,12 @@ def _table(release: Release, states: StateTable) -> PageTable:
 
     def cells(at: int) -> list[object]:
         row = states[at]
-        ends = {
-            kind: (row.columns.get(f"{kind}low"), row.columns.get(f"{kind}high"))
+        texts = [
+            written(row.value, row.columns.get(f"{kind}low"), row.columns.get(f"{kind}high"))
             for kind, _ in present
-        }
-        first = next(iter(ends.values()), (None, None))
-        found: list[object] = [named(row.state, LABEL), written(row.value, *first).value]
-        found += [written(row.value, *pair).within for pair in ends.values()]
+        ] or [written(row.value)]
+        found: list[object] = [named(row.state, LABEL), texts[0].value]
+        found += [text.within for text in texts[: len(present)]]
         if counted:
             visits = [row.columns[f"noisy_visits{end}"] for end in ("", "_low", "_high")]
             found.insert(3, str(written_count(*visits)))

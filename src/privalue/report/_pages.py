@@ -117,6 +117,12 @@ def render(template: str, **context: Any) -> str:
     return _environment().get_template(template).render(context)
 
 
+def load_page() -> None:
+    """Compile the templates of a release's page, so that there is less to do once it is made."""
+    for template in ("report.html", "base.html", "parts.html"):
+        _environment().get_template(template)
+
+
 @cache
 def _environment() -> "Environment":
     """Return the one environment; Jinja2 is imported only where a page is made."""
