@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 from oracles import boundary
 from oracles.studies import study
 from privalue.core import SeededForExperimentsOnly, draw
-from privalue.core._contributions import REASONS, Contributions, VisitStatistics, unit_hash
+from privalue.core._contributions import (
+    REASONS,
+    Contributions,
+    VisitStatistics,
+    _gather,
+    unit_hash,
+)
 from privalue.core._private import Private
 from privalue.core._terms import PublicSize
 from privalue.errors import BoundaryError, DataError, StudyError
@@ -189,6 +195,29 @@ def test_other_types_are_refused(place, kind):
     with pytest.raises(BoundaryError) as caught:
         Contributions(LIMITS[0]).add(*columns)
     assert caught.value.reason == "type"
+
+
+def test_a_key_that_changes_after_it_was_checked_is_not_used(monkeypatch):
+    """Rows may be somebody's own memory: what is written to is the key that was checked."""
+
+    class Changing:
+        """Keys that are 1 when they are first read, and far beyond all keys from then on."""
+
+        def __init__(self, size):
+            self.read = np.zeros(size, dtype=np.int64)
+
+        def __getitem__(self, row):
+            self.read[row] += 1
+            return 1 if self.read[row] == 1 else 10**6
+
+    def changed(ids, steps, keys, *others):
+        return _gather.py_func(ids, steps, Changing(len(keys)), *others)
+
+    monkeypatch.setattr("privalue.core._contributions._gather", changed)
+    contributions = Contributions(LIMITS[0])
+    ids = np.array([1, 1, 2]).reshape(3, 1, 1)
+    contributions.add(ids, np.array([0, 1, 0]), np.ones(3, dtype=np.int32), np.ones(3))
+    assert contributions.finish().counts.tolist() == [0, 2, 0, 0]
 
 
 def test_what_was_absorbed_is_not_counted_again():

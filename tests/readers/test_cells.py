@@ -299,3 +299,12 @@ def test_white_space_that_is_not_of_ascii_is_part_of_a_date_and_of_a_missing_tex
     missing = cells.Missing.of(["", blank, f"NA{blank} "])
     assert missing.texts is not None
     assert missing.texts.to_pylist() == sorted([blank, f"NA{blank}"])
+
+
+def test_numbers_of_32_bits_do_not_narrow_those_of_64_beside_them():
+    codes, offsets = pa.array([0, 1, 0, 1], pa.int8()), pa.array([0, 0, 1, 1], pa.int32())
+    narrow, wide = pa.array([1, 2], pa.int32()), pa.array([2**33 + 5, 7], pa.int64())
+    for children, expected in (((narrow, wide), [1, 2**33 + 5, 2, 7]), ((wide, narrow), None)):
+        column = pa.UnionArray.from_dense(codes, offsets, list(children))
+        found = cells.steps(column, "integer")
+        assert found.values.tolist() == (expected or [2**33 + 5, 1, 7, 2])

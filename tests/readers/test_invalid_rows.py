@@ -221,3 +221,12 @@ def test_rows_without_a_reward_are_dropped_one_by_one():
     assert (found.trajectories, found.rows_missing) == (2, 2)
     with pytest.raises(pv.DataError, match=r"reward = .*inf"):
         statistics([[(0, float("inf"))]], dropping)
+
+
+def test_no_row_decides_what_kind_of_file_it_is_in(tmp_path):
+    """A Parquet file begins with PAR1, as this heading does, and holds zeros, as a cell does."""
+    dropping = study(2, data={"trajectory": "PAR1", "invalid": "drop-unit"})
+    for cell, expected in (("0.5", [2, 1]), ("\0", [1, 1])):
+        file = tmp_path / "rows.csv"
+        file.write_text(f"PAR1,step,state,reward\n1,0,0,{cell}\n2,0,0,0.5\n3,0,1,0.25\n")
+        assert statistics(file, dropping).counts.tolist() == expected

@@ -253,7 +253,7 @@ class Contributions(Private):
         by_level = (np.zeros(cells, dtype=np.int64), np.zeros(cells, dtype=np.int64), largest)
         weights = (np.zeros(limits.keys if limits.clip else 0, dtype=np.int64) for _ in range(2))
         self._sums = (counts, steps, stamp, *by_level, *weights, tally)
-        self._rows, self._room = 0, [np.empty(0, dtype=np.bool_)]
+        self._rows, self._room = 0, [np.empty(0, dtype=np.uint32)]
         self._covered: list[Covered] | None = []  # None once a batch was refused
 
     def add(
@@ -315,7 +315,7 @@ class Contributions(Private):
         # For the longest unit that there could be; only what a unit needs is ever touched, and that
         # again and again: a page of memory takes longer to get than to use.
         if len(self._room[0]) <= rows:
-            self._room = [np.empty(rows + 1, dtype=kind) for kind in (np.bool_, np.int64, np.int64)]
+            self._room = [np.empty(rows + 1, dtype=kind) for kind in ("uint32", "int64", "int64")]
         refused, row = _gather(*arrays[:4], rules, arrays[4], *self._sums, *self._room)
         if refused:
             # Units before that row are in the sums already: nothing may come of them.
@@ -413,7 +413,7 @@ def unit_hash(ids, words):  # type: ignore[no-untyped-def]  # pragma: no cover -
 def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma: no cover - compiled
     ids, steps, keys, rewards, rules, ratios,
     counts, sums, stamp, level_counts, level_sums, largest, weight_sums, weighted_sums, tally,
-    fresh, begins, surplus,
+    visits, begins, surplus,
 ):  # fmt: skip
     """Add whole units to ``counts``, ``sums`` and ``tally``, and check every row.
 
@@ -440,7 +440,7 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
         weight_sums: of each key, the weights of trajectories, in steps. Added to.
         weighted_sums: of each key, their weights times centred returns, in steps. Added to.
         tally: what ``_TALLY`` names. Added to.
-        fresh: room for whether a row is a first visit that counts.
+        visits: room for the keys of a unit's rows, twice, and 1 more at first visits that count.
         begins: for the first rows of a unit's trajectories.
         surplus: for how many keys beyond H each of them visits.
 
@@ -462,7 +462,7 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
             upper = unit_hash(ids[row], rules.unit_words) >> np.uint64(32)
             if not span[0] <= upper < span[1]:
                 return 5, row
-        trajectories, invalid, changed = 0, False, rules.unit_words
+        start, trajectories, invalid, changed = row, 0, False, rules.unit_words
         # One turn for each trajectory; the unit ends where a word of its own ids changes.
         while row < rows and (trajectories == 0 or changed >= rules.unit_words):
             begins[trajectories], seen = row, 0
@@ -477,7 +477,7 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
                     if not -LARGEST_REWARD <= rewards[row] <= LARGEST_REWARD:
                         return 4, row
                     new, stamp[key] = stamp[key] != mark, mark
-                    fresh[row] = new & (seen < most_keys)
+                    visits[np.uint64(row - start)] = 2 * key + (new & (seen < most_keys))
                     seen += new
                 elif rules.marked and key == len(counts):
                     invalid = True
@@ -542,8 +542,10 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
                 # does the sum of 2^33 of them, which has to fit into 63 bits.
                 inside = min(max(value, low), high)
                 grid_steps = np.int64(min(np.floor((inside - low) * scale + 0.5), top))
-                # A row that is no first visit adds 0: processors guess wrong which rows are.
-                key, visit = np.uint32(keys[t]), np.int64(fresh[t])
+                # A row that is no first visit adds 0: processors guess wrong which rows are. The
+                # key is the one that was checked, even if the owner of the rows changes it now.
+                entry = visits[t - np.uint64(start)]
+                key, visit = entry >> 1, np.int64(entry & 1)
                 clamped += visit * (value != inside)
                 counts[key] += visit
                 sums[key] += visit * grid_steps

@@ -165,6 +165,8 @@ def by_kind(function: Callable[..., Cells], column: pa.Array, *given: Any) -> Ce
                 widened(values, words),
                 Cells(widened(found.values, words), found.status),
             )
+        # Numbers of 32 bits may come first, and those of 64 bits after them.
+        values = values.astype(np.result_type(values, found.values), copy=False)
         values[at] = found.values
         status[at] = 0 if found.status is None else found.status
     return Cells(np.zeros(0) if values is None else values, status)

@@ -34,7 +34,7 @@ MOST_HEADING = 1 << 26
 ROW_BYTES = 16  # about
 _MARKS = (",", ";", "\t", "|")
 _OTHER_KINDS = (  # how files begin that are not CSV, and the ending that they should have
-    (b"PAR1", "a Parquet file", ".parquet"),
+    (b"PAR1\x15", "a Parquet file", ".parquet"),
     (b"PK\x03\x04", "a workbook or another zip archive", ".xlsx, if it is a workbook"),
     (b"\x1f\x8b", "packed by gzip", ".csv.gz"),
 )
@@ -95,7 +95,7 @@ def heading(path: Path, encoding: str = "utf-8", delimiter: str | None = None) -
     except (OSError, EOFError, pa.ArrowException) as problem:
         raise DataError(f"{path} cannot be read as CSV: {one_line(problem)}") from None
     for begins, kind, ending in _OTHER_KINDS:
-        if start.startswith(begins) and b"\0" in start:  # a heading may begin so, without a NUL
+        if start.startswith(begins):  # as no heading does; rows have no say in it
             raise DataError(f"{path} is {kind}, not CSV; give it a name that ends in {ending}")
     if start[:2] in {codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE}:
         encoding = "utf-16"
