@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from oracles import boundary
 from oracles.studies import study
-from privalue.core import SeededForExperimentsOnly, draw
+from privalue.core import GRID_STEPS, MOST_LEVELS, SeededForExperimentsOnly, draw
 from privalue.core._contributions import (
     REASONS,
     Contributions,
@@ -195,6 +195,29 @@ def test_other_types_are_refused(place, kind):
     with pytest.raises(BoundaryError) as caught:
         Contributions(LIMITS[0]).add(*columns)
     assert caught.value.reason == "type"
+
+
+@pytest.mark.parametrize("low", [0.0, -(2.0**29), -(2.0**28)])
+@pytest.mark.parametrize("levels", range(2, MOST_LEVELS + 1))
+def test_a_return_has_the_first_level_that_holds_it(levels, low):
+    """At both sides of every level's ends; a step of the grid is a return of 1 here."""
+    bounds = (low, low + GRID_STEPS)
+    limits = dataclasses.replace(
+        LIMITS[0], levels=levels, return_bounds=bounds, reward_bounds=bounds
+    )
+    ends = {limits.nearest << level for level in range(levels)}
+    away = {0, 1, *ends, *(end + 1 for end in ends), *(end - 1 for end in ends)}
+    places = {limits.reference + side * each for each in away for side in (-1, 1)}
+    for steps in sorted(place for place in places if 0 <= place <= GRID_STEPS):
+        added = Contributions(limits)
+        ones = np.ones((1, 1, 1), dtype=np.int64)
+        added.add(ones, ones[0, 0], np.zeros(1, dtype=np.int32), np.array([low + steps]))
+        found, distance = added.finish(), abs(steps - limits.reference)
+        level = next((j for j in range(levels) if distance <= limits.nearest << j), levels - 1)
+        assert found.return_steps[0] == steps
+        assert found.largest_levels.nonzero()[0].tolist() == [level]
+        cell = 2 * level + (steps < limits.reference)
+        assert found.level_counts[0].nonzero()[0].tolist() == [cell]
 
 
 def test_a_key_that_changes_after_it_was_checked_is_not_used(monkeypatch):

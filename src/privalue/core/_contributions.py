@@ -519,8 +519,7 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
             dropped += 1
             continue
         begins[trajectories] = row
-        met += trajectories
-        units += 1
+        met, units = met + trajectories, units + 1
         with_surplus += trajectories > rules.most_trajectories
         # The first L trajectories count, in the order of ids. Later ones are not scaled or
         # sampled: both could depend on how many there are, or on other units.
@@ -550,9 +549,12 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
                 counts[key] += visit
                 sums[key] += visit * grid_steps
                 if rules.levels > 1 and visit:
-                    level, away = 0, abs(grid_steps - rules.reference)
-                    while level < rules.levels - 1 and away > rules.nearest << level:
-                        level += 1
+                    away = abs(grid_steps - rules.reference)
+                    # By halves, of up to 16: processors guess wrong how many turns a loop takes.
+                    level = 8 * np.int64(away > rules.nearest << 7)
+                    level += 4 * np.int64(away > rules.nearest << (level + 3))
+                    level += 2 * np.int64(away > rules.nearest << (level + 1))
+                    level = min(level + (away > rules.nearest << level), rules.levels - 1)
                     cell = 2 * level + (grid_steps < rules.reference)
                     level_counts[key, cell] += 1
                     level_sums[key, cell] += grid_steps
@@ -564,11 +566,9 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
                     size = j * abs(centred) // GRID_STEPS  # towards zero; below 2^59 before
                     weight_sums[key] += j
                     weighted_sums[key] += size if centred >= 0 else -size
-            beyond += over
             largest[most_level] += 1
-            rewards_clamped += outside
-            with_beyond += over > 0
-            with_rewards += outside > 0
+            beyond, with_beyond = beyond + over, with_beyond + (over > 0)
+            rewards_clamped, with_rewards = rewards_clamped + outside, with_rewards + (outside > 0)
             with_returns += clamped > before
     first = (met, counted, units, clamped, beyond, dropped, mark - tally[6], rewards_clamped)
     last = (with_beyond, with_rewards, with_returns, with_surplus, clipped)
