@@ -47,6 +47,7 @@ returns = [0.0, 100.0]
 count = {STATES}
 """
 INTEGERS = '\n[data]\nid_type = "integer"\n'
+LOOSE = STUDY.replace("returns = [0.0, 100.0]\n", "")  # sums for every bound that may be chosen
 
 
 class Form(NamedTuple):
@@ -64,6 +65,7 @@ FORMS = (
     Form("Parquet, shuffled", "shuffled.parquet", "study.toml", 4.0, 2.0),
     Form("CSV", "ordered.csv", "study.toml", 1.4),
     Form('CSV, id_type = "integer"', "ordered.csv", "integers.toml", 1.2),
+    Form("Parquet, in order, a stage for bounds", "ordered.parquet", "loose.toml", 2.0, 0.6),
 )
 
 
@@ -147,6 +149,7 @@ def write(folder: Path, rows: Iterator[pa.Table], compression: str) -> None:
         connection.execute(f"COPY (FROM '{ordered}') TO '{folder / 'ordered.csv'}' (header)")
     (folder / "study.toml").write_text(STUDY)
     (folder / "integers.toml").write_text(STUDY + INTEGERS)
+    (folder / "loose.toml").write_text(LOOSE)
 
 
 def compared(folder: Path, form: Form) -> tuple[float, float, float]:

@@ -51,7 +51,7 @@ COMPILING = 2.0  # seconds
 # Numba's own clock of each compilation; threads that compile the same kernel wait for each other.
 COMPILED = """
 import gc, sys, time
-gc.set_threshold(200_000, 20, 20)  # as the command does
+gc.set_threshold(1_000_000, 20, 20)  # as the command does
 import numba
 from numba.core.dispatcher import Dispatcher
 from numba.core.registry import cpu_target

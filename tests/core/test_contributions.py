@@ -205,6 +205,7 @@ def test_a_return_has_the_first_level_that_holds_it(levels, low):
     limits = dataclasses.replace(
         LIMITS[0], levels=levels, return_bounds=bounds, reward_bounds=bounds
     )
+    assert limits.nearest << (levels - 1) >= max(limits.reference, GRID_STEPS - limits.reference)
     ends = {limits.nearest << level for level in range(levels)}
     away = {0, 1, *ends, *(end + 1 for end in ends), *(end - 1 for end in ends)}
     places = {limits.reference + side * each for each in away for side in (-1, 1)}

@@ -550,11 +550,12 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
                 sums[key] += visit * grid_steps
                 if rules.levels > 1 and visit:
                     away = abs(grid_steps - rules.reference)
-                    # By halves, of up to 16: processors guess wrong how many turns a loop takes.
-                    level = 8 * np.int64(away > rules.nearest << 7)
-                    level += 4 * np.int64(away > rules.nearest << (level + 3))
-                    level += 2 * np.int64(away > rules.nearest << (level + 1))
-                    level = min(level + (away > rules.nearest << level), rules.levels - 1)
+                    # By halves: processors guess wrong how many turns a loop takes. The interval of
+                    # the last level is the whole range (``Limits.nearest``), so this is no higher.
+                    level = 8 * (away > rules.nearest << 7)
+                    level += 4 * (away > rules.nearest << (level + 3))
+                    level += 2 * (away > rules.nearest << (level + 1))
+                    level += away > rules.nearest << level
                     cell = 2 * level + (grid_steps < rules.reference)
                     level_counts[key, cell] += 1
                     level_sums[key, cell] += grid_steps
