@@ -147,6 +147,7 @@ class Found:
     constant: float  # the best single value for all states, which knows V
     pooled: float  # knows the visits and how far V spreads, and estimates the constant
     counted: float  # the same, but what states have in common is told from noisy counts
+    common: float  # the standard deviation of the common value in one stage, if visits are known
 
     @property
     def ratio(self) -> float:
@@ -165,6 +166,14 @@ class Found:
     def possible(self) -> bool:
         """Whether the data tell the best constant to 2%, to those who know all the rest."""
         return self.pooled <= NEAR_CONSTANT * self.constant
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether no rule is within 2% in this world and in the same one with larger values.
+
+        By Le Cam's argument, docs/proofs/shrinkage.md.
+        """
+        return 0.34 * self.common > NEAR_CONSTANT * self.constant
 
     @property
     def told(self) -> bool:
@@ -189,7 +198,7 @@ def tried(setting: Setting, stages: str, seeds: range) -> Found:
     seen, values, built = setting.seen, setting.values, design(study)
     tabular = Design(phi=aggregation(len(values), 1), weights=np.ones(len(values)))
     kinds = ("plain", "shrunk", "pooled", "counted")
-    errors = np.zeros((len(kinds), len(seeds), EACH))
+    errors, common = np.zeros((len(kinds), len(seeds), EACH)), 0.0
     for row, seed in enumerate(seeds):
         found = setting.statistics(study, seed)
         mechanism = mechanism_for(study, built, public_size(study, found))
@@ -206,6 +215,7 @@ def tried(setting: Setting, stages: str, seeds: range) -> Found:
                 pooled_values(noisy, found.counts, values, seen, counted)
                 for counted in (found.counts, noisy.pooled.counts)
             ]
+            common = float(np.linalg.norm(found.counts / noisy.sum_noise)) ** -1
             gaps = np.square(np.array(made) - values)[:, seen]
             errors[:, row, at] = np.sqrt(gaps.mean(axis=1))
     of_data = errors[1].mean(axis=1)
@@ -214,6 +224,7 @@ def tried(setting: Setting, stages: str, seeds: range) -> Found:
         setting=setting,
         constant=max(float(values[seen].std()), 1e-150),
         deviation=float(of_data.std(ddof=1)) / len(seeds) ** 0.5,
+        common=common if stages == "one" else 0.0,  # other stages say something about values, too
         **means,
     )
 
@@ -260,6 +271,7 @@ def _apart(seed: int, stages: str) -> Table:
     )
     for name in (
         *("bounds", "worlds", "worse than the best constant by 2%", "of these, impossible"),
+        "proved",
         *("impossible without visits", "left", "clearly", "worst of the left"),
         *("shrunk/plain", "worst", "plain/pooled", "shrunk/pooled"),
     ):
@@ -275,6 +287,7 @@ def _apart(seed: int, stages: str) -> Table:
             str(len(group)),
             str(len(worse)),
             str(len(worse) - len(possible)),
+            str(sum(each.hopeless for each in worse)) if stages == "one" else "",
             str(len(possible) - len(left)),
             str(len(left)),
             str(sum(each.clear for each in left)),

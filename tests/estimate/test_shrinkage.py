@@ -209,3 +209,23 @@ def test_what_cannot_be_computed_stays_as_it_was(monkeypatch):
 
     monkeypatch.setattr(np.linalg, "solve", singular)
     assert (shrunk(noisy, plain, 0.0) == plain).all()
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["the rule", "one that is told the world"])
+def test_no_rule_knows_the_common_value_better_than_its_noise_allows(known):
+    """Le Cam's bound for two worlds that differ in all values: d Phi(-d/2s), 0.34 s for d = 1.5 s.
+
+    Somebody who is told which of the two it is gets below it: so the test can fail.
+    """
+    visits, noise, releases = np.linspace(100, 400, 12), 30.0, 1500
+    s = 1 / np.linalg.norm(visits / noise)
+    low = 0.4 + 1e-4 * np.arange(12)
+    off = []
+    for values in (low, low + 1.5 * s):
+        generator, gaps = np.random.default_rng(11), []
+        for _ in range(releases):
+            noisy = ratios(values, visits, noise, generator, count_noise=1e-6)
+            made = values if known else shrunk(noisy, plain_values(noisy, 0.0), 0.0)
+            gaps.append(abs(np.mean(made - values)))
+        off.append(np.mean(gaps))
+    assert (max(off) >= 0.97 * 0.34 * s) != known
