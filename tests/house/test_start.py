@@ -178,5 +178,6 @@ def test_without_a_report_there_is_no_page_and_it_can_be_made_later(folder, tmp_
     assert run([*words, "--no-ledger", "--no-report", "--out", str(tmp_path / "out")]) == 0
     made = sorted(path.name for path in (tmp_path / "out").iterdir())
     assert made == ["registry.yaml", "release.json", "values.csv"]
-    assert run(["report", str(tmp_path / "out"), "--force"]) == 0
+    assert run(["report", str(tmp_path / "out")]) == 0
     assert (tmp_path / "out" / "report.html").exists()
+    assert run(["report", str(tmp_path / "out")]) == 2  # it is there now

@@ -318,6 +318,37 @@ def test_simulated_batches_agree_with_the_engine(unit):
     assert _moments(batches).visits == pytest.approx(whole.counts / whole.trajectories)
 
 
+def test_a_world_says_what_a_stage_for_bounds_finds():
+    """Rewards allow returns up to 100, and the world has none above 1: the noise is that of 1."""
+    world, m = parse_world("chain:N=10"), 8_000
+    described = pv.Study(
+        study=pv.About(trajectories=m),
+        privacy=pv.Privacy(epsilon=1.0, delta=1e-6, unit="trajectory"),
+        values=pv.Values(discount=0.99, rewards=(0.0, 1.0)),
+        states=pv.States(count=10),
+    )
+    assert "bounds" in described.stages
+    option, model = Option(study=described), public_model(described, world)
+    planned = forecast(option, model, m)
+    rows, errors = pv.simulate(world, trajectories=m, seed=1), []
+    for seed in range(24):
+        found = np.array([value.value for value in pv.release(described, rows, seed=seed).values])
+        errors.append(np.sqrt(np.mean(np.square(found - world.process.values))))
+    assert 0.7 * planned.rmse < np.mean(errors) < 1.4 * planned.rmse
+    # Without what the world says of returns, the whole range stays.
+    blind = forecast(option, dataclasses.replace(model, levels=None), m)
+    assert blind.rmse > 10 * planned.rmse
+    # Visits by level add up, whatever chance adds; a second arm is like the first.
+    for made in Draws(model, described, 8).statistics(997):
+        assert (made.level_counts.sum(axis=1) == made.counts).all()
+    both = model.in_every_arm(2)
+    assert both.levels.shares.shape == (20, 24)
+    narrow = described.model_copy(
+        update={"values": pv.Values(discount=0.99, rewards=(0, 1), returns=(0, 1))}
+    )
+    assert public_model(narrow, world).levels is None
+
+
 def test_the_study_alone_assumes_and_says_so():
     model = public_model(study(4))
     assert model.visits.sum() == pytest.approx(2.5)

@@ -20,6 +20,7 @@ from privalue.planning import (
     PolicyPlan,
     Prediction,
     shown,
+    times,
     unvisited_states,
 )
 from privalue.report import (
@@ -189,7 +190,7 @@ def _numbers(prediction: Prediction, forecast: Forecast) -> list[str]:
     if prediction.ranged:
         return [shown(forecast.rmse), "..".join(map(shown, forecast.range)), *parts]
     ratio = prediction.guess / forecast.rmse
-    return [shown(forecast.rmse), *parts, f"{ratio:.3g} x" if ratio > 1 else "no"]
+    return [shown(forecast.rmse), *parts, f"{times(ratio)} x" if ratio > 1 else "no"]
 
 
 def _states(prediction: Prediction) -> Table:

@@ -84,8 +84,10 @@ def report(
         require_printer()
         checked_paper(paper)
         names.append(printed.name)
+    # What a release with --no-report left is made anew with its page.
+    beside = {REGISTRY, VALUES} if out is None and not (folder / PAGE).exists() else set()
     for name in names:
-        if (folder / name).exists() and not force:
+        if (folder / name).exists() and name not in beside and not force:
             raise UsageError(f"{folder / name} exists; use --force to overwrite it, or --out FILE")
     require_no_private_page(folder)
     study = None if study_file is None else study_of(release, study_file, side_files)

@@ -71,7 +71,7 @@ from privalue.planning._releases import (
     release_groups,
 )
 from privalue.planning._resolve import Resolution, resolve
-from privalue.planning._shown import shown
+from privalue.planning._shown import shown, times
 from privalue.planning._unvisited import unvisited_states, unvisited_words
 from privalue.planning._weights import STEPS, ClipForecast, PolicyPlan, plan_policy
 
@@ -126,6 +126,7 @@ __all__ = [
     "resolve",
     "shown",
     "theta_before_noise",
+    "times",
     "trajectories_for",
     "unvisited_states",
     "unvisited_words",

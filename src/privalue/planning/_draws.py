@@ -16,6 +16,8 @@ draws suffice. The scores do not depend on m: predictions for two values of m di
 not because of chance.
 """
 
+from typing import Any
+
 import numpy as np
 from scipy import special
 
@@ -35,6 +37,7 @@ class Draws:
         self._model = model
         self._bounds = study.return_bounds
         self._per_person = study.trajectories_per_person
+        self._limits = study.limits
         self._scores = normal_scores(model, count)
 
     def statistics(self, trajectories: int) -> list[VisitStatistics]:
@@ -57,6 +60,7 @@ class Draws:
         low, high = self._bounds
         share = np.clip((means - low) / (high - low), 0.0, 1.0)
         steps = np.rint(share * (counts * float(GRID_STEPS))).astype(np.int64)
+        steps = np.minimum(steps, counts * GRID_STEPS)
         return VisitStatistics(
             return_bounds=self._bounds,
             trajectories=trajectories,
@@ -64,9 +68,33 @@ class Draws:
             rewards_clamped=0,
             returns_clamped=0,
             counts=counts,
-            return_steps=np.minimum(steps, counts * GRID_STEPS),
+            return_steps=steps,
             persons=-(-trajectories // self._per_person),
+            **self._by_level(trajectories, counts, steps),
         )
+
+    def _by_level(self, trajectories: int, counts: Integers, steps: Integers) -> dict[str, Any]:
+        """Return the same visits by level, where the model knows where the returns of a world lie.
+
+        Shares and means are those that are expected, in whole numbers. What is left over, chance
+        included, goes where most visits of a state are.
+        """
+        levels = self._model.levels
+        if levels is None or self._limits.levels == 1:
+            return {}
+        by_level = np.floor(counts[:, None] * levels.shares).astype(np.int64)
+        most, every = levels.shares.argmax(axis=1), np.arange(len(counts))
+        by_level[every, most] += counts - by_level.sum(axis=1)
+        steps_by_level = np.rint(by_level * levels.steps).astype(np.int64)
+        steps_by_level[every, most] += steps - steps_by_level.sum(axis=1)
+        largest = np.floor(trajectories * levels.largest).astype(np.int64)
+        largest[levels.largest.argmax()] += trajectories - largest.sum()
+        return {
+            "level_counts": by_level,
+            "level_steps": steps_by_level,
+            "largest_levels": largest,
+            "limits": self._limits,
+        }
 
 
 def normal_scores(model: PublicModel, count: int) -> Vector:

@@ -19,7 +19,7 @@ import numpy as np
 from privalue.core import Contributions, Integers, Limits, Vector, VisitStatistics
 from privalue.errors import StudyError, UsageError
 from privalue.planning._assumed import study_model
-from privalue.planning._public_model import MOST_STATES, SEED, PublicModel
+from privalue.planning._public_model import MOST_STATES, SEED, Levels, PublicModel
 from privalue.planning._returns import (
     MOST_EXACT,
     MOST_EXACT_WITH_ACTIONS,
@@ -98,6 +98,7 @@ def world_model(study: Study, world: World) -> PublicModel:
         source=f"the public world {world.text}",
         assumptions=tuple(assumptions),
         together=_together(batches, visits, means),
+        levels=_levels(batches) if study.limits.levels > 1 else None,
         state_values=seen.state_values,
     )
 
@@ -302,6 +303,18 @@ def _moments(batches: list[VisitStatistics]) -> FirstVisits:
         means = sums.sum(axis=0) / total
         variances = np.square(sums - counts * means).sum(axis=0) / total
     return FirstVisits(visits=total / _total(batches), means=means, variances=variances)
+
+
+def _levels(batches: list[VisitStatistics]) -> Levels:
+    """Return where the returns of all batches lie."""
+    counts = np.sum([batch.level_counts for batch in batches], axis=0)
+    steps = np.sum([batch.level_steps for batch in batches], axis=0)
+    largest = np.sum([batch.largest_levels for batch in batches], axis=0)
+    return Levels(
+        shares=counts / np.maximum(counts.sum(axis=1, keepdims=True), 1),
+        steps=steps / np.maximum(counts, 1),
+        largest=largest / _total(batches),
+    )
 
 
 def _together(batches: list[VisitStatistics], visits: Vector, means: Vector) -> Vector:

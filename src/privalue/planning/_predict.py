@@ -286,28 +286,28 @@ def forecast(
 def drawn_numbers(
     mechanism: Mechanism, statistics: VisitStatistics, generator: np.random.Generator
 ) -> MadeUpDraw:
-    """Return what one release of made-up statistics draws, a stage for visits included.
+    """Return what one release of made-up statistics draws, its stages included.
 
-    Made-up statistics have no returns of single trajectories, so that a stage for bounds keeps the
-    whole range here: it can only do better.
+    Only a world says where the returns of single trajectories lie. Without one, a stage for bounds
+    keeps the whole range here: it can only do better.
     """
 
     def noisy(perturbed: Perturbation) -> Vector:
         noise = generator.standard_normal(len(perturbed.center))
         return np.asarray(perturbed.center + perturbed.deviations * noise)
 
-    if not isinstance(mechanism, DpSsp) or "visits" not in mechanism.alphas:
+    if not isinstance(mechanism, DpSsp):
         return MadeUpDraw(numbers=noisy(mechanism.perturbation(statistics)))
-    numbers = noisy(mechanism.perturbation(statistics, "visits"))
-    chosen = mechanism.choose("visits", numbers, mechanism.unchosen)
-    visits = Stage(
-        name="visits",
-        alpha=mechanism.alphas["visits"],
-        numbers=numbers,
-        noise=mechanism.stage_noise["visits"],
-    )
+    chosen, stages = mechanism.unchosen, list[Stage]()
+    known = {"bounds": statistics.level_counts.size > 0, "visits": True}
+    for name, alpha in mechanism.alphas.items():
+        if known.get(name):
+            numbers = noisy(mechanism.perturbation(statistics, name))
+            chosen = mechanism.choose(name, numbers, chosen)
+            noise = mechanism.stage_noise[name]
+            stages.append(Stage(name=name, alpha=alpha, numbers=numbers, noise=noise))
     drawn = noisy(mechanism.perturbation(statistics, "values", chosen))
-    return MadeUpDraw(numbers=drawn, stages=(visits,), chosen=chosen)
+    return MadeUpDraw(numbers=drawn, stages=tuple(stages), chosen=chosen if stages else None)
 
 
 def released_values(study: Study, mechanism: Mechanism, drawn: MadeUpDraw) -> Vector:

@@ -8,6 +8,7 @@
 | V       | ``values``      | N     | yes: what is to be estimated; with actions, Q of pairs |
 | V       | ``state_values`` | S    | yes: with actions, what states are worth |
 | B x 2N  | ``together``    |       | yes: how visits and returns of the states vary together |
+| J       | ``levels``      |       | yes: where returns lie, for a stage for bounds |
 """
 
 from dataclasses import dataclass, replace
@@ -20,6 +21,20 @@ from privalue.errors import UsageError
 
 SEED = 20160620
 MOST_STATES = 100_000  # a plan of so many takes a minute; of a million, ten, and 3 GB
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Levels:
+    """Where the returns of a world lie, among the intervals that a private bound is chosen from."""
+
+    shares: Vector  # key x (level, side): of the key's visits
+    steps: Vector  # key x (level, side): the mean return of these visits, in steps of the grid
+    largest: Vector  # of each level, the share of trajectories whose largest level it is
+
+    def in_every_arm(self, arms: int) -> Self:
+        """Return the same for several arms that are alike."""
+        shares, steps = (np.tile(each, (arms, 1)) for each in (self.shares, self.steps))
+        return replace(self, shares=shares, steps=steps)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -38,6 +53,7 @@ class PublicModel:
     source: str
     assumptions: tuple[str, ...]
     together: Vector | None = None
+    levels: Levels | None = None  # of a world, where the study has a stage for bounds
     state_values: Vector | None = None  # where ``values`` are of pairs; NaN where there is none
     optimistic: Self | None = None
     cautious: Self | None = None
@@ -74,6 +90,7 @@ class PublicModel:
             variances=np.tile(self.variances, arms),
             values=np.tile(self.values, arms),
             together=together,
+            levels=self.levels and self.levels.in_every_arm(arms),
             optimistic=self.optimistic and self.optimistic.in_every_arm(arms),
             cautious=self.cautious and self.cautious.in_every_arm(arms),
             assumptions=(

@@ -139,10 +139,16 @@ def more_validity_words(release: Release) -> str | None:
         )
     if release.study["values"].get("truncated") == "drop-unit":
         words.append(
-            f"A {unit} with a trajectory that is marked as cut off counts as if it were not there: "
+            f"{cut_units(unit)} counts as if it were not there: "
             "that anybody was cut off is private, too."
         )
     return " ".join(words) or None
+
+
+def cut_units(unit: str) -> str:
+    """Return who is left out because of a trajectory that was cut off, for a sentence."""
+    whose = "A trajectory" if unit == "trajectory" else f"A {unit} with a trajectory"
+    return f"{whose} that is marked as cut off"
 
 
 def odds_factor(epsilon: float) -> str:

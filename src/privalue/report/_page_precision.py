@@ -5,6 +5,7 @@ from typing import Any
 from privalue._written import counted
 from privalue.artefact import Release
 from privalue.planning import Prediction, shown
+from privalue.report._guarantee import cut_units
 from privalue.report._numbers import interval, percent
 from privalue.report._page_stages import limits_table
 from privalue.report._pages import PageTable, bar
@@ -207,7 +208,7 @@ def _cut(release: Release) -> tuple[str, str]:
     if release.study["values"].get("truncated") == "drop-unit":
         return (
             "Values are of those whose end was seen.",
-            f"A {release.privacy.unit} with a trajectory that is marked as cut off was left out; "
+            f"{cut_units(release.privacy.unit)} was left out; "
             "how many were is private. If being cut off has to do with how people fare, those who "
             "are left fare better or worse than all, and the values with them, by an amount that "
             "no interval covers.",

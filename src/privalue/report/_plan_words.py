@@ -11,6 +11,7 @@ from privalue.planning import (
     Prediction,
     RuleForecast,
     shown,
+    times,
 )
 from privalue.study import Study
 from privalue.version import VERSION
@@ -74,7 +75,7 @@ def verdict(prediction: Prediction) -> str:
         within = f", {range_in_words(chosen)}" if prediction.ranged else ""
         return (
             f"With {m}, {name} is predicted to be off by {least}{shown(chosen.rmse)}, "
-            f"{guess / chosen.rmse:.2g} times better than guessing ({shown(guess)}){within}; "
+            f"{times(guess / chosen.rmse)} times better than guessing ({shown(guess)}){within}; "
             f"{privacy}."
         )
     hope = (

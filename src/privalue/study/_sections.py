@@ -404,7 +404,8 @@ class Features(Section):
         le=MOST_STATES,
     )
     file: str | None = key(
-        "a file with the matrix, one row per state",
+        "a file with the matrix, one row per state; no constant is added, so that values which all "
+        "states share need a column of ones",
         "a file ending in .npy, .npz, .csv or .parquet",
         None,
     )
