@@ -67,6 +67,18 @@ def test_values_that_nothing_speaks_against_are_usable(sound):
     assert found.sentence.endswith(" to either side; returns can be 0 to 1.")
 
 
+def test_a_bound_that_a_stage_chose_is_part_of_the_verdict():
+    """60 of 20,000 people have returns far beyond those of all others, and noise hides them."""
+    people = [[(at % 4, (at % 97) / 97)] for at in range(19_940)] + [[(3, 60.0)]] * 60
+    described = study(4, discount=0.9, rewards=(0.0, 60.0), mechanism={**SSP, "stages": ["bounds"]})
+    sentences = [verdict(released(described, people, seed=seed)).sentence for seed in range(4)]
+    plain = [text for text in sentences if text.startswith("No state is flagged. Half of")]
+    assert plain  # else nothing is shown here
+    for text in plain:
+        assert "itself chose to count returns 0 to " in text
+        assert text.endswith("would not show, neither in the values nor in their intervals.")
+
+
 def test_flagged_states_call_for_care_by_name(rare):
     found = verdict(rare)
     assert found.kind == "care"

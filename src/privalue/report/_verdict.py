@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from privalue._written import written_exactly
 from privalue.artefact import Release
 from privalue.planning import shown
-from privalue.report._limits import clearly_moved, limits_of, mostly_clamped
+from privalue.report._limits import chosen_bound, clearly_moved, limits_of, mostly_clamped
 from privalue.report._numbers import interval
 from privalue.report._pages import PageHtml, listed
 from privalue.report._precision import Planned, achieved
@@ -132,8 +132,15 @@ def _usable(release: Release, states: StateTable) -> str:
     """Return how precise values are that nothing speaks against."""
     found = achieved(release, states, "total_") or achieved(release, states)
     assert found is not None  # without intervals a release calls for care
+    chosen, clamped = chosen_bound(release), release.values.column("clamped")
+    rare = ""
+    if chosen is not None and clamped is not None and clamped.any():
+        rare = (
+            f" The release itself chose to count returns {interval(*chosen)}: much larger ones of "
+            "a few people would not show, neither in the values nor in their intervals."
+        )
     return (
         f"No state is flagged. Half of the {100 * found.level:g}% intervals go no further than "
         f"{shown(found.median)} to either side; returns can be "
-        f"{interval(*return_bounds(release))}."
+        f"{interval(*return_bounds(release))}.{rare}"
     )
