@@ -13,12 +13,15 @@ def exact(text):
     text = text.strip(BLANKS)
     if text.lower() in {"true", "false"}:
         return Fraction(text.lower() == "true")
-    if not re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?", text):
+    if not re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", text):
         return None
     try:
-        return Fraction(Decimal(text))
+        number = Decimal(text)
     except (InvalidOperation, OverflowError):
         return None
+    if number and abs(number.adjusted()) > 5000:  # as good as exact, and not as long
+        number = Decimal((number.is_signed(), (1,), 5000 if number.adjusted() > 0 else -5000))
+    return Fraction(number) if number else Fraction(0)
 
 
 def whole(text):

@@ -53,6 +53,7 @@ def outcome(found):
 @given(st.lists(TEXTS, max_size=8))
 @example(["9223372036854775807", "-9223372036854775808", "9223372036854775808"])
 @example(["1e999999999", "1e-999999999", "000000000000000000000000000001", "1e+05"])
+@example(["0E00000", "0e99999", "1e00005", "-0E-00007", "1e-00001", "10e-00001"])
 @example(["0\x1f", "7\x85", "7\xa0", "\u20037", "1e3\x1c"])  # white space, but not of ASCII
 def test_texts_as_whole_numbers(texts):
     expected = [literal.whole(text) for text in texts]
