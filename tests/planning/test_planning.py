@@ -329,6 +329,7 @@ def test_a_world_says_what_a_stage_for_bounds_finds():
     )
     assert "bounds" in described.stages
     option, model = Option(study=described), public_model(described, world)
+    assert any("a stage of the release looks for" in words for words in model.assumptions)
     planned = forecast(option, model, m)
     rows, errors = pv.simulate(world, trajectories=m, seed=1), []
     for seed in range(24):

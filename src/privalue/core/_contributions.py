@@ -130,7 +130,7 @@ class VisitStatistics(Private):
     rows_missing: int = 0  # dropped for a missing state or reward
     weights_clipped: int = 0  # trajectories whose weight is above C
     covered: tuple[Covered, ...] = ()
-    limits: Limits | None = None  # that units were held to; None for made-up numbers
+    limits: Limits | None = None  # that units were held to; made-up numbers may have none
     # key x (level, then below ref or not), both empty for one level
     level_counts: Integers = field(default_factory=_nothing)
     level_steps: Integers = field(default_factory=_nothing)

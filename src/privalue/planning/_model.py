@@ -80,6 +80,8 @@ def world_model(study: Study, world: World) -> PublicModel:
         )
     if law is simulated or limited or clamped:
         assumptions.append(f"found by simulating {_total(batches):,} of its trajectories")
+    if study.limits.levels > 1:
+        assumptions.append("a stage of the release looks for the bound of its returns")
     values = free if law is simulated else law.means
     change = simulated.means - free if biased else np.zeros(study.keys_per_arm)
     counted = values + np.where(np.isfinite(change), change, 0.0)
