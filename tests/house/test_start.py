@@ -143,7 +143,85 @@ def test_what_scipy_does_not_load_is_there_for_whoever_asks(tmp_path):
     assert among(loaded(tmp_path, program), NOBODYS)
 
 
-def test_threads_of_linear_algebra_sleep_before_they_are_started(tmp_path):
+def test_scipy_without_its_notes_computes_the_same(tmp_path):
+    """Its functions have no docstrings then; those that are loaded later have theirs."""
+    program = (
+        "import json, sys\n"
+        "from privalue.cli._lighter import import_lightly\n"
+        "import_lightly()\n"
+        "from scipy import special, linalg\n"
+        "assert special.ndtr(0.0) == 0.5 and special.erf(0.0) == 0.0 and not special.erf.__doc__\n"
+        "assert 'Parameters' in linalg.solve.__doc__\n"
+        "print(json.dumps([0, sorted(sys.modules)]))"
+    )
+    assert "scipy.special" in loaded(tmp_path, program)
+
+
+def test_a_scipy_that_insists_on_its_notes_is_loaded_as_it_comes(tmp_path):
+    program = (
+        "import json, sys\n"
+        "from privalue.cli import _lighter\n"
+        "_lighter._Nothing.__str__ = lambda self: 'no second line'\n"
+        "_lighter.import_lightly()\n"
+        "assert 'scipy.special' not in sys.modules\n"
+        "from scipy import special\n"
+        "assert special.ndtr(0.0) == 0.5 and 'erf' in special.erf.__doc__\n"
+        "print(json.dumps([0, sorted(sys.modules)]))"
+    )
+    assert "scipy.special" in loaded(tmp_path, program)
+
+
+def test_data_classes_that_are_compiled_late_are_the_same(tmp_path):
+    """In a process of its own, beside classes that were made before the change."""
+    program = (
+        "import dataclasses, json, pickle, sys\n"
+        "from inspect import signature\n"
+        "def classes():\n"
+        "    @dataclasses.dataclass(frozen=True, order=True)\n"
+        "    class Point:\n"
+        "        x: int\n"
+        "        y: list = dataclasses.field(default_factory=list, repr=False)\n"
+        "    @dataclasses.dataclass(kw_only=True)\n"
+        "    class Named:\n"
+        "        name: str = 'a'\n"
+        "        note: str = dataclasses.field(default='', compare=False)\n"
+        "    return Point, Named\n"
+        "def said(make):\n"
+        "    try:\n"
+        "        return repr(make())\n"
+        "    except Exception as problem:\n"
+        "        return f'{type(problem).__name__}: {problem}'\n"
+        "def story(Point, Named):\n"
+        "    one, two, other = Point(1), Point(2), Named(note='b')\n"
+        "    return [said(each) for each in (\n"
+        "        lambda: one, lambda: other, lambda: one == Point(1), lambda: one == two,\n"
+        "        lambda: one == 1, lambda: one < two, lambda: one >= two, lambda: one < 1,\n"
+        "        lambda: other == Named(), lambda: hash(other), lambda: hash(one),\n"
+        "        lambda: setattr(one, 'x', 3), lambda: delattr(one, 'y'),\n"
+        "        lambda: setattr(one, 'z', 3), lambda: setattr(other, 'name', 'c'),\n"
+        "        lambda: dataclasses.replace(one, x=5), lambda: dataclasses.asdict(one),\n"
+        "        lambda: signature(Point), lambda: Point(1, [2], 3),\n"
+        "        lambda: Point.__eq__.__name__,\n"
+        "        lambda: Point.__repr__.__qualname__, lambda: dataclasses.fields(Point)[0].name,\n"
+        "    )]\n"
+        "as_ever = story(*classes())\n"
+        "at_once = dataclasses._create_fn\n"
+        "from privalue._entry import _compile_when_called\n"
+        "_compile_when_called()\n"
+        "assert dataclasses._create_fn is not at_once\n"
+        "assert story(*classes()) == as_ever, (story(*classes()), as_ever)\n"
+        "assert any('cannot assign' in each for each in as_ever)\n"
+        "del dataclasses._create_fn\n"
+        "_compile_when_called()\n"  # another Python has none
+        "assert not hasattr(dataclasses, '_create_fn')\n"
+        "print(json.dumps([0, sorted(sys.modules)]))"
+    )
+    if sys.version_info < (3, 13):  # later ones compile once for every class
+        assert "dataclasses" in loaded(tmp_path, program)
+
+
+@pytest.mark.parametrize("words", [["init", "new.toml"], ["--quiet", "init", "new.toml"]])
+def test_threads_of_linear_algebra_sleep_before_they_are_started(tmp_path, words):
     """They would look for work that a command has not, on a core that others need."""
     program = (
         "import json, os, sys\n"
@@ -153,7 +231,7 @@ def test_threads_of_linear_algebra_sleep_before_they_are_started(tmp_path):
         "            assert os.environ['OPENBLAS_THREAD_TIMEOUT'] == '4'\n"
         "sys.meta_path.insert(0, Watch())\n"
         "from privalue.cli import run\n"
-        "code = run(['init', 'new.toml'])\n"
+        f"code = run({words})\n"
         "print('\\n' + json.dumps([code, sorted(sys.modules)]))"
     )
     assert "numpy" in loaded(tmp_path, program)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from privalue import _written as rules
 from privalue._written import (
     at_place,
     decimal_place,
@@ -123,3 +124,30 @@ def test_a_place_is_where_a_number_ends(number, place):
     assert not misses(text, number, place)
     assert len(text.partition(".")[2]) == max(-place, 0)
     assert not text.startswith("-0") or text.strip("-0.,")
+
+
+NUMBER = st.one_of(
+    st.floats(-200, 200),
+    st.floats(-1e9, 1e9),
+    st.floats(allow_nan=False),
+    st.sampled_from([0.0, -0.0, 1.0, 10.0, 99.95, 9.995, 0.0999, 94.9, 95.0, -0.5, 1e-4, 1e5, 1e6]),
+)
+
+
+@given(NUMBER, st.floats(-1, 1), st.floats(0, 1), st.floats(-9, 9), NUMBER, st.booleans())
+def test_the_short_way_writes_what_the_long_way_does(value, off, share, size, end, either):
+    """Both ends near the value, or one of them anywhere."""
+    width = 10**size
+    low, high = value + (off - share) * width, value + (off + share) * width
+    low, high = (min(low, end), high) if either else (low, max(high, end))
+    short = written(value, low, high)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rules, "_plainly", lambda *_: None)
+        assert written(value, low, high) == short
+
+
+def test_the_short_way_is_taken_by_everyday_numbers():
+    assert rules._plainly(12.34, 8.1, 16.2) == written(12.34, 8.1, 16.2)
+    assert rules._plainly(-0.25, -0.5, 0.0) is not None
+    for numbers in ((0.5, 0.0, 100.0), (0.05, -1e-9, 0.1), (0.5, 0.5, 0.5), (1e9, 0.0, 2e9)):
+        assert rules._plainly(*numbers) is None

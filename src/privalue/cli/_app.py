@@ -31,6 +31,14 @@ from privalue.cli._options import in_options
 from privalue.errors import PrivalueError
 from privalue.version import VERSION
 
+# Libraries read these when they are loaded, whichever option or command is the first to do so.
+_SETTINGS = {
+    # To look for plugins of Pydantic takes a file or more of every package that is installed.
+    "PYDANTIC_DISABLE_PLUGINS": "__all__",
+    # NumPy's and SciPy's linear algebra both start a thread for each core, which look for work over
+    # and over before they sleep (for 2^26 cycles): most commands have none for them.
+    "OPENBLAS_THREAD_TIMEOUT": "4",
+}
 # In the order of work; the first sentence of each one's help, which a test compares.
 COMMANDS = {
     "demo": "Try every step on made-up data, from a study to a report.",
@@ -243,6 +251,8 @@ def _ran(arguments: list[str]) -> int:
     Only known errors show their message: any other exception may quote private data, so its type
     alone is shown, unless the user asks for a traceback.
     """
+    for name, setting in _SETTINGS.items():
+        os.environ.setdefault(name, setting)
     if not arguments:
         app(["--help"], prog_name="privalue", standalone_mode=False)
         return 2

@@ -286,13 +286,15 @@ class Contributions(Private):
             BoundaryError: the rows are not as they should be. Nothing can be added any more.
         """
         rows, by_row, words = ids.shape
-        columns: Any = (steps, keys, rewards, np.empty(0) if ratios is None else ratios)
-        lengths = [rows, rows, rows, rows if self._limits.clip else 0]
-        if [len(column) for column in columns] != lengths or by_row * words == 0:
+        columns: Any = (steps, keys, rewards, *(() if ratios is None else (ratios,)))
+        if (ratios is None) == bool(self._limits.clip) or by_row * words == 0:
+            raise BoundaryError("length", 0)
+        if any(len(column) != rows for column in columns):
             raise BoundaryError("length", 0)
         # The kernel trusts lengths and types. A conversion here could round a reward or wrap a
         # key around, so that a row would no longer speak for itself.
-        if any(str(c.dtype) not in t.split() for c, t in zip((ids, *columns), _TYPES, strict=True)):
+        allowed = zip((ids, *columns), _TYPES, strict=False)  # ratios are not always there
+        if any(str(column.dtype) not in types.split() for column, types in allowed):
             raise BoundaryError("type", 0)
         if rows == 0:
             return
@@ -316,7 +318,9 @@ class Contributions(Private):
         # again and again: a page of memory takes longer to get than to use.
         if len(self._room[0]) <= rows:
             self._room = [np.empty(rows + 1, dtype=kind) for kind in ("uint32", "int64", "int64")]
-        refused, row = _gather(*arrays[:4], rules, arrays[4], *self._sums, *self._room)
+        # What no rule asks for is None: the kernel is compiled without it.
+        sums = (each if each.size else None for each in self._sums)
+        refused, row = _gather(*arrays[:4], rules, [*arrays, None][4], *sums, *self._room)
         if refused:
             # Units before that row are in the sums already: nothing may come of them.
             self._covered = None
@@ -430,14 +434,14 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
         keys: of each row; N marks an invalid row, where units are dropped.
         rewards: of each row.
         rules: the limits, and how many words are the unit's.
-        ratios: of each row, or empty.
+        ratios: of each row, or None.
         counts: of each key, the trajectories that visit it. Added to.
         sums: of each key, their returns less F_lo, in grid steps. Added to.
         stamp: of each key, the number of the trajectory that met it last. Written to.
-        level_counts: key x (level, side): the counts, by where the return is. Added to.
+        level_counts: key x (level, side): the counts, by where the return is, or None. Added to.
         level_sums: the sums, likewise.
         largest: of each level, the trajectories whose largest it is. Added to.
-        weight_sums: of each key, the weights of trajectories, in steps. Added to.
+        weight_sums: of each key, the weights of trajectories, in steps, or None. Added to.
         weighted_sums: of each key, their weights times centred returns, in steps. Added to.
         tally: what ``_TALLY`` names. Added to.
         visits: room for the keys of a unit's rows, twice, and 1 more at first visits that count.
@@ -527,7 +531,7 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
             counted += 1
             begin, end, over = begins[trajectory], begins[trajectory + 1], surplus[trajectory]
             value, outside, weight, before, most_level = 0.0, 0, 1.0, clamped, 0
-            if rules.clip > 0:
+            if ratios is not None:
                 for at in range(end - 1, begin - 1, -1):
                     weight *= ratios[at]
                 # 0 times an infinity is NaN, and would pass the clamps. x/x is 1 in doubles.
@@ -548,7 +552,7 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
                 clamped += visit * (value != inside)
                 counts[key] += visit
                 sums[key] += visit * grid_steps
-                if rules.levels > 1 and visit:
+                if level_counts is not None and visit:
                     away = abs(grid_steps - rules.reference)
                     # By halves: processors guess wrong how many turns a loop takes. The interval of
                     # the last level is the whole range (``Limits.nearest``), so this is no higher.
@@ -560,7 +564,7 @@ def _gather(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915  # pragma
                     level_counts[key, cell] += 1
                     level_sums[key, cell] += grid_steps
                     most_level = level if level > most_level else most_level
-                if rules.clip > 0 and visit:
+                if ratios is not None and visit:
                     clipped += weight > rules.clip
                     j = np.int64(min(weight, rules.clip) / rules.clip * GRID_STEPS)
                     centred = grid_steps - GRID_STEPS // 2

@@ -55,8 +55,9 @@ from privalue.study import Study, mechanism_for, ridge_of
 from privalue.study import design as design_of
 
 _WORK = 50_000  # states times draws of a plan: a third of a second
-_FEWEST_DRAWS, _MOST_DRAWS = 4, 40
+_FEWEST_DRAWS = 4
 _ENOUGH = 800  # states times draws: a release waits for its judgement, which averages over states
+_LEAST_DRAWS, _MOST_DRAWS = 2, 40  # of a judgement
 _NOISES = 1  # of each draw
 _ADVICE_DRAWS = 12
 _SAMPLE = 4096  # states over which the bound averages errors
@@ -157,7 +158,7 @@ def _quickly(
     """Make up as few data sets as will do."""
     ready = design_of(study) if built is None else built
     model = public_model(study)
-    draws = min(max(_ENOUGH // ready.states, _FEWEST_DRAWS), _MOST_DRAWS)
+    draws = min(max(-(-_ENOUGH // ready.states), _LEAST_DRAWS), _MOST_DRAWS)
     option = Option(study=study, chosen=True)
     forecaster = Forecaster(option, model, draws=draws, noises=_NOISES, built=ready, ends=True)
     found = forecaster.at(trajectories, mechanism)

@@ -194,7 +194,9 @@ def ids(column: pa.Array, id_type: str) -> Cells:
 
 def _within(numbers: Integers, limit: int) -> bool:
     """Return whether all numbers are smaller than ``limit`` in size."""
-    return len(numbers) == 0 or bool(numbers.min() > -limit and numbers.max() < limit)
+    if len(numbers) == 0 or numbers.view(np.uint64).max() < limit:  # negative ones are very large
+        return True
+    return bool(numbers.min() > -limit and numbers.max() < limit)
 
 
 def id_of(words: Integers, id_type: str) -> int | str:

@@ -28,6 +28,7 @@ from privalue.study import Study
 
 DEFAULT_MEMORY = 2 << 30
 TASK_ROWS = 1 << 18
+AHEAD = 6  # tasks that one core reads while another imports Numba; each holds a row group
 
 # What a task found: units to carry over, the tally, how many rows, and the first row out of order.
 _Read = tuple[list[Rows], Tally, int, OutOfOrderError | None]
@@ -223,7 +224,7 @@ class _Reading:
         """
         with closing(self._consecutive()) as tasks:
             if "numba" not in sys.modules:
-                first = islice(tasks, self._threads)
+                first = islice(tasks, max(self._threads, AHEAD))
                 ahead = [[chunk.begun(pool) for chunk in task] for task in first]
                 _ = unit_hash.compiled
                 yield from ahead
