@@ -41,7 +41,7 @@ from privalue.estimate import (
     rehearsal,
 )
 from privalue.ledger import Ledger, Reservation, open_ledger, what_happened
-from privalue.study import Study, ridge_of
+from privalue.study import Study, entries_of, ridge_of
 from privalue.version import VERSION
 
 _WAITING = f"the ledger is waited for, up to {PATIENCE:g} s"
@@ -125,11 +125,6 @@ def _require_memory(study: Study) -> None:
     A release takes some 700 bytes a state as a text, and a few times that on the way.
     """
     np.empty(2_000 * entries_of(study), dtype=np.uint8)
-
-
-def entries_of(study: Study) -> int:
-    """Return how many values a release has; with actions, those of states besides."""
-    return study.key_count + (0 if study.pairs is None else study.state_count)
 
 
 def _charge(reserved: Reservation, hold: Hold, say: Callable[[str], None] | None) -> str:

@@ -129,9 +129,8 @@ def at_place(number: float | None, place: int, power: int = 0) -> str:
     """
     if number is None or not math.isfinite(number):
         return UNKNOWN if number is not None and math.isnan(number) else UNBOUNDED
-    if place <= 0 and not power:  # Python rounds the exact number, half to even, as Decimal would
-        text = f"{abs(number):,.{-place}f}"
-        return f"-{text}" if number < 0 and text.strip("0.") else text
+    if place <= 0 and not power:
+        return _everyday(number, place)
     # Decimal arithmetic: a float times a power of ten could end in 999999999.
     exact = Decimal(number).scaleb(-power).quantize(Decimal(1).scaleb(place - power), context=_WIDE)
     text = f"{exact.copy_abs():,f}"
@@ -168,22 +167,25 @@ def _written(
 def _plainly(value: float, low: float, high: float) -> Written | None:
     """Return the same where nothing is special, in a third of the time; else None.
 
-    Nothing is where all numbers are of everyday size, the last digit stands for ones or less, and
-    either end is 0 or far enough from it. A page has some thousand such intervals.
+    Nothing is where all numbers are of everyday size, and either end is 0 or far enough from it. A
+    page has some thousand such intervals.
     """
     width, size = high - low, max(abs(value), abs(low), abs(high))
     if not 1e-4 <= width < 1e6 or not 1e-4 <= size < 1e6 or size > 1e5 * width:
         return None
-    place = min(int(f"{width:.1e}"[4:]) - 1, 0)
+    place = int(f"{width:.1e}"[4:]) - 1
     unit = 10.0**place
-    if width >= 95 or (low and abs(low) <= unit) or (high and abs(high) <= unit):
+    if (low and abs(low) <= unit) or (high and abs(high) <= unit):
         return None
-    form = f",.{-place}f"
-    texts = [format(abs(number), form) for number in (value, low, high)]
-    for at, number in enumerate((value, low, high)):
-        if number < 0 and texts[at].strip("0."):
-            texts[at] = f"-{texts[at]}"
+    texts = [_everyday(value, place), _everyday(low, place), _everyday(high, place)]
     return Written(value=texts[0], low=texts[1], high=texts[2])
+
+
+def _everyday(number: float, place: int) -> str:
+    """Return a number that ends at a place; Python rounds it as Decimal would, half to even."""
+    size = abs(number)
+    text = f"{size:,.{-place}f}" if place <= 0 else f"{round(size, -place):,.0f}"
+    return f"-{text}" if number < 0 and text.strip("0.") else text
 
 
 def _place(value: float | None, low: float | None, high: float | None, size: int) -> int | None:

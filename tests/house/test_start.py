@@ -238,7 +238,7 @@ def test_threads_of_linear_algebra_sleep_before_they_are_started(tmp_path, words
 
 
 def test_a_page_is_loaded_while_rows_are_read(folder, tmp_path, monkeypatch):
-    begun, report = Event(), import_module("privalue.cli._release")
+    begun, report = Event(), import_module("privalue.report")
     monkeypatch.setattr(report, "load_page", begun.set)
     words = ["release", str(folder / "study.toml"), "--data", str(folder / "rows.csv")]
     interval = sys.getswitchinterval()

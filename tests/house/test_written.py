@@ -149,5 +149,6 @@ def test_the_short_way_writes_what_the_long_way_does(value, off, share, size, en
 def test_the_short_way_is_taken_by_everyday_numbers():
     assert rules._plainly(12.34, 8.1, 16.2) == written(12.34, 8.1, 16.2)
     assert rules._plainly(-0.25, -0.5, 0.0) is not None
-    for numbers in ((0.5, 0.0, 100.0), (0.05, -1e-9, 0.1), (0.5, 0.5, 0.5), (1e9, 0.0, 2e9)):
+    assert rules._plainly(25.0, 0.0, 100.0) == written(25.0, 0.0, 100.0)
+    for numbers in ((0.05, -1e-9, 0.1), (0.5, 0.5, 0.5), (1e9, 0.0, 2e9), (0.5, -4.0, 100.0)):
         assert rules._plainly(*numbers) is None

@@ -16,7 +16,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import privalue as pv
-from privalue import curator
+from privalue import planning
 from privalue._charged import Ready, drawn_release, rehearse
 from privalue.core import _design as features
 from privalue.core._contributions import GRID_STEPS, VisitStatistics
@@ -303,9 +303,9 @@ def test_a_release_computes_nothing_that_only_inspect_shows(name, monkeypatch):
     def refuse(*_):
         raise AssertionError("no part of a release")
 
-    monkeypatch.setattr(curator, "noise_by_state", refuse)
-    monkeypatch.setattr(curator, "theta_before_noise", refuse)
-    monkeypatch.setattr(curator, "require_useful", lambda *_, **__: [])  # it predicts, from nobody
+    monkeypatch.setattr(planning, "noise_by_state", refuse)
+    monkeypatch.setattr(planning, "theta_before_noise", refuse)
+    monkeypatch.setattr(planning, "require_useful", lambda *_, **__: [])  # it predicts, from nobody
     assert len(pv.release(study, people).values) == 2
     with pytest.raises(AssertionError, match="no part of a release"):
         pv.inspect(study, people)

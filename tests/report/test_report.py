@@ -17,6 +17,7 @@ from scipy.optimize import linprog
 
 import privalue as pv
 from oracles.studies import release_anyway
+from privalue._folder import PRIVATE_MARK, PUBLIC_FILES
 from privalue.artefact._values import StateValues
 from privalue.cli._app import run
 from privalue.report import _states as states
@@ -26,7 +27,6 @@ from privalue.report._plots import Series, plot_rows
 from privalue.report._precision import planned
 from privalue.report._private_page import private_page, write_private_page
 from privalue.report._public_page import public_page
-from privalue.report._publish import PRIVATE_MARK, PUBLIC_FILES
 from privalue.report._registry import registry_entry, registry_yaml
 from privalue.report._yaml import Unanswered, to_yaml
 

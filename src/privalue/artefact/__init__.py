@@ -24,11 +24,9 @@ from privalue.artefact._parts import (
     StageChoice,
 )
 from privalue.artefact._release import (
-    FILE_NAME,
     NOT_PRIVATE,
     Release,
     policy_doubt,
-    require_vacant,
 )
 from privalue.artefact._values import (
     FIELDS,
@@ -42,7 +40,6 @@ from privalue.artefact._values import (
 
 __all__ = [
     "FIELDS",
-    "FILE_NAME",
     "NOT_PRIVATE",
     "Accepted",
     "Compared",
@@ -70,5 +67,4 @@ __all__ = [
     "json_cells",
     "kept_masses",
     "policy_doubt",
-    "require_vacant",
 ]

@@ -6,7 +6,6 @@ is ``docs/release.schema.json``, made from this model.
 """
 
 import hashlib
-import os
 from collections import deque
 from collections.abc import Iterator, Mapping
 from graphlib import TopologicalSorter
@@ -20,6 +19,7 @@ from pydantic import ConfigDict, Field, PrivateAttr, ValidationError
 
 from privalue._above import above
 from privalue._files import read_whole, write_whole
+from privalue._folder import FILE_NAME, require_vacant
 from privalue._guessed import about_release
 from privalue._written import counted
 from privalue.artefact._columns import Arrays, Flags, arrow_table
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from matplotlib.axes import Axes
 
-FILE_NAME = "release.json"
 NOT_PRIVATE = "NOT PRIVATE"  # what is said of seeded experiments, wherever they are seen
 _MOST = 1 << 36  # bytes of a release: there may be very many states
 
@@ -599,32 +598,6 @@ def policy_doubt(release: Release) -> str | None:
         f"not supported{where}: too much of the target's weight may have been clipped for the "
         "value to be vouched for; see policy_trust and kept_mass"
     )
-
-
-def require_vacant(folder: str | Path, name: str = FILE_NAME) -> Path:
-    """Return where the release goes; refuse a folder that holds one or cannot be written to.
-
-    It is asked before any work is done: a release that was paid for has to get somewhere.
-
-    Args:
-        folder: where it goes.
-        name: of the file.
-    """
-    if not str(folder):
-        raise UsageError("the folder for the release has no name; give one")
-    target = Path(folder) / name
-    there = Path(folder)
-    while not os.path.lexists(there):
-        there = there.parent
-    if not there.is_dir():
-        raise UsageError(f"{there} is not a folder; give a folder for the release")
-    if not os.access(there, os.W_OK | os.X_OK):
-        raise UsageError(f"{there} may not be written to; give another folder for the release")
-    if os.path.lexists(target):
-        raise UsageError(
-            f"{target} exists, and a release is never overwritten; give another folder"
-        )
-    return target
 
 
 def json_schema() -> dict[str, Any]:

@@ -3,16 +3,21 @@
 import re
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from pydantic_core import PydanticCustomError
 
-from privalue.artefact import Release
+from privalue._rooms import Room
 from privalue.cli._console import log
 from privalue.errors import UsageError
-from privalue.planning import resolve
 from privalue.study import Study
+
+if TYPE_CHECKING:
+    from privalue import planning
+    from privalue.artefact import Release
+else:
+    planning = Room("privalue.planning")
 
 Share = Annotated[
     str | None,
@@ -21,6 +26,13 @@ Share = Annotated[
         metavar="<share>",
         help="Spend this share of what the ledger has left, e.g. 25%; the study then leaves out "
         "epsilon and delta.",
+    ),
+]
+Justification = Annotated[
+    str | None,
+    typer.Option(
+        "--justification",
+        help="Why you chose these parameters; it is published in the report and the registry.",
     ),
 ]
 DEFAULT_LEDGER = "ledger.db"  # of the commands that only need a ledger
@@ -116,20 +128,21 @@ def settled(
     study = Study.load(study_file, side_files=side_files, spend=spend)
     if shares and not study.privacy.is_fixed:
         return study
-    chosen = resolve(study)
-    if study.mechanism.name == "auto":
-        log.print(f"Mechanism: {chosen.why}.")
+    if study.mechanism.name != "auto" and study.privacy.is_fixed:
+        return study
+    chosen = planning.resolve(study)
+    log.print(f"Mechanism: {chosen.why}.")
     return chosen.study
 
 
-def study_of(release: Release, study_file: Path, side_files: Path | None = None) -> Study:
+def study_of(release: "Release", study_file: Path, side_files: Path | None = None) -> Study:
     """Return the study in a file, with what the ledger fixed for a release of it."""
     spend = release.study["privacy"].get("spend")
     study = Study.load(study_file, side_files=side_files, spend=spend)
-    return resolve(fixed(study, release)).study
+    return planning.resolve(fixed(study, release)).study
 
 
-def fixed(study: Study, release: Release) -> Study:
+def fixed(study: Study, release: "Release") -> Study:
     """Return the study with epsilon and delta as the ledger fixed them for its release."""
     if study.privacy.is_fixed:
         return study

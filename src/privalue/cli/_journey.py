@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from privalue._folder import require_publishable
 from privalue._types import Progress
 from privalue.artefact import Release
 from privalue.curator import Prepared, inspect, prepare, release
@@ -16,7 +17,6 @@ from privalue.planning import Option, predict, public_model
 from privalue.report import (
     Published,
     publish,
-    require_publishable,
     verdict,
     write_private_page,
 )

@@ -1,6 +1,5 @@
 """Define ``privalue ledger``: the budget of a dataset, and what has been spent of it."""
 
-from collections.abc import Iterable
 from os.path import isfile
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,7 +8,7 @@ import typer
 
 from privalue.artefact import Release
 from privalue.cli import _screen as terminal
-from privalue.cli._console import Json, log, print_json, screen
+from privalue.cli._console import Json, log, print_json, screen, tell
 from privalue.cli._finish import finish
 from privalue.cli._given import DEFAULT_LEDGER, NUMBER, WHOLE
 from privalue.cli._options import in_options
@@ -333,9 +332,3 @@ def _json(account: Account, ledger: Ledger) -> dict[str, Any]:
     found = (*ledger.notices, *account.notices)
     told = {"ledger": ledger.place, "notices": [in_options(line) for line in found]}
     return account_json(account) | told
-
-
-def tell(notices: Iterable[str]) -> None:
-    """Log what a ledger found, in the words of the command line."""
-    for line in notices:
-        log.print(f"Ledger: {in_options(line)}")

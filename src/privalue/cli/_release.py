@@ -5,14 +5,15 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from threading import Thread
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from privalue.artefact import Release
-from privalue.cli import _screen as terminal
+from privalue._folder import require_publishable
+from privalue._rooms import Room
 from privalue.cli._console import (
     Json,
     SideFiles,
@@ -21,12 +22,13 @@ from privalue.cli._console import (
     print_release_json,
     progress,
     screen,
+    tell,
 )
-from privalue.cli._finish import published, require_finished
 from privalue.cli._given import (
     WHOLE,
     Data,
     Engine,
+    Justification,
     Memory,
     Share,
     Threads,
@@ -34,14 +36,24 @@ from privalue.cli._given import (
     parse_memory,
     settled,
 )
-from privalue.cli._ledger import tell
 from privalue.cli._memory import keep_freed_memory
-from privalue.cli._report import Justification, publish_and_tell
+from privalue.cli._paid import published, require_finished
 from privalue.core import SeededForExperimentsOnly
 from privalue.curator import release as release_data
 from privalue.errors import UsageError
-from privalue.ledger import open_ledger
-from privalue.report import load_page, require_publishable
+
+if TYPE_CHECKING:
+    from privalue import ledger as ledgers
+    from privalue import report as pages
+    from privalue.artefact import Release
+    from privalue.cli import _report as publishing
+    from privalue.cli import _screen as terminal
+else:
+    ledgers, pages = Room("privalue.ledger"), Room("privalue.report")
+    publishing, terminal = Room("privalue.cli._report"), Room("privalue.cli._screen")
+
+# What a release needs after its rows, in that order.
+_LATER = ("privalue.planning", "privalue._charged", "privalue.cli._report", "privalue.cli._screen")
 
 
 def release(
@@ -112,7 +124,7 @@ def release(
             released = release_data(
                 study,
                 data,
-                ledger=None if ledger is None else open_ledger(ledger),
+                ledger=None if ledger is None else ledgers.open_ledger(ledger),
                 outbox=outbox,
                 expect_new=expect_new,
                 accept_large_delta=accept_large_delta,
@@ -121,10 +133,10 @@ def release(
                 engine=engine,
                 memory=limit,
                 threads=threads,
-                progress=update if no_report else _with_page(update),
+                progress=_with_the_rest(update, page=not no_report),
                 say=lambda line: tell([line]),
             )
-        publish_and_tell(
+        publishing.publish_and_tell(
             released,
             out,
             study=fixed(study, released),
@@ -138,16 +150,25 @@ def release(
         terminal.print_release(screen(), released)
 
 
-def _with_page(update: Callable[[int, int | None], None]) -> Callable[[int, int | None], None]:
-    """Return ``update``, with which a page is loaded besides, while rows are read.
+def _with_the_rest(
+    update: Callable[[int, int | None], None], *, page: bool
+) -> Callable[[int, int | None], None]:
+    """Return ``update``, with which all that comes after the rows is loaded while they are read.
 
     Threads that read rows need Python for moments only, and ought to get it at once.
+
+    Args:
+        update: gets rows done, and rows in all.
+        page: whether there will be one.
     """
     begun: list[Thread] = []
 
     def load() -> None:
-        with suppress(Exception):  # whoever makes the page will be told
-            load_page()
+        with suppress(Exception):  # whoever needs it will be told
+            for name in _LATER:
+                import_module(name)
+            if page:
+                pages.load_page()
 
     def also(done: int, total: int | None) -> None:
         if not begun:
@@ -159,7 +180,7 @@ def _with_page(update: Callable[[int, int | None], None]) -> Callable[[int, int 
     return also
 
 
-def _with_reuse(released: Release) -> Iterator[str]:
+def _with_reuse(released: "Release") -> Iterator[str]:
     """Yield the text of the release, with the one entry that is not part of it: ``reused``."""
     parts = released.json_parts()
     yield f'{{\n  "reused": {json.dumps(released.reused)},'

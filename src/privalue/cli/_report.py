@@ -6,22 +6,19 @@ from typing import Annotated
 
 import typer
 
-from privalue.artefact import FILE_NAME, Release
+from privalue._folder import FILE_NAME, PAGE, REGISTRY, VALUES, require_no_private_page
+from privalue.artefact import Release
 from privalue.cli._console import Json, SideFiles, log, print_json, say
-from privalue.cli._given import study_of
+from privalue.cli._given import Justification, study_of
 from privalue.cli._options import in_options
 from privalue.errors import PrivalueError, UnavailableError, UsageError
 from privalue.ledger import Standing, open_ledger
 from privalue.report import (
-    PAGE,
-    REGISTRY,
-    VALUES,
     answers_in,
     charge_words,
     checked_paper,
     public_page,
     publish,
-    require_no_private_page,
     require_printer,
     require_same_study,
     write_pdf,
@@ -29,14 +26,6 @@ from privalue.report import (
     write_text,
 )
 from privalue.study import Study
-
-Justification = Annotated[
-    str | None,
-    typer.Option(
-        "--justification",
-        help="Why you chose these parameters; it is published in the report and the registry.",
-    ),
-]
 
 
 def report(

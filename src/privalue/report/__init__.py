@@ -42,17 +42,7 @@ from privalue.report._policy_page import policy_page
 from privalue.report._precision import require_same_study
 from privalue.report._private_page import DATA_WORDS, require_private_place, write_private_page
 from privalue.report._public_page import public_page
-from privalue.report._publish import (
-    PAGE,
-    REGISTRY,
-    VALUES,
-    Published,
-    publish,
-    require_no_private_page,
-    require_publishable,
-    write_report,
-    write_text,
-)
+from privalue.report._publish import Published, publish, write_report, write_text
 from privalue.report._spending import (
     account_json,
     account_rows,
@@ -64,9 +54,6 @@ from privalue.report._verdict import accepted_in_words
 
 __all__ = [
     "DATA_WORDS",
-    "PAGE",
-    "REGISTRY",
-    "VALUES",
     "Guesses",
     "PrivateDiagnostics",
     "Published",
@@ -106,10 +93,8 @@ __all__ = [
     "policy_table",
     "public_page",
     "publish",
-    "require_no_private_page",
     "require_printer",
     "require_private_place",
-    "require_publishable",
     "require_same_study",
     "state_table",
     "steadied",

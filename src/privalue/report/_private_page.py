@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privalue._folder import PRINTED, PRIVATE_MARK, PUBLIC_FILES, is_marked, is_private_page
 from privalue._written import counted, written
 from privalue.errors import UsageError
 from privalue.report._curators import PrivateDiagnostics
@@ -19,14 +20,7 @@ from privalue.report._page_values import HEAD_ROWS, MOST_LISTED
 from privalue.report._pages import LABEL, PageTable, bar, named, render
 from privalue.report._plots import Figure, Series, figure
 from privalue.report._public_page import PUBLIC_MARK
-from privalue.report._publish import (
-    PRINTED,
-    PRIVATE_MARK,
-    PUBLIC_FILES,
-    is_marked,
-    is_private_page,
-    write_text,
-)
+from privalue.report._publish import write_text
 
 BANNER = ("PRIVATE", "For the curator only. None of this may be published.")
 _NOBODY, _DROWNED = "nobody came", "mostly noise"

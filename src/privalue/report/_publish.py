@@ -5,13 +5,13 @@ can be made again from it (``privalue report``). A directory that holds a privat
 curator is refused, and so is one that holds any of the four files.
 """
 
-import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from privalue._files import remove_litter, write_whole
-from privalue.artefact import FILE_NAME, Release, require_vacant
+from privalue._files import write_whole
+from privalue._folder import PAGE, REGISTRY, VALUES, require_publishable
+from privalue.artefact import Release
 from privalue.errors import UsageError
 from privalue.ledger import Standing
 from privalue.planning import resolve
@@ -22,13 +22,6 @@ from privalue.report._public_page import public_page
 from privalue.report._registry import registry_yaml
 from privalue.report._states import state_table, values_csv
 from privalue.study import Study
-
-PAGE, REGISTRY, VALUES = "report.html", "registry.yaml", "values.csv"
-PUBLIC_FILES = (FILE_NAME, PAGE, REGISTRY, VALUES)
-PRINTED = "report.pdf"  # only where somebody asked for it
-# Every private page has this mark in its first bytes, so that it is found in any folder.
-PRIVATE_MARK = "privalue-private-page"
-_LOOKED_AT = 1024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,66 +139,6 @@ def write_report(
             text = public_page(release, study=study, account=account, justification=why)
         texts["page"] = PAGE, text
     return {key: write_text(folder / name, text) for key, (name, text) in texts.items()}
-
-
-def require_publishable(folder: str | Path) -> None:
-    """Refuse, before any work, a folder that holds a release, a report or a private page.
-
-    What a killed process left half written there is removed.
-
-    Raises:
-        UsageError: if it holds one; a release is never overwritten.
-    """
-    remove_litter(Path(folder))
-    require_vacant(folder)
-    for name in (*PUBLIC_FILES, PRINTED):
-        if os.path.lexists(Path(folder) / name):
-            raise UsageError(
-                f"{Path(folder) / name} exists, and a release is never overwritten; give another "
-                "folder"
-            )
-    require_no_private_page(folder)
-
-
-def require_no_private_page(folder: str | Path) -> None:
-    """Refuse a folder in which public files would be beside a private page.
-
-    Somebody who publishes the folder as a whole would publish the private page with it.
-
-    Raises:
-        UsageError: if the folder holds a private page, or a page that cannot be read.
-    """
-    for file in private_pages(folder):
-        raise UsageError(
-            f"{file} is a private page of the curator, or cannot be read, and what is public never "
-            "goes beside it; give another folder, or move the page"
-        )
-
-
-def private_pages(folder: str | Path) -> list[Path]:
-    """Return the private pages in a folder, which have a mark in their first bytes."""
-    if not Path(folder).is_dir():
-        return []
-    return [file for file in sorted(Path(folder).iterdir()) if is_private_page(file)]
-
-
-def is_private_page(file: Path) -> bool:
-    """Return whether a file is a private page; one that cannot be read counts as private."""
-    return is_marked(file, PRIVATE_MARK)
-
-
-def is_marked(file: Path, mark: str) -> bool:
-    """Return whether a page begins with a mark, or cannot be read.
-
-    A page that cannot be read counts as marked: the check errs on the safe side.
-    """
-    if file.suffix.lower() not in {".html", ".htm"} or not file.is_file():
-        return False
-    try:
-        with file.open("rb") as opened:
-            return mark.encode() in opened.read(_LOOKED_AT)
-    except OSError:
-        return True
 
 
 def write_text(target: Path, text: str | Iterable[str], mode: int = 0o644) -> Path:

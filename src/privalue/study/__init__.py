@@ -32,6 +32,7 @@ from privalue.study._template import study_template
 from privalue.study._terms import (
     SMOOTH,
     declared_size,
+    entries_of,
     fits_by_lsl,
     gaussian_alpha,
     mechanism_for,
@@ -68,6 +69,7 @@ __all__ = [
     "declared_size",
     "described_values",
     "design",
+    "entries_of",
     "files_named",
     "fits_by_lsl",
     "gaussian_alpha",

@@ -1,0 +1,107 @@
+"""See to it that what is paid for is published: whatever ends a release, its outbox is kept."""
+
+import os
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from privalue._files import remove_litter
+from privalue._folder import FILE_NAME, PAGE, REGISTRY, VALUES
+from privalue._outbox import NAME, Outbox
+from privalue.errors import ChargedError, DataError, PrivalueError, UsageError
+
+ADDRESS = "PRIVALUE_LEDGER"  # of the environment
+
+
+def require_finished(out: Path) -> None:
+    """Refuse a folder in which an earlier release was ended midway, and say what finishes it.
+
+    Raises:
+        UsageError: it holds an outbox, or a release without its pages.
+    """
+    remove_litter(out)
+    if os.path.lexists(out / NAME):
+        raise UsageError(
+            f"{out / NAME} holds a release that is charged: do not run again; "
+            f"`{_command(out / NAME)}` publishes it, and spends nothing"
+        )
+    pages = {name: os.path.lexists(out / name) for name in (VALUES, REGISTRY, PAGE)}
+    if os.path.lexists(out / FILE_NAME) and not all(pages.values()):
+        missing = ", ".join(name for name, there in pages.items() if not there)
+        force = " --force" * any(pages.values())
+        raise UsageError(
+            f"{out / FILE_NAME} exists, and a release is never overwritten; `privalue report "
+            f"{_quoted(out)}{force}` makes what is missing there ({missing}), and spends nothing"
+        )
+
+
+@contextmanager
+def published(out: Path, *, study: Path, justification: str | None) -> Iterator[Outbox]:
+    """Yield the outbox of a release, which goes away once the block has published everything.
+
+    Args:
+        out: the folder that the release goes to.
+        study: the study's file.
+        justification: why these parameters; public.
+
+    Raises:
+        ChargedError: it was charged, and is not published yet; the message says how to go on.
+    """
+    with Outbox(out / NAME, study=study, justification=justification) as outbox:
+        try:
+            yield outbox
+        except ChargedError as problem:
+            raise _in_words(problem, outbox) from problem
+        except (Exception, KeyboardInterrupt) as problem:
+            if not (outbox.filled or outbox.recorded):
+                raise
+            raise _unpublished(problem, outbox) from problem
+
+
+def _in_words(problem: ChargedError, outbox: Outbox) -> ChargedError:
+    """Return the same error, with the command that goes on."""
+    if problem.paid is None:
+        return problem
+    if outbox.filled:
+        told = f"charged: do not run again; `{_command(outbox.path)}` ({problem.why})"
+    else:
+        told = (
+            f"charged, and lost: what was drawn could be kept neither in {outbox.path.parent}, nor "
+            f"in the folder for temporary files, nor on the ledger ({problem.why}); the amount "
+            "stays spent"
+        )
+    return ChargedError(told, exit_code=problem.exit_code)
+
+
+def _unpublished(problem: BaseException, outbox: Outbox) -> ChargedError:
+    """Return what to raise if publishing what was paid for was ended, or failed."""
+    if isinstance(problem, KeyboardInterrupt):
+        why, code = "interrupted", 130
+    elif isinstance(problem, PrivalueError):
+        why, code = str(problem), problem.exit_code
+    elif isinstance(problem, OSError):
+        why, code = f"the system refused: {problem.strerror or type(problem).__name__}", 3
+    else:
+        why, code = f"internal error ({type(problem).__name__})", 70
+    how = (
+        f"do not run again; `{_command(outbox.path)}`"
+        if outbox.filled
+        else "the same command with another --out gets it from the ledger, and spends nothing"
+    )
+    stands = "charged, and on record" if outbox.recorded else "charged"
+    return ChargedError(f"{stands}: {how} ({why})", exit_code=code)
+
+
+def _command(outbox: Path) -> str:
+    """Return the command that finishes what an outbox holds."""
+    address = ""
+    if not os.environ.get(ADDRESS):
+        with suppress(DataError, MemoryError):  # then the command says what is wrong with it
+            address = " --ledger LEDGER" * Outbox.read(outbox).needs_address
+    return f"privalue ledger finish {_quoted(outbox)}{address}"
+
+
+def _quoted(path: Path) -> str:
+    """Return a path as a shell takes it."""
+    return shlex.quote(str(path))
