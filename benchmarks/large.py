@@ -2,11 +2,11 @@
 
 Every measurement is a command of its own, as somebody runs it once: the interpreter's start, the
 report, memory that the machine must first find, all included. The two commands that are compared
-take turns. There are two kinds of files, and of each ratio the worse kind is held against the bar:
+take turns. There are two kinds of files:
 
 - *made here*: dense ids, random walks, rewards of three decimals, as earlier tables had them;
 - *made otherwise*: ids with gaps, states by Zipf's law, rewards as floats of 32 bits with all their
-  digits, 32-bit columns, zstd.
+  digits, 32-bit columns, zstd. The bars are for these; the last column has the worse of both kinds.
 
 ``python -m benchmarks large --steps 1e7`` is quick; at less than 10^8 steps the start weighs more.
 """
@@ -31,7 +31,7 @@ from benchmarks.streaming import ROW_GROUP, made
 from privalue.readers._cores import usable_cores
 
 STATES = 1000
-TURNS = 3
+TURNS = 5
 STUDY = f"""
 [privacy]
 epsilon = 1.0
@@ -96,14 +96,16 @@ KINDS: dict[str, tuple[Callable[[int], Iterator[pa.Table]], str]] = {
     "made here": (lambda steps: made(steps, STATES), "snappy"),
     "made otherwise": (made_otherwise, "zstd"),
 }
+HELD = "made otherwise"  # the last kind: the bars are for it
 
 
 def tables(steps: int = 10**8) -> Iterator[Table]:
     """One table of every kind and form, and one of threads."""
     table = Table(title=f"Whole commands, {steps:,} steps, {usable_cores()} cores, {TURNS} turns")
-    for heading in ("files", "rows", "release, s", "DuckDB, s", "ratio", "bar", "GB", "bar, GB"):
-        table.add_column(heading, justify="left" if heading in {"files", "rows"} else "right")
-    worst: dict[Form, list[float]] = {}
+    numbers = ("release, s", "DuckDB, s", "ratio", "bar", "GB", "bar, GB", "worse ratio")
+    for heading in ("files", "rows", *numbers):
+        table.add_column(heading, justify="right" if heading in numbers else "left")
+    ratios: dict[tuple[Form, str], float] = {}
     as_installed()
     for kind, (rows, compression) in KINDS.items():
         with tempfile.TemporaryDirectory(prefix="privalue-bench-") as name:
@@ -111,25 +113,27 @@ def tables(steps: int = 10**8) -> Iterator[Table]:
             write(folder, rows(steps), compression)
             for form in FORMS:
                 ours, theirs, memory = compared(folder, form)
-                worst.setdefault(form, []).append(ours / theirs)
+                ratios[form, kind] = ours / theirs
+                held = kind == HELD
                 table.add_row(
                     kind,
                     form.name,
                     f"{ours:.2f}",
                     f"{theirs:.2f}",
                     f"{ours / theirs:.2f}",
-                    f"{form.bar:g}",
+                    f"{form.bar:g}" if held else "",
                     f"{memory:.2f}",
                     "" if form.memory is None else f"{form.memory:g}",
+                    f"{max(ratios[form, each] for each in KINDS):.2f}" if held else "",
                 )
                 if form.memory is not None and memory > form.memory:
                     MISSED.append(f"large, {kind}, {form.name}: {memory:.2f} GB, bar {form.memory}")
             threads = by_threads(folder)
     yield table
-    for form, ratios in worst.items():
-        if max(ratios) > form.bar:
-            line = f"large, {form.name}: {max(ratios):.2f} times DuckDB's sums, bar {form.bar:g}"
-            MISSED.append(line)
+    for form in FORMS:
+        ratio = ratios[form, HELD]
+        if ratio > form.bar:
+            MISSED.append(f"large, {form.name}: {ratio:.2f} times DuckDB's sums, bar {form.bar:g}")
     yield threads
 
 

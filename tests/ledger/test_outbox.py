@@ -26,10 +26,10 @@ from oracles.accountings import SQUARES_FIRST
 from oracles.ledger_driver import ACCOUNTING
 from oracles.release_driver import COMMAND, drive, epsilons, lose_an_answer, prepare
 from privalue import _charged, _patience
+from privalue import ledger as ledger_room
 from privalue._files import partial_name
 from privalue._outbox import Outbox, Paid
-from privalue.cli import _finish, run
-from privalue.cli import _release as release_command
+from privalue.cli import _finish, _report, run
 from privalue.errors import LedgerError, UnavailableError
 from privalue.ledger import Reservation, StoredRelease, open_ledger
 
@@ -190,7 +190,7 @@ def hurried(monkeypatch):
     """A user who waits for two seconds, not for a minute."""
     monkeypatch.setattr(_patience, "PATIENCE", 2.0)
     monkeypatch.setattr(_patience, "TOLD_AFTER", 0.05)
-    monkeypatch.setattr(release_command, "open_ledger", partial(open_ledger, wait=0.1))
+    monkeypatch.setattr(ledger_room, "open_ledger", partial(open_ledger, wait=0.1))
     monkeypatch.setattr(_finish, "open_ledger", partial(open_ledger, wait=0.1))
 
 
@@ -616,9 +616,7 @@ def test_what_is_on_record_and_cannot_be_published_is_handed_out_again(folder, m
 
 def test_publishing_that_fails_says_how_to_go_on(folder, monkeypatch, capsys):
     with monkeypatch.context() as failing:
-        failing.setattr(
-            release_command, "publish_and_tell", lambda *_, **__: Path("out/no").rmdir()
-        )
+        failing.setattr(_report, "publish_and_tell", lambda *_, **__: Path("out/no").rmdir())
         assert run([*COMMAND, "out"]) == 3
     assert one_line(capsys).startswith(
         "privalue: charged, and on record: do not run again; `privalue ledger finish "

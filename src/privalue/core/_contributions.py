@@ -87,7 +87,7 @@ def _nothing() -> Integers:
 _Rules = namedtuple(
     "_Rules",
     "unit_words span_low span_high discount low high reward_low reward_high most_keys "
-    "most_trajectories dropping marked keys_per_arm levels reference nearest clip",
+    "most_trajectories dropping marked keys_per_arm reference nearest clip",
 )
 
 
@@ -286,22 +286,20 @@ class Contributions(Private):
             BoundaryError: the rows are not as they should be. Nothing can be added any more.
         """
         rows, by_row, words = ids.shape
-        columns: Any = (steps, keys, rewards, *(() if ratios is None else (ratios,)))
-        if (ratios is None) == bool(self._limits.clip) or by_row * words == 0:
-            raise BoundaryError("length", 0)
-        if any(len(column) != rows for column in columns):
+        given: Any = (steps, keys, rewards, *(() if ratios is None else (ratios,)))
+        lengths, weighed = {len(column) for column in given}, ratios is not None
+        if lengths != {rows} or weighed != bool(self._limits.clip) or by_row * words == 0:
             raise BoundaryError("length", 0)
         # The kernel trusts lengths and types. A conversion here could round a reward or wrap a
         # key around, so that a row would no longer speak for itself.
-        allowed = zip((ids, *columns), _TYPES, strict=False)  # ratios are not always there
-        if any(str(column.dtype) not in types.split() for column, types in allowed):
+        if any(str(c.dtype) not in t.split() for c, t in zip((ids, *given), _TYPES, strict=False)):
             raise BoundaryError("type", 0)
         if rows == 0:
             return
         limits, covered = self._limits, self._batches()
         unit_ids, flat = 1 if limits.by_person else by_row, ids.reshape(rows, by_row * words)
         # Views that are read-only and contiguous: one kind, so one compiled kernel.
-        arrays = [np.ascontiguousarray(column).view() for column in (flat, *columns)]
+        arrays = [np.ascontiguousarray(column).view() for column in (flat, *given)]
         for array in arrays:
             array.setflags(write=False)
         # Before the sums: whatever interrupts the kernel, its units are covered.
@@ -311,8 +309,7 @@ class Contributions(Private):
             *(unit_ids * words, *span, limits.discount, *limits.return_bounds),
             *(*limits.reward_bounds, limits.most_keys, limits.most_trajectories),
             *(limits.drop_invalid, limits.drop_invalid or limits.drop_cut),
-            *(limits.keys // limits.arms, limits.levels, limits.reference, limits.nearest),
-            limits.clip,
+            *(limits.keys // limits.arms, limits.reference, limits.nearest, limits.clip),
         )
         # For the longest unit that there could be; only what a unit needs is ever touched, and that
         # again and again: a page of memory takes longer to get than to use.
