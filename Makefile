@@ -43,7 +43,7 @@ test: lint
 	@# Hundreds of tests start Python: none of them should compile what another has compiled.
 	@$(BIN)/python -m compileall -q src/privalue
 	@# Two workers on two cores: linear algebra with threads of its own would only wait for itself.
-	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2
+	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2 --dist worksteal
 
 # The suites with random or many inputs, at full size; their table is committed.
 RANDOM := tests/properties tests/audit tests/statistical tests/readers/test_cells.py \

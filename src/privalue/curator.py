@@ -331,7 +331,8 @@ def release(
             )
         with box as kept:
             _make_room(kept, study)
-            return _told(charged.drawn_release(read(), source, None))
+            found = read()  # first: what follows is loaded meanwhile
+            return _told(charged.drawn_release(found, source, None))
     _require_room_on_ledger(study)
     with box as kept:
         _make_room(kept, study)
@@ -344,7 +345,8 @@ def release(
             charged.tell(reserved.notices, say)
             if read is None:  # the ledger fixed what the share comes to
                 read = ready(prepare(study.replace(**reserved.asked.as_dict())))
-            return _told(charged.paid_for(reserved, read(), source, kept_by, kept, say))
+            found = read()
+            return _told(charged.paid_for(reserved, found, source, kept_by, kept, say))
 
 
 def _told(release: "Release") -> "Release":

@@ -28,7 +28,7 @@ from privalue.study import Study
 
 DEFAULT_MEMORY = 2 << 30
 TASK_ROWS = 1 << 18
-AHEAD = 6  # tasks that one core reads while another imports Numba; each holds a row group
+AHEAD = 4  # tasks that one core reads while another imports Numba; each holds a row group
 
 # What a task found: units to carry over, the tally, how many rows, and the first row out of order.
 _Read = tuple[list[Rows], Tally, int, OutOfOrderError | None]
