@@ -6,7 +6,7 @@ drawn is kept until the ledger has it, and ``finish`` puts it there if the relea
 """
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +15,7 @@ import numpy as np
 
 from privalue._described import described
 from privalue._outbox import Outbox, Paid
-from privalue._patience import PATIENCE, Hold, insist, uninterrupted
+from privalue._patience import PATIENCE, Hold, insist, tell, uninterrupted
 from privalue.artefact import Accepted, Guarantee, NoiseScale, PublicNoise, Release, Software
 from privalue.core import (
     Chosen,
@@ -336,10 +336,3 @@ def finish(
         )
         _commit(reserved, found, hold, say)
     return drawn
-
-
-def tell(lines: Iterable[str], say: Callable[[str], None] | None) -> None:
-    """Pass lines on to whoever asked for them."""
-    for line in lines:
-        if say is not None:
-            say(line)

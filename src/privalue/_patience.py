@@ -10,7 +10,7 @@ import signal
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -143,3 +143,10 @@ def may_pass(problem: BaseException) -> bool:
             return True
         cause = cause.__cause__
     return False
+
+
+def tell(lines: Iterable[str], say: Callable[[str], None] | None) -> None:
+    """Pass lines on to whoever asked for them."""
+    for line in lines:
+        if say is not None:
+            say(line)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privalue._outbox import Outbox
+from privalue._patience import tell
 from privalue._rooms import Room
 from privalue._types import Progress
 from privalue.core import (
@@ -331,8 +332,7 @@ def release(
             )
         with box as kept:
             _make_room(kept, study)
-            found = read()  # first: what follows is loaded meanwhile
-            return _told(charged.drawn_release(found, source, None))
+            return _told(_drawn(read(), source))
     _require_room_on_ledger(study)
     with box as kept:
         _make_room(kept, study)
@@ -342,11 +342,23 @@ def release(
         # Cancelled, on the record, unless it comes to the charge. A signal may hit the end of the
         # inner block while another error ends it, as when a terminal is closed: hence the outer.
         with reserved, reserved:
-            charged.tell(reserved.notices, say)
+            tell(reserved.notices, say)
             if read is None:  # the ledger fixed what the share comes to
                 read = ready(prepare(study.replace(**reserved.asked.as_dict())))
-            found = read()
-            return _told(charged.paid_for(reserved, found, source, kept_by, kept, say))
+            return _told(_paid_for(reserved, read(), source, kept_by, kept, say))
+
+
+# Both are called with what was read, so that the room they go to is entered after the rows.
+
+
+def _drawn(ready: "Ready", source: Entropy) -> "Release":
+    """Draw without a ledger."""
+    return charged.drawn_release(ready, source, None)
+
+
+def _paid_for(reserved: "Reservation", ready: "Ready", *others: Any) -> "Release":
+    """Charge, draw and commit."""
+    return charged.paid_for(reserved, ready, *others)
 
 
 def _told(release: "Release") -> "Release":
@@ -385,7 +397,7 @@ def _answered(
                 f"{answer.created}, and a new release was expected; [study] period makes a request "
                 "another one, or ask without expecting a new one"
             )
-    charged.tell([f"{reuse(answer)}; the data was not opened", *stored.notices], say)
+    tell([f"{reuse(answer)}; the data was not opened", *stored.notices], say)
     return answer
 
 
