@@ -18,6 +18,7 @@ import hashlib
 import json
 import os
 import tempfile
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -65,6 +66,7 @@ class Outbox:
         *,
         study: str | Path | None = None,
         justification: str | None = None,
+        ready: Callable[[], None] | None = None,
     ) -> None:
         """Name the file; nothing is written yet.
 
@@ -72,8 +74,11 @@ class Outbox:
             path: where it goes.
             study: the file of the study, so that ``privalue ledger finish`` makes the same pages.
             justification: why these parameters, for the same reason; public.
+            ready: called before the charge, so that whoever publishes has all that it takes; what
+                it raises ends the release, and costs nothing.
         """
         self.path = Path(path)
+        self.get_ready = ready or (lambda: None)
         self.filled = False
         self.recorded = False  # the ledger has it, too
         self._pages = {

@@ -306,7 +306,7 @@ def release(
             useful = known
             if useful is None:
                 useful = _useful(prepared, mechanism, size.trajectories, accept_useless)
-            charged.rehearse(mechanism, study)
+            _rehearse(mechanism, study, kept)
             return charged.Ready(
                 study=study,
                 statistics=statistics,
@@ -346,6 +346,13 @@ def release(
             if read is None:  # the ledger fixed what the share comes to
                 read = ready(prepare(study.replace(**reserved.asked.as_dict())))
             return _told(_paid_for(reserved, read(), source, kept_by, kept, say))
+
+
+def _rehearse(mechanism: Mechanism | DpOpe, study: Study, outbox: Outbox | None) -> None:
+    """Try what follows the charge, before it; whoever publishes afterwards gets ready, too."""
+    charged.rehearse(mechanism, study)
+    if outbox is not None:
+        outbox.get_ready()
 
 
 # Both are called with what was read, so that the room they go to is entered after the rows.

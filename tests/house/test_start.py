@@ -251,6 +251,49 @@ def test_a_page_is_loaded_while_rows_are_read(folder, tmp_path, monkeypatch):
         sys.setswitchinterval(interval)
 
 
+def test_a_page_that_cannot_be_made_ends_a_release_before_its_charge(
+    folder, tmp_path, monkeypatch, capsys
+):
+    def broken():
+        raise ImportError("half an installation")
+
+    monkeypatch.setattr(import_module("privalue.report"), "load_page", broken)
+    ledger = str(tmp_path / "ledger.db")
+    pv.open_ledger(ledger).declare("people", epsilon=9, delta=0.1, unit="trajectory")
+    words = ["release", str(folder / "study.toml"), "--data", str(folder / "rows.csv")]
+    interval = sys.getswitchinterval()
+    try:
+        assert run([*words, "--ledger", ledger, "--out", str(tmp_path / "out")]) == 70
+    finally:
+        sys.setswitchinterval(interval)
+    assert "charged" not in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+    account = pv.open_ledger(ledger).show("people")
+    assert account.spent.epsilon == 0
+
+
+def test_nothing_of_ours_is_imported_after_the_charge(folder, tmp_path):
+    program = (
+        "import json, sys\n"
+        "from privalue.cli import run\n"
+        "from privalue.ledger import Reservation\n"
+        "charge, known = Reservation.charge, []\n"
+        "def watched(self, *given, **named):\n"
+        "    known.append(set(sys.modules))\n"
+        "    return charge(self, *given, **named)\n"
+        "Reservation.charge = watched\n"
+        "code = run(sys.argv[1:])\n"
+        "late = {name for name in set(sys.modules) - known[0] if name.startswith('privalue')}\n"
+        "assert not late, late\n"
+        "print('\\n' + json.dumps([code, sorted(sys.modules)]))"
+    )
+    ledger = str(tmp_path / "ledger.db")
+    pv.open_ledger(ledger).declare("people", epsilon=9, delta=0.1, unit="trajectory")
+    words = ["release", "study.toml", "--data", "rows.csv", "--ledger", ledger, "--out"]
+    modules = loaded(folder, program, *words, str(tmp_path / "out"))
+    assert "privalue.report" in modules
+
+
 def test_without_a_report_there_is_no_page_and_it_can_be_made_later(folder, tmp_path):
     words = ["release", str(folder / "study.toml"), "--data", str(folder / "rows.csv")]
     assert run([*words, "--no-ledger", "--no-report", "--out", str(tmp_path / "out")]) == 0

@@ -2,7 +2,7 @@
 
 import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -37,18 +37,21 @@ def require_finished(out: Path) -> None:
 
 
 @contextmanager
-def published(out: Path, *, study: Path, justification: str | None) -> Iterator[Outbox]:
+def published(
+    out: Path, *, study: Path, justification: str | None, ready: Callable[[], None]
+) -> Iterator[Outbox]:
     """Yield the outbox of a release, which goes away once the block has published everything.
 
     Args:
         out: the folder that the release goes to.
         study: the study's file.
         justification: why these parameters; public.
+        ready: called before the charge.
 
     Raises:
         ChargedError: it was charged, and is not published yet; the message says how to go on.
     """
-    with Outbox(out / NAME, study=study, justification=justification) as outbox:
+    with Outbox(out / NAME, study=study, justification=justification, ready=ready) as outbox:
         try:
             yield outbox
         except ChargedError as problem:

@@ -119,7 +119,10 @@ def release(
         raise UsageError("--spend is a share of what a ledger has left: give --ledger FILE")
     study = settled(study_file, side_files, spend=spend, shares=True)
     keep_freed_memory()
-    with published(out, study=study_file, justification=justification) as outbox:
+    rest = _Rest(page=not no_report)
+    with published(
+        out, study=study_file, justification=justification, ready=rest.require
+    ) as outbox:
         with notes(), progress("Reading rows", then="Computing") as update:
             released = release_data(
                 study,
@@ -133,7 +136,7 @@ def release(
                 engine=engine,
                 memory=limit,
                 threads=threads,
-                progress=_with_the_rest(update, page=not no_report),
+                progress=rest.beside(update),
                 say=lambda line: tell([line]),
             )
         publishing.publish_and_tell(
@@ -150,34 +153,45 @@ def release(
         terminal.print_release(screen(), released)
 
 
-def _with_the_rest(
-    update: Callable[[int, int | None], None], *, page: bool
-) -> Callable[[int, int | None], None]:
-    """Return ``update``, with which all that comes after the rows is loaded while they are read.
+class _Rest:
+    """All that comes after the rows: loaded while they are read, and before the charge."""
 
-    Threads that read rows need Python for moments only, and ought to get it at once.
+    def __init__(self, *, page: bool) -> None:
+        self._page = page
+        self._thread: Thread | None = None
 
-    Args:
-        update: gets rows done, and rows in all.
-        page: whether there will be one.
-    """
-    begun: list[Thread] = []
+    def beside(
+        self, update: Callable[[int, int | None], None]
+    ) -> Callable[[int, int | None], None]:
+        """Return ``update``, which has a thread load the rest when it is first called.
 
-    def load() -> None:
-        with suppress(Exception):  # whoever needs it will be told
-            for name in _LATER:
-                import_module(name)
-            if page:
-                pages.load_page()
+        Threads that read rows need Python for moments only, and ought to get it at once.
+        """
 
-    def also(done: int, total: int | None) -> None:
-        if not begun:
-            sys.setswitchinterval(2e-4)
-            begun.append(Thread(target=load, daemon=True))
-            begun[0].start()
-        update(done, total)
+        def also(done: int, total: int | None) -> None:
+            if self._thread is None:
+                sys.setswitchinterval(2e-4)
+                self._thread = Thread(target=self._try, daemon=True)
+                self._thread.start()
+            update(done, total)
 
-    return also
+        return also
+
+    def require(self) -> None:
+        """Load what is not loaded yet; raise whatever goes wrong."""
+        if self._thread is not None:
+            self._thread.join()
+        self._load()
+
+    def _try(self) -> None:
+        with suppress(Exception):  # ``require`` tells
+            self._load()
+
+    def _load(self) -> None:
+        for name in _LATER:
+            import_module(name)
+        if self._page:
+            pages.load_page()
 
 
 def _with_reuse(released: "Release") -> Iterator[str]:
