@@ -15,6 +15,7 @@ from itertools import islice
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
+from privalue._patience import uninterrupted
 from privalue.core import Contributions, Limits, VisitStatistics, unit_hash
 from privalue.readers._chunks import Source, Unread
 from privalue.readers._cores import chosen_threads
@@ -226,7 +227,10 @@ class _Reading:
             if "numba" not in sys.modules:
                 first = islice(tasks, max(self._threads, AHEAD))
                 ahead = [[chunk.begun(pool) for chunk in task] for task in first]
-                _ = unit_hash.compiled
+                # An import that an interrupt breaks off leaves its lock behind, for which threads
+                # that need the same module would wait for ever.
+                with uninterrupted():
+                    _ = unit_hash.compiled
                 yield from ahead
                 del ahead  # it holds what was read
             yield from tasks
