@@ -39,6 +39,7 @@ from privalue.study import (
     design,
     entries_of,
     gaussian_alpha,
+    is_settled,
     mechanism_for,
     policy_mechanism,
     public_size,
@@ -107,7 +108,7 @@ def prepare(study: Study) -> Prepared:
         StudyError: the study asks for what cannot be done; nothing here depends on data.
     """
     study = with_columns(study, None)
-    if study.mechanism.name == "auto" or not study.privacy.is_fixed:
+    if not is_settled(study):
         study = planning.resolve(study).study
     if study.values_a_policy:
         valued = policy_mechanism(study, declared_size(study))
@@ -363,9 +364,16 @@ def _drawn(ready: "Ready", source: Entropy) -> "Release":
     return charged.drawn_release(ready, source, None)
 
 
-def _paid_for(reserved: "Reservation", ready: "Ready", *others: Any) -> "Release":
+def _paid_for(
+    reserved: "Reservation",
+    ready: "Ready",
+    source: Entropy,
+    ledger: "Ledger",
+    outbox: Outbox | None,
+    say: Callable[[str], None] | None,
+) -> "Release":
     """Charge, draw and commit."""
-    return charged.paid_for(reserved, ready, *others)
+    return charged.paid_for(reserved, ready, source, ledger, outbox, say)
 
 
 def _told(release: "Release") -> "Release":

@@ -11,7 +11,7 @@ from pydantic_core import PydanticCustomError
 from privalue._rooms import Room
 from privalue.cli._console import log
 from privalue.errors import UsageError
-from privalue.study import Study
+from privalue.study import Study, is_settled
 
 if TYPE_CHECKING:
     from privalue import planning
@@ -128,7 +128,7 @@ def settled(
     study = Study.load(study_file, side_files=side_files, spend=spend)
     if shares and not study.privacy.is_fixed:
         return study
-    if study.mechanism.name != "auto" and study.privacy.is_fixed:
+    if is_settled(study):
         return study
     chosen = planning.resolve(study)
     log.print(f"Mechanism: {chosen.why}.")

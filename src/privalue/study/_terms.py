@@ -271,6 +271,11 @@ def gaussian_alpha(study: Study) -> float | None:
     return gaussian(study.privacy.epsilon, study.privacy.delta).alpha
 
 
+def is_settled(study: Study) -> bool:
+    """Return whether nothing is left to choose: neither the mechanism nor epsilon and delta."""
+    return study.mechanism.name != "auto" and study.privacy.is_fixed
+
+
 def entries_of(study: Study) -> int:
     """Return how many values a release has; with actions, those of states besides."""
     return study.key_count + (0 if study.pairs is None else study.state_count)
