@@ -1,66 +1,36 @@
 """Write files whole or not at all, and read those that somebody else wrote without a risk.
 
 A file has its name only once all of it is on the disk: neither a crash nor a reader in between
-meets a part of it. Until then it has a name that says which process of which machine writes it, so
-that what a killed process left is known as such. What is read is a file of a known size, and never
-a pipe that nobody writes to.
+meets a part of it. What is read is a file of a known size, and never a pipe that nobody writes to.
 """
 
 import errno
 import os
-import platform
-import re
+import secrets
 import stat
 import time
-import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-_PARTIAL = re.compile(r"\..+\.(?P<process>\d+)-(?P<machine>[0-9a-f]{8})-\d+\.partial")
-_OLD = 24 * 3600  # seconds after which a file that another machine was writing is given up
+_OLD = 24 * 3600  # seconds after which a file that was never finished is given up
+_IRREGULAR = "it is not a regular file, but a pipe, a socket or a device"
 
 
 def partial_name(target: Path) -> Path:
-    """Return the name of a file that is not whole yet.
-
-    No two writers have the same process and moment; if two had, the second would fail to open.
-    """
-    writer = f"{os.getpid()}-{_machine()}-{time.monotonic_ns()}"
-    return target.with_name(f".{target.name}.{writer}.partial")
+    """Return the name of a file that is not whole yet."""
+    return target.with_name(f".{target.name}.{secrets.token_hex(8)}.partial")
 
 
 def remove_litter(folder: Path) -> None:
-    """Remove files that were never finished, and never will be: their processes are gone.
-
-    Whether a process of another machine is gone cannot be seen: its files have to be a day old.
-    """
+    """Remove files that were never finished, once they are a day old."""
     for file in folder.glob(".*.partial"):
-        found = _PARTIAL.fullmatch(file.name)
         with suppress(OSError):
-            if found is not None and _given_up(file, int(found["process"]), found["machine"]):
+            if time.time() - file.stat().st_mtime > _OLD:
                 file.unlink()
 
 
-def _given_up(file: Path, process: int, machine: str) -> bool:
-    """Return whether nobody writes a file any more."""
-    if machine != _machine():
-        return time.time() - file.stat().st_mtime > _OLD
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return True
-    except (OSError, OverflowError):  # it is somebody else's, or no number of a process
-        return False
-    return False
-
-
-def _machine() -> str:
-    """Return what distinguishes this machine from others that write to the same folder."""
-    return f"{zlib.crc32(platform.node().encode(errors='replace')):08x}"
-
-
-def settle_partial(partial: Path, target: Path, parts: Iterable[str]) -> None:
+def write_over(partial: Path, target: Path, parts: Iterable[str]) -> None:
     """Write a text over a file that was made beforehand, and give it its name, if nobody has it.
 
     What the file had room for needs no room now.
@@ -99,8 +69,8 @@ def whole_file(target: Path, *, mode: int | None = None, replace: bool = True) -
         OSError: the folder or the disk refused.
     """
     partial = partial_name(target)
-    opened = os.O_CREAT | os.O_EXCL | os.O_WRONLY
-    os.close(os.open(partial, opened, 0o666 if mode is None else 0o600))
+    flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
+    os.close(os.open(partial, flags, 0o666 if mode is None else 0o600))
     try:
         yield partial
         if mode is not None:
@@ -110,7 +80,7 @@ def whole_file(target: Path, *, mode: int | None = None, replace: bool = True) -
             partial.replace(target)
         else:
             _appear(partial, target)
-        with suppress(OSError):  # some folders cannot be synced, or not be opened; SQLite goes on
+        with suppress(OSError):  # some folders cannot be synced, or not be opened
             _sync(target.parent)
     finally:
         with suppress(OSError):
@@ -160,9 +130,8 @@ def read_whole(path: str | os.PathLike[str], most: int, *, inside: Path | None =
         OSError: it is not a regular file (EINVAL), is too large (EFBIG), is not inside the folder
             (EXDEV), or the system refused; ``strerror`` is fit for a message.
     """
-    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
     try:
-        handle = os.open(path, flags)
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     except ValueError:  # a name with a null byte, or with halves of characters
         raise OSError(errno.ENOENT, "no file can have that name") from None
     except OSError as problem:
@@ -188,17 +157,8 @@ def read_whole(path: str | os.PathLike[str], most: int, *, inside: Path | None =
         os.close(handle)
 
 
-_IRREGULAR = "it is not a regular file, but a pipe, a socket or a device"
-
-
 def _is_inside(about: os.stat_result, path: str | os.PathLike[str], folder: Path) -> bool:
-    """Return whether an opened file is in a folder, by a path without links.
-
-    Args:
-        about: the file that is open.
-        path: the name that it was opened by.
-        folder: the folder.
-    """
+    """Return whether an opened file is in a folder, by a path without links."""
     real = os.path.realpath(path)
     if not Path(real).is_relative_to(os.path.realpath(folder)):
         return False

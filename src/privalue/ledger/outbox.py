@@ -3,35 +3,26 @@
 The file is made before the charge, at the size that it may need, so that a folder that only looks
 writable and a disk without room are found while nothing is spent. It gets its content between the
 draw and the commit. Its first line is a header of JSON; what follows is ``release.json``, to the
-letter::
-
-    {"dataset": "trial", "entry": 7, "ledger": "/data/ledger.db", "privalue_outbox": 1, ...}
-    {
-      "schema_version": 2,
-      ...
-
-The owner alone may read it: the number of an entry reveals earlier attempts.
+letter. The owner alone may read it: the number of an entry reveals earlier attempts.
 """
 
 import errno
-import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
 
-from privalue._files import partial_name, read_whole, settle_partial
 from privalue.errors import DataError, UsageError
+from privalue.ledger.entries import sha256
+from privalue.ledger.files import partial_name, read_whole, write_over
+from privalue.ledger.ledger import Charge
 
 NAME = "release.outbox"  # in the folder that the release goes to
-FORMAT = 1
-_LONGEST_HEADER = 1 << 20
-_MOST = 1 << 36  # bytes, as of a release
-_MOST_ENTRIES = 1 << 63  # a ledger numbers no more
+_FORMAT = 1
+_LONGEST_HEADER, _LARGEST = 1 << 20, 1 << 36  # bytes
 _AT_ONCE = 1 << 20
 
 
@@ -41,7 +32,8 @@ class Paid:
 
     ledger: str  # where the ledger is, without user and password
     dataset: str
-    entry: int  # of the reservation
+    number: int  # of the charge
+    head: str  # of the charge
     text: str  # the release, to the letter
     study: str | None = None  # the file of the study, for the pages
     justification: str | None = None
@@ -51,6 +43,11 @@ class Paid:
     def needs_address(self) -> bool:
         """Return whether the ledger is on a server, whose address with user is not kept."""
         return "://" in self.ledger
+
+    @property
+    def charge(self) -> Charge:
+        """Return the charge that paid for it."""
+        return Charge(number=self.number, head=self.head, dataset=self.dataset)
 
 
 class Outbox:
@@ -66,7 +63,6 @@ class Outbox:
         *,
         study: str | Path | None = None,
         justification: str | None = None,
-        ready: Callable[[], None] | None = None,
     ) -> None:
         """Name the file; nothing is written yet.
 
@@ -74,22 +70,19 @@ class Outbox:
             path: where it goes.
             study: the file of the study, so that ``privalue ledger finish`` makes the same pages.
             justification: why these parameters, for the same reason; public.
-            ready: called before the charge, so that whoever publishes has all that it takes; what
-                it raises ends the release, and costs nothing.
         """
         self.path = Path(path)
-        self.get_ready = ready or (lambda: None)
-        self.filled = False
-        self.recorded = False  # the ledger has it, too
+        self.is_filled = False
+        self.is_recorded = False  # the ledger has it, too
         self._pages = {
             "study": None if study is None else os.path.abspath(study),
             "justification": justification,
             "folder": os.path.abspath(self.path.parent),
         }
         self._partial: Path | None = None
-        self._made: list[Path] = []
+        self._folders: list[Path] = []
 
-    def make_room(self, size: int) -> None:
+    def preallocate(self, size: int) -> None:
         """Write a placeholder, where and as large as what is drawn will be.
 
         Args:
@@ -118,22 +111,24 @@ class Outbox:
             Whether it is kept: ``path`` then says where. Nothing is raised: what was drawn still
             has to get to the ledger.
         """
-        header = {**asdict(paid), **self._pages, "privalue_outbox": FORMAT, "sha256": _sha256(paid)}
-        del header["text"]
+        header = {**asdict(paid), **self._pages, "privalue_outbox": _FORMAT}
+        header["text"] = sha256(paid.text)
         parts = (json.dumps(header, sort_keys=True) + "\n", paid.text)
-        for place in (self.path, Path(tempfile.gettempdir()) / f"privalue-{os.getpid()}-{NAME}"):
-            partial = self._partial if place is self.path else None
+        with suppress(OSError):
+            write_over(self._partial or partial_name(self.path), self.path, parts)
+            self.is_filled = True
+        if not self.is_filled:
             with suppress(OSError):
-                settle_partial(partial or partial_name(place), place, parts)
-                self.path, self.filled = place, True
-                return True
-        return False
+                spare = Path(tempfile.mkdtemp(prefix="privalue-")) / NAME
+                write_over(partial_name(spare), spare, parts)
+                self.path, self.is_filled = spare, True
+        return self.is_filled
 
     def remove(self) -> None:
         """Remove the file: what it held is on record, and where it belongs."""
         with suppress(OSError):
             self.path.unlink()
-        self.filled = False
+        self.is_filled = False
 
     @classmethod
     def read(cls, path: str | Path) -> Paid:
@@ -143,15 +138,15 @@ class Outbox:
             DataError: there is no such file, or it is none, or not all of it is there.
         """
         try:
-            header, end, text = read_whole(path, _MOST).partition(b"\n")
+            header, end, text = read_whole(path, _LARGEST).partition(b"\n")
             if not end or len(header) > _LONGEST_HEADER:
                 raise ValueError
             fields = json.loads(header)
-            if fields.pop("privalue_outbox") != FORMAT:
+            digest = fields.pop("text")
+            if fields.pop("privalue_outbox") != _FORMAT:
                 raise ValueError
-            expected = fields.pop("sha256")
             paid = Paid(**fields, text=text.decode())
-            if _sha256(paid) != expected:
+            if sha256(paid.text) != digest:
                 raise ValueError
             _require_plain(paid)
         except OSError as problem:
@@ -169,12 +164,12 @@ class Outbox:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if self.filled and kind is None:
+        if self.is_filled and kind is None:
             self.remove()
         if self._partial is not None:
             with suppress(OSError):
                 self._partial.unlink()
-        for folder in reversed(self._made):
+        for folder in reversed(self._folders):
             with suppress(OSError):  # it holds something
                 folder.rmdir()
 
@@ -187,15 +182,16 @@ class Outbox:
         for each in reversed(missing):
             with suppress(FileExistsError):  # somebody else was quicker
                 each.mkdir()
-                self._made.append(each)
+                self._folders.append(each)
 
 
 def _require_plain(paid: Paid) -> None:
     """Raise ValueError or TypeError unless everything of a header is what its field holds."""
-    if type(paid.entry) is not int or not 0 < paid.entry < _MOST_ENTRIES:
+    if type(paid.number) is not int or not 0 < paid.number < 1 << 62:
         raise ValueError
     texts = (paid.study, paid.justification, paid.folder)
-    for text in (paid.ledger, paid.dataset, *(text for text in texts if text is not None)):
+    required = (paid.ledger, paid.dataset, paid.head)
+    for text in (*required, *(text for text in texts if text is not None)):
         if not isinstance(text, str) or b"\0" in os.fsencode(text):
             raise ValueError
 
@@ -228,8 +224,3 @@ def _take(handle: int, size: int) -> None:
     with os.fdopen(os.dup(handle), "wb") as file:
         for start in range(0, size, _AT_ONCE):
             file.write(bytes(min(_AT_ONCE, size - start)))
-
-
-def _sha256(paid: Paid) -> str:
-    """Return the SHA-256 of what was drawn."""
-    return hashlib.sha256(paid.text.encode()).hexdigest()

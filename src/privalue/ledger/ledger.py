@@ -1,0 +1,469 @@
+"""Keep the privacy budgets of datasets: declare a total, charge releases to it, store them.
+
+Each entry carries the balance of its dataset after it, so that nothing is replayed: an operation
+reads the last entry of the ledger and of the dataset, and appends one, in one transaction.
+"""
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from privalue.errors import BudgetError, LedgerError, UsageError
+from privalue.ledger.account import Account, StatementLine
+from privalue.ledger.addresses import may_hold_password, names_server, not_shown
+from privalue.ledger.amounts import NOTHING, Amount, cost_of, total_of
+from privalue.ledger.entries import (
+    Entry,
+    append,
+    check_hash,
+    check_name,
+    check_text,
+    last_entry,
+    last_head,
+    page_of_entries,
+    sha256,
+)
+from privalue.ledger.store import AbsentLedgerError, Execute, PostgresStore, SqliteStore, Store
+from privalue.ledger.terms import PLAIN, Protection, Terms
+from privalue.ledger.verify import Verified, release_fault, verify
+
+_PAGE = 500  # lines of a statement at a time: nobody is kept waiting
+
+
+@dataclass(frozen=True, kw_only=True)
+class Charge:
+    """An amount that is spent, for good; it pays for one draw."""
+
+    number: int  # of its entry
+    head: str  # the hash of its entry, which the release states
+    dataset: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class EarlierCharge:
+    """What the ledger knows of a request that was charged before."""
+
+    charge: Charge
+    at: str
+    author: str
+    release: str | None  # its text; None while it is under way, where it was lost, or is foreign
+
+    def __str__(self) -> str:
+        return f"entry {self.charge.number}, charged at {self.at} by {self.author}"
+
+
+class Ledger:
+    """The budgets of datasets, in a store that keeps their entries."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    @property
+    def place(self) -> str:
+        """Return where the ledger is kept, as messages name it."""
+        return self._store.place
+
+    def declare(
+        self,
+        dataset: str,
+        *,
+        epsilon: float,
+        delta: float,
+        unit: str,
+        neighbours: str = "replace-one",
+        max_trajectories_per_person: int | None = None,
+        accounting: str = PLAIN,
+        replace: bool = False,
+        reason: str | None = None,
+    ) -> Account:
+        """Set the total of a dataset (people, not files); create the ledger if there is none.
+
+        Exactly the same total again changes nothing.
+
+        Args:
+            dataset: what these people are called.
+            epsilon: of all releases together.
+            delta: of all releases together.
+            unit: "trajectory" or "person": whom the total protects.
+            neighbours: "replace-one" or "add-remove": how.
+            max_trajectories_per_person: you vouch that no person has more; only with it are
+                releases for single trajectories converted to a total for persons.
+            accounting: "plain": epsilons and deltas add up. "gaussian": mu^2 does, which allows
+                more for the same promise; for dp-ssp, and for pure epsilon.
+            replace: change an existing total, on the record: never its accounting, and whom it
+                protects only while nothing is spent.
+            reason: why, for the record.
+
+        Raises:
+            BudgetError: it has another total and ``replace`` is false, or more is already spent.
+        """
+        check_name(dataset)
+        if reason is not None:
+            check_text("reason", reason)
+        terms = Terms(
+            protection=Protection(unit=unit, neighbours=neighbours),
+            max_trajectories_per_person=max_trajectories_per_person,
+            accounting=accounting,
+        )
+        promise = total_of(epsilon, delta)
+        total = terms.total(promise)
+        self._store.create()
+        with self._store.transaction(write=True) as execute:
+            known = _account(execute, dataset)
+            largest = promise
+            if known is not None:
+                if (known.promise, known.terms) == (promise, terms):
+                    return known
+                largest = _require_replaceable(known, terms, promise, total, replace)
+            append(
+                self._store,
+                execute,
+                "declare",
+                dataset,
+                spent=NOTHING if known is None else known.spent,
+                total=total,
+                releases=0 if known is None else known.releases,
+                promise=[*promise[:2]],
+                largest=[*largest[:2]],
+                unit=unit,
+                neighbours=neighbours,
+                max_trajectories_per_person=max_trajectories_per_person,
+                accounting=accounting,
+                reason=reason,
+            )
+            return _required(execute, dataset)
+
+    def account(self, dataset: str) -> Account:
+        """Return how a dataset stands.
+
+        Raises:
+            BudgetError: it has no total.
+        """
+        with self._reading() as execute:
+            return _required(execute, check_name(dataset))
+
+    def accounts(self) -> list[Account]:
+        """Return how every dataset stands."""
+        with self._reading() as execute:
+            names = execute(
+                "SELECT DISTINCT dataset FROM ledger_entries WHERE kind = 'declare'"
+            ).fetchall()
+            return [_required(execute, name) for (name,) in sorted(names)]
+
+    def find(self, dataset: str, request: str) -> EarlierCharge | None:
+        """Return what is known of a request that was charged before, or None.
+
+        Raises:
+            LedgerError: its release was changed or removed.
+        """
+        check_name(dataset)
+        check_hash("the request", request)
+        with self._reading() as execute:
+            entry = _charge_of(execute, dataset, request)
+            return None if entry is None else _earlier(execute, entry)
+
+    def charge(
+        self,
+        dataset: str,
+        request: str | None = None,
+        *,
+        epsilon: float,
+        delta: float,
+        unit: str,
+        neighbours: str,
+        alpha: float | None = None,
+        what: str,
+        token: str,
+    ) -> Charge:
+        """Spend what a release costs, before its noise is drawn.
+
+        Args:
+            dataset: whose total it is.
+            request: the hash of the study's public description, which is charged once. None for
+                what another tool is about to release: then ``what`` identifies it, and no release
+                follows.
+            epsilon: that the release promises, to the unit that it protects.
+            delta: likewise.
+            unit: "trajectory" or "person": whom the release protects.
+            neighbours: "replace-one" or "add-remove": how.
+            alpha: sigma over the sensitivity, if the release is Gaussian noise of one public sigma
+                and nothing else. dp-lsw and dp-lsl have an alpha, too, but their sigma depends on
+                the data: leave it out.
+            what: the study's name, or what the other tool releases; for the statement.
+            token: random, of this attempt. After a lost answer, to ask again with the same token
+                returns the charge that stands, in the same process.
+
+        Raises:
+            BudgetError: no total is declared, it protects somebody else and no theorem converts,
+                not enough is left, or the identical request was charged before.
+        """
+        check_name(dataset)
+        check_text("what", what)
+        is_foreign = request is None
+        request = sha256(what) if request is None else check_hash("the request", request)
+        protection = Protection(unit=unit, neighbours=neighbours)
+        promise = cost_of(epsilon, delta)
+        if alpha is not None and not (isinstance(alpha, float) and 0 < alpha < float("inf")):
+            raise UsageError(f"alpha = {alpha!r}: it must be a number above 0")
+        # A fork has the token, too, and must not draw; and who reads the ledger must not learn it.
+        mine = sha256(f"{token} {os.getpid()}")
+        with self._writing() as execute:
+            account = _required(execute, dataset)
+            earlier = _charge_of(execute, dataset, request)
+            if earlier is not None:
+                if earlier.said.get("token") == mine and _commit_of(execute, earlier) is None:
+                    return _charge(earlier)
+                raise account.refusal(promise, _why_not_again(execute, earlier))
+            price = account.price(promise, protection, alpha)
+            number, head = append(
+                self._store,
+                execute,
+                "charge",
+                dataset,
+                cost=price,
+                spent=account.spent.plus(price),
+                total=account.total,
+                releases=account.releases + 1,
+                request=request,
+                promise=[*promise[:2]],
+                unit=unit,
+                neighbours=neighbours,
+                alpha=None if alpha is None else repr(alpha),
+                steps=account.terms.steps(protection),
+                what=what,
+                is_foreign=is_foreign,
+                token=mine,
+            )
+        return Charge(number=number, head=head, dataset=dataset)
+
+    def commit(self, charge: Charge, release: str) -> None:
+        """Store the release of a charge; to store the same one again changes nothing.
+
+        Raises:
+            LedgerError: this ledger has no such charge, or it has another release.
+        """
+        digest = sha256(release)
+        with self._writing() as execute:
+            entry = last_entry(
+                execute, "sequence = ? AND hash = ? AND kind = 'charge'", charge.number, charge.head
+            )
+            if entry is None or entry.dataset != charge.dataset:
+                raise LedgerError(
+                    f"the ledger {self.place} has no charge {charge.head}: it is another ledger, "
+                    "or an old copy of it was put back"
+                )
+            fault = release_fault(release, entry)
+            if fault is not None:
+                raise LedgerError(f"this is not the release of entry {entry.number}: {fault}")
+            stored = _commit_of(execute, entry)
+            if stored is not None:
+                if stored.said.get("release") != digest:
+                    raise LedgerError(
+                        f"the ledger {self.place} has another release for entry {entry.number}; "
+                        "this one is paid for, and cannot be stored; find out who stored that"
+                    )
+                return
+            account = _required(execute, charge.dataset)
+            found = execute("SELECT 1 FROM ledger_releases WHERE hash = ?", (digest,)).fetchone()
+            if found is None:
+                execute("INSERT INTO ledger_releases (hash, text) VALUES (?, ?)", (digest, release))
+            append(
+                self._store,
+                execute,
+                "commit",
+                charge.dataset,
+                spent=account.spent,
+                total=account.total,
+                releases=account.releases,
+                charge=charge.number,
+                release=digest,
+            )
+
+    def statement(self, dataset: str) -> Iterator[StatementLine]:
+        """Yield the account of a dataset as a bank would, line by line, the oldest first."""
+        check_name(dataset)
+        self.account(dataset)
+        after, entries = 0, list[Entry]()
+        while True:
+            with self._reading() as execute:
+                entries = page_of_entries(
+                    execute, "dataset = ? AND sequence > ?", dataset, after, limit=_PAGE
+                )
+            if not entries:
+                return
+            yield from map(_line, entries)
+            after = entries[-1].number
+
+    def head(self) -> str:
+        """Return the hash of the last entry, which fixes all before it."""
+        with self._reading() as execute:
+            return last_head(execute)[1]
+
+    def verify(self, *, heads: Iterable[str] = (), releases: Iterable[str] = ()) -> Verified:
+        """Check everything, page by page; nobody is kept waiting.
+
+        Args:
+            heads: hashes that must be on the record, kept elsewhere.
+            releases: texts that must be on the record.
+
+        Raises:
+            LedgerError: the first thing that is wrong.
+        """
+        heads = [check_hash("the head", head) for head in heads]
+        return verify(self._store, heads, releases)
+
+    @contextmanager
+    def _reading(self) -> Iterator[Execute]:
+        with self._declared(), self._store.transaction() as execute:
+            yield execute
+
+    @contextmanager
+    def _writing(self) -> Iterator[Execute]:
+        with self._declared(), self._store.transaction(write=True) as execute:
+            yield execute
+
+    @contextmanager
+    def _declared(self) -> Iterator[None]:
+        try:
+            yield
+        except AbsentLedgerError as problem:
+            raise BudgetError(f"{problem}; declare a total first") from None
+
+
+def open_ledger(location: str | Path, *, wait: float = 30.0) -> Ledger:
+    """Return the ledger in a file, or in a database; nothing is opened yet.
+
+    Args:
+        location: a file, or ``postgresql://user@host/database``.
+        wait: seconds to wait for other writers.
+    """
+    text = os.fspath(location)
+    if names_server(text) and not os.path.lexists(text):
+        return Ledger(PostgresStore(text, wait))
+    if may_hold_password(text) and not os.path.lexists(text):
+        raise not_shown("ledger", LedgerError)
+    if not text:
+        raise UsageError("the ledger has no name; give a file, or postgresql://...")
+    return Ledger(SqliteStore(Path(text), wait))
+
+
+def _account(execute: Execute, dataset: str) -> Account | None:
+    newest = last_entry(execute, "dataset = ?", dataset)
+    declared = last_entry(execute, "dataset = ? AND kind = 'declare'", dataset)
+    if newest is None or declared is None:
+        return None
+    charged = last_entry(execute, "dataset = ? AND kind = 'charge'", dataset)
+    said = declared.said
+    try:
+        return Account(
+            dataset=dataset,
+            terms=Terms(
+                protection=Protection(unit=said["unit"], neighbours=said["neighbours"]),
+                max_trajectories_per_person=said["max_trajectories_per_person"],
+                accounting=said["accounting"],
+            ),
+            promise=Amount(*said["promise"]),
+            largest=Amount(*said["largest"]),
+            total=newest.total,
+            spent=newest.spent,
+            releases=newest.releases,
+            last_cost=None if charged is None else charged.cost,
+            head=last_head(execute)[1],
+        )
+    except (KeyError, TypeError, UsageError):
+        raise LedgerError(
+            f"entry {declared.number} is not a total: it was written by hand"
+        ) from None
+
+
+def _required(execute: Execute, dataset: str) -> Account:
+    account = _account(execute, dataset)
+    if account is None:
+        raise BudgetError(f'dataset "{dataset}": no total is declared for it; declare one first')
+    return account
+
+
+def _require_replaceable(
+    known: Account, terms: Terms, promise: Amount, total: Amount, replace: bool
+) -> Amount:
+    """Return the largest promise, with a new total; refuse one that cannot take the old's place."""
+    asked = f"a total of {promise} for {terms} ({terms.accounting})"
+    stands = f"its total is {known.promise} for {known.terms} ({known.terms.accounting})"
+    if not replace:
+        raise known.refusal(asked, f"{stands}; replace=True changes it")
+    if terms.accounting != known.terms.accounting:
+        raise known.refusal(
+            asked, f"{stands}, and the accounting of a dataset never changes; take another name"
+        )
+    if known.releases == 0:
+        return promise
+    if terms != known.terms:
+        raise known.refusal(asked, f"{stands}, and what is spent was counted for that")
+    if not known.spent.fits(total):
+        raise known.refusal(asked, f"more is spent: {known.format(known.spent)}")
+    return promise.maximum(known.largest)
+
+
+def _charge(entry: Entry) -> Charge:
+    return Charge(number=entry.number, head=entry.hash, dataset=entry.dataset)
+
+
+def _charge_of(execute: Execute, dataset: str, request: str) -> Entry | None:
+    return last_entry(execute, "dataset = ? AND request = ? AND kind = 'charge'", dataset, request)
+
+
+def _commit_of(execute: Execute, charge: Entry) -> Entry | None:
+    return last_entry(execute, "charge = ? AND kind = 'commit'", charge.number)
+
+
+def _earlier(execute: Execute, entry: Entry) -> EarlierCharge:
+    """Return a charge with the text of its release, which is checked."""
+    stored, text = _commit_of(execute, entry), None
+    if stored is not None:
+        digest = stored.said.get("release")
+        row = execute("SELECT text FROM ledger_releases WHERE hash = ?", (digest,)).fetchone()
+        text = "" if row is None else str(row[0])
+        fault = "it was changed or removed" if sha256(text) != digest else None
+        fault = fault or release_fault(text, entry)
+        if fault is not None:
+            raise LedgerError(f"the release of entry {entry.number} cannot be used: {fault}")
+    return EarlierCharge(
+        charge=_charge(entry),
+        at=str(entry.said.get("at")),
+        author=str(entry.said.get("author")),
+        release=text,
+    )
+
+
+def _why_not_again(execute: Execute, earlier: Entry) -> str:
+    """Return what to do about a request that was charged before."""
+    by = f"charged at {earlier.said.get('at')} by {earlier.said.get('author')}"
+    if _commit_of(execute, earlier) is not None:
+        return f"the identical request was {by}, and its release is on record; ask for it again"
+    if earlier.said.get("is_foreign"):
+        return f"the same was {by} (entry {earlier.number}); say what is new about it"
+    return (
+        f"the identical request was {by} (entry {earlier.number}), and has no release yet: finish "
+        "what that run kept, or set another [study] period, which pays again"
+    )
+
+
+def _line(entry: Entry) -> StatementLine:
+    said = entry.said
+    what = {
+        "declare": f"total of {entry.total}"
+        + (f": {said['reason']}" if said.get("reason") else ""),
+        "charge": str(said.get("what")),
+        "commit": f"release of entry {said.get('charge')}",
+    }
+    return StatementLine(
+        entry=entry.number,
+        at=str(said.get("at")),
+        author=str(said.get("author")),
+        kind=entry.kind,
+        what=what[entry.kind],
+        cost=entry.cost,
+        left=entry.total.minus(entry.spent),
+    )
