@@ -17,14 +17,15 @@ does not add up (``store``).
 >>> ledger = open_ledger(folder.name + "/ledger.db")
 >>> print(ledger.declare("trial-2026", epsilon=1.0, delta=1e-6, unit="trajectory").left)
 epsilon 1, delta 1e-6
->>> request = study_hash({"name": "recovery"})
 >>> promise = dict(epsilon=0.4, delta=1e-7, unit="trajectory", neighbours="replace-one")
->>> charge = ledger.charge("trial-2026", request, **promise, what="recovery", token="random")
+>>> study = study_hash({"name": "recovery"})
+>>> request = Request(dataset="trial-2026", study=study, what="recovery", **promise)
+>>> charge = ledger.charge(request, token="random")
 >>> ledger.commit(charge, f'{{"ledger_head": "{charge.head}"}}')
 >>> account = ledger.account("trial-2026")
 >>> print(account.left, "| further releases of this size:", account.further_releases)
 epsilon 0.6, delta 9e-7 | further releases of this size: 1
->>> ledger.find("trial-2026", request).release[:15]
+>>> ledger.find(request).release[:15]
 '{"ledger_head":'
 >>> ledger.verify(heads=[charge.head]).entries
 3
@@ -33,7 +34,7 @@ epsilon 0.6, delta 9e-7 | further releases of this size: 1
 
 from privalue.ledger.account import Account, StatementLine
 from privalue.ledger.amounts import Amount
-from privalue.ledger.entries import study_hash
+from privalue.ledger.entries import Request, study_hash
 from privalue.ledger.gaussian import affordable, mu2_of_alpha, mu2_total
 from privalue.ledger.ledger import Charge, EarlierCharge, Ledger, open_ledger
 from privalue.ledger.outbox import NAME, Outbox, Paid
@@ -50,6 +51,7 @@ __all__ = [
     "Outbox",
     "Paid",
     "Protection",
+    "Request",
     "StatementLine",
     "Terms",
     "Verified",

@@ -6,8 +6,9 @@ from typing import Any
 
 from privalue.errors import BudgetError, StudyError
 from privalue.ledger.amounts import DELTA, EPSILON, Amount, format_mu, mu_of, safe_float
+from privalue.ledger.entries import Entry, Request
 from privalue.ledger.gaussian import affordable, epsilon_of
-from privalue.ledger.terms import Protection, Terms
+from privalue.ledger.terms import Terms
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,29 +39,28 @@ class Account:
         """Return how many more releases at the last one's cost fit; None before the first."""
         return None if self.last_cost is None else self.last_cost.times_in(self.left)
 
-    def price(self, promise: Amount, protection: Protection, alpha: float | None) -> Amount:
+    def price(self, request: Request) -> Amount:
         """Return what a release costs this total.
-
-        Args:
-            promise: epsilon and delta of the release.
-            protection: whom it protects.
-            alpha: sigma over the sensitivity, if it is Gaussian noise of one public sigma.
 
         Raises:
             BudgetError: it cannot be converted or counted, or not enough is left.
         """
+        promise, protection = request.promise, request.protection
+        asked = f"{promise}"
+        if protection != self.terms.protection:
+            asked += f" for {protection}"
         try:
             steps = self.terms.steps(protection)
-            price = self.terms.price(promise, steps, alpha)
+            price = self.terms.price(promise, steps, request.alpha)
         except BudgetError as problem:
-            own = "" if protection == self.terms.protection else f" for {protection}"
-            raise self.refusal(f"{promise}{own}", f"{problem}") from None
+            raise self.refusal(asked, str(problem)) from None
         if price.fits(self.left):
             return price
-        asked = self.format(price) if self.terms.is_gaussian or steps > 1 else str(promise)
+        if price != promise:
+            asked += f" (which costs {price})"
         why = f"its total is {self.promise}, for {self.terms}"
-        if self.terms.is_gaussian and promise.delta:
-            why += self._largest_that_fits(promise.as_floats()[1], steps)
+        if request.alpha is not None and self.terms.is_gaussian:
+            why += self._largest_that_fits(request.delta, steps)
         raise self.refusal(asked, why)
 
     def refusal(self, asked: object, why: str) -> BudgetError:
@@ -72,11 +72,10 @@ class Account:
         """Return an amount for people: what is left rounded down, all else rounded up."""
         if not self.terms.is_gaussian:
             return str(amount)
-        numbers = self.numbers(amount, is_left=is_left)
+        epsilon = self.numbers(amount, is_left=is_left)["epsilon"]
+        delta = self.promise.as_floats()[1]
         mu = format_mu(amount.mu2, up=not is_left)
-        return (
-            f"mu {mu} (epsilon {numbers['epsilon']:.15g} at delta {self.promise.as_floats()[1]:g})"
-        )
+        return f"mu {mu} (epsilon {epsilon:.15g} at delta {delta:g})"
 
     def numbers(self, amount: Amount, *, is_left: bool = False) -> dict[str, float]:
         """Return an amount for programs: epsilon and delta, and of a Gaussian total mu.
@@ -84,30 +83,29 @@ class Account:
         Of a Gaussian total, epsilon is what mu comes to at the whole delta; so the epsilons of what
         is spent and of what is left add up to more than the total's.
         """
+        up = not is_left
         if not self.terms.is_gaussian:
             return {
-                "epsilon": safe_float(Decimal(amount.epsilon) / EPSILON, up=not is_left),
-                "delta": safe_float(Decimal(amount.delta) / DELTA, up=not is_left),
+                "epsilon": safe_float(Decimal(amount.epsilon) / EPSILON, up=up),
+                "delta": safe_float(Decimal(amount.delta) / DELTA, up=up),
             }
         epsilon, delta = self.promise.as_floats()
         if amount != self.total:
-            of = affordable if is_left else epsilon_of
-            epsilon = of(amount.mu2, delta) or 0.0
-        mu = safe_float(mu_of(amount.mu2, up=not is_left), up=not is_left)
+            epsilon = (affordable if is_left else epsilon_of)(amount.mu2, delta) or 0.0
+        mu = safe_float(mu_of(amount.mu2, up=up), up=up)
         return {"epsilon": epsilon, "delta": delta if amount.mu2 else 0.0, "mu": mu}
 
     def as_dict(self) -> dict[str, Any]:
         """Return the account for JSON."""
-        epsilon, delta = self.promise.as_floats()
-        largest_epsilon, largest_delta = self.largest.as_floats()
+        declared, promise = (
+            dict(zip(("epsilon", "delta"), amount.as_floats(), strict=True))
+            for amount in (self.promise, self.largest)
+        )
         return {
             "dataset": self.dataset,
-            "unit": self.terms.protection.unit,
-            "neighbours": self.terms.protection.neighbours,
-            "max_trajectories_per_person": self.terms.max_trajectories_per_person,
-            "accounting": self.terms.accounting,
-            "declared": {"epsilon": epsilon, "delta": delta},
-            "promise": {"epsilon": largest_epsilon, "delta": largest_delta},
+            **self.terms.as_dict(),
+            "declared": declared,
+            "promise": promise,
             "total": self.numbers(self.total, is_left=True),
             "spent": self.numbers(self.spent),
             "left": self.numbers(self.left, is_left=True),
@@ -133,6 +131,26 @@ class StatementLine:
     at: str
     author: str
     kind: str  # declare, charge, or commit
-    what: str  # the study or the other tool's words, or why a total was declared
+    what: str  # the study, or the other tool's words; a total and why it was declared
     cost: Amount
     left: Amount  # after it
+
+    @classmethod
+    def of(cls, entry: Entry) -> "StatementLine":
+        """Return the line of an entry; anybody may have written what it says."""
+        said = entry.said
+        reason = f": {said.get('reason')}" if said.get("reason") else ""
+        what = {
+            "declare": f"total of {Amount(*said.get('promise', ()))}{reason}",
+            "charge": str(said.get("what")),
+            "commit": f"release of entry {said.get('charge')}",
+        }
+        return cls(
+            entry=entry.number,
+            at=str(said.get("at")),
+            author=str(said.get("author")),
+            kind=entry.kind,
+            what=what[entry.kind],
+            cost=entry.cost,
+            left=entry.total.minus(entry.spent),
+        )

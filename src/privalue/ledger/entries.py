@@ -14,6 +14,7 @@ never trusted: order is by number.
 
 import hashlib
 import json
+import math
 import re
 import secrets
 from collections.abc import Mapping
@@ -22,17 +23,15 @@ from datetime import UTC, datetime
 from typing import Any
 
 from privalue.errors import LedgerError, UsageError
-from privalue.ledger.amounts import NOTHING, Amount
-from privalue.ledger.store import GENESIS, Execute, Store
+from privalue.ledger.amounts import NOTHING, Amount, cost_of
+from privalue.ledger.store import AMOUNTS, GENESIS, Execute, Store
+from privalue.ledger.terms import Protection
 
 FORMAT = 1
-LONGEST_TEXT = 500  # characters of what a person writes into an entry
+_LONGEST_TEXT = 500  # characters of what a person writes into an entry
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,99}")
 _HASH = re.compile(r"[0-9a-f]{64}")
-_AMOUNTS = ("cost", "spent", "total")
-_COLUMNS = "sequence, body, hash, kind, dataset, releases, " + ", ".join(
-    f"{what}_{part}" for what in _AMOUNTS for part in Amount._fields
-)
+_COLUMNS = ", ".join(("sequence", "body", "hash", "kind", "dataset", "releases", *AMOUNTS))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +47,49 @@ class Entry:
     spent: Amount  # after this entry
     total: Amount
     said: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What a release asks of a ledger; an identical request is charged once.
+
+    ``alpha`` is sigma over the sensitivity, if the release is Gaussian noise of one public sigma
+    and nothing else. dp-lsw and dp-lsl have an alpha, too, but their sigma depends on the data:
+    leave it out.
+    """
+
+    dataset: str
+    epsilon: float  # that the release promises, to the unit that it protects
+    delta: float
+    unit: str
+    neighbours: str
+    alpha: float | None = None
+    what: str  # the study's name, or what another tool releases; for the statement
+    study: str | None = None  # hash of its public description; None for another tool's release
+
+    def __post_init__(self) -> None:
+        check_name(self.dataset)
+        check_text("what", self.what)
+        if self.study is not None:
+            check_hash(self.study)
+        if self.alpha is not None and not 0 < self.alpha < math.inf:
+            raise UsageError(f"alpha = {self.alpha!r}: it must be a number above 0")
+        _ = self.promise, self.protection
+
+    @property
+    def hash(self) -> str:
+        """Return what identifies the request within its dataset."""
+        return sha256(self.what) if self.study is None else self.study
+
+    @property
+    def promise(self) -> Amount:
+        """Return epsilon and delta in units, rounded up."""
+        return cost_of(self.epsilon, self.delta)
+
+    @property
+    def protection(self) -> Protection:
+        """Return whom the release protects."""
+        return Protection(unit=self.unit, neighbours=self.neighbours)
 
 
 def sha256(text: str) -> str:
@@ -84,41 +126,48 @@ def check_name(dataset: str) -> str:
     return dataset
 
 
-def check_hash(what: str, text: str) -> str:
+def check_hash(text: str) -> str:
     """Return the text itself, or raise UsageError if it is not a SHA-256 in hexadecimal."""
     if not isinstance(text, str) or _HASH.fullmatch(text) is None:
-        raise UsageError(f"{what} {text!r} is not a SHA-256: it has 64 digits of 0-9 and a-f")
+        raise UsageError(f"{text!r} is not a SHA-256, which has 64 digits of 0-9 and a-f")
     return text
 
 
-def check_text(what: str, text: str) -> str:
+def check_text(name: str, text: str) -> str:
     """Return the text itself, or raise UsageError if an entry cannot hold it."""
-    if not isinstance(text, str) or not 0 < len(text) <= LONGEST_TEXT or not text.isprintable():
-        raise UsageError(f"{what} has 1 to {LONGEST_TEXT} printable characters, on one line")
+    if not isinstance(text, str) or not 0 < len(text) <= _LONGEST_TEXT or not text.isprintable():
+        raise UsageError(f"{name} has 1 to {_LONGEST_TEXT} printable characters, on one line")
     return text
+
+
+def select_entries(
+    execute: Execute, where: str, *values: object, order: str = "", limit: int
+) -> list[Entry]:
+    """Return entries that meet a condition, each checked against its hash.
+
+    Args:
+        execute: of a transaction.
+        where: the condition, in SQL, with ? for values.
+        values: of the condition.
+        order: "DESC" for the newest first.
+        limit: how many at most.
+    """
+    rows = execute(
+        f"SELECT {_COLUMNS} FROM ledger_entries WHERE {where} ORDER BY sequence {order}"
+        f" LIMIT {limit}",
+        values,
+    ).fetchall()
+    return [_entry(*row) for row in rows]
 
 
 def last_entry(execute: Execute, where: str, *values: object) -> Entry | None:
-    """Return the newest entry that meets a condition, checked against its hash; or None."""
-    row = execute(
-        f"SELECT {_COLUMNS} FROM ledger_entries WHERE {where} ORDER BY sequence DESC LIMIT 1",
-        values,
-    ).fetchone()
-    return None if row is None else read_entry(row)
+    """Return the newest entry that meets a condition, or None."""
+    return next(iter(select_entries(execute, where, *values, order="DESC", limit=1)), None)
 
 
-def page_of_entries(execute: Execute, where: str, *values: object, limit: int) -> list[Entry]:
-    """Return the first entries that meet a condition, in order, each checked against its hash."""
-    rows = execute(
-        f"SELECT {_COLUMNS} FROM ledger_entries WHERE {where} ORDER BY sequence LIMIT {limit}",
-        values,
-    ).fetchall()
-    return [read_entry(row) for row in rows]
-
-
-def read_entry(row: tuple[Any, ...]) -> Entry:
-    """Return the entry in a row; raise LedgerError if its hash is not that of its body."""
-    number, body, digest, kind, dataset, releases, *amounts = row
+def _entry(
+    number: int, body: str, digest: str, kind: str, dataset: str, releases: int, *amounts: int
+) -> Entry:
     if sha256(body) != digest:
         raise LedgerError(f"the ledger fails its check: entry {number} was changed")
     return Entry(
@@ -152,11 +201,10 @@ def append(
     spent: Amount,
     total: Amount,
     releases: int,
-    **said: Any,
+    said: Mapping[str, Any],
 ) -> tuple[int, str]:
     """Append an entry; return its number and hash."""
     number, previous = last_head(execute)
-    amounts = zip(_AMOUNTS, (cost, spent, total), strict=True)
     body = canonical(
         {
             "format": FORMAT,
@@ -167,11 +215,7 @@ def append(
             "author": store.author(execute),
             "salt": secrets.token_hex(32),
             "releases": releases,
-            **{
-                f"{what}_{part}": units
-                for what, amount in amounts
-                for part, units in amount._asdict().items()
-            },
+            **dict(zip(AMOUNTS, (*cost, *spent, *total), strict=True)),
             **said,
         }
     )

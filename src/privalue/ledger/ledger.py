@@ -13,16 +13,17 @@ from pathlib import Path
 from privalue.errors import BudgetError, LedgerError, UsageError
 from privalue.ledger.account import Account, StatementLine
 from privalue.ledger.addresses import may_hold_password, names_server, not_shown
-from privalue.ledger.amounts import NOTHING, Amount, cost_of, total_of
+from privalue.ledger.amounts import NOTHING, Amount, total_of
 from privalue.ledger.entries import (
     Entry,
+    Request,
     append,
     check_hash,
     check_name,
     check_text,
     last_entry,
     last_head,
-    page_of_entries,
+    select_entries,
     sha256,
 )
 from privalue.ledger.store import AbsentLedgerError, Execute, PostgresStore, SqliteStore, Store
@@ -46,12 +47,8 @@ class EarlierCharge:
     """What the ledger knows of a request that was charged before."""
 
     charge: Charge
-    at: str
-    author: str
     release: str | None  # its text; None while it is under way, where it was lost, or is foreign
-
-    def __str__(self) -> str:
-        return f"entry {self.charge.number}, charged at {self.at} by {self.author}"
+    why_not_again: str
 
 
 class Ledger:
@@ -102,17 +99,17 @@ class Ledger:
         check_name(dataset)
         if reason is not None:
             check_text("reason", reason)
+        protection = Protection(unit=unit, neighbours=neighbours)
         terms = Terms(
-            protection=Protection(unit=unit, neighbours=neighbours),
+            protection=protection,
             max_trajectories_per_person=max_trajectories_per_person,
             accounting=accounting,
         )
-        promise = total_of(epsilon, delta)
+        promise = largest = total_of(epsilon, delta)
         total = terms.total(promise)
         self._store.create()
         with self._store.transaction(write=True) as execute:
             known = _account(execute, dataset)
-            largest = promise
             if known is not None:
                 if (known.promise, known.terms) == (promise, terms):
                     return known
@@ -125,13 +122,12 @@ class Ledger:
                 spent=NOTHING if known is None else known.spent,
                 total=total,
                 releases=0 if known is None else known.releases,
-                promise=[*promise[:2]],
-                largest=[*largest[:2]],
-                unit=unit,
-                neighbours=neighbours,
-                max_trajectories_per_person=max_trajectories_per_person,
-                accounting=accounting,
-                reason=reason,
+                said={
+                    "promise": promise[:2],
+                    "largest": largest[:2],
+                    **terms.as_dict(),
+                    "reason": reason,
+                },
             )
             return _required(execute, dataset)
 
@@ -141,57 +137,33 @@ class Ledger:
         Raises:
             BudgetError: it has no total.
         """
-        with self._reading() as execute:
-            return _required(execute, check_name(dataset))
+        check_name(dataset)
+        with self._transaction() as execute:
+            return _required(execute, dataset)
 
     def accounts(self) -> list[Account]:
         """Return how every dataset stands."""
-        with self._reading() as execute:
+        with self._transaction() as execute:
             names = execute(
                 "SELECT DISTINCT dataset FROM ledger_entries WHERE kind = 'declare'"
             ).fetchall()
             return [_required(execute, name) for (name,) in sorted(names)]
 
-    def find(self, dataset: str, request: str) -> EarlierCharge | None:
+    def find(self, request: Request) -> EarlierCharge | None:
         """Return what is known of a request that was charged before, or None.
 
         Raises:
             LedgerError: its release was changed or removed.
         """
-        check_name(dataset)
-        check_hash("the request", request)
-        with self._reading() as execute:
-            entry = _charge_of(execute, dataset, request)
+        with self._transaction() as execute:
+            entry = _charge_of(execute, request)
             return None if entry is None else _earlier(execute, entry)
 
-    def charge(
-        self,
-        dataset: str,
-        request: str | None = None,
-        *,
-        epsilon: float,
-        delta: float,
-        unit: str,
-        neighbours: str,
-        alpha: float | None = None,
-        what: str,
-        token: str,
-    ) -> Charge:
+    def charge(self, request: Request, *, token: str) -> Charge:
         """Spend what a release costs, before its noise is drawn.
 
         Args:
-            dataset: whose total it is.
-            request: the hash of the study's public description, which is charged once. None for
-                what another tool is about to release: then ``what`` identifies it, and no release
-                follows.
-            epsilon: that the release promises, to the unit that it protects.
-            delta: likewise.
-            unit: "trajectory" or "person": whom the release protects.
-            neighbours: "replace-one" or "add-remove": how.
-            alpha: sigma over the sensitivity, if the release is Gaussian noise of one public sigma
-                and nothing else. dp-lsw and dp-lsl have an alpha, too, but their sigma depends on
-                the data: leave it out.
-            what: the study's name, or what the other tool releases; for the statement.
+            request: what is to be released.
             token: random, of this attempt. After a lost answer, to ask again with the same token
                 returns the charge that stands, in the same process.
 
@@ -199,44 +171,38 @@ class Ledger:
             BudgetError: no total is declared, it protects somebody else and no theorem converts,
                 not enough is left, or the identical request was charged before.
         """
-        check_name(dataset)
-        check_text("what", what)
-        is_foreign = request is None
-        request = sha256(what) if request is None else check_hash("the request", request)
-        protection = Protection(unit=unit, neighbours=neighbours)
-        promise = cost_of(epsilon, delta)
-        if alpha is not None and not (isinstance(alpha, float) and 0 < alpha < float("inf")):
-            raise UsageError(f"alpha = {alpha!r}: it must be a number above 0")
         # A fork has the token, too, and must not draw; and who reads the ledger must not learn it.
         mine = sha256(f"{token} {os.getpid()}")
-        with self._writing() as execute:
-            account = _required(execute, dataset)
-            earlier = _charge_of(execute, dataset, request)
+        with self._transaction(write=True) as execute:
+            account = _required(execute, request.dataset)
+            earlier = _charge_of(execute, request)
             if earlier is not None:
                 if earlier.said.get("token") == mine and _commit_of(execute, earlier) is None:
                     return _charge(earlier)
-                raise account.refusal(promise, _why_not_again(execute, earlier))
-            price = account.price(promise, protection, alpha)
+                raise account.refusal(request.promise, _why_not_again(execute, earlier))
+            price = account.price(request)
             number, head = append(
                 self._store,
                 execute,
                 "charge",
-                dataset,
+                request.dataset,
                 cost=price,
                 spent=account.spent.plus(price),
                 total=account.total,
                 releases=account.releases + 1,
-                request=request,
-                promise=[*promise[:2]],
-                unit=unit,
-                neighbours=neighbours,
-                alpha=None if alpha is None else repr(alpha),
-                steps=account.terms.steps(protection),
-                what=what,
-                is_foreign=is_foreign,
-                token=mine,
+                said={
+                    "request": request.hash,
+                    "promise": request.promise[:2],
+                    "unit": request.unit,
+                    "neighbours": request.neighbours,
+                    "alpha": None if request.alpha is None else repr(float(request.alpha)),
+                    "steps": account.terms.steps(request.protection),
+                    "what": request.what,
+                    "is_foreign": request.study is None,
+                    "token": mine,
+                },
             )
-        return Charge(number=number, head=head, dataset=dataset)
+        return Charge(number=number, head=head, dataset=request.dataset)
 
     def commit(self, charge: Charge, release: str) -> None:
         """Store the release of a charge; to store the same one again changes nothing.
@@ -245,11 +211,11 @@ class Ledger:
             LedgerError: this ledger has no such charge, or it has another release.
         """
         digest = sha256(release)
-        with self._writing() as execute:
+        with self._transaction(write=True) as execute:
             entry = last_entry(
                 execute, "sequence = ? AND hash = ? AND kind = 'charge'", charge.number, charge.head
             )
-            if entry is None or entry.dataset != charge.dataset:
+            if entry is None:
                 raise LedgerError(
                     f"the ledger {self.place} has no charge {charge.head}: it is another ledger, "
                     "or an old copy of it was put back"
@@ -259,46 +225,41 @@ class Ledger:
                 raise LedgerError(f"this is not the release of entry {entry.number}: {fault}")
             stored = _commit_of(execute, entry)
             if stored is not None:
-                if stored.said.get("release") != digest:
-                    raise LedgerError(
-                        f"the ledger {self.place} has another release for entry {entry.number}; "
-                        "this one is paid for, and cannot be stored; find out who stored that"
-                    )
-                return
-            account = _required(execute, charge.dataset)
-            found = execute("SELECT 1 FROM ledger_releases WHERE hash = ?", (digest,)).fetchone()
-            if found is None:
+                if stored.said.get("release") == digest:
+                    return
+                raise LedgerError(
+                    f"the ledger {self.place} has another release for entry {entry.number}: this "
+                    "one is paid for, and cannot be stored; find out who stored the other"
+                )
+            account = _required(execute, entry.dataset)
+            if _release_text(execute, digest) is None:
                 execute("INSERT INTO ledger_releases (hash, text) VALUES (?, ?)", (digest, release))
             append(
                 self._store,
                 execute,
                 "commit",
-                charge.dataset,
+                entry.dataset,
                 spent=account.spent,
                 total=account.total,
                 releases=account.releases,
-                charge=charge.number,
-                release=digest,
+                said={"charge": entry.number, "release": digest},
             )
 
     def statement(self, dataset: str) -> Iterator[StatementLine]:
         """Yield the account of a dataset as a bank would, line by line, the oldest first."""
-        check_name(dataset)
         self.account(dataset)
-        after, entries = 0, list[Entry]()
-        while True:
-            with self._reading() as execute:
-                entries = page_of_entries(
+        after: int | None = 0
+        while after is not None:
+            with self._transaction() as execute:
+                entries = select_entries(
                     execute, "dataset = ? AND sequence > ?", dataset, after, limit=_PAGE
                 )
-            if not entries:
-                return
-            yield from map(_line, entries)
-            after = entries[-1].number
+            yield from map(StatementLine.of, entries)
+            after = entries[-1].number if len(entries) == _PAGE else None
 
     def head(self) -> str:
         """Return the hash of the last entry, which fixes all before it."""
-        with self._reading() as execute:
+        with self._transaction() as execute:
             return last_head(execute)[1]
 
     def verify(self, *, heads: Iterable[str] = (), releases: Iterable[str] = ()) -> Verified:
@@ -311,23 +272,13 @@ class Ledger:
         Raises:
             LedgerError: the first thing that is wrong.
         """
-        heads = [check_hash("the head", head) for head in heads]
-        return verify(self._store, heads, releases)
+        return verify(self._store, [check_hash(head) for head in heads], releases)
 
     @contextmanager
-    def _reading(self) -> Iterator[Execute]:
-        with self._declared(), self._store.transaction() as execute:
-            yield execute
-
-    @contextmanager
-    def _writing(self) -> Iterator[Execute]:
-        with self._declared(), self._store.transaction(write=True) as execute:
-            yield execute
-
-    @contextmanager
-    def _declared(self) -> Iterator[None]:
+    def _transaction(self, *, write: bool = False) -> Iterator[Execute]:
         try:
-            yield
+            with self._store.transaction(write=write) as execute:
+                yield execute
         except AbsentLedgerError as problem:
             raise BudgetError(f"{problem}; declare a total first") from None
 
@@ -340,12 +291,13 @@ def open_ledger(location: str | Path, *, wait: float = 30.0) -> Ledger:
         wait: seconds to wait for other writers.
     """
     text = os.fspath(location)
-    if names_server(text) and not os.path.lexists(text):
-        return Ledger(PostgresStore(text, wait))
-    if may_hold_password(text) and not os.path.lexists(text):
-        raise not_shown("ledger", LedgerError)
     if not text:
         raise UsageError("the ledger has no name; give a file, or postgresql://...")
+    if not os.path.lexists(text):
+        if names_server(text):
+            return Ledger(PostgresStore(text, wait))
+        if may_hold_password(text):
+            raise not_shown("ledger", LedgerError)
     return Ledger(SqliteStore(Path(text), wait))
 
 
@@ -355,17 +307,12 @@ def _account(execute: Execute, dataset: str) -> Account | None:
     if newest is None or declared is None:
         return None
     charged = last_entry(execute, "dataset = ? AND kind = 'charge'", dataset)
-    said = declared.said
     try:
         return Account(
             dataset=dataset,
-            terms=Terms(
-                protection=Protection(unit=said["unit"], neighbours=said["neighbours"]),
-                max_trajectories_per_person=said["max_trajectories_per_person"],
-                accounting=said["accounting"],
-            ),
-            promise=Amount(*said["promise"]),
-            largest=Amount(*said["largest"]),
+            terms=Terms.of(declared.said),
+            promise=Amount(*declared.said["promise"]),
+            largest=Amount(*declared.said["largest"]),
             total=newest.total,
             spent=newest.spent,
             releases=newest.releases,
@@ -374,7 +321,7 @@ def _account(execute: Execute, dataset: str) -> Account | None:
         )
     except (KeyError, TypeError, UsageError):
         raise LedgerError(
-            f"entry {declared.number} is not a total: it was written by hand"
+            f"the ledger fails its check: entry {declared.number} declares no total"
         ) from None
 
 
@@ -410,31 +357,31 @@ def _charge(entry: Entry) -> Charge:
     return Charge(number=entry.number, head=entry.hash, dataset=entry.dataset)
 
 
-def _charge_of(execute: Execute, dataset: str, request: str) -> Entry | None:
-    return last_entry(execute, "dataset = ? AND request = ? AND kind = 'charge'", dataset, request)
+def _charge_of(execute: Execute, request: Request) -> Entry | None:
+    where = "dataset = ? AND request = ? AND kind = 'charge'"
+    return last_entry(execute, where, request.dataset, request.hash)
 
 
 def _commit_of(execute: Execute, charge: Entry) -> Entry | None:
     return last_entry(execute, "charge = ? AND kind = 'commit'", charge.number)
 
 
+def _release_text(execute: Execute, digest: str) -> str | None:
+    row = execute("SELECT text FROM ledger_releases WHERE hash = ?", (digest,)).fetchone()
+    return None if row is None else str(row[0])
+
+
 def _earlier(execute: Execute, entry: Entry) -> EarlierCharge:
     """Return a charge with the text of its release, which is checked."""
     stored, text = _commit_of(execute, entry), None
     if stored is not None:
-        digest = stored.said.get("release")
-        row = execute("SELECT text FROM ledger_releases WHERE hash = ?", (digest,)).fetchone()
-        text = "" if row is None else str(row[0])
-        fault = "it was changed or removed" if sha256(text) != digest else None
-        fault = fault or release_fault(text, entry)
+        digest = str(stored.said.get("release"))
+        text = _release_text(execute, digest) or ""
+        fault = release_fault(text, entry) if sha256(text) == digest else "it was changed"
         if fault is not None:
             raise LedgerError(f"the release of entry {entry.number} cannot be used: {fault}")
-    return EarlierCharge(
-        charge=_charge(entry),
-        at=str(entry.said.get("at")),
-        author=str(entry.said.get("author")),
-        release=text,
-    )
+    why = _why_not_again(execute, entry)
+    return EarlierCharge(charge=_charge(entry), release=text, why_not_again=why)
 
 
 def _why_not_again(execute: Execute, earlier: Entry) -> str:
@@ -447,23 +394,4 @@ def _why_not_again(execute: Execute, earlier: Entry) -> str:
     return (
         f"the identical request was {by} (entry {earlier.number}), and has no release yet: finish "
         "what that run kept, or set another [study] period, which pays again"
-    )
-
-
-def _line(entry: Entry) -> StatementLine:
-    said = entry.said
-    what = {
-        "declare": f"total of {entry.total}"
-        + (f": {said['reason']}" if said.get("reason") else ""),
-        "charge": str(said.get("what")),
-        "commit": f"release of entry {said.get('charge')}",
-    }
-    return StatementLine(
-        entry=entry.number,
-        at=str(said.get("at")),
-        author=str(said.get("author")),
-        kind=entry.kind,
-        what=what[entry.kind],
-        cost=entry.cost,
-        left=entry.total.minus(entry.spent),
     )

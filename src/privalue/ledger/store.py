@@ -16,81 +16,26 @@ Locks are for politeness alone: they let writers wait for each other, where one 
 
 import os
 import random
+import re
 import sqlite3
 import stat
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from privalue.errors import LedgerError, UnavailableError
 from privalue.ledger.addresses import is_unanswered, postgres_server
-from privalue.ledger.amounts import LARGEST
+from privalue.ledger.amounts import Amount
 from privalue.ledger.signals import let_through
 
 GENESIS = "0" * 64  # what the first entry names as the one before it
-LONGEST_BODY = 10_000  # characters
+AMOUNTS = [f"{what}_{part}" for what in ("cost", "spent", "total") for part in Amount._fields]
 Execute = Callable[..., Any]  # takes a statement with ? for parameters, and these; returns a cursor
-_EARLIER = (
-    "was made by an unpublished version of privalue, and is not read; keep it as a record, and "
-    "declare what is left of its totals in a new ledger"
-)
-_PARTS = ("epsilon", "delta", "mu2")
-_COST, _SPENT, _TOTAL = (
-    [f"{what}_{part}" for part in _PARTS] for what in ("cost", "spent", "total")
-)
-_COLUMNS = {  # that are derived from the body: type, and what else
-    **dict.fromkeys(("previous", "kind", "dataset", "author"), ("TEXT", "NOT NULL")),
-    **dict.fromkeys(("request", "release"), ("TEXT", "")),
-    "charge": ("BIGINT", ""),
-    **dict.fromkeys(("releases", *_COST, *_SPENT, *_TOTAL), ("BIGINT", "NOT NULL")),
-}
-_RANGES = " AND ".join(
-    f"{name} BETWEEN 0 AND {LARGEST}" for name in ("releases", *_COST, *_SPENT, *_TOTAL)
-)
-_TABLES = (
-    "CREATE TABLE ledger_entries (sequence {key} PRIMARY KEY, body TEXT NOT NULL,"
-    " hash TEXT NOT NULL UNIQUE, {columns},"
-    " CHECK (kind IN ('declare', 'charge', 'commit')),"
-    f" CHECK (length(body) <= {LONGEST_BODY}), CHECK (length(hash) = 64),"
-    f" CHECK ({_RANGES}), CHECK ({{integers}}),"
-    " CHECK ((kind = 'charge') = (cost_epsilon + cost_mu2 > 0)),"
-    " CHECK (kind = 'charge' OR cost_delta = 0),"
-    " CHECK ((kind = 'charge') = (request IS NOT NULL)),"
-    " CHECK ((kind = 'commit') = (charge IS NOT NULL)),"
-    " CHECK ((kind = 'commit') = (release IS NOT NULL)),"
-    " CHECK ((total_epsilon > 0) <> (total_mu2 > 0)),"
-    " CHECK (total_mu2 = 0 OR total_delta = 0),"
-    " CHECK (spent_epsilon <= total_epsilon AND spent_delta <= total_delta"
-    " AND spent_mu2 <= total_mu2))",
-    "CREATE TABLE ledger_releases (hash TEXT PRIMARY KEY, text TEXT NOT NULL{hashed})",
-    "CREATE UNIQUE INDEX ledger_requests ON ledger_entries (dataset, request)"
-    " WHERE kind = 'charge'",
-    "CREATE UNIQUE INDEX ledger_commits ON ledger_entries (charge) WHERE kind = 'commit'",
-    "CREATE INDEX ledger_datasets ON ledger_entries (dataset, sequence)",
-    "CREATE INDEX ledger_totals ON ledger_entries (dataset, sequence) WHERE kind = 'declare'",
-)
-# The rule for a new entry, the same in both databases; it must be true. ``m`` is the last entry of
-# the dataset, and no column that is compared is ever null.
-_FOLLOWS = f"""
-NEW.previous = coalesce(
-    (SELECT hash FROM {{schema}}ledger_entries WHERE sequence = NEW.sequence - 1),
-    CASE WHEN NEW.sequence = 1 THEN '{GENESIS}' END)
-AND coalesce(
-    (SELECT {" AND ".join(f"NEW.{s} = m.{s} + NEW.{c}" for s, c in zip(_SPENT, _COST, strict=True))}
-        AND NEW.releases = m.releases + CASE WHEN NEW.kind = 'charge' THEN 1 ELSE 0 END
-        AND (NEW.total_mu2 > 0) = (m.total_mu2 > 0)
-        AND (NEW.kind = 'declare' OR {" AND ".join(f"NEW.{t} = m.{t}" for t in _TOTAL)})
-     FROM (SELECT * FROM {{schema}}ledger_entries
-           WHERE dataset = NEW.dataset AND sequence < NEW.sequence
-           ORDER BY sequence DESC LIMIT 1) AS m),
-    NEW.kind = 'declare' AND NEW.releases = 0 AND {" AND ".join(f"NEW.{s} = 0" for s in _SPENT)})
-AND (NEW.kind <> 'commit' OR EXISTS (
-    SELECT 1 FROM {{schema}}ledger_entries AS c, {{schema}}ledger_releases AS r
-    WHERE c.sequence = NEW.charge AND c.kind = 'charge' AND c.dataset = NEW.dataset
-    AND r.hash = NEW.release))
-"""
+
+_SQLITE, _POSTGRES = (Path(__file__).with_name(f"{name}.sql") for name in ("sqlite", "postgresql"))
+_EARLIER = "was made by an unpublished version of privalue, and is not read; declare a new one"
 
 
 class AbsentLedgerError(LedgerError):
@@ -104,22 +49,12 @@ class EncodingError(LedgerError):
     code = "server-encoding"
 
 
-class Store(Protocol):
-    """Keeps one ledger."""
-
-    place: str  # as messages name it, without user and password
-
-    def create(self) -> None:
-        """Make the tables, all or none, unless they exist."""
-
-    def transaction(self, *, write: bool = False) -> Any:
-        """Open a context that yields an ``Execute``; undone unless the block ends well."""
-
-    def author(self, execute: Execute) -> str:
-        """Return who writes: the database's user, or the system's."""
-
-    def fault(self) -> str | None:
-        """Return what the database itself finds wrong: damage, or rules that are gone."""
+def _locked(place: str, wait: float) -> UnavailableError:
+    """Return what to raise if another writer does not finish in time."""
+    return UnavailableError(
+        f"the ledger {place} is locked by another process, and stayed so for {wait:g} s; nothing "
+        "was recorded; try again"
+    )
 
 
 class SqliteStore:
@@ -136,41 +71,41 @@ class SqliteStore:
     def create(self) -> None:
         """Make the tables in one transaction, in a new or an empty file."""
         try:
-            os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        except FileExistsError:
-            pass
+            os.close(os.open(self._path, os.O_CREAT | os.O_WRONLY | os.O_NONBLOCK, 0o600))
+            is_new = self._path.stat().st_size == 0
         except (OSError, ValueError) as problem:
             why = getattr(problem, "strerror", None) or "no file can have that name"
             raise LedgerError(
                 f"the ledger {self.place} cannot be made: {why}; give a file in a folder that can "
                 "be written"
             ) from problem
-        with suppress(OSError):
-            if self._path.stat().st_size:
-                return
-        with self.transaction(write=True) as execute:
-            if not execute("SELECT 1 FROM sqlite_master").fetchone():
-                for statement in _sqlite_rules():
-                    execute(statement)
+        if is_new:
+            with self.transaction(write=True) as execute:
+                if not execute("SELECT 1 FROM sqlite_master").fetchone():
+                    for statement in _sqlite_rules():
+                        execute(statement)
 
     @contextmanager
     def transaction(self, *, write: bool = False) -> Iterator[Execute]:
         """Yield a function that executes statements; undone unless the block ends well."""
-        self._require_file()
+        if not os.path.lexists(self._path):
+            raise AbsentLedgerError(f"there is no ledger {self.place}")
+        if self._path.exists() and not stat.S_ISREG(self._path.stat().st_mode):
+            raise LedgerError(f"the ledger {self.place} is not a regular file; give another file")
+        # Who may write also reads so, to undo what a killed writer left half done.
+        mode = "rw" if write or os.access(self._path, os.W_OK) else "ro"
+        address = f"{self._path.as_uri()}?mode={mode}"
         try:
-            # Who may write also reads so, to undo what a killed writer left half done.
-            mode = "rw" if write or os.access(self._path, os.W_OK) else "ro"
-            address = f"{self._path.as_uri()}?mode={mode}"
             with closing(
                 sqlite3.connect(address, uri=True, timeout=0, isolation_level=None)
             ) as connection:
-                self._begin(connection, write)
+                self._begin(connection, "BEGIN IMMEDIATE" if write else "BEGIN")
                 yield connection.execute
                 connection.execute("COMMIT")
         except (sqlite3.Error, UnicodeError) as problem:  # a damaged page may be any text
             raise self._explained(problem) from problem
 
-    def _begin(self, connection: sqlite3.Connection, write: bool) -> None:
+    def _begin(self, connection: sqlite3.Connection, begin: str) -> None:
         """Begin a transaction; all who wait have the same chance.
 
         SQLite's own pauses grow with the wait, so that whoever waits longest comes last.
@@ -180,23 +115,22 @@ class SqliteStore:
             try:
                 connection.execute("PRAGMA synchronous = EXTRA")
                 connection.execute("PRAGMA fullfsync = ON")  # macOS: past the drive's cache
-                connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
-                (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
+                connection.execute(begin)
                 connection.execute("SELECT 1 FROM sqlite_master").fetchone()  # takes the lock
                 break
             except sqlite3.OperationalError as problem:
-                with suppress(sqlite3.Error):
-                    connection.execute("ROLLBACK")
                 if not _is_busy(problem) or time.monotonic() > until:
                     raise
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
             let_through()
             time.sleep(random.uniform(0.001, 0.005))
-        if mode == "wal":
+        if connection.execute("PRAGMA journal_mode").fetchone() == ("wal",):
             raise LedgerError(
                 f"the ledger {self.place} was switched to a write-ahead log, whose locks do not "
                 "protect a file under two names; `PRAGMA journal_mode = DELETE` switches it back"
             )
-        connection.execute("PRAGMA busy_timeout = 5000")  # readers are brief
+        connection.execute("PRAGMA busy_timeout = 5000")  # to commit: readers are brief
 
     def author(self, execute: Execute) -> str:
         """Return the name of the system's user."""
@@ -205,108 +139,65 @@ class SqliteStore:
 
             return getpwuid(os.geteuid()).pw_name
         except (ImportError, KeyError):  # a container may have no names
-            return f"user {getattr(os, 'geteuid', lambda: 0)()}"
+            return f"user {os.geteuid()}" if hasattr(os, "geteuid") else "unknown"
 
     def fault(self) -> str | None:
-        """Return what SQLite's own check finds, or which rule is gone."""
+        """Return what SQLite's own check finds, or that rules are gone."""
         with self.transaction() as execute:
             ((message, *_), *_) = execute("PRAGMA integrity_check(1)").fetchall()
             kept = {sql for (sql,) in execute("SELECT sql FROM sqlite_master").fetchall()}
         if message != "ok":
             return f"it is damaged: {' '.join(str(message).split())}; restore a copy"
-        if not kept >= set(_sqlite_rules()):
-            return "the rules of its tables were changed"
-        return None
-
-    def _require_file(self) -> None:
-        """Refuse what SQLite would wait for, or open as something else."""
-        try:
-            mode = self._path.stat().st_mode
-        except FileNotFoundError:
-            raise AbsentLedgerError(f"there is no ledger {self.place}") from None
-        except (OSError, ValueError) as problem:
-            why = getattr(problem, "strerror", None) or "no file can have that name"
-            raise LedgerError(f"the ledger {self.place} cannot be opened: {why}") from None
-        if not stat.S_ISREG(mode):
-            raise LedgerError(f"the ledger {self.place} is not a regular file; give another file")
+        return None if kept >= {*_sqlite_rules()} else "the rules of its tables were changed"
 
     def _explained(self, problem: Exception) -> LedgerError | UnavailableError:
         """Return the error in one line: what happened, and what to do."""
-        code = getattr(problem, "sqlite_errorcode", 0) & 0xFF  # without the extended part
-        message = " ".join(str(problem).split())
-        if isinstance(problem, sqlite3.OperationalError) and _is_busy(problem):
+        if _is_busy(problem):
             return _locked(self.place, self._wait)
-        if code in {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}:
-            said = f"could not use its disk ({message}: is it full?); make room, and try again"
-        elif code in {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}:
-            said = f"cannot be opened ({message}); whoever releases must be able to write the file"
-        elif code == sqlite3.SQLITE_CONSTRAINT:
-            said = f"refused an entry ({message}); nothing was recorded"
+        message = " ".join(str(problem).split())
+        explained = "failed ({})"
+        if isinstance(problem, UnicodeError):
+            explained = _SQLITE_SAYS[sqlite3.SQLITE_CORRUPT]
         elif "no such table" in message:
-            said = "holds no ledger; give another file"
+            explained = "holds no ledger; give another file"
         elif "no such column" in message:
-            said = _EARLIER
-        elif isinstance(problem, UnicodeError) or code in {
-            sqlite3.SQLITE_CORRUPT,
-            sqlite3.SQLITE_NOTADB,
-        }:
-            said = f"is damaged, or is not a ledger ({message}); restore a copy"
+            explained = _EARLIER
         else:
-            said = f"failed ({message})"
-        return LedgerError(f"the ledger {self.place} {said}")
+            explained = _SQLITE_SAYS.get(_code(problem), explained)
+        return LedgerError(f"the ledger {self.place} {explained.format(message)}")
+
+
+_SQLITE_SAYS = {
+    **dict.fromkeys(
+        (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR),
+        "could not use its disk ({}: is it full?); make room, and try again",
+    ),
+    **dict.fromkeys(
+        (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM),
+        "cannot be opened ({}); whoever releases must be able to write the file and its folder",
+    ),
+    **dict.fromkeys(
+        (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB),
+        "is damaged, or is not a ledger ({}); restore a copy",
+    ),
+    sqlite3.SQLITE_CONSTRAINT: "refused an entry ({}); nothing was recorded",
+}
+
+
+def _code(problem: Exception) -> int:
+    return getattr(problem, "sqlite_errorcode", 0) & 0xFF  # without the extended part
+
+
+def _is_busy(problem: Exception) -> bool:
+    return _code(problem) in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
 
 def _sqlite_rules() -> list[str]:
     """Return the statements that make the tables, their indexes and triggers."""
-    columns = ", ".join(
-        f"{name} {kind} GENERATED ALWAYS AS (json_extract(body, '$.{name}')) STORED {more}"
-        for name, (kind, more) in _COLUMNS.items()
-    )
-    # SQLite keeps a fraction or a larger number as a REAL, which swallows small costs.
-    integers = " AND ".join(
-        f"typeof({name}) = 'integer'" for name in ("releases", *_COST, *_SPENT, *_TOTAL)
-    )
-    parts = {"key": "INTEGER", "columns": columns, "integers": integers, "hashed": ""}
-    refused = "BEGIN SELECT RAISE(ABORT, '{}'); END"
+    statements = _SQLITE.read_text("utf-8").split(";\n\n")
     return [
-        *(statement.format(**parts) for statement in _TABLES),
-        *(
-            f"CREATE TRIGGER {table}_{verb} BEFORE {verb} ON {table}"
-            f" {refused.format('the ledger is append-only')}"
-            for table in ("ledger_entries", "ledger_releases")
-            for verb in ("UPDATE", "DELETE")
-        ),
-        # INSERT OR REPLACE removes what is in its way, and no trigger for DELETE sees that.
-        "CREATE TRIGGER ledger_replaces BEFORE INSERT ON ledger_entries WHEN"
-        " NEW.sequence IS NOT coalesce((SELECT max(sequence) FROM ledger_entries), 0) + 1"
-        " OR EXISTS (SELECT 1 FROM ledger_entries WHERE hash = NEW.hash)"
-        " OR EXISTS (SELECT 1 FROM ledger_entries WHERE kind = 'charge'"
-        " AND dataset = json_extract(NEW.body, '$.dataset')"
-        " AND request = json_extract(NEW.body, '$.request'))"
-        " OR EXISTS (SELECT 1 FROM ledger_entries WHERE kind = 'commit'"
-        " AND charge = json_extract(NEW.body, '$.charge'))"
-        f" {refused.format('this does not follow the last entry')}",
-        "CREATE TRIGGER ledger_releases_replaces BEFORE INSERT ON ledger_releases"
-        " WHEN EXISTS (SELECT 1 FROM ledger_releases WHERE hash = NEW.hash)"
-        f" {refused.format('the ledger is append-only')}",
-        "CREATE TRIGGER ledger_follows AFTER INSERT ON ledger_entries"
-        f" WHEN ({_FOLLOWS.format(schema='')}) IS NOT TRUE"
-        f" {refused.format('this does not follow from the last entries')}",
+        re.sub("^(--.*\\n)+", "", each.strip()).strip().removesuffix(";") for each in statements
     ]
-
-
-def _is_busy(problem: sqlite3.Error) -> bool:
-    """Return whether somebody else has the lock."""
-    code = getattr(problem, "sqlite_errorcode", 0) & 0xFF
-    return code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
-
-
-def _locked(place: str, wait: float) -> UnavailableError:
-    """Return what to raise if another writer does not finish in time."""
-    return UnavailableError(
-        f"the ledger {place} is locked by another process, and stayed so for {wait:g} s; nothing "
-        "was recorded; try again"
-    )
 
 
 class PostgresStore:
@@ -325,8 +216,8 @@ class PostgresStore:
     def create(self) -> None:
         """Make the tables in one transaction, unless they exist."""
         with self._connected() as connection, connection.transaction():
-            self._limit(connection)
-            connection.execute("SELECT pg_advisory_xact_lock(hashtext('privalue ledger'))")
+            _limit(connection, self._wait)
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (self._LOCK,))
             exists, schema, encoding = connection.execute(
                 "SELECT to_regclass('ledger_entries') IS NOT NULL,"
                 " quote_ident(current_schema()), current_setting('server_encoding')"
@@ -337,19 +228,19 @@ class PostgresStore:
                     "hold any character; make one with ENCODING 'UTF8' TEMPLATE template0"
                 )
             if not exists:
-                for statement in _postgres_rules(f"{schema}."):
-                    connection.execute(statement)
+                # The triggers keep this path; names of tables in the session come last.
+                connection.execute(f"SET LOCAL search_path = {schema}, pg_temp")
+                connection.execute(_POSTGRES.read_text("utf-8"))
 
     @contextmanager
     def transaction(self, *, write: bool = False) -> Iterator[Execute]:
         """Yield a function that executes statements; undone unless the block ends well."""
         with self._connected() as connection:
-            connection.execute("BEGIN")
             if write:
                 self._lock(connection)
             else:
-                connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-                self._limit(connection)
+                connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            _limit(connection, self._wait)
             yield lambda sql, values=(): connection.execute(sql.replace("?", "%s"), values)
             try:
                 connection.execute("COMMIT")
@@ -360,11 +251,12 @@ class PostgresStore:
                 ) from problem
 
     def _lock(self, connection: Any) -> None:
-        """Take the ledger's lock in the open transaction: one writer after the other."""
+        """Begin a transaction with the ledger's lock: one writer after the other."""
         until = time.monotonic() + self._wait
         while True:
+            connection.execute("BEGIN")
+            _limit(connection, min(self._SLICE, self._wait))
             try:
-                self._limit(connection, min(self._SLICE, self._wait))
                 (fsync,) = connection.execute(
                     "SELECT current_setting('fsync') FROM (SELECT pg_advisory_xact_lock("
                     f"{self._LOCK} + 'ledger_entries'::regclass::oid::bigint)) AS lock"
@@ -373,28 +265,13 @@ class PostgresStore:
             except self._driver.errors.LockNotAvailable:
                 if time.monotonic() > until:
                     raise
-                connection.execute("ROLLBACK")
+            connection.execute("ROLLBACK")
             let_through()
-            connection.execute("BEGIN")
         if fsync == "off":
             raise LedgerError(
                 f"the ledger {self.place} is on a server with fsync = off, which may lose what it "
                 "recorded; switch it on"
             )
-        self._limit(connection, self._wait)
-
-    def _limit(self, connection: Any, lock: float = 30.0) -> None:
-        """Set time limits and durability for the open transaction.
-
-        A writer that stands still is ended by the server, so that it does not keep others out.
-        """
-        connection.execute(
-            "SELECT set_config('lock_timeout', %s, true), set_config('statement_timeout', %s, true),"
-            " set_config('idle_in_transaction_session_timeout', '10s', true),"
-            " CASE WHEN current_setting('synchronous_commit') IN ('off', 'local')"
-            " THEN set_config('synchronous_commit', 'on', true) END",
-            (f"{max(1, int(lock * 1000))}ms", f"{int(lock * 1000) + 60_000}ms"),
-        )
 
     @contextmanager
     def _connected(self) -> Iterator[Any]:
@@ -426,59 +303,33 @@ class PostgresStore:
         return str(execute("SELECT session_user").fetchone()[0])
 
     def fault(self) -> str | None:
-        """Return whether a rule is gone."""
-        rules = " ".join(_postgres_rules(""))
+        """Return that rules are gone, if they are."""
+        rules = _POSTGRES.read_text("utf-8")
+        made = tuple(map(rules.count, ("CHECK (", "CREATE TRIGGER", "UNIQUE", "PRIMARY KEY")))
+        of_tables = "IN ('ledger_entries'::regclass, 'ledger_releases'::regclass)"
         with self.transaction() as execute:
             counts = execute(
-                "SELECT (SELECT count(*) FROM pg_constraint WHERE contype = 'c' AND conrelid"
-                " IN ('ledger_entries'::regclass, 'ledger_releases'::regclass)),"
-                " (SELECT count(*) FROM pg_trigger WHERE tgenabled IN ('O', 'A') AND tgrelid"
-                " IN ('ledger_entries'::regclass, 'ledger_releases'::regclass)),"
-                " (SELECT count(*) FROM pg_index WHERE indisunique AND indisvalid AND indrelid"
-                " IN ('ledger_entries'::regclass, 'ledger_releases'::regclass))"
+                f"SELECT (SELECT count(*) FROM pg_constraint WHERE contype = 'c' AND conrelid"
+                f" {of_tables}), (SELECT count(*) FROM pg_trigger WHERE tgenabled IN ('O', 'A')"
+                f" AND tgrelid {of_tables}), (SELECT count(*) FROM pg_index WHERE indisunique"
+                f" AND NOT indisprimary AND indisvalid AND indrelid {of_tables}), (SELECT count(*)"
+                f" FROM pg_index WHERE indisprimary AND indisvalid AND indrelid {of_tables})"
             ).fetchone()
-        made = [rules.count(each) for each in ("CHECK (", "CREATE TRIGGER", "UNIQUE")]
-        made[2] += rules.count("PRIMARY KEY")
-        return None if [*counts] == made else "the rules of its tables were changed"
+        return None if counts == made else "the rules of its tables were changed"
 
 
-def _postgres_rules(schema: str) -> list[str]:
-    """Return the statements that make the tables, their indexes and triggers."""
-    columns = ", ".join(
-        f"{name} {kind} {more} GENERATED ALWAYS AS ((body::jsonb ->> '{name}')::{kind}) STORED"
-        for name, (kind, more) in _COLUMNS.items()
+Store = SqliteStore | PostgresStore
+
+
+def _limit(connection: Any, lock: float) -> None:
+    """Set time limits and durability for the open transaction.
+
+    A writer that stands still is ended by the server, so that it does not keep others out.
+    """
+    connection.execute(
+        "SELECT set_config('lock_timeout', %s, true), set_config('statement_timeout', %s, true),"
+        " set_config('idle_in_transaction_session_timeout', '10s', true),"
+        " CASE WHEN current_setting('synchronous_commit') IN ('off', 'local')"
+        " THEN set_config('synchronous_commit', 'on', true) END",
+        (f"{max(1, int(lock * 1000))}ms", f"{int(lock * 1000) + 60_000}ms"),
     )
-    sha256 = "encode(sha256(convert_to({}, 'UTF8')), 'hex')"
-    parts = {
-        **{
-            "key": "BIGINT",
-            "columns": columns,
-            "integers": "sequence > 0",
-        },  # a cast refuses the rest
-        "hashed": f", CHECK (hash = {sha256.format('text')})",
-    }
-    # Names are the server's own: whoever inserts may have others in the search path.
-    function = (
-        "CREATE FUNCTION {} RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp"
-        " AS $$ BEGIN {} END $$"
-    )
-    rule = (
-        f"NEW.hash = {sha256.format('NEW.body')} AND NEW.author = session_user"
-        f" AND {_FOLLOWS.format(schema=schema)}"
-    )
-    return [
-        *(statement.format(**parts) for statement in _TABLES),
-        function.format(
-            "ledger_follows()",
-            f"IF ({rule}) IS NOT TRUE THEN RAISE EXCEPTION"
-            " 'this does not follow from the last entries'; END IF; RETURN NULL;",
-        ),
-        "CREATE TRIGGER ledger_follows AFTER INSERT ON ledger_entries"
-        " FOR EACH ROW EXECUTE FUNCTION ledger_follows()",
-        function.format("ledger_stays()", "RAISE EXCEPTION 'the ledger is append-only';"),
-        *(
-            f"CREATE TRIGGER {table}_stays BEFORE UPDATE OR DELETE OR TRUNCATE ON {table}"
-            " FOR EACH STATEMENT EXECUTE FUNCTION ledger_stays()"
-            for table in ("ledger_entries", "ledger_releases")
-        ),
-    ]

@@ -16,8 +16,10 @@ mu: Gaussian noise of one public sigma, or pure epsilon. dp-lsw and dp-lsl have 
 (epsilon, delta)-DP with delta > 0 implies no mu-Gaussian-DP, whatever their alpha is.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal, localcontext
+from typing import Any
 
 from privalue.errors import BudgetError, UsageError
 from privalue.ledger.amounts import DELTA, EPSILON, Amount
@@ -82,6 +84,20 @@ class Terms:
                 f'accounting = {self.accounting!r}: it must be "{PLAIN}" (epsilons and deltas add '
                 f'up) or "{GAUSSIAN}" (mu^2 adds up)'
             )
+
+    @classmethod
+    def of(cls, said: Mapping[str, Any]) -> "Terms":
+        """Return the terms that an entry states; raise KeyError, or UsageError for none."""
+        return cls(
+            protection=Protection(unit=said["unit"], neighbours=said["neighbours"]),
+            max_trajectories_per_person=said["max_trajectories_per_person"],
+            accounting=said["accounting"],
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the terms for entries and for JSON."""
+        names = ("max_trajectories_per_person", "accounting")
+        return {**vars(self.protection), **{name: getattr(self, name) for name in names}}
 
     def __str__(self) -> str:
         most = self.max_trajectories_per_person

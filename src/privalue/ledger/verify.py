@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from privalue.errors import DataError, LedgerError, PrivalueError, UsageError
 from privalue.ledger.amounts import NOTHING, Amount, cost_of
@@ -21,38 +20,25 @@ from privalue.ledger.entries import (
     check_hash,
     check_name,
     last_entry,
-    page_of_entries,
     parse_object,
+    select_entries,
     sha256,
 )
 from privalue.ledger.files import read_whole
-from privalue.ledger.store import GENESIS, Store
+from privalue.ledger.store import AMOUNTS, GENESIS, Store
 from privalue.ledger.terms import Protection, Terms
 
 _PAGE, _FEW = 2_000, 50  # entries, releases at a time: a ledger is never in memory as a whole
-_LONGEST_FILE = 1 << 26
+_LONGEST_FILE = 1 << 26  # bytes, of heads
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
-_Types = tuple[type, ...]
-_NONE = type(None)
-_COMMON: dict[str, _Types] = {
-    **dict.fromkeys(("previous", "kind", "dataset", "at", "author", "salt"), (str,)),
-    **dict.fromkeys(("format", "releases"), (int,)),
-    **{f"{what}_{part}": (int,) for what in ("cost", "spent", "total") for part in Amount._fields},
-}
-_SHAPES: dict[str, dict[str, _Types]] = {
-    "declare": {
-        **_COMMON,
-        **{"promise": (list,), "largest": (list,), "unit": (str,), "neighbours": (str,)},
-        **{"max_trajectories_per_person": (int, _NONE), "accounting": (str,)},
-        "reason": (str, _NONE),
-    },
-    "charge": {
-        **_COMMON,
-        **{"request": (str,), "promise": (list,), "unit": (str,), "neighbours": (str,)},
-        **{"alpha": (str, _NONE), "steps": (int,), "what": (str,), "is_foreign": (bool,)},
-        "token": (str,),
-    },
-    "commit": {**_COMMON, "charge": (int,), "release": (str,)},
+_COMMON = {"format", "previous", "kind", "dataset", "at", "author", "salt", "releases", *AMOUNTS}
+_PROMISE = {"promise", "unit", "neighbours"}
+_KEYS = {
+    "declare": _COMMON
+    | _PROMISE
+    | {"largest", "max_trajectories_per_person", "accounting", "reason"},
+    "charge": _COMMON | _PROMISE | {"request", "alpha", "steps", "what", "is_foreign", "token"},
+    "commit": _COMMON | {"charge", "release"},
 }
 
 
@@ -70,9 +56,9 @@ class _Balance:
 
     terms: Terms
     largest: Amount
-    spent: Amount
     total: Amount
-    releases: int
+    spent: Amount = NOTHING
+    releases: int = 0
 
 
 @dataclass
@@ -82,85 +68,33 @@ class _Walk:
     number: int = 0
     head: str = GENESIS
     balances: dict[str, _Balance] = field(default_factory=dict)
-    unpublished: dict[int, str] = field(default_factory=dict)  # charges, by dataset
+    unpublished: dict[int, str] = field(default_factory=dict)  # charges, and their datasets
 
     def check(self, entry: Entry) -> None:
         """Go on by one entry; raise ValueError if it does not follow from those before it."""
-        said = entry.said
-        if entry.number != self.number + 1 or said.get("previous") != self.head:
+        if entry.number != self.number + 1 or entry.said.get("previous") != self.head:
             raise ValueError("it does not follow the one before it")
-        if said.get("format") != FORMAT:
-            raise ValueError("it is of another format")
-        _check_shape(entry)
-        {"declare": self._declare, "charge": self._charge, "commit": self._commit}[entry.kind](
-            entry, self.balances.get(entry.dataset)
-        )
-        self.number, self.head = entry.number, entry.hash
-
-    def _declare(self, entry: Entry, before: _Balance | None) -> None:
-        said = entry.said
-        terms = Terms(
-            protection=Protection(unit=said["unit"], neighbours=said["neighbours"]),
-            max_trajectories_per_person=said["max_trajectories_per_person"],
-            accounting=said["accounting"],
-        )
-        promise, largest = Amount(*said["promise"]), Amount(*said["largest"])
-        releases = 0 if before is None else before.releases
-        kept = promise if before is None or not releases else promise.maximum(before.largest)
-        if largest != kept:
-            raise ValueError("it states another promise than all releases keep")
-        if before is not None and terms.accounting != before.terms.accounting:
-            raise ValueError("the accounting changed")
-        if before is not None and releases and terms != before.terms:
-            raise ValueError("whom its total protects changed")
-        if not terms.allows(entry.total, promise):
-            raise ValueError("its total is more than it promises")
-        self._go_on(
-            entry,
-            _Balance(
-                terms=terms,
-                largest=largest,
-                spent=NOTHING if before is None else before.spent,
-                total=entry.total,
-                releases=releases,
-            ),
-        )
-
-    def _charge(self, entry: Entry, before: _Balance | None) -> None:
-        if before is None:
+        _check_form(entry)
+        balance = self.balances.get(entry.dataset)
+        if entry.kind == "declare":
+            balance = self.balances[entry.dataset] = _declared(entry, balance)
+        elif balance is None:
             raise ValueError("its dataset has no total")
-        said = entry.said
-        protection = Protection(unit=said["unit"], neighbours=said["neighbours"])
-        alpha = None if said["alpha"] is None else float(said["alpha"])
-        if alpha is not None and not (0 < alpha < math.inf and repr(alpha) == said["alpha"]):
-            raise ValueError("its alpha is none")
-        steps = before.terms.steps(protection)
-        if said["steps"] != steps:
-            raise ValueError("its steps are others")
-        if not before.terms.covers(entry.cost, Amount(*said["promise"]), steps, alpha):
-            raise ValueError("its price is too low")
-        if said["is_foreign"]:
-            if said["request"] != sha256(said["what"]):
-                raise ValueError("its request is not that of what it says")
-        else:
-            self.unpublished[entry.number] = entry.dataset
-        before.spent, before.releases = before.spent.plus(entry.cost), before.releases + 1
-        self._go_on(entry, before)
-
-    def _commit(self, entry: Entry, before: _Balance | None) -> None:
-        if before is None or self.unpublished.pop(entry.said["charge"], None) != entry.dataset:
+        elif entry.kind == "charge":
+            _check_price(entry, balance.terms)
+            balance.spent, balance.releases = balance.spent.plus(entry.cost), balance.releases + 1
+            if not entry.said["is_foreign"]:
+                self.unpublished[entry.number] = entry.dataset
+        elif self.unpublished.pop(entry.said["charge"], None) != entry.dataset:
             raise ValueError("there is no such charge, or it has another release")
-        self._go_on(entry, before)
-
-    def _go_on(self, entry: Entry, now: _Balance) -> None:
-        expected = (now.spent, now.total, now.releases)
-        if (entry.spent, entry.total, entry.releases) != expected:
-            raise ValueError("its balance is another")
         if entry.kind != "charge" and entry.cost != NOTHING:
             raise ValueError("it costs something")
+        expected = (balance.spent, balance.total, balance.releases)
+        if (entry.spent, entry.total, entry.releases) != expected:
+            raise ValueError("its balance is another")
         if not entry.spent.fits(entry.total):
             raise ValueError("more is spent than the total")
-        self.balances[entry.dataset] = now
+        self.number, self.head = entry.number, entry.hash
 
 
 def verify(store: Store, heads: Iterable[str], releases: Iterable[str]) -> Verified:
@@ -171,17 +105,16 @@ def verify(store: Store, heads: Iterable[str], releases: Iterable[str]) -> Verif
         heads: hashes that must be on the record.
         releases: texts that must be on the record.
     """
-    walk = _Walk()
-    more = True
-    while more:
+    walk, is_more = _Walk(), True
+    while is_more:
         with store.transaction() as execute:
-            page = page_of_entries(execute, "sequence > ?", walk.number, limit=_PAGE)
+            page = select_entries(execute, "sequence > ?", walk.number, limit=_PAGE)
         for entry in page:
             try:
                 walk.check(entry)
             except (ValueError, KeyError, TypeError, ArithmeticError, PrivalueError) as problem:
                 raise _failed(store, f"entry {entry.number}: {problem}") from None
-        more = len(page) == _PAGE
+        is_more = len(page) == _PAGE
     if walk.number == 0:
         raise _failed(store, "entry 1 is missing")
     _check_releases(store)
@@ -197,27 +130,60 @@ def _failed(store: Store, why: str) -> LedgerError:
     return LedgerError(f"the ledger {store.place} fails its check: {why}")
 
 
-def _check_shape(entry: Entry) -> None:
-    """Raise ValueError unless an entry holds what its kind holds, as this program writes it."""
-    said, shape = entry.said, _SHAPES[entry.kind]
-    if said.keys() != shape.keys():
-        raise ValueError("it has other keys than its kind")
-    for name, types in shape.items():
-        if type(said[name]) not in types:
-            raise ValueError(f"its {name} is of another type")
-    if sha256(canonical(said)) != entry.hash:
-        raise ValueError("it is not written canonically")
+def _check_form(entry: Entry) -> None:
+    """Raise ValueError unless an entry has the form in which this program writes its kind."""
+    said = entry.said
+    if said.get("format") != FORMAT:
+        raise ValueError("it is of another format")
+    if said.keys() != _KEYS[entry.kind] or sha256(canonical(said)) != entry.hash:
+        raise ValueError("it has another form")
+    stated = [said[name] for name in ("kind", "dataset", "releases", *AMOUNTS)]
+    amounts = (*entry.cost, *entry.spent, *entry.total)
+    if stated != [entry.kind, entry.dataset, entry.releases, *amounts]:
+        raise ValueError("its columns say something else")
+    numbers = [*stated[2:], *said.get("promise", ()), *said.get("largest", ())]
+    if any(type(number) is not int or number < 0 for number in numbers):
+        raise ValueError("an amount is not a whole number")
     check_name(entry.dataset)
-    for name in ("previous", "salt", "request", "release", "token"):
-        if name in said:
-            check_hash(name, said[name])
-    for name in ("promise", "largest"):
-        parts = said.get(name, (1, 0))
-        if len(parts) != 2 or any(type(each) is not int for each in parts) or min(parts) < 0:
-            raise ValueError(f"its {name} is none")
+    for name in {"previous", "salt", "request", "release", "token"} & said.keys():
+        check_hash(said[name])
     if _TIME.fullmatch(said["at"]) is None:
         raise ValueError("its time is none")
     datetime.fromisoformat(said["at"])
+
+
+def _declared(entry: Entry, before: _Balance | None) -> _Balance:
+    """Return the balance of a dataset once its total is declared."""
+    terms, promise = Terms.of(entry.said), Amount(*entry.said["promise"])
+    now = _Balance(terms=terms, largest=promise, total=entry.total)
+    if before is not None:
+        if terms.accounting != before.terms.accounting:
+            raise ValueError("the accounting changed")
+        now.spent, now.releases = before.spent, before.releases
+        if before.releases:
+            now.largest = promise.maximum(before.largest)
+            if terms != before.terms:
+                raise ValueError("whom its total protects changed")
+    if now.largest != Amount(*entry.said["largest"]):
+        raise ValueError("it states another promise than all releases keep")
+    if not terms.allows(entry.total, promise):
+        raise ValueError("its total is more than it promises")
+    return now
+
+
+def _check_price(entry: Entry, terms: Terms) -> None:
+    """Raise ValueError if a charge costs less than what it promises."""
+    said = entry.said
+    alpha = None if said["alpha"] is None else float(said["alpha"])
+    if alpha is not None and not (0 < alpha < math.inf and repr(alpha) == said["alpha"]):
+        raise ValueError("its alpha is none")
+    steps = terms.steps(Protection(unit=said["unit"], neighbours=said["neighbours"]))
+    if said["steps"] != steps:
+        raise ValueError("its steps are others")
+    if not terms.covers(entry.cost, Amount(*said["promise"]), steps, alpha):
+        raise ValueError("its price is too low")
+    if said["is_foreign"] and said["request"] != sha256(said["what"]):
+        raise ValueError("its request is not the hash of what it says")
 
 
 def release_fault(text: str, charge: Entry) -> str | None:
@@ -232,22 +198,22 @@ def release_fault(text: str, charge: Entry) -> str | None:
         return "another tool spent that charge"
     if said.get("ledger_head") != charge.hash:
         return "it states another charge, or none"
-    privacy: Any = said.get("privacy")
-    if privacy is None:
+    if "privacy" not in said:
         return None
     try:
+        privacy = said["privacy"]
         stated = [*cost_of(privacy["epsilon"], privacy["delta"])[:2]]
-        whom = privacy["unit"], privacy["neighbours"]
+        stated += [privacy["unit"], privacy["neighbours"]]
+        paid = [*charge.said["promise"], charge.said["unit"], charge.said["neighbours"]]
     except (KeyError, TypeError, UsageError):
         return "it does not state its promise"
-    paid = charge.said.get("promise"), (charge.said.get("unit"), charge.said.get("neighbours"))
-    return None if (stated, whom) == paid else "it promises something else than was paid for"
+    return None if stated == paid else "it promises something else than was paid for"
 
 
 def _check_releases(store: Store) -> None:
     """Raise LedgerError unless every commit has its release, and every release a commit."""
-    after, rows = 0, [()]
-    while rows:
+    after, is_more = 0, True
+    while is_more:
         with store.transaction() as execute:
             rows = execute(
                 "SELECT e.charge, e.release, r.text FROM ledger_entries AS e"
@@ -255,18 +221,20 @@ def _check_releases(store: Store) -> None:
                 f" WHERE e.kind = 'commit' AND e.charge > ? ORDER BY e.charge LIMIT {_FEW}",
                 (after,),
             ).fetchall()
-            for number, digest, text in rows:
-                after = number
-                charge = last_entry(execute, "sequence = ?", number)
-                fault = "it was changed or removed"
+            for after, digest, text in rows:
+                charge = last_entry(execute, "sequence = ?", after)
+                fault: str | None = "it was changed or removed"
                 if charge is not None and text is not None and sha256(text) == digest:
-                    fault = release_fault(text, charge) or ""
-                if fault:
-                    raise _failed(store, f"the release of entry {number}: {fault}")
+                    fault = release_fault(text, charge)
+                if fault is not None:
+                    raise _failed(store, f"the release of entry {after}: {fault}")
+        is_more = len(rows) == _FEW
     with store.transaction() as execute:
-        (commits,) = execute("SELECT count(*) FROM ledger_entries WHERE kind = 'commit'").fetchone()
-        (stored,) = execute("SELECT count(*) FROM ledger_releases").fetchone()
-    if commits != stored:
+        counts = execute(
+            "SELECT (SELECT count(*) FROM ledger_entries WHERE kind = 'commit'),"
+            " (SELECT count(*) FROM ledger_releases)"
+        ).fetchone()
+    if counts[0] != counts[1]:
         raise _failed(store, "it holds a release that no entry commits")
 
 
@@ -284,10 +252,11 @@ def _require_heads(store: Store, heads: Iterable[str]) -> None:
 def _require_releases(store: Store, releases: Iterable[str]) -> None:
     with store.transaction() as execute:
         for text in releases:
-            head = parse_object(text).get("ledger_head")
-            charge = last_entry(execute, "hash = ? AND kind = 'charge'", str(head))
-            stored = charge and last_entry(execute, "charge = ? AND kind = 'commit'", charge.number)
-            if not stored or stored.said.get("release") != sha256(text):
+            head = str(parse_object(text).get("ledger_head"))
+            charge = last_entry(execute, "hash = ? AND kind = 'charge'", head)
+            number = 0 if charge is None else charge.number
+            stored = last_entry(execute, "charge = ? AND kind = 'commit'", number)
+            if stored is None or stored.said.get("release") != sha256(text):
                 raise _failed(store, f"no entry commits the release with the head {head}")
 
 
@@ -299,7 +268,7 @@ def read_heads(path: Path) -> list[str]:
     """
     try:
         lines = read_whole(path, _LONGEST_FILE).decode().splitlines()
-        return [check_hash("the head", line.split()[-1]) for line in lines if line.strip()]
+        return [check_hash(line.split()[-1]) for line in lines if line.strip()]
     except FileNotFoundError:
         return []
     except OSError as problem:
@@ -309,7 +278,7 @@ def read_heads(path: Path) -> list[str]:
 
 
 def add_head(path: Path, place: str, head: str) -> None:
-    """Append a head to a file, unless it is there."""
+    """Append a head to a file of heads, unless it is there."""
     if head not in read_heads(path):
         with path.open("a", encoding="utf-8") as file:
             file.write(f"{place} {head}\n")
