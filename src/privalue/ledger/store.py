@@ -328,7 +328,7 @@ def _limit(connection: Any, lock: float) -> None:
     """
     connection.execute(
         "SELECT set_config('lock_timeout', %s, true), set_config('statement_timeout', %s, true),"
-        " set_config('idle_in_transaction_session_timeout', '10s', true),"
+        " set_config('idle_in_transaction_session_timeout', '5s', true),"
         " CASE WHEN current_setting('synchronous_commit') IN ('off', 'local')"
         " THEN set_config('synchronous_commit', 'on', true) END",
         (f"{max(1, int(lock * 1000))}ms", f"{int(lock * 1000) + 60_000}ms"),
