@@ -196,7 +196,7 @@ def test_a_true_charge_by_hand_counts_and_a_false_price_is_found(place, accounti
     before = ledger.account(DATASET)
     place.execute((INSERT, entry(place, "charge")))
     after = ledger.account(DATASET)
-    assert after.releases == before.releases + 1
+    assert after.balance.releases == before.balance.releases + 1
     assert after.left != before.left
     spend(ledger, request(study_hash({"study": 3}), accounting=accounting))  # nobody is stopped
     assert "fails its check: entry 5" in complaint(ledger.verify)
@@ -259,7 +259,7 @@ def test_a_releaser_releases_from_end_to_end(roles, accounting):  # noqa: F811
     assert roles.releaser.find(asked).release == text
     for ledger in (roles.releaser, roles.owner):
         ledger.verify(heads=[made.head], releases=[text])
-        assert ledger.account(DATASET).releases == 3
+        assert ledger.account(DATASET).balance.releases == 3
     assert [line.author for line in roles.owner.statement(DATASET)][-1] == roles.name
 
 

@@ -32,7 +32,6 @@ from oracles.ledgers import (
     EPSILON,
     INSERT,
     OTHER,
-    STUDY,
     PostgresPlace,
     SqlitePlace,
     charge,
@@ -125,7 +124,7 @@ def test_a_ledger_is_made_by_its_first_total_only(place):
         lambda: ledger.account(DATASET),
         ledger.head,
     ):
-        with pytest.raises(BudgetError, match="there is no ledger .*; declare a total first"):
+        with pytest.raises(BudgetError, match=r"there is no ledger .*; declare a total first"):
             refused()
     with pytest.raises(LedgerError, match="there is no ledger"):
         ledger.verify()
@@ -142,7 +141,7 @@ def test_what_is_charged_is_spent_and_a_release_that_does_not_fit_is_refused(pla
     declare(ledger)
     charge(ledger, request(epsilon=0.7))
     account = ledger.account(DATASET)
-    assert (str(account.spent), account.releases) == ("epsilon 0.7, delta 1e-7", 1)
+    assert (str(account.spent), account.balance.releases) == ("epsilon 0.7, delta 1e-7", 1)
     with pytest.raises(BudgetError) as refused:
         charge(ledger, request(OTHER, epsilon=0.5))
     assert refused.value.exit_code == 4
@@ -150,7 +149,6 @@ def test_what_is_charged_is_spent_and_a_release_that_does_not_fit_is_refused(pla
         'dataset "people": requested epsilon 0.5, delta 1e-7; left epsilon 0.3, delta 9e-7; '
     )
     assert ledger.account(DATASET) == account
-    assert account.further_releases == 0
 
 
 def test_delta_runs_out_too(place):
@@ -255,7 +253,7 @@ def test_what_another_tool_spends_counts_and_has_no_release(ledger, accounting):
     with pytest.raises(LedgerError, match="another tool spent that charge"):
         ledger.commit(made, text_of(made))
     charge(ledger, request(None, delta=0.0, what="another question"))
-    assert ledger.account(DATASET).releases == 2
+    assert ledger.account(DATASET).balance.releases == 2
     assert ledger.verify().entries == 3
 
 
@@ -324,7 +322,7 @@ def test_ten_tenths_are_one(place):
     for number in range(10):
         spend(ledger, request(study_hash({"number": number})))
     account = ledger.account(DATASET)
-    assert (account.left, account.releases, account.further_releases) == (NOTHING, 10, 0)
+    assert (account.left, account.balance.releases) == (NOTHING, 10)
 
 
 def test_mu_squared_adds_up_in_a_gaussian_total(place):
@@ -334,10 +332,9 @@ def test_mu_squared_adds_up_in_a_gaussian_total(place):
     for number in range(4):
         study = study_hash({"number": number})
         spend(ledger, request(study, epsilon=0.5, delta=1e-6, alpha=2 * alpha))
-    assert ledger.account(DATASET).further_releases == 0
     with pytest.raises(BudgetError, match=r"delta 1e-6 \(which costs mu 0\.118353\); left mu"):
         charge(ledger, request(epsilon=0.5, delta=1e-6, alpha=2 * alpha))
-    with pytest.raises(BudgetError, match="declare a plain dataset under another name"):
+    with pytest.raises(BudgetError, match="a plain dataset under another name"):
         charge(ledger, request(epsilon=0.5, delta=1e-6))
     ledger.verify()
 
@@ -382,7 +379,7 @@ def judge_race(answers, rounds, units, processes, location):
     for turn in range(rounds):
         assert kinds[turn, "granted"] == min(units, processes)
         account = accounts[f"{DATASET}-{turn}"]
-        assert account.further_releases == 0
+        assert account.balance.releases == min(units, processes)
         assert account.terms.is_gaussian or account.left == NOTHING
 
 
@@ -403,7 +400,7 @@ def test_eight_identical_requests_spend_once(place, accounting):
     ledger = place.open()
     for turn in range(RACES):
         assert kinds[turn, "granted"] == 1
-        assert ledger.account(f"{DATASET}-{turn}").releases == 1
+        assert ledger.account(f"{DATASET}-{turn}").balance.releases == 1
         texts = {a["text"] for a in answers if a["turn"] == turn and a["kind"] != "BudgetError"}
         assert len(texts) == 1
 
@@ -497,9 +494,8 @@ def test_a_kill_at_any_step_never_leaves_less_spent_than_released(
         text = published.read_text() if published.exists() else ""
         try:
             account = ledger.account(DATASET)
-        except (BudgetError, LedgerError) as problem:
+        except (BudgetError, LedgerError):  # there is none, or an empty file
             assert not text
-            assert isinstance(problem, BudgetError) or "holds no ledger" in str(problem)
             ledger.declare(DATASET, **ledger_driver.total_of(10))  # whoever comes next makes it
             found["no total"] += 1
             continue
@@ -531,7 +527,7 @@ def test_the_server_is_killed_and_comes_back(server, accounting):
     made = charge(ledger, request(accounting=accounting))
     server.stop(signal.SIGQUIT)  # no clean end: the server recovers from its log
     try:
-        with pytest.raises(UnavailableError, match="does not answer .* try again") as found:
+        with pytest.raises(UnavailableError, match=r"does not answer .* try again") as found:
             ledger.commit(made, text_of(made))
         assert found.value.exit_code == 7
     finally:
@@ -571,7 +567,7 @@ def test_writers_whose_server_stops_again_and_again_lose_and_double_nothing(serv
     ]
     assert len(set(heads)) == len(heads) == 4 * turns
     account = ledger.account(DATASET)
-    assert account.releases == 4 * turns
+    assert account.balance.releases == 4 * turns
     assert ledger.verify(heads=heads).entries == 1 + 2 * 4 * turns
 
 
@@ -602,7 +598,7 @@ def test_a_charge_whose_answer_is_lost_is_found_out(ledger, arrives, accounting)
         ledger.charge(asked, token="mine")
     made = ledger.charge(asked, token="mine")
     assert made.head == ledger.head()
-    assert ledger.account(DATASET).releases == 1
+    assert ledger.account(DATASET).balance.releases == 1
 
 
 # Tampered with
@@ -648,8 +644,9 @@ def written_anew(place, entries):
     """Whether the database keeps the entries at all, with its rules away."""
     try:
         rewrite(place, entries)
-    except Exception as problem:  # of any driver: a unique index stays
-        assert re.search("unique|syntax for type bigint", str(problem), re.IGNORECASE), problem
+    except Exception as problem:  # of any driver: unique indexes and types stay
+        if not re.search("unique|syntax for type bigint", str(problem), re.IGNORECASE):
+            raise
         return False
     return True
 
@@ -888,7 +885,7 @@ def test_a_writer_that_is_suspended_while_it_waits_stops_nobody(ledger, place, a
     finally:
         waiting.send_signal(signal.SIGCONT)
         waiting.communicate()
-    assert ledger.account(DATASET).releases == 2
+    assert ledger.account(DATASET).balance.releases == 2
     ledger.verify()
 
 
@@ -1053,7 +1050,7 @@ def test_labels_of_every_script_arrive_whatever_the_clients_encoding(place, monk
     text = json.dumps(json.loads(text), ensure_ascii=False)
     ledger.commit(made, text)
     assert ledger.find(request()).release == text
-    assert [line.what for line in ledger.statement(DATASET)][0].endswith("Ελληνικά")
+    assert next(ledger.statement(DATASET)).what.endswith("Ελληνικά")
     ledger.verify(releases=[text])
 
 

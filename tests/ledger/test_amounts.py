@@ -1,6 +1,6 @@
 """Whole units: rounding towards more spent, sums that are exact, numbers that people read."""
 
-from decimal import ROUND_FLOOR, Decimal
+from decimal import ROUND_FLOOR
 from fractions import Fraction
 
 import pytest
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from privalue.errors import UsageError
 from privalue.ledger import Amount, amounts
-from privalue.ledger.amounts import LARGEST, cost_of, format_mu, mu_of, safe_float, total_of
+from privalue.ledger.amounts import LARGEST, cost_of, format_mu, mu_of, total_of
 
 EPSILONS = st.floats(1e-9, 1e5, allow_nan=False)
 DELTAS = st.floats(1e-15, 0.99, allow_nan=False)
@@ -42,7 +42,6 @@ def test_ten_tenths_are_one_which_doubles_deny():
     total, tenth = total_of(0.3, 3e-7), cost_of(0.1, 1e-7)
     assert tenth.plus(tenth).plus(tenth) == total
     assert 0.1 + 0.1 + 0.1 > 0.3
-    assert tenth.times_in(total) == 3
 
 
 def test_the_sum_of_two_amounts_fits_64_bits():
@@ -89,10 +88,6 @@ def test_numbers_are_shown_as_people_write_them():
 
 @given(st.integers(0, LARGEST))
 def test_what_is_told_errs_on_the_safe_side(units):
-    exact = Decimal(units).scaleb(-12)
-    low, high = (Decimal(repr(safe_float(exact, up=up))) for up in (False, True))
-    assert low <= exact <= high
-    assert high - low <= exact * Decimal("1e-15")
     square = Fraction(units, 10**17)
     assert Fraction(mu_of(units, up=False)) ** 2 <= square <= Fraction(mu_of(units, up=True)) ** 2
     below, above = (Fraction(format_mu(units, up=up)) ** 2 for up in (False, True))

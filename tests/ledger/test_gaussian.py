@@ -21,8 +21,7 @@ from privalue.ledger.gaussian import covers_pure, epsilon_of, is_refuted, mu2_of
 
 EPSILON = 10**12  # units of 1
 ALPHA = gaussian(1.0, 1e-6).alpha
-TRAJECTORY = Protection(unit="trajectory", neighbours="replace-one")
-TERMS = Terms(protection=TRAJECTORY, accounting="gaussian")
+TERMS = Terms(unit="trajectory", neighbours="replace-one", accounting="gaussian")
 alphas = st.floats(1e-3, 1e9, allow_nan=False)
 
 
@@ -161,8 +160,8 @@ def test_rounding_towards_the_spender_is_caught(wrong):
     [("trajectory", "add-remove", 6), ("person", "add-remove", 2), ("person", "replace-one", 1)],
 )
 def test_k_steps_cost_k_squared(unit, neighbours, steps):
-    person = Protection(unit="person", neighbours="replace-one")
-    total = Terms(protection=person, max_trajectories_per_person=3, accounting="gaussian")
+    person = {"unit": "person", "neighbours": "replace-one"}
+    total = Terms(**person, max_trajectories_per_person=3, accounting="gaussian")
     release = Protection(unit=unit, neighbours=neighbours)
     assert total.steps(release) == steps
     price = total.price(cost_of(1.0, 1e-6), steps, 7.0 * ALPHA)
@@ -178,7 +177,9 @@ def test_k_steps_cost_k_squared(unit, neighbours, steps):
 
 
 def test_a_release_without_a_mu_does_not_enter_a_gaussian_total():
-    with pytest.raises(BudgetError, match=r"declare a plain dataset .* both totals add up"):
+    with pytest.raises(
+        BudgetError, match=r"a plain dataset .* both totals add up"
+    ):
         TERMS.price(cost_of(0.1, 1e-9), 1, None)
     with pytest.raises(BudgetError, match="is less than epsilon 1, delta 1e-6 takes"):
         TERMS.price(cost_of(1.0, 1e-6), 1, ALPHA * 0.99)

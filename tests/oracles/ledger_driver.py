@@ -223,7 +223,7 @@ def _ask(ledger, turn, me, units):
 
 @contextlib.contextmanager
 def _torn(self, *, write=False):
-    """A client that reads in one transaction and writes in another, with the number that is next then."""
+    """A client that reads in one transaction, and writes in another what follows from it."""
     with store.SqliteStore.transaction(self) as execute:
         written = []
 

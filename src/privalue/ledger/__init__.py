@@ -22,9 +22,8 @@ epsilon 1, delta 1e-6
 >>> request = Request(dataset="trial-2026", study=study, what="recovery", **promise)
 >>> charge = ledger.charge(request, token="random")
 >>> ledger.commit(charge, f'{{"ledger_head": "{charge.head}"}}')
->>> account = ledger.account("trial-2026")
->>> print(account.left, "| further releases of this size:", account.further_releases)
-epsilon 0.6, delta 9e-7 | further releases of this size: 1
+>>> print(ledger.account("trial-2026").left)
+epsilon 0.6, delta 9e-7
 >>> ledger.find(request).release[:15]
 '{"ledger_head":'
 >>> ledger.verify(heads=[charge.head]).entries
@@ -39,7 +38,7 @@ from privalue.ledger.gaussian import affordable, mu2_of_alpha, mu2_total
 from privalue.ledger.ledger import Charge, EarlierCharge, Ledger, open_ledger
 from privalue.ledger.outbox import NAME, Outbox, Paid
 from privalue.ledger.terms import Protection, Terms
-from privalue.ledger.verify import Verified, add_head, read_heads
+from privalue.ledger.verify import Verified
 
 __all__ = [
     "NAME",
@@ -55,11 +54,9 @@ __all__ = [
     "StatementLine",
     "Terms",
     "Verified",
-    "add_head",
     "affordable",
     "mu2_of_alpha",
     "mu2_total",
     "open_ledger",
-    "read_heads",
     "study_hash",
 ]

@@ -1,12 +1,11 @@
 """Say how a dataset stands: its total, what is spent and left, and what a release would cost."""
 
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
 from privalue.errors import BudgetError, StudyError
-from privalue.ledger.amounts import DELTA, EPSILON, Amount, format_mu, mu_of, safe_float
-from privalue.ledger.entries import Entry, Request
+from privalue.ledger.amounts import Amount, format_mu, mu_of
+from privalue.ledger.entries import Balance, Entry, Request
 from privalue.ledger.gaussian import affordable, epsilon_of
 from privalue.ledger.terms import Terms
 
@@ -23,21 +22,23 @@ class Account:
     terms: Terms
     promise: Amount  # epsilon and delta of the total, as declared
     largest: Amount
-    total: Amount  # what may be spent: the promise, or the mu^2 that keeps it
-    spent: Amount
-    releases: int  # charges so far
-    last_cost: Amount | None  # of the newest charge
+    balance: Balance  # its total is the promise, or the mu^2 that keeps it
     head: str  # hash of the ledger's last entry
+
+    @property
+    def total(self) -> Amount:
+        """Return what may be spent in all."""
+        return self.balance.total
+
+    @property
+    def spent(self) -> Amount:
+        """Return what is spent so far."""
+        return self.balance.spent
 
     @property
     def left(self) -> Amount:
         """Return what may still be spent."""
         return self.total.minus(self.spent)
-
-    @property
-    def further_releases(self) -> int | None:
-        """Return how many more releases at the last one's cost fit; None before the first."""
-        return None if self.last_cost is None else self.last_cost.times_in(self.left)
 
     def price(self, request: Request) -> Amount:
         """Return what a release costs this total.
@@ -83,16 +84,12 @@ class Account:
         Of a Gaussian total, epsilon is what mu comes to at the whole delta; so the epsilons of what
         is spent and of what is left add up to more than the total's.
         """
-        up = not is_left
         if not self.terms.is_gaussian:
-            return {
-                "epsilon": safe_float(Decimal(amount.epsilon) / EPSILON, up=up),
-                "delta": safe_float(Decimal(amount.delta) / DELTA, up=up),
-            }
+            return dict(zip(("epsilon", "delta"), amount.as_floats(), strict=True))
         epsilon, delta = self.promise.as_floats()
         if amount != self.total:
             epsilon = (affordable if is_left else epsilon_of)(amount.mu2, delta) or 0.0
-        mu = safe_float(mu_of(amount.mu2, up=up), up=up)
+        mu = float(mu_of(amount.mu2, up=not is_left))
         return {"epsilon": epsilon, "delta": delta if amount.mu2 else 0.0, "mu": mu}
 
     def as_dict(self) -> dict[str, Any]:
@@ -103,14 +100,13 @@ class Account:
         )
         return {
             "dataset": self.dataset,
-            **self.terms.as_dict(),
+            **vars(self.terms),
             "declared": declared,
             "promise": promise,
             "total": self.numbers(self.total, is_left=True),
             "spent": self.numbers(self.spent),
             "left": self.numbers(self.left, is_left=True),
-            "releases": self.releases,
-            "further_releases": self.further_releases,
+            "releases": self.balance.releases,
             "head": self.head,
         }
 
@@ -152,5 +148,5 @@ class StatementLine:
             kind=entry.kind,
             what=what[entry.kind],
             cost=entry.cost,
-            left=entry.total.minus(entry.spent),
+            left=entry.balance.total.minus(entry.balance.spent),
         )

@@ -54,11 +54,11 @@ def may_hold_password(text: str) -> bool:
 
 
 def not_shown(what: str, error: type[DataError | LedgerError]) -> DataError | LedgerError:
-    """Return the error for a name that is not an existing file and may hold a password."""
+    """Return the error for what is neither an existing file nor a well-formed address."""
     return error(
-        f"the address given as {what} is not understood, and no file has that name; it is not "
-        "shown, because it may hold a password; write postgresql://user@host/database, or the name "
-        "of a file that exists"
+        f"the address given as {what} is malformed, and no file has that name; it is not shown, "
+        "because it may hold a password; write postgresql://user@host/database, with special "
+        "characters percent-encoded (PGPASSWORD or ~/.pgpass may hold the password)"
     )
 
 
@@ -70,17 +70,8 @@ def divide_address(text: str) -> tuple[str, str | None]:
     """
     parts = _URL.fullmatch(text)
     if parts is None or "@" in next(iter((parts[2] or "").split()), ""):
-        raise _malformed("data", DataError)
+        raise not_shown("data", DataError)
     return parts[1], parts[2]
-
-
-def _malformed(what: str, error: type[DataError | LedgerError]) -> DataError | LedgerError:
-    """Return the error for an address that cannot be read, of which nothing is quoted."""
-    return error(
-        f"the address of the {what} is malformed; write postgresql://user@host/database, with "
-        "special characters percent-encoded; the password may also be in PGPASSWORD or in a file "
-        "(~/.pgpass)"
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +106,7 @@ def postgres_server(
     """
     parts = _URL.fullmatch(address)
     if parts is None or parts[2] is not None:
-        raise _malformed(what, error)
+        raise not_shown(what, error)
     try:
         driver: Any = import_module("psycopg")
     except ImportError:
@@ -125,7 +116,7 @@ def postgres_server(
     try:
         known = driver.conninfo.conninfo_to_dict(address)
     except (driver.Error, ValueError):  # its message may quote the password
-        raise _malformed(what, error) from None
+        raise not_shown(what, error) from None
     options = driver.pq.Conninfo.get_defaults()  # the environment's PGHOST and so on
     usual = {each.keyword.decode(): each.val.decode() for each in options if each.val}
     shown = {key: str(known.get(key) or usual.get(key) or "") for key in ("host", "port")}
@@ -133,7 +124,7 @@ def postgres_server(
     port = "" if shown["port"] in {"", "5432"} else f":{shown['port']}"
     place = f"postgresql://{shown['host'] or 'localhost'}{port}/{database}"
     if "@" in place or not place.isprintable() or re.fullmatch(r"[:\d,]*", port) is None:
-        raise _malformed(what, error)
+        raise not_shown(what, error)
     user, password = str(known.get("user", "")), str(known.get("password", ""))
     quoted = [f"{mark}{user}{mark}" for mark in ('"', "'")] if user else []
     secrets = (*quoted, password) if len(password) > 2 else tuple(quoted)

@@ -41,10 +41,6 @@ class Amount(NamedTuple):
         """Return whether no part exceeds the other's."""
         return all(here <= there for here, there in zip(self, other, strict=True))
 
-    def times_in(self, other: "Amount") -> int:
-        """Return how many times this amount fits into another."""
-        return min(there // here for here, there in zip(self, other, strict=True) if here)
-
     def as_floats(self) -> tuple[float, float]:
         """Return epsilon and delta as the nearest doubles, which name the same decimals."""
         return float(Decimal(self.epsilon) / EPSILON), float(Decimal(self.delta) / DELTA)
@@ -79,14 +75,6 @@ def mu_of(mu2: int, *, up: bool) -> Decimal:
     scaled = mu2 * (10**24 // MU2)
     root = math.isqrt(scaled)
     return Decimal(root + (up and root * root < scaled)).scaleb(-12)
-
-
-def safe_float(exact: Decimal, *, up: bool) -> float:
-    """Return the nearest double whose shortest decimal is not below a number, or not above it."""
-    value = float(exact)
-    while (Decimal(repr(value)) < exact) if up else (Decimal(repr(value)) > exact):
-        value = math.nextafter(value, math.inf if up else -math.inf)
-    return value
 
 
 def _amount(epsilon: float, delta: float, rounding: str) -> Amount:

@@ -20,7 +20,7 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from privalue.errors import LedgerError, UsageError
 from privalue.ledger.amounts import NOTHING, Amount, cost_of
@@ -34,23 +34,32 @@ _HASH = re.compile(r"[0-9a-f]{64}")
 _COLUMNS = ", ".join(("sequence", "body", "hash", "kind", "dataset", "releases", *AMOUNTS))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Entry:
+class Balance(NamedTuple):
+    """What a dataset may spend and has spent."""
+
+    total: Amount
+    spent: Amount = NOTHING
+    releases: int = 0  # charges so far
+
+    def after(self, cost: Amount) -> "Balance":
+        """Return the balance after a charge."""
+        return Balance(self.total, self.spent.plus(cost), self.releases + 1)
+
+
+class Entry(NamedTuple):
     """An entry as the database holds it; ``said`` is its body, which anybody may have written."""
 
     number: int
     hash: str
     kind: str
     dataset: str
-    releases: int  # charges of the dataset so far
     cost: Amount
-    spent: Amount  # after this entry
-    total: Amount
+    balance: Balance  # after it
     said: Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class Request(Protection):
     """What a release asks of a ledger; an identical request is charged once.
 
     ``alpha`` is sigma over the sensitivity, if the release is Gaussian noise of one public sigma
@@ -61,20 +70,19 @@ class Request:
     dataset: str
     epsilon: float  # that the release promises, to the unit that it protects
     delta: float
-    unit: str
-    neighbours: str
     alpha: float | None = None
     what: str  # the study's name, or what another tool releases; for the statement
     study: str | None = None  # hash of its public description; None for another tool's release
 
     def __post_init__(self) -> None:
+        super().__post_init__()
+        cost_of(self.epsilon, self.delta)
         check_name(self.dataset)
         check_text("what", self.what)
         if self.study is not None:
             check_hash(self.study)
         if self.alpha is not None and not 0 < self.alpha < math.inf:
             raise UsageError(f"alpha = {self.alpha!r}: it must be a number above 0")
-        _ = self.promise, self.protection
 
     @property
     def hash(self) -> str:
@@ -85,11 +93,6 @@ class Request:
     def promise(self) -> Amount:
         """Return epsilon and delta in units, rounded up."""
         return cost_of(self.epsilon, self.delta)
-
-    @property
-    def protection(self) -> Protection:
-        """Return whom the release protects."""
-        return Protection(unit=self.unit, neighbours=self.neighbours)
 
 
 def sha256(text: str) -> str:
@@ -170,17 +173,9 @@ def _entry(
 ) -> Entry:
     if sha256(body) != digest:
         raise LedgerError(f"the ledger fails its check: entry {number} was changed")
-    return Entry(
-        number=number,
-        hash=digest,
-        kind=kind,
-        dataset=dataset,
-        releases=releases,
-        cost=Amount(*amounts[:3]),
-        spent=Amount(*amounts[3:6]),
-        total=Amount(*amounts[6:]),
-        said=parse_object(body),
-    )
+    balance = Balance(Amount(*amounts[6:]), Amount(*amounts[3:6]), releases)
+    said = parse_object(body)
+    return Entry(number, digest, kind, dataset, Amount(*amounts[:3]), balance, said)
 
 
 def last_head(execute: Execute) -> tuple[int, str]:
@@ -196,12 +191,9 @@ def append(
     execute: Execute,
     kind: str,
     dataset: str,
-    *,
-    cost: Amount = NOTHING,
-    spent: Amount,
-    total: Amount,
-    releases: int,
+    balance: Balance,
     said: Mapping[str, Any],
+    cost: Amount = NOTHING,
 ) -> tuple[int, str]:
     """Append an entry; return its number and hash."""
     number, previous = last_head(execute)
@@ -214,8 +206,8 @@ def append(
             "at": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
             "author": store.author(execute),
             "salt": secrets.token_hex(32),
-            "releases": releases,
-            **dict(zip(AMOUNTS, (*cost, *spent, *total), strict=True)),
+            "releases": balance.releases,
+            **dict(zip(AMOUNTS, (*cost, *balance.spent, *balance.total), strict=True)),
             **said,
         }
     )

@@ -30,32 +30,10 @@ def remove_litter(folder: Path) -> None:
                 file.unlink()
 
 
-def write_over(partial: Path, target: Path, parts: Iterable[str]) -> None:
-    """Write a text over a file that was made beforehand, and give it its name, if nobody has it.
-
-    What the file had room for needs no room now.
-
-    Raises:
-        FileExistsError: something has the name.
-        OSError: the folder or the disk refused.
-    """
-    try:
-        handle = os.open(partial, os.O_CREAT | os.O_WRONLY, 0o600)
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-            file.writelines(parts)
-            file.flush()
-            file.truncate()
-            os.fsync(file.fileno())
-        _appear(partial, target)
-        with suppress(OSError):
-            _sync(target.parent)
-    finally:
-        with suppress(OSError):
-            partial.unlink()
-
-
 @contextmanager
-def whole_file(target: Path, *, mode: int | None = None, replace: bool = True) -> Iterator[Path]:
+def whole_file(
+    target: Path, *, mode: int | None = None, replace: bool = True, partial: Path | None = None
+) -> Iterator[Path]:
     """Yield an empty file to fill, which gets the target's name where the block ends well.
 
     Args:
@@ -63,14 +41,16 @@ def whole_file(target: Path, *, mode: int | None = None, replace: bool = True) -
         mode: who may read it once it is whole. Until then its owner alone may. Without a mode the
             umask decides, as for any new file.
         replace: whether a file that has the name gives way.
+        partial: a file that was made beforehand, and has room for the content; a new one, if None.
 
     Raises:
         FileExistsError: something has the name, and ``replace`` is false.
         OSError: the folder or the disk refused.
     """
-    partial = partial_name(target)
-    flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
-    os.close(os.open(partial, flags, 0o666 if mode is None else 0o600))
+    if partial is None:
+        partial = partial_name(target)
+        flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
+        os.close(os.open(partial, flags, 0o666 if mode is None else 0o600))
     try:
         yield partial
         if mode is not None:
@@ -93,6 +73,7 @@ def write_whole(
     *,
     mode: int | None = None,
     replace: bool = True,
+    partial: Path | None = None,
     errors: str = "strict",
 ) -> Path:
     """Write a text in UTF-8, as ``whole_file`` does.
@@ -102,16 +83,18 @@ def write_whole(
         text: all of it, or its parts in order.
         mode: who may read it; see ``whole_file``.
         replace: whether a file that has the name gives way.
+        partial: see ``whole_file``.
         errors: what becomes of characters that UTF-8 does not have, as for ``open``.
 
     Returns:
         The target.
     """
     with (
-        whole_file(target, mode=mode, replace=replace) as partial,
-        partial.open("w", encoding="utf-8", errors=errors, newline="") as file,
+        whole_file(target, mode=mode, replace=replace, partial=partial) as unfinished,
+        unfinished.open("r+", encoding="utf-8", errors=errors, newline="") as file,
     ):
         file.writelines([text] if isinstance(text, str) else text)
+        file.truncate()
     return target
 
 

@@ -11,23 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from privalue.errors import BudgetError, LedgerError, UsageError
+from privalue.ledger import entries
 from privalue.ledger.account import Account, StatementLine
 from privalue.ledger.addresses import may_hold_password, names_server, not_shown
-from privalue.ledger.amounts import NOTHING, Amount, total_of
-from privalue.ledger.entries import (
-    Entry,
-    Request,
-    append,
-    check_hash,
-    check_name,
-    check_text,
-    last_entry,
-    last_head,
-    select_entries,
-    sha256,
-)
+from privalue.ledger.amounts import Amount, total_of
+from privalue.ledger.entries import Balance, Entry, Request, append, last_entry, sha256
 from privalue.ledger.store import AbsentLedgerError, Execute, PostgresStore, SqliteStore, Store
-from privalue.ledger.terms import PLAIN, Protection, Terms
+from privalue.ledger.terms import PLAIN, Terms
 from privalue.ledger.verify import Verified, release_fault, verify
 
 _PAGE = 500  # lines of a statement at a time: nobody is kept waiting
@@ -96,12 +86,12 @@ class Ledger:
         Raises:
             BudgetError: it has another total and ``replace`` is false, or more is already spent.
         """
-        check_name(dataset)
+        entries.check_name(dataset)
         if reason is not None:
-            check_text("reason", reason)
-        protection = Protection(unit=unit, neighbours=neighbours)
+            entries.check_text("reason", reason)
         terms = Terms(
-            protection=protection,
+            unit=unit,
+            neighbours=neighbours,
             max_trajectories_per_person=max_trajectories_per_person,
             accounting=accounting,
         )
@@ -114,21 +104,9 @@ class Ledger:
                 if (known.promise, known.terms) == (promise, terms):
                     return known
                 largest = _require_replaceable(known, terms, promise, total, replace)
-            append(
-                self._store,
-                execute,
-                "declare",
-                dataset,
-                spent=NOTHING if known is None else known.spent,
-                total=total,
-                releases=0 if known is None else known.releases,
-                said={
-                    "promise": promise[:2],
-                    "largest": largest[:2],
-                    **terms.as_dict(),
-                    "reason": reason,
-                },
-            )
+            said = {"promise": promise[:2], "largest": largest[:2], "reason": reason}
+            balance = Balance(total) if known is None else known.balance._replace(total=total)
+            append(self._store, execute, "declare", dataset, balance, said | vars(terms))
             return _required(execute, dataset)
 
     def account(self, dataset: str) -> Account:
@@ -137,7 +115,7 @@ class Ledger:
         Raises:
             BudgetError: it has no total.
         """
-        check_name(dataset)
+        entries.check_name(dataset)
         with self._transaction() as execute:
             return _required(execute, dataset)
 
@@ -181,26 +159,19 @@ class Ledger:
                     return _charge(earlier)
                 raise account.refusal(request.promise, _why_not_again(execute, earlier))
             price = account.price(request)
+            said = {
+                "request": request.hash,
+                "promise": request.promise[:2],
+                **vars(request.protection),
+                "alpha": None if request.alpha is None else repr(float(request.alpha)),
+                "steps": account.terms.steps(request.protection),
+                "what": request.what,
+                "is_foreign": request.study is None,
+                "token": mine,
+            }
+            balance = account.balance.after(price)
             number, head = append(
-                self._store,
-                execute,
-                "charge",
-                request.dataset,
-                cost=price,
-                spent=account.spent.plus(price),
-                total=account.total,
-                releases=account.releases + 1,
-                said={
-                    "request": request.hash,
-                    "promise": request.promise[:2],
-                    "unit": request.unit,
-                    "neighbours": request.neighbours,
-                    "alpha": None if request.alpha is None else repr(float(request.alpha)),
-                    "steps": account.terms.steps(request.protection),
-                    "what": request.what,
-                    "is_foreign": request.study is None,
-                    "token": mine,
-                },
+                self._store, execute, "charge", request.dataset, balance, said, price
             )
         return Charge(number=number, head=head, dataset=request.dataset)
 
@@ -231,19 +202,11 @@ class Ledger:
                     f"the ledger {self.place} has another release for entry {entry.number}: this "
                     "one is paid for, and cannot be stored; find out who stored the other"
                 )
-            account = _required(execute, entry.dataset)
             if _release_text(execute, digest) is None:
                 execute("INSERT INTO ledger_releases (hash, text) VALUES (?, ?)", (digest, release))
-            append(
-                self._store,
-                execute,
-                "commit",
-                entry.dataset,
-                spent=account.spent,
-                total=account.total,
-                releases=account.releases,
-                said={"charge": entry.number, "release": digest},
-            )
+            balance = _required(execute, entry.dataset).balance
+            said = {"charge": entry.number, "release": digest}
+            append(self._store, execute, "commit", entry.dataset, balance, said)
 
     def statement(self, dataset: str) -> Iterator[StatementLine]:
         """Yield the account of a dataset as a bank would, line by line, the oldest first."""
@@ -251,16 +214,16 @@ class Ledger:
         after: int | None = 0
         while after is not None:
             with self._transaction() as execute:
-                entries = select_entries(
+                page = entries.select_entries(
                     execute, "dataset = ? AND sequence > ?", dataset, after, limit=_PAGE
                 )
-            yield from map(StatementLine.of, entries)
-            after = entries[-1].number if len(entries) == _PAGE else None
+            yield from map(StatementLine.of, page)
+            after = page[-1].number if len(page) == _PAGE else None
 
     def head(self) -> str:
         """Return the hash of the last entry, which fixes all before it."""
         with self._transaction() as execute:
-            return last_head(execute)[1]
+            return entries.last_head(execute)[1]
 
     def verify(self, *, heads: Iterable[str] = (), releases: Iterable[str] = ()) -> Verified:
         """Check everything, page by page; nobody is kept waiting.
@@ -272,7 +235,7 @@ class Ledger:
         Raises:
             LedgerError: the first thing that is wrong.
         """
-        return verify(self._store, [check_hash(head) for head in heads], releases)
+        return verify(self._store, [entries.check_hash(head) for head in heads], releases)
 
     @contextmanager
     def _transaction(self, *, write: bool = False) -> Iterator[Execute]:
@@ -306,23 +269,18 @@ def _account(execute: Execute, dataset: str) -> Account | None:
     declared = last_entry(execute, "dataset = ? AND kind = 'declare'", dataset)
     if newest is None or declared is None:
         return None
-    charged = last_entry(execute, "dataset = ? AND kind = 'charge'", dataset)
     try:
         return Account(
             dataset=dataset,
             terms=Terms.of(declared.said),
             promise=Amount(*declared.said["promise"]),
             largest=Amount(*declared.said["largest"]),
-            total=newest.total,
-            spent=newest.spent,
-            releases=newest.releases,
-            last_cost=None if charged is None else charged.cost,
-            head=last_head(execute)[1],
+            balance=newest.balance,
+            head=entries.last_head(execute)[1],
         )
     except (KeyError, TypeError, UsageError):
-        raise LedgerError(
-            f"the ledger fails its check: entry {declared.number} declares no total"
-        ) from None
+        failed = f"the ledger fails its check: entry {declared.number} declares no total"
+        raise LedgerError(failed) from None
 
 
 def _required(execute: Execute, dataset: str) -> Account:
@@ -336,21 +294,19 @@ def _require_replaceable(
     known: Account, terms: Terms, promise: Amount, total: Amount, replace: bool
 ) -> Amount:
     """Return the largest promise, with a new total; refuse one that cannot take the old's place."""
-    asked = f"a total of {promise} for {terms} ({terms.accounting})"
-    stands = f"its total is {known.promise} for {known.terms} ({known.terms.accounting})"
+    why = None
     if not replace:
-        raise known.refusal(asked, f"{stands}; replace=True changes it")
-    if terms.accounting != known.terms.accounting:
-        raise known.refusal(
-            asked, f"{stands}, and the accounting of a dataset never changes; take another name"
-        )
-    if known.releases == 0:
-        return promise
-    if terms != known.terms:
-        raise known.refusal(asked, f"{stands}, and what is spent was counted for that")
-    if not known.spent.fits(total):
-        raise known.refusal(asked, f"more is spent: {known.format(known.spent)}")
-    return promise.maximum(known.largest)
+        why = "replace=True changes it"
+    elif terms.accounting != known.terms.accounting:
+        why = "the accounting of a dataset never changes; take another name"
+    elif known.balance.releases and terms != known.terms:
+        why = "what is spent was counted for that"
+    elif not known.spent.fits(total):
+        why = f"more is spent: {known.format(known.spent)}"
+    if why is not None:
+        stands = f"its total is {known.promise} for {known.terms} ({known.terms.accounting})"
+        raise known.refusal(f"a total of {promise} for {terms}", f"{stands}; {why}")
+    return promise.maximum(known.largest) if known.balance.releases else promise
 
 
 def _charge(entry: Entry) -> Charge:

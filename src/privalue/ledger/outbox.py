@@ -6,7 +6,6 @@ draw and the commit. Its first line is a header of JSON; what follows is ``relea
 letter. The owner alone may read it: the number of an entry reveals earlier attempts.
 """
 
-import errno
 import json
 import os
 import tempfile
@@ -17,7 +16,7 @@ from typing import Self
 
 from privalue.errors import DataError, UsageError
 from privalue.ledger.entries import sha256
-from privalue.ledger.files import partial_name, read_whole, write_over
+from privalue.ledger.files import partial_name, read_whole, write_whole
 from privalue.ledger.ledger import Charge
 
 NAME = "release.outbox"  # in the folder that the release goes to
@@ -31,9 +30,7 @@ class Paid:
     """What was drawn, with the charge that paid for it."""
 
     ledger: str  # where the ledger is, without user and password
-    dataset: str
-    number: int  # of the charge
-    head: str  # of the charge
+    charge: Charge
     text: str  # the release, to the letter
     study: str | None = None  # the file of the study, for the pages
     justification: str | None = None
@@ -43,11 +40,6 @@ class Paid:
     def needs_address(self) -> bool:
         """Return whether the ledger is on a server, whose address with user is not kept."""
         return "://" in self.ledger
-
-    @property
-    def charge(self) -> Charge:
-        """Return the charge that paid for it."""
-        return Charge(number=self.number, head=self.head, dataset=self.dataset)
 
 
 class Outbox:
@@ -80,7 +72,7 @@ class Outbox:
             "folder": os.path.abspath(self.path.parent),
         }
         self._partial: Path | None = None
-        self._folders: list[Path] = []
+        self._has_made_folder = False
 
     def preallocate(self, size: int) -> None:
         """Write a placeholder, where and as large as what is drawn will be.
@@ -91,11 +83,16 @@ class Outbox:
         Raises:
             UsageError: the folder cannot be written to, or has no room.
         """
-        folder = self.path.parent
+        folder, self._partial = self.path.parent, partial_name(self.path)
         try:
-            self._make(folder)
-            self._partial = partial_name(self.path)
-            _placeholder(self._partial, size)
+            self._has_made_folder = not folder.exists()
+            folder.mkdir(parents=True, exist_ok=True)
+            handle = os.open(self._partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+            with os.fdopen(handle, "wb") as file:
+                for start in range(0, size, _AT_ONCE):
+                    file.write(bytes(min(_AT_ONCE, size - start)))
+                file.flush()
+                os.fsync(handle)
         except OSError as problem:
             raise UsageError(
                 f"{folder} cannot take the release, of up to {size:,} bytes: {problem.strerror}; "
@@ -115,12 +112,12 @@ class Outbox:
         header["text"] = sha256(paid.text)
         parts = (json.dumps(header, sort_keys=True) + "\n", paid.text)
         with suppress(OSError):
-            write_over(self._partial or partial_name(self.path), self.path, parts)
+            write_whole(self.path, parts, mode=0o600, replace=False, partial=self._partial)
             self.is_filled = True
         if not self.is_filled:
             with suppress(OSError):
                 spare = Path(tempfile.mkdtemp(prefix="privalue-")) / NAME
-                write_over(partial_name(spare), spare, parts)
+                write_whole(spare, parts, mode=0o600)
                 self.path, self.is_filled = spare, True
         return self.is_filled
 
@@ -145,10 +142,14 @@ class Outbox:
             digest = fields.pop("text")
             if fields.pop("privalue_outbox") != _FORMAT:
                 raise ValueError
-            paid = Paid(**fields, text=text.decode())
-            if sha256(paid.text) != digest:
+            charge = Charge(**fields.pop("charge"))
+            paid = Paid(**fields, charge=charge, text=text.decode())
+            texts = (paid.ledger, charge.dataset, charge.head)
+            texts += tuple(filter(None, (paid.study, paid.justification, paid.folder)))
+            if any("\0" in text for text in texts):  # TypeError, if one is no text
                 raise ValueError
-            _require_plain(paid)
+            if sha256(paid.text) != digest or type(charge.number) is not int:
+                raise ValueError
         except OSError as problem:
             raise DataError(
                 f"{path} cannot be read: {problem.strerror}; give the outbox that a release left"
@@ -169,58 +170,6 @@ class Outbox:
         if self._partial is not None:
             with suppress(OSError):
                 self._partial.unlink()
-        for folder in reversed(self._folders):
+        if self._has_made_folder:
             with suppress(OSError):  # it holds something
-                folder.rmdir()
-
-    def _make(self, folder: Path) -> None:
-        """Make a folder with those above it, and remember which were not there."""
-        missing = []
-        while not os.path.lexists(folder):
-            missing.append(folder)
-            folder = folder.parent
-        for each in reversed(missing):
-            with suppress(FileExistsError):  # somebody else was quicker
-                each.mkdir()
-                self._folders.append(each)
-
-
-def _require_plain(paid: Paid) -> None:
-    """Raise ValueError or TypeError unless everything of a header is what its field holds."""
-    if type(paid.number) is not int or not 0 < paid.number < 1 << 62:
-        raise ValueError
-    texts = (paid.study, paid.justification, paid.folder)
-    required = (paid.ledger, paid.dataset, paid.head)
-    for text in (*required, *(text for text in texts if text is not None)):
-        if not isinstance(text, str) or b"\0" in os.fsencode(text):
-            raise ValueError
-
-
-def _placeholder(partial: Path, size: int) -> None:
-    """Make a file of so many bytes that are really there, for its owner alone."""
-    handle = os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-    try:
-        _take(handle, size)
-        os.fsync(handle)
-    except BaseException:
-        with suppress(OSError):
-            partial.unlink()
-        raise
-    finally:
-        os.close(handle)
-
-
-def _take(handle: int, size: int) -> None:
-    """Take so many bytes of the disk, by the system's call for it if there is one."""
-    try:
-        os.posix_fallocate(handle, 0, size)
-    except AttributeError:  # macOS has no such call
-        pass
-    except OSError as problem:
-        if problem.errno not in {errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS}:
-            raise
-    else:
-        return
-    with os.fdopen(os.dup(handle), "wb") as file:
-        for start in range(0, size, _AT_ONCE):
-            file.write(bytes(min(_AT_ONCE, size - start)))
+                self.path.parent.rmdir()

@@ -6,32 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-
-class _Deferral:
-    """Handlers that are put off, and the signals that arrived meanwhile."""
-
-    def __init__(self) -> None:
-        self.arrived: list[int] = []
-        self.handlers: dict[int, Any] = {}
-        for name in ("SIGINT", "SIGTERM", "SIGHUP"):
-            number = getattr(signal, name, None)
-            handler = None if number is None else signal.getsignal(number)
-            if number is not None and handler not in {None, signal.SIG_IGN}:
-                self.handlers[number] = handler
-
-    def deliver(self) -> None:
-        """Do what the original handlers do for each signal that arrived."""
-        arrived, self.arrived = self.arrived, []
-        for number in arrived:
-            handler = self.handlers[number]
-            if callable(handler):
-                handler(number, None)
-            else:  # the system's own: the process ends here
-                signal.signal(number, handler)
-                signal.raise_signal(number)
-
-
-_active: list[_Deferral] = []
+_arrived: list[int] = []  # signals that are put off
+_handlers: dict[int, Any] = {}  # those that are to have them; empty unless some are put off
 
 
 @contextmanager
@@ -39,26 +15,35 @@ def uninterrupted() -> Iterator[None]:
     """Put interrupts off until the block ends, or waits for a lock (``let_through``).
 
     Handlers of signals belong to the main thread: elsewhere nothing is changed, and nothing
-    interrupts.
+    interrupts. A block inside another changes nothing.
     """
-    if threading.current_thread() is not threading.main_thread():
+    if _handlers or threading.current_thread() is not threading.main_thread():
         yield
         return
-    deferral = _Deferral()
-    _active.append(deferral)
-    for number in deferral.handlers:
-        signal.signal(number, lambda number, _: deferral.arrived.append(number))
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) not in {None, signal.SIG_IGN}:
+            _handlers[number] = signal.signal(number, lambda number, _: _arrived.append(number))
     try:
         yield
+    except BaseException:
+        _arrived.clear()  # this ends it, too
+        raise
     finally:
-        for number, handler in deferral.handlers.items():
+        for number, handler in _handlers.items():
             signal.signal(number, handler)
-        _active.remove(deferral)
-    deferral.deliver()
+        _handlers.clear()
+    _deliver()
 
 
 def let_through() -> None:
     """Deliver interrupts that were put off: nothing is lost by one while a lock is waited for."""
-    if _active and threading.current_thread() is threading.main_thread():
-        for deferral in reversed(_active):
-            deferral.deliver()
+    if _handlers and threading.current_thread() is threading.main_thread():
+        for number in set(_arrived):
+            signal.signal(number, _handlers.pop(number))  # it is not put off any more
+        _deliver()
+
+
+def _deliver() -> None:
+    while _arrived:
+        signal.raise_signal(_arrived.pop(0))

@@ -15,6 +15,7 @@ Locks are for politeness alone: they let writers wait for each other, where one 
 """
 
 import os
+import pwd
 import random
 import re
 import sqlite3
@@ -51,10 +52,8 @@ class EncodingError(LedgerError):
 
 def _locked(place: str, wait: float) -> UnavailableError:
     """Return what to raise if another writer does not finish in time."""
-    return UnavailableError(
-        f"the ledger {place} is locked by another process, and stayed so for {wait:g} s; nothing "
-        "was recorded; try again"
-    )
+    locked = f"is locked by another process, and stayed so for {wait:g} s"
+    return UnavailableError(f"the ledger {place} {locked}; nothing was recorded; try again")
 
 
 class SqliteStore:
@@ -75,10 +74,7 @@ class SqliteStore:
             is_new = self._path.stat().st_size == 0
         except (OSError, ValueError) as problem:
             why = getattr(problem, "strerror", None) or "no file can have that name"
-            raise LedgerError(
-                f"the ledger {self.place} cannot be made: {why}; give a file in a folder that can "
-                "be written"
-            ) from problem
+            raise LedgerError(f"the ledger {self.place} cannot be made: {why}") from problem
         if is_new:
             with self.transaction(write=True) as execute:
                 if not execute("SELECT 1 FROM sqlite_master").fetchone():
@@ -126,20 +122,16 @@ class SqliteStore:
             let_through()
             time.sleep(random.uniform(0.001, 0.005))
         if connection.execute("PRAGMA journal_mode").fetchone() == ("wal",):
-            raise LedgerError(
-                f"the ledger {self.place} was switched to a write-ahead log, whose locks do not "
-                "protect a file under two names; `PRAGMA journal_mode = DELETE` switches it back"
-            )
+            how = "PRAGMA journal_mode = DELETE switches it back"
+            raise LedgerError(f"the ledger {self.place} was switched to a write-ahead log; {how}")
         connection.execute("PRAGMA busy_timeout = 5000")  # to commit: readers are brief
 
     def author(self, execute: Execute) -> str:
         """Return the name of the system's user."""
         try:
-            from pwd import getpwuid  # noqa: PLC0415 - not everywhere
-
-            return getpwuid(os.geteuid()).pw_name
-        except (ImportError, KeyError):  # a container may have no names
-            return f"user {os.geteuid()}" if hasattr(os, "geteuid") else "unknown"
+            return pwd.getpwuid(os.geteuid()).pw_name
+        except KeyError:  # a container may have no names
+            return f"user {os.geteuid()}"
 
     def fault(self) -> str | None:
         """Return what SQLite's own check finds, or that rules are gone."""
@@ -155,15 +147,12 @@ class SqliteStore:
         if _is_busy(problem):
             return _locked(self.place, self._wait)
         message = " ".join(str(problem).split())
-        explained = "failed ({})"
-        if isinstance(problem, UnicodeError):
-            explained = _SQLITE_SAYS[sqlite3.SQLITE_CORRUPT]
-        elif "no such table" in message:
+        code = sqlite3.SQLITE_CORRUPT if isinstance(problem, UnicodeError) else _code(problem)
+        explained = _SQLITE_SAYS.get(code, "failed ({})")
+        if "no such table" in message:
             explained = "holds no ledger; give another file"
         elif "no such column" in message:
             explained = _EARLIER
-        else:
-            explained = _SQLITE_SAYS.get(_code(problem), explained)
         return LedgerError(f"the ledger {self.place} {explained.format(message)}")
 
 
@@ -223,10 +212,8 @@ class PostgresStore:
                 " quote_ident(current_schema()), current_setting('server_encoding')"
             ).fetchone()
             if encoding != "UTF8":
-                raise EncodingError(
-                    f"the database {self.place} has the encoding {encoding}, and a release may "
-                    "hold any character; make one with ENCODING 'UTF8' TEMPLATE template0"
-                )
+                how = "make one with ENCODING 'UTF8' TEMPLATE template0"
+                raise EncodingError(f"the database {self.place} has the encoding {encoding}; {how}")
             if not exists:
                 # The triggers keep this path; names of tables in the session come last.
                 connection.execute(f"SET LOCAL search_path = {schema}, pg_temp")
@@ -245,10 +232,8 @@ class PostgresStore:
             try:
                 connection.execute("COMMIT")
             except self._driver.OperationalError as problem:
-                raise UnavailableError(
-                    f"the server of the ledger {self.place} was lost while it recorded; whether it "
-                    "did is unknown: privalue ledger show tells"
-                ) from problem
+                lost = "was lost, and whether it recorded this is unknown: ledger show tells"
+                raise UnavailableError(f"the server of the ledger {self.place} {lost}") from problem
 
     def _lock(self, connection: Any) -> None:
         """Begin a transaction with the ledger's lock: one writer after the other."""
@@ -268,10 +253,7 @@ class PostgresStore:
             connection.execute("ROLLBACK")
             let_through()
         if fsync == "off":
-            raise LedgerError(
-                f"the ledger {self.place} is on a server with fsync = off, which may lose what it "
-                "recorded; switch it on"
-            )
+            raise LedgerError(f"the server of the ledger {self.place} has fsync = off; turn it on")
 
     @contextmanager
     def _connected(self) -> Iterator[Any]:
@@ -290,13 +272,10 @@ class PostgresStore:
             message = self._server.masked(str(problem).partition("\n")[0])
             ended = isinstance(problem, errors.IdleInTransactionSessionTimeout)
             if ended or is_unanswered(problem, self._driver):
-                raise UnavailableError(
-                    f"the server of the ledger {self.place} does not answer ({message}); nothing "
-                    "was recorded; try again"
-                ) from problem
-            raise LedgerError(
-                f"the ledger {self.place} refused this ({message}); nothing was recorded"
-            ) from problem
+                said = f"does not answer ({message}); nothing was recorded; try again"
+                raise UnavailableError(f"the server of the ledger {self.place} {said}") from problem
+            said = f"refused this ({message}); nothing was recorded"
+            raise LedgerError(f"the ledger {self.place} {said}") from problem
 
     def author(self, execute: Execute) -> str:
         """Return the name of the database's user."""
@@ -305,17 +284,16 @@ class PostgresStore:
     def fault(self) -> str | None:
         """Return that rules are gone, if they are."""
         rules = _POSTGRES.read_text("utf-8")
-        made = tuple(map(rules.count, ("CHECK (", "CREATE TRIGGER", "UNIQUE", "PRIMARY KEY")))
-        of_tables = "IN ('ledger_entries'::regclass, 'ledger_releases'::regclass)"
+        made = sum(map(rules.count, ("CHECK (", "CREATE TRIGGER", "UNIQUE", "PRIMARY KEY")))
         with self.transaction() as execute:
-            counts = execute(
-                f"SELECT (SELECT count(*) FROM pg_constraint WHERE contype = 'c' AND conrelid"
-                f" {of_tables}), (SELECT count(*) FROM pg_trigger WHERE tgenabled IN ('O', 'A')"
-                f" AND tgrelid {of_tables}), (SELECT count(*) FROM pg_index WHERE indisunique"
-                f" AND NOT indisprimary AND indisvalid AND indrelid {of_tables}), (SELECT count(*)"
-                f" FROM pg_index WHERE indisprimary AND indisvalid AND indrelid {of_tables})"
+            (count,) = execute(
+                "SELECT count(*) FROM (SELECT conrelid FROM pg_constraint WHERE contype = 'c'"
+                " UNION ALL SELECT tgrelid FROM pg_trigger WHERE tgenabled IN ('O', 'A')"
+                " UNION ALL SELECT indrelid FROM pg_index WHERE indisunique AND indisvalid)"
+                " AS rules (id) WHERE id IN"
+                " ('ledger_entries'::regclass, 'ledger_releases'::regclass)"
             ).fetchone()
-        return None if counts == made else "the rules of its tables were changed"
+        return None if count == made else "the rules of its tables were changed"
 
 
 Store = SqliteStore | PostgresStore

@@ -17,20 +17,13 @@ mu: Gaussian noise of one public sigma, or pure epsilon. dp-lsw and dp-lsl have 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from decimal import ROUND_CEILING, Context, Decimal, localcontext
 from typing import Any
 
 from privalue.errors import BudgetError, UsageError
+from privalue.ledger import gaussian
 from privalue.ledger.amounts import DELTA, EPSILON, Amount
-from privalue.ledger.gaussian import (
-    covers_pure,
-    is_certified,
-    is_refuted,
-    mu2_of_alpha,
-    mu2_of_pure,
-    mu2_total,
-)
 
 UNITS = ("trajectory", "person")
 RELATIONS = ("replace-one", "add-remove")
@@ -47,57 +40,42 @@ class Protection:
     neighbours: str
 
     def __post_init__(self) -> None:
-        for name, value, allowed in (
-            ("unit", self.unit, UNITS),
-            ("neighbours", self.neighbours, RELATIONS),
-        ):
-            if value not in allowed:
-                raise UsageError(f'{name} = {value!r}: it must be "{allowed[0]}" or "{allowed[1]}"')
+        _require_one_of("unit", self.unit, UNITS)
+        _require_one_of("neighbours", self.neighbours, RELATIONS)
+
+    @property
+    def protection(self) -> "Protection":
+        """Return unit and relation alone."""
+        return Protection(unit=self.unit, neighbours=self.neighbours)
 
     def __str__(self) -> str:
         return f"one {self.unit}, {self.neighbours}"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Terms:
+class Terms(Protection):
     """What a dataset's total promises to whom, and how costs add up."""
 
-    protection: Protection
     max_trajectories_per_person: int | None = None  # None: nobody vouched for one
-    accounting: str = PLAIN
+    accounting: str = PLAIN  # epsilons and deltas add up; or mu^2 does
 
     def __post_init__(self) -> None:
+        super().__post_init__()
+        _require_one_of("accounting", self.accounting, (PLAIN, GAUSSIAN))
         most = self.max_trajectories_per_person
-        if most is not None:
-            if type(most) is not int or not 1 <= most <= MOST_TRAJECTORIES_PER_PERSON:
-                raise UsageError(
-                    f"max_trajectories_per_person = {most!r}: it must be a whole number from 1 to "
-                    f"{MOST_TRAJECTORIES_PER_PERSON}"
-                )
-            if self.protection.unit == "trajectory":
-                raise UsageError(
-                    f"max_trajectories_per_person = {most} is for totals whose unit is a person; "
-                    "leave it out"
-                )
-        if self.accounting not in (PLAIN, GAUSSIAN):
-            raise UsageError(
-                f'accounting = {self.accounting!r}: it must be "{PLAIN}" (epsilons and deltas add '
-                f'up) or "{GAUSSIAN}" (mu^2 adds up)'
-            )
+        if most is None:
+            return
+        if type(most) is not int or not 1 <= most <= MOST_TRAJECTORIES_PER_PERSON:
+            allowed = f"a whole number from 1 to {MOST_TRAJECTORIES_PER_PERSON}"
+            raise UsageError(f"max_trajectories_per_person = {most!r}: it must be {allowed}")
+        if self.unit == "trajectory":
+            why = "is for totals whose unit is a person; leave it out"
+            raise UsageError(f"max_trajectories_per_person = {most} {why}")
 
     @classmethod
     def of(cls, said: Mapping[str, Any]) -> "Terms":
         """Return the terms that an entry states; raise KeyError, or UsageError for none."""
-        return cls(
-            protection=Protection(unit=said["unit"], neighbours=said["neighbours"]),
-            max_trajectories_per_person=said["max_trajectories_per_person"],
-            accounting=said["accounting"],
-        )
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the terms for entries and for JSON."""
-        names = ("max_trajectories_per_person", "accounting")
-        return {**vars(self.protection), **{name: getattr(self, name) for name in names}}
+        return cls(**{field.name: said[field.name] for field in fields(cls)})
 
     def __str__(self) -> str:
         most = self.max_trajectories_per_person
@@ -111,13 +89,15 @@ class Terms:
 
     def total(self, promise: Amount) -> Amount:
         """Return what may be spent so that everything together keeps a promise."""
-        return Amount(mu2=mu2_total(*promise.as_floats())) if self.is_gaussian else promise
+        return Amount(mu2=gaussian.mu2_total(*promise.as_floats())) if self.is_gaussian else promise
 
     def allows(self, total: Amount, promise: Amount) -> bool:
         """Return False if a total is more than a promise allows, proved by bounds."""
         if not self.is_gaussian:
             return total == promise
-        return total == Amount(mu2=total.mu2) and not is_refuted(total.mu2, *promise.as_floats())
+        return total == Amount(mu2=total.mu2) and not gaussian.is_refuted(
+            total.mu2, *promise.as_floats()
+        )
 
     def price(self, promise: Amount, steps: int, alpha: float | None) -> Amount:
         """Return what a release costs, rounded up.
@@ -133,27 +113,23 @@ class Terms:
         if not self.is_gaussian:
             return over_steps(promise, steps)
         if alpha is not None:
-            if not is_certified(alpha, *promise.as_floats()):
-                raise BudgetError(
-                    f"alpha = {alpha!r} is less than {promise} takes; give the alpha that was "
-                    "certified for this epsilon and delta, or a larger one"
-                )
-            return Amount(mu2=mu2_of_alpha(alpha, steps))
+            if not gaussian.is_certified(alpha, *promise.as_floats()):
+                raise BudgetError(f"alpha = {alpha!r} is less than {promise} takes")
+            return Amount(mu2=gaussian.mu2_of_alpha(alpha, steps))
         if promise.delta:
             raise BudgetError(
-                "its total adds up mu^2, and this release has no mu, because its noise is not "
-                "Gaussian of one public sigma (dp-lsw, dp-lsl); release with dp-ssp, or declare a "
-                "plain dataset under another name for it: for the same people both totals add up"
+                "its total adds up mu^2, and this release (dp-lsw, dp-lsl) has no mu; use dp-ssp, "
+                "or a plain dataset under another name: for the same people both totals add up"
             )
-        return Amount(mu2=mu2_of_pure(steps * promise.epsilon))
+        return Amount(mu2=gaussian.mu2_of_pure(steps * promise.epsilon))
 
     def covers(self, cost: Amount, promise: Amount, steps: int, alpha: float | None) -> bool:
         """Return whether a stored price is not below the exact one."""
         if not self.is_gaussian:
             return over_steps(promise, steps).fits(cost)
         if alpha is not None:
-            return mu2_of_alpha(alpha, steps) <= cost.mu2
-        return not promise.delta and covers_pure(cost.mu2, steps * promise.epsilon)
+            return gaussian.mu2_of_alpha(alpha, steps) <= cost.mu2
+        return not promise.delta and gaussian.covers_pure(cost.mu2, steps * promise.epsilon)
 
     def steps(self, release: Protection) -> int:
         """Return k: how many steps of the release's relation lead to any neighbour of the total's.
@@ -161,29 +137,22 @@ class Terms:
         Raises:
             BudgetError: no number of steps does, or none that is known.
         """
-        own = self.protection
-        if release == own:
+        if release == self.protection:
             return 1
-        if own.unit == "trajectory" and release.unit == "person":
-            raise BudgetError(
-                "a promise to persons is not converted to one about single trajectories; declare "
-                "the dataset for persons"
-            )
+        if self.unit == "trajectory" and release.unit == "person":
+            raise BudgetError("a promise to persons is none to trajectories; declare persons")
         if release.neighbours == "replace-one":
-            if own.neighbours == "add-remove":
-                raise BudgetError(
-                    "a replace-one release does not hide how many there are, as add-remove "
-                    "does; release with add-remove"
-                )
+            if self.neighbours == "add-remove":
+                raise BudgetError("replace-one does not hide a presence; release with add-remove")
             if self.max_trajectories_per_person != 1:  # then trajectories and persons are the same
                 raise BudgetError(
-                    "a replace-one release does not hide the number of trajectories, and persons "
-                    "may differ in how many they have; release for persons, or with add-remove"
+                    "persons may differ in how many trajectories they have, which replace-one does "
+                    "not hide; release for persons, or with add-remove"
                 )
             return 1
         # A path removes everything that differs, step by step, and then adds what replaces it.
-        steps = 1 if release.neighbours == own.neighbours else 2
-        if release.unit == own.unit:
+        steps = 1 if release.neighbours == self.neighbours else 2
+        if release.unit == self.unit:
             return steps
         if self.max_trajectories_per_person is None:
             raise BudgetError(
@@ -191,6 +160,11 @@ class Terms:
                 "declare max_trajectories_per_person with the total"
             )
         return steps * self.max_trajectories_per_person
+
+
+def _require_one_of(name: str, value: object, allowed: tuple[str, str]) -> None:
+    if value not in allowed:
+        raise UsageError(f'{name} = {value!r}: it must be "{allowed[0]}" or "{allowed[1]}"')
 
 
 def over_steps(promise: Amount, steps: int) -> Amount:

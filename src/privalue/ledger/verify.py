@@ -9,35 +9,23 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
 
-from privalue.errors import DataError, LedgerError, PrivalueError, UsageError
+from privalue.errors import LedgerError, PrivalueError, UsageError
+from privalue.ledger import entries
 from privalue.ledger.amounts import NOTHING, Amount, cost_of
-from privalue.ledger.entries import (
-    FORMAT,
-    Entry,
-    canonical,
-    check_hash,
-    check_name,
-    last_entry,
-    parse_object,
-    select_entries,
-    sha256,
-)
-from privalue.ledger.files import read_whole
+from privalue.ledger.entries import Balance, Entry, last_entry, parse_object, sha256
 from privalue.ledger.store import AMOUNTS, GENESIS, Store
 from privalue.ledger.terms import Protection, Terms
 
 _PAGE, _FEW = 2_000, 50  # entries, releases at a time: a ledger is never in memory as a whole
-_LONGEST_FILE = 1 << 26  # bytes, of heads
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 _COMMON = {"format", "previous", "kind", "dataset", "at", "author", "salt", "releases", *AMOUNTS}
 _PROMISE = {"promise", "unit", "neighbours"}
+_TOTAL = {"largest", "max_trajectories_per_person", "accounting", "reason"}
+_CHARGE = {"request", "alpha", "steps", "what", "is_foreign", "token"}
 _KEYS = {
-    "declare": _COMMON
-    | _PROMISE
-    | {"largest", "max_trajectories_per_person", "accounting", "reason"},
-    "charge": _COMMON | _PROMISE | {"request", "alpha", "steps", "what", "is_foreign", "token"},
+    "declare": _COMMON | _PROMISE | _TOTAL,
+    "charge": _COMMON | _PROMISE | _CHARGE,
     "commit": _COMMON | {"charge", "release"},
 }
 
@@ -51,14 +39,12 @@ class Verified:
 
 
 @dataclass(kw_only=True)
-class _Balance:
+class _Dataset:
     """What the entries so far say of a dataset."""
 
     terms: Terms
     largest: Amount
-    total: Amount
-    spent: Amount = NOTHING
-    releases: int = 0
+    balance: Balance
 
 
 @dataclass
@@ -67,7 +53,7 @@ class _Walk:
 
     number: int = 0
     head: str = GENESIS
-    balances: dict[str, _Balance] = field(default_factory=dict)
+    datasets: dict[str, _Dataset] = field(default_factory=dict)
     unpublished: dict[int, str] = field(default_factory=dict)  # charges, and their datasets
 
     def check(self, entry: Entry) -> None:
@@ -75,25 +61,22 @@ class _Walk:
         if entry.number != self.number + 1 or entry.said.get("previous") != self.head:
             raise ValueError("it does not follow the one before it")
         _check_form(entry)
-        balance = self.balances.get(entry.dataset)
+        known = self.datasets.get(entry.dataset)
         if entry.kind == "declare":
-            balance = self.balances[entry.dataset] = _declared(entry, balance)
-        elif balance is None:
+            known = self.datasets[entry.dataset] = _declared(entry, known)
+        elif known is None:
             raise ValueError("its dataset has no total")
         elif entry.kind == "charge":
-            _check_price(entry, balance.terms)
-            balance.spent, balance.releases = balance.spent.plus(entry.cost), balance.releases + 1
+            _check_price(entry, known.terms)
+            known.balance = known.balance.after(entry.cost)
             if not entry.said["is_foreign"]:
                 self.unpublished[entry.number] = entry.dataset
         elif self.unpublished.pop(entry.said["charge"], None) != entry.dataset:
             raise ValueError("there is no such charge, or it has another release")
         if entry.kind != "charge" and entry.cost != NOTHING:
             raise ValueError("it costs something")
-        expected = (balance.spent, balance.total, balance.releases)
-        if (entry.spent, entry.total, entry.releases) != expected:
-            raise ValueError("its balance is another")
-        if not entry.spent.fits(entry.total):
-            raise ValueError("more is spent than the total")
+        if entry.balance != known.balance or not entry.balance.spent.fits(entry.balance.total):
+            raise ValueError("its balance is another, or overdrawn")
         self.number, self.head = entry.number, entry.hash
 
 
@@ -108,7 +91,7 @@ def verify(store: Store, heads: Iterable[str], releases: Iterable[str]) -> Verif
     walk, is_more = _Walk(), True
     while is_more:
         with store.transaction() as execute:
-            page = select_entries(execute, "sequence > ?", walk.number, limit=_PAGE)
+            page = entries.select_entries(execute, "sequence > ?", walk.number, limit=_PAGE)
         for entry in page:
             try:
                 walk.check(entry)
@@ -121,8 +104,7 @@ def verify(store: Store, heads: Iterable[str], releases: Iterable[str]) -> Verif
     fault = store.fault()
     if fault is not None:
         raise _failed(store, fault)
-    _require_heads(store, heads)
-    _require_releases(store, releases)
+    _require_on_record(store, heads, releases)
     return Verified(entries=walk.number, head=walk.head)
 
 
@@ -133,40 +115,40 @@ def _failed(store: Store, why: str) -> LedgerError:
 def _check_form(entry: Entry) -> None:
     """Raise ValueError unless an entry has the form in which this program writes its kind."""
     said = entry.said
-    if said.get("format") != FORMAT:
+    if said.get("format") != entries.FORMAT:
         raise ValueError("it is of another format")
-    if said.keys() != _KEYS[entry.kind] or sha256(canonical(said)) != entry.hash:
+    if said.keys() != _KEYS[entry.kind] or sha256(entries.canonical(said)) != entry.hash:
         raise ValueError("it has another form")
     stated = [said[name] for name in ("kind", "dataset", "releases", *AMOUNTS)]
-    amounts = (*entry.cost, *entry.spent, *entry.total)
-    if stated != [entry.kind, entry.dataset, entry.releases, *amounts]:
+    total, spent, releases = entry.balance
+    if stated != [entry.kind, entry.dataset, releases, *entry.cost, *spent, *total]:
         raise ValueError("its columns say something else")
     numbers = [*stated[2:], *said.get("promise", ()), *said.get("largest", ())]
     if any(type(number) is not int or number < 0 for number in numbers):
         raise ValueError("an amount is not a whole number")
-    check_name(entry.dataset)
+    entries.check_name(entry.dataset)
     for name in {"previous", "salt", "request", "release", "token"} & said.keys():
-        check_hash(said[name])
+        entries.check_hash(said[name])
     if _TIME.fullmatch(said["at"]) is None:
         raise ValueError("its time is none")
     datetime.fromisoformat(said["at"])
 
 
-def _declared(entry: Entry, before: _Balance | None) -> _Balance:
-    """Return the balance of a dataset once its total is declared."""
+def _declared(entry: Entry, before: _Dataset | None) -> _Dataset:
+    """Return what is known of a dataset once its total is declared."""
     terms, promise = Terms.of(entry.said), Amount(*entry.said["promise"])
-    now = _Balance(terms=terms, largest=promise, total=entry.total)
+    now = _Dataset(terms=terms, largest=promise, balance=Balance(entry.balance.total))
     if before is not None:
+        now.balance = before.balance._replace(total=entry.balance.total)
         if terms.accounting != before.terms.accounting:
             raise ValueError("the accounting changed")
-        now.spent, now.releases = before.spent, before.releases
-        if before.releases:
+        if before.balance.releases:
             now.largest = promise.maximum(before.largest)
             if terms != before.terms:
                 raise ValueError("whom its total protects changed")
     if now.largest != Amount(*entry.said["largest"]):
         raise ValueError("it states another promise than all releases keep")
-    if not terms.allows(entry.total, promise):
+    if not terms.allows(entry.balance.total, promise):
         raise ValueError("its total is more than it promises")
     return now
 
@@ -238,19 +220,12 @@ def _check_releases(store: Store) -> None:
         raise _failed(store, "it holds a release that no entry commits")
 
 
-def _require_heads(store: Store, heads: Iterable[str]) -> None:
+def _require_on_record(store: Store, heads: Iterable[str], releases: Iterable[str]) -> None:
     with store.transaction() as execute:
         for head in heads:
             if last_entry(execute, "hash = ?", head) is None:
-                raise _failed(
-                    store,
-                    f"it lacks the head {head}: it is another ledger, or an old copy of it was put "
-                    "back, its last entries were removed, or all was rewritten",
-                )
-
-
-def _require_releases(store: Store, releases: Iterable[str]) -> None:
-    with store.transaction() as execute:
+                why = "an old copy was put back, its last entries were removed, or it is another"
+                raise _failed(store, f"it lacks the head {head}: {why}")
         for text in releases:
             head = str(parse_object(text).get("ledger_head"))
             charge = last_entry(execute, "hash = ? AND kind = 'charge'", head)
@@ -258,27 +233,3 @@ def _require_releases(store: Store, releases: Iterable[str]) -> None:
             stored = last_entry(execute, "charge = ? AND kind = 'commit'", number)
             if stored is None or stored.said.get("release") != sha256(text):
                 raise _failed(store, f"no entry commits the release with the head {head}")
-
-
-def read_heads(path: Path) -> list[str]:
-    """Return the heads in a file of lines of ``privalue ledger head``; none if it does not exist.
-
-    Raises:
-        DataError: it cannot be read, or a line does not end in a hash.
-    """
-    try:
-        lines = read_whole(path, _LONGEST_FILE).decode().splitlines()
-        return [check_hash(line.split()[-1]) for line in lines if line.strip()]
-    except FileNotFoundError:
-        return []
-    except OSError as problem:
-        raise DataError(f"the file of heads {path} cannot be read: {problem.strerror}") from None
-    except (UnicodeError, UsageError):
-        raise DataError(f"the file of heads {path} has a line that ends in no hash") from None
-
-
-def add_head(path: Path, place: str, head: str) -> None:
-    """Append a head to a file of heads, unless it is there."""
-    if head not in read_heads(path):
-        with path.open("a", encoding="utf-8") as file:
-            file.write(f"{place} {head}\n")
