@@ -37,7 +37,6 @@ ORDER = [
     "_private.py",
     "_arrays.py",
     "_kernels.py",
-    "_compiler.py",
     "__init__.py",
 ]
 _TABLE = re.compile(r"\| file \| lines of code \| what it does \|\n(?:\|.*\n)+")

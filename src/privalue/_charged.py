@@ -28,6 +28,7 @@ from privalue.core import (
     PublicSize,
     ReleasedScale,
     VisitStatistics,
+    compile_draw,
     draw,
     sealed,
 )
@@ -61,10 +62,11 @@ class Ready(Private):
 
 @np.errstate(all="ignore")
 def rehearse(mechanism: Mechanism | DpOpe, study: Study) -> None:
-    """Run what follows the draw, at the largest numbers that there could be.
+    """Compile the draw, and run what follows it, at the largest numbers that there could be.
 
     What fails here fails from public numbers, before the charge; what passes here passes after it.
     """
+    compile_draw(mechanism)
     try:
         if isinstance(mechanism, DpOpe):
             published_policy(study, mechanism, largest_weights(mechanism))

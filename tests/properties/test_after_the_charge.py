@@ -7,6 +7,8 @@ errors here, as they are for whoever calls ``numpy.seterr(all="raise")``.
 """
 
 import os
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -326,3 +328,70 @@ def test_private_values_travel_without_functions():
     assert not any(isinstance(value, VisitStatistics) for value in vars(found.mechanism).values())
     assert isinstance(found.mechanism, DpSsp)
     assert not issubclass(DpSsp, DpLsl)
+
+
+RELEASE = """
+import sys
+import numpy as np
+import scipy.sparse as sp
+from numba.core.dispatcher import Dispatcher
+import privalue as pv
+from privalue import _charged
+from privalue.ledger import Reservation
+
+charge, compile, before, late = Reservation.charge, Dispatcher.compile, set(), []
+
+def charged(self):
+    before.update(sys.modules)
+    return charge(self)
+
+def watched(self, signature):
+    if before:
+        late.append(self.py_func.__name__)
+    return compile(self, signature)
+
+Reservation.charge, Dispatcher.compile = charged, watched
+if sys.argv[2] == "unprepared":
+    _charged.compile_draw = lambda _: None
+study = pv.Study(
+    states=6, discount=0.9, epsilon=1.0, delta=1e-6, unit="trajectory", dataset="people",
+    **eval(sys.argv[1]),
+)
+pv.open_ledger("ledger.db").declare("people", epsilon=9, delta=0.1, unit="trajectory")
+rows = [[(t % 6, 0.0), ((t + 1) % 6, 1.0)] for t in range(3000)]
+pv.release(study, rows, ledger="ledger.db", outbox="outbox", accept_useless=True)
+late += set(sys.modules) - before
+print(late)
+"""
+SPARSE = "'features': sp.csr_array(np.kron(np.eye(3), np.ones((2, 1))) + 0.1)"
+
+
+def compiled_late(folder, described, prepared="prepared"):
+    done = subprocess.run(
+        [sys.executable, "-c", RELEASE, described, prepared],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    "described",
+    [
+        "{'returns': (0, 1)}",
+        "{'rewards': (0, 1)}",
+        f"{{'returns': (0, 1), {SPARSE}}}",
+        f"{{'returns': (0, 1), {SPARSE}, 'mechanism': {{'name': 'dp-lsl'}}}}",
+        f"{{'returns': (0, 1), {SPARSE}, 'mechanism': {{'name': 'dp-lsw'}}}}",
+    ],
+    ids=["dp-ssp", "two stages", "sparse features", "dp-lsl", "dp-lsw"],
+)
+def test_nothing_is_compiled_or_imported_after_the_charge(tmp_path, described):
+    """In a process of its own, in which nothing is compiled yet."""
+    assert compiled_late(tmp_path, described) == "[]"
+
+
+def test_what_is_compiled_late_is_found(tmp_path):
+    assert compiled_late(tmp_path, "{'returns': (0, 1)}", "unprepared") == "['_go_ahead']"

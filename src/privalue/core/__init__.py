@@ -13,7 +13,7 @@ from privalue.core._blocks import block_sensitivity, checked_whole
 from privalue.core._calibration import Calibration, exact, gaussian, largest_exact_beta, nissim
 from privalue.core._contributions import SCALARS, Contributions, Covered, VisitStatistics, unit_hash
 from privalue.core._design import Design, absolute, column_squares, dense, is_indicator, scaled_rows
-from privalue.core._draw import Mechanism, draw, mechanism_of
+from privalue.core._draw import Mechanism, compile_draw, draw, mechanism_of
 from privalue.core._kernels import kernel
 from privalue.core._least_squares import lsl, lsw
 from privalue.core._lsl import DpLsl, lsl_bound
@@ -56,7 +56,7 @@ __all__ = [
     "Mechanism", "OpeTerms", "OperatingSystemEntropy", "Perturbation", "Private", "Profile",
     "PublicSize", "ReleasedScale", "SeededForExperimentsOnly", "SmoothBound", "SspTerms", "Stage",
     "StageRules", "Terms", "Vector", "VisitStatistics", "Whitening", "absolute",
-    "block_sensitivity", "checked_whole", "column_squares", "count_weight", "dense", "divergence",
+    "block_sensitivity", "checked_whole", "column_squares", "compile_draw", "count_weight", "dense", "divergence",
     "draw", "exact", "exact_alpha", "gaussian", "gaussian_on_grid", "is_indicator", "is_number",
     "kernel", "laplace_scale", "largest_exact_beta", "lsl", "lsl_bound", "lsw", "mechanism_of",
     "nissim", "privacy_profile", "public_grid", "scale_grid", "scale_share", "scaled_rows",

@@ -14,9 +14,15 @@ from privalue.core._contributions import VisitStatistics
 from privalue.core._lsl import DpLsl
 from privalue.core._lsw import DpLsw
 from privalue.core._mechanism import Perturbation
-from privalue.core._noise import Entropy, gaussian_on_grid, laplace_on_grid
+from privalue.core._noise import (
+    Entropy,
+    SeededForExperimentsOnly,
+    gaussian_on_grid,
+    laplace_on_grid,
+)
 from privalue.core._noise_scale import ReleasedScale, release_scale
 from privalue.core._ope import DpOpe
+from privalue.core._sensitivity_lsl import sum_of_capped_counts
 from privalue.core._ssp import DpSsp
 from privalue.core._stages import Chosen, Stage
 from privalue.core._terms import LslTerms, LswTerms, SspTerms, Terms
@@ -44,6 +50,13 @@ class Drawn:
     scale: ReleasedScale | None = None  # of the noise, where a share of epsilon released it
     stages: tuple[Stage, ...] = ()  # of DP-SSP, in the order in which they were drawn
     chosen: Chosen | None = None  # by the stages before the last
+
+
+def compile_draw(mechanism: Mechanism | DpOpe) -> None:
+    """Compile every kernel that ``draw`` calls, before a charge: afterwards nothing may fail."""
+    gaussian_on_grid(np.zeros(1), sigma=1.0, grid=1.0, entropy=SeededForExperimentsOnly(0))
+    if isinstance(mechanism, DpLsl):
+        sum_of_capped_counts(np.zeros(1, dtype=np.int64), np.ones(1), cap=1, per_person=1)
 
 
 # A caller may have turned warnings into errors, and an error after the charge would depend on

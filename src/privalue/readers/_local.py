@@ -6,17 +6,14 @@ to be in order, it is read again, and rows are brought together by unit, on disk
 memory.
 """
 
-import sys
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from itertools import islice
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
-from privalue._patience import uninterrupted
-from privalue.core import Contributions, Limits, VisitStatistics, unit_hash
+from privalue.core import Contributions, Limits, VisitStatistics
 from privalue.readers._chunks import Source, Unread
 from privalue.readers._cores import chosen_threads
 from privalue.readers._encode import Encoder, Rows, Tally
@@ -29,7 +26,6 @@ from privalue.study import Study
 
 DEFAULT_MEMORY = 2 << 30
 TASK_ROWS = 1 << 18
-AHEAD = 4  # tasks that one core reads while another imports Numba; each holds a row group
 
 # What a task found: units to carry over, the tally, how many rows, and the first row out of order.
 _Read = tuple[list[Rows], Tally, int, OutOfOrderError | None]
@@ -161,7 +157,7 @@ class _Reading:
 
         carried = CarryOver(self._rules, complete)
         done, found = 0, Tally()
-        with self._each(work, self._tasks) as results:
+        with self._each(work, self._tasks()) as results:
             for ends, tally, count, problem in results:
                 for rows in ends:
                     carried.add(rows)
@@ -196,12 +192,12 @@ class _Reading:
         done, found = 0, Tally()
         partitions = Partitions(memory, self._source.total_rows, self._rules, places=places)
         with closing(partitions):
-            with self._each(keep, self._tasks) as kept:
+            with self._each(keep, self._tasks()) as kept:
                 for count, tally in kept:
                     done, found = done + count, found + tally
                     self._report(done // 2)
             numbers = (number for number in range(partitions.count))
-            with self._each(add, lambda _: numbers) as added:
+            with self._each(add, numbers) as added:
                 for count in added:
                     done += count
                     self._report(done // 2)
@@ -218,24 +214,7 @@ class _Reading:
                     return
                 yield rows
 
-    def _tasks(self, pool: Executor) -> Generator[list[Unread], None, None]:
-        """Yield tasks; the first ones are read while Numba is imported, which takes as long.
-
-        The import keeps Python busy, but no thread that reads needs Python for long.
-        """
-        with closing(self._consecutive()) as tasks:
-            if "numba" not in sys.modules:
-                first = islice(tasks, max(self._threads, AHEAD))
-                ahead = [[chunk.begun(pool) for chunk in task] for task in first]
-                # An import that an interrupt breaks off leaves its lock behind, for which threads
-                # that need the same module would wait for ever.
-                with uninterrupted():
-                    _ = unit_hash.compiled
-                yield from ahead
-                del ahead  # it holds what was read
-            yield from tasks
-
-    def _consecutive(self) -> Generator[list[Unread], None, None]:
+    def _tasks(self) -> Generator[list[Unread], None, None]:
         """Yield consecutive chunks, so many that a task is worth a thread's while."""
         task, rows = list[Unread](), 0
         for chunk in self._source.unread():
@@ -251,7 +230,7 @@ class _Reading:
     def _each(
         self,
         work: Callable[[int, _Task], _Result],
-        tasks: Callable[[Executor], Generator[_Task, None, None]],
+        tasks: Generator[_Task, None, None],
     ) -> Iterator[Iterator[_Result]]:
         """Run tasks in a pool of threads, and yield their results in the order of the tasks.
 
@@ -260,14 +239,14 @@ class _Reading:
         waiting: deque[Future[_Result]] = deque()
 
         def results() -> Iterator[_Result]:
-            for number, task in enumerate(given):
+            for number, task in enumerate(tasks):
                 waiting.append(pool.submit(work, number, task))
                 if len(waiting) > 2 * self._threads:
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()
 
-        with ThreadPoolExecutor(self._threads) as pool, closing(tasks(pool)) as given:
+        with ThreadPoolExecutor(self._threads) as pool, closing(tasks):
             try:
                 yield results()
             except BaseException:
