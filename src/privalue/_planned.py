@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 import pyarrow as pa
 
-from privalue._above import above
+from privalue._notebook import plan_html
+from privalue._plots import plot_plan
 from privalue._types import Progress
 from privalue.core import MOST_TRAJECTORIES, Vector
 from privalue.curator import opened_ledger, with_columns
@@ -122,7 +123,7 @@ class Plan:
         # Advice takes as long as the plan itself: it is shown once somebody asked for it.
         asked: list[Change] = vars(self).get("advice", [])
         changes = [f"{each.what}: {shown(each.rmse)}" for each in asked]
-        return str(above("_notebook", "plan_html")(self.prediction, changes, self._about_actions))
+        return plan_html(self.prediction, changes, self._about_actions)
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw the predicted error of every mechanism, with its range, beside that of guessing.
@@ -136,8 +137,7 @@ class Plan:
         Raises:
             MissingComponentError: Matplotlib is not installed.
         """
-        axes: Axes = above("_plots", "plot_plan")(self.prediction, ax)
-        return axes
+        return plot_plan(self.prediction, ax)
 
     @property
     def study(self) -> Study:

@@ -12,14 +12,18 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from privalue import _charged as charged
+from privalue import planning
+from privalue._charged import Ready
+from privalue._diagnostics import Diagnostics, PolicyDiagnostics
 from privalue._outbox import Outbox
 from privalue._patience import tell
-from privalue._rooms import Room
 from privalue._types import Progress
+from privalue.artefact import Accepted, Release, policy_doubt
 from privalue.core import (
     Calibration,
     Design,
@@ -32,6 +36,14 @@ from privalue.core import (
     SeededForExperimentsOnly,
 )
 from privalue.errors import BudgetError, PrivalueWarning, StudyError, UsageError
+from privalue.ledger import (
+    Ledger,
+    Reservation,
+    StoredRelease,
+    open_ledger,
+    refusing,
+    study_hash,
+)
 from privalue.readers import DEFAULT_MEMORY, asks_a_database, gathered
 from privalue.study import (
     Study,
@@ -47,20 +59,6 @@ from privalue.study import (
     required_trajectories,
     rules_that_need_trajectories,
 )
-
-if TYPE_CHECKING:
-    from privalue import _charged as charged
-    from privalue import _diagnostics as diagnostics
-    from privalue import artefact, planning
-    from privalue import ledger as ledgers
-    from privalue._charged import Ready
-    from privalue._diagnostics import Diagnostics, PolicyDiagnostics
-    from privalue.artefact import Accepted, Release
-    from privalue.ledger import Ledger, Reservation, StoredRelease
-else:  # what comes after the rows, and before the charge
-    charged, diagnostics = Room("privalue._charged"), Room("privalue._diagnostics")
-    artefact, planning = Room("privalue.artefact"), Room("privalue.planning")
-    ledgers = Room("privalue.ledger")
 
 MOST_STORED = 900_000_000  # bytes: SQLite and PostgreSQL take no longer text
 
@@ -145,7 +143,7 @@ def inspect(
     memory: int = DEFAULT_MEMORY,
     threads: int | None = None,
     progress: Progress | None = None,
-) -> "Diagnostics | PolicyDiagnostics":
+) -> Diagnostics | PolicyDiagnostics:
     """Return the curator's private diagnostics of ``data``; nothing is drawn, nothing is spent.
 
     Args:
@@ -176,7 +174,7 @@ def inspect(
     mechanism = prepared.mechanism_for(public_size(study, statistics))
     perturbation = mechanism.perturbation(statistics)
     if isinstance(mechanism, DpOpe):
-        return diagnostics.PolicyDiagnostics(
+        return PolicyDiagnostics(
             study=study,
             statistics=statistics,
             mechanism=mechanism,
@@ -184,7 +182,7 @@ def inspect(
             by_query=asks_a_database(data),
         )
     chosen = planning.likely_choice(mechanism, statistics) if isinstance(mechanism, DpSsp) else None
-    return diagnostics.Diagnostics(
+    return Diagnostics(
         study=study,
         design=prepared.design,
         statistics=statistics,
@@ -201,7 +199,7 @@ def release(
     study: Study,
     data: Any,
     *,
-    ledger: "str | Path | Ledger | None" = None,
+    ledger: str | Path | Ledger | None = None,
     columns: Mapping[str, str] | None = None,
     spend: str | None = None,
     outbox: str | Path | Outbox | None = None,
@@ -215,7 +213,7 @@ def release(
     threads: int | None = None,
     progress: Progress | None = None,
     say: Callable[[str], None] | None = None,
-) -> "Release":
+) -> Release:
     """Release the value function of ``data``: each call is a new release, and spends anew.
 
     With a ledger the cost is reserved before the data is opened and charged as soon as statistics
@@ -286,14 +284,14 @@ def release(
     if not callable(getattr(source, "read", None)):
         raise UsageError("entropy must have a method read(count) that gives random bytes")
 
-    def ready(prepared: Prepared) -> "Callable[[], Ready]":
+    def ready(prepared: Prepared) -> Callable[[], Ready]:
         """Refuse what the study alone rules out, and return what reads the data."""
         study, declared = prepared.study, declared_size(prepared.study).trajectories
         known: list[Accepted] | None = None  # what can be decided before data is opened
         if declared is not None or not study.limits.counts_trajectories:
             known = _useful(prepared, prepared.mechanism, declared, accept_useless)
 
-        def read() -> "Ready":
+        def read() -> Ready:
             """Read the statistics, and refuse what public sizes rule out.
 
             All of it comes before the charge: whatever is refused here costs nothing.
@@ -308,7 +306,7 @@ def release(
             if useful is None:
                 useful = _useful(prepared, mechanism, size.trajectories, accept_useless)
             _rehearse(mechanism, study, kept)
-            return charged.Ready(
+            return Ready(
                 study=study,
                 statistics=statistics,
                 size=size,
@@ -333,12 +331,12 @@ def release(
             )
         with box as kept:
             _make_room(kept, study)
-            return _told(_drawn(read(), source))
+            return _told(charged.drawn_release(read(), source, None))
     _require_room_on_ledger(study)
     with box as kept:
         _make_room(kept, study)
         reserved = _reserve(kept_by, study)
-        if isinstance(reserved, ledgers.StoredRelease):
+        if isinstance(reserved, StoredRelease):
             return _told(_answered(study, reserved, expect_new, say))
         # Cancelled, on the record, unless it comes to the charge. A signal may hit the end of the
         # inner block while another error ends it, as when a terminal is closed: hence the outer.
@@ -346,7 +344,7 @@ def release(
             tell(reserved.notices, say)
             if read is None:  # the ledger fixed what the share comes to
                 read = ready(prepare(study.replace(**reserved.asked.as_dict())))
-            return _told(_paid_for(reserved, read(), source, kept_by, kept, say))
+            return _told(charged.paid_for(reserved, read(), source, kept_by, kept, say))
 
 
 def _rehearse(mechanism: Mechanism | DpOpe, study: Study, outbox: Outbox | None) -> None:
@@ -356,32 +354,12 @@ def _rehearse(mechanism: Mechanism | DpOpe, study: Study, outbox: Outbox | None)
         outbox.get_ready()
 
 
-# Both are called with what was read, so that the room they go to is entered after the rows.
-
-
-def _drawn(ready: "Ready", source: Entropy) -> "Release":
-    """Draw without a ledger."""
-    return charged.drawn_release(ready, source, None)
-
-
-def _paid_for(
-    reserved: "Reservation",
-    ready: "Ready",
-    source: Entropy,
-    ledger: "Ledger",
-    outbox: Outbox | None,
-    say: Callable[[str], None] | None,
-) -> "Release":
-    """Charge, draw and commit."""
-    return charged.paid_for(reserved, ready, source, ledger, outbox, say)
-
-
-def _told(release: "Release") -> "Release":
+def _told(release: Release) -> Release:
     """Warn where a release itself says that it is not to be trusted, and return it.
 
     This is post-processing. Where warnings are errors it is silent: what was paid for is returned.
     """
-    doubt = artefact.policy_doubt(release)
+    doubt = policy_doubt(release)
     if doubt is not None:
         with suppress(PrivalueWarning):
             planning.warn_caller(doubt)
@@ -390,7 +368,7 @@ def _told(release: "Release") -> "Release":
 
 def _useful(
     prepared: Prepared, mechanism: Mechanism | DpOpe | None, m: int | None, accepted: bool
-) -> "list[Accepted]":
+) -> list[Accepted]:
     """Refuse what is predicted to be of no use; return what was accepted."""
     if isinstance(mechanism, DpOpe):
         return planning.require_useful_policy(mechanism, m, accepted=accepted)
@@ -399,14 +377,14 @@ def _useful(
 
 def _answered(
     study: Study,
-    stored: "StoredRelease",
+    stored: StoredRelease,
     expect_new: bool,
     say: Callable[[str], None] | None,
-) -> "Release":
+) -> Release:
     """Return the release of the identical request, unless a new one is expected."""
-    answer = artefact.Release.answered(stored.artefact)
+    answer = Release.answered(stored.artefact)
     if expect_new:
-        with ledgers.refusing("the release", "charged"):
+        with refusing("the release", "charged"):
             raise BudgetError(
                 f'dataset "{study.study.dataset}": the identical request was answered on '
                 f"{answer.created}, and a new release was expected; [study] period makes a request "
@@ -416,7 +394,7 @@ def _answered(
     return answer
 
 
-def reuse(answer: "Release") -> str:
+def reuse(answer: Release) -> str:
     """Return a sentence that says that a release is not new."""
     return (
         f"the identical request was answered on {answer.created}: this is that release again, and "
@@ -424,10 +402,10 @@ def reuse(answer: "Release") -> str:
     )
 
 
-def opened_ledger(ledger: "str | Path | Ledger") -> "Ledger":
+def opened_ledger(ledger: str | Path | Ledger) -> Ledger:
     """Return the ledger that somebody named, or raise UsageError if it is none."""
-    found = ledgers.open_ledger(ledger) if isinstance(ledger, str | Path) else ledger
-    if not isinstance(found, ledgers.Ledger):
+    found = open_ledger(ledger) if isinstance(ledger, str | Path) else ledger
+    if not isinstance(found, Ledger):
         raise UsageError(
             f"ledger is a {type(ledger).__name__}; give a file, the address of a server, or a "
             "ledger from privalue.open_ledger(...)"
@@ -464,14 +442,14 @@ def require_ssp(study: Study) -> None:
         )
 
 
-def _reserve(ledger: "Ledger", study: Study) -> "Reservation | StoredRelease":
+def _reserve(ledger: Ledger, study: Study) -> Reservation | StoredRelease:
     """Set the cost aside before the data is opened, or find the identical request's release."""
     dataset = study.study.dataset
     if dataset is None:
         raise UsageError(
             "a ledger needs to know which people the data is about: set [study] dataset"
         )
-    request, privacy = ledgers.study_hash(study.public_description()), study.privacy
+    request, privacy = study_hash(study.public_description()), study.privacy
     if not privacy.is_fixed:
         require_ssp(study)
         return ledger.reserve(

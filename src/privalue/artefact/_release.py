@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, PrivateAttr, ValidationError
 
-from privalue._above import above
 from privalue._files import read_whole, write_whole
 from privalue._folder import FILE_NAME, require_vacant
 from privalue._guessed import about_release
@@ -375,9 +374,11 @@ class Release(Arrays, Part):
         It has the columns of values.csv, and of one number also its rows; its metadata holds the
         sentence on what is promised.
         """
+        from privalue.report import policy_table, state_table  # noqa: PLC0415 - it imports this package
+
         if self._is_one_number:
-            return above("report", "policy_table")(self)
-        table = above("report", "state_table")(self)
+            return policy_table(self)
+        table = state_table(self)
         columns = {name: self.column(name) for name in ("arm", "action", "value")}
         more = {name: self.column(name) for name in ("clamped", "supported")}
         told = {"privalue": self.sentence()}
@@ -397,12 +398,14 @@ class Release(Arrays, Part):
         Raises:
             MissingComponentError: Matplotlib is not installed.
         """
-        axes: Axes = above("_plots", "plot_release")(self, ax)
-        return axes
+        from privalue._plots import plot_release  # noqa: PLC0415 - it imports this package
+
+        return plot_release(self, ax)
 
     def _repr_html_(self) -> str:
-        html: str = above("_notebook", "release_html")(self)
-        return html
+        from privalue._notebook import release_html  # noqa: PLC0415 - it imports this package
+
+        return release_html(self)
 
     # Flags are found when they are asked for: what is public about a state, and the words, stand in
     # the room that writes pages.
@@ -411,8 +414,9 @@ class Release(Arrays, Part):
     def _flags_of_values(self) -> Flags:
         """Return the flags of all values, found once."""
         if self._flagged is None:
-            self._flagged = above("report", "flags_by_state")(self)
-        assert self._flagged is not None
+            from privalue.report import flags_by_state  # noqa: PLC0415 - it imports this package
+
+            self._flagged = flags_by_state(self)
         return self._flagged
 
     def _flags_of_differences(self) -> Flags:
@@ -425,8 +429,9 @@ class Release(Arrays, Part):
 
     def _flags_of_states(self) -> Flags:
         """Return the flags of the values of states, which are made of those of pairs."""
-        flags: Flags = above("report", "flags_of_states")(self)
-        return flags
+        from privalue.report import flags_of_states  # noqa: PLC0415 - it imports this package
+
+        return flags_of_states(self)
 
     def model_post_init(self, _: Any) -> None:
         """Let every value know its flags."""

@@ -3,21 +3,16 @@
 import re
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from pydantic_core import PydanticCustomError
 
-from privalue._rooms import Room
+from privalue.artefact import Release
 from privalue.cli._console import log
 from privalue.errors import UsageError
+from privalue.planning import resolve
 from privalue.study import Study, is_settled
-
-if TYPE_CHECKING:
-    from privalue import planning
-    from privalue.artefact import Release
-else:
-    planning = Room("privalue.planning")
 
 Share = Annotated[
     str | None,
@@ -130,19 +125,19 @@ def settled(
         return study
     if is_settled(study):
         return study
-    chosen = planning.resolve(study)
+    chosen = resolve(study)
     log.print(f"Mechanism: {chosen.why}.")
     return chosen.study
 
 
-def study_of(release: "Release", study_file: Path, side_files: Path | None = None) -> Study:
+def study_of(release: Release, study_file: Path, side_files: Path | None = None) -> Study:
     """Return the study in a file, with what the ledger fixed for a release of it."""
     spend = release.study["privacy"].get("spend")
     study = Study.load(study_file, side_files=side_files, spend=spend)
-    return planning.resolve(fixed(study, release)).study
+    return resolve(fixed(study, release)).study
 
 
-def fixed(study: Study, release: "Release") -> Study:
+def fixed(study: Study, release: Release) -> Study:
     """Return the study with epsilon and delta as the ledger fixed them for its release."""
     if study.privacy.is_fixed:
         return study

@@ -4,12 +4,13 @@ Functions that show what is private have "private" in their name.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from privalue._checked import Checked
 from privalue._written import Written, counted, written
 from privalue.artefact import PolicyInterval, Release
 from privalue.cli._options import in_options
@@ -33,9 +34,6 @@ from privalue.report import (
     verdict_words,
 )
 from privalue.study import Study, declared_size, fits_by_lsl, resolve_ridge
-
-if TYPE_CHECKING:  # most commands check nothing, and it brings all of planning along
-    from privalue._checked import Checked
 
 MOST_ROWS = 50
 MOST_FLAGGED = 20  # values that are named for each flag
@@ -63,7 +61,7 @@ def print_guesses(console: Console, guessed: Guesses) -> None:
         console.print(f"  {named(about)}: {asked}", soft_wrap=True)
 
 
-def print_check(console: Console, found: "Checked") -> None:
+def print_check(console: Console, found: Checked) -> None:
     """Print everything that can be said about a study without data."""
     prepared, study = found.prepared, found.study
     privacy, mechanism = study.privacy, study.mechanism

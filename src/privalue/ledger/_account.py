@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from privalue._above import above
 from privalue.errors import BudgetError
 from privalue.ledger._balance import Balance, Held, Step, both
 from privalue.ledger._book import PAID, Book, checked
@@ -244,7 +243,9 @@ class Account(Standing):
         }
 
     def _repr_html_(self) -> str:
-        return str(above("_notebook", "account_html")(self))
+        from privalue._notebook import account_html  # noqa: PLC0415 - it imports this package
+
+        return account_html(self)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the account as plain values, for JSON."""

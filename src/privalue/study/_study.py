@@ -37,7 +37,6 @@ from numpy.typing import NDArray
 from pydantic import PrivateAttr
 from pydantic.fields import FieldInfo
 
-from privalue._above import above
 from privalue._files import read_whole
 from privalue.core import MOST_LEVELS, Limits, Matrix
 from privalue.errors import StudyError
@@ -401,7 +400,9 @@ class Study(Section):
         return dict(model.model_fields)
 
     def _repr_html_(self) -> str:
-        return str(above("_notebook", "study_html")(self))
+        from privalue._notebook import study_html  # noqa: PLC0415 - it imports this package
+
+        return study_html(self)
 
     # The states, in order
 
