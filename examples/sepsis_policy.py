@@ -84,7 +84,7 @@ def main() -> None:
     many = ["--trajectories", str(patients)]
     command("simulate", WORLD, *many, "--seed", "2026", "--actions", "--out", rows)
     command("check", study)
-    command("release", study, "--data", rows, "--out", released, "--no-ledger", "--anyway")
+    command("release", study, "--data", rows, "--out", released, "--no-ledger", "--accept-useless")
 
     # Anybody can go on from there.
     policy, careful = out / "policy.csv", out / "careful.csv"

@@ -322,7 +322,7 @@ def finish(
     if ledger is None and found.needs_address:
         raise UsageError(
             f"it was charged on the ledger {found.ledger}, whose user and password are not kept; "
-            "give ledger=LEDGER"
+            "name the ledger"
         )
     ledger = found.ledger if ledger is None else ledger
     opened = open_ledger(ledger) if isinstance(ledger, str | Path) else ledger

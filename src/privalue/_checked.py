@@ -120,7 +120,7 @@ def _unfixed(study: Study) -> str:
     """Return what a share leaves open, and who says more."""
     return (
         f'spend = "{study.privacy.spend}": the ledger fixes epsilon and delta, and with them the '
-        "noise, when it is released; a plan with ledger=LEDGER says what they would be now"
+        "noise, when it is released; a plan with a ledger says what they would be now"
     )
 
 

@@ -466,7 +466,7 @@ def _budget(study: Study, ledger: str | Path | Ledger | None) -> Budget:
     if ledger is None:
         if not study.privacy.is_fixed:
             raise UsageError(
-                "releases share a total: give ledger=LEDGER, or epsilon and delta in the study"
+                "releases share a total: give a ledger, or epsilon and delta in the study"
             )
         epsilon, delta = study.privacy.epsilon, study.privacy.delta
         square = square_total(total_mu(epsilon, delta))

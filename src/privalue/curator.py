@@ -419,7 +419,7 @@ def _require_room_on_ledger(study: Study) -> None:
     if entries_of(study) * each > MOST_STORED:
         raise UsageError(
             f"a release of {study.key_count} states is too large to be stored on a ledger; use "
-            "fewer states, or ledger=None and keep count yourself"
+            "fewer states, or release without a ledger and keep count yourself"
         )
 
 

@@ -209,7 +209,7 @@ def test_nothing_private_in_any_file_log_message_or_repr(described, tmp_path, ca
     out = tmp_path / "out"
     with caplog.at_level(0):
         command = ["release", str(study_file), "--data", str(data_file), "--out", str(out)]
-        assert run([*command, "--no-ledger", "--anyway"]) == 0
+        assert run([*command, "--no-ledger", "--accept-useless"]) == 0
     printed = capsys.readouterr()
     made = [path for path in tmp_path.rglob("*") if path.is_file()]
     public = {"release.json", "report.html", "registry.yaml", "values.csv"}

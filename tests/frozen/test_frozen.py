@@ -89,7 +89,7 @@ def test_the_command_line_gives_the_same(tmp_path, monkeypatch):
     frozen = STUDIES[SSP]
     expected = recorded(frozen)
     study, data = str(frozen.study_file(tmp_path)), str(frozen.data(tmp_path))
-    release = ["release", study, "--data", data, "--out", "out", "--no-ledger", "--anyway"]
+    release = ["release", study, "--data", data, "--out", "out", "--no-ledger", "--accept-useless"]
     seeded = ["--accept-large-delta", "--seed-not-private", str(frozen.seed)]
     assert run([*release, *seeded]) == 0
     assert run(["inspect", study, "--data", data, "--page", "mine/page.html"]) == 0

@@ -286,7 +286,15 @@ def test_without_a_place_to_write_it_says_so_once_and_goes_on(spoiled, state, mo
     Path("rows.csv").write_text(
         "trajectory,step,state,reward\n" + "".join(f"{n},0,0,0.5\n{n},1,1,1.0\n" for n in range(60))
     )
-    arguments = ["--data", "rows.csv", "--out", "released", "--ledger", "ledger.db", "--anyway"]
+    arguments = [
+        "--data",
+        "rows.csv",
+        "--out",
+        "released",
+        "--ledger",
+        "ledger.db",
+        "--accept-useless",
+    ]
     assert run(["release", "study.toml", *arguments]) == 0
     said = " ".join(capsys.readouterr().err.split())
     assert said.count("cannot be remembered") == 1
@@ -315,7 +323,15 @@ def two_releases():
     )
     for name in ("one", "two"):
         Path("study.toml").write_text(STUDY.format(name))
-        arguments = ["--data", "rows.csv", "--out", name, "--ledger", "ledger.db", "--anyway"]
+        arguments = [
+            "--data",
+            "rows.csv",
+            "--out",
+            name,
+            "--ledger",
+            "ledger.db",
+            "--accept-useless",
+        ]
         assert run(["release", "study.toml", *arguments]) == 0
     return "one", "two"
 

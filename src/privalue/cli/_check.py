@@ -7,7 +7,6 @@ from privalue._checked import check as checked
 from privalue.cli import _screen as terminal
 from privalue.cli._console import Json, SideFiles, StudyFile, print_json, say, screen
 from privalue.cli._given import Share, settled
-from privalue.cli._options import in_options
 from privalue.study import Study
 
 
@@ -48,7 +47,7 @@ def check(
                 **({} if found.ridge is None else {"ridge": found.ridge}),
                 **_stages(study),
                 "condition_number": design.weighted.condition if design.full_rank else None,
-                "notes": [in_options(note) for note in found.notes],
+                "notes": list(found.notes),
             }
         )
     else:

@@ -19,7 +19,6 @@ from privalue.artefact import Release
 from privalue.cli import _screen as terminal
 from privalue.cli._console import Json, log, print_json, screen
 from privalue.cli._given import DEFAULT_LEDGER, study_of
-from privalue.cli._options import in_options
 from privalue.cli._paid import ADDRESS
 from privalue.cli._report import publish_and_tell
 from privalue.errors import BudgetError, DataError, PrivalueError, UsageError
@@ -72,7 +71,7 @@ def finish(
     finish_release(
         paid,
         ledger=None if ledger is None else open_ledger(ledger),
-        say=lambda line: log.print(f"Ledger: {in_options(line)}"),
+        say=lambda line: log.print(f"Ledger: {line}"),
     )
     publish_and_tell(
         release,

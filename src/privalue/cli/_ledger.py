@@ -11,7 +11,6 @@ from privalue.cli import _screen as terminal
 from privalue.cli._console import Json, log, print_json, screen, tell
 from privalue.cli._finish import finish
 from privalue.cli._given import DEFAULT_LEDGER, NUMBER, WHOLE
-from privalue.cli._options import in_options
 from privalue.errors import UsageError
 from privalue.ledger import (
     MARK,
@@ -201,7 +200,7 @@ def verify(
                 "head": verified.head,
                 "seals": verified.seals,
                 "releases": len(releases),
-                "notices": [in_options(line) for line in verified.notices],
+                "notices": list(verified.notices),
             }
         )
         return
@@ -330,5 +329,5 @@ def _print_account(account: Account, ledger: Ledger, as_json: bool) -> None:
 def _json(account: Account, ledger: Ledger) -> dict[str, Any]:
     """Return an account as JSON, with all notices in the words of the command line."""
     found = (*ledger.notices, *account.notices)
-    told = {"ledger": ledger.place, "notices": [in_options(line) for line in found]}
+    told = {"ledger": ledger.place, "notices": list(found)}
     return account_json(account) | told

@@ -9,7 +9,6 @@ from privalue._planned import named_world
 from privalue._planned import plan as planned
 from privalue.cli._console import Json, SideFiles, StudyFile, log, print_json, progress, screen
 from privalue.cli._given import NUMBER, WHOLE, Share
-from privalue.cli._options import in_options
 from privalue.cli._plan_screen import (
     book_json,
     plan_json,
@@ -139,7 +138,7 @@ def plan(
         ledger=ledger,
         phase=progress,
     )
-    changes, notes = found.advice, [in_options(note) for note in found.notes]
+    changes, notes = found.advice, list(found.notes)
     if picture is not None:
         _draw(found.prediction, picture, target)
     if as_json:

@@ -10,7 +10,6 @@ from rich.table import Table
 
 from privalue._planned import Solved
 from privalue._written import counted
-from privalue.cli._options import in_options
 from privalue.planning import (
     Answer,
     BookPlan,
@@ -52,7 +51,7 @@ def print_policy_plan(console: Console, plan: PolicyPlan) -> None:
         table.add_row(f"{each.clip:g}{mark}", f"{each.kept:.0%}", *map(shown, numbers))
     console.print(table)
     for note in plan.notes:
-        console.print(f"Note: {in_options(note)}.", style="yellow", soft_wrap=True)
+        console.print(f"Note: {note}.", style="yellow", soft_wrap=True)
 
 
 def policy_plan_json(plan: PolicyPlan) -> dict[str, Any]:
@@ -70,7 +69,7 @@ def policy_plan_json(plan: PolicyPlan) -> dict[str, Any]:
             for each in plan.forecasts
         ],
         "verdict": plan.verdict,
-        "notes": [in_options(note) for note in plan.notes],
+        "notes": list(plan.notes),
     }
 
 
@@ -383,7 +382,7 @@ def print_book(console: Console, plan: BookPlan) -> None:
         style="bold",
     )
     if plan.how_to_ask is not None:
-        console.print(f"For equal shares: {in_options(plan.how_to_ask)}.", soft_wrap=True)
+        console.print(f"For equal shares: {plan.how_to_ask}.", soft_wrap=True)
 
 
 def book_json(plan: BookPlan) -> dict[str, Any]:

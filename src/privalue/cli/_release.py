@@ -68,9 +68,11 @@ def release(
     accept_large_delta: Annotated[
         bool, typer.Option("--accept-large-delta", help="Go ahead although delta is at least 1/m.")
     ] = False,
-    anyway: Annotated[
+    accept_useless: Annotated[
         bool,
-        typer.Option("--anyway", help="Go ahead although the plan is no better than guessing."),
+        typer.Option(
+            "--accept-useless", help="Go ahead although the plan is no better than guessing."
+        ),
     ] = False,
     justification: Justification = None,
     no_report: Annotated[
@@ -116,7 +118,7 @@ def release(
                 outbox=outbox,
                 expect_new=expect_new,
                 accept_large_delta=accept_large_delta,
-                accept_useless=anyway,
+                accept_useless=accept_useless,
                 entropy=None if seed is None else SeededForExperimentsOnly(seed),
                 engine=engine,
                 memory=limit,

@@ -10,7 +10,6 @@ from privalue._folder import FILE_NAME, PAGE, REGISTRY, VALUES, require_no_priva
 from privalue.artefact import Release
 from privalue.cli._console import Json, SideFiles, log, print_json, say
 from privalue.cli._given import Justification, study_of
-from privalue.cli._options import in_options
 from privalue.errors import PrivalueError, UnavailableError, UsageError
 from privalue.ledger import Standing, open_ledger
 from privalue.report import (
@@ -128,7 +127,7 @@ def _account_if_known(release: Release) -> Standing | None:
         if ledger:
             return account_of(release, ledger)
     except PrivalueError as problem:
-        why = f"PRIVALUE_LEDGER: {in_options(str(problem))}"
+        why = f"PRIVALUE_LEDGER: {problem}"
     log.warn(f"{why}; the page shows no budget: --ledger LEDGER names it")
     return None
 
@@ -180,7 +179,7 @@ def publish_and_tell(
             return found
         except UnavailableError as problem:
             log.warn(
-                f"Ledger: {in_options(str(problem))}; the page shows no budget: privalue report "
+                f"Ledger: {problem}; the page shows no budget: privalue report "
                 f"{out} --ledger LEDGER --force makes it again"
             )
             return None

@@ -13,7 +13,6 @@ from rich.text import Text
 from privalue._checked import Checked
 from privalue._written import Written, counted, written
 from privalue.artefact import PolicyInterval, Release
-from privalue.cli._options import in_options
 from privalue.core import DpOpe, privacy_profile
 from privalue.curator import Prepared, reuse
 from privalue.report import (
@@ -100,7 +99,7 @@ def print_check(console: Console, found: Checked) -> None:
         )
     )
     for note in found.notes:
-        console.print(f"Note: {in_options(note)}.", style="yellow")
+        console.print(f"Note: {note}.", style="yellow")
 
 
 def _arms(study: Study) -> list[tuple[str, object]]:

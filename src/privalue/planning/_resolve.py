@@ -52,7 +52,7 @@ def resolve(study: Study, *, trajectories: int | None = None) -> Resolution:
     if not study.privacy.is_fixed:
         raise StudyError(
             f'[privacy] spend = "{study.privacy.spend}" leaves epsilon and delta to the ledger, '
-            "which a release asks, and a plan with ledger=LEDGER; or give epsilon and delta"
+            "which a release asks, and a plan with a ledger; or give epsilon and delta"
         )
     if study.mechanism.name != "auto":
         return Resolution(study=study, why=f'the study names "{study.mechanism.name}"')

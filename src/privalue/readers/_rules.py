@@ -196,8 +196,8 @@ class RowRules:
             return f"{meant} in [states] bins"
         named = f'{{"{role}": "{near or "..."}"}}'
         if near:
-            return f'if {near!r} is meant, set {key} = "{near}", or give columns={named}'
-        return f'name the right one: {key} = "...", or give columns={named}'
+            return f'if {near!r} is meant, set {key} = "{near}", or in Python columns={named}'
+        return f'name the right one: {key} = "...", or in Python columns={named}'
 
     def require_no_person(self, place: str) -> None:
         """Refuse what numbers its trajectories, if persons are protected.
