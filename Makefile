@@ -71,7 +71,7 @@ bench: $(STAMP)
 	$(BIN)/python -m benchmarks
 
 docs: $(STAMP)
-	@# Material says at each build that it will be succeeded; decision 33 has what follows from that.
+	@# Material says at each build that it will be succeeded.
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	@echo "Open site/index.html in a browser; it needs no network."
 
