@@ -243,6 +243,9 @@ class Frozen:
     source: Source
     engine: str = "local"
     side_files: Mapping[str, str | Callable[[Path], None]] = field(default_factory=dict)
+    matrix: Any = None  # features that are given in Python
+    refit: Mapping[str, Any] | None = None  # what ``pv.refit`` is asked for
+    improve: float | None = None  # the level of ``pv.improve``, which is also asked without one
 
     @property
     def smooth(self) -> bool:
@@ -250,15 +253,14 @@ class Frozen:
         return self.sections["mechanism"]["name"] in {"dp-lsw", "dp-lsl"}
 
     def study(self, folder: Path) -> pv.Study:
-        """The study as a user has it: with side files, from a file beside them."""
-        if not self.side_files:
-            return pv.Study(**self.sections)
+        """The study as a user has it: from a file; a matrix of Python replaces its features."""
         for name, content in self.side_files.items():
             if isinstance(content, str):
                 (folder / name).write_text(content, encoding="utf-8", newline="")
             else:
                 content(folder)
-        return pv.Study.load(self.study_file(folder))
+        study = pv.Study.load(self.study_file(folder))
+        return study if self.matrix is None else study.replace(features=self.matrix)
 
     def study_file(self, folder: Path) -> Path:
         lines = []
@@ -278,6 +280,8 @@ def _toml(value: Any) -> str:
         return str(value).lower()
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{_toml(key)} = {_toml(each)}' for key, each in value.items())} }}"
     return f"'{value}'" if isinstance(value, str) else repr(value)
 
 
@@ -285,6 +289,7 @@ STUDIES: dict[str, Frozen] = {}
 
 
 def add(
+    seed: int,
     name: str,
     mechanism: str | dict[str, Any] = "dp-ssp",
     *,
@@ -292,10 +297,12 @@ def add(
     source: Source = as_episodes,
     engine: str = "local",
     side_files: Mapping[str, str | Callable[[Path], None]] | None = None,
+    matrix: Any = None,
+    refit: Mapping[str, Any] | None = None,
+    improve: float | None = None,
     **sections: dict[str, Any],
 ) -> None:
     """Adds a study; its sections replace keys of the usual ones."""
-    seed = 1000 + len(STUDIES)
     chosen = {"name": mechanism} if isinstance(mechanism, str) else mechanism
     described = {
         "study": {"name": name, **sections.pop("study", {})},
@@ -318,6 +325,9 @@ def add(
         source,
         engine,
         side_files or {},
+        matrix,
+        refit,
+        improve,
     )
 
 
@@ -333,53 +343,61 @@ START = {"start.csv": numbers("state,probability", range(6), SHARES)}
 VISITS = {"visits.csv": numbers("state,probability", range(6), (0.9, 0.8, 0.6, 0.4, 0.2, 0.05))}
 WEIGHTS = {"values": [1.0, 2.0, 0.5, 1.0, 3.0, 0.25]}
 AGGREGATE = {"kind": "aggregate", "size": 2}
-DENSE = {"kind": "matrix", "matrix": dense()}
 
 # DP-SSP: its choices
-add("ssp-plain")
-add("ssp-tight", values={**UNIT, "unvisited": 0.5}, study={"trajectories": 90})
-add("ssp-shrinkage-off", {"name": "dp-ssp", "shrinkage": False}, values=UNIT)
-add("ssp-ridge-number", {"name": "dp-ssp", "ridge": 7.5}, features=AGGREGATE, values=UNIT)
+add(1000, "ssp-plain")
+add(1001, "ssp-tight", values={**UNIT, "unvisited": 0.5}, study={"trajectories": 90})
+add(1002, "ssp-shrinkage-off", {"name": "dp-ssp", "shrinkage": False}, values=UNIT)
+add(1003, "ssp-ridge-number", {"name": "dp-ssp", "ridge": 7.5}, features=AGGREGATE, values=UNIT)
 add(
+    1004,
     "ssp-ridge-sqrt",
     {"name": "dp-ssp", "ridge": "sqrt", "ridge_scale": 2.0},
     features={"kind": "matrix", "file": "features.npy"},
     side_files={"features.npy": matrix_file("features.npy")},
 )
 add(
+    1005,
     "ssp-visits-prior",
     states={"count": 6, "visits": "visits.csv"},
     values=UNIT,
     side_files=VISITS,
     study={"trajectories": 90},
 )
-add("ssp-auto", "auto", values=UNIT, study={"trajectories": 90})
-add("ssp-start", values={**UNIT, "start": "start.csv"}, side_files=START)
+add(1006, "ssp-auto", "auto", values=UNIT, study={"trajectories": 90})
+add(1007, "ssp-start", values={**UNIT, "start": "start.csv"}, side_files=START)
 add(
+    1008,
     "ssp-level",
     report={"level": 0.8},
     features=AGGREGATE,
     weights={"values": [1.0, 0.0, 2.0, 1.0, 1.0, 0.5]},
 )
 add(
+    1009,
     "ssp-undiscounted",
     values={"discount": 1.0, "rewards": (-1.0, 2.0), "returns": (-3.0, 5.0)},
     privacy=SECRET,
 )
 add(
+    1010,
     "ssp-negative",
     values={"rewards": (-1.0, -0.25), "returns": (-4.0, -0.5), "unvisited": -2.0},
 )
 # Features and weights
-add("ssp-aggregate", features=AGGREGATE, weights=WEIGHTS, values={**UNIT, "start": {"0": 1.0}})
-add("ssp-matrix-python", features=DENSE, values=UNIT)
-add("ssp-sparse-python", features={"kind": "matrix", "matrix": sparse()}, privacy=SECRET)
 add(
+    1011, "ssp-aggregate", features=AGGREGATE, weights=WEIGHTS, values={**UNIT, "start": {"0": 1.0}}
+)
+add(1012, "ssp-matrix-python", matrix=dense(), values=UNIT)
+add(1013, "ssp-sparse-python", matrix=sparse(), privacy=SECRET)
+add(
+    1014,
     "ssp-sparse-file",
     features={"kind": "matrix", "file": "features.npz"},
     side_files={"features.npz": matrix_file("features.npz")},
 )
 add(
+    1015,
     "ssp-matrix-csv",
     rows=_labelled(made(1)),
     states={"file": "states.csv"},
@@ -396,9 +414,10 @@ add(
     },
 )
 # Units and relations
-add("ssp-add-remove", privacy={"neighbours": "add-remove"}, values=UNIT)
-add("ssp-max-states", privacy={"max_states_per_trajectory": 2}, values=UNIT)
+add(1016, "ssp-add-remove", privacy={"neighbours": "add-remove"}, values=UNIT)
+add(1017, "ssp-max-states", privacy={"max_states_per_trajectory": 2}, values=UNIT)
 add(
+    1018,
     "ssp-person-1",
     rows=Rows(HEADING, made(2).cells).renamed(trajectory="patient"),
     source=as_arrow,
@@ -406,6 +425,7 @@ add(
     data={"person": "patient"},
 )
 add(
+    1019,
     "ssp-person-2-add-remove",
     rows=made(3, persons=40).shuffled(),
     source=as_pandas,
@@ -414,6 +434,7 @@ add(
     values=UNIT,
 )
 add(
+    1020,
     "ssp-person-3",
     rows=made(4, persons=30),
     source=as_polars,
@@ -426,8 +447,15 @@ add(
     values=UNIT,
 )
 # Labels and groups
-add("ssp-labels", rows=_labelled(made(5)), states=LABELS, values={**UNIT, "start": {"home": 1.0}})
 add(
+    1021,
+    "ssp-labels",
+    rows=_labelled(made(5)),
+    states=LABELS,
+    values={**UNIT, "start": {"home": 1.0}},
+)
+add(
+    1022,
     "ssp-groups",
     rows=_labelled(made(6).shuffled()),
     source=as_polars,
@@ -451,12 +479,14 @@ def _broken(rows: Rows) -> Rows:
 
 
 add(
+    1023,
     "drop-unit",
     rows=_broken(made(7)),
     source=as_csv(),
     data={"invalid": "drop-unit"},
 )
 add(
+    1024,
     "drop-unit-of-persons",
     rows=made(8, persons=30).mapped("reward", lambda r: "?" if r > 2.8 else str(r)).shuffled(),
     source=as_arrow,
@@ -464,6 +494,7 @@ add(
     data={"invalid": "drop-unit"},
 )
 add(
+    1025,
     "drop-row",
     rows=made(9).mapped("reward", lambda r: "NA" if r > 2.5 else r),
     source=as_csv(),
@@ -471,8 +502,15 @@ add(
 )
 # Sources
 DATES = {"step": "day", "step_type": "date", "step_format": "%d.%m.%Y"}
-add("csv-ordered", source=as_csv(), privacy=SECRET, data={"sorted": True, "id_type": "integer"})
 add(
+    1026,
+    "csv-ordered",
+    source=as_csv(),
+    privacy=SECRET,
+    data={"sorted": True, "id_type": "integer"},
+)
+add(
+    1027,
     "csv-shuffled",
     rows=made(10, persons=50).shuffled(),
     source=as_csv(),
@@ -480,6 +518,7 @@ add(
     data={"person": "person", "trajectory": "trajectory"},
 )
 add(
+    1028,
     "csv-decimal-comma",
     rows=made(11).shuffled(),
     source=as_csv(delimiter=";", decimal=","),
@@ -488,6 +527,7 @@ add(
     values={"rewards": (-1.0, 2.0)},
 )
 add(
+    1029,
     "csv-quoted",
     rows=_labelled(made(12)),
     source=as_csv(quoting=csv.QUOTE_ALL, encoding="cp1252"),
@@ -497,6 +537,7 @@ add(
     values=UNIT,
 )
 add(
+    1030,
     "csv-dates",
     rows=made(13)
     .mapped("step", lambda s: f"{1 + s:02}.03.2026")
@@ -506,29 +547,32 @@ add(
     privacy=SECRET,
     data={**DATES, "reward": "score"},
 )
-add("csv-gz", rows=made(14).shuffled(), source=as_gzip, privacy=SECRET, values=UNIT)
+add(1031, "csv-gz", rows=made(14).shuffled(), source=as_gzip, privacy=SECRET, values=UNIT)
 add(
+    1032,
     "parquet-ordered",
     source=as_parquet,
     privacy=SECRET,
     data={"sorted": True, "id_type": "integer"},
 )
-add("parquet-shuffled", rows=made(15).shuffled(), source=as_parquet, privacy=SECRET)
+add(1033, "parquet-shuffled", rows=made(15).shuffled(), source=as_parquet, privacy=SECRET)
 add(
+    1034,
     "parquet-files",
     rows=made(16, persons=40),
     source=as_parquet_files,
     privacy={"unit": "person", "max_trajectories_per_person": 2},
 )
-add("duckdb-file", rows=made(17).shuffled(), source=as_duckdb, privacy=SECRET)
-add("sqlite-file", rows=made(18).shuffled(), source=as_sqlite, privacy=SECRET)
-add("query", rows=made(19).shuffled(), source=as_query, privacy=SECRET)
-add("workbook", rows=made(20).shuffled(), source=as_workbook, privacy=SECRET)
-add("minari", rows=made(21, states=5), source=as_minari, privacy=SECRET, states={"count": 4})
+add(1035, "duckdb-file", rows=made(17).shuffled(), source=as_duckdb, privacy=SECRET)
+add(1036, "sqlite-file", rows=made(18).shuffled(), source=as_sqlite, privacy=SECRET)
+add(1037, "query", rows=made(19).shuffled(), source=as_query, privacy=SECRET)
+add(1038, "workbook", rows=made(20).shuffled(), source=as_workbook, privacy=SECRET)
+add(1039, "minari", rows=made(21, states=5), source=as_minari, privacy=SECRET, states={"count": 4})
 
 # DP-LSW
-add("lsw-exact", "dp-lsw", values=UNIT)
+add(1040, "lsw-exact", "dp-lsw", values=UNIT)
 add(
+    1041,
     "lsw-isotropic",
     {"name": "dp-lsw", "noise": "isotropic"},
     rows=made(22).shuffled(),
@@ -536,15 +580,22 @@ add(
     weights=WEIGHTS,
     values={"rewards": (-1.0, 2.0), "returns": (-2.0, 6.0)},
 )
-add("lsw-nissim", {"name": "dp-lsw", "calibration": "nissim", "noise": "isotropic"})
+add(1042, "lsw-nissim", {"name": "dp-lsw", "calibration": "nissim", "noise": "isotropic"})
 add(
+    1043,
     "lsw-appendix",
     {"name": "dp-lsw", "calibration": "appendix"},
     features=AGGREGATE,
     source=as_arrow,
 )
-add("lsw-pseudo-count", {"name": "dp-lsw", "pseudo_count": 3.5}, values={**UNIT, "unvisited": 0.25})
 add(
+    1044,
+    "lsw-pseudo-count",
+    {"name": "dp-lsw", "pseudo_count": 3.5},
+    values={**UNIT, "unvisited": 0.25},
+)
+add(
+    1045,
     "lsw-scale-share",
     {"name": "dp-lsw", "noise_scale_share": 0.1},
     values={**UNIT, "start": "start.csv"},
@@ -552,6 +603,7 @@ add(
     report={"level": 0.9},
 )
 add(
+    1046,
     "lsw-persons",
     {"name": "dp-lsw", "beta": 0.05},
     rows=made(23, persons=40),
@@ -565,14 +617,16 @@ add(
     weights=WEIGHTS,
 )
 add(
+    1047,
     "lsw-matrix",
     {"name": "dp-lsw", "beta": 0.05, "noise_scale_share": 0.2},
-    features=DENSE,
+    matrix=dense(),
     weights=WEIGHTS,
     values=UNIT,
     privacy={"max_states_per_trajectory": 2},
 )
 add(
+    1048,
     "lsw-visits-prior",
     "dp-lsw",
     states={"count": 6, "visits": "visits.csv"},
@@ -580,15 +634,28 @@ add(
     side_files=VISITS,
 )
 # DP-LSL
-add("lsl-exact", "dp-lsl", values=UNIT)
-add("lsl-ridge", {"name": "dp-lsl", "ridge": 12.5, "beta": 0.05}, features=DENSE, weights=WEIGHTS)
+add(1049, "lsl-exact", "dp-lsl", values=UNIT)
 add(
+    1050,
+    "lsl-ridge",
+    {"name": "dp-lsl", "ridge": 12.5, "beta": 0.05},
+    matrix=dense(),
+    weights=WEIGHTS,
+)
+add(
+    1051,
     "lsl-nissim",
     {"name": "dp-lsl", "calibration": "nissim"},
     values={"rewards": (-1.0, 0.5), "returns": (-3.0, 1.0)},
 )
-add("lsl-appendix", {"name": "dp-lsl", "calibration": "appendix", "ridge": 500.0}, weights=WEIGHTS)
 add(
+    1052,
+    "lsl-appendix",
+    {"name": "dp-lsl", "calibration": "appendix", "ridge": 500.0},
+    weights=WEIGHTS,
+)
+add(
+    1053,
     "lsl-scale-share",
     {"name": "dp-lsl", "ridge": 20.0, "beta": 0.05, "noise_scale_share": 0.1},
     rows=made(24, persons=40),
@@ -600,6 +667,7 @@ add(
 )
 # Spark: one session for the three of them
 add(
+    1054,
     "spark-parquet",
     rows=made(25, persons=40).shuffled(),
     source=as_parquet_files,
@@ -608,6 +676,7 @@ add(
     values=UNIT,
 )
 add(
+    1055,
     "spark-csv",
     {"name": "dp-lsw", "beta": 0.05},
     rows=_labelled(made(26)).shuffled(),
@@ -615,4 +684,4 @@ add(
     engine="spark",
     states=LABELS,
 )
-add("spark-frame", rows=made(27).shuffled(), source=as_spark, engine="spark", privacy=SECRET)
+add(1056, "spark-frame", rows=made(27).shuffled(), source=as_spark, engine="spark", privacy=SECRET)
