@@ -77,8 +77,10 @@ def of_curator(diagnostics: Any) -> Record:
 
 
 def of_release(text: str, path: str = "release") -> Record:
-    """Of the text of release.json."""
-    return named(json.loads(text), path)
+    """Of the text of release.json; stages are known by their names."""
+    release = json.loads(text)
+    stages = {stage.pop("name"): stage for stage in release.pop("stages", [])}
+    return named({**release, "stages": stages}, path)
 
 
 def of_policy(better: Any, path: str) -> Record:

@@ -364,7 +364,6 @@ add(
     side_files=VISITS,
     study={"trajectories": 90},
 )
-add(1006, "ssp-auto", "auto", values=UNIT, study={"trajectories": 90})
 add(1007, "ssp-start", values={**UNIT, "start": "start.csv"}, side_files=START)
 add(
     1008,
@@ -389,7 +388,6 @@ add(
     1011, "ssp-aggregate", features=AGGREGATE, weights=WEIGHTS, values={**UNIT, "start": {"0": 1.0}}
 )
 add(1012, "ssp-matrix-python", matrix=dense(), values=UNIT)
-add(1013, "ssp-sparse-python", matrix=sparse(), privacy=SECRET)
 add(
     1014,
     "ssp-sparse-file",
@@ -493,13 +491,6 @@ add(
     privacy={"unit": "person", "max_trajectories_per_person": 2, "neighbours": "add-remove"},
     data={"invalid": "drop-unit"},
 )
-add(
-    1025,
-    "drop-row",
-    rows=made(9).mapped("reward", lambda r: "NA" if r > 2.5 else r),
-    source=as_csv(),
-    data={"missing": ["", "NA"], "missing_rows": "drop-row"},
-)
 # Sources
 DATES = {"step": "day", "step_type": "date", "step_format": "%d.%m.%Y"}
 add(
@@ -596,11 +587,10 @@ add(
 )
 add(
     1045,
-    "lsw-scale-share",
-    {"name": "dp-lsw", "noise_scale_share": 0.1},
+    "lsw-start",
+    "dp-lsw",
     values={**UNIT, "start": "start.csv"},
     side_files=START,
-    report={"level": 0.9},
 )
 add(
     1046,
@@ -619,7 +609,7 @@ add(
 add(
     1047,
     "lsw-matrix",
-    {"name": "dp-lsw", "beta": 0.05, "noise_scale_share": 0.2},
+    {"name": "dp-lsw", "beta": 0.05},
     matrix=dense(),
     weights=WEIGHTS,
     values=UNIT,
@@ -656,8 +646,8 @@ add(
 )
 add(
     1053,
-    "lsl-scale-share",
-    {"name": "dp-lsl", "ridge": 20.0, "beta": 0.05, "noise_scale_share": 0.1},
+    "lsl-persons",
+    {"name": "dp-lsl", "ridge": 20.0, "beta": 0.05},
     rows=made(24, persons=40),
     source=as_parquet,
     privacy={"unit": "person", "max_trajectories_per_person": 3, "max_states_per_trajectory": 2},
