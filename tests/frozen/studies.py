@@ -317,6 +317,10 @@ def add(
         "mechanism": chosen,
         **sections,
     }
+    if chosen["name"] == "dp-ssp":
+        bounds = ["bounds"] if "returns" not in described["values"] else "one"
+        usual = {"stages": bounds, "stage_shares": {"limits": 0}}
+        described["mechanism"] = {**usual, **chosen}
     STUDIES[name] = Frozen(
         name,
         seed,
@@ -345,8 +349,14 @@ WEIGHTS = {"values": [1.0, 2.0, 0.5, 1.0, 3.0, 0.25]}
 AGGREGATE = {"kind": "aggregate", "size": 2}
 
 # DP-SSP: its choices
-add(1000, "ssp-plain")
-add(1001, "ssp-tight", values={**UNIT, "unvisited": 0.5}, study={"trajectories": 90})
+add(1000, "ssp-plain", {"name": "dp-ssp", "stages": "auto"})
+add(
+    1001,
+    "ssp-tight",
+    {"name": "dp-ssp", "stages": "auto"},
+    values={**UNIT, "unvisited": 0.5},
+    study={"trajectories": 90},
+)
 add(1002, "ssp-shrinkage-off", {"name": "dp-ssp", "shrinkage": False}, values=UNIT)
 add(1003, "ssp-ridge-number", {"name": "dp-ssp", "ridge": 7.5}, features=AGGREGATE, values=UNIT)
 add(
