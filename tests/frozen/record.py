@@ -40,7 +40,10 @@ Record = dict[str, Any]
 
 
 def named(tree: Any, path: str) -> Record:
-    """The leaves of a tree by name; of a list of objects, a list for each of their keys."""
+    """The leaves of a tree by name; of a list of objects, a list for each of their keys.
+
+    What is empty has no name.
+    """
     if isinstance(tree, dict):
         found = {}
         for key, value in tree.items():
@@ -50,7 +53,7 @@ def named(tree: Any, path: str) -> Record:
         rows = [named(item, path) for item in tree]
         names = dict.fromkeys(name for row in rows for name in row)
         return {name: [row.get(name) for row in rows] for name in names}
-    return {} if tree is None else {path: tree}
+    return {} if tree is None or tree == [] else {path: tree}
 
 
 def compared(record: Record) -> Record:

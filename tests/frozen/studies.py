@@ -1,4 +1,4 @@
-"""Some fifty small studies on made-up rows: every mechanism, feature kind, unit, relation, source.
+"""Small studies on made-up rows: every mechanism, feature kind, unit, relation, source.
 
 Nothing here but the package's root is asked of privalue. Rows come from ``random.Random``, whose
 numbers are the same everywhere, and so do side files, whose hashes are part of a release.
@@ -46,10 +46,23 @@ class Rows:
         return Rows(self.heading, cells)
 
     def mapped(self, name: str, change: Callable[[Any], Any]) -> "Rows":
+        return self.mapped_by(name, lambda row: change(row[name]))
+
+    def mapped_by(self, name: str, change: Callable[[dict[str, Any]], Any]) -> "Rows":
         at = self.heading.index(name)
+        rows = [(row, dict(zip(self.heading, row, strict=True))) for row in self.cells]
         return Rows(
-            self.heading, [(*row[:at], change(row[at]), *row[at + 1 :]) for row in self.cells]
+            self.heading, [(*row[:at], change(by_name), *row[at + 1 :]) for row, by_name in rows]
         )
+
+    def spoilt(self, name: str, cells: Mapping[int, Any]) -> "Rows":
+        """With other cells in some rows."""
+        places = itertools.count()
+        return self.mapped(name, lambda cell: cells.get(next(places), cell))
+
+    def with_column(self, name: str, cell: Callable[[dict[str, Any]], Any]) -> "Rows":
+        added = Rows((*self.heading, name), [(*row, None) for row in self.cells])
+        return added.mapped_by(name, cell)
 
     def renamed(self, **names: str) -> "Rows":
         return Rows(tuple(names.get(name, name) for name in self.heading), self.cells)
@@ -569,6 +582,293 @@ add(1036, "sqlite-file", rows=made(18).shuffled(), source=as_sqlite, privacy=SEC
 add(1037, "query", rows=made(19).shuffled(), source=as_query, privacy=SECRET)
 add(1038, "workbook", rows=made(20).shuffled(), source=as_workbook, privacy=SECRET)
 add(1039, "minari", rows=made(21, states=5), source=as_minari, privacy=SECRET, states={"count": 4})
+
+# Bins, and trajectories that were cut off
+add(
+    1060,
+    "bins",
+    rows=made(28).mapped("state", lambda s: 10.0 * s + 5).renamed(state="age"),
+    source=as_csv(),
+    states={"bins": {"age": [10, 20, 35, 40]}},
+    values=UNIT,
+)
+add(
+    1061,
+    "cut-off",
+    rows=made(29).with_column("cut", lambda row: row["trajectory"] % 7 == 0),
+    source=as_arrow,
+    values={"truncated": "drop-unit"},
+    data={"truncated": "cut"},
+)
+# Arms
+ARMS = {"column": "group", "labels": ["control", "treated", "both"]}
+
+
+def _in_arms(rows: Rows, arms: int = 2) -> Rows:
+    """Of a person, or of a trajectory; the arm is in the reward."""
+    unit = rows.heading[0]
+    units = enumerate(dict.fromkeys(rows.column(unit)))
+    arm = {name: ARMS["labels"][at % arms] for at, name in units}
+    return rows.with_column("group", lambda row: arm[row[unit]]).mapped_by(
+        "reward", lambda row: round(row["reward"] + (row["group"] != "control") / 4, 3)
+    )
+
+
+TWO_ARMS = {**ARMS, "labels": ARMS["labels"][:2]}
+add(1062, "arms", rows=_in_arms(made(30)), source=as_csv(), arms=TWO_ARMS)
+add(
+    1063,
+    "arms-start",
+    rows=_in_arms(made(31, trajectories=150), 3).shuffled(),
+    source=as_arrow,
+    arms=ARMS,
+    values={**UNIT, "start": "start.csv"},
+    side_files=START,
+    refit={"start": [0.0, 0.5, 0.5, 0.0, 0.0, 0.0], "level": 0.8, "weights": WEIGHTS["values"]},
+)
+add(
+    1064,
+    "arms-persons",
+    rows=_in_arms(made(32, persons=40)).shuffled(),
+    source=as_parquet,
+    arms=TWO_ARMS,
+    privacy={"unit": "person", "max_trajectories_per_person": 2, "max_states_per_trajectory": 3},
+    values={**UNIT, "start": {"0": 0.75, "1": 0.25}},
+    features=AGGREGATE,
+)
+add(
+    1065,
+    "arms-drop-unit",
+    rows=_in_arms(made(33, persons=40)).spoilt("group", {5: "", 60: "control"}),
+    source=as_csv(),
+    arms=TWO_ARMS,
+    privacy={
+        "epsilon": 12.0,
+        "unit": "person",
+        "max_trajectories_per_person": 3,
+        "neighbours": "add-remove",
+    },
+    data={"invalid": "drop-unit"},
+)
+# Actions
+ACTIONS = {"labels": ["wait", "treat", "refer"]}
+ALLOWED = {
+    "allowed.csv": "state,action\n"
+    + "".join(f"{s},{a}\n" for s in range(6) for a in ACTIONS["labels"][: 1 + (s + 1) % 3])
+}
+
+
+def _acting(rows: Rows, actions: int = 2) -> Rows:
+    """Later actions are rarer, and worth more; never more of them than the state allows."""
+    rng = random.Random(len(rows.cells))
+
+    def action(row: dict[str, Any]) -> str:
+        most = 1 + (row["state"] + 1) % 3 if actions == 3 else actions
+        return ACTIONS["labels"][min(rng.randrange(most), rng.randrange(most))]
+
+    return rows.with_column("action", action).mapped_by(
+        "reward",
+        lambda row: round(row["reward"] + 2 * ACTIONS["labels"].index(row["action"]), 3),
+    )
+
+
+TWO_ACTIONS = {"labels": ACTIONS["labels"][:2]}
+FEW = {"max_states_per_trajectory": 4}
+add(
+    1066,
+    "actions",
+    rows=_acting(made(34, trajectories=400)),
+    source=as_csv(),
+    actions=TWO_ACTIONS,
+    privacy=FEW,
+    improve=0.5,
+)
+add(
+    1067,
+    "actions-allowed",
+    rows=_acting(made(35, trajectories=1500), 3).shuffled(),
+    source=as_arrow,
+    actions={**ACTIONS, "allowed": "allowed.csv"},
+    privacy={**FEW, "epsilon": 8.0},
+    values={"rewards": (-1.0, 6.0), "returns": (-1.0, 12.0), "start": "start.csv"},
+    side_files={**ALLOWED, **START},
+    improve=0.8,
+    refit={"features": np.repeat(np.eye(3), 4, axis=0), "start": [1.0, 0.0, 0.0, 0.0, 0.0, 0.0]},
+)
+add(
+    1068,
+    "actions-persons",
+    rows=_acting(made(36, persons=40)).spoilt("action", {7: "?", 90: ""}),
+    source=as_csv(),
+    actions={"file": "actions.csv"},
+    privacy={
+        **FEW,
+        "epsilon": 12.0,
+        "unit": "person",
+        "max_trajectories_per_person": 2,
+        "neighbours": "add-remove",
+    },
+    data={"invalid": "drop-unit"},
+    features=AGGREGATE,
+    values={**UNIT, "start": {"0": 1.0}},
+    side_files={"actions.csv": "wait\ntreat\n"},
+)
+# Tabular values that are shrunk to features
+add(
+    1069,
+    "shrink",
+    states=LABELS,
+    rows=_labelled(made(37)),
+    features={"file": "features.csv", "shrink": True},
+    side_files={"features.csv": matrix_file("features.csv")},
+    values=UNIT,
+    refit={"features": np.ones((6, 1)), "level": 0.5},
+)
+add(
+    1070,
+    "shrink-arms",
+    rows=_in_arms(made(38)),
+    source=as_pandas,
+    arms=TWO_ARMS,
+    features={"file": "features.npy", "shrink": True},
+    side_files={"features.npy": matrix_file("features.npy"), **START},
+    values={**UNIT, "start": "start.csv"},
+)
+add(
+    1071,
+    "shrink-actions",
+    rows=_acting(made(39)),
+    source=as_polars,
+    actions=TWO_ACTIONS,
+    features={"file": "pairs.csv", "shrink": True},
+    side_files={
+        "pairs.csv": "state,action,one,treated\n"
+        + "".join(f"{s},{a},1,{a == 'treat':d}\n" for s in range(6) for a in TWO_ACTIONS["labels"])
+    },
+    privacy=FEW,
+    values=UNIT,
+    improve=0.9,
+)
+# The same statistics, fitted otherwise
+add(
+    1072,
+    "refit",
+    values=UNIT,
+    refit={"features": dense(), "mechanism": {"ridge": 5.0}, "start": {"0": 0.5, "4": 0.5}},
+)
+# DP-OPE
+BEHAVIOUR = (0.5, 0.6, 0.7, 0.8, 0.5, 0.25)  # of waiting, by state
+TARGET = (0.3, 0.6, 1.0, 0.6, 0.2, 0.0)
+
+
+def _policy(waiting: tuple[float, ...]) -> str:
+    lines = [f"{s},wait,{p}\n{s},treat,{round(1 - p, 3)}\n" for s, p in enumerate(waiting)]
+    return f"state,action,probability\n{''.join(lines)}"
+
+
+POLICIES = {
+    "target.csv": _policy(TARGET),
+    "behaviour.csv": _policy(BEHAVIOUR),
+}
+
+
+def _logged(rows: Rows) -> Rows:
+    """Actions of the behaviour, with the probability that it gave them."""
+    rng = random.Random(len(rows.cells))
+    waiting = dict(enumerate(BEHAVIOUR))
+    acting = rows.with_column(
+        "action", lambda row: "wait" if rng.random() < waiting[row["state"]] else "treat"
+    )
+
+    def propensity(row: dict[str, Any]) -> float:
+        chance = waiting[row["state"]]
+        return chance if row["action"] == "wait" else round(1 - chance, 3)
+
+    return acting.with_column("propensity", propensity)
+
+
+def valued(**policy: Any) -> dict[str, dict[str, Any]]:
+    logged = {"behaviour": "column"} if "behaviour" not in policy else {}
+    return {
+        "actions": TWO_ACTIONS,
+        "policy": {"target": "target.csv", "clip": 4.0, **logged, **policy},
+        "values": UNIT,
+        "side_files": POLICIES,
+    }
+
+
+PURE = {"delta": 0.0}
+PROPENSITY = {"probability": "propensity"}
+BY_PERSON = {"unit": "person", "max_trajectories_per_person": 2}
+add(
+    1073,
+    "ope-file",
+    "dp-ope",
+    rows=_logged(made(40)),
+    source=as_csv(),
+    privacy=PURE,
+    **valued(behaviour="behaviour.csv"),
+)
+add(
+    1074,
+    "ope-column",
+    "dp-ope",
+    rows=_logged(made(41, trajectories=200)).shuffled(),
+    source=as_parquet,
+    privacy={**PURE, "neighbours": "add-remove", "epsilon": 1.0},
+    data=PROPENSITY,
+    report={"level": 0.8},
+    **valued(clip=1.5),
+)
+add(
+    1075,
+    "ope-start",
+    "dp-ope",
+    rows=_logged(made(42, trajectories=200)),
+    source=as_arrow,
+    privacy={**PURE, "epsilon": 8.0},
+    **valued(behaviour="behaviour.csv", by="start"),
+)
+add(
+    1076,
+    "ope-persons",
+    "dp-ope",
+    rows=_logged(made(43, persons=40)).shuffled(),
+    source=as_csv(),
+    privacy={**PURE, **BY_PERSON, "epsilon": 4.0},
+    data=PROPENSITY,
+    **valued(),
+)
+add(
+    1077,
+    "ope-start-persons",
+    "dp-ope",
+    rows=_logged(made(44, persons=60, trajectories=150)).shuffled(),
+    source=as_pandas,
+    privacy={**PURE, **BY_PERSON, "neighbours": "add-remove", "epsilon": 20.0},
+    data=PROPENSITY,
+    **valued(by="start"),
+)
+add(
+    1078,
+    "ope-drop-unit",
+    "dp-ope",
+    rows=_logged(made(45)).spoilt("propensity", {3: "", 40: "1.5", 41: "x", 90: "0"}),
+    source=as_csv(),
+    privacy=PURE,
+    data={**PROPENSITY, "invalid": "drop-unit"},
+    **valued(),
+)
+add(
+    1079,
+    "ope-drop-unit-of-persons",
+    "dp-ope",
+    rows=_logged(made(46, persons=40)).spoilt("action", {7: "?", 90: ""}),
+    source=as_csv(),
+    privacy={**PURE, **BY_PERSON, "epsilon": 20.0},
+    data={"invalid": "drop-unit"},
+    **valued(behaviour="behaviour.csv", by="start"),
+)
 
 # DP-LSW
 add(1040, "lsw-exact", "dp-lsw", values=UNIT)

@@ -84,7 +84,7 @@ def test_names_are_the_same_for_objects_and_for_columns():
     rows = [{"state": "a", "value": 1.0, "kept": {"low": 0.5}}, {"state": "b", "value": 2.0}]
     columns = {"state": ["a", "b"], "value": [1.0, 2.0], "kept": {"low": [0.5, None]}}
     assert named({"values": rows, "none": None}, "r") == named({"values": columns}, "r")
-    assert named({"theta": [], "sums": [[1, 2]]}, "r") == {"r.theta": [], "r.sums": [[1, 2]]}
+    assert named({"theta": [], "sums": [[1, 2]]}, "r") == {"r.sums": [[1, 2]]}
 
 
 def test_the_command_line_gives_the_same(tmp_path, monkeypatch, capsys):
@@ -186,10 +186,20 @@ def test_a_psi_within_its_tolerance_may_move_what_is_drawn_by_a_step_of_the_grid
     assert planted(SSP, moved(loaded(SSP), 1e-15)) != []
 
 
-def test_a_change_on_the_way_is_found():
+@pytest.mark.parametrize("name", [SSP, "arms", "actions", "shrink", "refit", "ope-column"])
+def test_a_change_on_the_way_is_found(name):
     """Not only in what is kept: a bound of rewards that is off by 1e-9 moves sums of returns."""
-    frozen = STUDIES[SSP]
+    frozen = STUDIES[name]
     values = {**frozen.sections["values"], "rewards": (0.0, 1.0 + 1e-9)}
     other = replace(frozen, sections={**frozen.sections, "values": values})
-    found = differences(loaded(SSP), recorded(other), smooth=False)
-    assert "private.return_steps" in names_of(found)
+    found = names_of(differences(loaded(name), recorded(other), smooth=False))
+    assert "private.return_steps" in found
+    assert not {"private.counts", "private.rows"} & found
+
+
+@pytest.mark.parametrize("name", ["arms-start", "actions-allowed", "shrink-arms", "ope-start"])
+def test_another_seed_moves_all_that_is_released_and_nothing_of_the_curator(name):
+    other = replace(STUDIES[name], seed=1)
+    found = names_of(differences(loaded(name), recorded(other), smooth=False))
+    assert {"release.values.value", "release.values.total_low"} <= found
+    assert not any(line.startswith("private") for line in found)
