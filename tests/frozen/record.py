@@ -87,8 +87,11 @@ def of_release(text: str, path: str = "release") -> Record:
 
 
 def of_policy(better: Any, path: str) -> Record:
-    """A row for every pair of state and action."""
-    return named(better.to_arrow().to_pydict(), path)
+    """A number for every pair of state and action, as policy.json has them."""
+    told = better.as_dict()
+    pairs = [{"state": of["state"], **pair} for of in told["states"] for pair in of["actions"]]
+    reasons = [of["reason"] for of in told["states"]]
+    return named({"rule": told["rule"], "pairs": pairs, "reasons": reasons}, path)
 
 
 def recorded(frozen: Frozen) -> Record:
