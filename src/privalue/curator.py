@@ -437,7 +437,7 @@ def opened_ledger(ledger: "str | Path | Ledger") -> "Ledger":
 
 def _require_room_on_ledger(study: Study) -> None:
     """Refuse what could not be stored once it is paid for: a ledger's text has a limit."""
-    each = 560 if study.has_intervals or study.mechanism.name == "dp-ssp" else 100  # bytes, about
+    each = 560 if study.has_intervals else 100  # bytes, about
     if entries_of(study) * each > MOST_STORED:
         raise UsageError(
             f"a release of {study.key_count} states is too large to be stored on a ledger; use "

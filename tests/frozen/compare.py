@@ -8,7 +8,6 @@ and another search may end a relative 1e-9 away from it. What follows from psi m
 | statistics, estimates before noise, alpha, beta | equal | equal                                |
 | psi, sigma, noise of every value       | equal     | to a relative 1e-9                         |
 | theta, values, intervals, policy value | equal     | equal; if psi moved, to what it can move   |
-| the released noise scale               | equal     | equal: it is on a grid of its own          |
 | whatever else is in the release        | equal     | equal                                      |
 | words of pages                         | equal     | equal; numbers to what they show           |
 

@@ -545,13 +545,6 @@ add(
 )
 add("lsw-pseudo-count", {"name": "dp-lsw", "pseudo_count": 3.5}, values={**UNIT, "unvisited": 0.25})
 add(
-    "lsw-scale-share",
-    {"name": "dp-lsw", "noise_scale_share": 0.1},
-    values={**UNIT, "start": "start.csv"},
-    side_files=START,
-    report={"level": 0.9},
-)
-add(
     "lsw-persons",
     {"name": "dp-lsw", "beta": 0.05},
     rows=made(23, persons=40),
@@ -563,14 +556,6 @@ add(
         "neighbours": "add-remove",
     },
     weights=WEIGHTS,
-)
-add(
-    "lsw-matrix",
-    {"name": "dp-lsw", "beta": 0.05, "noise_scale_share": 0.2},
-    features=DENSE,
-    weights=WEIGHTS,
-    values=UNIT,
-    privacy={"max_states_per_trajectory": 2},
 )
 add(
     "lsw-visits-prior",
@@ -588,16 +573,6 @@ add(
     values={"rewards": (-1.0, 0.5), "returns": (-3.0, 1.0)},
 )
 add("lsl-appendix", {"name": "dp-lsl", "calibration": "appendix", "ridge": 500.0}, weights=WEIGHTS)
-add(
-    "lsl-scale-share",
-    {"name": "dp-lsl", "ridge": 20.0, "beta": 0.05, "noise_scale_share": 0.1},
-    rows=made(24, persons=40),
-    source=as_parquet,
-    privacy={"unit": "person", "max_trajectories_per_person": 3, "max_states_per_trajectory": 2},
-    features=AGGREGATE,
-    values={**UNIT, "start": {"0": 0.5, "3": 0.5}},
-    study={"trajectories": 80},
-)
 # Spark: one session for the three of them
 add(
     "spark-parquet",

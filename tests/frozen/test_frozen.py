@@ -23,7 +23,7 @@ from privalue.cli import run
 TESTS = Path(__file__).parents[1]
 LOCAL = [name for name, study in STUDIES.items() if study.engine == "local"]
 SPARK = [name for name, study in STUDIES.items() if study.engine == "spark"]
-SSP, SMOOTH = "csv-ordered", "lsw-scale-share"
+SSP, SMOOTH = "csv-ordered", "lsw-exact"
 
 
 def compared(names):

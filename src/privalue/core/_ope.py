@@ -37,10 +37,8 @@ _ROUNDING = 1 + 1e-14  # a few roundings of doubles, towards more noise
 class DpOpe:
     """Laplace or Gaussian noise on sums of weights and of weighted returns; all of it public."""
 
-    epsilon_scale = 0.0  # the scale of the noise is the same for all data sets
-
     def __init__(self, terms: Terms, constants: OpeTerms) -> None:
-        self.terms, self.design, self.epsilon_values = terms, terms.design, terms.epsilon
+        self.terms, self.design = terms, terms.design
         limits, self.laplace = terms.limits, constants.noise == "laplace"
         weights = (1.0, constants.count_weight, constants.value_weight, constants.size_weight)
         inside = all(1e-6 <= weight <= 1e6 for weight in weights[:3]) and 0 <= weights[3] <= 1e6

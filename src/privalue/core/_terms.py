@@ -218,7 +218,6 @@ class SmoothTerms:
 
     calibration: Literal["exact", "nissim", "appendix"]
     beta: float | None  # None where the calibration says it
-    scale_share: float  # of epsilon: what the release of the noise scale may cost
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

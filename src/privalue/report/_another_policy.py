@@ -209,9 +209,7 @@ def doubts(release: Release, kept: KeptMass) -> list[str]:
 
 def _total(interval: PolicyInterval) -> tuple[float, float]:
     """Return the ends of the interval with both noise and the choice of people in it."""
-    low = interval.low if interval.total_low is None else interval.total_low
-    high = interval.high if interval.total_high is None else interval.total_high
-    return low, high
+    return interval.total_low, interval.total_high
 
 
 def _worth(release: Release) -> Any:

@@ -82,13 +82,7 @@ def composition_words(release: Release, account: Standing | None = None) -> str:
             "None of its own: computed from another release, as post-processing, at no further "
             "cost. " + _ledger_words(release, account, "The release that it comes from")
         )
-    within = (
-        "The noise scale and the values are released by two mechanisms whose epsilons add up to "
-        "the whole. "
-        if release.noise.scale is not None
-        else ""
-    )
-    return within + _ledger_words(release, account, "This release")
+    return _ledger_words(release, account, "This release")
 
 
 _BASIC = "basic composition: epsilons and deltas add up"
@@ -313,8 +307,7 @@ def _post_processing(release: Release) -> str:
         return (
             "Values, intervals and flags are computed from the noisy statistics; so is any refit."
         )
-    scale = "; intervals come from the released noise scale" if release.noise.scale else ""
-    return f"Values are the features times the noisy coefficients{scale}."
+    return "Values are the features times the noisy coefficients."
 
 
 def _for_programs(release: Release, account: Standing | None) -> dict[str, Any]:
@@ -340,11 +333,7 @@ def _for_programs(release: Release, account: Standing | None) -> dict[str, Any]:
             "alpha": noise.alpha,
             "beta": noise.beta,
             "grid": noise.grid,
-            "noise_scale": "public"
-            if noise.sigma is not None
-            else "released"
-            if noise.scale is not None
-            else "not released",
+            "noise_scale": "not released" if noise.sigma is None else "public",
             "ridge": release.ridge,
             **_of_policy(release),
         },

@@ -56,8 +56,8 @@ def _require_intervals_for_level(study: "Study") -> None:
     """Refuse a level if the release will have no intervals."""
     if "level" in study.report.given and not study.has_intervals:
         raise StudyError(
-            "[report] level is of intervals, which dp-lsw and dp-lsl release with [mechanism] "
-            "noise_scale_share only; set it, e.g. to 0.1, use dp-ssp, or remove level"
+            "[report] level is of intervals, which dp-lsw and dp-lsl do not release; use dp-ssp, "
+            "or remove level"
         )
 
 

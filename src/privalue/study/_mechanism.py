@@ -123,14 +123,6 @@ class _Calibrated(MechanismSection):
         '"auto" or a number above 0',
         "auto",
     )
-    noise_scale_share: Number = key(
-        "the share of epsilon that releases the scale of the noise, which intervals need (dp-lsw "
-        "and dp-lsl only)",
-        "a number of at least 0 and below 1",
-        0.0,
-        ge=0,
-        lt=1,
-    )
 
     @model_validator(mode="after")
     def _exactly_calibrated(self) -> "_Calibrated":
@@ -202,7 +194,6 @@ class SspSection(_Ridged):
     noise: ClassVar[Literal["isotropic"]] = "isotropic"
     beta: ClassVar[Literal["auto"]] = "auto"
     pseudo_count: ClassVar[float] = 0.0
-    noise_scale_share: ClassVar[float] = 0.0
 
     @model_validator(mode="before")
     @classmethod
@@ -283,7 +274,6 @@ class _WithoutChoices(MechanismSection):
     ridge: ClassVar[Literal["sqrt"]] = "sqrt"
     ridge_scale: ClassVar[float] = 100.0
     shrinkage: ClassVar[bool] = False
-    noise_scale_share: ClassVar[float] = 0.0
     stages: ClassVar[Literal["one"]] = "one"
     stage_shares: ClassVar[Mapping[str, float]] = {}
 
@@ -334,7 +324,6 @@ _DESCRIBED_BY: Mapping[str, type[MechanismSection]] = {
     "ridge": LslSection,
     "ridge_scale": LslSection,
     "shrinkage": SspSection,
-    "noise_scale_share": LswSection,
 }
 # Every key of [mechanism], in the order of the study file, as the reference explains it.
 MECHANISM_KEYS: Mapping[str, FieldInfo] = {

@@ -498,7 +498,7 @@ class Study(Section):
     def has_intervals(self) -> bool:
         """Return whether the release says how large its noise is."""
         chosen = self.mechanism
-        return chosen.name in {"dp-ssp", "dp-ope", "auto"} or chosen.noise_scale_share > 0
+        return chosen.name in {"dp-ssp", "dp-ope", "auto"}
 
     # What one person can change
 

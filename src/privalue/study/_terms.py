@@ -30,7 +30,6 @@ from privalue.core import (
     largest_exact_beta,
     lsl_bound,
     mechanism_of,
-    scale_share,
     stage_alphas,
 )
 from privalue.errors import DataError, StudyError
@@ -177,7 +176,6 @@ def _lsw(study: Study, _: PublicSize) -> LswTerms:
     return LswTerms(
         calibration=chosen.calibration,
         beta=None,
-        scale_share=chosen.noise_scale_share,
         whitened=chosen.noise == "whitened",
         pseudo_count=chosen.pseudo_count,
         unvisited=study.values.unvisited_value,
@@ -189,7 +187,6 @@ def _lsl(study: Study, size: PublicSize) -> LslTerms:
     return LslTerms(
         calibration=study.mechanism.calibration,
         beta=None,
-        scale_share=study.mechanism.noise_scale_share,
         ridge=resolve_ridge(study, size.trajectories),
     )
 
@@ -204,9 +201,8 @@ def _automatic_beta(study: Study, terms: Terms) -> float:
         bound = lsl_bound(terms, terms.constants)
     bound.require_representable()
     guess = guessed_counts(study, required_trajectories(terms.size.trajectories, 'beta = "auto"'))
-    _, epsilon = scale_share(terms.epsilon, terms.constants.scale_share)
     return automatic_beta(
-        epsilon,
+        terms.epsilon,
         terms.delta,
         terms.design.dimension,
         lambda beta: bound.psi(guess, beta),
@@ -299,5 +295,4 @@ def refuse_early(study: Study, design: Design) -> None:
             f"{design.states} states would take hours; leave ridge out, or use dp-lsl"
         )
     if chosen.calibration == "exact" and chosen.name in SMOOTH:
-        _, epsilon = scale_share(study.privacy.epsilon, chosen.noise_scale_share)
-        largest_exact_beta(epsilon, study.privacy.delta, design.dimension)
+        largest_exact_beta(study.privacy.epsilon, study.privacy.delta, design.dimension)
