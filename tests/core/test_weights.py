@@ -324,7 +324,6 @@ def test_numbers_are_the_sums_with_noise_of_their_scales(noise, keys):
     assert made.terms.mechanism == "dp-ope"
     drawn = draw(made, statistics, SeededForExperimentsOnly(1))
     assert drawn.numbers.shape == (4 * keys,)
-    assert drawn.scale is None
     exact = np.concatenate(sums_of(statistics))
     spread = made.perturbation(statistics).deviations
     assert (abs(drawn.numbers - exact) < 12 * spread).all()
