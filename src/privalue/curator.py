@@ -39,11 +39,11 @@ from privalue.study import (
     design,
     entries_of,
     gaussian_alpha,
-    is_settled,
     mechanism_for,
     policy_mechanism,
     public_size,
     refuse_early,
+    require_fixed,
     required_trajectories,
     rules_that_need_trajectories,
 )
@@ -67,7 +67,7 @@ MOST_STORED = 900_000_000  # bytes: SQLite and PostgreSQL take no longer text
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
-    """All that is settled before any data is opened; the mechanism, too, where it was "auto".
+    """All that is settled before any data is opened.
 
     ``mechanism`` is None where its constants depend on an m that the study does not declare.
     """
@@ -102,14 +102,13 @@ def prepare(study: Study) -> Prepared:
         study: what is public.
 
     Returns:
-        The study with its choices settled, the design, and the mechanism where it is known.
+        The study, the design, and the mechanism where it is known.
 
     Raises:
         StudyError: the study asks for what cannot be done; nothing here depends on data.
     """
     study = with_columns(study, None)
-    if not is_settled(study):
-        study = planning.resolve(study).study
+    require_fixed(study)
     if study.values_a_policy:
         valued = policy_mechanism(study, declared_size(study))
         return Prepared(study=study, design=valued.design, mechanism=valued)

@@ -11,7 +11,6 @@ from oracles.studies import release_anyway
 from privalue.artefact._release import json_schema
 from privalue.cli import _app as cli
 from privalue.core._profile import divergence
-from privalue.curator import prepare
 
 PEOPLE = [
     [("ill", 0.0), ("better", 0.0), ("well", 1.0)],
@@ -210,19 +209,3 @@ def test_with_add_remove_nothing_tells_how_many_there_are():
         assert release.noise == seeded(study, []).noise
     assert not any(entry.supported for entry in seeded(study, []).values)
     assert release.privacy.change() == "adding or removing any one trajectory"
-
-
-def test_auto_is_settled_before_the_core_sees_it(tmp_path, capsys):
-    study = described({"name": "auto"}, study={"trajectories": 6000})
-    settled = pv.resolve(study)
-    for made in (seeded(study), pv.inspect(study, PEOPLE), prepare(study)):
-        told = made.study["mechanism"] if isinstance(made, pv.Release) else made.study.mechanism
-        name = told["name"] if isinstance(told, dict) else told.name
-        assert name == settled.study.mechanism.name
-    published = pv.publish(seeded(study), tmp_path / "out", study=study)
-    assert published.page.exists()
-    assert settled.study.mechanism.name in {"dp-ssp", "dp-lsw", "dp-lsl"}
-    assert settled.study.mechanism.name in settled.why
-    assert pv.resolve(study).study == settled.study
-    assert pv.resolve(settled.study).study is settled.study
-    seeded(settled.study)

@@ -353,7 +353,6 @@ add(
     side_files=VISITS,
     study={"trajectories": 90},
 )
-add("ssp-auto", "auto", values=UNIT, study={"trajectories": 90})
 add("ssp-start", values={**UNIT, "start": "start.csv"}, side_files=START)
 add(
     "ssp-level",

@@ -169,7 +169,6 @@ def test_each_mistake_gets_one_clear_line(old, new, message):
             {"mechanism": {"name": "dp-ssp", "calibration": "exact", "shrinkage": "yes"}},
             'shrinkage = "yes" is not allowed',
         ),
-        ({"mechanism": {"name": "auto"}}, "calibration applies to"),
         ({"data": {"sorted": 1}}, "sorted = 1 is not allowed"),
     ],
 )
@@ -225,7 +224,6 @@ KEYS = {
     },
     "dp-lsw": {"name", "calibration", "noise", "beta", "pseudo_count"},
     "dp-lsl": {"name", "calibration", "noise", "beta", "ridge", "ridge_scale"},
-    "auto": {"name"},
 }
 
 
@@ -255,11 +253,10 @@ def test_a_mechanism_is_chosen_by_its_name_wherever_it_is_written():
         plain.model_copy(update={"mechanism": "dp-ssp"})
 
 
-@pytest.mark.parametrize("name", ["dp-ssp", "auto"])
-def test_a_shape_of_noise_is_refused_where_there_is_none_to_choose(name):
+def test_a_shape_of_noise_is_refused_where_there_is_none_to_choose():
     """It used to be accepted, and ignored."""
     with pytest.raises(pv.StudyError, match="noise applies to dp-lsl, dp-lsw and dp-ope only"):
-        pv.Mechanism(name=name, noise="isotropic")
+        pv.Mechanism(name="dp-ssp", noise="isotropic")
 
 
 @pytest.mark.parametrize(
@@ -608,7 +605,7 @@ def test_shrinkage_towards_features_needs_features_and_dp_ssp():
     assert design(study).is_tabular
     with pytest.raises(pv.StudyError, match="shrink = true needs features to shrink towards"):
         shrinking({"shrink": True})
-    for name in ("dp-lsw", "dp-lsl", "auto"):
+    for name in ("dp-lsw", "dp-lsl"):
         with pytest.raises(pv.StudyError, match="shrink = true needs dp-ssp"):
             shrinking(grouped, name=name)
     with pytest.raises(pv.StudyError, match="shrinkage = false asks for something else"):

@@ -17,10 +17,7 @@ from privalue.errors import StudyError
 from privalue.study._hints import about_unknown
 from privalue.study._section_rules import LARGEST, SMALLEST, Number, Section, key, shown
 
-_NAMES = (
-    '"dp-ssp", "dp-lsw", "dp-lsl", "auto" (the least predicted error, from what is public), or '
-    '"dp-ope" (the value of [policy] target)'
-)
+_NAMES = '"dp-ssp", "dp-lsw", "dp-lsl", or "dp-ope" (the value of [policy] target)'
 
 
 def _named(name: str) -> Any:
@@ -265,8 +262,13 @@ class LslSection(_Calibrated, _Ridged):
         return super().stated() | {"ridge"} | ({"ridge_scale"} if self.ridge == "sqrt" else set())
 
 
-class _WithoutChoices(MechanismSection):
-    """A section in which nothing else can be chosen: the keys of other mechanisms at rest."""
+class OpeSection(MechanismSection):
+    """The section of dp-ope: what another policy would have been worth, by clipped weights."""
+
+    name: Literal["dp-ope"] = _named("dp-ope")
+    noise: Literal["laplace", "gaussian"] = key(
+        "the law of the noise", '"laplace" (pure epsilon) or "gaussian"', "laplace"
+    )
 
     calibration: ClassVar[Literal["exact"]] = "exact"
     beta: ClassVar[Literal["auto"]] = "auto"
@@ -277,40 +279,18 @@ class _WithoutChoices(MechanismSection):
     stages: ClassVar[Literal["one"]] = "one"
     stage_shares: ClassVar[Mapping[str, float]] = {}
 
-
-class OpeSection(_WithoutChoices):
-    """The section of dp-ope: what another policy would have been worth, by clipped weights."""
-
-    name: Literal["dp-ope"] = _named("dp-ope")
-    noise: Literal["laplace", "gaussian"] = key(
-        "the law of the noise", '"laplace" (pure epsilon) or "gaussian"', "laplace"
-    )
-
     def stated(self) -> set[str]:
         """Return the law of the noise too."""
         return {"name", "noise"}
 
 
-class AutoSection(_WithoutChoices):
-    """The section of a mechanism still to be chosen; `privalue.resolve` replaces it."""
-
-    name: Literal["auto"] = _named("auto")
-
-    noise: ClassVar[Literal["isotropic"]] = "isotropic"
-
-    def stated(self) -> set[str]:
-        """Return the keys that all mechanisms have."""
-        return {"name", "calibration", "noise", "beta", "pseudo_count"}
-
-
-AnyMechanism: TypeAlias = SspSection | LswSection | LslSection | OpeSection | AutoSection
+AnyMechanism: TypeAlias = SspSection | LswSection | LslSection | OpeSection
 
 _KINDS: Mapping[str, type[AnyMechanism]] = {
     "dp-ssp": SspSection,
     "dp-lsw": LswSection,
     "dp-lsl": LslSection,
     "dp-ope": OpeSection,
-    "auto": AutoSection,
 }
 
 _DESCRIBED_BY: Mapping[str, type[MechanismSection]] = {

@@ -75,7 +75,7 @@ def mechanism_for(study: Study, design: Design, size: PublicSize) -> Mechanism:
     """Return the study's mechanism with its constants, or refuse it, from public numbers alone.
 
     Args:
-        study: the study, its mechanism chosen.
+        study: what is public.
         design: its features and weights.
         size: what is public about the number of trajectories.
     """
@@ -119,7 +119,7 @@ def terms_for(study: Study, design: Design, size: PublicSize) -> Terms:
     """Return the terms of a release; rules that need m use the public size alone.
 
     Args:
-        study: the study, its mechanism chosen.
+        study: what is public.
         design: its features and weights.
         size: what is public about the number of trajectories.
     """
@@ -267,9 +267,13 @@ def gaussian_alpha(study: Study) -> float | None:
     return gaussian(study.privacy.epsilon, study.privacy.delta).alpha
 
 
-def is_settled(study: Study) -> bool:
-    """Return whether nothing is left to choose: neither the mechanism nor epsilon and delta."""
-    return study.mechanism.name != "auto" and study.privacy.is_fixed
+def require_fixed(study: Study) -> None:
+    """Refuse a study whose epsilon and delta only the ledger knows."""
+    if not study.privacy.is_fixed:
+        raise StudyError(
+            f'[privacy] spend = "{study.privacy.spend}" leaves epsilon and delta to the ledger, '
+            "which a release asks, and a plan with ledger=LEDGER; or give epsilon and delta"
+        )
 
 
 def entries_of(study: Study) -> int:
