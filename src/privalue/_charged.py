@@ -194,11 +194,11 @@ def _public_noise(study: Study, mechanism: Mechanism | DpOpe, chosen: Chosen | N
     if isinstance(mechanism, DpOpe):
         return PublicNoise(
             calibration="exact",
-            law="laplace" if mechanism.laplace else None,
+            law="laplace",
             alpha=constants.alpha,
             beta=0.0,
             shape="weights",
-            grid=mechanism.grids[0] * mechanism.sigma / float(mechanism.deviations[0]),
+            grid=mechanism.sigma / float(mechanism.deviations[0]),
             sigma=mechanism.sigma,
         )
     if isinstance(mechanism, DpSsp):

@@ -201,11 +201,11 @@ def _constants(prepared: Prepared) -> str:
         return "constants follow from epsilon and delta, which the ledger fixes"
     if mechanism is None:
         return "constants follow from m, which the study does not declare"
-    alpha, beta = mechanism.calibration.alpha, mechanism.calibration.beta
-    moved = f"alpha = {alpha:.6g} times what one {prepared.study.privacy.unit} can change"
     if isinstance(mechanism, DpOpe):
         noise = f"standard deviation {mechanism.sigma:.4g} on the sum of weighted returns"
-        return f"{noise}; {'pure epsilon' if mechanism.laplace else moved}"
+        return f"{noise}; pure epsilon"
+    alpha, beta = mechanism.calibration.alpha, mechanism.calibration.beta
+    moved = f"alpha = {alpha:.6g} times what one {prepared.study.privacy.unit} can change"
     dimension = prepared.design.dimension
     true = privacy_profile(alpha, beta, dimension, mechanism.terms.epsilon).upper
     smoothed = f"; beta = {beta:.6g} limits how fast that varies with the data" if beta else ""

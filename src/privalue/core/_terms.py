@@ -206,7 +206,6 @@ class SspTerms:
 class OpeTerms:
     """The constants of DP-OPE: what its numbers weigh beside the weighted return, in its range."""
 
-    noise: Literal["laplace", "gaussian"]
     count_weight: float  # c_w: the weight of a trajectory
     value_weight: float  # c_b: its return without the weight
     size_weight: float  # c_m: one for each trajectory; 0 where their number is public

@@ -81,7 +81,6 @@ def another_policy_page(
         logged=policy["behaviour"] == "column",
         level=f"{100 * (release.level or 0):g}%",
         sentence=release.sentence(),
-        law="Laplace" if release.noise.law == "laplace" else "Gaussian",
         justification=justification,
         budget=budget_context(release, account),
         sha256=hashed(release.sha256),

@@ -31,9 +31,8 @@ _MECHANISMS = {
     "dp-ssp": "DP-SSP: sums of first-visit returns and counts of visits, with Gaussian noise "
     "(sufficient statistics perturbation, analytic Gaussian mechanism)",
     "dp-ope": "DP-OPE: sums of clipped importance weights and of weighted returns, with noise on a "
-    "grid",
+    "grid by the Laplace law",
 }
-_GAUSSIANS = frozenset({"dp-ssp", "dp-ope"})  # whose noise has one public sigma
 _CALIBRATIONS = {
     "exact": "the smallest noise that keeps the promise, certified against every neighbouring pair",
     "nissim": "the paper's constants (Lemma 1), checked against the exact privacy profile",
@@ -61,11 +60,8 @@ SIDE_CHANNELS: Mapping[str, str] = {
 
 def mechanism_words(release: Release) -> str:
     """Return the words for the mechanism and for how its noise is calibrated."""
-    law = ""
-    if release.mechanism == "dp-ope":
-        law = f" by the {'Laplace' if release.noise.law == 'laplace' else 'Gaussian'} law"
     return (
-        f"{_MECHANISMS[release.mechanism]}{law}; calibration {release.noise.calibration}: "
+        f"{_MECHANISMS[release.mechanism]}; calibration {release.noise.calibration}: "
         f"{_CALIBRATIONS[release.noise.calibration]}"
     )
 
@@ -94,13 +90,8 @@ _POOL = (
 
 
 def gaussian_alpha(release: Release) -> float | None:
-    """Return alpha of a release that has a mu; by its mechanism, as older ones state none.
-
-    Args:
-        release: what was released.
-    """
-    noise = release.noise
-    return noise.alpha if release.mechanism in _GAUSSIANS and noise.law is None else None
+    """Return alpha of a release that has a mu; by its mechanism, as older ones state none."""
+    return release.noise.alpha if release.mechanism == "dp-ssp" else None
 
 
 def _in_squares(release: Release, account: Standing | None) -> bool:
@@ -378,7 +369,7 @@ def _of_policy(release: Release) -> dict[str, Any]:
     if release.mechanism != "dp-ope":
         return {}
     return {
-        "law": release.noise.law or "gaussian",
+        "law": "laplace",
         "clip": release.study["policy"]["clip"],
         "target": policy_words(release, "target"),
         "behaviour": policy_words(release, "behaviour"),

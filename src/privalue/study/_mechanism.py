@@ -220,9 +220,8 @@ class LswSection(_Calibrated):
 
     name: Literal["dp-lsw"] = _named("dp-lsw")
     noise: Literal["whitened", "isotropic"] = key(
-        "the shape of the noise (dp-lsw and dp-lsl), or its law (dp-ope)",
-        '"isotropic" (the paper\'s; the only one for dp-lsl) or, for dp-lsw, "whitened"; for '
-        'dp-ope "laplace" (pure epsilon; used where left out) or "gaussian"',
+        "the shape of the noise (dp-lsw and dp-lsl only)",
+        '"isotropic" (the paper\'s; the only one for dp-lsl) or, for dp-lsw, "whitened"',
         "whitened",
     )
     pseudo_count: Number = key(
@@ -266,10 +265,8 @@ class OpeSection(MechanismSection):
     """The section of dp-ope: what another policy would have been worth, by clipped weights."""
 
     name: Literal["dp-ope"] = _named("dp-ope")
-    noise: Literal["laplace", "gaussian"] = key(
-        "the law of the noise", '"laplace" (pure epsilon) or "gaussian"', "laplace"
-    )
 
+    noise: ClassVar[Literal["laplace"]] = "laplace"
     calibration: ClassVar[Literal["exact"]] = "exact"
     beta: ClassVar[Literal["auto"]] = "auto"
     pseudo_count: ClassVar[float] = 0.0
@@ -280,8 +277,8 @@ class OpeSection(MechanismSection):
     stage_shares: ClassVar[Mapping[str, float]] = {}
 
     def stated(self) -> set[str]:
-        """Return the law of the noise too."""
-        return {"name", "noise"}
+        """Return the name, which is all that there is."""
+        return {"name"}
 
 
 AnyMechanism: TypeAlias = SspSection | LswSection | LslSection | OpeSection

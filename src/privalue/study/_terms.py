@@ -44,9 +44,9 @@ from privalue.study._study import Study
 
 SMOOTH = frozenset({"dp-lsw", "dp-lsl"})  # the scale of their noise depends on the data
 MOST_WORK = 1e12  # N d^2
-# What the behaviour's own value and the sizes of groups weigh beside the target's, by whether noise
-# is Laplace's: each costs the target a few percent of noise (docs/proofs/weights.md).
-OPE_WEIGHTS = {True: (1 / 8, 1 / 16), False: (1 / 4, 1 / 4)}
+# What the behaviour's own value and the sizes of groups weigh beside the target's: each costs the
+# target a few percent of noise (docs/proofs/weights.md).
+OPE_WEIGHTS = (1 / 8, 1 / 16)
 _TOO_EXTREME = (
     "[weights] weights, features, returns or ridge are too extreme to compute with; state them in "
     "other units"
@@ -93,16 +93,14 @@ def policy_mechanism(study: Study, size: PublicSize) -> DpOpe:
         study: the study, with dp-ope.
         size: what is public about the number of trajectories.
     """
-    limits, laplace = study.limits, study.mechanism.noise == "laplace"
-    weight = count_weight(limits.keys, 1, add_remove=limits.add_remove)
+    limits = study.limits
     # m is the same for all neighbours where one trajectory is replaced, and there are no groups:
     # the size of a group is private under every relation.
     public = limits.counts_trajectories and limits.keys == 1
     constants = OpeTerms(
-        noise="laplace" if laplace else "gaussian",
-        count_weight=0.5 if laplace else weight,
-        value_weight=OPE_WEIGHTS[laplace][0],
-        size_weight=0.0 if public else OPE_WEIGHTS[laplace][1],
+        count_weight=0.5,
+        value_weight=OPE_WEIGHTS[0],
+        size_weight=0.0 if public else OPE_WEIGHTS[1],
     )
     terms = Terms(
         epsilon=study.privacy.epsilon,
@@ -259,10 +257,9 @@ def gaussian_alpha(study: Study) -> float | None:
     """Return alpha if all that is drawn is Gaussian noise of one public sigma: mu = 1/alpha.
 
     Return None for any other: dp-lsw and dp-lsl have an alpha too, but their sigma depends on the
-    data; and Laplace noise is none.
+    data; and the noise of dp-ope is Laplace's.
     """
-    gaussian_noise = study.values_a_policy and study.mechanism.noise == "gaussian"
-    if study.mechanism.name != "dp-ssp" and not gaussian_noise:
+    if study.mechanism.name != "dp-ssp":
         return None
     return gaussian(study.privacy.epsilon, study.privacy.delta).alpha
 
