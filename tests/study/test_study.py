@@ -255,7 +255,7 @@ def test_a_mechanism_is_chosen_by_its_name_wherever_it_is_written():
 
 def test_a_shape_of_noise_is_refused_where_there_is_none_to_choose():
     """It used to be accepted, and ignored."""
-    with pytest.raises(pv.StudyError, match="noise applies to dp-lsl, dp-lsw and dp-ope only"):
+    with pytest.raises(pv.StudyError, match="noise applies to dp-lsl and dp-lsw only"):
         pv.Mechanism(name="dp-ssp", noise="isotropic")
 
 
