@@ -40,7 +40,6 @@ class Errors:
     """Errors of the value, by data set and release, and the mean kept mass."""
 
     laplace: np.ndarray
-    gaussian: np.ndarray
     plain: np.ndarray
     widest: np.ndarray
     kept: float
@@ -55,7 +54,7 @@ def rmse(errors: np.ndarray) -> tuple[float, float]:
     return root, float(squares.std(ddof=1)) / math.sqrt(len(squares)) / (2 * root)
 
 
-def study_of(world: World, target: World, *, clip: float, noise: str) -> pv.Study:
+def study_of(world: World, target: World, *, clip: float) -> pv.Study:
     """Return the study that values the target's policy from the world's trajectories."""
     policies = {}
     for name, one in (("target", target), ("behaviour", world)):
@@ -70,9 +69,8 @@ def study_of(world: World, target: World, *, clip: float, noise: str) -> pv.Stud
         actions=mdp.actions,
         discount=mdp.discount,
         returns=(0.0, 1.0),
-        privacy={"epsilon": 1.0, "unit": "trajectory"}
-        | ({"delta": 1e-6} if noise == "gaussian" else {}),
-        mechanism={"name": "dp-ope", "noise": noise},
+        privacy={"epsilon": 1.0, "unit": "trajectory"},
+        mechanism="dp-ope",
         policy={**policies, "clip": clip},
     )
 
@@ -81,28 +79,23 @@ def measured(world: World, share: float, trajectories: int, datasets: int, seed:
     """Return the errors of the value of a target so far on the way to the best policy."""
     target = world.under(f"optimal:{share:g}")
     truth = target.process.start_value
-    studies = {
-        noise: study_of(world, target, clip=CLIP, noise=noise) for noise in ("laplace", "gaussian")
-    }
-    widest = study_of(world, target, clip=1e6, noise="laplace")
-    found: dict[str, list] = {name: [] for name in ("laplace", "gaussian", "plain", "widest")}
+    study = study_of(world, target, clip=CLIP)
+    widest = study_of(world, target, clip=1e6)
+    found: dict[str, list] = {name: [] for name in ("laplace", "plain", "widest")}
     kept, covered, supported = [], [], []
     for number in range(datasets):
         rows = simulate_episodes(world, trajectories=trajectories, seed=seed + number, actions=True)
         source = SeededForExperimentsOnly(seed + number)
-        statistics = gathered(rows, studies["laplace"])
+        statistics = gathered(rows, study)
         fields = pv.inspect(widest, rows).private_fields()
         found["widest"].append(fields["policy_values"][0] - truth)
-        for noise, study in studies.items():
-            mechanism = prepare(study).mechanism_for(public_size(study, statistics))
-            exact = mechanism.perturbation(statistics).center
-            clipped = 0.5 + exact[0] / exact[1]
-            drawn = [draw(mechanism, statistics, source).numbers for _ in range(RELEASES)]
-            values = np.clip([0.5 + numbers[0] / numbers[1] for numbers in drawn], 0.0, 1.0)
-            found[noise].append((values - truth).tolist())
-            if noise == "laplace":  # intervals of one release tell as much
-                whole = estimates_of_policy(study, mechanism, drawn[0])
-        found["plain"].append(clipped - truth)
+        mechanism = prepare(study).mechanism_for(public_size(study, statistics))
+        exact = mechanism.perturbation(statistics).center
+        drawn = [draw(mechanism, statistics, source).numbers for _ in range(RELEASES)]
+        values = np.clip([0.5 + numbers[0] / numbers[1] for numbers in drawn], 0.0, 1.0)
+        found["laplace"].append((values - truth).tolist())
+        whole = estimates_of_policy(study, mechanism, drawn[0])  # one release tells as much
+        found["plain"].append(0.5 + exact[0] / exact[1] - truth)
         kept.append(exact[1] * CLIP / 2**30 / trajectories)
         covered.append(bool(whole.target.total_low[0] <= truth <= whole.target.total_high[0]))
         supported.append(bool(whole.supported[0]))
@@ -119,17 +112,14 @@ def tables(*, quick: bool = False, seed: int | None = None) -> Iterator[Table]:
     seed = drawn_seed() if seed is None else seed
     world = parse_world("icu-sepsis")
     table = Table(title=f"Error of another policy's value, ICU-Sepsis, seed {seed}")
-    heads = ("people", "target", "kept", "not private", "Laplace, eps 1", "Gaussian (1, 1e-6)")
+    heads = ("people", "target", "kept", "not private", "Laplace, eps 1")
     for head in (*heads, "clip 1e6, not private", "supported", "total covers J"):
         table.add_column(head, justify="right")
     for trajectories, bars in BARS.items():
         for share, bar in zip(SHARES, bars, strict=True):
             datasets = 6 if quick else DATASETS[trajectories]
             found = measured(world, share, trajectories, datasets, seed)
-            shown = {
-                name: rmse(getattr(found, name))
-                for name in ("plain", "laplace", "gaussian", "widest")
-            }
+            shown = {name: rmse(getattr(found, name)) for name in ("plain", "laplace", "widest")}
             error, room = shown["laplace"]
             late = error - ROOM * room > bar
             if late:

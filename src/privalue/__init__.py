@@ -54,7 +54,7 @@ if TYPE_CHECKING:  # for those who read types; at run time a name is fetched whe
     )
     from privalue.estimate import refit
     from privalue.ledger import open_ledger
-    from privalue.planning import PolicyPlan, plan_policy, resolve
+    from privalue.planning import PolicyPlan, plan_policy
     from privalue.report import Published, publish
     from privalue.simulation import simulate
     from privalue.study import (
@@ -93,7 +93,7 @@ _ROOMS = {
     ),
     "estimate": ("refit",),
     "ledger": ("open_ledger",),
-    "planning": ("PolicyPlan", "plan_policy", "resolve"),
+    "planning": ("PolicyPlan", "plan_policy"),
     "report": ("Published", "publish"),
     "simulation": ("simulate",),
     "study": (
@@ -154,7 +154,6 @@ __all__ = [
     "publish",
     "refit",
     "release",
-    "resolve",
     "simulate",
 ]
 

@@ -229,10 +229,8 @@ def _first(release: Release) -> list[StateValue]:
 
 
 def _ends(entry: StateValue | PolicyInterval) -> tuple[float | None, float | None]:
-    """Return the interval that is shown first: the total one, or that of privacy."""
-    if entry.total_low is not None:
-        return entry.total_low, entry.total_high
-    return entry.low, entry.high
+    """Return the interval that is shown first: the total one."""
+    return entry.total_low, entry.total_high
 
 
 def _doubts(entry: StateValue) -> str:
@@ -297,27 +295,25 @@ def _forest(
 def _values(release: Release, shown: Sequence[StateValue]) -> _Escaped:
     """Return the table of some states."""
     level = "" if release.level is None else f"{100 * release.level:g}% "
-    total = any(entry.total_low is not None for entry in shown)
-    private = any(entry.low is not None or entry.high is not None for entry in shown)
+    bounded = release.level is not None
     heads = [
         "state",
         *(["arm"] if release.arms else []),
         *(["action"] if release.actions else []),
         "value",
-        *([f"{level}total interval"] if total else []),
-        *([f"{level}privacy interval"] if private else []),
+        *([f"{level}total interval", f"{level}privacy interval"] if bounded else []),
         "be careful",
     ]
 
     def cells(entry: StateValue) -> list[str]:
         texts = written(entry.value, *_ends(entry))
+        privacy = written(entry.value, entry.low, entry.high)
         return [
             _named(entry.state),
             *([_named(entry.arm or "")] if release.arms else []),
             *([_named(entry.action or "")] if release.actions else []),
             texts.value,
-            *([texts.within] if total else []),
-            *([written(entry.value, entry.low, entry.high).within] if private else []),
+            *([texts.within, privacy.within] if bounded else []),
             _tag("span", ", ".join(entry.flags), class_="pv-warn"),
         ]
 

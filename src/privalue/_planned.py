@@ -41,7 +41,6 @@ from privalue.planning import (
     predict_improvement,
     public_model,
     release_groups,
-    resolve,
     shown,
     trajectories_for,
     unvisited_states,
@@ -55,7 +54,7 @@ from privalue.report import (
     verdict,
 )
 from privalue.simulation import World, parse_world, policy_of
-from privalue.study import Study
+from privalue.study import Study, require_fixed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -102,7 +101,6 @@ class Plan:
     improvement: ImprovementForecast | None = None
     world: World | None = None
     draws: int | None = None
-    reason: str | None = field(default=None, repr=False)  # why "auto" is this mechanism
     unimproved: str | None = field(default=None, repr=False)  # why there is no ``improvement``
     shared: str | None = field(default=None, repr=False)  # what a share of the ledger comes to
     phase: Phase = field(default=_silent, repr=False)
@@ -257,10 +255,9 @@ class Plan:
     @cached_property
     def notes(self) -> list[str]:
         """Return what is assumed, and what else the reader should know, a line each."""
-        chosen = [] if self.reason is None else [f"name = {self.reason}"]
         unimproved = [] if self.unimproved is None else [self.unimproved]
         shared = [] if self.shared is None else [self.shared]
-        return [*shared, *chosen, *_notes(self.prediction), *unimproved]
+        return [*shared, *_notes(self.prediction), *unimproved]
 
     @property
     def verdict(self) -> str:
@@ -373,18 +370,14 @@ def plan(
         planned_trajectories(study, trajectories)  # complains before anything takes time
     solved, m = None, trajectories
     with phase("Looking at the model"):
-        resolved = resolve(study, trajectories=m)
-        model = public_model(resolved.study, known)
+        require_fixed(study)
+        model = public_model(study, known)
     if quantity is not None and target_rmse is not None:
         with phase(f"Solving for {quantity}") as report:
-            solved = _solved(quantity, target_rmse, resolved.study, model, m, known, draws, report)
+            solved = _solved(quantity, target_rmse, study, model, m, known, draws, report)
         m = m or _enough(solved, study.study.trajectories)
-    reason = None
-    if study.mechanism.name == "auto":
-        resolved = resolve(study, trajectories=m)
-        reason = resolved.why
     with phase("Predicting") as report:
-        found = predict(resolved.study, model, trajectories=m, draws=draws, progress=report)
+        found = predict(study, model, trajectories=m, draws=draws, progress=report)
     improvement = unimproved = None
     if known is not None and study.pairs is not None and found.chosen.refused is None:
         try:
@@ -402,7 +395,6 @@ def plan(
         shared=shared,
         world=known,
         draws=draws,
-        reason=reason,
         phase=phase,
     )
 

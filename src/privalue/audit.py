@@ -190,7 +190,7 @@ def audit_release(
         if set(mechanism.alphas) & {"bounds", "visits"}:
             return found  # what later stages add depends on what earlier ones chose
         distance = _distance_in_stages(mechanism, *(each.statistics for each in inspected))
-    elif isinstance(mechanism, DpOpe) and mechanism.laplace:
+    elif isinstance(mechanism, DpOpe):
         return found  # the delta of a pair is 0 at its own loss
     else:
         distance = float(np.linalg.norm(center - other_center))
@@ -212,10 +212,7 @@ def _losses_of_weights(
         drawn = np.concatenate(
             [part / scale for part, scale in zip(parts, weights.scales, strict=False)]
         )
-        if mechanism.laplace:
-            found.append(float((abs(drawn - other) - abs(drawn - one)).sum()))
-        else:
-            found.append(float((np.square(drawn - other) - np.square(drawn - one)).sum()) / 2)
+        found.append(float((abs(drawn - other) - abs(drawn - one)).sum()))
     return np.array(found)
 
 

@@ -39,11 +39,11 @@ from privalue.study import (
     design,
     entries_of,
     gaussian_alpha,
-    is_settled,
     mechanism_for,
     policy_mechanism,
     public_size,
     refuse_early,
+    require_fixed,
     required_trajectories,
     rules_that_need_trajectories,
 )
@@ -67,7 +67,7 @@ MOST_STORED = 900_000_000  # bytes: SQLite and PostgreSQL take no longer text
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
-    """All that is settled before any data is opened; the mechanism, too, where it was "auto".
+    """All that is settled before any data is opened.
 
     ``mechanism`` is None where its constants depend on an m that the study does not declare.
     """
@@ -102,14 +102,13 @@ def prepare(study: Study) -> Prepared:
         study: what is public.
 
     Returns:
-        The study with its choices settled, the design, and the mechanism where it is known.
+        The study, the design, and the mechanism where it is known.
 
     Raises:
         StudyError: the study asks for what cannot be done; nothing here depends on data.
     """
     study = with_columns(study, None)
-    if not is_settled(study):
-        study = planning.resolve(study).study
+    require_fixed(study)
     if study.values_a_policy:
         valued = policy_mechanism(study, declared_size(study))
         return Prepared(study=study, design=valued.design, mechanism=valued)
@@ -437,7 +436,7 @@ def opened_ledger(ledger: "str | Path | Ledger") -> "Ledger":
 
 def _require_room_on_ledger(study: Study) -> None:
     """Refuse what could not be stored once it is paid for: a ledger's text has a limit."""
-    each = 560 if study.has_intervals or study.mechanism.name == "dp-ssp" else 100  # bytes, about
+    each = 560 if study.has_intervals else 100  # bytes, about
     if entries_of(study) * each > MOST_STORED:
         raise UsageError(
             f"a release of {study.key_count} states is too large to be stored on a ledger; use "

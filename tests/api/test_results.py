@@ -166,7 +166,7 @@ def test_an_arm_that_there_is_not_is_answered(armed, label, told):
 
 
 def test_what_was_not_released_says_why(other, release):
-    with pytest.raises(pv.UsageError, match="noise_scale_share; dp-ssp always releases intervals"):
+    with pytest.raises(pv.UsageError, match="to themselves; dp-ssp releases intervals"):
         other.low  # noqa: B018
     with pytest.raises(AttributeError, match="only dp-ssp"):
         other.total_high  # noqa: B018

@@ -47,7 +47,7 @@ ANSWERED = [
     ("release.V", AttributeError, "write release.value"),
     ("release.total_lo", AttributeError, "did you mean release.total_low?"),
     ("release.clamped", AttributeError, "no stage chose a bound of returns"),
-    ("other.low", AttributeError, "noise_scale_share"),
+    ("other.low", AttributeError, "dp-ssp releases intervals"),
     ("release.value[0] = 1", ValueError, "read-only"),
     ("study.epsilon", AttributeError, "study.privacy.epsilon"),
     ("pv.Stduy", AttributeError, "did you mean pv.Study?"),

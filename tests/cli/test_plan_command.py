@@ -188,14 +188,6 @@ def test_a_target_out_of_reach_is_an_answer(folder):
     assert found["target"]["trajectories"] is None
 
 
-def test_auto_is_settled_and_says_why(folder):
-    (folder / "study.toml").write_text(STUDY.replace('"dp-lsw"', '"auto"'))
-    found = told("--trajectories", "1000")
-    assert found["mechanism"] == "dp-ssp"
-    assert any('"auto" is dp-ssp' in note for note in found["notes"])
-    assert told("--target-rmse", "0.1")["mechanism"] in {"dp-ssp", "dp-lsw", "dp-lsl"}
-
-
 def test_the_declared_number_is_used(folder):
     study = STUDY.replace('name = "small"', 'name = "small"\ntrajectories = 700')
     (folder / "study.toml").write_text(study)

@@ -78,9 +78,6 @@ noise = "isotropic"
 beta = "auto"
 ridge = "sqrt"
 ridge_scale = 100.0
-noise_scale_share = 0.1
-[report]
-level = 0.9
 [study]
 trajectories = 1000
 """,

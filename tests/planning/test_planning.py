@@ -13,7 +13,6 @@ from scipy import stats
 import privalue as pv
 from oracles import literal
 from privalue.core._terms import MOST_TRAJECTORIES
-from privalue.curator import prepare
 from privalue.errors import StudyError, UsageError
 from privalue.planning import (
     Forecaster,
@@ -26,7 +25,6 @@ from privalue.planning import (
     options_of,
     predict,
     public_model,
-    resolve,
     shown,
     trajectories_for,
     unvisited_states,
@@ -38,7 +36,6 @@ from privalue.planning._invert import aggregation_sizes, with_aggregation, with_
 from privalue.planning._model import raw_states
 from privalue.planning._options import main_options
 from privalue.planning._predict import guessing_error, planned_size
-from privalue.planning._resolve import _judged
 from privalue.planning._returns import first_visits, return_range, second_moments
 from privalue.readers import _local as local
 from privalue.report._plan_words import (
@@ -866,70 +863,6 @@ def test_advice_on_a_limit_from_a_world():
     assert any("max_states_per_trajectory = 8" in what for what in told)
 
 
-# auto
-
-
-def test_a_named_mechanism_is_left_alone():
-    named = study(mechanism={"name": "dp-lsl"})
-    assert resolve(named).study is named
-
-
-def test_auto_without_a_size_is_dp_ssp():
-    found = resolve(study(mechanism={"name": "auto"}))
-    assert found.study.mechanism.name == "dp-ssp"
-    assert "does not declare the number of trajectories" in found.why
-    assert prepare(found.study).calibration is not None
-
-
-def test_auto_is_the_least_predicted_error_and_the_same_every_time():
-    everywhere = {"count": 3, "visits": {"0": 1.0, "1": 1.0, "2": 1.0}}
-    keys = {"mechanism": {"name": "auto"}, "study": {"trajectories": 1000}}
-    auto = study(states=everywhere, privacy={"epsilon": 0.3, "delta": 1e-7}, **keys)
-    found, again = resolve(auto), resolve(auto)
-    assert found.study.mechanism == again.study.mechanism
-    assert found.why == again.why
-    assert found.study.mechanism.name == found.prediction.best.option.mechanism == "dp-ssp"
-    for name in ("dp-lsw", "dp-lsl", "dp-ssp"):
-        assert name in found.why
-    assert "no data was looked at" in found.why
-    assert prepare(found.study).study is found.study
-    for_less = resolved_if_dp_lsw_had(auto, found.prediction, 0.9)
-    assert for_less.study.mechanism.name == "dp-lsw"
-    assert prepare(for_less.study).study is for_less.study
-
-
-def resolved_if_dp_lsw_had(auto, prediction, share):
-    """Choose as if the predicted error of dp-lsw were a share of that of dp-ssp."""
-    (own,) = (f.rmse for f in prediction.forecasts if f.option.mechanism == "dp-ssp")
-    forecasts = [
-        dataclasses.replace(f, rmse=share * own) if f.option.mechanism == "dp-lsw" else f
-        for f in prediction.forecasts
-    ]
-    forecasts.sort(key=lambda f: f.rmse)
-    return _judged(auto, dataclasses.replace(prediction, forecasts=tuple(forecasts)))
-
-
-def test_auto_follows_the_public_numbers():
-    """The same states without the prior that all are visited: another mechanism."""
-    auto = study(3, mechanism={"name": "auto"}, study={"trajectories": 1000})
-    found = resolve(auto)
-    errors = {f.option.mechanism: f.rmse for f in found.prediction.forecasts}
-    assert found.study.mechanism.name == min(errors, key=errors.get) == "dp-ssp"
-
-
-def test_auto_prefers_dp_ssp_where_the_difference_is_none():
-    # With a prior there is no stage for visits, which would make dp-ssp the better one.
-    prior = {"count": 5, "visits": {str(s): 0.2 * (s + 1) for s in range(5)}}
-    auto = study(mechanism={"name": "auto"}, study={"trajectories": 10**6}, states=prior)
-    found = resolve(auto)
-    errors = {f.option.mechanism: f.rmse for f in found.prediction.forecasts}
-    assert errors["dp-lsw"] == pytest.approx(errors["dp-ssp"], rel=0.01)
-    assert found.study.mechanism.name == "dp-ssp"
-    close = resolved_if_dp_lsw_had(auto, found.prediction, 0.96)
-    assert close.study.mechanism.name == "dp-ssp"
-    assert "the difference is below 5%" in close.why
-
-
 @pytest.mark.parametrize("name", ["dp-ssp", "dp-lsw"])
 def test_noise_has_nothing_to_do_with_the_data_that_it_falls_on(name):
     """Planted before: noise from the same random numbers as the data sets, two in a row."""
@@ -941,13 +874,6 @@ def test_noise_has_nothing_to_do_with_the_data_that_it_falls_on(name):
         for noises in (1, 2, 3, 4, 6)
     ]
     assert max(errors) < 1.1 * min(errors)
-
-
-def test_auto_with_a_level_releases_intervals():
-    auto = study(mechanism={"name": "auto"}, study={"trajectories": 100}, report={"level": 0.9})
-    found = resolve(auto)
-    assert found.study.mechanism.name == "dp-ssp"
-    assert "level" in found.why
 
 
 # Words

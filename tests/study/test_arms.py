@@ -6,7 +6,6 @@ import pytest
 import privalue as pv
 from oracles.studies import study
 from privalue._described import described as described_terms
-from privalue.planning import resolve
 from privalue.study import declared_size, design, mechanism_for, public_size, study_template
 from privalue.study._stages import limit_tallies
 
@@ -73,13 +72,6 @@ def test_only_dp_ssp_has_arms(name):
     with pytest.raises(pv.StudyError, match="no bound is proved for a unit that moves") as told:
         described(mechanism={"name": name})
     assert 'use "dp-ssp"' in str(told.value)
-
-
-def test_auto_is_dp_ssp_with_arms():
-    chosen = described(study={"trajectories": 1000})
-    resolution = resolve(chosen.model_copy(update={"mechanism": {"name": "auto"}}))
-    assert resolution.study.mechanism.name == "dp-ssp"
-    assert "values by arm" in resolution.why
 
 
 def test_very_many_arms_of_very_many_states_are_refused():

@@ -64,10 +64,10 @@ def test_other_studies_are_described_as_they_were():
         ),
         ({"policy": {"clip": None}}, r"\[policy\] clip is missing"),
         ({"mechanism": "dp-ssp", "delta": 1e-6}, r"\[policy\] is for dp-ope, and .* \"dp-ssp\""),
-        ({"delta": 1e-6}, r"delta = 1e-06: noise = \"laplace\" promises epsilon alone"),
+        ({"delta": 1e-6}, "delta = 1e-06: the Laplace noise of dp-ope promises epsilon alone"),
         (
-            {"mechanism": pv.Mechanism(name="dp-ope", noise="gaussian")},
-            r"\[privacy\] delta is missing; it must be a number between 0 and 1",
+            {"mechanism": {"name": "dp-ope", "noise": "laplace"}},
+            "noise applies to dp-lsl and dp-lsw only",
         ),
         ({"max_states_per_trajectory": 2}, r"max_states_per_trajectory has no effect with dp-ope"),
         ({"start": [0.5, 0.5]}, r"\[values\] start has no effect with dp-ope"),

@@ -223,8 +223,7 @@ class Flags(Sequence[tuple[str, ...]]):
 NO_FLAGS = Flags((), np.zeros(0, dtype=np.uint8))
 
 _NO_INTERVALS = (
-    "dp-lsw and dp-lsl keep the scale of their noise to themselves, unless the study gives "
-    "[mechanism] noise_scale_share; dp-ssp always releases intervals"
+    "dp-lsw and dp-lsl keep the scale of their noise to themselves; dp-ssp releases intervals"
 )
 _NO_TOTALS = "only dp-ssp releases intervals that hold the choice of people, too"
 

@@ -48,19 +48,10 @@ class Guarantee(Part):
         )
 
 
-class NoiseScale(Part):
-    """The noise scale of a smooth mechanism, released with noise of its own."""
-
-    sigma: float = Field(gt=0, description="e^{Y/2} times the true one, Y ~ Laplace(spread)")
-    spread: float = Field(gt=0, description="the scale of Y, public")
-    epsilon: float = Field(gt=0, description="what this part cost, of the whole epsilon")
-
-
 class PublicNoise(Part):
     """What is public about the noise: its constants and its grid.
 
-    Its scale is a secret of the data, unless it was released (``scale``), or is the same for all
-    data sets (dp-ssp: ``sigma``).
+    Its scale is a secret of the data, unless it is the same for all data sets (``sigma``).
     """
 
     calibration: Literal["exact", "nissim", "appendix"]
@@ -71,7 +62,6 @@ class PublicNoise(Part):
     grid: float = Field(
         gt=0, description="every drawn number (with dp-ssp: every sum) is a multiple of it"
     )
-    scale: NoiseScale | None = None
     sigma: float | None = Field(
         default=None,
         gt=0,
@@ -155,8 +145,8 @@ class PolicyInterval(Part):
 
     low: float
     high: float
-    total_low: float | None = None
-    total_high: float | None = None
+    total_low: float
+    total_high: float
     clamped: bool | None = Field(default=None, description="as for a state")
 
 

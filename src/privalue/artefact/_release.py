@@ -137,7 +137,7 @@ class Release(Arrays, Part):
     gaussian_mu: float | None = Field(
         default=None,
         gt=0,
-        description="dp-ssp, and dp-ope with Gaussian noise: the release is mu-Gaussian-DP",
+        description="dp-ssp: the release is mu-Gaussian-DP",
     )
     stages: list[ReleasedStage] | None = Field(
         default=None, description="dp-ssp only: the stages, in the order in which they were drawn"

@@ -6,7 +6,7 @@ from typing import Any
 from privalue._checked import check as checked
 from privalue.cli import _screen as terminal
 from privalue.cli._console import Json, SideFiles, StudyFile, print_json, say, screen
-from privalue.cli._given import Share, settled
+from privalue.cli._given import Share
 from privalue.cli._options import in_options
 from privalue.study import Study
 
@@ -29,7 +29,7 @@ def check(
     as_json: Json = False,
 ) -> None:
     """Check a study, and say what follows from it; opens no data."""
-    found = checked(settled(study_file, side_files, spend=spend, shares=True))
+    found = checked(Study.load(study_file, side_files=side_files, spend=spend))
     study, design = found.study, found.prepared.design
     if as_json:
         print_json(

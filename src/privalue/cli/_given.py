@@ -1,4 +1,4 @@
-"""Define what several commands are given: data, an engine, memory, a study that is settled."""
+"""Define what several commands are given: data, an engine, memory, a study."""
 
 import re
 from contextlib import suppress
@@ -8,16 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from pydantic_core import PydanticCustomError
 
-from privalue._rooms import Room
-from privalue.cli._console import log
 from privalue.errors import UsageError
-from privalue.study import Study, is_settled
+from privalue.study import Study
 
 if TYPE_CHECKING:
-    from privalue import planning
     from privalue.artefact import Release
-else:
-    planning = Room("privalue.planning")
 
 Share = Annotated[
     str | None,
@@ -112,34 +107,11 @@ Threads = Annotated[
 ]
 
 
-def settled(
-    study_file: Path, side_files: Path | None, *, spend: str | None = None, shares: bool = False
-) -> Study:
-    """Return the study with its mechanism chosen.
-
-    If the study leaves the choice open ("auto"), log which mechanism was chosen, and why.
-
-    Args:
-        study_file: where it is.
-        side_files: another folder for side files.
-        spend: a share of what the ledger has left, which fixes epsilon and delta later.
-        shares: whether a study may ask for a share: only a release may.
-    """
-    study = Study.load(study_file, side_files=side_files, spend=spend)
-    if shares and not study.privacy.is_fixed:
-        return study
-    if is_settled(study):
-        return study
-    chosen = planning.resolve(study)
-    log.print(f"Mechanism: {chosen.why}.")
-    return chosen.study
-
-
 def study_of(release: "Release", study_file: Path, side_files: Path | None = None) -> Study:
     """Return the study in a file, with what the ledger fixed for a release of it."""
     spend = release.study["privacy"].get("spend")
     study = Study.load(study_file, side_files=side_files, spend=spend)
-    return planning.resolve(fixed(study, release)).study
+    return fixed(study, release)
 
 
 def fixed(study: Study, release: "Release") -> Study:

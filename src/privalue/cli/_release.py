@@ -34,13 +34,13 @@ from privalue.cli._given import (
     Threads,
     fixed,
     parse_memory,
-    settled,
 )
 from privalue.cli._memory import keep_freed_memory
 from privalue.cli._paid import published, require_finished
 from privalue.core import SeededForExperimentsOnly
 from privalue.curator import release as release_data
 from privalue.errors import UsageError
+from privalue.study import Study
 
 if TYPE_CHECKING:
     from privalue import ledger as ledgers
@@ -117,7 +117,7 @@ def release(
     require_publishable(out)
     if spend is not None and no_ledger:
         raise UsageError("--spend is a share of what a ledger has left: give --ledger FILE")
-    study = settled(study_file, side_files, spend=spend, shares=True)
+    study = Study.load(study_file, side_files=side_files, spend=spend)
     keep_freed_memory()
     rest = _Rest(page=not no_report)
     with published(

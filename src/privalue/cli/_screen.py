@@ -17,12 +17,12 @@ from privalue.core import DpOpe, privacy_profile
 from privalue.curator import Prepared, reuse
 from privalue.report import (
     DATA_WORDS,
+    DIFFERENCES_COVER,
     Guesses,
     PrivateDiagnostics,
     accepted_in_words,
     bound_in_words,
     cost_in_words,
-    covered_by,
     doubts,
     ends_of,
     listed,
@@ -174,13 +174,7 @@ def _mechanism(study: Study) -> str:
         else:
             first = ", the values in one stage"
         return f"dp-ssp, {shrunk}{towards}{first}, intervals at level {study.report.level:g}"
-    share = (
-        f"; {chosen.noise_scale_share:g} of epsilon releases the noise scale, intervals at level "
-        f"{study.report.level:g}"
-        if chosen.noise_scale_share
-        else ""
-    )
-    return f"{chosen.name}, {chosen.noise} noise{share}"
+    return f"{chosen.name}, {chosen.noise} noise"
 
 
 def _contribution(study: Study) -> str:
@@ -207,13 +201,13 @@ def _constants(prepared: Prepared) -> str:
         return "constants follow from epsilon and delta, which the ledger fixes"
     if mechanism is None:
         return "constants follow from m, which the study does not declare"
-    alpha, beta = mechanism.calibration.alpha, mechanism.calibration.beta
-    moved = f"alpha = {alpha:.6g} times what one {prepared.study.privacy.unit} can change"
     if isinstance(mechanism, DpOpe):
         noise = f"standard deviation {mechanism.sigma:.4g} on the sum of weighted returns"
-        return f"{noise}; {'pure epsilon' if mechanism.laplace else moved}"
+        return f"{noise}; pure epsilon"
+    alpha, beta = mechanism.calibration.alpha, mechanism.calibration.beta
+    moved = f"alpha = {alpha:.6g} times what one {prepared.study.privacy.unit} can change"
     dimension = prepared.design.dimension
-    true = privacy_profile(alpha, beta, dimension, mechanism.epsilon_values).upper
+    true = privacy_profile(alpha, beta, dimension, mechanism.terms.epsilon).upper
     smoothed = f"; beta = {beta:.6g} limits how fast that varies with the data" if beta else ""
     return f"noise of {moved}{smoothed}; true delta at most {true:.3g}"
 
@@ -341,11 +335,6 @@ def _intervals(release: Release) -> tuple[dict[str, tuple[str, str]], str]:
     level = f"{100 * (release.level or 0):g}%"
     if release.level is None:
         return {}, ""
-    if release.values.column("total_low") is None:
-        return {f"{level} privacy interval": ("low", "high")}, (
-            "The intervals are for the noise of privacy alone: they cover what would have been "
-            "released without it. How far these people are from people at large is another matter."
-        )
     return {f"{level} interval": ("total_low", "total_high"), "privacy alone": ("low", "high")}, (
         f"The intervals cover the value among people at large{_counted(release)}: they hold the "
         "noise of privacy and the choice of people. The column beside them is for the noise alone."
@@ -365,7 +354,7 @@ def _policy(release: Release) -> str:
     found = f"Overall value of the policy (averaged over where people start): {shown}"
     if release.actions:
         found += " (exact only where nobody returns to a state and acts otherwise)"
-    if within is None or within.total_low is None:
+    if within is None:
         return found
     return (
         f"{found}; privacy alone: {written(release.policy_value, within.low, within.high).within}"
@@ -402,7 +391,7 @@ def _print_arms(console: Console, release: Release) -> None:
             text += f"; more than {first} by {apart}"
         console.print(Text(text))
     console.print(
-        f"The interval of a difference covers {covered_by(release)}. A difference is an effect "
+        f"The interval of a difference covers {DIFFERENCES_COVER}. A difference is an effect "
         "only where chance decided who was in which arm. How many are in each is not public."
     )
 

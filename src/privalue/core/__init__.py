@@ -26,7 +26,6 @@ from privalue.core._noise import (
     gaussian_on_grid,
     public_grid,
 )
-from privalue.core._noise_scale import ReleasedScale, laplace_scale, scale_grid, scale_share
 from privalue.core._ope import DpOpe
 from privalue.core._private import Private, sealed
 from privalue.core._profile import Profile, divergence, exact_alpha, privacy_profile
@@ -54,11 +53,11 @@ __all__ = [
     "Calibration", "Chosen", "Contributions", "Covered", "Design", "DpLsl", "DpLsw", "DpOpe",
     "DpSsp", "Entropy", "Integers", "Limits", "LslTerms", "LswBound", "LswTerms", "Matrix",
     "Mechanism", "OpeTerms", "OperatingSystemEntropy", "Perturbation", "Private", "Profile",
-    "PublicSize", "ReleasedScale", "SeededForExperimentsOnly", "SmoothBound", "SspTerms", "Stage",
+    "PublicSize", "SeededForExperimentsOnly", "SmoothBound", "SspTerms", "Stage",
     "StageRules", "Terms", "Vector", "VisitStatistics", "Whitening", "absolute",
     "block_sensitivity", "checked_whole", "column_squares", "count_weight", "dense", "divergence",
     "draw", "exact", "exact_alpha", "gaussian", "gaussian_on_grid", "is_indicator", "is_number",
-    "kernel", "laplace_scale", "largest_exact_beta", "lsl", "lsl_bound", "lsw", "mechanism_of",
-    "nissim", "privacy_profile", "public_grid", "scale_grid", "scale_share", "scaled_rows",
+    "kernel", "largest_exact_beta", "lsl", "lsl_bound", "lsw", "mechanism_of",
+    "nissim", "privacy_profile", "public_grid", "scaled_rows",
     "sealed", "smooth_lsl", "smooth_lsw", "stage_alphas", "unit_hash", "visit_block",
 ]  # fmt: skip

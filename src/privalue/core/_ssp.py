@@ -66,7 +66,7 @@ class DpSsp:
     """The Gaussian mechanism on the statistics: its scale is the same for all data sets."""
 
     def __init__(self, terms: Terms, constants: SspTerms) -> None:
-        self.terms, self.design, self.epsilon_values = terms, terms.design, terms.epsilon
+        self.terms, self.design = terms, terms.design
         self._constants = constants
         # The analytic Gaussian mechanism (Balle and Wang 2018), certified.
         self.calibration: Calibration = gaussian(terms.epsilon, terms.delta)

@@ -206,7 +206,6 @@ class SspTerms:
 class OpeTerms:
     """The constants of DP-OPE: what its numbers weigh beside the weighted return, in its range."""
 
-    noise: Literal["laplace", "gaussian"]
     count_weight: float  # c_w: the weight of a trajectory
     value_weight: float  # c_b: its return without the weight
     size_weight: float  # c_m: one for each trajectory; 0 where their number is public
@@ -218,7 +217,6 @@ class SmoothTerms:
 
     calibration: Literal["exact", "nissim", "appendix"]
     beta: float | None  # None where the calibration says it
-    scale_share: float  # of epsilon: what the release of the noise scale may cost
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -41,7 +41,6 @@ def noisy_weights(mechanism: DpOpe, drawn: Vector) -> NoisyWeights:
         returns=parts[2] * steps[2],
         sizes=parts[3],
         scales=(scales[0] * steps[0], scales[1] * steps[1], scales[2] * steps[2], scales[3]),
-        laplace=mechanism.laplace,
         clip=limits.clip,
         alike=limits.most_trajectories,
     )
@@ -82,7 +81,6 @@ def published_policy(study: Study, mechanism: DpOpe, drawn: Vector) -> dict[str,
         "theta": as_numbers(np.zeros(0)),
         "level": found.level,
         "weights": weights,
-        "gaussian_mu": None if mechanism.laplace else 1 / mechanism.calibration.alpha,
     }
     if study.start_names:
         return {**common, **_by_start(study, found)}

@@ -70,7 +70,6 @@ from privalue.planning._releases import (
     plan_releases,
     release_groups,
 )
-from privalue.planning._resolve import Resolution, resolve
 from privalue.planning._shown import shown, times
 from privalue.planning._unvisited import unvisited_states, unvisited_words
 from privalue.planning._weights import STEPS, ClipForecast, PolicyPlan, plan_policy
@@ -93,7 +92,6 @@ __all__ = [
     "PolicyPlan",
     "Prediction",
     "PublicModel",
-    "Resolution",
     "RuleForecast",
     "Split",
     "advice",
@@ -123,7 +121,6 @@ __all__ = [
     "require_small_delta",
     "require_useful",
     "require_useful_policy",
-    "resolve",
     "shown",
     "theta_before_noise",
     "times",

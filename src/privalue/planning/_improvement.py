@@ -86,7 +86,7 @@ def predict_improvement(
     """Predict the value of the policy that ``improve`` makes of a release.
 
     Args:
-        study: with actions, its mechanism settled.
+        study: with actions.
         model: of the world, from ``public_model``.
         world: in which people choose; its policy is what they do.
         trajectories: m; the declared number, if left out.

@@ -157,7 +157,7 @@ def predict(
     """Predict the error of a study, and of the same study with other mechanisms.
 
     Args:
-        study: what is public; its mechanism must be settled (``resolve``).
+        study: what is public.
         model: what to assume of the data, from ``public_model``.
         trajectories: m; the declared number, if left out.
         options: the mechanisms to compare; all of them, if left out.

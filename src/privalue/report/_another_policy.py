@@ -81,7 +81,6 @@ def another_policy_page(
         logged=policy["behaviour"] == "column",
         level=f"{100 * (release.level or 0):g}%",
         sentence=release.sentence(),
-        law="Laplace" if release.noise.law == "laplace" else "Gaussian",
         justification=justification,
         budget=budget_context(release, account),
         sha256=hashed(release.sha256),
@@ -209,9 +208,7 @@ def doubts(release: Release, kept: KeptMass) -> list[str]:
 
 def _total(interval: PolicyInterval) -> tuple[float, float]:
     """Return the ends of the interval with both noise and the choice of people in it."""
-    low = interval.low if interval.total_low is None else interval.total_low
-    high = interval.high if interval.total_high is None else interval.total_high
-    return low, high
+    return interval.total_low, interval.total_high
 
 
 def _worth(release: Release) -> Any:

@@ -289,14 +289,9 @@ def _one_stage(release: Release) -> bool:
 
 
 def _scale(release: Release) -> str:
-    """Return the words on the scale of the noise: public, released with noise, or secret."""
+    """Return the words on the scale of the noise: public or secret."""
     noise = release.noise
     if noise.sigma is not None:
         settled = "by the study" if _one_stage(release) else "by the study and earlier stages"
         return f"sigma = {noise.sigma:.6g}, settled {settled}, and public"
-    if noise.scale is not None:
-        return (
-            f"sigma = {noise.scale.sigma:.6g}, released with noise of its own (Laplace noise of "
-            f"scale {noise.scale.spread:.4g} on the logarithm of its square)"
-        )
     return "depends on the data, and was not released"

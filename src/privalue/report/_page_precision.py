@@ -26,7 +26,7 @@ def precision_context(release: Release, states: StateTable, plan: Planned) -> di
     return {
         "achieved": _achieved(release, states),
         "secret": f"Not public. The noise of {release.mechanism} has a scale that depends on the "
-        "data; telling it would cost privacy, and the study did not spend any on it.",
+        "data; telling it would cost privacy.",
         "planned": None if plan.prediction is None else _plan(plan.prediction),
         "unplanned": plan.reason,
         "limits": limits_table(release),
@@ -36,24 +36,12 @@ def precision_context(release: Release, states: StateTable, plan: Planned) -> di
 def _achieved(release: Release, states: StateTable) -> PageTable | None:
     """Return half the widths of intervals; None where no interval was released."""
     privacy, total = achieved(release, states), achieved(release, states, "total_")
-    if privacy is None:
+    if privacy is None or total is None:
         return None
-    scale = (
-        "The scale of the noise is public."
-        if release.noise.sigma is not None
-        else f"The scale of the noise was released with noise of its own, for "
-        f"{release.noise.scale.epsilon:g} of epsilon."
-        if release.noise.scale is not None
-        else ""
-    )
     low, high = return_bounds(release)
     rows: list[list[object]] = []
     for kind, found in (("total", total), ("privacy", privacy)):
-        for what, half in (
-            []
-            if found is None
-            else [("median over the states", found.median), ("widest", found.largest)]
-        ):
+        for what, half in (("median over the states", found.median), ("widest", found.largest)):
             share = half / ((high - low) / 2)
             colour = "stop" if share > 0.9 else "warn" if share > 0.5 else ""
             rows.append([f"{kind} interval, {what}", bar(share, f"±\u202f{shown(half)}", colour)])
@@ -61,7 +49,7 @@ def _achieved(release: Release, states: StateTable) -> PageTable | None:
     return PageTable(
         name="Achieved precision",
         caption=f"Half the width of the {100 * privacy.level:g}% intervals. A full bar is as wide "
-        f"as all possible returns. {scale}",
+        "as all possible returns. The scale of the noise is public.",
         rows=rows,
         kind="small",
     )
@@ -130,7 +118,7 @@ def limits_context(release: Release, states: StateTable) -> list[tuple[str, str]
             "The noise of privacy comes on top of sampling: other people, drawn from the same "
             "population, would have given other values even without noise. Privacy intervals do "
             "not cover that"
-            + ("; total intervals do, approximately." if states.has_totals else "."),
+            + ("; total intervals do, approximately." if states.has_intervals else "."),
         ),
         (
             "Unvisited states have no value of their own.",

@@ -105,14 +105,13 @@ def _tiles(release: Release, states: StateTable) -> list[tuple[str, str, str]]:
         within = release.policy_interval
         ends = (None, None) if within is None else ends_of(within)
         shown = written(release.policy_value, *ends)
-        kind = "privacy" if within is None or within.total_low is None else "total"
         tiles.append(
             (
                 "Overall value of the policy (averaged over where people start)",
                 shown.value,
                 "its noise is not public"
                 if within is None
-                else f"{level} {kind} interval {shown.within}{_too_wide(release, ends)}"
+                else f"{level} total interval {shown.within}{_too_wide(release, ends)}"
                 + ("; exact only where nobody returns to a state" if release.actions else ""),
             )
         )

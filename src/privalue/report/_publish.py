@@ -14,14 +14,13 @@ from privalue._folder import PAGE, REGISTRY, VALUES, require_publishable
 from privalue.artefact import Release
 from privalue.errors import UsageError
 from privalue.ledger import Standing
-from privalue.planning import resolve
 from privalue.report._another_policy import another_policy_page, policy_csv
 from privalue.report._answers import answers_in
 from privalue.report._precision import require_same_study
 from privalue.report._public_page import public_page
 from privalue.report._registry import registry_yaml
 from privalue.report._states import state_table, values_csv
-from privalue.study import Study
+from privalue.study import Study, require_fixed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +76,7 @@ def publish(
     release.json values.csv registry.yaml report.html
     """
     if study is not None:
-        study = resolve(study).study
+        require_fixed(study)
         require_same_study(release, study)
     require_publishable(folder)
     saved = release.save(folder)

@@ -130,7 +130,7 @@ def _of_all_states(release: Release, plan: Planned) -> list[str | None]:
 
 def _usable(release: Release, states: StateTable) -> str:
     """Return how precise values are that nothing speaks against."""
-    found = achieved(release, states, "total_") or achieved(release, states)
+    found = achieved(release, states, "total_")
     assert found is not None  # without intervals a release calls for care
     chosen, clamped = chosen_bound(release), release.values.column("clamped")
     rare = ""

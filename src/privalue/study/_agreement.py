@@ -56,8 +56,8 @@ def _require_intervals_for_level(study: "Study") -> None:
     """Refuse a level if the release will have no intervals."""
     if "level" in study.report.given and not study.has_intervals:
         raise StudyError(
-            "[report] level is of intervals, which dp-lsw and dp-lsl release with [mechanism] "
-            "noise_scale_share only; set it, e.g. to 0.1, use dp-ssp, or remove level"
+            "[report] level is of intervals, which dp-lsw and dp-lsl do not release; use dp-ssp, "
+            "or remove level"
         )
 
 
@@ -212,22 +212,21 @@ def _require_policy(study: "Study") -> None:
 
 
 def _require_delta(study: "Study") -> None:
-    """Require a delta above 0, but for Laplace noise, whose promise has none."""
+    """Require a delta above 0, but for dp-ope, whose Laplace noise needs none."""
     wanted = "a number between 0 and 1, both excluded"
-    laplace = study.mechanism.name == "dp-ope" and study.mechanism.noise == "laplace"
     if not study.privacy.is_fixed:
-        if laplace:
+        if study.values_a_policy:
             raise StudyError(
                 f'[privacy] spend = "{study.privacy.spend}" is a share of epsilon and delta, '
-                'and noise = "laplace" has no delta; give epsilon'
+                "and dp-ope has no delta; give epsilon"
             )
         return
     delta = study.privacy.delta
-    if laplace:
+    if study.values_a_policy:
         if delta > 0:
             raise StudyError(
-                f'[privacy] delta = {delta:g}: noise = "laplace" promises epsilon alone; '
-                'remove delta, or use [mechanism] noise = "gaussian"'
+                f"[privacy] delta = {delta:g}: the Laplace noise of dp-ope promises epsilon alone; "
+                "remove delta"
             )
     elif "delta" not in study.privacy.given:
         raise StudyError(f"[privacy] delta is missing; it must be {wanted}")

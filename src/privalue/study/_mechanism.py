@@ -17,10 +17,7 @@ from privalue.errors import StudyError
 from privalue.study._hints import about_unknown
 from privalue.study._section_rules import LARGEST, SMALLEST, Number, Section, key, shown
 
-_NAMES = (
-    '"dp-ssp", "dp-lsw", "dp-lsl", "auto" (the least predicted error, from what is public), or '
-    '"dp-ope" (the value of [policy] target)'
-)
+_NAMES = '"dp-ssp", "dp-lsw", "dp-lsl", or "dp-ope" (the value of [policy] target)'
 
 
 def _named(name: str) -> Any:
@@ -123,14 +120,6 @@ class _Calibrated(MechanismSection):
         '"auto" or a number above 0',
         "auto",
     )
-    noise_scale_share: Number = key(
-        "the share of epsilon that releases the scale of the noise, which intervals need (dp-lsw "
-        "and dp-lsl only)",
-        "a number of at least 0 and below 1",
-        0.0,
-        ge=0,
-        lt=1,
-    )
 
     @model_validator(mode="after")
     def _exactly_calibrated(self) -> "_Calibrated":
@@ -202,7 +191,6 @@ class SspSection(_Ridged):
     noise: ClassVar[Literal["isotropic"]] = "isotropic"
     beta: ClassVar[Literal["auto"]] = "auto"
     pseudo_count: ClassVar[float] = 0.0
-    noise_scale_share: ClassVar[float] = 0.0
 
     @model_validator(mode="before")
     @classmethod
@@ -232,9 +220,8 @@ class LswSection(_Calibrated):
 
     name: Literal["dp-lsw"] = _named("dp-lsw")
     noise: Literal["whitened", "isotropic"] = key(
-        "the shape of the noise (dp-lsw and dp-lsl), or its law (dp-ope)",
-        '"isotropic" (the paper\'s; the only one for dp-lsl) or, for dp-lsw, "whitened"; for '
-        'dp-ope "laplace" (pure epsilon; used where left out) or "gaussian"',
+        "the shape of the noise (dp-lsw and dp-lsl only)",
+        '"isotropic" (the paper\'s; the only one for dp-lsl) or, for dp-lsw, "whitened"',
         "whitened",
     )
     pseudo_count: Number = key(
@@ -274,53 +261,33 @@ class LslSection(_Calibrated, _Ridged):
         return super().stated() | {"ridge"} | ({"ridge_scale"} if self.ridge == "sqrt" else set())
 
 
-class _WithoutChoices(MechanismSection):
-    """A section in which nothing else can be chosen: the keys of other mechanisms at rest."""
+class OpeSection(MechanismSection):
+    """The section of dp-ope: what another policy would have been worth, by clipped weights."""
 
+    name: Literal["dp-ope"] = _named("dp-ope")
+
+    noise: ClassVar[Literal["laplace"]] = "laplace"
     calibration: ClassVar[Literal["exact"]] = "exact"
     beta: ClassVar[Literal["auto"]] = "auto"
     pseudo_count: ClassVar[float] = 0.0
     ridge: ClassVar[Literal["sqrt"]] = "sqrt"
     ridge_scale: ClassVar[float] = 100.0
     shrinkage: ClassVar[bool] = False
-    noise_scale_share: ClassVar[float] = 0.0
     stages: ClassVar[Literal["one"]] = "one"
     stage_shares: ClassVar[Mapping[str, float]] = {}
 
-
-class OpeSection(_WithoutChoices):
-    """The section of dp-ope: what another policy would have been worth, by clipped weights."""
-
-    name: Literal["dp-ope"] = _named("dp-ope")
-    noise: Literal["laplace", "gaussian"] = key(
-        "the law of the noise", '"laplace" (pure epsilon) or "gaussian"', "laplace"
-    )
-
     def stated(self) -> set[str]:
-        """Return the law of the noise too."""
-        return {"name", "noise"}
+        """Return the name, which is all that there is."""
+        return {"name"}
 
 
-class AutoSection(_WithoutChoices):
-    """The section of a mechanism still to be chosen; `privalue.resolve` replaces it."""
-
-    name: Literal["auto"] = _named("auto")
-
-    noise: ClassVar[Literal["isotropic"]] = "isotropic"
-
-    def stated(self) -> set[str]:
-        """Return the keys that all mechanisms have."""
-        return {"name", "calibration", "noise", "beta", "pseudo_count"}
-
-
-AnyMechanism: TypeAlias = SspSection | LswSection | LslSection | OpeSection | AutoSection
+AnyMechanism: TypeAlias = SspSection | LswSection | LslSection | OpeSection
 
 _KINDS: Mapping[str, type[AnyMechanism]] = {
     "dp-ssp": SspSection,
     "dp-lsw": LswSection,
     "dp-lsl": LslSection,
     "dp-ope": OpeSection,
-    "auto": AutoSection,
 }
 
 _DESCRIBED_BY: Mapping[str, type[MechanismSection]] = {
@@ -334,7 +301,6 @@ _DESCRIBED_BY: Mapping[str, type[MechanismSection]] = {
     "ridge": LslSection,
     "ridge_scale": LslSection,
     "shrinkage": SspSection,
-    "noise_scale_share": LswSection,
 }
 # Every key of [mechanism], in the order of the study file, as the reference explains it.
 MECHANISM_KEYS: Mapping[str, FieldInfo] = {

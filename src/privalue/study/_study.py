@@ -115,7 +115,7 @@ class Study(Section):
         arms: labels of arms, or ``Arms(...)`` (default none).
         actions: labels (or {state: labels}), their number, or ``Actions(...)`` (default none).
         policy: another policy to value, as ``TargetPolicy(...)``, with "dp-ope" (default none).
-        mechanism: "dp-ssp" (default), "dp-lsw", "dp-lsl", "dp-ope", "auto", or ``Mechanism(...)``.
+        mechanism: "dp-ssp" (default), "dp-lsw", "dp-lsl", "dp-ope", or ``Mechanism(...)``.
         level: of intervals (default 0.95).
         columns: names of columns, as {"trajectory": "stay_id"} (default: as they are called here).
         study: the section of name, dataset, period and trajectories: ``About(...)``.
@@ -497,8 +497,7 @@ class Study(Section):
     @property
     def has_intervals(self) -> bool:
         """Return whether the release says how large its noise is."""
-        chosen = self.mechanism
-        return chosen.name in {"dp-ssp", "dp-ope", "auto"} or chosen.noise_scale_share > 0
+        return self.mechanism.name in {"dp-ssp", "dp-ope"}
 
     # What one person can change
 

@@ -52,7 +52,6 @@ _EXAMPLES: Mapping[str, str] = {
     "stage_shares": "{ bounds = 0.10, visits = 0.05, limits = 0.01 }",
     "shrink": "false",
     "shrinkage": "true",
-    "noise_scale_share": "0.1",
     "level": "0.95",
     "sorted": "true",
     "id_type": '"integer"',
