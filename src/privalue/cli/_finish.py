@@ -129,7 +129,7 @@ def _study(paid: Paid) -> Study | None:
         return None
     try:
         release = Release.parse(paid.text)
-        study = study_of(release, Path(paid.study))
+        study = study_of(Path(paid.study))
         require_same_study(release, study)
     except PrivalueError as problem:
         log.warn(f"The pages go without what {paid.study} says of states: {problem}")

@@ -79,7 +79,7 @@ def report(
         if (folder / name).exists() and name not in beside and not force:
             raise UsageError(f"{folder / name} exists; use --force to overwrite it, or --out FILE")
     require_no_private_page(folder)
-    study = None if study_file is None else study_of(release, study_file, side_files)
+    study = None if study_file is None else study_of(study_file, side_files)
     if study is not None:
         require_same_study(release, study)
     answers = answers_in(_folder(release_file, None) / REGISTRY)

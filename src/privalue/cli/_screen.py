@@ -68,9 +68,7 @@ def print_check(console: Console, found: "Checked") -> None:
     prepared, study = found.prepared, found.study
     privacy, mechanism = study.privacy, study.mechanism
     low, high = study.return_bounds
-    promised = f"{privacy.spend} of what the ledger has left"
-    if privacy.is_fixed:
-        promised = f"epsilon = {privacy.epsilon:g}, delta = {privacy.delta:g}"
+    promised = f"epsilon = {privacy.epsilon:g}, delta = {privacy.delta:g}"
     console.print(
         facts(
             f"{study.study.name}: the study is complete and valid",
@@ -167,9 +165,7 @@ def _mechanism(study: Study) -> str:
     if chosen.name == "dp-ssp":
         shrunk = "shrinkage" if chosen.shrinkage else "no shrinkage"
         towards = " towards the features" if study.features.shrink else ""
-        if chosen.stages == "auto" and not study.privacy.is_fixed:
-            first = ", stages as epsilon and delta allow"
-        elif study.stages:
+        if study.stages:
             first = f", stages {' and '.join(study.stages)} first"
         else:
             first = ", the values in one stage"
@@ -203,8 +199,6 @@ def _contribution(study: Study) -> str:
 def _constants(prepared: Prepared) -> str:
     """Return what the constants of the calibration mean, and the delta that they truly achieve."""
     mechanism = prepared.mechanism
-    if not prepared.study.privacy.is_fixed:
-        return "constants follow from epsilon and delta, which the ledger fixes"
     if mechanism is None:
         return "constants follow from m, which the study does not declare"
     alpha, beta = mechanism.calibration.alpha, mechanism.calibration.beta

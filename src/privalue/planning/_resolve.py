@@ -8,7 +8,6 @@ cost.
 
 from dataclasses import dataclass
 
-from privalue.errors import StudyError
 from privalue.planning._assumed import study_model
 from privalue.planning._options import Option, with_mechanism
 from privalue.planning._predict import Prediction, predict
@@ -49,11 +48,6 @@ def resolve(study: Study, *, trajectories: int | None = None) -> Resolution:
     >>> pv.resolve(study).study.mechanism.name
     'dp-ssp'
     """
-    if not study.privacy.is_fixed:
-        raise StudyError(
-            f'[privacy] spend = "{study.privacy.spend}" leaves epsilon and delta to the ledger, '
-            "which a release asks, and a plan with ledger=LEDGER; or give epsilon and delta"
-        )
     if study.mechanism.name != "auto":
         return Resolution(study=study, why=f'the study names "{study.mechanism.name}"')
     m = study.study.trajectories if trajectories is None else trajectories

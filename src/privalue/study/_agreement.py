@@ -215,13 +215,6 @@ def _require_delta(study: "Study") -> None:
     """Require a delta above 0, but for Laplace noise, whose promise has none."""
     wanted = "a number between 0 and 1, both excluded"
     laplace = study.mechanism.name == "dp-ope" and study.mechanism.noise == "laplace"
-    if not study.privacy.is_fixed:
-        if laplace:
-            raise StudyError(
-                f'[privacy] spend = "{study.privacy.spend}" is a share of epsilon and delta, '
-                'and noise = "laplace" has no delta; give epsilon'
-            )
-        return
     delta = study.privacy.delta
     if laplace:
         if delta > 0:

@@ -18,7 +18,6 @@ from pydantic import (
 )
 
 from privalue.core import MOST_TRAJECTORIES
-from privalue.errors import StudyError
 from privalue.study._arrays import by_state, plain_numbers
 from privalue.study._section_rules import (
     LARGEST,
@@ -61,7 +60,6 @@ Choices = Annotated[ByPair, BeforeValidator(_certain)]  # the probabilities of a
 
 MOST_PARTS = 100
 MOST_CLIP = 1e6  # a weight has 2^30 steps below it
-UNFIXED = 5e-324  # what stands for an epsilon that the ledger has yet to fix; no promise has it
 
 
 class About(Section):
@@ -161,53 +159,6 @@ class Privacy(Section):
         ge=1,
         le=MOST_STATES,
     )
-    spend: str | None = key(
-        "a share of what the ledger has left, in place of epsilon and delta, which the ledger then"
-        " computes",
-        'a share such as "25%"',
-        None,
-        pattern=r"^(100|[0-9]{1,2}(\.[0-9]{1,6})?)%$",
-    )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _left_to_the_ledger(cls, keys: Any) -> Any:
-        """Let a share stand in place of epsilon and delta."""
-        open_ones = {"epsilon": UNFIXED, "delta": UNFIXED}
-        if not isinstance(keys, dict) or open_ones.keys() & keys or not keys.keys() <= _KEYS:
-            return keys
-        if keys.get("spend") is None:
-            raise ValueError(
-                "epsilon is missing; it must be a finite number above 0, and delta one between 0 "
-                'and 1; or a ledger fixes both: spend = "25%" in the study, or '
-                "spend='25%' beside it, takes a share of what is left there"
-            )
-        return {**keys, **open_ones}
-
-    def __getattribute__(self, name: str) -> Any:
-        """Return an attribute; there is no epsilon and no delta before the ledger fixed them."""
-        found = super().__getattribute__(name)
-        if name in {"epsilon", "delta"} and found == UNFIXED:
-            raise StudyError(
-                f'[privacy] {name} is not fixed: spend = "{self.spend}" leaves epsilon and delta '
-                "to the ledger, and is_fixed says so; a release of it has both"
-            )
-        return found
-
-    def __repr_args__(self) -> Any:
-        """Return what repr shows: not what stands for what the ledger has yet to fix."""
-        unfixed = set() if self.is_fixed else {"epsilon", "delta"}
-        return [(name, value) for name, value in super().__repr_args__() if name not in unfixed]
-
-    @property
-    def is_fixed(self) -> bool:
-        """Return whether epsilon and delta are known: a share is fixed by the ledger alone."""
-        return bool(vars(self)["epsilon"] != UNFIXED)
-
-    @property
-    def given(self) -> frozenset[str]:
-        """Return the keys that somebody wrote down."""
-        return super().given - (frozenset() if self.is_fixed else {"epsilon", "delta"})
 
     @model_validator(mode="after")
     def _persons(self) -> "Privacy":
@@ -218,9 +169,6 @@ class Privacy(Section):
                 "protect whole persons"
             )
         return self
-
-
-_KEYS = frozenset(Privacy.model_fields)  # of a section that has others, those are what is wrong
 
 
 class Values(Section):

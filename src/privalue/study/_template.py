@@ -40,7 +40,6 @@ _EXAMPLES: Mapping[str, str] = {
     "visits": '"visits.csv"',
     "max_trajectories_per_person": "3",
     "max_states_per_trajectory": "20",
-    "spend": '"25%"',
     "size": "2",
     "calibration": '"exact"',
     "noise": '"whitened"',

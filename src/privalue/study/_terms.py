@@ -272,8 +272,8 @@ def gaussian_alpha(study: Study) -> float | None:
 
 
 def is_settled(study: Study) -> bool:
-    """Return whether nothing is left to choose: neither the mechanism nor epsilon and delta."""
-    return study.mechanism.name != "auto" and study.privacy.is_fixed
+    """Return whether the mechanism is chosen."""
+    return study.mechanism.name != "auto"
 
 
 def entries_of(study: Study) -> int:
