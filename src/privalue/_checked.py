@@ -146,12 +146,6 @@ def _on_policies(study: Study) -> list[str]:
             "without warning, and the release must be of other people, or its cost counts beside "
             "this one's"
         )
-    if study.study.part is not None and study.privacy.unit == "trajectory":
-        found.append(
-            f'[study] part = "{study.study.part}" with unit = "trajectory" splits trajectories: '
-            "someone with several may be in both parts, and a target that was made from the other "
-            'part is still optimistic; use unit = "person"'
-        )
     if policies.behaviour is not None:
         lost = (policies.behaviour == 0) & (policies.target > 0)
         if lost.any():

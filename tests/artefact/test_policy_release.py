@@ -445,13 +445,6 @@ def test_one_number_as_a_table_has_the_rows_of_the_file():
     assert "ill" not in release
 
 
-def test_a_part_of_trajectories_is_told_as_one():
-    study = described().replace(study=pv.About(part="1/2", trajectories=PEOPLE // 2))
-    page = another_policy_page(pv.release(study, ROWS, seed=4))
-    assert "someone with several may be in more than one part" in page
-    assert "in more than one part" not in another_policy_page(pv.release(described(), ROWS, seed=4))
-
-
 def test_a_row_without_state_is_not_answered_by_leaving_it_out():
     rows = ROWS[:300].copy()
     rows.loc[4, "state"] = None

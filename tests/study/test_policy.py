@@ -188,8 +188,6 @@ def test_a_check_says_what_is_lost_before_any_data():
     assert any("takes 1 action(s) that the behaviour never takes" in note for note in notes)
     same = pv.check(described(policy={"target": BEHAVIOUR})).notes
     assert any("checks nothing" in note for note in same)
-    half = {"study": pv.About(part="1/2", trajectories=900)}
-    assert any("may be in both parts" in note for note in pv.check(described(**half)).notes)
 
 
 @pytest.mark.parametrize("target", [{"0": "1", "1": "1"}, {"0": 1, "1": {"1": 1.0}}, "target.csv"])

@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from privalue.core import Integers, Private, kernel, sealed, unit_hash
+from privalue.core import Integers, Private, sealed
 from privalue.errors import DataError
 from privalue.readers import _cells as cells
 from privalue.readers._arrow import text_array
@@ -137,8 +137,6 @@ class Encoder:
         if rules.allowed is not None:
             found["action"] = self._allowed(found)
         kept, tally = self._kept(chunk, found)
-        if rules.part[1] > 1:
-            kept = self._in_part(found, kept)
         if kept is not None:
             found = {
                 role: Cells(c.values[kept], None if c.status is None else c.status[kept])
@@ -242,14 +240,6 @@ class Encoder:
         for role, edges in zip(self._rules.state_roles[1:], self._edges[1:], strict=True):
             states = states * np.int32(len(edges) + 1) + found[role].values.astype(np.int32)
         return states
-
-    def _in_part(self, found: dict[str, Cells], kept: Integers | None) -> Integers:
-        """Return which of the kept rows count: those of units in the part, by their ids alone."""
-        which, parts = self._rules.part
-        ids = _side_by_side([found[role].values for role in self._rules.unit_roles])
-        of_row = part_of(np.ascontiguousarray(ids.reshape(len(ids), -1)), parts)
-        inside = np.flatnonzero(of_row == which)
-        return inside if kept is None else np.intersect1d(kept, inside, assume_unique=True)
 
     def _kept(self, chunk: Chunk, found: dict[str, Cells]) -> tuple[Integers | None, Tally]:
         """Return which rows to keep (None: all), and how many were left out and why."""
@@ -427,15 +417,6 @@ def _probabilities(numbers: Cells) -> Cells:
     status = np.zeros(len(outside), np.uint8) if numbers.status is None else numbers.status.copy()
     status[outside & (status == OK)] = INVALID
     return Cells(numbers.values, status)
-
-
-@kernel(nogil=True)
-def part_of(ids, parts):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
-    """Return the part of every row's unit: its public hash, modulo the number of parts."""
-    found = np.empty(len(ids), dtype=np.int64)
-    for row in range(len(ids)):
-        found[row] = np.int64(unit_hash(ids[row], ids.shape[1]) % np.uint64(parts))
-    return found
 
 
 def _side_by_side(ids: list[Integers]) -> Integers:

@@ -53,7 +53,6 @@ class RowRules:
     allowed: Integers | None = field(compare=False)
     drop_cut: bool  # a unit with a trajectory that was cut off is left out
     weighing: Weighing | None  # of trajectories, where another policy is valued
-    part: tuple[int, int] = (0, 1)  # which of how many parts of the units counts
 
     @classmethod
     def of(cls, study: Study) -> "RowRules":
@@ -101,7 +100,6 @@ class RowRules:
             allowed=None if pairs is None else pairs.allowed,
             drop_cut=study.drops_cut,
             weighing=Weighing.of(study),
-            part=study.study.which_part,
         )
 
     @property

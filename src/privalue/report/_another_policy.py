@@ -77,7 +77,6 @@ def another_policy_page(
         clip=f"{policy['clip']:g}",
         estimated=bool(getattr(trust, "behaviour_estimated", None)),
         contradicted=IMPOSSIBLE if getattr(trust, "behaviour_contradicted", None) else None,
-        split=release.study["study"].get("part") if release.privacy.unit == "trajectory" else None,
         logged=policy["behaviour"] == "column",
         level=f"{100 * (release.level or 0):g}%",
         sentence=release.sentence(),

@@ -58,7 +58,6 @@ def _certain(value: object) -> object:
 Choices = Annotated[ByPair, BeforeValidator(_certain)]  # the probabilities of a policy
 
 
-MOST_PARTS = 100
 MOST_CLIP = 1e6  # a weight has 2^30 steps below it
 
 
@@ -87,32 +86,6 @@ class About(Section):
         ge=1,
         le=MOST_TRAJECTORIES,
     )
-
-    part: str | None = key(
-        "use only the trajectories (persons) whose id falls into this part, by a public hash: make"
-        " a policy from one half, and value it on the other",
-        'a text such as "1/2": the first of two parts, of at most 100',
-        None,
-        pattern=r"^[1-9][0-9]?[0-9]?/[1-9][0-9]?[0-9]?$",
-    )
-
-    @model_validator(mode="after")
-    def _one_of_its_parts(self) -> "About":
-        """Refuse a part that there is not."""
-        if self.part is not None:
-            which, parts = self.which_part
-            if not (which < parts <= MOST_PARTS and parts >= 2):
-                raise ValueError(
-                    f'part = "{self.part}" is not allowed; it must be a text such as "1/2": the '
-                    f"first of two parts, of at most {MOST_PARTS}"
-                )
-        return self
-
-    @property
-    def which_part(self) -> tuple[int, int]:
-        """Return which part is meant, from 0, and how many there are; (0, 1) for all people."""
-        which, _, parts = (self.part or "1/1").partition("/")
-        return int(which) - 1, int(parts)
 
 
 class Privacy(Section):

@@ -508,10 +508,10 @@ class Study(Section):
         """Return whether the number of units is the same for all neighbours, and may be counted.
 
         To replace a unit leaves the number as it is. But if invalid units, incomplete rows or
-        trajectories that were cut off are dropped, or only a part of the units counts, a unit may
-        be replaced by one of which nothing is left.
+        trajectories that were cut off are dropped, a unit may be replaced by one of which nothing
+        is left.
         """
-        drops = self.data.drops or self.drops_cut or self.study.part is not None
+        drops = self.data.drops or self.drops_cut
         return self.privacy.neighbours == "replace-one" and not drops
 
     @property

@@ -31,7 +31,6 @@ _EXAMPLES: Mapping[str, str] = {
     "dataset": '"trial-2026"',
     "period": '"2026-11"',
     "trajectories": "10000",
-    "part": '"1/2"',
     "unvisited": "0.0",
     "start": '"start.csv"',
     "labels": '["stage 1", "stage 2"]',
