@@ -138,14 +138,6 @@ def _on_policies(study: Study) -> list[str]:
     policies, pairs, clip = study.policies, study.pairs, study.policy.clip
     assert pairs is not None
     found = []
-    if policies.estimated:
-        found.append(
-            "[policy] behaviour is from the noisy frequencies of a release, and those are of FIRST "
-            "VISITS: where people return to a state and act otherwise they are not the "
-            "probabilities of actions, however many people there are. Its errors bias the value "
-            "without warning, and the release must be of other people, or its cost counts beside "
-            "this one's"
-        )
     if policies.behaviour is not None:
         lost = (policies.behaviour == 0) & (policies.target > 0)
         if lost.any():

@@ -165,7 +165,6 @@ def test_each_start_has_a_number_of_its_own(changes):
     trusts = release.policy_trusts
     assert (trusts.clipping_bias <= trusts.largest_clipping_bias).all()
     assert trusts.effective_trajectories == pytest.approx(release.weights.weights / CLIP)
-    assert trusts.behaviour_estimated is None
     assert f"{trusts.largest_clipping_bias[0]:.3g}" in another_policy_page(release)
     again = pv.Release.parse(release.to_json())
     assert again == release
@@ -269,18 +268,6 @@ def test_a_refutation_names_those_who_were_left_out_and_no_use_is_told_first(by)
     useless = release.model_copy(update={"accepted": ("useless",)})
     assert verdict_words(useless).startswith("By its own plan this release is no better than")
     assert "accepted it explicitly" in another_policy_page(useless)
-
-
-def test_a_behaviour_from_a_release_is_told_as_first_visits(tmp_path):
-    entries = [{"state": s, "action": a} for s in STATES for a in ACTIONS]
-    told = {"values": entries, "statistics": {"counts": [300.0, 300.0, 90.0, 210.0]}}
-    (tmp_path / "shares.JSON").write_text(json.dumps(told))  # however it is written
-    for by in (None, "start"):
-        policy = {"behaviour": str(tmp_path / "shares.JSON"), "by": by}
-        release = pv.release(described(policy), ROWS, seed=4)
-        assert (release.policy_trust or release.policy_trusts).behaviour_estimated
-        assert "NOT KNOWN here" in verdict_words(release)
-        assert "among FIRST VISITS" in another_policy_page(release)
 
 
 def test_what_the_behaviour_never_does_is_lost():

@@ -1,7 +1,5 @@
 """``[policy]``: what a study must say to value another policy, and what it may not."""
 
-import json
-
 import numpy as np
 import pytest
 
@@ -163,23 +161,6 @@ def test_files_of_policies_are_read_and_hashed(tmp_path):
     (tmp_path / "target.csv").write_text("state,action,probability\n0,0,\n0,1,1\n1,1,1\n")
     with pytest.raises(StudyError, match='"" is not a number'):
         pv.Study.load(tmp_path / "study.toml")
-
-
-def test_a_behaviour_may_be_the_frequencies_of_a_release(tmp_path):
-    entries = [{"state": s, "action": a} for s in ("0", "1") for a in ("0", "1")]
-    released = {"values": entries, "statistics": {"counts": [30.0, 10.0, -4.0, -1.0]}}
-    (tmp_path / "release.json").write_text(json.dumps(released))
-    study = described(policy={"behaviour": str(tmp_path / "release.json")})
-    assert study.policies.estimated
-    assert study.policies.behaviour.tolist() == [0.75, 0.25, 0.5, 0.5]
-    assert any("noisy frequencies" in note for note in pv.check(study).notes)
-    assert any("FIRST VISITS" in note for note in pv.check(study).notes)
-    (tmp_path / "seeded.json").write_text(json.dumps(released | {"private": False}))
-    with pytest.raises(StudyError, match="is a seeded experiment, and NOT PRIVATE"):
-        described(policy={"behaviour": str(tmp_path / "seeded.json")})
-    (tmp_path / "release.json").write_text('{"values": []}')
-    with pytest.raises(StudyError, match="is no release of dp-ssp with actions"):
-        described(policy={"behaviour": str(tmp_path / "release.json")})
 
 
 def test_a_check_says_what_is_lost_before_any_data():

@@ -122,11 +122,7 @@ def _policies(study: Study) -> list[tuple[str, object]]:
     """Return what the study says of another policy; nothing where it values none."""
     if not study.values_a_policy:
         return []
-    behaviour = "given"
-    if study.policy.is_logged:
-        behaviour = "logged in the rows"
-    elif study.policies.estimated:
-        behaviour = "noisy shares of FIRST VISITS in a release, not known probabilities"
+    behaviour = "logged in the rows" if study.policy.is_logged else "given"
     starts = (
         f", one number for each of {counted(len(study.start_names), 'start')}"
         if study.start_names

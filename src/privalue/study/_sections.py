@@ -470,9 +470,8 @@ class TargetPolicy(Section):
     )
     behaviour: str | Choices | None = key(
         "the policy that made the data; it is never estimated silently",
-        'a CSV file or a table as for target, "column" (logged in the column that [data] '
-        "probability names), or the release.json of a release with actions (biased where people "
-        "return to a state)",
+        'a CSV file or a table as for target, or "column" (logged in the column that [data] '
+        "probability names)",
         None,
     )
     clip: Number | None = key(
