@@ -432,14 +432,6 @@ def test_one_number_as_a_table_has_the_rows_of_the_file():
     assert "ill" not in release
 
 
-def test_a_row_without_state_is_not_answered_by_leaving_it_out():
-    rows = ROWS[:300].copy()
-    rows.loc[4, "state"] = None
-    with pytest.raises(DataError, match="state is missing; every row needs one") as caught:
-        pv.inspect(described(), rows)
-    assert "drop-row" not in str(caught.value)
-
-
 def test_an_audit_of_releases_does_not_reject_them():
     pair = [ROWS[:9], ROWS[:9].copy()]
     pair[1].loc[0:2, "reward"] = 1 / 3 - pair[1].loc[0:2, "reward"]

@@ -72,10 +72,6 @@ def test_other_studies_are_described_as_they_were():
         ({"visits": [0.5, 0.5]}, r"\[states\] visits has no effect"),
         ({"weights": [1.0, 2.0]}, r"\[weights\] has no effect"),
         ({"arms": ["a", "b"]}, r"\[actions\] and \[arms\] do not go together"),
-        (
-            {"data": pv.Columns(missing_rows="drop-row")},
-            r'missing_rows = "drop-row" leaves what was done in a row out of the weight',
-        ),
         ({"columns": {"probability": "p"}}, r"names the column of logged probabilities, and"),
         (
             {"columns": {"probability": "reward"}, "policy": {"behaviour": "column"}},

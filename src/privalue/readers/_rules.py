@@ -36,7 +36,6 @@ class RowRules:
     step_type: str
     step_format: str | None
     missing: tuple[str, ...]
-    drop_missing_rows: bool
     drop_invalid: bool
     decimal: str
     delimiter: str | None
@@ -84,7 +83,6 @@ class RowRules:
             step_type=data.step_type,
             step_format=data.step_format,
             missing=tuple(data.missing),
-            drop_missing_rows=data.missing_rows == "drop-row",
             drop_invalid=data.invalid == "drop-unit",
             decimal=data.decimal,
             delimiter=data.delimiter,
@@ -118,11 +116,6 @@ class RowRules:
     def step_roles(self) -> list[str]:
         """Return what an episode says of each step."""
         return [role for role in (*_OF_STEPS, *MARKS) if role == "state" or role in self.columns]
-
-    @property
-    def needed_roles(self) -> list[str]:
-        """Return the roles without which a row may be left out, as the study says."""
-        return [*self.state_roles, *(["action"] if self.actions else []), "reward"]
 
     @property
     def observed(self) -> list[int] | None:

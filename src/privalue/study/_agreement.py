@@ -192,11 +192,6 @@ def _require_policy(study: "Study") -> None:
     for name, given in idle.items():
         if given is not None:
             raise StudyError(f"{name} has no effect with dp-ope; remove it")
-    if data.missing_rows == "drop-row":
-        raise StudyError(
-            '[data] missing_rows = "drop-row" leaves what was done in a row out of the weight, '
-            'and the weight is wrong; with dp-ope use "invalid"'
-        )
     if policy.is_logged:
         taken = {data.trajectory, data.step, data.state, data.reward, data.person, data.action}
         if data.probability in taken:

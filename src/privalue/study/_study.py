@@ -507,11 +507,10 @@ class Study(Section):
     def size_is_public(self) -> bool:
         """Return whether the number of units is the same for all neighbours, and may be counted.
 
-        To replace a unit leaves the number as it is. But if invalid units, incomplete rows or
-        trajectories that were cut off are dropped, a unit may be replaced by one of which nothing
-        is left.
+        To replace a unit leaves the number as it is. But if invalid units or trajectories
+        that were cut off are dropped, a unit may be replaced by one of which nothing is left.
         """
-        drops = self.data.drops or self.drops_cut
+        drops = self.data.invalid == "drop-unit" or self.drops_cut
         return self.privacy.neighbours == "replace-one" and not drops
 
     @property

@@ -58,7 +58,6 @@ _EXAMPLES: Mapping[str, str] = {
     "step_format": '"%d.%m.%Y"',
     "invalid": '"drop-unit"',
     "missing": '["", "NA"]',
-    "missing_rows": '"drop-row"',
     "decimal": '","',
     "delimiter": '";"',
     "encoding": '"cp1252"',
