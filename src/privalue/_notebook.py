@@ -493,9 +493,7 @@ def study_html(study: Study) -> str:
         f", of which {study.trajectories_per_person:,} count" if privacy.unit == "person" else ""
     )
     files = study.public_description()["side_files"]
-    promised = f"{privacy.spend} of what the ledger has left"
-    if privacy.is_fixed:
-        promised = f"{privacy.epsilon:g}, {privacy.delta:g}"
+    promised = f"{privacy.epsilon:g}, {privacy.delta:g}"
     rows: list[tuple[str, str]] = [
         ("protects", f"{one}{counted}, {privacy.neighbours}"),
         ("epsilon, delta", promised),

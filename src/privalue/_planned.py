@@ -54,7 +54,7 @@ from privalue.report import (
     verdict,
 )
 from privalue.simulation import World, parse_world, policy_of
-from privalue.study import Study, require_fixed
+from privalue.study import Study
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -102,7 +102,6 @@ class Plan:
     world: World | None = None
     draws: int | None = None
     unimproved: str | None = field(default=None, repr=False)  # why there is no ``improvement``
-    shared: str | None = field(default=None, repr=False)  # what a share of the ledger comes to
     phase: Phase = field(default=_silent, repr=False)
 
     def __repr__(self) -> str:
@@ -256,8 +255,7 @@ class Plan:
     def notes(self) -> list[str]:
         """Return what is assumed, and what else the reader should know, a line each."""
         unimproved = [] if self.unimproved is None else [self.unimproved]
-        shared = [] if self.shared is None else [self.shared]
-        return [*shared, *_notes(self.prediction), *unimproved]
+        return [*_notes(self.prediction), *unimproved]
 
     @property
     def verdict(self) -> str:
@@ -330,7 +328,7 @@ def plan(
         releases: plan several over one total: 52 (weekly for a year), "1+12" (one now, and one each
             month).
         ledger: with ``releases``: they share what is left there; else the study's epsilon and delta
-            are the total. Of a study with ``spend``: where the share is taken, as it stands now.
+            are the total.
         phase: shows what is being worked on; nothing, if left out.
 
     Returns:
@@ -363,14 +361,12 @@ def plan(
         if quantity is not None:
             raise UsageError("releases plans several: leave out target_rmse and solve")
         return _shared(study, release_groups(releases), ledger, known, trajectories, draws, phase)
-    shared = None
     if ledger is not None:
-        study, shared = _fixed_now(study, ledger)
+        raise UsageError("ledger is for releases, which share what is left of it; give releases=")
     if quantity != "trajectories" or trajectories is not None:
         planned_trajectories(study, trajectories)  # complains before anything takes time
     solved, m = None, trajectories
     with phase("Looking at the model"):
-        require_fixed(study)
         model = public_model(study, known)
     if quantity is not None and target_rmse is not None:
         with phase(f"Solving for {quantity}") as report:
@@ -392,7 +388,6 @@ def plan(
         solved=solved,
         improvement=improvement,
         unimproved=unimproved,
-        shared=shared,
         world=known,
         draws=draws,
         phase=phase,
@@ -420,8 +415,6 @@ def _shared(
         phase: shows what is being worked on.
     """
     budget = _budget(study, ledger)
-    if not study.privacy.is_fixed:
-        study = study.replace(epsilon=1.0, delta=budget.delta)  # which the plan does not use
     with phase("Predicting") as report:
         return plan_releases(
             study,
@@ -434,32 +427,9 @@ def _shared(
         )
 
 
-def _fixed_now(study: Study, ledger: str | Path | Ledger) -> tuple[Study, str]:
-    """Return a study of a share with what that would come to now, and a note that says so."""
-    privacy = study.privacy
-    if privacy.spend is None or privacy.is_fixed:
-        raise UsageError(
-            "ledger is for releases, which share what is left of it, and for a study that asks for "
-            "a share ([privacy] spend); this one has its own epsilon and delta"
-        )
-    if study.study.dataset is None:
-        raise UsageError("a ledger needs [study] dataset, which says whose budget it is")
-    standing = opened_ledger(ledger).standing(study.study.dataset)
-    whom = Protection(unit=privacy.unit, neighbours=privacy.neighbours)
-    epsilon, delta = standing.share(privacy.spend, whom)
-    return study.replace(epsilon=epsilon, delta=delta), (
-        f"{privacy.spend} of what the ledger has left comes to epsilon = {epsilon:g} at delta = "
-        f"{delta:g} now; other releases before this one make it less"
-    )
-
-
 def _budget(study: Study, ledger: str | Path | Ledger | None) -> Budget:
     """Return what there is for all releases: of the ledger, or the study's own promise."""
     if ledger is None:
-        if not study.privacy.is_fixed:
-            raise UsageError(
-                "releases share a total: give ledger=LEDGER, or epsilon and delta in the study"
-            )
         epsilon, delta = study.privacy.epsilon, study.privacy.delta
         square = square_total(total_mu(epsilon, delta))
         own = f"epsilon {epsilon:g}, delta {delta:g}, which the study promises"

@@ -52,7 +52,6 @@ step_type = "datetime"
 step_format = "%d.%m.%Y"
 invalid = "drop-unit"
 missing = ["", "NA"]
-missing_rows = "drop-row"
 decimal = ","
 delimiter = ";"
 encoding = "latin-1"

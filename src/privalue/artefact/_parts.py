@@ -175,12 +175,6 @@ class ReleasedWeights(Part):
     )
 
 
-_ESTIMATED = (
-    "the behaviour is from noisy shares of first visits in a release with actions, which are not "
-    "the probabilities of actions where people return to a state and act otherwise"
-)
-
-
 class PolicyTrust(Part):
     """How far to trust the value of another policy than the data's."""
 
@@ -189,7 +183,6 @@ class PolicyTrust(Part):
     effective_trajectories: float = Field(
         ge=0, description="about so many, equally weighted, would be as good, or more: n/C"
     )
-    behaviour_estimated: bool | None = Field(default=None, description=_ESTIMATED)
     behaviour_contradicted: bool | None = Field(
         default=None, description="the kept mass is above 1: the behaviour is wrong"
     )
@@ -201,7 +194,6 @@ class PolicyTrusts(Part):
     clipping_bias: Numbers
     largest_clipping_bias: Numbers
     effective_trajectories: Numbers
-    behaviour_estimated: bool | None = Field(default=None, description=_ESTIMATED)
     behaviour_contradicted: bool | None = Field(
         default=None,
         description="the kept mass of a start is above 1, at a level that holds for all starts at "

@@ -3,26 +3,13 @@
 import re
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from pydantic_core import PydanticCustomError
 
 from privalue.errors import UsageError
-from privalue.study import Study
 
-if TYPE_CHECKING:
-    from privalue.artefact import Release
-
-Share = Annotated[
-    str | None,
-    typer.Option(
-        "--spend",
-        metavar="<share>",
-        help="Spend this share of what the ledger has left, e.g. 25%; the study then leaves out "
-        "epsilon and delta.",
-    ),
-]
 Justification = Annotated[
     str | None,
     typer.Option(
@@ -107,18 +94,6 @@ Threads = Annotated[
 ]
 
 
-def study_of(release: "Release", study_file: Path, side_files: Path | None = None) -> Study:
-    """Return the study in a file, with what the ledger fixed for a release of it."""
-    spend = release.study["privacy"].get("spend")
-    study = Study.load(study_file, side_files=side_files, spend=spend)
-    return fixed(study, release)
-
-
-def fixed(study: Study, release: "Release") -> Study:
-    """Return the study with epsilon and delta as the ledger fixed them for its release."""
-    if study.privacy.is_fixed:
-        return study
-    return study.replace(epsilon=release.privacy.epsilon, delta=release.privacy.delta)
 
 
 def parse_memory(text: str) -> int:

@@ -8,7 +8,7 @@ import typer
 from privalue._planned import named_world
 from privalue._planned import plan as planned
 from privalue.cli._console import Json, SideFiles, StudyFile, log, print_json, progress, screen
-from privalue.cli._given import NUMBER, WHOLE, Share
+from privalue.cli._given import NUMBER, WHOLE
 from privalue.cli._options import in_options
 from privalue.cli._plan_screen import (
     book_json,
@@ -88,15 +88,14 @@ def plan(
         typer.Option(
             "--ledger",
             help="With --releases: divide what this ledger has left, instead of the study's "
-            "epsilon and delta. With --spend: the ledger that the share is of.",
+            "epsilon and delta.",
         ),
     ] = None,
-    spend: Share = None,
     side_files: SideFiles = None,
     as_json: Json = False,
 ) -> None:
     """Predict the error of a study before any data is opened."""
-    study = Study.load(study_file, side_files=side_files, spend=spend)
+    study = Study.load(study_file, side_files=side_files)
     if steps is not None and not study.values_a_policy:
         raise UsageError("--steps is for dp-ope; leave it out")
     if releases is not None:

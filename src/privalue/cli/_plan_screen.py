@@ -382,8 +382,6 @@ def print_book(console: Console, plan: BookPlan) -> None:
         f"{shown(best.rmse)}; guessing the middle of the bounds has {shown(plan.guess)}.",
         style="bold",
     )
-    if plan.how_to_ask is not None:
-        console.print(f"For equal shares: {in_options(plan.how_to_ask)}.", soft_wrap=True)
 
 
 def book_json(plan: BookPlan) -> dict[str, Any]:

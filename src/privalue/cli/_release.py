@@ -30,9 +30,7 @@ from privalue.cli._given import (
     Engine,
     Justification,
     Memory,
-    Share,
     Threads,
-    fixed,
     parse_memory,
 )
 from privalue.cli._memory import keep_freed_memory
@@ -77,7 +75,6 @@ def release(
             "--expect-new", help="Fail (exit 4) if the ledger would answer with an earlier release."
         ),
     ] = False,
-    spend: Share = None,
     accept_large_delta: Annotated[
         bool, typer.Option("--accept-large-delta", help="Go ahead although delta is at least 1/m.")
     ] = False,
@@ -115,9 +112,7 @@ def release(
     limit = parse_memory(memory)
     require_finished(out)
     require_publishable(out)
-    if spend is not None and no_ledger:
-        raise UsageError("--spend is a share of what a ledger has left: give --ledger FILE")
-    study = Study.load(study_file, side_files=side_files, spend=spend)
+    study = Study.load(study_file, side_files=side_files)
     keep_freed_memory()
     rest = _Rest(page=not no_report)
     with published(
@@ -142,7 +137,7 @@ def release(
         publishing.publish_and_tell(
             released,
             out,
-            study=fixed(study, released),
+            study=study,
             ledger=ledger,
             justification=justification,
             page=not no_report,

@@ -9,7 +9,7 @@ import typer
 from privalue._folder import FILE_NAME, PAGE, REGISTRY, VALUES, require_no_private_page
 from privalue.artefact import Release
 from privalue.cli._console import Json, SideFiles, log, print_json, say
-from privalue.cli._given import Justification, study_of
+from privalue.cli._given import Justification
 from privalue.cli._options import in_options
 from privalue.errors import PrivalueError, UnavailableError, UsageError
 from privalue.ledger import Standing, open_ledger
@@ -79,7 +79,7 @@ def report(
         if (folder / name).exists() and name not in beside and not force:
             raise UsageError(f"{folder / name} exists; use --force to overwrite it, or --out FILE")
     require_no_private_page(folder)
-    study = None if study_file is None else study_of(release, study_file, side_files)
+    study = None if study_file is None else Study.load(study_file, side_files=side_files)
     if study is not None:
         require_same_study(release, study)
     answers = answers_in(_folder(release_file, None) / REGISTRY)

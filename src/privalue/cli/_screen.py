@@ -68,9 +68,7 @@ def print_check(console: Console, found: "Checked") -> None:
     prepared, study = found.prepared, found.study
     privacy, mechanism = study.privacy, study.mechanism
     low, high = study.return_bounds
-    promised = f"{privacy.spend} of what the ledger has left"
-    if privacy.is_fixed:
-        promised = f"epsilon = {privacy.epsilon:g}, delta = {privacy.delta:g}"
+    promised = f"epsilon = {privacy.epsilon:g}, delta = {privacy.delta:g}"
     console.print(
         facts(
             f"{study.study.name}: the study is complete and valid",
@@ -124,11 +122,7 @@ def _policies(study: Study) -> list[tuple[str, object]]:
     """Return what the study says of another policy; nothing where it values none."""
     if not study.values_a_policy:
         return []
-    behaviour = "given"
-    if study.policy.is_logged:
-        behaviour = "logged in the rows"
-    elif study.policies.estimated:
-        behaviour = "noisy shares of FIRST VISITS in a release, not known probabilities"
+    behaviour = "logged in the rows" if study.policy.is_logged else "given"
     starts = (
         f", one number for each of {counted(len(study.start_names), 'start')}"
         if study.start_names
@@ -167,9 +161,7 @@ def _mechanism(study: Study) -> str:
     if chosen.name == "dp-ssp":
         shrunk = "shrinkage" if chosen.shrinkage else "no shrinkage"
         towards = " towards the features" if study.features.shrink else ""
-        if chosen.stages == "auto" and not study.privacy.is_fixed:
-            first = ", stages as epsilon and delta allow"
-        elif study.stages:
+        if study.stages:
             first = f", stages {' and '.join(study.stages)} first"
         else:
             first = ", the values in one stage"
@@ -197,8 +189,6 @@ def _contribution(study: Study) -> str:
 def _constants(prepared: Prepared) -> str:
     """Return what the constants of the calibration mean, and the delta that they truly achieve."""
     mechanism = prepared.mechanism
-    if not prepared.study.privacy.is_fixed:
-        return "constants follow from epsilon and delta, which the ledger fixes"
     if mechanism is None:
         return "constants follow from m, which the study does not declare"
     if isinstance(mechanism, DpOpe):

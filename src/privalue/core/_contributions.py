@@ -127,7 +127,6 @@ class VisitStatistics(Private):
     persons_with_surplus: int = 0
     units_dropped: int = 0  # for a row that is invalid, where the study says so
     rows_left_out: int = 0  # that belong to nobody
-    rows_missing: int = 0  # dropped for a missing state or reward
     weights_clipped: int = 0  # trajectories whose weight is above C
     covered: tuple[Covered, ...] = ()
     limits: Limits | None = None  # that units were held to; made-up numbers may have none
@@ -344,11 +343,11 @@ class Contributions(Private):
         self._rows += other._rows
         other._covered = None
 
-    def finish(self, **found: int) -> VisitStatistics:
-        """Return the statistics of all that was added, with what reading ``found`` besides.
+    def finish(self, *, rows_left_out: int = 0) -> VisitStatistics:
+        """Return the statistics of all that was added.
 
         Args:
-            found: ``rows_left_out``, ``rows_missing``, for the curator.
+            rows_left_out: how many rows belong to nobody, for the curator.
 
         Raises:
             BoundaryError: two batches share a unit.
@@ -359,10 +358,11 @@ class Contributions(Private):
         if not self._limits.by_person:
             tallied |= {"persons": 0, "persons_with_surplus": 0}
         arrays = zip(_ARRAYS, (counts, steps, *by_level), strict=True)
-        named: dict[str, Any] = {**dict(arrays), **tallied, **found}
+        named: dict[str, Any] = {**dict(arrays), **tallied}
         return VisitStatistics(
             return_bounds=self._limits.return_bounds,
             rows=self._rows,
+            rows_left_out=rows_left_out,
             surplus_trajectories=met - tallied["trajectories"],
             **named,
             covered=tuple(self._batches()),

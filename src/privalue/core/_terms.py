@@ -26,7 +26,7 @@ What is public about how many there are, ``PublicSize``, is the only size that a
 
 Replacing one trajectory leaves m as it is, and replacing one person U: both may be published.
 Replacing a person changes m, and adding or removing anyone changes both; so does replacing a unit
-by one of which nothing is left, where invalid units or incomplete rows are dropped.
+by one of which nothing is left, where invalid units are dropped.
 """
 
 import math

@@ -92,29 +92,9 @@ class BookPlan:
         return "\n- ".join([*lines, f"best: {self.best.name}, {self.best.accounting}"])
 
     @property
-    def how_to_ask(self) -> str | None:
-        """Return how releases get equal shares by ``spend``, where that is the best split."""
-        number = sum(group.count for group in self.best.groups)
-        if self.best.name != EQUAL or number == 1:
-            return None
-        shares = [_percent(parts) for parts in range(number, 0, -1)]
-        if number > 4:
-            shares = [*shares[:2], "...", shares[-1]]
-        return (
-            f"spend='{shares[0]}' with a ledger for the first, 1/{number} of what is left, then "
-            f"1/{number - 1} of what is left then, and so on: {', '.join(shares)}"
-        )
-
-    @property
     def best(self) -> Split:
         """Return the split with the least root mean square error over all releases."""
         return min(self.splits, key=lambda split: split.rmse)
-
-
-def _percent(parts: int) -> str:
-    """Return one of so many parts as a share that ``spend`` takes, rounded down."""
-    whole, rest = divmod(10**8 // parts, 10**6)
-    return f"{whole}.{rest:06d}".rstrip("0").rstrip(".") + "%"
 
 
 def release_groups(asked: int | str) -> tuple[int, ...]:

@@ -139,7 +139,6 @@ def limits_context(release: Release, states: StateTable) -> list[tuple[str, str]
             "noisy shares above show what the limits cost.",
         ),
         _cut(release),
-        *_incomplete(release),
     ]
     if release.actions:
         found.insert(
@@ -170,20 +169,6 @@ def limits_context(release: Release, states: StateTable) -> list[tuple[str, str]
             )
         )
     return found
-
-
-def _incomplete(release: Release) -> list[tuple[str, str]]:
-    """Return what became of rows without a state or a reward, where the study leaves them out."""
-    if release.study["data"].get("missing_rows") != "drop-row":
-        return []
-    return [
-        (
-            "Rows with a missing state or reward were left out.",
-            "How many were is private. Nothing of such a row counts, so a reward that is missing "
-            "counts as 0. Values are too low where it would have been above 0, and too high where "
-            "it would have been below. No interval covers that.",
-        )
-    ]
 
 
 def _cut(release: Release) -> tuple[str, str]:

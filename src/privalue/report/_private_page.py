@@ -120,7 +120,6 @@ DATA_WORDS = {
     "surplus_visits": "first visits beyond the limit of a trajectory",
     "units_dropped": "units dropped for an invalid row",
     "rows_left_out": "rows that belong to nobody",
-    "rows_missing": "rows dropped as incomplete",
     "rewards_clamped": "rewards clamped to their bounds",
     "returns_clamped": "returns clamped to their bounds",
 }

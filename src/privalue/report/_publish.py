@@ -20,7 +20,7 @@ from privalue.report._precision import require_same_study
 from privalue.report._public_page import public_page
 from privalue.report._registry import registry_yaml
 from privalue.report._states import state_table, values_csv
-from privalue.study import Study, require_fixed
+from privalue.study import Study
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +76,6 @@ def publish(
     release.json values.csv registry.yaml report.html
     """
     if study is not None:
-        require_fixed(study)
         require_same_study(release, study)
     require_publishable(folder)
     saved = release.save(folder)

@@ -192,11 +192,6 @@ def _require_policy(study: "Study") -> None:
     for name, given in idle.items():
         if given is not None:
             raise StudyError(f"{name} has no effect with dp-ope; remove it")
-    if data.missing_rows == "drop-row":
-        raise StudyError(
-            '[data] missing_rows = "drop-row" leaves what was done in a row out of the weight, '
-            'and the weight is wrong; with dp-ope use "invalid"'
-        )
     if policy.is_logged:
         taken = {data.trajectory, data.step, data.state, data.reward, data.person, data.action}
         if data.probability in taken:
@@ -214,13 +209,6 @@ def _require_policy(study: "Study") -> None:
 def _require_delta(study: "Study") -> None:
     """Require a delta above 0, but for dp-ope, whose Laplace noise needs none."""
     wanted = "a number between 0 and 1, both excluded"
-    if not study.privacy.is_fixed:
-        if study.values_a_policy:
-            raise StudyError(
-                f'[privacy] spend = "{study.privacy.spend}" is a share of epsilon and delta, '
-                "and dp-ope has no delta; give epsilon"
-            )
-        return
     delta = study.privacy.delta
     if study.values_a_policy:
         if delta > 0:

@@ -264,13 +264,6 @@ def gaussian_alpha(study: Study) -> float | None:
     return gaussian(study.privacy.epsilon, study.privacy.delta).alpha
 
 
-def require_fixed(study: Study) -> None:
-    """Refuse a study whose epsilon and delta only the ledger knows."""
-    if not study.privacy.is_fixed:
-        raise StudyError(
-            f'[privacy] spend = "{study.privacy.spend}" leaves epsilon and delta to the ledger, '
-            "which a release asks, and a plan with ledger=LEDGER; or give epsilon and delta"
-        )
 
 
 def entries_of(study: Study) -> int:
