@@ -21,7 +21,6 @@ from privalue.report import (
     PrivateDiagnostics,
     accepted_in_words,
     bound_in_words,
-    cost_in_words,
     covered_by,
     doubts,
     ends_of,
@@ -254,7 +253,7 @@ def print_release(console: Console, release: Release) -> None:
     if useless is not None:
         console.print(useless, style="bold red")
     console.print(_what_was_public(release))
-    for line in (bound_in_words(release), cost_in_words(release), _cut_in_words(release)):
+    for line in (bound_in_words(release), _cut_in_words(release)):
         if line is not None:
             console.print(line, soft_wrap=True)
     if release.arms:
@@ -465,7 +464,6 @@ _SYMBOLS = {
     "psi": "psi, the bound squared",
     "sigma": "sigma, the sd of the noise",
     "likely_bounds": "bounds of returns that a stage would choose",
-    "likely_shaped": "whether a stage would shape the noise by visits",
 }
 
 

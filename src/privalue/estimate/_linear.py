@@ -10,7 +10,7 @@ import numpy as np
 import scipy
 
 from privalue.core import Design, DpLsl, DpLsw, Matrix, ReleasedScale, Vector, Whitening
-from privalue.estimate._intervals import distinct_directions, privacy_intervals
+from privalue.estimate._intervals import privacy_intervals
 from privalue.estimate._quadratics import row_quadratics, upper_inverse
 from privalue.estimate._statistics import Estimates
 
@@ -85,15 +85,6 @@ def linear_estimates(
     share = 0.5 * mechanism.grid * math.sqrt(design.dimension) + mechanism.bound.rounding
     spread = noise_factors(mechanism, design.phi) * design.solver_slack
     low, high = privacy_intervals(values, spread, scale, level, slack=share * spread)
-    band_low, band_high = privacy_intervals(
-        values,
-        spread,
-        scale,
-        level,
-        slack=share * spread,
-        directions=distinct_directions(design.phi),
-        dimension=design.dimension,
-    )
     interval = None
     if start is not None:
         mixture = noise_factors(mechanism, np.asarray(design.phi.T @ start).reshape(1, -1))
@@ -106,8 +97,6 @@ def linear_estimates(
         level=level,
         low=low,
         high=high,
-        band_low=band_low,
-        band_high=band_high,
         policy_value=policy,
         policy_interval=interval,
     ).within(bounds)

@@ -30,7 +30,7 @@ def arms_context(release: Release, states: StateTable) -> dict[str, Any] | None:
             "than necessary.",
             "A band holds for all states and all arms at once, so its ends are subtracted as they "
             "are."
-            if release.level is not None
+            if release.values.column("total_band_low") is not None
             else None,
         ],
         "policies": _policies(release) if release.policies else None,
@@ -58,12 +58,6 @@ def ends_of(entry: StateValue | PolicyInterval) -> tuple[float | None, float | N
     """Return the interval that is shown first: for privacy and sampling, or privacy alone."""
     total = getattr(entry, "total_low", None), getattr(entry, "total_high", None)
     return (entry.low, entry.high) if total[0] is None else total
-
-
-def _bands_of(entry: StateValue) -> tuple[float | None, float | None]:
-    """Return the band of the same kind as the interval that is shown first."""
-    total = getattr(entry, "total_band_low", None), getattr(entry, "total_band_high", None)
-    return (entry.band_low, entry.band_high) if total[0] is None else total
 
 
 def _policies(release: Release) -> PageTable:
@@ -138,7 +132,7 @@ def _differences(release: Release, table: StateTable, arm: str) -> PageTable:
             *(str(written(each.value, *ends_of(each))) for each in both),
             shown.value,
             shown.within,
-            written(entry.value, *_bands_of(entry)).within,
+            written(entry.value, entry.total_band_low, entry.total_band_high).within,
             flags(flags_of(int(bits[before + at]))),
         ]
 

@@ -221,17 +221,12 @@ def _about_the_intervals(release: Release, states: StateTable) -> str:
             if release.statistics is None
             else "A refit of this release also has total intervals, for the choice of people."
         )
-        return (
-            f"The privacy interval {privacy}without noise; the band does so for all states at "
-            f"once. {missing}"
-        )
+        return f"The privacy interval {privacy}without noise. {missing}"
     return (
         f"The total interval covers, with probability {level}, the value among people at large, "
         "from whom the people in the data are assumed to be drawn. It includes both the noise of "
         "privacy and the choice of people. The band does the same for all states at once. The "
-        f"other two explain the parts of the total interval. The privacy interval {privacy}without "
-        "noise. The sampling interval says, approximately, how far the people in the data may be "
-        "from people at large; it leaves the noise out."
+        f"privacy interval {privacy}without noise."
     )
 
 
@@ -242,8 +237,7 @@ def _columns(release: Release, states: StateTable) -> list[tuple[str, str]]:
     wanted = [
         ("total_", "total interval"),
         ("", "privacy interval"),
-        ("total_band_" if states.has_totals else "band_", "band for all states"),
-        ("sampling_", "sampling interval"),
+        ("total_band_", "band for all states"),
     ]
     present = [
         (kind, head)
