@@ -1,6 +1,5 @@
 """The answer comes first: whether values can be used, in words and numbers that a person writes."""
 
-import dataclasses
 import html
 import io
 import re
@@ -13,7 +12,6 @@ import privalue as pv
 from oracles.studies import release_anyway, study
 from privalue.cli._screen import print_release
 from privalue.report import public_page, state_table
-from privalue.report._limits import limits_of
 from privalue.report._pages import named
 from privalue.report._precision import planned
 from privalue.report._private_page import private_page
@@ -123,7 +121,7 @@ def test_a_release_of_no_use_by_its_plan_is_not_usable():
 def test_a_release_whose_every_state_has_too_few_visits_is_not_usable(rare):
     columns = {name: rare.values.column(name)[2:] for name in ("value", "low", "high", "supported")}
     alone = rare.model_copy(
-        update={"values": type(rare.values)(["2"], columns), "statistics": None, "limits": None}
+        update={"values": type(rare.values)(["2"], columns), "statistics": None}
     )
     found = verdict_of(alone, state_table(alone), planned(rare))
     assert found.kind == "unusable"
@@ -297,28 +295,6 @@ def test_every_warning_says_what_to_do_and_every_symbol_what_it_means():
 
 def test_names_differ_at_their_ends_also_where_they_are_cut():
     assert named("x" * 60 + " ward A", 30) == f"<bdi>{'x' * 14}…{'x' * 8} ward A</bdi>"
-
-
-def test_a_release_of_which_bounds_decided_is_not_usable():
-    chosen = study(2, returns=(0.0, 1.0), mechanism=SSP)
-    rows = [[(0, 0.0), (1, 2.0)]] * 3000  # every trajectory ends with a reward beyond the bounds
-    page = text_of(public_page(released(chosen, rows)))
-    assert "Not usable. Bounds decided what counts:" in page
-    assert "check the bounds of the study, and what was read as rewards" in page
-
-
-def test_a_share_that_noise_alone_explains_is_not_called_clear():
-    """One release in twenty has a share of nothing whose interval leaves 0 out."""
-    noise = limits_of(pv.release(study(2, returns=(0.0, 1.0), mechanism=SSP), crowd(rarely=4000)))
-    one = noise[0]
-    barely = dataclasses.replace(one, share=one.share.model_copy(update=BARELY))
-    plainly = dataclasses.replace(one, share=one.share.model_copy(update=PLAINLY))
-    assert not barely.clear
-    assert plainly.clear
-
-
-BARELY = {"value": 0.043, "low": 0.004, "high": 0.082}
-PLAINLY = {"value": 0.043, "low": 0.03, "high": 0.056}
 
 
 def test_an_overall_value_that_could_be_anything_says_so():

@@ -169,7 +169,7 @@ def _mechanism(study: Study) -> str:
         if chosen.stages == "auto" and not study.privacy.is_fixed:
             first = ", stages as epsilon and delta allow"
         elif study.stages:
-            first = f", stages {' and '.join(study.stages)} first"
+            first = ", a stage for bounds first"
         else:
             first = ", the values in one stage"
         return f"dp-ssp, {shrunk}{towards}{first}, intervals at level {study.report.level:g}"
