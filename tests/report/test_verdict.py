@@ -55,7 +55,7 @@ def sound():
 @pytest.fixture(scope="module")
 def rare():
     """Bounds of 1/(1 - 0.95), which is 19.999999999999982, and a state that nobody visits."""
-    return released(study(3, discount=0.95, mechanism=SSP), crowd(rarely=4000), seed=4)
+    return released(study(3, discount=0.95, mechanism=SSP), crowd(rarely=4000), seed=3)
 
 
 def test_values_that_nothing_speaks_against_are_usable(sound):
@@ -133,7 +133,7 @@ def uncertain():
     """Three visitors of state 1 and little noise: the choice of people is most of the interval."""
     chosen = study(2, returns=(0.0, 1.0), mechanism=SSP, privacy={"epsilon": 20.0, "delta": 1e-3})
     people = [[(0, float(at % 2)), (1, float(at % 2))] for at in range(3)]
-    return released(chosen, [*people, *([(0, float(at % 2))] for at in range(197))], seed=1)
+    return released(chosen, [*people, *([(0, float(at % 2))] for at in range(197))], seed=3)
 
 
 def test_an_interval_of_most_of_what_is_possible_is_flagged_everywhere(uncertain):
