@@ -54,9 +54,6 @@ class Diagnostics(Private):
             psi, sigma = noise.squared_sensitivity, noise.sigma
             if "bounds" in self.mechanism.alphas:
                 stages["likely_bounds"] = list(noise.bounds)
-            if "visits" in self.mechanism.alphas:
-                shaped = (self.chosen.shape != self.mechanism.unchosen.shape).any()
-                stages["likely_shaped"] = bool(shaped)
         return {
             "mechanism": mechanism.name,
             "calibration": mechanism.calibration,

@@ -22,7 +22,6 @@ from privalue.planning import shown as error_shown
 from privalue.report import (
     accepted_in_words,
     bound_in_words,
-    cost_in_words,
     unchecked_words,
     verdict,
     verdict_words,
@@ -102,6 +101,7 @@ def release_html(release: Release) -> str:
     left = len(release) - len(shown)
     flagged = _flagged(release)
     useless = accepted_in_words(release)
+    bound = bound_in_words(release)
     states = counted(release.state_count, "state")
     arms = f" in {len(release.arms)} arms" if release.arms else ""
     arms += f" and {counted(len(release.actions), 'action')}" if release.actions else ""
@@ -124,11 +124,7 @@ def release_html(release: Release) -> str:
         )
         if left
         else "",
-        *(
-            _paragraph(text, kind="pv-soft")
-            for text in (bound_in_words(release), cost_in_words(release))
-            if text is not None
-        ),
+        *([] if bound is None else [_paragraph(bound, kind="pv-soft")]),
     )
 
 

@@ -172,7 +172,7 @@ def test_notebooks_and_plots_name_pairs(release, study):
 
 @pytest.mark.parametrize("neighbours", ["replace-one", "add-remove"])
 def test_persons_stages_limits_and_cuts_are_over_pairs(neighbours):
-    """Implied bounds, so that stages choose bounds and visits; two trajectories a person."""
+    """Implied bounds, so that a stage chooses others; two trajectories a person."""
     study = pv.Study(
         study=pv.About(trajectories=6000),
         privacy=pv.Privacy(
@@ -186,7 +186,7 @@ def test_persons_stages_limits_and_cuts_are_over_pairs(neighbours):
         values=pv.Values(discount=0.9, rewards=(0, 1), truncated="drop-unit"),
         states=["ill", "better", "well"],
         actions=LABELS,
-        mechanism=pv.Mechanism(stages=["bounds", "visits"]),
+        mechanism=pv.Mechanism(stages=["bounds"]),
         data=pv.Columns(person="who", trajectory="stay", truncated="cut", invalid="drop-unit"),
     )
     rows = [
@@ -196,10 +196,8 @@ def test_persons_stages_limits_and_cuts_are_over_pairs(neighbours):
     ]
     names = ["who", "stay", "step", "state", "action", "reward", "cut"]
     release = seeded(study, pd.DataFrame(rows, columns=names))
-    assert [stage.name for stage in release.stages] == ["bounds", "visits", "limits", "values"]
-    assert release.limits.beyond_h is not None
+    assert [stage.name for stage in release.stages] == ["bounds", "values"]
     assert len(release.values) == 9
-    assert len(release.stages[1].numbers) == 9
     assert release.state_values.column("clamped") is not None
     again = pv.refit(release)
     assert again.state_values.value == pytest.approx(release.state_values.value)

@@ -350,7 +350,8 @@ def test_check_says_that_a_prior_looks_like_shares_and_that_a_stage_finds_bounds
 @pytest.mark.parametrize(
     ("mechanism", "stages", "shrinkage", "words"),
     [
-        ("", ["visits"], "states", "dp-ssp, shrinkage, stages visits first"),
+        ("", [], "states", "dp-ssp, shrinkage, the values in one stage"),
+        ('stages = ["bounds"]', ["bounds"], "states", "shrinkage, a stage for bounds first"),
         ('stages = "one"\nshrinkage = false', [], None, "no shrinkage, the values in one stage"),
     ],
 )

@@ -101,13 +101,6 @@ def test_persons_may_have_trajectories_that_are_alike():
     assert [entry.total_low for entry in refitted.values] == pytest.approx(low)
 
 
-def test_the_sampling_interval_of_persons_is_that_of_fewer_visits():
-    """L = 4 alike: the interval of a quarter of the visits, Wilson's at n/4."""
-    release = seeded(described(unit="person", max_trajectories_per_person=4), by_person())
-    entry, visits = release.values[0], release.statistics.counts[0] / 4
-    z2 = normal_quantile(release.level) ** 2
-    for end in (entry.sampling_low, entry.sampling_high):
-        assert (entry.value - end) ** 2 == pytest.approx(z2 * end * (1 - end) / visits, rel=1e-6)
 
 
 def test_a_refit_with_features_keeps_intervals_for_the_values_themselves():
@@ -125,7 +118,7 @@ def test_files_pages_and_screens_show_them_first(tmp_path, capsys):
     assert rows[0][:6] == ["state", "value", "total_low", "total_high", "low", "high"]
     assert [float(row[2]) for row in rows[1:]] == [entry.total_low for entry in release.values]
     page = files.page.read_text()
-    places = [page.index(word) for word in ("total interval", "privacy interval", "sampling int")]
+    places = [page.index(word) for word in ("total interval", "privacy interval", "band for all")]
     assert all(a < b for a, b in pairwise(places))
     assert "A total interval covers the noise of privacy and the choice of people" in page
     assert "total interval, median over the states" in page

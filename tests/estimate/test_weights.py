@@ -180,7 +180,7 @@ def test_intervals_cover(public, people, clip, spread):
         total = np.mean((each.total_low <= ours[name]) & (ours[name] <= each.total_high))
         assert total >= LEVEL - room, name
         assert (each.total_low <= each.low + 1e-9).all()
-        band = (each.band_low <= truth[name]) & (truth[name] <= each.band_high)
+        band = (each.total_band_low <= ours[name]) & (ours[name] <= each.total_band_high)
         assert np.mean(band) >= 0.995
     assert np.mean((found.kept_low <= kept) & (kept <= found.kept_high)) >= LEVEL - room
     assert (found.effective <= people).all()
@@ -243,7 +243,7 @@ def test_the_behaviour_itself_keeps_everything(scales, logged, right):
     assert found.impossible[0] != right
     assert found.largest_bias[0] < 0.2 if right else found.bias[0] == found.largest_bias[0] == 1
     assert found.difference.total_low[0] <= 0 <= found.difference.total_high[0]
-    assert found.target.band_low is None  # one number has no band
+    assert found.target.total_band_low is None  # one number has no band
 
 
 @pytest.mark.parametrize("wrong", [False, True])

@@ -19,6 +19,7 @@ from oracles.repeats import repeats
 from privalue.core._design import Design
 from privalue.core._profile import exact_alpha
 from privalue.core._sensitivity_ssp import count_weight
+from privalue.estimate._ratios import normal_quantile, ratio_intervals
 from privalue.estimate._statistics import SURE, NoisyStatistics, estimate
 from privalue.simulation import chain_statistics, parse_world, simulate_episodes
 from privalue.study._choices import sensitivity, shape_weights
@@ -225,16 +226,14 @@ def test_shrinkage_moves_values_and_not_intervals():
     )
     # An interval reaches out to a value that all states together allow, and is else as it was.
     for end, reach in (("low", np.minimum), ("high", np.maximum)):
-        for kind in ("", "band_"):
-            as_it_was = getattr(plain, kind + end)
-            assert (getattr(drawn, kind + end) == reach(as_it_was, drawn.values)).all()
-    surely = estimate(noisy, tabular(40), unvisited=0.0, shrinkage=False, level=SURE)
-    assert (drawn.values >= surely.band_low).all()
-    assert (drawn.values <= surely.band_high).all()
+        assert (getattr(drawn, end) == reach(getattr(plain, end), drawn.values)).all()
+    low, high = ratio_intervals(noisy.ratios, normal_quantile(SURE, 40))
+    assert (drawn.values >= np.clip(low, *found.bounds)).all()
+    assert (drawn.values <= np.clip(high, *found.bounds)).all()
     assert np.abs(plain.values - drawn.values).max() > 0.05
 
 
-# Coverage of all states at once, of sums over states, and of fits
+# Coverage of sums over states, and of fits
 
 RELEASES = repeats("PRIVALUE_RELEASES", 400, 1000)
 
@@ -268,7 +267,7 @@ def noiseless(found, design, ridge):
 
 @functools.cache
 def fitted(world, fit, factor=1.0, level=0.95):
-    """How often single values, all at once, and the policy's number are covered."""
+    """How often single values and the policy's number are covered."""
     found = data(*WORLDS[world])
     states = len(found.counts)
     build, ridge = FITS[fit]
@@ -278,7 +277,7 @@ def fitted(world, fit, factor=1.0, level=0.95):
     start = np.arange(1, states + 1) / np.arange(1, states + 1).sum()
     generator = np.random.default_rng(17)
     number = float(np.clip(start @ fit_without_noise, *found.bounds))
-    single = joint = policy = 0
+    single = policy = 0
     room = 1e-9 * (found.bounds[1] - found.bounds[0])
     for _ in range(RELEASES):
         noisy = scaled(factor)(release(found, generator))
@@ -286,10 +285,9 @@ def fitted(world, fit, factor=1.0, level=0.95):
             noisy, design, unvisited=found.unvisited, ridge=ridge, level=level, start=start
         )
         single += np.mean((made.low <= truth + room) & (truth <= made.high + room))
-        joint += np.all((made.band_low <= truth + room) & (truth <= made.band_high + room))
         low, high = made.policy_interval
         policy += low - room <= number <= high + room
-    return single / RELEASES, joint / RELEASES, policy / RELEASES
+    return single / RELEASES, policy / RELEASES
 
 
 ROOM = SIGMAS * math.sqrt(0.95 * 0.05 / RELEASES)  # values of one release go together
@@ -298,38 +296,23 @@ ROOM = SIGMAS * math.sqrt(0.95 * 0.05 / RELEASES)  # values of one release go to
 @pytest.mark.parametrize("fit", FITS)
 @pytest.mark.parametrize("world", ["chain, 1e3", "chain, 1e4", "many never visited"])
 def test_fits_cover(world, fit):
-    single, joint, policy = fitted(world, fit)
+    single, policy = fitted(world, fit)
     assert single >= 0.95 - ROOM
-    assert joint >= 0.95 - ROOM
     assert policy >= 0.95 - ROOM
 
 
 @pytest.mark.parametrize("fit", FITS)
-def test_the_bands_of_independent_states_are_exact_and_the_rest_is_not_far(fit):
-    single, joint, policy = fitted("chain, 1e5", fit)
+def test_intervals_are_not_far_from_exact_in_fits(fit):
+    single, policy = fitted("chain, 1e5", fit)
     assert abs(single - 0.95) <= ROOM
     assert abs(policy - 0.95) <= ROOM
-    if "overlapping" not in fit:  # there values go together, and the band is a wide one
-        assert abs(joint - 0.95) <= ROOM
 
 
 @pytest.mark.parametrize("fit", FITS)
 def test_too_little_noise_is_caught_in_fits(fit):
-    single, joint, policy = fitted("chain, 1e5", fit, 0.75)
+    single, policy = fitted("chain, 1e5", fit, 0.75)
     assert single < 0.95 - ROOM
-    assert joint < 0.95 - ROOM
     assert policy < 0.95 - ROOM
-
-
-def test_bands_of_single_intervals_are_caught():
-    """Intervals of 95% each do not cover 40 states at once."""
-    found = data(*WORLDS["chain, 1e5"])
-    generator = np.random.default_rng(23)
-    joint = 0
-    for _ in range(300):
-        made = estimate(release(found, generator), tabular(40), unvisited=0.0)
-        joint += np.all((made.low <= found.means) & (found.means <= made.high))
-    assert joint / 300 < 0.5
 
 
 def policy_covered(clarity, place, *, plain=False, states=2000, releases=RELEASES // 4):
@@ -366,7 +349,7 @@ def test_the_plain_ratio_would_be_caught():
     assert not policy_covered(8.0, 1.0, plain=True)
 
 
-# Flags and sampling bands
+# Flags
 
 
 def test_unvisited_states_are_seldom_called_supported():
@@ -379,25 +362,6 @@ def test_unvisited_states_are_seldom_called_supported():
         called.append(made.supported[found.counts > 0].mean())
     assert flagged / RELEASES <= 0.05 + SIGMAS * math.sqrt(0.05 * 0.95 / RELEASES)
     assert np.mean(called) > 0.9
-
-
-@pytest.mark.parametrize("text", ["chain", "random-chain:N=20"])
-def test_sampling_bands_cover_the_values_where_there_is_next_to_no_noise(text):
-    bounds = (0.0, 1.0) if text == "chain" else (0.0, 25.0)
-    hits = []
-    for seed in range(60):
-        found = data(text, 400, bounds, seed)
-        states = len(found.counts)
-        noisy = NoisyStatistics(
-            return_bounds=bounds,
-            sums=found.centred,
-            counts=found.counts,
-            sum_noise=np.full(states, 1e-9),
-            count_noise=np.full(states, 1e-9),
-        )
-        made = estimate(noisy, tabular(states), unvisited=0.0)
-        hits.append((made.sampling_low <= found.values) & (found.values <= made.sampling_high))
-    assert np.mean(hits) >= 0.95
 
 
 # Accuracy

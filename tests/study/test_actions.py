@@ -10,7 +10,6 @@ import pytest
 import privalue as pv
 from oracles.studies import study
 from privalue.study import declared_size, design, mechanism_for, study_template
-from privalue.study._stages import limit_tallies
 
 SSP = {"name": "dp-ssp", "calibration": "exact"}
 STATES = {"labels": ["ill", "well"]}
@@ -32,8 +31,6 @@ def test_keys_are_pairs_state_after_state():
     assert (limits.keys, limits.arms, limits.most_keys, limits.touched) == (4, 1, 3, 4)
     assert described().states_per_trajectory == 4
     assert described(actions={"count": 3}).action_labels == ("0", "1", "2")
-    assert "trajectories_beyond" in limit_tallies(chosen)
-    assert "trajectories_beyond" not in limit_tallies(described())
 
 
 def test_only_allowed_pairs_are_keys(tmp_path):

@@ -7,7 +7,6 @@ import privalue as pv
 from oracles.studies import study
 from privalue._described import described as described_terms
 from privalue.study import declared_size, design, mechanism_for, public_size, study_template
-from privalue.study._stages import limit_tallies
 
 SSP = {"name": "dp-ssp", "calibration": "exact"}
 ARMS = {"labels": ["control", "treated"]}
@@ -147,10 +146,3 @@ def test_the_template_shows_arms_and_is_a_study():
     assert pv.Study.parse(text).arm_labels == ()
     wanted = study_template({("arms", "labels"): '["a", "b"]'})
     assert pv.Study.parse(wanted).arm_labels == ("a", "b")
-
-
-def test_no_visit_is_beyond_a_limit_that_there_is_not():
-    """A trajectory is in one arm: it cannot have more keys than there are states."""
-    assert "trajectories_beyond" not in limit_tallies(described())
-    limited = described(privacy={"max_states_per_trajectory": 2})
-    assert "trajectories_beyond" in limit_tallies(limited)

@@ -82,7 +82,7 @@ class ReleasedStatistics(Part):
 
 
 class Share(Part):
-    """A share of trajectories or persons, from noisy numbers, with its interval."""
+    """A share of trajectories, from noisy numbers, with its interval."""
 
     value: float = Field(ge=0, le=1)
     low: float = Field(ge=0, le=1)
@@ -103,16 +103,12 @@ class StageChoice(Part):
         default=None,
         description="stage bounds: the share of trajectories with a return that they clamp",
     )
-    shaped: bool | None = Field(
-        default=None,
-        description="stage visits: whether some states are released more precisely than others",
-    )
 
 
 class ReleasedStage(Part):
     """One of the Gaussian stages of dp-ssp; the squares of their mu add up to no more than mu^2."""
 
-    name: Literal["bounds", "visits", "limits", "values"]
+    name: Literal["bounds", "values"]
     mu: float = Field(gt=0, description="1/alpha, rounded")
     alpha: float = Field(gt=0, description="noise is alpha times the sensitivity of the stage")
     chosen: StageChoice
@@ -121,22 +117,6 @@ class ReleasedStage(Part):
     )
     noise: float | None = Field(
         default=None, gt=0, description="the standard deviation of each number's noise"
-    )
-
-
-class ReleasedLimits(Part):
-    """What limits cost: shares of trajectories (the last one: of persons) that they changed."""
-
-    beyond_h: Share | None = Field(
-        default=None,
-        description="the share with visits beyond max_states_per_trajectory (with actions: visits "
-        "of pairs)",
-    )
-    rewards_clamped: Share | None = None
-    returns_clamped: Share | None = None
-    surplus_trajectories: Share | None = Field(
-        default=None,
-        description="the share of persons with more than max_trajectories_per_person trajectories",
     )
 
 

@@ -33,7 +33,6 @@ from privalue.artefact._parts import (
     PolicyTrust,
     PolicyTrusts,
     PublicNoise,
-    ReleasedLimits,
     ReleasedStage,
     ReleasedStatistics,
     ReleasedWeights,
@@ -142,7 +141,6 @@ class Release(Arrays, Part):
     stages: list[ReleasedStage] | None = Field(
         default=None, description="dp-ssp only: the stages, in the order in which they were drawn"
     )
-    limits: ReleasedLimits | None = None
     accepted: list[Accepted] = Field(
         default=[],
         description="what was accepted explicitly: a plan no better than guessing, delta >= 1/m",

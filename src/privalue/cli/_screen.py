@@ -22,7 +22,6 @@ from privalue.report import (
     PrivateDiagnostics,
     accepted_in_words,
     bound_in_words,
-    cost_in_words,
     doubts,
     ends_of,
     listed,
@@ -161,10 +160,7 @@ def _mechanism(study: Study) -> str:
     if chosen.name == "dp-ssp":
         shrunk = "shrinkage" if chosen.shrinkage else "no shrinkage"
         towards = " towards the features" if study.features.shrink else ""
-        if study.stages:
-            first = f", stages {' and '.join(study.stages)} first"
-        else:
-            first = ", the values in one stage"
+        first = ", a stage for bounds first" if study.stages else ", the values in one stage"
         return f"dp-ssp, {shrunk}{towards}{first}, intervals at level {study.report.level:g}"
     return f"{chosen.name}, {chosen.noise} noise"
 
@@ -238,7 +234,7 @@ def print_release(console: Console, release: Release) -> None:
     if useless is not None:
         console.print(useless, style="bold red")
     console.print(_what_was_public(release))
-    for line in (bound_in_words(release), cost_in_words(release), _cut_in_words(release)):
+    for line in (bound_in_words(release), _cut_in_words(release)):
         if line is not None:
             console.print(line, soft_wrap=True)
     if release.arms:
@@ -444,7 +440,6 @@ _SYMBOLS = {
     "psi": "psi, the bound squared",
     "sigma": "sigma, the sd of the noise",
     "likely_bounds": "bounds of returns that a stage would choose",
-    "likely_shaped": "whether a stage would shape the noise by visits",
 }
 
 

@@ -33,7 +33,7 @@ from privalue.core._sensitivity_lsl import smooth_lsl
 from privalue.core._sensitivity_lsw import smooth_lsw
 from privalue.core._sensitivity_ssp import count_weight, visit_block
 from privalue.core._ssp import DpSsp
-from privalue.core._stages import BY_PERSON, LEAST_SHAPE, Chosen, Stage, stage_alphas
+from privalue.core._stages import Chosen, Stage, stage_alphas
 from privalue.core._terms import (
     GRID_STEPS,
     MOST_LEVELS,
@@ -49,7 +49,7 @@ from privalue.core._terms import (
 )
 
 __all__ = [
-    "BY_PERSON", "GRID_STEPS", "LEAST_SHAPE", "MOST_LEVELS", "MOST_TRAJECTORIES", "SCALARS",
+    "GRID_STEPS", "MOST_LEVELS", "MOST_TRAJECTORIES", "SCALARS",
     "Calibration", "Chosen", "Contributions", "Covered", "Design", "DpLsl", "DpLsw", "DpOpe",
     "DpSsp", "Entropy", "Integers", "Limits", "LslTerms", "LswBound", "LswTerms", "Matrix",
     "Mechanism", "OpeTerms", "OperatingSystemEntropy", "Perturbation", "Private", "Profile",

@@ -181,14 +181,13 @@ class PublicSize:
 
 @dataclass(frozen=True, kw_only=True)
 class StageRules:
-    """Public rules by which stages choose, each from noisy numbers and their standard deviation.
+    """A public rule by which a stage chooses, from noisy numbers and their standard deviation.
 
-    They are no part of the core: whatever they return is checked, and costs accuracy at most.
+    It is no part of the core: whatever it returns is checked, and costs accuracy at most.
     """
 
     name: str
     bound: Callable[[Vector, float], int]  # noisy trajectories by largest level -> a level
-    shape: Callable[[Vector, float], Vector]  # noisy counts -> omega
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -199,7 +198,6 @@ class SspTerms:
     count_weight: float  # c_w, in units of R: what a count weighs beside a sum
     shares: Mapping[str, float] = field(default_factory=dict)  # of mu^2, by stage; values: the rest
     rules: StageRules | None = None
-    tallies: tuple[str, ...] = ()  # the numbers of the stage "limits"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

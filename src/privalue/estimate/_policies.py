@@ -19,7 +19,7 @@ from privalue.core import GRID_STEPS, DpOpe, Vector
 from privalue.estimate._weights import NoisyWeights, PolicyEstimates, Quantity, policy_estimates
 from privalue.study import Study
 
-_INTERVALS = ("total_", "", "total_band_", "band_")  # in the order of release.json
+_INTERVALS = ("total_", "", "total_band_")  # in the order of release.json
 
 
 def noisy_weights(mechanism: DpOpe, drawn: Vector) -> NoisyWeights:

@@ -20,7 +20,6 @@ from privalue.artefact import (
 )
 from privalue.core import (
     GRID_STEPS,
-    LEAST_SHAPE,
     Chosen,
     Design,
     DpLsl,
@@ -121,10 +120,7 @@ def noisy_of(
 ) -> NoisyStatistics:
     """Return the drawn numbers in the units of returns and visits."""
     noise, states = mechanism.noise_for(chosen or mechanism.unchosen), mechanism.design.states
-    visits, bounds = (
-        next((stage for stage in stages if stage.name == name), None)
-        for name in ("visits", "bounds")
-    )
+    bounds = next((stage for stage in stages if stage.name == "bounds"), None)
     clamped, public = None, mechanism.terms.limits.return_bounds
     if bounds is not None and chosen is not None and noise.bounds != public:
         each = float(np.max(bounds.noise))
@@ -135,8 +131,6 @@ def noisy_of(
         counts=drawn[states:],
         sum_noise=noise.of_steps * noise.step,
         count_noise=noise.of_counts,
-        more_counts=None if visits is None else visits.numbers,
-        more_noise=None if visits is None else float(np.max(visits.noise)),
         clamped=clamped,
     )
 
@@ -198,9 +192,7 @@ def rehearsal(study: Study, mechanism: Mechanism) -> Estimates | None:
         if ridge_of(study, size.trajectories) is None and mechanism.design.is_tabular:
             return None
         most = np.repeat([GRID_STEPS / 2, 1.0], mechanism.design.states) * size.most_count
-        # A stage may choose a shape that makes the noise of some states larger.
-        far = FAR / LEAST_SHAPE if "visits" in mechanism.alphas else FAR
-        return estimates_of(study, mechanism, most + far * mechanism.noise.deviations)
+        return estimates_of(study, mechanism, most + FAR * mechanism.noise.deviations)
     sigma = mechanism.sigma(mechanism.bound.most)
     drawn = np.full(mechanism.design.dimension, _largest_center(mechanism) + FAR * sigma)
     return estimates_of(study, mechanism, drawn)

@@ -166,8 +166,6 @@ class Quantity:
     high: Vector
     total_low: Vector
     total_high: Vector
-    band_low: Vector | None = None
-    band_high: Vector | None = None
     total_band_low: Vector | None = None
     total_band_high: Vector | None = None
 
@@ -221,21 +219,22 @@ def policy_estimates(
     kept_low, kept_high = kept.ends(level, people, (0.0, noisy.clip))
     impossible = kept_low > 1
     refuted = impossible & (kept.ends(each, people, (0.0, noisy.clip))[0] > 1)
-    found = dict[str, tuple[Ends, Ends, Ends, Ends]]()
+    found = dict[str, tuple[Ends, Ends, Ends]]()
     for name, share, variance in (("target", value, weight), ("behaviour", plain, people)):
-        alone = intervals(share, variance, level)
-        # One number has no bands beside its interval.
-        found[name] = (*alone, *(alone if keys == 1 else intervals(share, variance, each)))
+        alone, total = intervals(share, variance, level)
+        # One number has no band beside its interval.
+        band = total if keys == 1 else intervals(share, variance, each)[1]
+        found[name] = (alone, total, band)
     apart = []
-    for at, chance in ((1, level), (3, each)):
+    for at, chance in ((1, level), (2, each)):
         worst = tuple(_most_variance(ends[at]) for ends in found.values())
         apart += _difference(noisy, (value, plain), worst, kept.value, chance)
 
     def quantity(numbers: Vector, ends: tuple[Ends, ...], start: float) -> Quantity:
-        names = ("", "total_", "band_", "total_band_")
+        names = ("", "total_", "total_band_")
         named = {
             f"{name}{side}": start + reach * pair[at]
-            for name, pair in zip(names, ends[: 4 if keys > 1 else 2], strict=False)
+            for name, pair in zip(names, ends[: 3 if keys > 1 else 2], strict=False)
             for at, side in enumerate(("low", "high"))
         }
         return Quantity(value=start + reach * numbers, **named)
@@ -245,7 +244,7 @@ def policy_estimates(
         level=level,
         target=quantity(value.value, found["target"], middle),
         behaviour=quantity(plain.value, found["behaviour"], middle),
-        difference=quantity(value.value - plain.value, tuple(apart), 0.0),
+        difference=quantity(value.value - plain.value, (*apart[:2], apart[3]), 0.0),
         kept=kept.value,
         kept_low=kept_low,
         kept_high=kept_high,

@@ -15,7 +15,7 @@ from privalue.report._another_policy import (
 from privalue.report._answers import answers_in
 from privalue.report._curators import PrivateDiagnostics
 from privalue.report._guesses import Guesses, guess, guessed_json, listed, named
-from privalue.report._limits import bound_in_words, cost_in_words
+from privalue.report._limits import bound_in_words
 from privalue.report._page_arms import DIFFERENCES_COVER, ends_of
 from privalue.report._pages import load_page
 from privalue.report._pdf import checked_paper, require_printer, write_pdf
@@ -69,7 +69,6 @@ __all__ = [
     "charge_words",
     "checked_paper",
     "checked_picture",
-    "cost_in_words",
     "curves_of",
     "doubts",
     "draw_plan",

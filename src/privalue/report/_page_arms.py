@@ -32,7 +32,7 @@ def arms_context(release: Release, states: StateTable) -> dict[str, Any] | None:
             "than necessary.",
             "A band holds for all states and all arms at once, so its ends are subtracted as they "
             "are."
-            if release.level is not None
+            if release.values.column("total_band_low") is not None
             else None,
         ],
         "policies": _policies(release) if release.policies else None,

@@ -7,7 +7,6 @@ from privalue.artefact import Release
 from privalue.planning import Prediction, shown
 from privalue.report._guarantee import cut_units
 from privalue.report._numbers import interval, percent
-from privalue.report._page_stages import limits_table
 from privalue.report._pages import PageTable, bar
 from privalue.report._plan_words import misfit_known
 from privalue.report._precision import Planned, achieved
@@ -29,7 +28,6 @@ def precision_context(release: Release, states: StateTable, plan: Planned) -> di
         "data; telling it would cost privacy.",
         "planned": None if plan.prediction is None else _plan(plan.prediction),
         "unplanned": plan.reason,
-        "limits": limits_table(release),
     }
 
 
@@ -127,16 +125,10 @@ def limits_context(release: Release, states: StateTable) -> list[tuple[str, str]
             "visited, unless noisy counts were released: then it is flagged.",
         ),
         (
-            "Bounds were declared, not found.",
-            "Rewards and returns outside the public bounds were clamped to them; how many is "
-            "private. If the bounds were too tight, values are drawn towards the inside.",
-        )
-        if release.limits is None
-        else (
             "Values are of what counted.",
             "Rewards and returns outside of their bounds were clamped to them, and draw values "
-            "towards the inside; visits and trajectories beyond the limits are in no value. The "
-            "noisy shares above show what the limits cost.",
+            "towards the inside; visits and trajectories beyond the limits are in no value. How "
+            "many the study's own bounds and limits changed is private.",
         ),
         _cut(release),
     ]

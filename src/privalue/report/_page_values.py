@@ -215,10 +215,8 @@ def _about_the_intervals(release: Release) -> str:
         f"The total interval covers, with probability {level}, the value among people at large, "
         "from whom the people in the data are assumed to be drawn. It includes both the noise of "
         "privacy and the choice of people. The band does the same for all states at once. The "
-        "other two explain the parts of the total interval. The privacy interval covers, with "
-        f"probability {level}, what would have been released for that state without noise. The "
-        "sampling interval says, approximately, how far the people in the data may be from people "
-        "at large; it leaves the noise out."
+        f"privacy interval covers, with probability {level}, what would have been released for "
+        "that state without noise."
     )
 
 
@@ -229,7 +227,6 @@ def _columns(release: Release, states: StateTable) -> list[tuple[str, str]]:
         ("total_", "total interval"),
         ("", "privacy interval"),
         ("total_band_", "band for all states"),
-        ("sampling_", "sampling interval"),
     ]
     return [
         (kind, f"{level} {head}" if kind == "total_" else head)

@@ -12,7 +12,6 @@ from privalue.report._guarantee import guarantee_context, readable
 from privalue.report._page_arms import arms_context, ends_of
 from privalue.report._page_facts import budget_context, method_context, public_context
 from privalue.report._page_precision import limits_context, precision_context
-from privalue.report._page_stages import limits_note
 from privalue.report._page_values import flags_context, values_context
 from privalue.report._pages import hashed, headed, named, render
 from privalue.report._precision import planned
@@ -72,7 +71,6 @@ def public_page(
         protected=release.private,
         verdict=verdict_of(release, states, plan),
         tiles=_tiles(release, states),
-        limits_note=limits_note(release),
         values=values_context(release, states),
         searchable=len(states) > 12,
         flags=flags_context(release, states),

@@ -15,6 +15,7 @@ from privalue.artefact import Release
 from privalue.ledger import Standing, study_hash
 from privalue.report._answers import Answers
 from privalue.report._guarantee import unit_words, validity_words
+from privalue.report._limits import bounds_stage
 from privalue.report._states import return_bounds
 from privalue.report._valued import policy_words
 from privalue.report._yaml import Unanswered, to_yaml
@@ -279,14 +280,11 @@ def _fixed(release: Release) -> str:
 
 def _tuning(release: Release) -> str:
     """Return what the software itself chose from the data, by released numbers alone."""
-    named = {"bounds": "the bound of returns", "visits": "how precisely states are released"}
-    chosen = [named[stage.name] for stage in release.stages or () if stage.name in named]
-    if not chosen:
+    if bounds_stage(release) is None:
         return "nothing is tuned on the data by the software."
     return (
-        f"{' and '.join(chosen)} {'was' if len(chosen) == 1 else 'were'} chosen by public rules "
-        "from noisy numbers that earlier stages of the same release paid for; nothing else is "
-        "tuned on the data by the software."
+        "the bound of returns was chosen by a public rule from noisy numbers that an earlier stage "
+        "of the same release paid for; nothing else is tuned on the data by the software."
     )
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from privalue.artefact import NOT_PRIVATE, Flags, Release, StateValues, json_cells
 from privalue.core import Vector
 from privalue.estimate import normal_quantile
-from privalue.report._limits import chosen_bound, clearly_beyond, clearly_moved
+from privalue.report._limits import chosen_bound, clearly_beyond
 from privalue.study import Study, as_cell, described_values
 
 FEW_VISITS = 10  # expected of all trajectories, by the study's own prior
@@ -30,7 +30,6 @@ RARE = "rarely visited, by the public prior"
 WEIGHTLESS = "weight 0"
 AT_A_BOUND = "at a bound of returns"
 CLAMPED = "clamped returns"
-LIMITED = "changed by limits"
 GUESSED = "no better than guessing"
 # Of another policy's value.
 LOST = "not supported: clipping may have lost too much"
@@ -55,15 +54,11 @@ MEANINGS = {
     CLAMPED: "some trajectories clearly have returns beyond the bounds that the release chose, "
     "and these were clamped. Value and total interval are for the returns as clamped: what those "
     "beyond may add is more than half of the interval",
-    LIMITED: "limits clearly changed some trajectories (see What the limits cost), and that could "
-    "have moved this value by more than half of its interval",
 }
 FLAGS = tuple(MEANINGS)  # flag number k is bit k of a state's flags
 _TOTALS = ("total_low", "total_high")
 _ENDS = ("low", "high")
-_MORE = tuple(
-    f"{kind}_{end}" for kind in ("total_band", "band", "sampling") for end in ("low", "high")
-)
+_MORE = ("total_band_low", "total_band_high")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,13 +190,7 @@ def flags_of_states(release: Release) -> Flags:
     """Return what to be careful about in V of every state, where values are of actions, too."""
     found = release.state_values
     assert found is not None
-    bits = _own_bits(release, found)
-    limited = clearly_moved(release)
-    if limited is not None and not limited.all():  # V is made of these
-        places = {str(state): at for at, state in enumerate(found.states)}
-        of_state = np.array([places[str(state)] for state in release.values.states])
-        bits[of_state[limited]] |= _bit(LIMITED)
-    return _as_flags(bits, private=release.private)
+    return _as_flags(_own_bits(release, found), private=release.private)
 
 
 def _as_flags(bits: NDArray[np.uint8], *, private: bool) -> Flags:
@@ -233,9 +222,6 @@ def _bits(
         counted: whether noisy counts were released; then the prior is not needed.
     """
     bits = _own_bits(release, release.values)
-    limited = clearly_moved(release)
-    if limited is not None and not limited.all():  # what concerns all states is said once
-        bits[limited] |= _bit(LIMITED)
     # A released count, though noisy, says more than the prior.
     prior = None if counted else _prior(release, study)
     number = release.trajectories or release.study["study"].get("trajectories")

@@ -6,8 +6,7 @@ these is not a key, it is a constant.
 """
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from fractions import Fraction
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, StrictBool, model_serializer, model_validator
@@ -42,20 +41,17 @@ def _only_isotropic(value: object) -> object:
     return value
 
 
-STAGE_SHARES = {"bounds": 0.10, "visits": 0.05, "limits": 0.01}
-_SHARES = (
-    "shares of mu^2 for bounds, visits (above 0) and limits (0 turns it off), below 1 in all; "
-    "the values get the rest"
-)
+STAGE_SHARES = {"bounds": 0.10}
+_SHARES = "a share of mu^2 for bounds, above 0 and below 1; the values get the rest"
 
 
-def _in_order(value: object) -> object:
-    """Return stages in the order in which they are drawn; what is no list stays as it is."""
+def _each_once(value: object) -> object:
+    """Return stages as a tuple; what is no list stays as it is."""
     if not isinstance(value, list | tuple):
         return value
     if not value or len(set(map(str, value))) < len(value):
         raise ValueError(f'= {shown(value)} must name each stage once; for none write "one"')
-    return tuple(sorted(value, key=str))
+    return tuple(value)
 
 
 def _with_defaults(value: object) -> object:
@@ -67,18 +63,9 @@ def _with_defaults(value: object) -> object:
             known = ", ".join(STAGE_SHARES)
             raise ValueError(f'has no stage "{name}"; stages with a share are {known}')
         number = isinstance(share, int | float) and not isinstance(share, bool)
-        if not (number and (0 < share < 1 or (name == "limits" and share == 0))):
+        if not (number and 0 < share < 1):
             raise ValueError(f"{name} = {shown(share)} is not allowed; it must be {_SHARES}")
-    shares = {name: float(value.get(name, default)) for name, default in STAGE_SHARES.items()}
-    if not sum(map(Fraction, shares.values())) < 1:
-        written = ", ".join(f"{name} = {share:g}" for name, share in shares.items())
-        raise ValueError(f"= {{ {written} }}: the values get nothing; shares must be {_SHARES}")
-    return shares
-
-
-def _listed(stages: Sequence[object]) -> str:
-    """Return stages as a study file has them."""
-    return "[" + ", ".join(f'"{stage}"' for stage in stages) + "]" if stages else '"one"'
+    return {name: float(value.get(name, default)) for name, default in STAGE_SHARES.items()}
 
 
 class MechanismSection(Section):
@@ -171,15 +158,14 @@ class SspSection(_Ridged):
         "the constants of the noise", '"exact"', "exact"
     )
     stages: Annotated[
-        Literal["auto", "one"] | tuple[Literal["bounds", "visits"], ...], BeforeValidator(_in_order)
+        Literal["auto", "one"] | tuple[Literal["bounds"], ...], BeforeValidator(_each_once)
     ] = key(
-        "small releases before the values, which choose a tighter bound of returns, or how "
-        "precisely each state is released (dp-ssp only)",
-        '"auto", "one" (no stage but the values), or some of ["bounds", "visits"]',
+        "a small release before the values, which chooses a tighter bound of returns (dp-ssp only)",
+        '"auto", "one" (no stage but the values), or ["bounds"]',
         "auto",
     )
     stage_shares: Annotated[dict[str, float], BeforeValidator(_with_defaults)] = key(
-        "the share of the budget that each stage may spend (dp-ssp only)", _SHARES, STAGE_SHARES
+        "the share of the budget that the stage may spend (dp-ssp only)", _SHARES, STAGE_SHARES
     )
     shrinkage: StrictBool = key(
         "move values of rarely visited states towards what the other states suggest, as far as the"
@@ -199,14 +185,12 @@ class SspSection(_Ridged):
         if not isinstance(written, Mapping):
             return written
         stages, shares = written.get("stages", "auto"), written.get("stage_shares")
-        if isinstance(shares, Mapping) and (stages == "one" or isinstance(stages, list | tuple)):
-            there = () if stages == "one" else stages
+        if isinstance(shares, Mapping) and stages == "one":
             for name, share in shares.items():
-                usual = STAGE_SHARES.get(name, share)  # which a saved study has of all stages
-                if share != usual and name not in (*there, "limits"):
+                if share != STAGE_SHARES.get(name, share):  # the usual one, a saved study has
                     raise ValueError(
-                        f"stage_shares has {name}, and stages = {_listed(there)} has not; remove "
-                        "it, or add the stage"
+                        f'stage_shares has {name}, and stages = "one" has not; remove it, or add '
+                        "the stage"
                     )
         return written
 

@@ -525,7 +525,7 @@ class Study(Section):
 
     @property
     def stages(self) -> tuple[str, ...]:
-        """Return the stages before the values, "auto" decided: some of "bounds" and "visits"."""
+        """Return the stages before the values, "auto" decided: "bounds", or none."""
         chosen = self.mechanism.stages
         if chosen == "auto":
             return automatic_stages(self)

@@ -39,7 +39,7 @@ from privalue.study._choices import (
     guessed_counts,
     shape_weights,
 )
-from privalue.study._stages import limit_tallies, require_room, stage_rules, stage_shares
+from privalue.study._stages import require_room, stage_rules, stage_shares
 from privalue.study._study import Study
 
 SMOOTH = frozenset({"dp-lsw", "dp-lsl"})  # the scale of their noise depends on the data
@@ -145,7 +145,6 @@ def _ssp(study: Study, size: PublicSize) -> SspTerms:
     shares = stage_shares(study, size)
     # A ridge takes the place of shrinkage.
     shrinkage = study.mechanism.shrinkage and not fits_by_lsl(study)
-    tabular = study.features.kind == "tabular"
     shape = shape_weights(
         study.key_visits,
         limits.keys,
@@ -154,17 +153,14 @@ def _ssp(study: Study, size: PublicSize) -> SspTerms:
         add_remove=limits.add_remove,
         expected_trajectories=size.trajectories,
         alpha=alpha,
-        shrinkage=shrinkage and tabular,
+        shrinkage=shrinkage and study.features.kind == "tabular",
     )
     of_values = stage_alphas(alpha, shares)["values"]
     return SspTerms(
         shape=shape,
         count_weight=count_weight(limits.keys, limits.most_keys, add_remove=limits.add_remove),
         shares=shares,
-        rules=stage_rules(limits, shape, of_values, shrinkage=shrinkage, tabular=tabular)
-        if study.stages
-        else None,
-        tallies=limit_tallies(study) if "limits" in shares else (),
+        rules=stage_rules(limits, shape, of_values, shrinkage=shrinkage) if study.stages else None,
     )
 
 
