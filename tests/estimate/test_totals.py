@@ -101,8 +101,6 @@ def test_persons_may_have_trajectories_that_are_alike():
     assert [entry.total_low for entry in refitted.values] == pytest.approx(low)
 
 
-
-
 def test_a_refit_with_features_keeps_intervals_for_the_values_themselves():
     fresh = seeded(described())
     coarse = pv.refit(fresh, features={"kind": "aggregate", "size": 3})

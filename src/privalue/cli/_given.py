@@ -94,8 +94,6 @@ Threads = Annotated[
 ]
 
 
-
-
 def parse_memory(text: str) -> int:
     """Return the bytes that "2GB", "500 MB" or "1.5GiB" means; at least 64 MB."""
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", text, re.IGNORECASE)

@@ -260,8 +260,6 @@ def gaussian_alpha(study: Study) -> float | None:
     return gaussian(study.privacy.epsilon, study.privacy.delta).alpha
 
 
-
-
 def entries_of(study: Study) -> int:
     """Return how many values a release has; with actions, those of states besides."""
     return study.key_count + (0 if study.pairs is None else study.state_count)
