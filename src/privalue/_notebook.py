@@ -8,7 +8,7 @@ public, or made of what is public: a private type shows its shape and no more (`
 import hashlib
 import html
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -100,7 +100,7 @@ def release_html(release: Release) -> str:
         return _another_policy(release)
     shown = _first(release)
     left = len(release) - len(shown)
-    flagged = _flagged(release)
+    flagged = int((release.flags.bits != 0).sum())
     useless = accepted_in_words(release)
     states = counted(release.state_count, "state")
     arms = f" in {len(release.arms)} arms" if release.arms else ""
@@ -208,11 +208,6 @@ def improvement_html(
         if len(shown) < len(changes)
         else "",
     )
-
-
-def _flagged(release: Release) -> int:
-    """Return how many values have a flag."""
-    return int((release.flags.bits != 0).sum())
 
 
 def _name(release: Release) -> str:
@@ -345,68 +340,6 @@ def _policies(release: Release) -> list[_Escaped]:
 def _policy(arm: str, text: str) -> list[str]:
     """Return the overall value of the policy in an arm."""
     return ["; ", _named(arm), f" {text}"]
-
-
-# A comparison
-
-
-def comparison_html(
-    names: Sequence[str],
-    releases: Sequence[Release],
-    rmse: Mapping[str, float] | None,
-    covered: Mapping[str, float] | None,
-) -> str:
-    """Return releases side by side: what each is, and the values of the first states.
-
-    Args:
-        names: of the releases.
-        releases: of the same states.
-        rmse: the error of each, where the truth is known.
-        covered: the share of total intervals that hold the truth.
-    """
-    known = ["error", "intervals that hold the truth"] if rmse is not None else []
-
-    def told(name: str, release: Release) -> list[str]:
-        error = [] if rmse is None else [written(rmse[name]).value]
-        held = (covered or {}).get(name)
-        share = [] if rmse is None else ["" if held is None else f"{100 * held:.3g}%"]
-        return [
-            _named(name),
-            release.mechanism,
-            f"{release.privacy.epsilon:g}",
-            f"{release.privacy.delta:g}",
-            "yes" if release.private else _tag("span", "NO", class_="pv-stop"),
-            f"{_flagged(release):,} of {len(release):,}",
-            *error,
-            *share,
-        ]
-
-    pairs = list(zip(names, releases, strict=True))
-    shown = [_first(release)[: MOST_ROWS // len(releases) or 1] for release in releases]
-    rows = [
-        PlotRow(
-            name=": ".join(filter(None, (entry.arm, _called(entry)))),
-            value=entry.value,
-            total=(entry.total_low, entry.total_high),
-            privacy=(entry.low, entry.high),
-            flag=_doubts(entry),
-            arm=name if release.private else f"{name} ({NOT_PRIVATE})",
-        )
-        for entries in zip(*shown, strict=True)
-        for (name, release), entry in zip(pairs, entries, strict=True)
-    ]
-    return _shown(
-        _paragraph(
-            f"{counted(len(releases), 'release')} of {counted(releases[0].state_count, 'state')}",
-            kind="pv-head",
-        ),
-        _table(
-            ["release", "mechanism", "epsilon", "delta", "private", "values with a flag", *known],
-            [told(name, release) for name, release in pairs],
-            numbers=range(2, 4),
-        ),
-        _Escaped(_forest(rows, "Values of the releases, state by state", None)),
-    )
 
 
 # A plan

@@ -358,13 +358,6 @@ class Release(Arrays, Part):
         return tuple(map(str, self.values.states[: self.state_count]))
 
     @property
-    def value_names(self) -> tuple[str, ...]:
-        """Return what the values of one arm are called: states, or "state, action"."""
-        if self.state_values is None:
-            return self.states
-        return tuple(f"{entry['state']}, {entry['action']}" for entry in self.values.fields())
-
-    @property
     def flags(self) -> Flags:
         """Return what to be careful about in each state, as texts; mostly there is nothing."""
         return self.values.flags
