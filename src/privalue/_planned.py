@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,12 +15,10 @@ from privalue._types import Progress
 from privalue.core import MOST_TRAJECTORIES, Vector
 from privalue.curator import opened_ledger, with_columns
 from privalue.errors import StudyError, UsageError
-from privalue.ledger import Ledger, Protection, square_total, total_mu
+from privalue.ledger import Ledger, Protection
 from privalue.planning import (
     Aggregation,
     Answer,
-    BookPlan,
-    Budget,
     Change,
     ImprovementForecast,
     Judgement,
@@ -34,13 +32,11 @@ from privalue.planning import (
     epsilon_for,
     judge_planned,
     main_options,
-    plan_releases,
     planned_rare_state_words,
     planned_trajectories,
     predict,
     predict_improvement,
     public_model,
-    release_groups,
     resolve,
     shown,
     trajectories_for,
@@ -274,7 +270,6 @@ class Plan:
         return paragraph(self.prediction, own, self.improvement)
 
 
-@overload
 def plan(
     study: Study,
     trajectories: int | None = None,
@@ -284,41 +279,9 @@ def plan(
     world: str | World | None = None,
     draws: int | None = None,
     columns: Mapping[str, str] | None = None,
-    releases: None = None,
     ledger: str | Path | Ledger | None = None,
     phase: Phase = _silent,
-) -> Plan: ...
-
-
-@overload
-def plan(
-    study: Study,
-    trajectories: int | None = None,
-    *,
-    target_rmse: None = None,
-    solve: None = None,
-    world: str | World | None = None,
-    draws: int | None = None,
-    columns: Mapping[str, str] | None = None,
-    releases: int | str,
-    ledger: str | Path | Ledger | None = None,
-    phase: Phase = _silent,
-) -> BookPlan: ...
-
-
-def plan(
-    study: Study,
-    trajectories: int | None = None,
-    *,
-    target_rmse: float | None = None,
-    solve: str | None = None,
-    world: str | World | None = None,
-    draws: int | None = None,
-    columns: Mapping[str, str] | None = None,
-    releases: int | str | None = None,
-    ledger: str | Path | Ledger | None = None,
-    phase: Phase = _silent,
-) -> Plan | BookPlan:
+) -> Plan:
     """Predict the error of a study before any data is opened; nothing is spent.
 
     Args:
@@ -330,16 +293,12 @@ def plan(
         world: a public MDP that the data will resemble, e.g. "chain" or "gym:FrozenLake-v1".
         draws: made-up data sets per prediction, 8 to 100,000; by the number of states, if left out.
         columns: names of columns, as for ``release``; they change no prediction.
-        releases: plan several over one total: 52 (weekly for a year), "1+12" (one now, and one each
-            month).
-        ledger: with ``releases``: they share what is left there; else the study's epsilon and delta
-            are the total. Of a study with ``spend``: where the share is taken, as it stands now.
+        ledger: of a study with ``spend``: where the share is taken, as it stands now.
         phase: shows what is being worked on; nothing, if left out.
 
     Returns:
         The plan: ``rmse``, ``range``, ``table``, ``advice``, ``verdict``; with actions and a world
-        ``improvement``, what a better policy would be worth. With ``releases``, what each gets and
-        its error, for several ways to share the total: ``splits`` and ``best``.
+        ``improvement``, what a better policy would be worth.
 
     Raises:
         UsageError: a number or a choice is missing, or not allowed.
@@ -351,9 +310,6 @@ def plan(
     >>> plan = pv.plan(study, trajectories=5000)
     >>> plan.rmse < plan.guess, plan.hopeless
     (True, False)
-    >>> weekly = pv.plan(study, trajectories=5000, releases=52, draws=8)
-    >>> [(split.accounting, split.groups[0].epsilon) for split in weekly.splits]
-    [('gaussian', 0.12065), ('plain', 0.019230769230769232)]
     """
     quantity = _question(solve, target_rmse)
     if draws is not None and not 8 <= draws <= 100_000:
@@ -362,10 +318,6 @@ def plan(
     if study.values_a_policy:
         raise UsageError("dp-ope values one policy, and no states; use plan_policy(study, ...)")
     known = named_world(world) if isinstance(world, str) else world
-    if releases is not None:
-        if quantity is not None:
-            raise UsageError("releases plans several: leave out target_rmse and solve")
-        return _shared(study, release_groups(releases), ledger, known, trajectories, draws, phase)
     shared = None
     if ledger is not None:
         study, shared = _fixed_now(study, ledger)
@@ -407,48 +359,13 @@ def plan(
     )
 
 
-def _shared(
-    study: Study,
-    groups: tuple[int, ...],
-    ledger: str | Path | Ledger | None,
-    world: World | None,
-    trajectories: int | None,
-    draws: int | None,
-    phase: Phase,
-) -> BookPlan:
-    """Return what each of several releases would get of a total, and its error.
-
-    Args:
-        study: what is public.
-        groups: how many releases each group has.
-        ledger: where the total is kept; None: it is the study's epsilon and delta.
-        world: the public MDP that the data will resemble, if one was given.
-        trajectories: m of each, if it was given.
-        draws: made-up data sets per prediction.
-        phase: shows what is being worked on.
-    """
-    budget = _budget(study, ledger)
-    if not study.privacy.is_fixed:
-        study = study.replace(epsilon=1.0, delta=budget.delta)  # which the plan does not use
-    with phase("Predicting") as report:
-        return plan_releases(
-            study,
-            public_model(study, world),
-            groups,
-            budget,
-            trajectories=trajectories,
-            draws=draws,
-            progress=report,
-        )
-
-
 def _fixed_now(study: Study, ledger: str | Path | Ledger) -> tuple[Study, str]:
     """Return a study of a share with what that would come to now, and a note that says so."""
     privacy = study.privacy
     if privacy.spend is None or privacy.is_fixed:
         raise UsageError(
-            "ledger is for releases, which share what is left of it, and for a study that asks for "
-            "a share ([privacy] spend); this one has its own epsilon and delta"
+            "ledger is for a study that asks for a share of what is left ([privacy] spend); this "
+            "one has its own epsilon and delta"
         )
     if study.study.dataset is None:
         raise UsageError("a ledger needs [study] dataset, which says whose budget it is")
@@ -459,37 +376,6 @@ def _fixed_now(study: Study, ledger: str | Path | Ledger) -> tuple[Study, str]:
         f"{privacy.spend} of what the ledger has left comes to epsilon = {epsilon:g} at delta = "
         f"{delta:g} now; other releases before this one make it less"
     )
-
-
-def _budget(study: Study, ledger: str | Path | Ledger | None) -> Budget:
-    """Return what there is for all releases: of the ledger, or the study's own promise."""
-    if ledger is None:
-        if not study.privacy.is_fixed:
-            raise UsageError(
-                "releases share a total: give ledger=LEDGER, or epsilon and delta in the study"
-            )
-        epsilon, delta = study.privacy.epsilon, study.privacy.delta
-        square = square_total(total_mu(epsilon, delta))
-        own = f"epsilon {epsilon:g}, delta {delta:g}, which the study promises"
-        return Budget(square=square, epsilon=epsilon, delta=delta, total=own)
-    if study.study.dataset is None:
-        raise UsageError("a ledger needs [study] dataset, which says whose budget it is")
-    standing = opened_ledger(ledger).standing(study.study.dataset)
-    asked = Protection(unit=study.privacy.unit, neighbours=study.privacy.neighbours)
-    if standing.terms.protection != asked:
-        raise UsageError(
-            f"the total is for {standing.terms}, and the study for {asked}; plan the same as the "
-            "total"
-        )
-    told = f'what the ledger has left for "{standing.dataset}", {standing.unspent}'
-    if standing.gaussian:
-        return Budget(
-            square=standing.unspent.units.square,
-            epsilon=None,
-            delta=standing.total.telling.rest.as_dict()["delta"],
-            total=told,
-        )
-    return Budget(square=None, **standing.unspent.as_dict(), total=told)
 
 
 def named_world(text: str, policy: str | None = None) -> World:

@@ -89,6 +89,8 @@ def test_a_plan_predicts_what_a_share_would_give_now(there, capsys):
     assert "comes to epsilon = 0.475231 at delta = 1e-06 now" in found.notes[0]
     with pytest.raises(pv.BudgetError, match="too little"):
         pv.plan(study(spend="0.000001%"), ledger="ledger.db", draws=8)
+    with pytest.raises(pv.UsageError, match="this one has its own epsilon and delta"):
+        pv.plan(study(epsilon=1.0, delta=1e-6), ledger="ledger.db", draws=8)
 
 
 def test_an_epsilon_that_is_not_fixed_is_none_that_could_be_read():

@@ -53,7 +53,6 @@ SAID: Mapping[str, str | Callable[[re.Match[str]], str]] = {
     r"\bplain_epsilon\b": "--plain-epsilon",
     r"\bplain_delta\b": "--plain-delta",
     r"\bspend='([^']*)'": r"--spend \1",
-    r"\breleases='([^']*)'": r"--releases \1",
     r'\baccounting="(\w+)"': r"--accounting \1",
     r"(?<=never overwritten; give another folder)(?!:)": ": --out DIR",
     r"\bpaper=": "--paper ",

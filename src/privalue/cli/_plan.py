@@ -11,10 +11,8 @@ from privalue.cli._console import Json, SideFiles, StudyFile, log, print_json, p
 from privalue.cli._given import NUMBER, WHOLE, Share
 from privalue.cli._options import in_options
 from privalue.cli._plan_screen import (
-    book_json,
     plan_json,
     policy_plan_json,
-    print_book,
     print_plan,
     print_policy_plan,
 )
@@ -75,20 +73,11 @@ def plan(
             f"{STEPS}.",
         ),
     ] = None,
-    releases: Annotated[
-        str | None,
-        typer.Option(
-            "--releases",
-            help="Divide one total among several releases: 52 (weekly for a year), 1+12 (one now, "
-            "one each month).",
-        ),
-    ] = None,
     ledger: Annotated[
         str | None,
         typer.Option(
             "--ledger",
-            help="With --releases: divide what this ledger has left, instead of the study's "
-            "epsilon and delta. With --spend: the ledger that the share is of.",
+            help="With --spend: the ledger that the share is of.",
         ),
     ] = None,
     spend: Share = None,
@@ -99,26 +88,6 @@ def plan(
     study = Study.load(study_file, side_files=side_files, spend=spend)
     if steps is not None and not study.values_a_policy:
         raise UsageError("--steps is for dp-ope; leave it out")
-    if releases is not None:
-        if picture is not None or target is not None or solve is not None or by_state:
-            raise UsageError(
-                "--releases plans a book of releases: leave out --picture, --target-rmse, --solve "
-                "and --by-state"
-            )
-        book = planned(
-            study,
-            trajectories,
-            releases=releases,
-            ledger=ledger,
-            world=world,
-            draws=draws,
-            phase=progress,
-        )
-        if as_json:
-            print_json(book_json(book))
-        else:
-            print_book(screen(), book)
-        return
     if picture is not None:
         checked_picture(picture)
     if study.values_a_policy:

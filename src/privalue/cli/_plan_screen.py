@@ -13,7 +13,6 @@ from privalue._written import counted
 from privalue.cli._options import in_options
 from privalue.planning import (
     Answer,
-    BookPlan,
     Change,
     Forecast,
     ImprovementForecast,
@@ -360,56 +359,3 @@ def _value(answer: Answer) -> float | int | None:
 def _finite(value: float) -> float | None:
     """Return a number, or None, which JSON has in place of infinities."""
     return value if math.isfinite(value) else None
-
-
-def print_book(console: Console, plan: BookPlan) -> None:
-    """Print every split of a book, with the error of each release, and which is the best."""
-    console.print(f"Split: {plan.total}.", soft_wrap=True)
-    made = Table(title=f"{counted(plan.trajectories, 'trajectory')} in each release")
-    for name in ("accounting", "split", "releases", "epsilon", "delta", "error", "all errors"):
-        made.add_column(name, justify="left" if name in {"accounting", "split"} else "right")
-    for split in plan.splits:
-        for number, group in enumerate(split.groups):
-            epsilon = "too little" if group.epsilon is None else f"{group.epsilon:.4g}"
-            head = ("", "") if number else (split.accounting, split.name)
-            whole = "" if number else shown(split.rmse)
-            delta = f"{group.delta:.4g}"
-            made.add_row(*head, f"{group.count:,}", epsilon, delta, shown(group.rmse), whole)
-    console.print(made)
-    best = plan.best
-    console.print(
-        f"Best over all releases: {best.name}, {best.accounting} accounting, error "
-        f"{shown(best.rmse)}; guessing the middle of the bounds has {shown(plan.guess)}.",
-        style="bold",
-    )
-    if plan.how_to_ask is not None:
-        console.print(f"For equal shares: {in_options(plan.how_to_ask)}.", soft_wrap=True)
-
-
-def book_json(plan: BookPlan) -> dict[str, Any]:
-    """Return what ``plan --releases --json`` prints; errors that are not finite are None."""
-    splits = [
-        {
-            "accounting": split.accounting,
-            "split": split.name,
-            "rmse": _finite(split.rmse),
-            "releases": [
-                {
-                    "count": group.count,
-                    "share": group.share,
-                    "epsilon": group.epsilon,
-                    "delta": group.delta,
-                    "rmse": _finite(group.rmse),
-                }
-                for group in split.groups
-            ],
-        }
-        for split in plan.splits
-    ]
-    return {
-        "trajectories": plan.trajectories,
-        "guessing_rmse": plan.guess,
-        "total": plan.total,
-        "splits": splits,
-        "best": plan.splits.index(plan.best),
-    }

@@ -62,14 +62,6 @@ from privalue.planning._predict import (
 )
 from privalue.planning._public_model import PublicModel
 from privalue.planning._rare_states import planned_rare_state_words, rare_state_words
-from privalue.planning._releases import (
-    BookPlan,
-    Budget,
-    PlannedReleases,
-    Split,
-    plan_releases,
-    release_groups,
-)
 from privalue.planning._resolve import Resolution, resolve
 from privalue.planning._shown import shown, times
 from privalue.planning._unvisited import unvisited_states, unvisited_words
@@ -79,8 +71,6 @@ __all__ = [
     "STEPS",
     "Aggregation",
     "Answer",
-    "BookPlan",
-    "Budget",
     "Change",
     "ClipForecast",
     "Forecast",
@@ -89,13 +79,11 @@ __all__ = [
     "Judgement",
     "OfPairs",
     "Option",
-    "PlannedReleases",
     "PolicyPlan",
     "Prediction",
     "PublicModel",
     "Resolution",
     "RuleForecast",
-    "Split",
     "advice",
     "aggregation_for",
     "checked_target",
@@ -111,7 +99,6 @@ __all__ = [
     "noise_by_state",
     "options_of",
     "plan_policy",
-    "plan_releases",
     "planned_rare_state_words",
     "planned_trajectories",
     "predict",
@@ -119,7 +106,6 @@ __all__ = [
     "public_model",
     "quick_prediction",
     "rare_state_words",
-    "release_groups",
     "require_small_delta",
     "require_useful",
     "require_useful_policy",
