@@ -1,13 +1,12 @@
 """Define ``privalue plan``: what to expect of a study, before any data is opened."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from privalue._planned import named_world
 from privalue._planned import plan as planned
-from privalue.cli._console import Json, SideFiles, StudyFile, log, print_json, progress, screen
+from privalue.cli._console import Json, SideFiles, StudyFile, print_json, progress, screen
 from privalue.cli._given import NUMBER, WHOLE, Share
 from privalue.cli._options import in_options
 from privalue.cli._plan_screen import (
@@ -17,8 +16,7 @@ from privalue.cli._plan_screen import (
     print_policy_plan,
 )
 from privalue.errors import UsageError
-from privalue.planning import STEPS, PolicyPlan, Prediction, plan_policy
-from privalue.report import checked_picture, curves_of, draw_plan, trajectories_around
+from privalue.planning import STEPS, PolicyPlan, plan_policy
 from privalue.study import Study
 
 
@@ -50,13 +48,6 @@ def plan(
         str | None,
         typer.Option("--world", help="A public world that the data will resemble: chain, gym:..."),
     ] = None,
-    picture: Annotated[
-        Path | None,
-        typer.Option(
-            "--picture",
-            help="Draw the error by number of trajectories into this .png or .svg file.",
-        ),
-    ] = None,
     by_state: Annotated[
         bool, typer.Option("--by-state", help="Also show the predicted error of every state.")
     ] = False,
@@ -75,10 +66,7 @@ def plan(
     ] = None,
     ledger: Annotated[
         str | None,
-        typer.Option(
-            "--ledger",
-            help="With --spend: the ledger that the share is of.",
-        ),
+        typer.Option("--ledger", help="With --spend: the ledger that the share is of."),
     ] = None,
     spend: Share = None,
     side_files: SideFiles = None,
@@ -88,10 +76,8 @@ def plan(
     study = Study.load(study_file, side_files=side_files, spend=spend)
     if steps is not None and not study.values_a_policy:
         raise UsageError("--steps is for dp-ope; leave it out")
-    if picture is not None:
-        checked_picture(picture)
     if study.values_a_policy:
-        idle = {"--target-rmse": target, "--solve": solve, "--picture": picture, "--draws": draws}
+        idle = {"--target-rmse": target, "--solve": solve, "--draws": draws}
         for option, given in {**idle, "--by-state": by_state or None}.items():
             if given is not None:
                 raise UsageError(f"{option} is not for dp-ope; leave it out")
@@ -109,8 +95,6 @@ def plan(
         phase=progress,
     )
     changes, notes = found.advice, [in_options(note) for note in found.notes]
-    if picture is not None:
-        _draw(found.prediction, picture, target)
     if as_json:
         print_json(plan_json(found.prediction, changes, found.solved, notes, found.improvement))
     else:
@@ -127,15 +111,3 @@ def _policy_plan(
         raise UsageError("--world and --steps both say how long trajectories are; give one")
     known = None if world is None else named_world(world)
     return plan_policy(study, trajectories, world=known, steps=STEPS if steps is None else steps)
-
-
-def _draw(prediction: Prediction, file: Path, target: float | None) -> None:
-    """Draw the error against m, and log the file."""
-    numbers = trajectories_around(prediction.trajectories)
-    with progress("Drawing") as report:
-        curves = curves_of(prediction, numbers, progress=report)
-        try:
-            draw_plan(prediction, curves, numbers, file=file, target=target)
-        except OSError as problem:
-            raise UsageError(f"cannot write {file}: {problem.strerror}") from None
-    log.print(f"Wrote {file}")

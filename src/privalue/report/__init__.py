@@ -32,12 +32,6 @@ from privalue.report._plan_words import (
     steadied,
     verdict,
 )
-from privalue.report._planning_picture import (
-    checked_picture,
-    curves_of,
-    draw_plan,
-    trajectories_around,
-)
 from privalue.report._policy_page import policy_page
 from privalue.report._precision import require_same_study
 from privalue.report._private_page import DATA_WORDS, require_private_place, write_private_page
@@ -67,12 +61,9 @@ __all__ = [
     "bound_in_words",
     "charge_words",
     "checked_paper",
-    "checked_picture",
     "cost_in_words",
     "covered_by",
-    "curves_of",
     "doubts",
-    "draw_plan",
     "draw_spending",
     "ends_of",
     "flags_by_state",
@@ -98,7 +89,6 @@ __all__ = [
     "require_same_study",
     "state_table",
     "steadied",
-    "trajectories_around",
     "unchecked_words",
     "verdict",
     "verdict_words",
