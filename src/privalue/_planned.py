@@ -17,7 +17,6 @@ from privalue.curator import opened_ledger, with_columns
 from privalue.errors import StudyError, UsageError
 from privalue.ledger import Ledger, Protection
 from privalue.planning import (
-    Aggregation,
     Answer,
     Change,
     ImprovementForecast,
@@ -26,7 +25,6 @@ from privalue.planning import (
     Prediction,
     PublicModel,
     advice,
-    aggregation_for,
     checked_target,
     doubtful_words,
     epsilon_for,
@@ -56,7 +54,7 @@ from privalue.study import Study
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-SOLVED = ("trajectories", "epsilon", "aggregation")
+SOLVED = ("trajectories", "epsilon")
 
 # Shows what is being worked on, and gets how far it is.
 Phase = Callable[[str], AbstractContextManager[Progress]]
@@ -73,8 +71,7 @@ class Solved:
 
     quantity: str
     target: float
-    answers: Sequence[Answer] = ()
-    aggregation: Aggregation | None = None
+    answers: Sequence[Answer]
 
     @property
     def own(self) -> Answer | None:
@@ -200,8 +197,6 @@ class Plan:
         """
         if self.solved is None:
             raise UsageError("the plan has no target; give pv.plan(study, target_rmse=0.05)")
-        if self.solved.aggregation is not None:
-            return self.solved.aggregation.finest
         return None if self.solved.own is None else self.solved.own.value
 
     @cached_property
@@ -288,8 +283,7 @@ def plan(
         study: what is public.
         trajectories: how many are planned; as the study declares, if left out.
         target_rmse: the error to reach: ``answer`` then says what it takes.
-        solve: what may change to reach it: "trajectories" (the default), "epsilon" or
-            "aggregation".
+        solve: what may change to reach it: "trajectories" (the default) or "epsilon".
         world: a public MDP that the data will resemble, e.g. "chain" or "gym:FrozenLake-v1".
         draws: made-up data sets per prediction, 8 to 100,000; by the number of states, if left out.
         columns: names of columns, as for ``release``; they change no prediction.
@@ -329,7 +323,7 @@ def plan(
         model = public_model(resolved.study, known)
     if quantity is not None and target_rmse is not None:
         with phase(f"Solving for {quantity}") as report:
-            solved = _solved(quantity, target_rmse, resolved.study, model, m, known, draws, report)
+            solved = _solved(quantity, target_rmse, resolved.study, model, m, draws, report)
         m = m or _enough(solved, study.study.trajectories)
     reason = None
     if study.mechanism.name == "auto":
@@ -394,7 +388,7 @@ def named_world(text: str, policy: str | None = None) -> World:
 def _question(solve: str | None, target: float | None) -> str | None:
     """Return what is to be solved for, or None; raise UsageError if arguments do not fit."""
     if solve is not None and solve not in SOLVED:
-        raise UsageError(f"solve={solve!r}: it must be trajectories, epsilon or aggregation")
+        raise UsageError(f"solve={solve!r}: it must be trajectories or epsilon")
     if target is None:
         if solve is not None:
             raise UsageError(f"solve={solve!r} needs a target: target_rmse=0.05, for example")
@@ -409,33 +403,20 @@ def _solved(
     study: Study,
     model: PublicModel,
     trajectories: int | None,
-    world: World | None,
     draws: int | None,
     progress: Progress,
 ) -> Solved:
     """Return the answers to what was asked, mechanism by mechanism.
 
     Args:
-        quantity: what is solved for: "trajectories", "epsilon" or "aggregation".
+        quantity: what is solved for: "trajectories" or "epsilon".
         target: the error to reach.
         study: the study, its mechanism chosen.
         model: what is assumed about the data.
         trajectories: m, if it was given.
-        world: the public MDP that the data will resemble, if one was given.
         draws: made-up data sets per prediction.
         progress: called with what is done, and how much there is.
     """
-    if quantity == "aggregation":
-        found = aggregation_for(
-            study,
-            target,
-            trajectories=planned_trajectories(study, trajectories),
-            world=world,
-            model=model,
-            draws=draws,
-            progress=progress,
-        )
-        return Solved(quantity=quantity, target=target, aggregation=found)
     answers = []
     options = main_options(study)
     for done, option in enumerate(options):

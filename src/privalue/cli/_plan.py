@@ -40,9 +40,7 @@ def plan(
     ] = None,
     solve: Annotated[
         str | None,
-        typer.Option(
-            "--solve", help="What to change to reach it: trajectories, epsilon or aggregation."
-        ),
+        typer.Option("--solve", help="What to change to reach it: trajectories or epsilon."),
     ] = None,
     world: Annotated[
         str | None,

@@ -23,7 +23,6 @@ from privalue.planning import (
     unvisited_states,
 )
 from privalue.report import (
-    aggregation_in_words,
     answer_in_words,
     approximation_shown,
     improvement_in_words,
@@ -121,10 +120,6 @@ def print_plan(
 
 def _print_solved(console: Console, solved: Solved) -> None:
     """Print the answers, one row for each mechanism."""
-    if solved.aggregation is not None:
-        text = aggregation_in_words(solved.aggregation)
-        console.print(f"{text[0].upper()}{text[1:]}.", style="bold")
-        return
     table = Table(
         title=f"{solved.quantity.capitalize()} for an error of at most {solved.target:g}",
         title_justify="left",
@@ -319,18 +314,9 @@ def _range_json(prediction: Prediction, forecast: Forecast) -> dict[str, Any] | 
 
 def _solved_json(solved: Solved) -> dict[str, Any]:
     """Return the answers as plain values."""
-    asked: dict[str, Any] = {"rmse": solved.target, "solved_for": solved.quantity}
-    if solved.aggregation is not None:
-        found = solved.aggregation
-        return {
-            **asked,
-            "coarsest": found.coarsest,
-            "finest": found.finest,
-            "approximation_known": found.known,
-            "rmse_by_size": {str(size): _finite(error) for size, error in found.errors.items()},
-        }
     return {
-        **asked,
+        "rmse": solved.target,
+        "solved_for": solved.quantity,
         solved.quantity: None if solved.own is None else _value(solved.own),
         "answers": [
             {

@@ -34,9 +34,7 @@ from privalue.planning._improvement import (
     predict_improvement,
 )
 from privalue.planning._invert import (
-    Aggregation,
     Answer,
-    aggregation_for,
     checked_target,
     epsilon_for,
     trajectories_for,
@@ -69,7 +67,6 @@ from privalue.planning._weights import STEPS, ClipForecast, PolicyPlan, plan_pol
 
 __all__ = [
     "STEPS",
-    "Aggregation",
     "Answer",
     "Change",
     "ClipForecast",
@@ -85,7 +82,6 @@ __all__ = [
     "Resolution",
     "RuleForecast",
     "advice",
-    "aggregation_for",
     "checked_target",
     "doubtful_words",
     "epsilon_for",

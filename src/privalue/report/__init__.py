@@ -20,7 +20,6 @@ from privalue.report._page_arms import covered_by, ends_of
 from privalue.report._pages import load_page
 from privalue.report._pdf import checked_paper, require_printer, write_pdf
 from privalue.report._plan_words import (
-    aggregation_in_words,
     answer_in_words,
     approximation_shown,
     improvement_in_words,
@@ -54,7 +53,6 @@ __all__ = [
     "accepted_in_words",
     "account_json",
     "account_rows",
-    "aggregation_in_words",
     "answer_in_words",
     "answers_in",
     "approximation_shown",

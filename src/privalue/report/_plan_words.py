@@ -4,7 +4,6 @@ import numpy as np
 
 from privalue._written import counted
 from privalue.planning import (
-    Aggregation,
     Answer,
     Forecast,
     ImprovementForecast,
@@ -190,28 +189,6 @@ def answer_in_words(answer: Answer) -> str:
         return f"{answer.reason}{less}"
     end = " at the cautious end" if answer.cautious else ""
     return f"{words(answer.value)} (predicted error {shown(answer.rmse)}{end}){less}"
-
-
-def aggregation_in_words(found: Aggregation) -> str:
-    """Return the sizes of aggregation that reach the target, in words."""
-    best = min(found.errors, key=lambda size: found.errors[size])
-    target = shown(found.target)
-    if not found.reaching:
-        return (
-            f"no aggregation reaches {target}: the best of those tried is size = {best}, with "
-            f"{shown(found.errors[best])}"
-        )
-    if not found.known:
-        return (
-            f"noise and sampling reach {target} from size = {found.finest} on (predicted error "
-            f"{shown(found.errors[found.finest or 1])} at the cautious end); how well so coarse "
-            "values fit is not known without a world, and comes on top"
-        )
-    return (
-        f"the coarsest aggregation that reaches {target} is size = {found.coarsest} (predicted "
-        f"error {shown(found.errors[found.coarsest or 1])}), the finest is size = {found.finest}, "
-        f"and the best of those tried is size = {best}, with {shown(found.errors[best])}"
-    )
 
 
 def paragraph(
