@@ -23,6 +23,7 @@ from privalue.report import (
     accepted_in_words,
     bound_in_words,
     cost_in_words,
+    pairs_in_words,
     unchecked_words,
     verdict,
     verdict_words,
@@ -345,19 +346,17 @@ def _policy(arm: str, text: str) -> list[str]:
 # A plan
 
 
-def plan_html(
-    prediction: Prediction, advice: Sequence[str] = (), about_actions: Sequence[str] = ()
-) -> str:
+def plan_html(prediction: Prediction, advice: Sequence[str]) -> str:
     """Return a plan: the verdict, a plot and a table of the mechanisms, and what would help.
 
     Args:
         prediction: the errors to expect.
         advice: changes of the study, in words, the most helpful first.
-        about_actions: what is predicted of pairs and of improved policies, a sentence each.
     """
     study = prediction.study
     planned = [each for each in prediction.forecasts if each.refused is None][:MOST_ROWS]
     kind = "pv-stop" if prediction.useless else ""
+    of_pairs = pairs_in_words(prediction)
     return _shown(
         _paragraph(
             "Plan of ",
@@ -374,7 +373,7 @@ def plan_html(
             [_forecast(each) for each in planned],
             numbers=(1, 2, 3, 4),
         ),
-        *(_paragraph(sentence) for sentence in about_actions),
+        *([] if of_pairs is None else [_paragraph(f"{of_pairs}.")]),
         *(
             [_paragraph("What would help:"), _tag("ul", *(_tag("li", line) for line in advice))]
             if advice

@@ -19,7 +19,6 @@ from privalue.ledger import Ledger, Protection
 from privalue.planning import (
     Answer,
     Change,
-    ImprovementForecast,
     Judgement,
     Option,
     Prediction,
@@ -33,7 +32,6 @@ from privalue.planning import (
     planned_rare_state_words,
     planned_trajectories,
     predict,
-    predict_improvement,
     public_model,
     resolve,
     shown,
@@ -42,7 +40,6 @@ from privalue.planning import (
     unvisited_words,
 )
 from privalue.report import (
-    improvement_in_words,
     misfit_known,
     pairs_in_words,
     paragraph,
@@ -86,36 +83,25 @@ class Plan:
     Attributes:
         prediction: everything that was predicted, mechanism by mechanism.
         solved: the answers, where a target was given.
-        improvement: what the policy that ``pv.improve`` would make is worth in the world, beside
-            what people do now and the best policy; None without actions or without a world.
     """
 
     prediction: Prediction
     solved: Solved | None = None
-    improvement: ImprovementForecast | None = None
     world: World | None = None
     draws: int | None = None
     reason: str | None = field(default=None, repr=False)  # why "auto" is this mechanism
-    unimproved: str | None = field(default=None, repr=False)  # why there is no ``improvement``
     shared: str | None = field(default=None, repr=False)  # what a share of the ledger comes to
     phase: Phase = field(default=_silent, repr=False)
 
     def __repr__(self) -> str:
-        return f"Plan({' '.join([self.verdict, *self._about_actions])})"
-
-    @property
-    def _about_actions(self) -> list[str]:
-        """Return what is predicted of pairs and of improved policies, a sentence each."""
         of_pairs = pairs_in_words(self.prediction)
-        lines = [] if of_pairs is None else [of_pairs]
-        lines += [] if self.improvement is None else improvement_in_words(self.improvement)
-        return [f"{line}." for line in lines]
+        return f"Plan({self.verdict}{'' if of_pairs is None else f' {of_pairs}.'})"
 
     def _repr_html_(self) -> str:
         # Advice takes as long as the plan itself: it is shown once somebody asked for it.
         asked: list[Change] = vars(self).get("advice", [])
         changes = [f"{each.what}: {shown(each.rmse)}" for each in asked]
-        return str(above("_notebook", "plan_html")(self.prediction, changes, self._about_actions))
+        return str(above("_notebook", "plan_html")(self.prediction, changes))
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw the predicted error of every mechanism, with its range, beside that of guessing.
@@ -249,9 +235,8 @@ class Plan:
     def notes(self) -> list[str]:
         """Return what is assumed, and what else the reader should know, a line each."""
         chosen = [] if self.reason is None else [f"name = {self.reason}"]
-        unimproved = [] if self.unimproved is None else [self.unimproved]
         shared = [] if self.shared is None else [self.shared]
-        return [*shared, *chosen, *_notes(self.prediction), *unimproved]
+        return [*shared, *chosen, *_notes(self.prediction)]
 
     @property
     def verdict(self) -> str:
@@ -262,7 +247,7 @@ class Plan:
     def paragraph(self) -> str:
         """Return a paragraph for the protocol of a study."""
         own = None if self.solved is None else self.solved.own
-        return paragraph(self.prediction, own, self.improvement)
+        return paragraph(self.prediction, own)
 
 
 def plan(
@@ -291,8 +276,7 @@ def plan(
         phase: shows what is being worked on; nothing, if left out.
 
     Returns:
-        The plan: ``rmse``, ``range``, ``table``, ``advice``, ``verdict``; with actions and a world
-        ``improvement``, what a better policy would be worth.
+        The plan: ``rmse``, ``range``, ``table``, ``advice``, ``verdict``.
 
     Raises:
         UsageError: a number or a choice is missing, or not allowed.
@@ -331,20 +315,9 @@ def plan(
         reason = resolved.why
     with phase("Predicting") as report:
         found = predict(resolved.study, model, trajectories=m, draws=draws, progress=report)
-    improvement = unimproved = None
-    if known is not None and study.pairs is not None and found.chosen.refused is None:
-        try:
-            with phase("Improving policies"):
-                improvement = predict_improvement(
-                    found.study, model, known, trajectories=m, draws=draws
-                )
-        except StudyError as problem:
-            unimproved = f"no improved policy could be judged: {problem}"
     return Plan(
         prediction=found,
         solved=solved,
-        improvement=improvement,
-        unimproved=unimproved,
         shared=shared,
         world=known,
         draws=draws,

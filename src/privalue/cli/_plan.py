@@ -94,11 +94,9 @@ def plan(
     )
     changes, notes = found.advice, [in_options(note) for note in found.notes]
     if as_json:
-        print_json(plan_json(found.prediction, changes, found.solved, notes, found.improvement))
+        print_json(plan_json(found.prediction, changes, found.solved, notes))
     else:
-        print_plan(
-            screen(), found.prediction, changes, found.solved, notes, by_state, found.improvement
-        )
+        print_plan(screen(), found.prediction, changes, found.solved, notes, by_state)
 
 
 def _policy_plan(

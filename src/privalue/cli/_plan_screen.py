@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 from rich.console import Console
@@ -15,7 +14,6 @@ from privalue.planning import (
     Answer,
     Change,
     Forecast,
-    ImprovementForecast,
     PolicyPlan,
     Prediction,
     shown,
@@ -25,7 +23,6 @@ from privalue.planning import (
 from privalue.report import (
     answer_in_words,
     approximation_shown,
-    improvement_in_words,
     keys_of,
     misfit_known,
     name_of,
@@ -79,7 +76,6 @@ def print_plan(
     solved: Solved | None,
     notes: Sequence[str],
     by_state: bool,
-    improvement: ImprovementForecast | None = None,
 ) -> None:
     """Print the verdict, the numbers, what would help, and a paragraph for the protocol.
 
@@ -90,7 +86,6 @@ def print_plan(
         solved: the answers to what was asked, if anything.
         notes: what is assumed, and what else there is to know.
         by_state: whether to print the error of every state too.
-        improvement: what improved policies are worth, where there is a world.
     """
     colour = "red" if prediction.hopeless else "yellow" if prediction.doubtful else "green"
     console.print(verdict(prediction), style=f"bold {colour}")
@@ -100,9 +95,6 @@ def print_plan(
     of_pairs = pairs_in_words(prediction)
     if of_pairs is not None:
         console.print(f"{of_pairs}.")
-    if improvement is not None:
-        for sentence in improvement_in_words(improvement):
-            console.print(f"{sentence}.")
     if by_state:
         console.print(_states(prediction))
     if changes:
@@ -115,7 +107,7 @@ def print_plan(
     for note in notes:
         console.print(f"Note: {note}.", style="yellow")
     console.print("For the protocol:", style="bold")
-    console.print(_paragraph(prediction, solved, improvement), soft_wrap=True)
+    console.print(_paragraph(prediction, solved), soft_wrap=True)
 
 
 def _print_solved(console: Console, solved: Solved) -> None:
@@ -203,11 +195,9 @@ def _states(prediction: Prediction) -> Table:
     return table
 
 
-def _paragraph(
-    prediction: Prediction, solved: Solved | None, improvement: ImprovementForecast | None
-) -> str:
+def _paragraph(prediction: Prediction, solved: Solved | None) -> str:
     """Return the paragraph for the protocol."""
-    return paragraph(prediction, None if solved is None else solved.own, improvement)
+    return paragraph(prediction, None if solved is None else solved.own)
 
 
 # For programs
@@ -218,7 +208,6 @@ def plan_json(
     changes: Sequence[Change],
     solved: Solved | None,
     notes: Sequence[str],
-    improvement: ImprovementForecast | None = None,
 ) -> dict[str, Any]:
     """Return what ``plan --json`` prints.
 
@@ -227,7 +216,6 @@ def plan_json(
         changes: what would help.
         solved: the answers to what was asked, if anything.
         notes: what is assumed, and what else there is to know.
-        improvement: what improved policies are worth, where there is a world.
 
     Returns:
         Plain values; numbers that are not finite are None.
@@ -259,7 +247,6 @@ def plan_json(
             "visits": model.visits.tolist(),
         },
         "pairs": None if prediction.chosen.of_pairs is None else vars(prediction.chosen.of_pairs),
-        "improvement": None if improvement is None else asdict(improvement),
         "target": None if solved is None else _solved_json(solved),
         "advice": [
             {
@@ -271,7 +258,7 @@ def plan_json(
             for change in changes
         ],
         "notes": list(notes),
-        "paragraph": _paragraph(prediction, solved, improvement),
+        "paragraph": _paragraph(prediction, solved),
     }
 
 

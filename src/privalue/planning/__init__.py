@@ -28,11 +28,6 @@ from privalue.planning._consent import (
     require_useful_policy,
     warn_caller,
 )
-from privalue.planning._improvement import (
-    ImprovementForecast,
-    RuleForecast,
-    predict_improvement,
-)
 from privalue.planning._invert import (
     Answer,
     checked_target,
@@ -72,7 +67,6 @@ __all__ = [
     "ClipForecast",
     "Forecast",
     "Forecaster",
-    "ImprovementForecast",
     "Judgement",
     "OfPairs",
     "Option",
@@ -80,7 +74,6 @@ __all__ = [
     "Prediction",
     "PublicModel",
     "Resolution",
-    "RuleForecast",
     "advice",
     "checked_target",
     "doubtful_words",
@@ -98,7 +91,6 @@ __all__ = [
     "planned_rare_state_words",
     "planned_trajectories",
     "predict",
-    "predict_improvement",
     "public_model",
     "quick_prediction",
     "rare_state_words",

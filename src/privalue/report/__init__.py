@@ -22,7 +22,6 @@ from privalue.report._pdf import checked_paper, require_printer, write_pdf
 from privalue.report._plan_words import (
     answer_in_words,
     approximation_shown,
-    improvement_in_words,
     keys_of,
     misfit_known,
     name_of,
@@ -68,7 +67,6 @@ __all__ = [
     "flags_of_states",
     "guess",
     "guessed_json",
-    "improvement_in_words",
     "keys_of",
     "listed",
     "load_page",
