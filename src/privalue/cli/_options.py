@@ -55,7 +55,6 @@ SAID: Mapping[str, str | Callable[[re.Match[str]], str]] = {
     r"\bspend='([^']*)'": r"--spend \1",
     r'\baccounting="(\w+)"': r"--accounting \1",
     r"(?<=never overwritten; give another folder)(?!:)": ": --out DIR",
-    r"\bpaper=": "--paper ",
     r"\bside_files=": "--side-files ",
     r"\btrajectories=M\b": "--trajectories M",
     r"\bworld=WORLD\b": "--world",

@@ -18,7 +18,6 @@ from privalue.report._guesses import Guesses, guess, guessed_json, listed, named
 from privalue.report._limits import bound_in_words, cost_in_words
 from privalue.report._page_arms import covered_by, ends_of
 from privalue.report._pages import load_page
-from privalue.report._pdf import checked_paper, require_printer, write_pdf
 from privalue.report._plan_words import (
     answer_in_words,
     approximation_shown,
@@ -57,7 +56,6 @@ __all__ = [
     "approximation_shown",
     "bound_in_words",
     "charge_words",
-    "checked_paper",
     "cost_in_words",
     "covered_by",
     "doubts",
@@ -80,7 +78,6 @@ __all__ = [
     "policy_table",
     "public_page",
     "publish",
-    "require_printer",
     "require_private_place",
     "require_same_study",
     "state_table",
@@ -88,7 +85,6 @@ __all__ = [
     "unchecked_words",
     "verdict",
     "verdict_words",
-    "write_pdf",
     "write_private_page",
     "write_report",
     "write_text",
