@@ -34,12 +34,7 @@ from privalue.report._precision import require_same_study
 from privalue.report._private_page import DATA_WORDS, require_private_place, write_private_page
 from privalue.report._public_page import public_page
 from privalue.report._publish import Published, publish, write_report, write_text
-from privalue.report._spending import (
-    account_json,
-    account_rows,
-    charge_words,
-    draw_spending,
-)
+from privalue.report._spending import account_rows, charge_words
 from privalue.report._states import flags_by_state, flags_of_states, state_table
 from privalue.report._verdict import accepted_in_words
 
@@ -49,7 +44,6 @@ __all__ = [
     "PrivateDiagnostics",
     "Published",
     "accepted_in_words",
-    "account_json",
     "account_rows",
     "answer_in_words",
     "answers_in",
@@ -59,7 +53,6 @@ __all__ = [
     "cost_in_words",
     "covered_by",
     "doubts",
-    "draw_spending",
     "ends_of",
     "flags_by_state",
     "flags_of_states",
