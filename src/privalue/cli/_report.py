@@ -16,8 +16,8 @@ from privalue.ledger import Standing, open_ledger
 from privalue.report import (
     answers_in,
     charge_words,
-    public_page,
     publish,
+    release_page,
     require_same_study,
     write_report,
     write_text,
@@ -82,7 +82,7 @@ def report(
         )
         written = list(made.values())
     else:
-        text = public_page(release, study=study, account=account, justification=why)
+        text = release_page(release, study=study, account=account, justification=why)
         written = [write_text(out, text)]
     if as_json:
         print_json({"files": [str(path) for path in written]})
