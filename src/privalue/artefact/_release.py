@@ -166,9 +166,11 @@ class Release(Arrays, Part):
     def __repr__(self) -> str:
         kind = "private" if self.private else NOT_PRIVATE
         use = ", no better than guessing" if "useless" in self.accepted else ""
-        count = f"states={len(self.values)}"
+        count = f"states={self.state_count}"
+        if self.arms:
+            count += f", arms={len(self.arms)}"
         if self.state_values is not None:
-            count = f"states={len(self.state_values)}, pairs={len(self.values)}"
+            count += f", pairs={len(self.values)}"
         if self.policy_value is not None and self.mechanism == "dp-ope":
             count = f"policy_value={self.policy_value:.4g}"
         doubt = policy_doubt(self)
