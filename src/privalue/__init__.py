@@ -31,7 +31,6 @@ from privalue.version import VERSION as __version__  # noqa: N811
 if TYPE_CHECKING:  # for those who read types; at run time a name is fetched when it is first used
     from privalue._charged import finish
     from privalue._checked import Checked, check
-    from privalue._comparison import Comparison, compare
     from privalue._diagnostics import Diagnostics, PolicyDiagnostics
     from privalue._improved import Improvement, improve
     from privalue._outbox import Outbox
@@ -78,7 +77,6 @@ if TYPE_CHECKING:  # for those who read types; at run time a name is fetched whe
 _ROOMS = {
     "_charged": ("finish",),
     "_checked": ("Checked", "check"),
-    "_comparison": ("Comparison", "compare"),
     "_diagnostics": ("Diagnostics", "PolicyDiagnostics"),
     "_improved": ("Improvement", "improve"),
     "_outbox": ("Outbox",),
@@ -111,7 +109,6 @@ __all__ = [
     "ChargedError",
     "Checked",
     "Columns",
-    "Comparison",
     "DataError",
     "Diagnostics",
     "Features",
@@ -143,7 +140,6 @@ __all__ = [
     "__version__",
     "bins",
     "check",
-    "compare",
     "finish",
     "improve",
     "inspect",

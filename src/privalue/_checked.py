@@ -120,7 +120,7 @@ def _on_noise(prepared: Prepared) -> list[str]:
         asked = "; a release will ask for accept_large_delta=True" if delta.refused else ""
         found.append(f"{delta.text}{asked}")
     if isinstance(prepared.mechanism, DpOpe):
-        return found + _on_policies(study) + _on_returns(study)
+        return found + _on_policies(study)
     rare = rare_state_words(study, prepared.design, prepared.mechanism, declared)
     if rare is not None:
         found.append(rare)

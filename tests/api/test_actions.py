@@ -140,17 +140,6 @@ def test_a_refit_has_the_same_pairs(release):
     assert len(shrunk.theta) == 5
 
 
-def test_releases_of_the_same_pairs_are_compared(release, study):
-    truth = dict.fromkeys(PAIRS, 0.5)
-    both = pv.compare({"one": release, "two": seeded(study, PEOPLE, seed=2)}, truth=truth)
-    assert set(both.rmse) == {"one", "two"}
-    assert both.to_pandas()["action"].tolist() == 2 * [action for _, action in PAIRS]
-    assert "ill, =treat" in both._repr_html_()
-    other = seeded(study.replace(actions=LABELS), PEOPLE)
-    with pytest.raises(pv.UsageError, match="or actions"):
-        pv.compare([release, other.model_copy(update={"values": other.values[:-1]})])
-
-
 def test_notebooks_and_plots_name_pairs(release, study):
     pytest.importorskip("matplotlib")
     import matplotlib as mpl
@@ -161,8 +150,6 @@ def test_notebooks_and_plots_name_pairs(release, study):
     assert "<th>action</th>" in shown
     axes = release.plot()
     assert [label.get_text() for label in axes.get_yticklabels()] == list(release.states)
-    both = pv.compare([release, release]).plot()
-    assert [label.get_text() for label in both.get_yticklabels()] == list(release.value_names)
     plan = pv.plan(study, trajectories=3000, draws=8)
     assert len(plan.by_state) == 5
     assert "of the pairs of a state and an action on average" in plan.paragraph

@@ -80,4 +80,4 @@ def test_completion_shows_our_own_names(release, study):
 
 def test_dir_of_the_package_is_its_public_names():
     assert dir(pv) == sorted(pv.__all__)
-    assert {"Study", "release", "plan", "check", "inspect", "compare", "refit"} <= set(dir(pv))
+    assert {"Study", "release", "plan", "check", "inspect", "refit"} <= set(dir(pv))

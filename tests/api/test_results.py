@@ -229,3 +229,8 @@ def test_many_states_are_a_table_without_an_object_each(monkeypatch):
     monkeypatch.setattr("privalue.artefact._values.StateValue", refuse)
     assert release.to_arrow().num_rows == count
     assert len(release.value) == count
+
+
+def test_the_states_of_two_arms_are_counted_once(armed):
+    assert len(armed) == 8
+    assert repr(armed).startswith("Release(dp-ssp, NOT PRIVATE, states=4, arms=2, ")

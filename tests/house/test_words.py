@@ -17,7 +17,6 @@ SPOKEN = re.compile(rf"(?<![\w-])--[a-z]|\bprivalue ({COMMANDS})\b")
 # What may name a command or an option outside of cli/, and why.
 ALLOWED = {
     "_entry.py": "it answers for the command while that is still being imported",
-    "report/_pdf.py": "options of a browser",
     "report/_private_page.py": "the curator's page, likewise",
     "report/_registry.py": "a published file, likewise",
     "simulation/_icu_sepsis.py": "options of pip",

@@ -90,7 +90,6 @@ def test_an_account_leads_with_what_is_left_of_each_pool(pools):
     rows = dict(account_rows(account))
     assert rows["left"].startswith("87% of mu², 50% of the plain pool: mu 0.17")
     assert number == "1 (plain pool); gaussian pool: 6 like its last"
-    assert rows["over time"].endswith("| 50% of the plain pool's epsilon")
     assert "come to more than the total" in rows["spent and left"]
     assert account.last_pool == "plain"
 

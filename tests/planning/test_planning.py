@@ -19,7 +19,6 @@ from privalue.planning import (
     Option,
     PublicModel,
     advice,
-    aggregation_for,
     epsilon_for,
     forecast,
     options_of,
@@ -32,7 +31,7 @@ from privalue.planning import (
 )
 from privalue.planning._assumed import even_spread, skewed_visits
 from privalue.planning._draws import Draws, binomial_quantiles, bounded_means, normal_scores
-from privalue.planning._invert import aggregation_sizes, with_aggregation, with_epsilon
+from privalue.planning._invert import with_aggregation, with_epsilon
 from privalue.planning._model import raw_states
 from privalue.planning._options import main_options
 from privalue.planning._predict import guessing_error, planned_size
@@ -732,33 +731,6 @@ def test_epsilon_for_a_target(chain_model):
 def test_a_target_is_a_number_above_zero(chain_model, wrong):
     with pytest.raises(UsageError, match="number above 0"):
         trajectories_for(Option(study=study()), chain_model, wrong)
-
-
-def test_the_coarsest_aggregation(chain_model):
-    found = aggregation_for(study(), 0.05, trajectories=3000, world=CHAIN, draws=16)
-    assert found.known
-    for size, error in found.errors.items():
-        tied = Option(study=with_aggregation(study(), size))
-        assert forecast(tied, chain_model, 3000, draws=16).rmse == pytest.approx(error)
-    assert found.coarsest == max(s for s, e in found.errors.items() if e <= 0.05)
-    assert found.finest == min(s for s, e in found.errors.items() if e <= 0.05)
-    alone = aggregation_for(study(), 0.2, trajectories=100_000, draws=8)
-    assert not alone.known
-    assert alone.coarsest is None
-    assert alone.finest is not None
-    nothing = aggregation_for(study(), 1e-9, trajectories=3000, world=CHAIN, draws=8)
-    assert nothing.coarsest is nothing.finest is None
-    matrix = study(features={"kind": "matrix", "matrix": np.eye(5)})
-    with pytest.raises(UsageError, match="matrix"):
-        aggregation_for(matrix, 0.1, trajectories=10)
-
-
-def test_sizes_of_aggregation_cover_the_states():
-    assert list(aggregation_sizes(5)) == [1, 2, 3, 4, 5]
-    many = list(aggregation_sizes(10_000))
-    assert (many[0], many[-1]) == (1, 10_000)
-    assert len(many) <= 24
-    assert many == sorted(set(many))
 
 
 # Advice

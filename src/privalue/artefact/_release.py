@@ -164,9 +164,11 @@ class Release(Arrays, Part):
     def __repr__(self) -> str:
         kind = "private" if self.private else NOT_PRIVATE
         use = ", no better than guessing" if "useless" in self.accepted else ""
-        count = f"states={len(self.values)}"
+        count = f"states={self.state_count}"
+        if self.arms:
+            count += f", arms={len(self.arms)}"
         if self.state_values is not None:
-            count = f"states={len(self.state_values)}, pairs={len(self.values)}"
+            count += f", pairs={len(self.values)}"
         if self.policy_value is not None and self.mechanism == "dp-ope":
             count = f"policy_value={self.policy_value:.4g}"
         doubt = policy_doubt(self)
@@ -354,13 +356,6 @@ class Release(Arrays, Part):
         if self.state_values is not None:
             return tuple(map(str, self.state_values.states))
         return tuple(map(str, self.values.states[: self.state_count]))
-
-    @property
-    def value_names(self) -> tuple[str, ...]:
-        """Return what the values of one arm are called: states, or "state, action"."""
-        if self.state_values is None:
-            return self.states
-        return tuple(f"{entry['state']}, {entry['action']}" for entry in self.values.fields())
 
     @property
     def flags(self) -> Flags:

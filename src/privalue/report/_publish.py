@@ -131,12 +131,28 @@ def write_report(
     }
     if page:
         why = justification or answers.justification
-        if of_policy:
-            text = another_policy_page(release, account=account, justification=why)
-        else:
-            text = public_page(release, study=study, account=account, justification=why)
-        texts["page"] = PAGE, text
+        texts["page"] = PAGE, release_page(release, study=study, account=account, justification=why)
     return {key: write_text(folder / name, text) for key, (name, text) in texts.items()}
+
+
+def release_page(
+    release: Release,
+    *,
+    study: Study | None = None,
+    account: Standing | None = None,
+    justification: str | None = None,
+) -> str:
+    """Return the page of a release: of values by state, or of another policy's value.
+
+    Args:
+        release: what was released.
+        study: the release's study, for what its side files say of states.
+        account: how the dataset stands on its ledger.
+        justification: why these parameters; public.
+    """
+    if release.mechanism == "dp-ope":
+        return another_policy_page(release, account=account, justification=justification)
+    return public_page(release, study=study, account=account, justification=justification)
 
 
 def write_text(target: Path, text: str | Iterable[str], mode: int = 0o644) -> Path:
