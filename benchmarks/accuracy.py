@@ -19,7 +19,8 @@ from benchmarks.clock import MISSED
 from benchmarks.worlds import DELTA, Setting, drawn_seed, gathered, settings
 from privalue.core import PublicSize, VisitStatistics, draw, gaussian
 from privalue.estimate import values_of
-from privalue.simulation import chain, chain_statistics
+from privalue.paper import chain_statistics
+from privalue.simulation import chain
 from privalue.study import design, mechanism_for, public_size
 
 RELEASES, DATASETS = 100, 5
