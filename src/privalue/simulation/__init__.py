@@ -20,7 +20,7 @@ from privalue.simulation._simulation import (
     simulate_episodes,
 )
 from privalue.simulation._toy_text import from_gymnasium, toy_text
-from privalue.simulation._truth import return_bounds, write_truth
+from privalue.simulation._truth import return_range, write_truth
 from privalue.simulation._visits import VisitProbabilities
 from privalue.simulation._worlds import World, chain, garnet
 
@@ -44,7 +44,7 @@ __all__ = [
     "parse_world",
     "policy_of",
     "read_policy",
-    "return_bounds",
+    "return_range",
     "rollout",
     "simulate",
     "simulate_batches",
