@@ -318,11 +318,6 @@ def test_what_check_says_is_next_can_be_done(tmp_path, monkeypatch, capsys):
     assert "Next: privalue plan fixed.toml predicts the error" in capsys.readouterr().out
 
 
-def test_simulate_says_that_icu_sepsis_has_groups(capsys):
-    assert run(["simulate", "--help"]) == 0
-    assert "icu-sepsis:groups=50" in "".join(capsys.readouterr().out.split())
-
-
 def test_check_says_what_is_probably_not_meant(folder, capsys):
     (folder / "odd.toml").write_text(
         STUDY.replace("[privacy]", "[study]\ntrajectories = 100\n[privacy]")

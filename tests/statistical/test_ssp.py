@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from benchmarks.worlds import grid, random_chain
 from oracles import literal
 from oracles.repeats import repeats
 from privalue.core._design import Design
@@ -21,7 +22,8 @@ from privalue.core._profile import exact_alpha
 from privalue.core._sensitivity_ssp import count_weight
 from privalue.estimate._ratios import normal_quantile, ratio_intervals
 from privalue.estimate._statistics import SURE, NoisyStatistics, estimate
-from privalue.simulation import chain_statistics, parse_world, simulate_episodes
+from privalue.paper import chain_statistics
+from privalue.simulation import parse_world, simulate_episodes
 from privalue.study._choices import sensitivity, shape_weights
 from privalue.study._features import aggregation
 
@@ -58,16 +60,22 @@ def first_visits(episodes, discount, states):
     return counts, np.bincount(episodes.state[first], value[first], minlength=states)
 
 
+MADE = {
+    "greedy grid": grid(policy="greedy"),
+    **{f"random chain {seed}": random_chain(states=20, seed=seed) for seed in range(3)},
+}
+
+
 @functools.cache
 def data(text, m, bounds=(0.0, 1.0), seed=1):
-    world = parse_world(text)
-    process, states = world.process, world.process.states
-    if world.name == "chain":
-        drawn = chain_statistics(world, trajectories=m, seed=seed, returns=bounds)
+    process = MADE[text] if text in MADE else parse_world(text).process
+    states = process.states
+    if text.startswith("chain"):
+        drawn = chain_statistics(parse_world(text), trajectories=m, seed=seed, returns=bounds)
         counts, steps = drawn.counts, drawn.return_steps
         sums = counts * bounds[0] + steps * ((bounds[1] - bounds[0]) / 2**30)
     else:
-        episodes = simulate_episodes(world, trajectories=m, seed=seed)
+        episodes = simulate_episodes(process, trajectories=m, seed=seed)
         counts, sums = first_visits(episodes, process.discount, states)
     unvisited = min(max(0.0, bounds[0]), bounds[1])
     means = np.where(counts > 0, sums / np.maximum(counts, 1), unvisited)
@@ -106,8 +114,7 @@ def tabular(states):
 
 
 def test_the_first_visits_of_this_page_are_those_of_the_definition():
-    world = parse_world("random-chain:N=6,branching=3,seed=2")
-    episodes = simulate_episodes(world, trajectories=50, seed=3)
+    episodes = simulate_episodes(random_chain(states=6, seed=2), trajectories=50, seed=3)
     counts, sums = first_visits(episodes, 0.9, 6)
     rows = [
         list(zip(episodes.state[at], episodes.reward[at], strict=True))
@@ -125,7 +132,7 @@ WORLDS = {
     "chain, 1e4": ("chain", 10**4, (0.0, 1.0)),
     "chain, 1e5": ("chain", 10**5, (0.0, 1.0)),
     "many never visited": ("gym:CliffWalking-v1,policy=greedy", 2000, (-20.0, 0.0)),
-    "near the bounds": ("grid:policy=greedy", 3000, (0.9, 1.0)),
+    "near the bounds": ("greedy grid", 3000, (0.9, 1.0)),
     "negative bounds": ("chain:start=first", 2000, (-3.0, 1.5)),
 }
 EXACT = {"chain, 1e5", "negative bounds"}  # where no value is near a bound, and no count near 0
@@ -405,8 +412,8 @@ ACCURACY = [
     *(("gym:FrozenLake-v1", m, (0.0, 1.0)) for m in (10**2, 10**3, 10**4)),
     *(("gym:FrozenLake-v1,policy=greedy", m, (0.0, 1.0)) for m in (10**2, 10**3)),
     *(("gym:CliffWalking-v1,policy=greedy", m, (-20.0, 0.0)) for m in (10**2, 10**3)),
-    *(("grid:policy=greedy", m, (0.0, 1.0)) for m in (10**2, 10**3, 10**4)),
-    *((f"random-chain:N=20,seed={s}", m, (0.0, 25.0)) for s in range(3) for m in (10**3, 10**4)),
+    *(("greedy grid", m, (0.0, 1.0)) for m in (10**2, 10**3, 10**4)),
+    *((f"random chain {s}", m, (0.0, 25.0)) for s in range(3) for m in (10**3, 10**4)),
 ]
 
 

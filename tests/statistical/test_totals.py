@@ -12,11 +12,13 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from benchmarks.worlds import grid, random_chain
 from oracles.worlds import first_visits
 from privalue.core._design import Design
 from privalue.core._profile import exact_alpha
 from privalue.estimate._statistics import NoisyStatistics, estimate
-from privalue.simulation import chain_statistics, parse_world, simulate_episodes
+from privalue.paper import chain_statistics
+from privalue.simulation import parse_world, simulate_episodes
 from privalue.study._features import aggregation
 
 SETS = 150  # data sets of a world
@@ -50,10 +52,9 @@ def chain(trajectories):
 
 
 def simulated(made, trajectories, bounds, groups=None):
-    """A world, or its name, of which trajectories are drawn; all data sets at once."""
-    made = parse_world(made) if isinstance(made, str) else made
-    process = made.process
-    rows = simulate_episodes(made, trajectories=SETS * trajectories, seed=7)
+    """A process, or the name of a world, of which trajectories are drawn; all data sets at once."""
+    process = parse_world(made).process if isinstance(made, str) else made
+    rows = simulate_episodes(process, trajectories=SETS * trajectories, seed=7)
     values, start, states = process.values, process.start, process.states
     if groups is not None:
         rows = dataclasses.replace(rows, state=groups[rows.state])
@@ -99,21 +100,22 @@ def sepsis(trajectories):
         metadata.distribution("icu-sepsis")
     except metadata.PackageNotFoundError:
         pytest.skip("icu-sepsis is not installed")
-    made = parse_world("icu-sepsis:discount=1")
-    values = made.process.values
+    made = parse_world("icu-sepsis:discount=1").process
+    values = made.values
     groups = np.argsort(np.argsort(values, kind="stable")) * 10 // len(values)
     return simulated(made, trajectories, (0.0, 1.0), groups)
 
 
+GARNET, LOOSE = random_chain(states=20, branching=4, seed=5), random_chain(states=12, seed=2)
 WORLDS = {
     "chain of 300": lambda: chain(300),
     "chain of 3000": lambda: chain(3000),
     "chain of 100000": lambda: chain(100_000),
-    "Garnet": lambda: simulated("random-chain:N=20,branching=4,seed=5", 300, (0.0, 60.0)),
-    "loose Garnet": lambda: simulated("random-chain:N=12,seed=2", 300, (-100.0, 200.0)),
+    "Garnet": lambda: simulated(GARNET, 300, (0.0, 60.0)),
+    "loose Garnet": lambda: simulated(LOOSE, 300, (-100.0, 200.0)),
     "FrozenLake": lambda: simulated("gym:FrozenLake-v1", 400, (0.0, 1.0)),
     "FrozenLake, optimal": lambda: simulated("gym:FrozenLake-v1,policy=greedy", 100, (0.0, 1.0)),
-    "grid": lambda: simulated("grid:policy=greedy", 300, (0.0, 1.0)),
+    "grid": lambda: simulated(grid(policy="greedy"), 300, (0.0, 1.0)),
     "ICU-Sepsis, ten groups": lambda: sepsis(200),
     "coins": lambda: coins(2000),
 }

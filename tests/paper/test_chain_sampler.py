@@ -4,14 +4,14 @@ import pytest
 from oracles.worlds import first_visits
 from privalue.core._contributions import GRID_STEPS
 from privalue.errors import UsageError
-from privalue.simulation import chain, chain_statistics, parse_world, simulate_episodes
-from privalue.simulation._chain_sampler import _in_steps, _powers
+from privalue.paper import chain_statistics
+from privalue.paper._chain_sampler import _in_steps, _powers
+from privalue.simulation import chain, parse_world, simulate_episodes
 
 
 def test_without_staying_nothing_is_random_but_the_start():
     n, m, gamma = 5, 1000, 0.9
     drawn = chain_statistics(chain(states=n, stay=0, discount=gamma), trajectories=m, seed=1)
-    assert drawn.trajectories == m
     assert drawn.counts[-1] == m
     assert np.all(np.diff(drawn.counts) > 0)
     exact = [1.0]
@@ -85,26 +85,22 @@ def test_ten_million_and_the_most():
     assert most.return_steps[-1] == (2**33 - 1) * GRID_STEPS
 
 
-def test_a_seed_decides_and_arrays_cannot_be_changed():
+def test_a_seed_decides():
     one, again, other = (
         chain_statistics(chain(states=4), trajectories=50, seed=seed) for seed in (1, 1, 2)
     )
     assert one.return_steps.tolist() == again.return_steps.tolist()
     assert one.return_steps.tolist() != other.return_steps.tolist()
-    with pytest.raises(ValueError, match="read-only"):
-        one.counts[0] = 1
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"trajectories": 0}, "trajectories is 0"),
-        ({"trajectories": 2.5}, r"trajectories is 2\.5"),
-        ({"trajectories": 2**33}, "it must be at most 8589934591"),
-        ({"seed": -1}, "seed is -1"),
+        ({"trajectories": 2**33}, "it must be from 1 to 8589934591"),
         ({"returns": (1.0, 0.0)}, "two finite numbers, the lower first"),
         ({"returns": (0.0, np.inf)}, "two finite numbers"),
-        ({"world": parse_world("grid")}, "direct statistics are for 'chain' only"),
+        ({"world": parse_world("garnet")}, "direct statistics are for 'chain' only"),
     ],
 )
 def test_what_is_wrong_is_named(changes, message):

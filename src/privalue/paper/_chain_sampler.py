@@ -29,32 +29,23 @@ have for m simulated trajectories, at a cost that grows with log m only.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from privalue.core import GRID_STEPS, MOST_TRAJECTORIES
 from privalue.errors import UsageError
-from privalue.simulation._outcomes import read_only
-from privalue.simulation._simulation import checked_count
 
 if TYPE_CHECKING:
     from privalue.core import Integers, Vector
-    from privalue.simulation._worlds import World
+    from privalue.simulation import World
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ChainStatistics:
-    """m, the number of trajectories that visit each state, and the sums of returns in steps."""
+class ChainStatistics(NamedTuple):
+    """The number of trajectories that visit each state, and the sums of returns in steps."""
 
-    trajectories: int
     counts: Integers
     return_steps: Integers
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "counts", read_only(self.counts, np.int64))
-        object.__setattr__(self, "return_steps", read_only(self.return_steps, np.int64))
 
 
 def chain_statistics(
@@ -78,13 +69,14 @@ def chain_statistics(
     """
     if world.name != "chain":
         raise UsageError(f"the world is {world.text!r}; direct statistics are for 'chain' only")
-    m = checked_count(trajectories, name="trajectories", least=1)
-    if m > MOST_TRAJECTORIES:
-        raise UsageError(f"trajectories is {m}; it must be at most {MOST_TRAJECTORIES}")
+    if not 1 <= trajectories <= MOST_TRAJECTORIES:
+        raise UsageError(
+            f"trajectories is {trajectories}; it must be from 1 to {MOST_TRAJECTORIES}"
+        )
     low, high = returns
     if not (np.isfinite([low, high]).all() and low < high):
         raise UsageError(f"returns is {returns!r}; it must be two finite numbers, the lower first")
-    generator = np.random.default_rng(checked_count(seed, name="seed", least=0))
+    generator = np.random.default_rng(seed)
 
     process = world.process
     leave = 1 - float(world.parameters["p"])
@@ -92,7 +84,7 @@ def chain_statistics(
     states = process.states
     counts = np.zeros(states, dtype=np.int64)
     return_steps = np.zeros(states, dtype=np.int64)
-    histogram = np.array([m])
+    histogram = np.array([trajectories])
     for s in range(states - 1, -1, -1):
         if s < states - 1:
             visited_before = below[s] / below[s + 1]
@@ -101,7 +93,7 @@ def chain_statistics(
         return_steps[s] = histogram @ _in_steps(
             _powers(process.discount, histogram.size), low, high
         )
-    return ChainStatistics(trajectories=m, counts=counts, return_steps=return_steps)
+    return ChainStatistics(counts, return_steps)
 
 
 def _waited(arriving: Integers, leave: float, generator: np.random.Generator) -> Integers:
