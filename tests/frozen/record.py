@@ -30,10 +30,6 @@ LEFT_OUT = {
     *("schema_version", "created", "software", "refit_of"),
     # what is said of the numbers, and what was asked for
     *("study", "terms", "accepted", "flags"),
-    # intervals that no decision rests on
-    *("sampling_low", "sampling_high", "band_low", "band_high"),
-    # what the stages "visits" and "limits" add, and rows that are dropped alone
-    *("limits", "shaped", "likely_shaped", "rows_missing"),
 }
 
 Record = dict[str, Any]

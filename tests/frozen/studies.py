@@ -330,10 +330,6 @@ def add(
         "mechanism": chosen,
         **sections,
     }
-    if chosen["name"] == "dp-ssp":
-        bounds = ["bounds"] if "returns" not in described["values"] else "one"
-        usual = {"stages": bounds, "stage_shares": {"limits": 0}}
-        described["mechanism"] = {**usual, **chosen}
     STUDIES[name] = Frozen(
         name,
         seed,
